@@ -45,9 +45,9 @@ export class StoreProbes {
 }
 
 export function deliver(cold: ColdTier, probes: StoreProbes, message: ColdAnswer): void {
-  if (message.told === 'uploaded') cold.onUploaded(message.id, message.answer);
-  else if (message.told === 'removed') cold.onRemoved(message.id, message.answer);
-  else if (message.told === 'listed') cold.onListed(message.id, message.answer);
-  else if (message.told === 'merged') cold.onMerged(message.id, message.answer);
+  if (message.told === 'uploaded') cold.flusher.onUploaded(message.id, message.answer);
+  else if (message.told === 'removed') cold.collector.onRemoved(message.id, message.answer);
+  else if (message.told === 'listed') cold.sweeper.onListed(message.id, message.answer);
+  else if (message.told === 'merged') cold.compactor.onMerged(message.id, message.answer);
   else probes.answered(message.id, message.answer);
 }

@@ -10,9 +10,8 @@ import { gcDue } from '../state/objects.ts';
 import { commandFor } from '../../protocol/command-request.ts';
 import { isOwnObject } from '../../protocol/object-key.ts';
 import { BackOff } from './back-off.ts';
-import type { ColdPort, ColdSettings, RemoveAnswer } from './port.ts';
-import type { Proposals } from './proposals.ts';
-import { TurnLoop } from './turn-loop.ts';
+import type { RemoveAnswer } from './port.ts';
+import { type PartOptions, TurnLoop } from './turn-loop.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 interface Work {
@@ -32,23 +31,12 @@ interface Job {
   state: 'deleting' | 'deleted' | 'proposed';
 }
 
-export interface CollectorOptions {
-  readonly groups: readonly Group[];
-  readonly port: ColdPort;
-  readonly settings: ColdSettings;
-  readonly proposals: Proposals;
-  readonly seed: number;
-  readonly nextId: () => number;
-}
-
-export class Collector {
+export class Collector extends TurnLoop<Work> {
   readonly counters = { reclaimed: 0, errors: 0 };
-  readonly #options: CollectorOptions;
-  readonly #loop: TurnLoop<Work>;
+  readonly #options: PartOptions;
   readonly #asked = new Map<number, { readonly work: Work; readonly job: Job }>();
 
-  constructor(options: CollectorOptions) {
-    this.#options = options;
+  constructor(options: PartOptions) {
     const random = new Random(options.seed);
     const works = options.groups.map((group): Work => ({
       group,
@@ -57,15 +45,8 @@ export class Collector {
       nextAtMs: random.below(Math.ceil(options.settings.gcIntervalMs)),
       job: undefined,
     }));
-    this.#loop = new TurnLoop(works, { visit: (work) => this.#visit(work) });
-  }
-
-  get dueAtMs(): number {
-    return this.#loop.dueAtMs;
-  }
-
-  turn(nowMs: number, clockMs: number): void {
-    this.#loop.turn(nowMs, clockMs);
+    super(works);
+    this.#options = options;
   }
 
   onRemoved(id: number, answer: RemoveAnswer): void {
@@ -73,13 +54,13 @@ export class Collector {
     if (asked === undefined) return;
     this.#asked.delete(id);
     const { work, job } = asked;
-    this.#loop.wake();
+    this.wake();
     if (answer.error === undefined || planted('forgotten-before-removed')) {
       job.state = 'deleted';
       return;
     }
     this.counters.errors++;
-    work.backOff.failed(this.#loop.clockMs);
+    work.backOff.failed(this.clockMs);
     work.job = undefined;
   }
 
@@ -87,9 +68,9 @@ export class Collector {
     return Math.max(work.nextAtMs, work.backOff.notBeforeMs);
   }
 
-  #visit(work: Work): number {
+  protected override visit(work: Work): number {
     const { group, job } = work;
-    const { nowMs, clockMs } = this.#loop;
+    const { nowMs, clockMs } = this;
     if (job?.state === 'deleted') {
       if (!group.leads) this.#end(work, 0);
       else if (group.accepts) this.#confirm(work, job, nowMs);
@@ -117,7 +98,7 @@ export class Collector {
     };
     work.job = job;
     if (keys.length === 0) {
-      this.#loop.wake();
+      this.wake();
       return;
     }
     const id = nextId();
@@ -139,6 +120,6 @@ export class Collector {
   #end(work: Work, nextAtMs: number): void {
     work.job = undefined;
     if (nextAtMs < 0) work.nextAtMs = nextAtMs;
-    this.#loop.wake();
+    this.wake();
   }
 }

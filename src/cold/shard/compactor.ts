@@ -16,13 +16,12 @@ import { type ObjectId, type Slice } from '../../protocol/cold.ts';
 import { commandFor } from '../../protocol/command-request.ts';
 import { NO_ORIGIN, objectKey } from '../../protocol/object-key.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import type { Log } from '../../shard/ports.ts';
 import { BackOff } from './back-off.ts';
 import { Candidates } from './candidates.ts';
-import type { ColdPort, ColdSettings, MergeAnswer } from './port.ts';
+import type { MergeAnswer } from './port.ts';
 import { OwnObjects } from './own-objects.ts';
-import type { Outcome, Proposals } from './proposals.ts';
-import { TurnLoop } from './turn-loop.ts';
+import type { Outcome } from './proposals.ts';
+import { type NextVisit, type PartOptions, TurnLoop } from './turn-loop.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 /** Concurrent jobs of a shard, each of another group. */
@@ -52,19 +51,7 @@ interface Work {
   job: Job | undefined;
 }
 
-export interface CompactorOptions {
-  readonly groups: readonly Group[];
-  readonly port: ColdPort;
-  readonly settings: ColdSettings;
-  readonly proposals: Proposals;
-  readonly seed: number;
-  readonly log: Log;
-  readonly short: () => boolean;
-  readonly nextId: () => number;
-  readonly nextSeq: () => number;
-}
-
-export class Compactor {
+export class Compactor extends TurnLoop<Work> {
   readonly counters = {
     jobs: 0,
     publishes: 0,
@@ -77,41 +64,37 @@ export class Compactor {
     forgotten: 0,
     dropped: 0,
   };
-  readonly #options: CompactorOptions;
+  readonly #options: PartOptions;
   readonly #random: Random;
-  readonly #loop: TurnLoop<Work>;
   readonly #lookMs: number;
   /** Unanswered merges, including those whose job was dropped. */
   readonly #asked = new Map<number, Job>();
   readonly #own: OwnObjects;
   #reportAtMs = -Infinity;
 
-  constructor(options: CompactorOptions) {
-    this.#options = options;
-    this.#random = new Random(options.seed);
+  constructor(options: PartOptions) {
+    const random = new Random(options.seed);
     const works = options.groups.map((group): Work => ({
       group,
-      backOff: new BackOff(this.#random),
+      backOff: new BackOff(random),
       candidates: new Candidates(),
       job: undefined,
     }));
+    super(works);
+    this.#options = options;
+    this.#random = random;
     this.#own = new OwnObjects(options.settings.run, options.nextSeq);
-    // Planning reads rows: at most one plan in a turn. There may be more to do at once.
-    this.#loop = new TurnLoop(works, {
-      settle: (work) => this.#settle(work),
-      visit: (work) => (this.#start(work) ? 'took-turn' : this.#loop.clockMs + this.#lookMs),
-    });
     this.#lookMs = Math.min(LOOK_MS, options.settings.flushIntervalMs);
   }
 
-  get dueAtMs(): number {
-    const isIdle = this.#loop.works.every(({ candidates, job }) => candidates.size === 0 && job === undefined);
-    return isIdle ? Infinity : this.#loop.dueAtMs;
+  override get dueAtMs(): number {
+    const isIdle = this.works.every(({ candidates, job }) => candidates.size === 0 && job === undefined);
+    return isIdle ? Infinity : super.dueAtMs;
   }
 
   /** Streams that may have something to merge. */
   get candidates(): number {
-    return this.#loop.works.reduce((sum, { candidates }) => sum + candidates.size, 0);
+    return this.works.reduce((sum, { candidates }) => sum + candidates.size, 0);
   }
 
   get running(): number {
@@ -130,25 +113,21 @@ export class Compactor {
     // Several flushes are needed before a merge. Ignoring half of them on average saves the memory of tracking all
     // streams.
     if (this.#random.below(Math.ceil(compactRunMin / 2)) !== 0) return;
-    const work = this.#loop.works.find((one) => one.group === group);
+    const work = this.works.find((one) => one.group === group);
     for (const slice of slices) {
       // All streams of an object or none: streams whose chunks are adjacent are merged together and read with one
       // request. Individually they took a request for nearly every chunk.
       if (!isSmall(slice)) continue;
-      if (work?.candidates.add(slice.incarnation, slice.stream, this.#loop.clockMs) === false) this.counters.dropped++;
+      if (work?.candidates.add(slice.incarnation, slice.stream, this.clockMs) === false) this.counters.dropped++;
     }
-  }
-
-  turn(nowMs: number, clockMs: number): void {
-    this.#loop.turn(nowMs, clockMs);
   }
 
   onMerged(id: number, answer: MergeAnswer): void {
     const job = this.#asked.get(id);
     if (job === undefined) return;
     this.#asked.delete(id);
-    this.#loop.wake();
-    const work = this.#loop.works.find((one) => one.job === job);
+    this.wake();
+    const work = this.works.find((one) => one.job === job);
     if ('error' in answer || answer.bytes === 0 || work === undefined) this.#own.end(job.object);
     if ('error' in answer) this.counters.errors++;
     if (work === undefined) return;
@@ -175,13 +154,13 @@ export class Compactor {
 
   #isBad(work: Work, incarnation: number, reason: string): void {
     this.counters.bad++;
-    work.candidates.avoid(incarnation, this.#loop.clockMs);
-    if (this.#loop.clockMs < this.#reportAtMs) return;
-    this.#reportAtMs = this.#loop.clockMs + REPORT_MS;
+    work.candidates.avoid(incarnation, this.clockMs);
+    if (this.clockMs < this.#reportAtMs) return;
+    this.#reportAtMs = this.clockMs + REPORT_MS;
     this.#options.log('warn', 'chunks in the cold store cannot be merged; they stay as they are', { reason });
   }
 
-  #settle(work: Work): void {
+  protected override settle(work: Work): void {
     const { group, job } = work;
     if (job === undefined) return;
     if (!group.leads || group.raft.term !== job.term) {
@@ -191,6 +170,11 @@ export class Compactor {
     } else if (job.merged !== undefined && !job.isProposed && group.accepts) {
       this.#publish(work, job, job.merged);
     }
+  }
+
+  /** Planning reads rows: at most one plan in a turn. There may be more to do at once. */
+  protected override visit(work: Work): NextVisit {
+    return this.#start(work) ? 'took-turn' : this.clockMs + this.#lookMs;
   }
 
   /** True when the state was examined. */
@@ -204,7 +188,7 @@ export class Compactor {
     }
     const { state } = group;
     const isReady = group.accepts && state.appliedTerm === group.raft.term && state.cold.origin !== NO_ORIGIN;
-    if (!isReady || this.#loop.clockMs < work.backOff.notBeforeMs) return false;
+    if (!isReady || this.clockMs < work.backOff.notBeforeMs) return false;
     if (group.admission.underPressure(state) || this.#options.short()) return false;
     const streams = candidates.next();
     const { plan, looked } = nextCompaction(state, streams, {
@@ -234,7 +218,7 @@ export class Compactor {
     const { object, key, plan } = job;
     job.isProposed = true;
     const fields = commandFor(COMMANDS.compact, { bucket: plan.bucket, object, key, bytes, slices });
-    this.#options.proposals.propose(work.group, fields, this.#loop.nowMs, (outcome, reply) =>
+    this.#options.proposals.propose(work.group, fields, this.nowMs, (outcome, reply) =>
       this.#published(work, job, outcome, reply),
     );
   }
@@ -242,7 +226,7 @@ export class Compactor {
   #published(work: Work, job: Job, outcome: Outcome, reply: Reply): void {
     this.#own.end(job.object);
     if (work.job !== job) return;
-    this.#loop.wake();
+    this.wake();
     if (outcome !== 'applied') {
       this.#again(work, job);
       return;
@@ -262,12 +246,12 @@ export class Compactor {
 
   /** Later, with a new plan and a new object. */
   #again(work: Work, job: Job): void {
-    work.backOff.failed(this.#loop.clockMs);
+    work.backOff.failed(this.clockMs);
     work.job = undefined;
     this.#remember(work, job);
   }
 
   #remember({ candidates }: Work, { plan }: Job): void {
-    for (const { incarnation, stream } of plan.slices) candidates.add(incarnation, stream, this.#loop.clockMs);
+    for (const { incarnation, stream } of plan.slices) candidates.add(incarnation, stream, this.clockMs);
   }
 }

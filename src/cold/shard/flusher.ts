@@ -16,10 +16,10 @@ import { commandFor } from '../../protocol/command-request.ts';
 import { NO_ORIGIN, objectKey } from '../../protocol/object-key.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { BackOff } from './back-off.ts';
-import type { ColdPort, ColdSettings, UploadAnswer } from './port.ts';
+import type { UploadAnswer } from './port.ts';
 import { OwnObjects } from './own-objects.ts';
-import type { Outcome, Proposals } from './proposals.ts';
-import { TurnLoop } from './turn-loop.ts';
+import type { Outcome } from './proposals.ts';
+import { type NextVisit, type PartOptions, TurnLoop } from './turn-loop.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 /** Interval of checks for bytes that have become old enough; at least four times per flush interval. */
@@ -66,22 +66,12 @@ interface Work {
   everythingAtMs: number;
 }
 
-export interface FlusherOptions {
-  readonly groups: readonly Group[];
-  readonly port: ColdPort;
-  readonly settings: ColdSettings;
-  readonly proposals: Proposals;
-  readonly seed: number;
-  /** The disk is down to its reserve: everything that can be flushed is flushed. */
-  readonly short: () => boolean;
-  readonly nextId: () => number;
-  /** Number of the next object of this run. */
-  readonly nextSeq: () => number;
+export interface FlusherOptions extends PartOptions {
   /** Slices of the group were published. */
   readonly onPublished: (group: Group, slices: FlushPlan['slices']) => void;
 }
 
-export class Flusher {
+export class Flusher extends TurnLoop<Work> {
   readonly counters = {
     uploads: 0,
     uploadBytes: 0,
@@ -99,14 +89,12 @@ export class Flusher {
     pressureSlices: 0,
   };
   readonly #options: FlusherOptions;
-  readonly #loop: TurnLoop<Work>;
   readonly #lookMs: number;
   /** Unanswered uploads, including those whose job was dropped: their memory is in use. */
   readonly #uploads = new Map<number, Job>();
   readonly #own: OwnObjects;
 
   constructor(options: FlusherOptions) {
-    this.#options = options;
     const random = new Random(options.seed);
     const works = options.groups.map((group): Work => ({
       group,
@@ -117,18 +105,10 @@ export class Flusher {
       claiming: false,
       everythingAtMs: options.settings.flushIntervalMs + EVERYTHING_MS,
     }));
+    super(works);
+    this.#options = options;
     this.#own = new OwnObjects(options.settings.run, options.nextSeq);
-    // Gathering reads and copies a whole object: at most one in a turn, so that appends do not wait for several.
-    this.#loop = new TurnLoop(works, {
-      settle: (work) => this.#settle(work),
-      visit: (work) => (this.#start(work) ? 'took-turn' : this.#loop.clockMs + this.#lookMs),
-    });
     this.#lookMs = Math.max(LOOK_MS_MIN, Math.min(LOOK_MS, options.settings.flushIntervalMs / 4));
-  }
-
-  /** When the next turn is due for it. */
-  get dueAtMs(): number {
-    return this.#loop.dueAtMs;
   }
 
   get uploading(): number {
@@ -138,10 +118,6 @@ export class Flusher {
   /** The object belongs to a running job of this run. */
   owns(object: ObjectId): boolean {
     return this.#own.has(object);
-  }
-
-  turn(nowMs: number, clockMs: number): void {
-    this.#loop.turn(nowMs, clockMs);
   }
 
   onUploaded(id: number, answer: UploadAnswer): void {
@@ -154,14 +130,14 @@ export class Flusher {
       this.counters.uploadErrors++;
       if (work === undefined) return;
       work.refused = true;
-      work.backOff.failed(this.#loop.clockMs);
+      work.backOff.failed(this.clockMs);
       this.#end(work, 'failed', answer.error);
       return;
     }
     this.counters.uploads++;
     this.counters.uploadBytes += job.bytes;
-    this.counters.uploadMs += this.#loop.clockMs - job.startedMs;
-    for (const other of this.#loop.works) {
+    this.counters.uploadMs += this.clockMs - job.startedMs;
+    for (const other of this.works) {
       other.backOff.hope();
       other.refused = false;
     }
@@ -172,28 +148,28 @@ export class Flusher {
 
   /** The call is answered through `done`, in one of the next turns. */
   call(group: Group, call: FlushCall): void {
-    const work = this.#loop.works.find((one) => one.group === group);
+    const work = this.works.find((one) => one.group === group);
     if (work === undefined) return;
     work.calls.push(call);
-    this.#loop.wake();
+    this.wake();
   }
 
   /** It leads the group and has bytes to flush, but the store rejects them. */
   isFailing(group: Group): boolean {
-    const refused = this.#loop.works.find((one) => one.group === group)?.refused === true;
+    const refused = this.works.find((one) => one.group === group)?.refused === true;
     return refused && group.leads && group.state.hotBytes > 0;
   }
 
   /** Queued calls. */
   callsOf(group: Group): number {
-    return this.#loop.works.find((one) => one.group === group)?.calls.length ?? 0;
+    return this.works.find((one) => one.group === group)?.calls.length ?? 0;
   }
 
   #workOf(job: Job): Work | undefined {
-    return this.#loop.works.find((work) => work.job === job);
+    return this.works.find((work) => work.job === job);
   }
 
-  #settle(work: Work): void {
+  protected override settle(work: Work): void {
     const { group, job } = work;
     if (job === undefined) return;
     if (!group.leads || group.raft.term !== job.term) {
@@ -205,6 +181,11 @@ export class Flusher {
     } else if (job.digests !== undefined && job.proposedMs < 0 && group.accepts) {
       this.#publish(work, job, job.digests);
     }
+  }
+
+  /** Gathering reads and copies a whole object: at most one in a turn, so that appends do not wait for several. */
+  protected override visit(work: Work): NextVisit {
+    return this.#start(work) ? 'took-turn' : this.clockMs + this.#lookMs;
   }
 
   /** True when a job was started. */
@@ -219,7 +200,7 @@ export class Flusher {
       return false;
     }
     if (this.#uploads.size >= this.#options.settings.uploadsMax) return false;
-    if (calls.length === 0 && this.#loop.clockMs < work.backOff.notBeforeMs) return false;
+    if (calls.length === 0 && this.clockMs < work.backOff.notBeforeMs) return false;
     if (group.state.cold.origin === NO_ORIGIN) {
       this.#claim(work);
       return false;
@@ -237,12 +218,12 @@ export class Flusher {
   #gather(work: Work): FlushPlan | undefined {
     const { settings, short } = this.#options;
     const { group } = work;
-    const overdue = this.#loop.clockMs >= work.everythingAtMs;
-    if (overdue) work.everythingAtMs = this.#loop.clockMs + settings.flushIntervalMs + EVERYTHING_MS;
+    const overdue = this.clockMs >= work.everythingAtMs;
+    if (overdue) work.everythingAtMs = this.clockMs + settings.flushIntervalMs + EVERYTHING_MS;
     const pressure = group.admission.underPressure(group.state) || short();
     const everything = pressure || overdue || group.state.hotBytes >= settings.flushBytes;
     const plan = nextFlush(group.state, {
-      hotBeforeMs: everything ? Infinity : this.#loop.nowMs - settings.flushIntervalMs,
+      hotBeforeMs: everything ? Infinity : this.nowMs - settings.flushIntervalMs,
       maxBytes: settings.flushBytesMax,
     });
     if (pressure && plan !== undefined) {
@@ -271,9 +252,9 @@ export class Flusher {
     const object = { run: settings.run, seq: 0 };
     const key = objectKey(work.group.id, settings.run, '', 0, object);
     const fields = commandFor(COMMANDS.flush, { bucket: '', object, key, bytes: 0, slices: [] });
-    proposals.propose(work.group, fields, this.#loop.nowMs, () => {
+    proposals.propose(work.group, fields, this.nowMs, () => {
       work.claiming = false;
-      this.#loop.wake();
+      this.wake();
     });
   }
 
@@ -289,7 +270,7 @@ export class Flusher {
       key,
       plan,
       bytes: plan.body.length,
-      startedMs: this.#loop.clockMs,
+      startedMs: this.clockMs,
       call,
       digests: undefined,
       proposedMs: -1,
@@ -302,7 +283,7 @@ export class Flusher {
 
   #publish(work: Work, job: Job, digests: readonly Uint8Array[]): void {
     const { plan, object, key } = job;
-    job.proposedMs = this.#loop.clockMs;
+    job.proposedMs = this.clockMs;
     const fields = commandFor(COMMANDS.flush, {
       bucket: plan.bucket,
       object,
@@ -310,7 +291,7 @@ export class Flusher {
       bytes: job.bytes,
       slices: plan.slices.map((slice, i) => ({ ...slice, digest: digests[i] as Uint8Array })),
     });
-    this.#options.proposals.propose(work.group, fields, this.#loop.nowMs, (outcome, reply) =>
+    this.#options.proposals.propose(work.group, fields, this.nowMs, (outcome, reply) =>
       this.#published(work, job, outcome, reply),
     );
   }
@@ -319,14 +300,14 @@ export class Flusher {
     this.#own.end(job.object);
     if (work.job !== job) return;
     if (outcome !== 'applied') {
-      work.backOff.failed(this.#loop.clockMs);
+      work.backOff.failed(this.clockMs);
       this.#end(work, 'failed', 'the command was not confirmed');
       return;
     }
     if (COMMANDS.flush.result.read(reply).slicesAccepted === 0) {
       // Deleted or moved meanwhile. If that ever repeats, it repeats slowly.
       this.counters.stale++;
-      work.backOff.failed(this.#loop.clockMs);
+      work.backOff.failed(this.clockMs);
     } else {
       this.#count(job);
       work.backOff.succeeded();
@@ -339,7 +320,7 @@ export class Flusher {
     const { counters } = this;
     counters.publishes++;
     counters.publishBytes += plan.bytes;
-    counters.publishMs += this.#loop.clockMs - proposedMs;
+    counters.publishMs += this.clockMs - proposedMs;
     if (plan.incarnation !== 0) return;
     counters.packs++;
     counters.packBytes += bytes;
@@ -350,7 +331,7 @@ export class Flusher {
   #end(work: Work, how: NonNullable<FlushCall['done']>, reason: string): void {
     const call = work.job?.call;
     work.job = undefined;
-    this.#loop.wake();
+    this.wake();
     if (call === undefined) return;
     call.done = how;
     call.reason = reason;

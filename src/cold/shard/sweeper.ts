@@ -14,9 +14,8 @@ import { type ObjectId, type Orphan } from '../../protocol/cold.ts';
 import { commandFor } from '../../protocol/command-request.ts';
 import { NO_ORIGIN, objectPrefix, parseObjectKey } from '../../protocol/object-key.ts';
 import type { ListedObject } from '../ports.ts';
-import type { ColdPort, ColdSettings, ListAnswer } from './port.ts';
-import type { Proposals } from './proposals.ts';
-import { TurnLoop } from './turn-loop.ts';
+import type { ListAnswer } from './port.ts';
+import { type PartOptions, TurnLoop } from './turn-loop.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 /** Objects per page; a pass over a million of them is a thousand pages, one at a time. */
@@ -33,53 +32,34 @@ interface Work {
   page: Exclude<ListAnswer, { readonly error: string }> | undefined;
 }
 
-export interface SweeperOptions {
-  readonly groups: readonly Group[];
-  readonly port: ColdPort;
-  readonly settings: ColdSettings;
-  readonly proposals: Proposals;
-  readonly seed: number;
-  readonly nextId: () => number;
+export interface SweeperOptions extends PartOptions {
   /** The object is a running upload of this process. */
   readonly owns: (object: ObjectId) => boolean;
 }
 
-export class Sweeper {
+export class Sweeper extends TurnLoop<Work> {
   readonly counters = { passes: 0, listed: 0, orphans: 0, orphanBytes: 0, errors: 0 };
   readonly #options: SweeperOptions;
-  readonly #loop: TurnLoop<Work>;
   readonly #asked = new Map<number, Work>();
 
   constructor(options: SweeperOptions) {
-    this.#options = options;
     const random = new Random(options.seed);
+    const halfMs = Math.ceil(options.settings.sweepIntervalMs / 2);
     const works = options.groups.map((group): Work => ({
       group,
       // Spread over the interval, so that groups and nodes do not list all at once.
-      nextAtMs: this.#interval(random),
+      nextAtMs: halfMs + random.below(halfMs + 1),
       after: '',
       busy: false,
       page: undefined,
     }));
-    this.#loop = new TurnLoop(works, { visit: (work) => this.#visit(work) });
+    super(works);
+    this.#options = options;
   }
 
-  #interval(random: Random): number {
-    const half = Math.ceil(this.#options.settings.sweepIntervalMs / 2);
-    return half + random.below(half + 1);
-  }
-
-  get dueAtMs(): number {
-    return this.#loop.dueAtMs;
-  }
-
-  turn(nowMs: number, clockMs: number): void {
-    this.#loop.turn(nowMs, clockMs);
-  }
-
-  #visit(work: Work): number {
-    if (work.page !== undefined) this.#judge(work, work.page, this.#loop.nowMs);
-    else if (!work.busy && this.#loop.clockMs >= work.nextAtMs) this.#ask(work);
+  protected override visit(work: Work): number {
+    if (work.page !== undefined) this.#judge(work, work.page, this.nowMs);
+    else if (!work.busy && this.clockMs >= work.nextAtMs) this.#ask(work);
     return work.busy ? Infinity : work.nextAtMs;
   }
 
@@ -87,7 +67,7 @@ export class Sweeper {
     const work = this.#asked.get(id);
     if (work === undefined) return;
     this.#asked.delete(id);
-    this.#loop.wake();
+    this.wake();
     if ('error' in answer) {
       this.counters.errors++;
       this.#end(work, Math.min(RETRY_MS, this.#options.settings.sweepIntervalMs));
@@ -129,7 +109,7 @@ export class Sweeper {
     } else {
       work.after = page.next;
       work.busy = false;
-      work.nextAtMs = this.#loop.clockMs;
+      work.nextAtMs = this.clockMs;
     }
     if (orphans.length === 0) return undefined;
     const fields = commandFor(COMMANDS.markOrphan, { orphans });
@@ -156,7 +136,7 @@ export class Sweeper {
   #end(work: Work, waitMs: number): void {
     work.busy = false;
     work.after = '';
-    work.nextAtMs = this.#loop.clockMs + waitMs;
+    work.nextAtMs = this.clockMs + waitMs;
   }
 }
 

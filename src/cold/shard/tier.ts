@@ -1,28 +1,16 @@
 /**
  * A shard's work for the cold tier of the groups that it leads. Deterministic: driven by turns and by the port's
- * answers.
+ * answers, which go to the part that asked; the next turn handles them.
  */
 import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
 import type { ShardOptions } from '../../shard/options.ts';
-import type { Log } from '../../shard/ports.ts';
 import { Collector } from './collector.ts';
 import { Flusher } from './flusher.ts';
 import { Compactor } from './compactor.ts';
-import type { ColdPort, ColdSettings, ListAnswer, MergeAnswer, RemoveAnswer, UploadAnswer } from './port.ts';
 import type { Proposals } from './proposals.ts';
 import { Sweeper } from './sweeper.ts';
-
-export interface ColdTierOptions {
-  readonly groups: readonly Group[];
-  readonly port: ColdPort;
-  readonly settings: ColdSettings;
-  readonly seed: number;
-  readonly log: Log;
-  /** The disk is down to its reserve. */
-  readonly short: () => boolean;
-  readonly proposals: Proposals;
-}
+import type { PartOptions } from './turn-loop.ts';
 
 export class ColdTier {
   readonly proposals: Proposals;
@@ -34,7 +22,7 @@ export class ColdTier {
   /** Sequence number of this run's objects; 0 is that of the empty flush. */
   #lastSeq = 0;
 
-  constructor(options: ColdTierOptions) {
+  constructor(options: Omit<PartOptions, 'nextId' | 'nextSeq'>) {
     this.proposals = options.proposals;
     const shared = {
       ...options,
@@ -69,22 +57,5 @@ export class ColdTier {
   /** When a turn is due without input. */
   get dueAtMs(): number {
     return Math.min(this.flusher.dueAtMs, this.collector.dueAtMs, this.sweeper.dueAtMs, this.compactor.dueAtMs);
-  }
-
-  /** Answers of the port; the next turn handles them. */
-  onUploaded(id: number, answer: UploadAnswer): void {
-    this.flusher.onUploaded(id, answer);
-  }
-
-  onRemoved(id: number, answer: RemoveAnswer): void {
-    this.collector.onRemoved(id, answer);
-  }
-
-  onListed(id: number, answer: ListAnswer): void {
-    this.sweeper.onListed(id, answer);
-  }
-
-  onMerged(id: number, answer: MergeAnswer): void {
-    this.compactor.onMerged(id, answer);
   }
 }

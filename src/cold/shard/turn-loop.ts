@@ -1,34 +1,49 @@
-/** Visits the groups of a shard in turn, at the times that the visits name: the loop of each part of the cold tier. */
+/** What the parts of the cold tier have in common: the loop that visits the groups of a shard at the times they name. */
+import type { Group } from '../../group/group.ts';
+import type { Log } from '../../shard/ports.ts';
+import type { ColdPort, ColdSettings } from './port.ts';
+import type { Proposals } from './proposals.ts';
+
+export interface PartOptions {
+  readonly groups: readonly Group[];
+  readonly port: ColdPort;
+  readonly settings: ColdSettings;
+  readonly proposals: Proposals;
+  readonly seed: number;
+  readonly log: Log;
+  /** The disk is down to its reserve. */
+  readonly short: () => boolean;
+  readonly nextId: () => number;
+  /** Number of the next object of this run. */
+  readonly nextSeq: () => number;
+}
 
 /** When the group is visited next (`clockMs`; Infinity: after a wake), or that the visit took what a turn has time for. */
 export type NextVisit = number | 'took-turn';
 
-export interface TurnSteps<Work> {
-  /** Every turn, before the visits: whatever must not wait for them. */
-  readonly settle?: (work: Work) => void;
-  readonly visit: (work: Work) => NextVisit;
-}
-
-export class TurnLoop<Work> {
-  readonly works: readonly Work[];
-  readonly #steps: TurnSteps<Work>;
+export abstract class TurnLoop<Work> {
+  protected readonly works: readonly Work[];
   #nowMs = 0;
   #clockMs = 0;
   #first = 0;
   #dueAtMs = 0;
 
-  constructor(works: readonly Work[], steps: TurnSteps<Work>) {
+  constructor(works: readonly Work[]) {
     this.works = works;
-    this.#steps = steps;
   }
 
+  /** Every turn, before the visits: whatever must not wait for them. */
+  protected settle?(work: Work): void;
+
+  protected abstract visit(work: Work): NextVisit;
+
   /** Wall clock of the turn. */
-  get nowMs(): number {
+  protected get nowMs(): number {
     return this.#nowMs;
   }
 
   /** Monotonic clock of the turn. */
-  get clockMs(): number {
+  protected get clockMs(): number {
     return this.#clockMs;
   }
 
@@ -38,20 +53,19 @@ export class TurnLoop<Work> {
   }
 
   /** Something happened that no visit could foresee: the next turn visits all. */
-  wake(): void {
+  protected wake(): void {
     this.#dueAtMs = 0;
   }
 
   turn(nowMs: number, clockMs: number): void {
     this.#nowMs = nowMs;
     this.#clockMs = clockMs;
-    const { settle, visit } = this.#steps;
-    if (settle !== undefined) for (const work of this.works) settle(work);
+    if (this.settle !== undefined) for (const work of this.works) this.settle(work);
     if (clockMs < this.#dueAtMs) return;
     this.#dueAtMs = Infinity;
     const rotated = [...this.works.slice(this.#first), ...this.works.slice(0, this.#first)];
     for (const [step, work] of rotated.entries()) {
-      const next = visit(work);
+      const next = this.visit(work);
       if (next === 'took-turn') {
         // The next turn continues behind it, at once.
         this.#first = (this.#first + step + 1) % this.works.length;

@@ -147,17 +147,17 @@ export class FakeColdPort implements ColdPort {
     if (asked.op === 'upload') {
       const { body, slices } = asked.request;
       const digests = slices.map(({ at, length }) => digest(body.subarray(at, at + length)));
-      tier?.onUploaded(id, how === 'ok' ? { digests } : { error });
+      tier?.flusher.onUploaded(id, how === 'ok' ? { digests } : { error });
     } else if (asked.op === 'remove') {
       const { keys } = asked.request;
       // A failed removal may have got halfway.
       if (how === 'error') for (const key of keys.slice(0, keys.length / 2)) this.#delete(key);
-      tier?.onRemoved(id, how === 'ok' ? {} : { error });
+      tier?.collector.onRemoved(id, how === 'ok' ? {} : { error });
     } else if (asked.op === 'merge') {
       const answer = this.#mergeAnswers.get(asked.request);
-      tier?.onMerged(id, how === 'ok' && answer !== undefined ? answer : { error });
+      tier?.compactor.onMerged(id, how === 'ok' && answer !== undefined ? answer : { error });
     } else {
-      tier?.onListed(id, how === 'ok' ? this.#page(asked.request) : { error });
+      tier?.sweeper.onListed(id, how === 'ok' ? this.#page(asked.request) : { error });
     }
   }
 

@@ -4,8 +4,34 @@ import { test } from 'node:test';
 import { OwnObjects } from '../../../src/cold/shard/own-objects.ts';
 import { type NextVisit, TurnLoop } from '../../../src/cold/shard/turn-loop.ts';
 
+class Loop extends TurnLoop<string> {
+  readonly onVisit: (work: string, loop: Loop) => NextVisit;
+  readonly settled: string[] = [];
+
+  constructor(works: readonly string[], onVisit: Loop['onVisit']) {
+    super(works);
+    this.onVisit = onVisit;
+  }
+
+  get clocks(): readonly number[] {
+    return [this.nowMs, this.clockMs];
+  }
+
+  override wake(): void {
+    super.wake();
+  }
+
+  protected override settle(work: string): void {
+    this.settled.push(work);
+  }
+
+  protected override visit(work: string): NextVisit {
+    return this.onVisit(work, this);
+  }
+}
+
 interface Rig {
-  readonly loop: TurnLoop<string>;
+  readonly loop: Loop;
   /** What was called since the last look, in order. */
   readonly seen: () => string;
   readonly answers: Map<string, NextVisit>;
@@ -13,19 +39,16 @@ interface Rig {
 
 /** Three groups; a visit answers what `answers` holds for its group, else that it wants none. */
 function newRig(): Rig {
-  let calls: string[] = [];
+  let calls = '';
   const answers = new Map<string, NextVisit>();
-  const loop = new TurnLoop(['a', 'b', 'c'], {
-    settle: (work) => calls.push(`-${work}`),
-    visit: (work) => {
-      calls.push(work);
-      return answers.get(work) ?? Infinity;
-    },
+  const loop = new Loop(['a', 'b', 'c'], (work) => {
+    calls += work;
+    return answers.get(work) ?? Infinity;
   });
   const seen = (): string => {
-    const text = calls.filter((call) => !call.startsWith('-')).join('');
-    assert.equal(calls.filter((call) => call.startsWith('-')).join(''), '-a-b-c', 'every turn settles all groups');
-    calls = [];
+    assert.deepEqual(loop.settled.splice(0), ['a', 'b', 'c'], 'every turn settles all groups');
+    const text = calls;
+    calls = '';
     return text;
   };
   return { loop, seen, answers };
@@ -69,23 +92,19 @@ test('a visit that takes the turn is the last; the next turn continues behind it
 
 test('a wake during a visit is not lost', () => {
   let visits = 0;
-  const loop: TurnLoop<string> = new TurnLoop(['a'], {
-    visit: () => {
-      if (visits++ === 0) loop.wake();
-      return Infinity;
-    },
+  const loop = new Loop(['a'], (_work, self) => {
+    if (visits++ === 0) self.wake();
+    return Infinity;
   });
   for (let turn = 0; turn < 3; turn++) loop.turn(0, 1);
   assert.equal(visits, 2);
 });
 
 test('visits see the clocks of their turn', () => {
-  const clocks: number[][] = [];
-  const loop: TurnLoop<string> = new TurnLoop(['a'], {
-    visit: () => {
-      clocks.push([loop.nowMs, loop.clockMs]);
-      return 0;
-    },
+  const clocks: (readonly number[])[] = [];
+  const loop = new Loop(['a'], (_work, self) => {
+    clocks.push(self.clocks);
+    return 0;
   });
   loop.turn(7, 1);
   loop.turn(5, 2);

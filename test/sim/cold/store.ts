@@ -136,13 +136,21 @@ export class SimColdStore {
       });
     return {
       upload: (request) =>
-        this.#upload(request, (waitMs, said) => answer(waitMs, () => process.shard.cold?.onUploaded(request.id, said))),
+        this.#upload(request, (waitMs, said) =>
+          answer(waitMs, () => process.shard.cold?.flusher.onUploaded(request.id, said)),
+        ),
       remove: (request) =>
-        this.remove(request, (waitMs, said) => answer(waitMs, () => process.shard.cold?.onRemoved(request.id, said))),
+        this.remove(request, (waitMs, said) =>
+          answer(waitMs, () => process.shard.cold?.collector.onRemoved(request.id, said)),
+        ),
       list: (request) =>
-        this.#list(request, (waitMs, said) => answer(waitMs, () => process.shard.cold?.onListed(request.id, said()))),
+        this.#list(request, (waitMs, said) =>
+          answer(waitMs, () => process.shard.cold?.sweeper.onListed(request.id, said())),
+        ),
       merge: (request) =>
-        this.#merge(request, (waitMs, said) => answer(waitMs, () => process.shard.cold?.onMerged(request.id, said()))),
+        this.#merge(request, (waitMs, said) =>
+          answer(waitMs, () => process.shard.cold?.compactor.onMerged(request.id, said())),
+        ),
     };
   }
 
