@@ -15,8 +15,14 @@ import { releaseDue, continueReleases } from '../cold/state/release.ts';
 import { applyCreate, commandAttributes, listDeadline } from './create.ts';
 import { applyForkBegin } from '../forks/state/begin.ts';
 import { applyForkData, applyForkEnd } from '../forks/state/form.ts';
-import { applyForkPin } from '../forks/state/pin.ts';
-import { applyForkAbort, applyForkCheck, applyForkUnpin, applyForkUnpinned, showUnpin } from '../forks/state/unpin.ts';
+import {
+  applyForkAbort,
+  applyForkCheck,
+  applyForkPin,
+  applyForkUnpin,
+  applyForkUnpinned,
+  showUnpin,
+} from '../forks/state/pin.ts';
 import {
   applyImportAbort,
   applyImportBegin,

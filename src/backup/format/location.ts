@@ -6,7 +6,7 @@ import process from 'node:process';
 import { Fault } from '../state/fault.ts';
 import { makeFolder } from '../../cold/store/folder.ts';
 import type { S3Store } from '../../cold/store/s3-store.ts';
-import { StoreError } from '../../cold/store/store-error.ts';
+import { StoreError } from '../../cold/store/store.ts';
 
 /** A part of a file in transit, held in memory. S3 allows 10,000 parts per object: 160 GiB. */
 const PIECE_BYTES = 16 * 1024 * 1024;

@@ -2,10 +2,8 @@
 import { DIGEST_BYTES, digestOf, sameDigest } from '../../digest/blake3.ts';
 import type { Extent, MergeSlice, MergedObject } from '../ports.ts';
 import { type MergeChunks, mergeObject } from '../store/merge-objects.ts';
-import { Parts } from '../store/range-parts.ts';
+import { type ObjectPage, type ObjectStore, Parts, StoreError, type StoreFailure } from '../store/store.ts';
 import { probe } from '../store/probe-store.ts';
-import type { ObjectPage, ObjectStore } from '../store/store.ts';
-import { StoreError, type StoreFailure } from '../store/store-error.ts';
 
 interface Put {
   readonly op: 'put';

@@ -7,10 +7,8 @@ import { type Dirent, constants } from 'node:fs';
 import { mkdir, open, readdir, rename, rmdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import { codeOf, makeFolder } from './folder.ts';
-import { Parts } from './range-parts.ts';
+import { type ObjectPage, type ObjectStore, Parts, StoreError, checkKey } from './store.ts';
 import type { ListedObject } from '../ports.ts';
-import { type ObjectPage, type ObjectStore, checkKey } from './store.ts';
-import { StoreError } from './store-error.ts';
 
 /**
  * Inside the store, so that a rename never crosses file systems. It also distinguishes a store from an empty mount

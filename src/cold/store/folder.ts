@@ -1,7 +1,7 @@
 /** Directories of stores and backups. */
 import { mkdir, opendir } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { StoreError } from './store-error.ts';
+import { StoreError } from './store.ts';
 
 /** Accessible only to the user of this process. */
 const PRIVATE = { mode: 0o700 } as const;

@@ -5,8 +5,7 @@
 import { digestOf, sameDigest } from '../../digest/blake3.ts';
 import type { ChunkRef } from '../../protocol/cold.ts';
 import type { MergeSlice, MergedObject, MergedSlice } from '../ports.ts';
-import type { ObjectStore } from './store.ts';
-import { StoreError } from './store-error.ts';
+import { type ObjectStore, StoreError } from './store.ts';
 
 /** Undefined: the chunks are not what their references say. */
 export type MergeChunks = (

@@ -1,8 +1,7 @@
 /** Proves that every operation of the cold tier works: write, read, list and delete one small object. */
 import { randomBytes } from 'node:crypto';
 import { sameDigest } from '../../digest/blake3.ts';
-import type { ObjectStore } from './store.ts';
-import { StoreError } from './store-error.ts';
+import { type ObjectStore, StoreError } from './store.ts';
 
 /** Separate from the groups' keys; the next probe removes an object that a dying process left here. */
 const FOLDER = 'probe/';

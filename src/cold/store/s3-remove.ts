@@ -4,7 +4,7 @@
  */
 import { DeleteObjectCommand, DeleteObjectsCommand, type S3Client } from '@aws-sdk/client-s3';
 import { createHash } from 'node:crypto';
-import { StoreError } from './store-error.ts';
+import { StoreError } from './store.ts';
 
 /** A serialized request as the SDK's middleware sees it. */
 interface HttpRequest {

@@ -7,10 +7,7 @@ import {
   type ServerSideEncryption,
 } from '@aws-sdk/client-s3';
 import type { Readable } from 'node:stream';
-import { Parts } from './range-parts.ts';
-import { type ObjectPage, type ObjectStore, checkKey } from './store.ts';
-import { StoreError } from './store-error.ts';
-import { toStoreError } from './s3-errors.ts';
+import { type ObjectPage, type ObjectStore, Parts, StoreError, type StoreFailure, checkKey } from './store.ts';
 import { refusesBatches, removeBatch, removeOne } from './s3-remove.ts';
 import { S3Upload, abortUpload, openUploads } from './s3-upload.ts';
 
@@ -242,4 +239,46 @@ function drain(body: Readable, take: (bytes: Uint8Array) => void): Promise<void>
     body.on('error', reject);
     body.on('close', () => reject(new Error('the answer was cut')));
   });
+}
+
+/** The members of the SDK's errors that are read; all may be absent. */
+interface SdkError {
+  readonly name?: string;
+  readonly message?: string;
+  readonly code?: string;
+  readonly Code?: string;
+  readonly $metadata?: { readonly httpStatusCode?: number };
+}
+
+/** Statuses that may change on a retry. */
+const LATER = new Set([408, 409, 425, 429]);
+const NOT_IMPLEMENTED = 501;
+
+function toStoreError(what: string, error: unknown): StoreError {
+  if (error instanceof StoreError) return error;
+  const {
+    name = '',
+    message = '',
+    code,
+    $metadata,
+  }: SdkError = typeof error === 'object' && error !== null ? error : {};
+  const status = $metadata?.httpStatusCode;
+  const failure = failureOf(name, message, status);
+  if (failure === 'missing') return new StoreError(failure, `${what}: there is no such object`, { cause: error });
+  // A store's XML names the problem; connection errors have a code, and AggregateError (several addresses) only that.
+  const reason = [name === 'Error' ? '' : name, code ?? '', message]
+    .filter((part, i, all) => part !== '' && part !== 'UnknownError' && all.indexOf(part) === i)
+    .join(': ');
+  return new StoreError(failure, `${what}: ${status === undefined ? '' : `${status} `}${reason}`, { cause: error });
+}
+
+function failureOf(name: string, message: string, status: number | undefined): StoreFailure {
+  if (name === 'NoSuchBucket' || name === 'CredentialsProviderError') return 'denied';
+  if (name === 'NoSuchKey' || name === 'NotFound') return 'missing';
+  // The range starts after the end of the object.
+  if (name === 'InvalidRange' || status === 416) return 'bad';
+  if (status === undefined) return message === 'Region is missing' ? 'denied' : 'unreachable';
+  if (status === 404) return 'missing';
+  if (LATER.has(status) || (status >= 500 && status !== NOT_IMPLEMENTED)) return 'unreachable';
+  return status >= 300 ? 'denied' : 'unreachable';
 }

@@ -1,7 +1,25 @@
 /** What the cold tier needs of an object store. Keys are relative to `storage.cold.root`; no object is ever written twice. */
+import { Buffer } from 'node:buffer';
 import type { ListedObject } from '../ports.ts';
-import type { Parts } from './range-parts.ts';
-import { StoreError } from './store-error.ts';
+
+/**
+ * Why an operation failed.
+ *   missing      there is no such object
+ *   denied       the store refuses: credentials, permission, bucket, region, encryption; repeating is useless
+ *   unreachable  no answer, or one that says "later"; the outcome of a put is unknown
+ *   bad          the object is there but is not what was written: too short, or altered
+ */
+export type StoreFailure = 'missing' | 'denied' | 'unreachable' | 'bad';
+
+export class StoreError extends Error {
+  readonly failure: StoreFailure;
+
+  constructor(failure: StoreFailure, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'StoreError';
+    this.failure = failure;
+  }
+}
 
 export interface ObjectPage {
   /** Ascending by the bytes of the key. */
@@ -38,4 +56,47 @@ export function checkKey(key: string): void {
   const isPlain =
     key.length <= KEY_BYTES_MAX && key.split('/').every((part) => /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(part));
   if (!isPlain) throw new StoreError('denied', `${JSON.stringify(key.slice(0, 80))} is not a usable object key`);
+}
+
+/**
+ * Memory for a range of an object that is read in parts. Each part has its own memory, so that it can move to another
+ * thread and be kept without the others; bytes are copied into it once, as they arrive.
+ */
+export class Parts {
+  readonly parts: readonly Uint8Array<ArrayBuffer>[];
+  /** Total length. */
+  readonly length: number;
+  #filled = 0;
+  /** Position of the next byte. */
+  #part = 0;
+  #at = 0;
+
+  constructor(lengths: readonly number[]) {
+    // Not zeroed: the reader ensures that they are filled.
+    this.parts = lengths.map((length) => new Uint8Array(Buffer.allocUnsafeSlow(length).buffer));
+    this.length = lengths.reduce((sum, length) => sum + length, 0);
+  }
+
+  /** The next bytes of the range. `key` is for the error when there are more than requested. */
+  add(key: string, bytes: Uint8Array): void {
+    if (bytes.length > this.length - this.#filled)
+      throw new StoreError('bad', `${key}: the store sent more than the ${this.length} bytes that were asked for`);
+    this.#filled += bytes.length;
+    for (let from = 0; from < bytes.length;) {
+      const part = this.parts[this.#part] as Uint8Array;
+      const size = Math.min(bytes.length - from, part.length - this.#at);
+      part.set(size === bytes.length ? bytes : bytes.subarray(from, from + size), this.#at);
+      from += size;
+      this.#at += size;
+      if (this.#at < part.length) continue;
+      this.#part++;
+      this.#at = 0;
+    }
+  }
+
+  /** All bytes have arrived; `offset` is where the range begins in the object. */
+  finish(key: string, offset: number): void {
+    if (this.#filled === this.length) return;
+    throw new StoreError('bad', `${key}: the object ends at byte ${offset + this.#filled} of ${offset + this.length}`);
+  }
 }

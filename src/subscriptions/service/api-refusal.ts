@@ -1,6 +1,6 @@
 /** Refusals of subscription requests, and their JSON. */
 import type { ControlAnswer } from '../ports.ts';
-import type { Outcome } from '../state/outcome.ts';
+import type { Outcome } from '../state/record.ts';
 
 /** Codes beyond the outcomes of commands. */
 type RefusalCode =

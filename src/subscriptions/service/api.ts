@@ -2,8 +2,7 @@
 import { ERRORS, MillraceError } from '../../base/errors.ts';
 import { SUBSCRIPTION_NAME_BYTES_MAX } from '../../base/limits.ts';
 import type { ControlAnswer, ControlHead, ControlPort, ControlTask } from '../ports.ts';
-import type { BodyKind, BodyOf } from '../state/body-kinds.ts';
-import { parsePath } from '../state/requests.ts';
+import { type BodyKind, type BodyOf, parsePath } from '../state/requests.ts';
 import { decodePathSegment } from '../../protocol/header-values.ts';
 import { textBytes } from '../../base/text.ts';
 import { Refusal, refusalAnswer } from './api-refusal.ts';

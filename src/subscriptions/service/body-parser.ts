@@ -7,9 +7,8 @@ import { MillraceError } from '../../base/errors.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import { threadEntry } from '../../threads/entry.ts';
 import { ThreadPool } from '../../threads/thread-pool.ts';
-import { type BodyKind, type BodyOf, parseBody } from '../state/body-kinds.ts';
+import { type BodyKind, type BodyOf, type Parsed, parseBody } from '../state/requests.ts';
 import type { Logger } from '../../logging/logger.ts';
-import type { Parsed } from '../state/requests.ts';
 
 /** At worst some 50 ns per byte, so up to this size less than a millisecond. */
 const AT_ONCE_BYTES_MAX = 16 * 1024;

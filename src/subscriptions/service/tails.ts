@@ -8,7 +8,6 @@ import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
 import { REPLY_BODY_OMITTED, type Reply } from '../../protocol/reply.ts';
 import type { RetryClock, RetryPolicy } from '../../gateway/retry.ts';
 import { type Answer, callGroup } from '../../gateway/shard-client.ts';
-import { GroupQueues } from './group-queues.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 import { readMoves, replacedGroup, type ObserveRequest, type ObserveResult } from '../../protocol/watching.ts';
 
@@ -39,6 +38,59 @@ interface Wanted {
 interface Pattern {
   users: number;
   known: Promise<void>;
+}
+
+/**
+ * Concurrent requests per group; the others wait in order. A starting node may want hundreds of thousands of streams,
+ * some of groups that answer immediately and some of groups that catch up for minutes.
+ */
+const AT_ONCE = 64;
+/** A queue is copied when this many places at its front are empty. */
+const EMPTY_MAX = 1024;
+
+class GroupQueue {
+  #free = AT_ONCE;
+  #waiting: (() => void)[] = [];
+  #next = 0;
+
+  enter(): Promise<void> | undefined {
+    if (this.#free > 0) {
+      this.#free--;
+      return undefined;
+    }
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+    });
+  }
+
+  leave(): void {
+    const next = this.#waiting[this.#next];
+    if (next === undefined) {
+      this.#free++;
+      return;
+    }
+    this.#next++;
+    if (this.#next >= EMPTY_MAX && 2 * this.#next >= this.#waiting.length) {
+      this.#waiting = this.#waiting.slice(this.#next);
+      this.#next = 0;
+    }
+    next();
+  }
+}
+
+class GroupQueues {
+  readonly #queues = new Map<number, GroupQueue>();
+
+  /** Undefined: immediately. Call `leave` afterwards. */
+  enter(group: number): Promise<void> | undefined {
+    const queue = this.#queues.get(group) ?? new GroupQueue();
+    this.#queues.set(group, queue);
+    return queue.enter();
+  }
+
+  leave(group: number): void {
+    this.#queues.get(group)?.leave();
+  }
 }
 
 export class Tails implements TailHandler {

@@ -3,8 +3,7 @@
  * records has the same state, and a command's outcome depends on its place in the log, whichever node appended it.
  */
 import { SUBSCRIPTIONS_MAX, SUBSCRIPTION_LINKS_MAX, SUBSCRIPTION_STATE_BYTES_MAX } from '../../base/limits.ts';
-import type { Outcome } from './outcome.ts';
-import type { LogRecord, SavedKey } from './record.ts';
+import type { LogRecord, Outcome, SavedKey } from './record.ts';
 import { SIGNING_KEYS_MAX, type SigningKey, publishedKeys } from './signing-keys.ts';
 import { textBytes } from '../../base/text.ts';
 import { type Link, type Position, Subscription, restore, save } from './subscription.ts';

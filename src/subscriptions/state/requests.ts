@@ -9,6 +9,7 @@ import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
 import { nameFault } from '../../protocol/names.ts';
 import { textBytes } from '../../base/text.ts';
 import type { Config } from './subscription.ts';
+import { decodeUtf8Strict } from '../../base/utf8.ts';
 
 export type Parsed<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly reason: string };
 
@@ -167,3 +168,33 @@ function isText(value: unknown, bytesMax: number): value is string {
 function withoutLeadingSlash(path: string): string {
   return path.startsWith('/') ? path.slice(1) : path;
 }
+
+export interface BodyOf {
+  readonly config: Config;
+  readonly streams: string[];
+  readonly worker: string;
+  readonly wake: WakeRequest;
+}
+
+export type BodyKind = keyof BodyOf;
+
+const PARSERS: { readonly [Kind in BodyKind]: (body: unknown) => Parsed<BodyOf[Kind]> } = {
+  config: parseConfig,
+  streams: parseStreams,
+  worker: parseWorker,
+  wake: parseWakeRequest,
+};
+
+export function parseBody<Kind extends BodyKind>(kind: Kind, body: Uint8Array): Parsed<BodyOf[Kind]> {
+  const text = decodeUtf8Strict(body);
+  if (text === undefined) return NO_JSON;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return NO_JSON;
+  }
+  return PARSERS[kind](value);
+}
+
+const NO_JSON = { ok: false, reason: 'the body must be JSON in UTF-8' } as const;

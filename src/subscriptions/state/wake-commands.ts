@@ -1,6 +1,5 @@
 /** Commands about the wake of one subscription: issued, delivered, claimed, acknowledged, released, expired. */
-import type { Outcome } from './outcome.ts';
-import type { LogRecord } from './record.ts';
+import type { LogRecord, Outcome } from './record.ts';
 import type { Position, Subscription } from './subscription.ts';
 
 const OK: Outcome = { code: 'OK' };

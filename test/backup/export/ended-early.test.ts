@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { errorNumber } from '../../../src/base/errors.ts';
 import type { ExportSink } from '../../../src/backup/ports.ts';
 import type { ShardGateway } from '../../../src/ports.ts';
-import { EndedExports } from '../../../src/backup/export/ended-exports.ts';
+import { EndedExports } from '../../../src/backup/backups.ts';
 import { exportGroup } from '../../../src/backup/export/exporter.ts';
 import type { ExportTaker } from '../../../src/backup/export/export-thread.ts';
 import { Reply } from '../../../src/protocol/reply.ts';

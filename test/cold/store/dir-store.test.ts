@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync } 
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { DirStore, makeDirStore } from '../../../src/cold/store/dir-store.ts';
-import { StoreError } from '../../../src/cold/store/store-error.ts';
+import { StoreError } from '../../../src/cold/store/store.ts';
 import { removeFolder, temporaryFolder } from '../../support/server.ts';
 
 const ROUNDS = 40;

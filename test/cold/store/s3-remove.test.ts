@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { type TestContext, it } from 'node:test';
 import { probe } from '../../../src/cold/store/probe-store.ts';
 import { S3Store } from '../../../src/cold/store/s3-store.ts';
-import { StoreError } from '../../../src/cold/store/store-error.ts';
+import { StoreError } from '../../../src/cold/store/store.ts';
 
 type Kind = 'wants-md5' | 'no-batches' | 'may-not-delete' | 'lists-nothing';
 

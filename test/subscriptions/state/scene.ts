@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { type Step, type StreamTail, decide } from '../../../src/subscriptions/state/decide.ts';
 import { Machine, type MachineListener } from '../../../src/subscriptions/state/machine.ts';
-import type { OutcomeCode } from '../../../src/subscriptions/state/outcome.ts';
-import type { Command } from '../../../src/subscriptions/state/record.ts';
+import type { Command, OutcomeCode } from '../../../src/subscriptions/state/record.ts';
 import type { Config, Position, Subscription } from '../../../src/subscriptions/state/subscription.ts';
 
 export const LEASE_MS = 10_000;

@@ -2,8 +2,12 @@
 import assert from 'node:assert/strict';
 import type { LookupAddress } from 'node:dns';
 import { test } from 'node:test';
-import type { Resolve } from '../../../src/subscriptions/webhooks/resolve.ts';
-import { guardedLookup, isPublicAddress, webhookTarget } from '../../../src/subscriptions/webhooks/webhook-url.ts';
+import {
+  type Resolve,
+  guardedLookup,
+  isPublicAddress,
+  webhookTarget,
+} from '../../../src/subscriptions/webhooks/webhook-url.ts';
 
 const accepts = (url: string, allowLocal = false): boolean => webhookTarget(url, { enabled: true, allowLocal }).ok;
 

@@ -5,7 +5,7 @@ import { type AddressInfo, type Socket, createServer } from 'node:net';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { resolving } from '../../../src/subscriptions/webhooks/resolve.ts';
+import { resolving } from '../../../src/subscriptions/webhooks/webhook-url.ts';
 import { type DeliveryResult, deliver } from '../../../src/subscriptions/webhooks/webhook.ts';
 import { PROCESS_RUNTIME } from '../../../src/server/runtime.ts';
 
