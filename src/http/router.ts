@@ -21,6 +21,8 @@ export interface Route extends RouteTraits {
   readonly handler: Handler;
   /** The handler refuses encoded bodies itself, so that they are counted as its operation. */
   readonly checksEncoding?: true;
+  /** Writes here may be conditional. Elsewhere a condition is refused: a write that ignores it could undo another one. */
+  readonly takesConditions?: true;
   /** Allow does not name OPTIONS. */
   readonly omitsOptions?: true;
   /** What Allow names, where the handler tells methods apart. */
@@ -69,7 +71,16 @@ class Resource {
 function handle(call: RequestContext, row: Route): unknown {
   call.route = row;
   call.operation = row.operation;
+  if (row.takesConditions !== true && isConditionalWrite(call.method)) {
+    return call.refuse('INVALID_HEADER', 'If-Match and If-None-Match go with single writes of a stream, not with this');
+  }
   return row.handler(call);
+}
+
+function isConditionalWrite(method: string): boolean {
+  if (method === 'get' || method === 'head') return false;
+  const { ifMatch, ifNoneMatch } = writeHeaders();
+  return ifMatch !== '' || ifNoneMatch !== '';
 }
 
 /** A pattern with variables, segment by segment; undefined: a variable. */

@@ -118,6 +118,34 @@ test('what the shards refuse is no success on any route, and bodies have a bound
   assert.deepEqual(rig.errors, []);
 });
 
+test('a condition is decided or refused; no write ignores it', async (t) => {
+  const rig = await startRefusing(t, {});
+  let refused = 0;
+  for (const [port, rows, plane] of rowsOf(rig)) {
+    for (const row of rows) {
+      const method = methodOf(row);
+      if (method === 'GET' || method === 'HEAD') continue;
+      const asked = rig.gateway.asked.length;
+      for (const condition of [{ 'If-Match': '"tag"' }, { 'If-None-Match': '*' }]) {
+        const answer = await requestOnce(
+          port,
+          method,
+          pathOf(row),
+          { 'Content-Type': 'text/plain', ...condition },
+          'x',
+        );
+        const what = `${plane} ${method} ${row.pattern}: ${answer.status} ${answer.body.toString()}`;
+        if (row.takesConditions === true) assert.equal(answer.status, 503, what);
+        else assert.deepEqual([answer.status, answer.headers.get('millrace-error')], [400, 'INVALID_HEADER'], what);
+      }
+      if (row.takesConditions === true) continue;
+      assert.equal(rig.gateway.asked.length, asked, row.pattern);
+      refused++;
+    }
+  }
+  assert(refused >= 15, `${refused} rows`);
+});
+
 test('Allow names the methods of a path, in a 405 and for OPTIONS', async (t) => {
   const rig = await startRefusing(t, {});
   for (const [port, rows, plane] of rowsOf(rig)) {

@@ -91,9 +91,6 @@ export function handleBatch(call: RequestContext): void {
   headers.streamSeq = undefined;
   headers.streamClosed = undefined;
   headers.recordMatch = undefined;
-  if (headers.ifMatch !== '' || headers.ifNoneMatch !== '') {
-    return call.refuse('INVALID_HEADER', 'If-Match and If-None-Match belong to single appends');
-  }
   const command = beginCommand(call.request, COMMANDS.appendBatch, call);
   const refusal = fillAppend(headers, command);
   if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);

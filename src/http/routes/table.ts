@@ -95,9 +95,9 @@ function row(methods: readonly Method[], pattern: Row['pattern'], operation: Rou
 const STREAM_ROWS: readonly Row[] = [
   row(['GET'], STREAM, 'read', always(handleRead)),
   row(['HEAD'], STREAM, 'head', always(handleHead)),
-  { ...row(['POST'], STREAM, 'append', always(handleAppend)), ...WHOLE, checksEncoding: true },
-  { ...row(['PUT'], STREAM, 'create', always(handleCreate)), ...WHOLE },
-  row(['DELETE'], STREAM, 'delete', always(handleDelete)),
+  { ...row(['POST'], STREAM, 'append', always(handleAppend)), ...WHOLE, checksEncoding: true, takesConditions: true },
+  { ...row(['PUT'], STREAM, 'create', always(handleCreate)), ...WHOLE, takesConditions: true },
+  { ...row(['DELETE'], STREAM, 'delete', always(handleDelete)), takesConditions: true },
   row(READ, ATTRIBUTES, 'attrs', always(handleGetAttributes)),
   { ...row(['PUT'], ATTRIBUTES, 'attrs', always(handlePutAttributes)), bodyBytesMax: SENT_BYTES_MAX },
   { ...row(['POST'], `${STREAM}/append-batch`, 'batch', always(handleBatch)), ...WHOLE },
