@@ -9,6 +9,7 @@ import { openInbox } from '../src/shard/inbox.ts';
 import type { Shard } from '../src/shard/shard.ts';
 import { describeShed } from '../src/placement/state/shed.ts';
 import type { StoreProbes } from './cold-port.ts';
+import { caughtMessage } from '../src/base/caught.ts';
 
 export interface PeerParts {
   readonly data: ShardData;
@@ -57,7 +58,7 @@ export async function startPeers(peers: Peers, cluster: ClusterData, shard: numb
     const { host, port } = cluster.listen;
     const address = `${host}:${port === 0 ? 0 : port + shard}`;
     throw new ConfigError(
-      `server.cluster_listen: shard ${shard} cannot listen on ${address} (${(error as Error).message})`,
+      `server.cluster_listen: shard ${shard} cannot listen on ${address} (${caughtMessage(error)})`,
     );
   }
 }

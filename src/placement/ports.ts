@@ -9,5 +9,5 @@ export interface DrainMark {
    * Resolves when the mark is on disk and every shard follows it. Rejects with a MillraceError when the disk or a shard
    * cannot accept it now.
    */
-  set(draining: boolean): Promise<void>;
+  set(wanted: 'draining' | 'serving'): Promise<void>;
 }

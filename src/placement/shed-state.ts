@@ -17,6 +17,7 @@ import type { ShardGateway } from '../ports.ts';
 import type { ShedRequest } from '../protocol/administration.ts';
 import { SHED_COLD, SHED_DRAIN, SHED_EGRESS, SHED_STALL } from './state/shed.ts';
 import { QUERIES } from '../protocol/operations.ts';
+import { caughtCode, caughtMessage } from '../base/caught.ts';
 
 const FILE = 'leadership-shed.json';
 const FORMAT = 1;
@@ -33,8 +34,8 @@ export function readDrainMark(dataDir: string): boolean {
   try {
     text = readFileSync(join(dataDir, FILE), 'utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
-    throw refused(`cannot be read (${(error as Error).message})`);
+    if (caughtCode(error) === 'ENOENT') return false;
+    throw refused(`cannot be read (${caughtMessage(error)})`);
   }
   let found: unknown;
   try {
@@ -104,8 +105,8 @@ export class ShedState implements DrainMark {
     return (this.#draining ? SHED_DRAIN : 0) | found | (this.#hasStalled ? SHED_STALL : 0);
   }
 
-  set(draining: boolean): Promise<void> {
-    return this.#inTurn(() => this.#change(draining));
+  set(wanted: 'draining' | 'serving'): Promise<void> {
+    return this.#inTurn(() => this.#change(wanted === 'draining'));
   }
 
   /** Rejects as `apply` does; it is in force for the balancer anyway, and a repeat tells the shards. */
@@ -160,7 +161,7 @@ export class ShedState implements DrainMark {
       try {
         await writeDrainMark(this.#options.dataDir, draining);
       } catch (error) {
-        const isFull = ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '');
+        const isFull = ['ENOSPC', 'EDQUOT'].includes(caughtCode(error));
         throw isFull ? new MillraceError('DISK_FULL', undefined, { cause: error }) : error;
       }
       this.#draining = draining;

@@ -28,6 +28,7 @@ import { GROUP_COUNT_MAX } from '../base/hash.ts';
 import { makeFolder } from '../cold/store/folder.ts';
 import { ConfigError } from '../config/error.ts';
 import type { DirectoryRun } from '../peer/codec/standing.ts';
+import { caughtMessage } from '../base/caught.ts';
 
 const FILE = 'millrace.json';
 /** 2: streams have a cold part, buckets a quota. */
@@ -93,7 +94,7 @@ export async function lockDataDir(path: string): Promise<void> {
   try {
     await makeFolder(path);
   } catch (error) {
-    throw refused(path, `cannot be created (${(error as Error).message})`);
+    throw refused(path, `cannot be created (${caughtMessage(error)})`);
   }
   if (process.platform !== 'linux') return;
   const { dev, ino } = statSync(path);
@@ -116,7 +117,7 @@ export function openDataDir(path: string, wanted: Wanted): Layout & Directory {
   try {
     names = readdirSync(path);
   } catch (error) {
-    throw refused(path, `cannot be read (${(error as Error).message})`);
+    throw refused(path, `cannot be read (${caughtMessage(error)})`);
   }
   const shards = names.flatMap((name) => SHARD_FOLDER.exec(name)?.[1] ?? []).map(Number);
   if (!names.includes(FILE)) {
@@ -249,7 +250,7 @@ function store<T extends Stored>(path: string, stored: T): T {
     renameSync(`${file}.new`, file);
     syncFolder(path);
   } catch (error) {
-    throw refused(path, `cannot be written (${(error as Error).message})`);
+    throw refused(path, `cannot be written (${caughtMessage(error)})`);
   }
   return stored;
 }
@@ -266,7 +267,7 @@ function read(path: string): Stored {
   try {
     found = JSON.parse(readFileSync(join(path, FILE), 'utf8'));
   } catch (error) {
-    throw refused(path, `${FILE} cannot be read (${(error as Error).message})`);
+    throw refused(path, `${FILE} cannot be read (${caughtMessage(error)})`);
   }
   const { format, nodeId, groupCount, shardCount, complete, ...rest } = (found ?? {}) as Partial<Stored>;
   if (format !== FORMAT) throw refused(path, `written by another version (format ${String(format)})`);

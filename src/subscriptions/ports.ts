@@ -44,8 +44,11 @@ export interface ControlPort {
 }
 
 /** The signing keys of webhooks. */
+/** `replace-all`: the new key signs at once, and earlier ones are no longer shown. */
+export type KeyRotation = 'add' | 'replace-all';
+
 export interface WebhookKeys {
   show(): Promise<unknown>;
-  /** `alone`: immediately, and earlier keys are no longer shown. A string is the reason for a refusal. */
-  rotate(alone: boolean): Promise<unknown>;
+  /** A string is the reason for a refusal. */
+  rotate(how: KeyRotation): Promise<unknown>;
 }

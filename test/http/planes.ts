@@ -24,11 +24,11 @@ export class FakeDrainMark {
     return this.otherBits | (this.draining ? 1 : 0);
   }
 
-  set(draining: boolean): Promise<void> {
+  set(wanted: 'draining' | 'serving'): Promise<void> {
     const failure = this.failure;
     this.failure = undefined;
     if (failure !== undefined) return Promise.reject(failure);
-    this.draining = draining;
+    this.draining = wanted === 'draining';
     return Promise.resolve();
   }
 }

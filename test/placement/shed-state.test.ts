@@ -82,7 +82,7 @@ test('a change is on disk and with every shard when it resolves; a repeat tells 
   assert.deepEqual(readdirSync(path), [], 'nothing changed, nothing written');
   for (let times = 0; times < 2; times++) {
     gateway.asked.length = 0;
-    await state.set(true);
+    await state.set('draining');
     assert.equal(state.draining, true);
     assert.equal(readDrainMark(path), true);
     assert.deepEqual(told(gateway), [
@@ -92,7 +92,7 @@ test('a change is on disk and with every shard when it resolves; a repeat tells 
   }
   // Several at once: in order, and the last one counts.
   gateway.asked.length = 0;
-  await Promise.all([state.set(false), state.set(true), state.set(false)]);
+  await Promise.all([state.set('serving'), state.set('draining'), state.set('serving')]);
   assert.deepEqual([state.draining, readDrainMark(path)], [false, false]);
   assert.deepEqual(told(gateway).slice(-2), [
     [0, 0],
@@ -106,10 +106,10 @@ test('the mark and the findings of the gates come and go independently', async (
   const changes: readonly (readonly [change: () => Promise<void>, bits: number, refuses: number])[] = [
     [() => state.setEgress({ isImpaired: true, mayLead: false }), 2, 1],
     [() => state.setEgress({ isImpaired: true, mayLead: true }), 2, 0],
-    [() => state.set(true), 3, 1],
+    [() => state.set('draining'), 3, 1],
     [() => state.setEgress({ isImpaired: false, mayLead: true }), 1, 1],
     [() => state.setColdCut(true), 5, 1],
-    [() => state.set(false), 4, 2],
+    [() => state.set('serving'), 4, 2],
     [() => state.setEgress({ isImpaired: true, mayLead: true }), 6, 2],
     [() => state.setEgress({ isImpaired: false, mayLead: true }), 4, 2],
     [() => state.setColdCut(false), 0, 0],
@@ -126,7 +126,7 @@ test('a full mailbox is retried; a shard that refuses fails the change, and a re
   const gateway = new ScriptedGateway();
   const state = new ShedState({ gateway, dataDir: path, runtime: PROCESS_RUNTIME }, false);
   gateway.full = true;
-  const change = state.set(true);
+  const change = state.set('draining');
   setImmediate(() => {
     gateway.full = false;
   });
@@ -135,10 +135,10 @@ test('a full mailbox is retried; a shard that refuses fails the change, and a re
   gateway.script = (_asked, reply) => {
     reply.code = errorNumber('STOPPING');
   };
-  await assert.rejects(state.set(false), (error) => error instanceof MillraceError && error.code === 'STOPPING');
+  await assert.rejects(state.set('serving'), (error) => error instanceof MillraceError && error.code === 'STOPPING');
   gateway.script = () => {};
   gateway.asked.length = 0;
-  await state.set(false);
+  await state.set('serving');
   assert.deepEqual(told(gateway), [
     [0, 0],
     [1, 0],
@@ -148,7 +148,7 @@ test('a full mailbox is retried; a shard that refuses fails the change, and a re
 test('a mark that cannot be written changes nothing', async (t) => {
   const gateway = new ScriptedGateway();
   const state = new ShedState({ gateway, dataDir: join(folder(t), 'gone'), runtime: PROCESS_RUNTIME }, false);
-  await assert.rejects(state.set(true), /ENOENT/);
+  await assert.rejects(state.set('draining'), /ENOENT/);
   assert.equal(state.draining, false);
   assert.equal(gateway.asked.length, 0);
 });

@@ -21,6 +21,7 @@ import { type RowSink } from '../state/row-order.ts';
 import { type Summary, Validator } from '../state/validate.ts';
 import { Batch } from './row-batch.ts';
 import { IMPOSSIBLE, INCOMPLETE, valueEnd } from './scan.ts';
+import { caughtMessage } from '../../base/caught.ts';
 
 const FORMAT = 'millrace-group-snapshot';
 const ORIGIN = /^[0-9a-f]{16}$/;
@@ -218,7 +219,7 @@ function unpacked(bytes: Uint8Array): unknown {
   try {
     return packr.unpack(bytes) as unknown;
   } catch (error) {
-    throw new Fault(`a value of the snapshot cannot be read (${(error as Error).message})`);
+    throw new Fault(`a value of the snapshot cannot be read (${caughtMessage(error)})`);
   }
 }
 

@@ -7,6 +7,7 @@ import { Fault } from '../state/fault.ts';
 import { makeFolder } from '../../cold/store/folder.ts';
 import type { S3Store } from '../../cold/store/s3-store.ts';
 import { StoreError } from '../../cold/store/store.ts';
+import { caughtCode, caughtMessage } from '../../base/caught.ts';
 
 /** A part of a file in transit, held in memory. S3 allows 10,000 parts per object: 160 GiB. */
 const PIECE_BYTES = 16 * 1024 * 1024;
@@ -97,7 +98,7 @@ class Directory implements Location {
       try {
         await (await open(join(this.text, unfinished(mark)), 'wx', 0o600)).close();
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+        if (caughtCode(error) === 'EEXIST') return false;
         throw error;
       }
       return true;
@@ -109,7 +110,7 @@ class Directory implements Location {
       await unlink(join(this.text, unfinished(mark)));
       return true;
     } catch (error) {
-      return (error as NodeJS.ErrnoException).code === 'ENOENT';
+      return caughtCode(error) === 'ENOENT';
     }
   }
 
@@ -117,8 +118,8 @@ class Directory implements Location {
     try {
       return (await stat(join(this.text, name))).size;
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-      throw new Fault(`${join(this.text, name)} cannot be read (${(error as Error).message})`);
+      if (caughtCode(error) === 'ENOENT') return undefined;
+      throw new Fault(`${join(this.text, name)} cannot be read (${caughtMessage(error)})`);
     }
   }
 
@@ -133,7 +134,7 @@ class Directory implements Location {
       }
     } catch (error) {
       if ((error as NodeJS.ErrnoException).syscall === undefined) throw error;
-      throw new Fault(`${path} cannot be read (${(error as Error).message})`);
+      throw new Fault(`${path} cannot be read (${caughtMessage(error)})`);
     }
     if (bytes !== size) throw new Fault(`${path} has ${bytes} bytes now, and had ${size} before`);
   }
@@ -169,7 +170,7 @@ class Directory implements Location {
     try {
       return await action();
     } catch (error) {
-      const { code, message } = error as NodeJS.ErrnoException;
+      const [code, message] = [caughtCode(error), caughtMessage(error)];
       const isOfFileSystem = error instanceof StoreError || (code !== undefined && /^E[A-Z]+$/.test(code));
       if (!isOfFileSystem) throw error;
       throw new Fault(`${this.text} ${what} (${message})`);

@@ -6,6 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, readSync, statfsSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { caughtCode, caughtMessage } from '../../base/caught.ts';
 
 /** Error codes of a full file system or an exceeded user quota. */
 const FULL: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
@@ -108,7 +109,7 @@ function guarded<T>(what: string, action: () => T): T {
     return action();
   } catch (error) {
     if (error instanceof SpoolError) throw error;
-    const { code, message } = error as NodeJS.ErrnoException;
+    const [code, message] = [caughtCode(error), caughtMessage(error)];
     const sentence = `what waits of the upload ${what} (${message})`;
     throw new SpoolError(FULL.has(code) ? 'DISK_FULL' : 'INTERNAL', sentence, { cause: error });
   }

@@ -39,6 +39,7 @@ import { checkComplete, checkRow, takeChunk } from './stream-parts.ts';
 import { checkShape } from './shape.ts';
 import { type NewDigest, SnapshotParts } from './snapshot-parts.ts';
 import { StreamEntry } from './stream-entry.ts';
+import { caughtMessage } from '../../base/caught.ts';
 
 /** Totals of a backup of one group; an import needs all of them. */
 export interface Summary {
@@ -93,7 +94,7 @@ export class Validator {
     } catch (error) {
       if (error instanceof Fault) throw error;
       const tag = String.fromCharCode(key[0] ?? 0x3f);
-      throw new Fault(`a row of kind '${tag}' cannot be read (${(error as Error).message})`);
+      throw new Fault(`a row of kind '${tag}' cannot be read (${caughtMessage(error)})`);
     }
   }
 

@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import type { Runtime } from '../../base/runtime.ts';
 import { isDirStore, makeDirStore } from '../store/dir-store.ts';
 import { ConfigError } from '../../config/error.ts';
+import { caughtCode, caughtMessage } from '../../base/caught.ts';
 
 const FILE = 'cold-store.json';
 const FORMAT = 1;
@@ -56,7 +57,7 @@ async function inTime<T>(
   try {
     return await Promise.race([promise, late]);
   } catch (error) {
-    throw new ConfigError(`storage.cold: cannot write to the directory ${place}: ${(error as Error).message}`);
+    throw new ConfigError(`storage.cold: cannot write to the directory ${place}: ${caughtMessage(error)}`);
   } finally {
     cancel?.();
   }
@@ -68,7 +69,7 @@ async function remembered(dataDir: string): Promise<string | undefined> {
     const { format, directory } = (found ?? {}) as { format?: unknown; directory?: unknown };
     if (format === FORMAT && typeof directory === 'string') return directory;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    if (caughtCode(error) === 'ENOENT') return undefined;
   }
   throw new ConfigError(`storage.data_dir ${dataDir}: ${FILE} is damaged or cannot be read; remove it if it is`);
 }

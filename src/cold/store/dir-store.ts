@@ -6,9 +6,10 @@ import { randomBytes } from 'node:crypto';
 import { type Dirent, constants } from 'node:fs';
 import { mkdir, open, readdir, rename, rmdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
-import { codeOf, makeFolder } from './folder.ts';
+import { makeFolder } from './folder.ts';
 import { type ObjectPage, type ObjectStore, Parts, StoreError, checkKey } from './store.ts';
 import type { ListedObject } from '../ports.ts';
+import { caughtCode } from '../../base/caught.ts';
 
 /**
  * Inside the store, so that a rename never crosses file systems. It also distinguishes a store from an empty mount
@@ -161,7 +162,7 @@ export class DirStore implements ObjectStore {
     try {
       return await action();
     } catch (error) {
-      if (codeOf(error) === 'ENOENT') await this.#expectStore();
+      if (caughtCode(error) === 'ENOENT') await this.#expectStore();
       throw toStoreError(what, error);
     }
   }
@@ -227,14 +228,14 @@ async function moveInto(root: string, temporary: string, key: string): Promise<v
       return;
     } catch (error) {
       // No such directory yet, or a concurrent removal deleted it while it was empty.
-      if (codeOf(error) !== 'ENOENT' || attempt === ATTEMPTS) throw error;
+      if (caughtCode(error) !== 'ENOENT' || attempt === ATTEMPTS) throw error;
     }
     let folder = root;
     for (const name of key.split('/').slice(0, -1)) {
       folder = join(folder, name);
       await mkdir(folder, 0o700).catch((error: unknown) => {
         // A parent was deleted again: next attempt.
-        if (codeOf(error) !== 'EEXIST' && codeOf(error) !== 'ENOENT') throw error;
+        if (caughtCode(error) !== 'EEXIST' && caughtCode(error) !== 'ENOENT') throw error;
       });
     }
   }
@@ -274,7 +275,7 @@ const DENIED = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'EISDIR', 'ELOOP'
 
 function toStoreError(what: string, error: unknown): StoreError {
   if (error instanceof StoreError) return error;
-  const code = codeOf(error);
+  const code = caughtCode(error);
   const message = `${what}: ${error instanceof Error ? error.message : String(error)}`;
   if (code === 'ENOENT') return new StoreError('missing', `${what}: there is no such object`, { cause: error });
   return new StoreError(DENIED.has(code) ? 'denied' : 'unreachable', message, { cause: error });
@@ -287,7 +288,7 @@ function renamed(error: unknown, from: string, to: string): unknown {
 }
 
 function ignoreMissing(error: unknown): undefined {
-  if (codeOf(error) !== 'ENOENT') throw error;
+  if (caughtCode(error) !== 'ENOENT') throw error;
 }
 
 function noEntries(error: unknown): Dirent[] {

@@ -2,6 +2,7 @@
 import { mkdir, opendir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { StoreError } from './store.ts';
+import { caughtCode } from '../../base/caught.ts';
 
 /** Accessible only to the user of this process. */
 const PRIVATE = { mode: 0o700 } as const;
@@ -16,17 +17,13 @@ export async function makeFolder(path: string): Promise<void> {
     return;
   } catch (error) {
     // It may be a file.
-    if (codeOf(error) === 'EEXIST') return (await opendir(path)).close();
-    if (codeOf(error) !== 'ENOENT') throw error;
+    if (caughtCode(error) === 'EEXIST') return (await opendir(path)).close();
+    if (caughtCode(error) !== 'ENOENT') throw error;
   }
   if (dirname(path) !== path) await makeFolder(dirname(path));
   await mkdir(path, PRIVATE).catch((error: unknown) => {
-    if (codeOf(error) === 'EEXIST') return;
-    if (codeOf(error) !== 'ENOENT') throw error;
+    if (caughtCode(error) === 'EEXIST') return;
+    if (caughtCode(error) !== 'ENOENT') throw error;
     throw new StoreError('denied', `${path} cannot be made there (ENOENT)`, { cause: error });
   });
-}
-
-export function codeOf(error: unknown): string {
-  return String((error as NodeJS.ErrnoException | undefined)?.code ?? '');
 }

@@ -9,6 +9,7 @@ import { threadEntry } from '../../threads/entry.ts';
 import { ThreadPool } from '../../threads/thread-pool.ts';
 import { type BodyKind, type BodyOf, type Parsed, parseBody } from '../state/requests.ts';
 import type { Logger } from '../../logging/logger.ts';
+import { caughtCode } from '../../base/caught.ts';
 
 /** At worst some 50 ns per byte, so up to this size less than a millisecond. */
 const AT_ONCE_BYTES_MAX = 16 * 1024;
@@ -57,7 +58,7 @@ export class Bodies {
     } catch (error) {
       if (this.#closed) throw new MillraceError('STOPPING');
       // Its heap was full, so the thread ended; another one will start.
-      if ((error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY') return TOO_COMPLEX;
+      if (caughtCode(error) === 'ERR_WORKER_OUT_OF_MEMORY') return TOO_COMPLEX;
       throw error;
     }
   }

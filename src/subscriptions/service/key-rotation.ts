@@ -1,6 +1,6 @@
 /** Adds signing keys: when an operator asks for one, and when a node has its own from a file. */
 import type { Runtime } from '../../base/runtime.ts';
-import type { WebhookKeys } from '../ports.ts';
+import type { KeyRotation, WebhookKeys } from '../ports.ts';
 import { PUBLISH_MS } from '../state/signing-keys.ts';
 import { type KeyPair, newKey, newKeyPair } from '../webhooks/webhook-keys.ts';
 import type { Known } from './known.ts';
@@ -20,7 +20,7 @@ export class Rotation implements WebhookKeys {
     return this.#shown();
   }
 
-  async rotate(alone: boolean): Promise<unknown> {
+  async rotate(how: KeyRotation): Promise<unknown> {
     const { own, log, machine } = this.#known;
     if (own !== undefined) {
       return 'the key comes from subscriptions.signing_key_file: change that file on all nodes, and restart them one by one';
@@ -29,7 +29,7 @@ export class Rotation implements WebhookKeys {
     await log.barrier();
     if (machine.key === undefined) await log.append({ op: 'key', ...newKey() });
     const at = this.#runtime.nowMs();
-    const { code, message } = await this.#append(newKeyPair(), at, alone ? at : at + PUBLISH_MS, alone);
+    const { code, message } = await this.#append(newKeyPair(), at, how);
     return code === 'OK' ? this.#shown() : (message ?? code);
   }
 
@@ -52,10 +52,12 @@ export class Rotation implements WebhookKeys {
     if (own === undefined || machine.key === undefined) return;
     if (machine.signingKeys.some(({ kid }) => kid === own.kid)) return;
     const at = this.#runtime.nowMs();
-    await this.#append({ ...own, d: '' }, at, at + PUBLISH_MS, false);
+    await this.#append({ ...own, d: '' }, at, 'add');
   }
 
-  #append({ kid, x, d }: KeyPair, at: number, from: number, alone: boolean): ReturnType<Known['log']['append']> {
+  #append({ kid, x, d }: KeyPair, at: number, how: KeyRotation): ReturnType<Known['log']['append']> {
+    const alone = how === 'replace-all';
+    const from = alone ? at : at + PUBLISH_MS;
     return this.#known.log.append({ op: 'rotate', at, kid, x, d, from, alone });
   }
 

@@ -18,7 +18,7 @@ import type { HttpServerContext } from '../../context.ts';
 import type { DrainMark } from '../../../placement/ports.ts';
 import { SHED_DRAIN, describeShed } from '../../../placement/state/shed.ts';
 import type { ShardGateway } from '../../../ports.ts';
-import type { WebhookKeys } from '../../../subscriptions/ports.ts';
+import type { KeyRotation, WebhookKeys } from '../../../subscriptions/ports.ts';
 
 /** Does the sender of a request have the plane's token, or does the plane ask for none? */
 export type Knows = (headers: WriteHeaders) => boolean;
@@ -199,11 +199,10 @@ export function handleReadShed(call: RequestContext, mark: DrainMark): void {
  * completes it.
  */
 export function handleSetShed(call: RequestContext, mark: DrainMark, wanted: 'draining' | 'serving'): void {
-  const draining = wanted === 'draining';
   const act = async (): Promise<unknown> => {
-    await mark.set(draining);
+    await mark.set(wanted);
     // What this call brought about, also when another call changes it in the same moment.
-    return describeShed(draining ? mark.bits | SHED_DRAIN : mark.bits & ~SHED_DRAIN);
+    return describeShed(wanted === 'draining' ? mark.bits | SHED_DRAIN : mark.bits & ~SHED_DRAIN);
   };
   answerLater(call, act, 'leadership-shed');
 }
@@ -216,8 +215,8 @@ export function handleShowKeys(call: RequestContext, keys: WebhookKeys): void {
 /**
  * POST adds a key that signs once receivers know it; DELETE replaces all of them at once, because one is in wrong hands.
  */
-export function handleRotateKeys(call: RequestContext, keys: WebhookKeys, which: 'add' | 'replace-all'): void {
-  answerLater(call, () => keys.rotate(which === 'replace-all'), 'webhook-keys');
+export function handleRotateKeys(call: RequestContext, keys: WebhookKeys, which: KeyRotation): void {
+  answerLater(call, () => keys.rotate(which), 'webhook-keys');
 }
 
 /** JSON of what comes; a string says why not. */

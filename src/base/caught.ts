@@ -1,0 +1,11 @@
+/** What was caught, without trust in its class. */
+
+/** `ENOENT` and the like; empty: none. */
+export function caughtCode(error: unknown): string {
+  if (!(error instanceof Error) || !('code' in error)) return '';
+  return typeof error.code === 'string' ? error.code : '';
+}
+
+export function caughtMessage(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
