@@ -1,5 +1,5 @@
 /**
- * Every bound of the service with its unit and reason. Relations between bounds are asserted at the end of the file.
+ * Every bound of the service with its unit and reason (invariant 7). Relations between bounds are asserted at the end of the file.
  */
 import { assert } from './assert.ts';
 

@@ -1,5 +1,5 @@
 /**
- * Keys of objects in the cold store, relative to storage.cold.root:
+ * Keys of objects in the cold store, relative to storage.cold.root, never used twice (invariant 8):
  *
  *   g<group, 4 hex>-<origin, 16 hex>/<bucket>/<i<incarnation, hex> | pack>/<run, 16 hex>-<seq, 12 hex>
  *

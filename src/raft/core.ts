@@ -222,7 +222,7 @@ export class Core {
     return undefined;
   }
 
-  /** A configuration entry entered the log: it is in force from now on (§4.1). */
+  /** A configuration entry entered the log: it is in force from now on (§4.1, invariant 6). */
   adopt(index: number, configuration: Configuration): void {
     assert(index > this.configurationIndex, `configuration at ${index} after ${this.configurationIndex}`);
     this.configurations.push({ index, configuration });

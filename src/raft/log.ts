@@ -94,6 +94,7 @@ export class RaftLog {
 
   /** Drops everything from `index` on. The caller answers clients whose writes were in flight. */
   truncate(index: number): void {
+    // Invariant 3.
     assert(index > this.commit, `truncation at ${index}, committed up to ${this.commit}: two leaders disagreed`);
     this.last = index - 1;
     if (this.#tailFirst <= this.last) this.#tail.length = this.last - this.#tailFirst + 1;
@@ -120,7 +121,7 @@ export class RaftLog {
     if (index > this.commit) this.commit = index;
   }
 
-  /** Everything up to `index` is durable. */
+  /** Everything up to `index` is durable (invariant 2). */
   stableTo(index: number): void {
     if (index > this.handed) assert(false, `durable ${index} beyond what was handed out (${this.handed})`);
     if (index > this.stable) this.stable = index;

@@ -1,16 +1,8 @@
 /**
  * The vocabulary of the consensus core: what goes in, what comes out, and what must always hold.
  *
- * Rules cite sections of Ongaro, "Consensus: Bridging Theory and Practice" (the thesis) as §n.
- *
- * Invariants of one node, numbered so that assertions and tests can name them:
- * 1. applied <= delivered <= min(commit, stable) and commit <= last: only entries that are committed *and* on this
- *    node's disk are handed out for applying (so applied state never runs ahead of the local log).
- * 2. stable <= handed <= last: an entry is durable only after `persisted`, and only what `take` handed out can be.
- * 3. An entry at or below commit is never truncated or replaced (§3.5, state machine safety).
- * 4. A vote or an append acknowledgement leaves only after the state it speaks of is durable (§3.8).
- * 5. A leader counts only entries of its own term towards commit (§3.6.2), and itself only when its disk has them.
- * 6. The configuration in force is the last one in the log, committed or not (§4.1).
+ * Rules cite sections of Ongaro, "Consensus: Bridging Theory and Practice" (the thesis) as §n. "Invariant n" in this
+ * folder is one of those in its README.md.
  */
 
 export const ENTRY_DATA = 0;

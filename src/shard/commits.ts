@@ -1,5 +1,5 @@
 /**
- * A shard's commits: what raft wants durable, and the checkpoints in the same commit. Handles a full disk: batches that
+ * A shard's commits: what raft wants durable (invariants 1 and 2), and the checkpoints in the same commit. Handles a full disk: batches that
  * could not be written are kept and retried, and new writes are refused meanwhile.
  */
 import type { Runtime } from '../base/runtime.ts';

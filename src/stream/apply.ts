@@ -1,6 +1,6 @@
 /**
  * The replicated state machine: apply(state, command) -> reply. It is total and deterministic: every command has an
- * answer, client input never throws, and no clock is read (commands carry the leader's milliseconds).
+ * answer, client input never throws, and no clock is read (commands carry the leader's milliseconds): invariant 6.
  */
 import { assert } from '../base/assert.ts';
 import { type Command } from '../protocol/command.ts';

@@ -1,6 +1,7 @@
 /**
  * JSON bodies to records. The text is checked against RFC 8259 and strict UTF-8 and kept byte for byte, except
- * whitespace between tokens. No value is ever built, so numbers, escapes and key order come back as sent.
+ * whitespace between tokens. No value is ever built, so numbers (invariant 10), escapes and key order come
+ * back as sent.
  *
  * One pass, in place, over a copy of the body (the caller's bytes may be in shared memory, and the scanners need a zero
  * after the text). For everything ahead, a position in the copy equals the position in the body. What has been passed

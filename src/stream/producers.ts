@@ -1,6 +1,6 @@
 /**
- * Producer state: makes (id, epoch, seq) take effect at most once per stream (protocol "Idempotent producers"). Bounded
- * per producer: the highest sequence and the last few receipts.
+ * Producer state: makes (id, epoch, seq) take effect at most once per stream (protocol "Idempotent producers",
+ * invariant 5). Bounded per producer: the highest sequence and the last few receipts.
  */
 import { assert } from '../base/assert.ts';
 import { viewOf } from '../base/bytes.ts';

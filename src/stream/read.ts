@@ -1,5 +1,5 @@
 /**
- * Reads of applied state: where a read starts and what its answer contains. Bytes in rows are collected immediately
+ * Reads of applied state (invariant 4): where a read starts and what its answer contains. Bytes in rows are collected immediately
  * (collect.ts). For bytes in the cold store the answer is a plan (cold/plan.ts), which the main thread executes.
  */
 import type { ErrorCode } from '../base/errors.ts';

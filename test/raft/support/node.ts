@@ -170,7 +170,7 @@ export class TestNode {
     if (entry.kind === ENTRY_CONFIG) this.configuration = decodeConfiguration(entry.data);
   }
 
-  /** Invariant 4 of types.ts, seen from outside: votes and acknowledgements speak of what the disk has. */
+  /** Invariant 4, seen from outside: votes and acknowledgements speak of what the disk has. */
   #checkDurable(message: Message): void {
     const { hardState, log } = this.disk;
     if (message.type === 'vote-response' && message.granted && hardState.term === message.term) {
