@@ -151,6 +151,22 @@ test('commands, scenarios, tests, paths, keys and refusals that documents name e
   assert.deepEqual(found, []);
 });
 
+test('source files that documents name exist, by their path from the room, from src or from the root', () => {
+  const paths = sourcePaths(['src', 'workers', 'bench', 'test', 'scripts']);
+  const found = faults((markdown, path) =>
+    path === 'CHANGELOG.md'
+      ? []
+      : codeOf(markdown).filter((code) => /^[\w/.-]+\.ts$/.test(code) && !names(code, posix.dirname(path), paths)),
+  );
+  assert.deepEqual(found, []);
+});
+
+/** Whether the name leads to a file; one without a folder is looked for in the whole room. */
+function names(code: string, room: string, paths: readonly string[]): boolean {
+  if (paths.some((path) => [code, `src/${code}`, `${room}/${code}`].includes(path))) return true;
+  return !code.includes('/') && paths.some((path) => path.startsWith(`${room}/`) && path.endsWith(`/${code}`));
+}
+
 interface Known {
   readonly script: (name: string) => boolean;
   readonly test: (word: string) => boolean;
@@ -197,6 +213,8 @@ test('the gates see what they are for', () => {
   assert.deepEqual(linksOf(markdown), ['#a-b-c']);
   assert.match(linkFault('README.md', 'src/none.md') ?? '', /no such file/);
   assert.match(linkFault('README.md', '#none') ?? '', /no such heading/);
+  assert(names('a.ts', 'src/x', ['src/x/y/a.ts']) && names('y/a.ts', 'test', ['src/y/a.ts']));
+  assert(!names('a.ts', 'src/z', ['src/x/y/a.ts']) && !names('x/a.ts', 'src', ['src/x/y/a.ts']));
   const nothing: Known = {
     script: () => false,
     test: () => false,
