@@ -22,6 +22,11 @@ import {
   PRODUCER_PART,
   SEQ_PART,
 } from '../src/protocol/command-layout.ts';
+import { QUOTA } from '../src/protocol/bucket-command.ts';
+import { CHUNK_PLACE, PLAN_RANGE } from '../src/protocol/cold.ts';
+import { FORK_DATA } from '../src/protocol/fork-command.ts';
+import { IMPORT_TOTALS } from '../src/protocol/import-command.ts';
+import { POSITION } from '../src/protocol/position-command.ts';
 import { REPLY } from '../src/protocol/reply.ts';
 import { QUERY, REQUEST } from '../src/protocol/request.ts';
 import { APPEND, APPENDED, APPENDED_ENTRY, APPEND_HINT } from '../src/raft/codec/append.ts';
@@ -91,6 +96,12 @@ export const LAYOUTS: Readonly<Record<string, Layouts>> = {
     fork: FORK_PART,
     condition: CONDITION_PART,
     attributes: ATTRIBUTES_PART,
+    'place of a chunk': CHUNK_PLACE,
+    'plan of a cold read, behind its key': PLAN_RANGE,
+    'payload of quota': QUOTA,
+    'position in a payload': POSITION,
+    'payload of forkData': FORK_DATA,
+    'payload of importEnd, behind its token': IMPORT_TOTALS,
   },
   'src/peer/README.md': {
     'frame of the handshake': WORD,

@@ -1,5 +1,6 @@
 /** Operators' calls about one Raft group, and whether a shard may lead. */
 import { CALL_RESULT } from './call-result.ts';
+import { type ValuesOf, choiceIn, numberIn, queryFields } from './frame-fields.ts';
 import { MODE, VALUE } from './generic-fields.ts';
 import { NO_RESULT, query } from './operation.ts';
 import { type RequestCodec, nameStream } from './request.ts';
@@ -53,7 +54,6 @@ export const admin = query({
   number: 40,
   scope: 'control',
   needsLeaders: false,
-  duringImport: true,
   request: ADMIN_REQUEST,
   result: CALL_RESULT,
 });
@@ -61,26 +61,19 @@ export const admin = query({
 /** How a node campaigns: as usual, never, or later than the others. By number. */
 const PRIORITIES = ['normal', 'none', 'low'] as const;
 
-export interface ShedRequest {
-  readonly priority: (typeof PRIORITIES)[number];
+const SHED_PARAMETERS = {
+  priority: choiceIn(MODE, PRIORITIES),
   /** Why, as bits to be shown (placement/state/shed.ts). */
-  readonly reasons: number;
-}
-
-const SHED_REQUEST: RequestCodec<ShedRequest> = {
-  write(request, { priority, reasons }) {
-    request[MODE] = PRIORITIES.indexOf(priority);
-    request[VALUE] = reasons;
-  },
-  read: (query) => ({ priority: PRIORITIES[query[MODE]] ?? 'normal', reasons: query[VALUE] }),
+  reasons: numberIn(VALUE),
 };
+
+export type ShedRequest = ValuesOf<typeof SHED_PARAMETERS>;
 
 /** Whether this node may lead, for all groups of the shard. */
 export const shed = query({
   number: 41,
   scope: 'control',
   needsLeaders: false,
-  duringImport: true,
-  request: SHED_REQUEST,
+  request: queryFields(SHED_PARAMETERS),
   result: NO_RESULT,
 });

@@ -4,21 +4,13 @@
  */
 import { byteAt } from '../base/bytes.ts';
 import { BATCH_FRAMES_MAX } from '../base/limits.ts';
-import { command, type ResultCodec } from './operation.ts';
+import { command } from './operation.ts';
+import { numberIn, resultFields } from './frame-fields.ts';
 import { C } from './generic-fields.ts';
 import { APPEND_FIELDS } from './append.ts';
 
-export interface BatchResult {
-  /** The body is the client's JSON array. */
-  readonly framesRefused: number;
-}
-
-const BATCH_RESULT: ResultCodec<BatchResult> = {
-  write(reply, { framesRefused }) {
-    reply[C] = framesRefused;
-  },
-  read: (reply) => ({ framesRefused: reply[C] }),
-};
+/** The body is the client's JSON array. */
+const BATCH_RESULT = resultFields({ framesRefused: numberIn(C) });
 
 /** Several appends in one request, with a result each. */
 export const appendBatch = command({

@@ -1,5 +1,5 @@
 /** Sets and shows the attributes of a stream, a JSON object. */
-import { NO_RESULT, command, query } from './operation.ts';
+import { PARAMETERS_ONLY, NO_RESULT, command, query } from './operation.ts';
 import { commandFields } from './command-request.ts';
 import { NAMED_STREAM } from './request.ts';
 
@@ -8,11 +8,7 @@ export const setAttributes = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: false,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
-  isImport: false,
+  ...PARAMETERS_ONLY,
   request: commandFields('bucket', 'stream', 'attributes'),
   result: NO_RESULT,
 });
@@ -21,7 +17,6 @@ export const getAttributes = query({
   number: 34,
   scope: 'stream',
   needsLeaders: false,
-  duringImport: false,
   request: NAMED_STREAM,
   result: NO_RESULT,
 });

@@ -1,34 +1,23 @@
 /** Parameters of the commands about a whole bucket, in the payload of PURGE and QUOTA. Little-endian. */
 import { Reader, Writer, textFieldBytes } from '../base/cursor.ts';
-import { NO_RESULT, command, type ResultCodec } from './operation.ts';
+import { f64OrNone, struct } from '../base/struct.ts';
+import { PARAMETERS_ONLY, NO_RESULT, command } from './operation.ts';
+import { type ResultOf, flagIn, numberIn, resultFields, textIn } from './frame-fields.ts';
 import { A, B, C, TEXT } from './generic-fields.ts';
 import { commandFields, withPayload } from './command-request.ts';
 
 /** One command of a purge does a bounded part of it. */
-export interface PurgeResult {
-  readonly streamsRemoved: number;
+const PURGE_RESULT = resultFields({
+  streamsRemoved: numberIn(A),
   /** Another command has to follow. */
-  readonly hasMore: boolean;
+  hasMore: flagIn(B),
   /** The stream after which it continues. */
-  readonly continueAfter: string;
+  continueAfter: textIn(TEXT),
   /** Objects of the cold store queued for deletion. */
-  readonly objectsQueued: number;
-}
+  objectsQueued: numberIn(C),
+});
 
-const PURGE_RESULT: ResultCodec<PurgeResult> = {
-  write(reply, { streamsRemoved, hasMore, continueAfter, objectsQueued }) {
-    reply[A] = streamsRemoved;
-    reply[B] = hasMore ? 1 : 0;
-    reply[C] = objectsQueued;
-    reply[TEXT] = continueAfter;
-  },
-  read: (reply) => ({
-    streamsRemoved: reply[A],
-    hasMore: reply[B] === 1,
-    continueAfter: reply[TEXT],
-    objectsQueued: reply[C],
-  }),
-};
+export type PurgeResult = ResultOf<typeof PURGE_RESULT>;
 
 /** Removes an empty bucket; its usage counters stay. */
 export const deleteBucket = command({
@@ -36,11 +25,7 @@ export const deleteBucket = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: true,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
-  isImport: false,
+  ...PARAMETERS_ONLY,
   request: commandFields('bucket'),
   result: NO_RESULT,
 });
@@ -50,11 +35,8 @@ export const purge = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: true,
-  body: 'none',
-  mayBringNoRecords: false,
+  ...PARAMETERS_ONLY,
   quota: 'changes',
-  createsStream: false,
-  isImport: false,
   request: withPayload(commandFields('bucket'), ({ after }: { readonly after: string }) => encodePurge(after)),
   result: PURGE_RESULT,
 });
@@ -64,34 +46,25 @@ export const quota = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: false,
-  body: 'none',
-  mayBringNoRecords: false,
+  ...PARAMETERS_ONLY,
   quota: 'changes',
-  createsStream: false,
-  isImport: false,
   request: withPayload(commandFields('bucket'), encodeQuota),
   result: NO_RESULT,
 });
 
-/** -1: no bound. */
-export interface Quota {
-  readonly streamsMax: number;
-  readonly retainedBytesMax: number;
-}
+/** @internal -1: no bound. */
+export const QUOTA = struct({ streamsMax: f64OrNone, retainedBytesMax: f64OrNone });
+export type Quota = Readonly<ReturnType<typeof QUOTA.decode>>;
 
-/** streamsMax f64 | retainedBytesMax f64. */
-export function encodeQuota({ streamsMax, retainedBytesMax }: Quota): Uint8Array {
-  const writer = new Writer(new Uint8Array(16));
-  writer.int53(streamsMax);
-  writer.int53(retainedBytesMax);
-  return writer.finish();
+export function encodeQuota(bounds: Quota): Uint8Array {
+  return QUOTA.encode(bounds);
 }
 
 /** Undefined: not the parameters of a QUOTA. */
 export function decodeQuota(payload: Uint8Array): Quota | undefined {
   const reader = new Reader(payload);
-  const quota = { streamsMax: reader.int53(-1), retainedBytesMax: reader.int53(-1) };
-  return reader.finished ? quota : undefined;
+  const bounds = reader.record(QUOTA);
+  return reader.finished ? bounds : undefined;
 }
 
 /** PURGE continues after the stream `after`; empty: from the first. */

@@ -1,24 +1,15 @@
 /** Operations of the cold tier on a group (payloads: cold.ts), and operators' requests to it. */
 import { type Orphan, decodeGcList, encodeFlushList, encodeGcList, encodeOrphanList } from './cold.ts';
-import { NO_RESULT, command, query, type ResultCodec } from './operation.ts';
+import { PARAMETERS_ONLY, NO_RESULT, command, query, type ResultCodec } from './operation.ts';
 import { isArrayOf, isNumber, isObjectOf, isText, readJson, writeJson } from './json-result.ts';
 import { CALL_RESULT } from './call-result.ts';
-import type { StreamName } from './flat-path.ts';
+import { numberIn, resultFields, streamQueryFields } from './frame-fields.ts';
 import { A, B, MAX_BYTES, MAX_RECORDS, VALUE } from './generic-fields.ts';
 import { type RequestCodec, nameStream } from './request.ts';
 import { NO_FIELDS, commandFields, withPayload } from './command-request.ts';
 
 /** Slices of a flush or compaction that replaced rows or chunks; the others came too late. */
-export interface SlicesResult {
-  readonly slicesAccepted: number;
-}
-
-const SLICES_RESULT: ResultCodec<SlicesResult> = {
-  write(reply, { slicesAccepted }) {
-    reply[A] = slicesAccepted;
-  },
-  read: (reply) => ({ slicesAccepted: reply[A] }),
-};
+const SLICES_RESULT = resultFields({ slicesAccepted: numberIn(A) });
 
 /** Objects of one bucket that a group must delete. */
 export interface GarbageResult {
@@ -51,11 +42,7 @@ export const flush = command({
   forwardable: false,
   wouldAddBytes: false,
   freesSpace: false,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
-  isImport: false,
+  ...PARAMETERS_ONLY,
   request: withPayload(commandFields('bucket'), encodeFlushList),
   result: SLICES_RESULT,
 });
@@ -66,11 +53,7 @@ export const gcDone = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: false,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
-  isImport: false,
+  ...PARAMETERS_ONLY,
   checkForwarded: (payload) => void decodeGcList(payload),
   request: withPayload(NO_FIELDS, ({ seqs }: { readonly seqs: readonly number[] }) => encodeGcList(seqs)),
   result: NO_RESULT,
@@ -82,11 +65,7 @@ export const markOrphan = command({
   forwardable: false,
   wouldAddBytes: false,
   freesSpace: false,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
-  isImport: false,
+  ...PARAMETERS_ONLY,
   request: withPayload(NO_FIELDS, ({ orphans }: { readonly orphans: readonly Orphan[] }) => encodeOrphanList(orphans)),
   result: NO_RESULT,
 });
@@ -97,29 +76,13 @@ export const compact = command({
   forwardable: false,
   wouldAddBytes: false,
   freesSpace: false,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
-  isImport: false,
+  ...PARAMETERS_ONLY,
   request: withPayload(commandFields('bucket'), encodeFlushList),
   result: SLICES_RESULT,
 });
 
 /** A prefix of the stream's hot bytes, when it has at least so many; one object of at most `maxBytes`, 0: the shard's own bound. */
-export interface FlushStreamRequest extends StreamName {
-  readonly minHotBytes: number;
-  readonly maxBytes: number;
-}
-
-const FLUSH_STREAM: RequestCodec<FlushStreamRequest, Omit<FlushStreamRequest, keyof StreamName>> = {
-  write(request, asked) {
-    nameStream(request, asked);
-    request[VALUE] = asked.minHotBytes;
-    request[MAX_BYTES] = asked.maxBytes;
-  },
-  read: (query) => ({ minHotBytes: query[VALUE], maxBytes: query[MAX_BYTES] }),
-};
+const FLUSH_STREAM = streamQueryFields({ minHotBytes: numberIn(VALUE), maxBytes: numberIn(MAX_BYTES) });
 
 /** Up to `limit` objects of one bucket. */
 export interface GarbageRequest {
@@ -140,7 +103,6 @@ export const flushStream = query({
   number: 43,
   scope: 'control',
   needsLeaders: false,
-  duringImport: true,
   request: FLUSH_STREAM,
   result: CALL_RESULT,
 });
@@ -150,7 +112,6 @@ export const bucketGarbage = query({
   number: 44,
   scope: 'group',
   needsLeaders: false,
-  duringImport: false,
   request: GARBAGE,
   result: GARBAGE_RESULT,
 });

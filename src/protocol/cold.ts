@@ -5,6 +5,7 @@
  */
 import { assert } from '../base/assert.ts';
 import { Reader, Writer, textFieldBytes } from '../base/cursor.ts';
+import { f64, struct, u16, u32 } from '../base/struct.ts';
 
 export const DIGEST_BYTES = 32;
 export const OBJECT_ID_BYTES = 14;
@@ -50,7 +51,12 @@ export interface FlushList {
   readonly slices: readonly Slice[];
 }
 
-const CHUNK_BYTES = 5 * 8 + 2 * 4 + DIGEST_BYTES;
+/** @internal */
+export const CHUNK_PLACE = struct(
+  { start: f64, end: f64, firstRecord: f64, recordNext: f64, lastEnd: f64, at: u32, length: u32 },
+  'digest, 32 bytes',
+);
+const CHUNK_BYTES = CHUNK_PLACE.size + DIGEST_BYTES;
 
 /** Encoded size of a slice, for adding up a list. */
 export function sliceBytes(streamBytes: number): number {
@@ -160,29 +166,13 @@ export function decodeObjectId(bytes: Uint8Array, at = 0): ObjectId {
   return readObjectId(new Reader(bytes.subarray(at, at + OBJECT_ID_BYTES)));
 }
 
-/** start, end, firstRecord, recordNext, lastEnd f64 | at u32 | length u32 | digest. */
 function writeChunk(writer: Writer, chunk: Chunk): void {
-  writer.int53(chunk.start);
-  writer.int53(chunk.end);
-  writer.int53(chunk.firstRecord);
-  writer.int53(chunk.recordNext);
-  writer.int53(chunk.lastEnd);
-  writer.u32(chunk.at);
-  writer.u32(chunk.length);
+  writer.record(CHUNK_PLACE, chunk);
   writer.raw(chunk.digest);
 }
 
 function readChunk(reader: Reader): Chunk {
-  return {
-    start: reader.int53(),
-    end: reader.int53(),
-    firstRecord: reader.int53(),
-    recordNext: reader.int53(),
-    lastEnd: reader.int53(),
-    at: reader.u32(),
-    length: reader.u32(),
-    digest: reader.ownBytes(DIGEST_BYTES),
-  };
+  return { ...reader.record(CHUNK_PLACE), digest: reader.ownBytes(DIGEST_BYTES) };
 }
 
 /** Value of a chunk's row: object | chunk. */
@@ -241,16 +231,22 @@ export interface ColdPlan {
   readonly hot: Uint8Array;
 }
 
+/** @internal In a plan behind the key of the stream. */
+export const PLAN_RANGE = struct(
+  {
+    ...{ value: f64, maxBytes: u32, maxRecords: u32, incarnation: f64, startOffsetPlus1: f64 },
+    ...{ startRecord: f64, tail: f64, recordTail: f64, needed: u16, count: u16 },
+  },
+  'chunks, each with its key text; hot bytes',
+);
+
 const PLAN_JSON = 1;
 const PLAN_CLOSED = 2;
 const PLAN_ON_BORDER = 4;
 
-/**
- * group u16 | mode u8 | flags u8 | own flags u8 | stream key | value f64 | maxBytes u32 | maxRecords u32 | incarnation,
- * startOffset + 1, startRecord, tail, recordTail f64 | needed u16 | count u16 | chunks, each with its key text | hot.
- */
+/** group u16 | mode u8 | flags u8 | own flags u8 | stream key | PLAN_RANGE. */
 export function encodeColdPlan(plan: ColdPlan): Uint8Array {
-  let size = 5 + 2 + plan.stream.length + 16 + 40 + 4 + plan.hot.length;
+  let size = 5 + 2 + plan.stream.length + PLAN_RANGE.size + plan.hot.length;
   for (const ref of plan.refs) size += CHUNK_BYTES + textFieldBytes(ref.key);
   const writer = new Writer(new Uint8Array(size));
   writer.u16(plan.group);
@@ -259,16 +255,7 @@ export function encodeColdPlan(plan: ColdPlan): Uint8Array {
   writer.u8((plan.json ? PLAN_JSON : 0) | (plan.closed ? PLAN_CLOSED : 0) | (plan.onBorder ? PLAN_ON_BORDER : 0));
   writer.u16(plan.stream.length);
   writer.raw(plan.stream);
-  writer.int53(plan.value);
-  writer.u32(plan.maxBytes);
-  writer.u32(plan.maxRecords);
-  writer.int53(plan.incarnation);
-  writer.int53(plan.startOffset + 1);
-  writer.int53(plan.startRecord);
-  writer.int53(plan.tail);
-  writer.int53(plan.recordTail);
-  writer.u16(plan.needed);
-  writer.u16(plan.refs.length);
+  writer.record(PLAN_RANGE, { ...plan, startOffsetPlus1: plan.startOffset + 1, count: plan.refs.length });
   for (const ref of plan.refs) {
     writeChunk(writer, ref);
     writer.text(ref.key);
@@ -285,38 +272,16 @@ export function decodeColdPlan(bytes: Uint8Array): ColdPlan {
   const flags = reader.u8();
   const own = reader.u8();
   const stream = reader.ownBytes(reader.u16());
-  const value = reader.int53();
-  const maxBytes = reader.u32();
-  const maxRecords = reader.u32();
-  const incarnation = reader.int53();
-  const startOffset = reader.int53() - 1;
-  const startRecord = reader.int53();
-  const tail = reader.int53();
-  const recordTail = reader.int53();
-  const needed = reader.u16();
+  const { startOffsetPlus1, count, ...range } = reader.record(PLAN_RANGE);
   const refs: ChunkRef[] = [];
-  for (let left = reader.u16(); left > 0 && !reader.bad; left--)
-    refs.push({ ...readChunk(reader), key: reader.text() });
+  for (let left = count; left > 0 && !reader.bad; left--) refs.push({ ...readChunk(reader), key: reader.text() });
   const hot = reader.ownBytes(reader.leftBytes);
   assert(reader.finished, 'a cold plan is well-formed');
   return {
-    group,
-    stream,
-    mode,
-    value,
-    flags,
-    maxBytes,
-    maxRecords,
-    incarnation,
+    ...{ group, stream, mode, flags, refs, hot, ...range },
+    startOffset: startOffsetPlus1 - 1,
     json: (own & PLAN_JSON) !== 0,
     closed: (own & PLAN_CLOSED) !== 0,
     onBorder: (own & PLAN_ON_BORDER) !== 0,
-    startOffset,
-    startRecord,
-    tail,
-    recordTail,
-    needed,
-    refs,
-    hot,
   };
 }

@@ -1,4 +1,7 @@
-/** The fixed parts of a command (command.ts): its head, and the optional parts in the order in which they follow. */
+/**
+ * The fixed parts of a command (command.ts): its head, and the optional parts in the order in which they follow, with the flags that
+ * announce them. Its kind is the number of its operation (operations.ts).
+ */
 import { f64, f64OrNone, struct, u16, u32, u8 } from '../base/struct.ts';
 
 export const COMMAND = struct(
@@ -15,6 +18,22 @@ export const SEQ_PART = struct({ seqBytes: u16 });
 export const FORK_PART = struct({ token: f64 });
 export const CONDITION_PART = struct({ conditionBytes: u16 });
 export const ATTRIBUTES_PART = struct({ attributesBytes: u32 });
+
+/**
+ * Added to the kind of a conditional command (condition.ts): a node of a version without conditions does not know the
+ * sum and stops, where it would otherwise apply the write unconditionally. Kinds stay below.
+ */
+export const KIND_CONDITIONAL = 64;
+
+export const FLAG_CLOSE = 1;
+export const FLAG_PRODUCER = 2;
+export const FLAG_SEQ = 4;
+export const FLAG_MATCH = 8;
+/** The payload is normalised JSON, one record a line, followed by its ends. */
+export const FLAG_RECORDS = 16;
+export const FLAG_LIFETIME = 32;
+export const FLAG_ATTRS = 64;
+export const FLAG_FORK = 128;
 
 /** Sets the clock of the command at `offset`. */
 export function stampCommand(view: DataView, offset: number, nowMs: number): void {

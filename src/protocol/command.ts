@@ -10,14 +10,6 @@ import {
   ATTRIBUTES_PART,
   COMMAND,
   CONDITION_PART,
-  FORK_PART,
-  LIFETIME_PART,
-  MATCH_PART,
-  PRODUCER_PART,
-  SEQ_PART,
-  stampCommand,
-} from './command-layout.ts';
-import {
   FLAG_ATTRS,
   FLAG_CLOSE,
   FLAG_FORK,
@@ -25,11 +17,17 @@ import {
   FLAG_MATCH,
   FLAG_PRODUCER,
   FLAG_SEQ,
+  FORK_PART,
   KIND_CONDITIONAL,
-} from './command-kinds.ts';
+  LIFETIME_PART,
+  MATCH_PART,
+  PRODUCER_PART,
+  SEQ_PART,
+  stampCommand,
+} from './command-layout.ts';
 import { readText, writeText } from '../base/text.ts';
 
-export * from './command-kinds.ts';
+export * from './command-layout.ts';
 
 const HEAD = COMMAND.fields;
 

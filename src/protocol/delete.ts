@@ -1,5 +1,5 @@
 /** Delete: removes a stream. */
-import { command } from './operation.ts';
+import { PARAMETERS_ONLY, command } from './operation.ts';
 import { FORK_GONE } from './fork-gone.ts';
 import { commandFields } from './command-request.ts';
 
@@ -8,11 +8,7 @@ export const deleteStream = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: true,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
-  isImport: false,
+  ...PARAMETERS_ONLY,
   request: commandFields('bucket', 'stream', 'condition'),
   result: FORK_GONE,
 });

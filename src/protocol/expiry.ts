@@ -1,5 +1,5 @@
 /** Lifetimes of streams. No client waits for an answer to these commands. */
-import { NO_RESULT, command } from './operation.ts';
+import { PARAMETERS_ONLY, NO_RESULT, command } from './operation.ts';
 import { NO_FIELDS } from './command-request.ts';
 
 /** Renews a sliding lifetime after a read. */
@@ -8,11 +8,7 @@ export const touch = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: false,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
-  isImport: false,
+  ...PARAMETERS_ONLY,
   request: NO_FIELDS,
   result: NO_RESULT,
 });
@@ -23,11 +19,7 @@ export const expire = command({
   forwardable: false,
   wouldAddBytes: false,
   freesSpace: false,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
-  isImport: false,
+  ...PARAMETERS_ONLY,
   request: NO_FIELDS,
   result: NO_RESULT,
 });

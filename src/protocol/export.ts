@@ -1,5 +1,6 @@
 /** A backup of a group (backup/shard/exports.ts). */
-import { query, type ResultCodec } from './operation.ts';
+import { query } from './operation.ts';
+import { numberIn, resultFields, textIn } from './frame-fields.ts';
 import { A, B, MODE, TEXT, VALUE } from './generic-fields.ts';
 import type { RequestCodec } from './request.ts';
 
@@ -25,28 +26,18 @@ const EXPORT_REQUEST: RequestCodec<ExportRequest> = {
 };
 
 /** Of `open`. */
-export interface ExportResult {
+const EXPORT_RESULT = resultFields({
   /** Its name in the other calls. */
-  readonly id: number;
-  readonly appliedCommands: number;
+  id: numberIn(A),
+  appliedCommands: numberIn(B),
   /** Origin of the group's objects in the cold store. */
-  readonly origin: string;
-}
-
-const EXPORT_RESULT: ResultCodec<ExportResult> = {
-  write(reply, { id, appliedCommands, origin }) {
-    reply[A] = id;
-    reply[B] = appliedCommands;
-    reply[TEXT] = origin;
-  },
-  read: (reply) => ({ id: reply[A], appliedCommands: reply[B], origin: reply[TEXT] }),
-};
+  origin: textIn(TEXT),
+});
 
 export const exportGroup = query({
   number: 45,
   scope: 'control',
   needsLeaders: false,
-  duringImport: true,
   request: EXPORT_REQUEST,
   result: EXPORT_RESULT,
 });

@@ -3,16 +3,18 @@
  *
  *   BEGIN  source, u16 and bytes | offset f64 (-1: the tail) | sub-offset f64
  *   PIN    fork, u16 and bytes | offset f64 (-1: the tail)
- *   DATA   anchor f64 | at f64 | record f64 | count u32 | ends u32[count], relative to the bytes | bytes
+ *   DATA   FORK_DATA
  */
 import { Reader, Writer } from '../base/cursor.ts';
+import { f64, struct, u32 } from '../base/struct.ts';
 import { textBytes } from '../base/text.ts';
 import { type RequestCodec, nameStream } from './request.ts';
-import { NO_RESULT, command, query, type ResultCodec } from './operation.ts';
+import { PARAMETERS_ONLY, NO_RESULT, command, query, type ResultCodec } from './operation.ts';
 import { FORK_GONE } from './fork-gone.ts';
 import type { StreamName } from './flat-path.ts';
 import { CREATE_FIELDS } from './create.ts';
 import { type CommandCodec, commandFields, withPayload } from './command-request.ts';
+import { flagIn, numberIn, resultFields } from './frame-fields.ts';
 import { A, B, C, MAX_BYTES, MAX_RECORDS, TEXT, TOPIC, VALUE } from './generic-fields.ts';
 import { isArrayOf, isNumber, isObjectOf, isText, readJson, writeJson } from './json-result.ts';
 
@@ -39,32 +41,14 @@ function wholeNumber(text: string): number {
 }
 
 /** The source of a fork; its type, tail and records are in the reply as for any stream. */
-export interface PinResult extends Lifetime {
-  readonly startOffset: number;
-  readonly incarnation: number;
-}
+const PIN_RESULT = resultFields({
+  startOffset: numberIn('startOffset'),
+  ttlSeconds: numberIn(A),
+  expiresAtMs: numberIn(B),
+  incarnation: numberIn(C),
+});
 
-const PIN_RESULT: ResultCodec<PinResult> = {
-  write(reply, { startOffset, ttlSeconds, expiresAtMs, incarnation }) {
-    reply.startOffset = startOffset;
-    reply[A] = ttlSeconds;
-    reply[B] = expiresAtMs;
-    reply[C] = incarnation;
-  },
-  read: (reply) => ({
-    startOffset: reply.startOffset,
-    ttlSeconds: reply[A],
-    expiresAtMs: reply[B],
-    incarnation: reply[C],
-  }),
-};
-
-const CHECK_RESULT: ResultCodec<{ readonly isThere: boolean }> = {
-  write(reply, { isThere }) {
-    reply[A] = isThere ? 1 : 0;
-  },
-  read: (reply) => ({ isThere: reply[A] === 1 }),
-};
+const CHECK_RESULT = resultFields({ isThere: flagIn(A) });
 
 /** A stream, and the fork that it is or has. */
 export interface ForkName extends StreamName {
@@ -88,11 +72,9 @@ export const forkBegin = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: false,
-  body: 'none',
-  mayBringNoRecords: false,
+  ...PARAMETERS_ONLY,
   quota: 'counted',
   createsStream: true,
-  isImport: false,
   request: BEGIN,
   result: LIFETIME,
 });
@@ -103,11 +85,7 @@ export const forkPin = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: false,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
-  isImport: false,
+  ...PARAMETERS_ONLY,
   request: withPayload(NAMED_FORK, ({ fork, offset }: { readonly fork: string; readonly offset: number }) =>
     encodeForkPin(fork, offset),
   ),
@@ -120,11 +98,7 @@ export const forkData = command({
   forwardable: true,
   wouldAddBytes: true,
   freesSpace: false,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
-  isImport: false,
+  ...PARAMETERS_ONLY,
   request: withPayload(NAMED_FORK, encodeForkData),
   result: NO_RESULT,
 });
@@ -161,11 +135,7 @@ export const forkAbort = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: true,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
-  isImport: false,
+  ...PARAMETERS_ONLY,
   request: NAMED_FORK,
   result: FORK_GONE,
 });
@@ -176,11 +146,7 @@ export const forkUnpin = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: true,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
-  isImport: false,
+  ...PARAMETERS_ONLY,
   request: NAMED_FORK,
   result: FORK_GONE,
 });
@@ -190,11 +156,7 @@ export const forkUnpinned = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: true,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
-  isImport: false,
+  ...PARAMETERS_ONLY,
   request: NAMED_FORK,
   result: NO_RESULT,
 });
@@ -205,11 +167,7 @@ export const forkCheck = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: false,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
-  isImport: false,
+  ...PARAMETERS_ONLY,
   request: NAMED_FORK,
   result: CHECK_RESULT,
 });
@@ -284,14 +242,17 @@ export const forks = query({
   number: 47,
   scope: 'shard',
   needsLeaders: false,
-  duringImport: false,
   request: FORKS,
   result: FORKS_RESULT,
 });
 
 /** Stream-Fork-Offset was omitted. */
 export const FORK_AT_TAIL = -1;
-const DATA_FIXED_BYTES = 28;
+/** @internal */
+export const FORK_DATA = struct(
+  { anchor: f64, at: f64, record: f64, count: u32 },
+  'ends (u32 each, relative to the bytes), bytes',
+);
 
 export interface ForkBegin {
   readonly source: Uint8Array;
@@ -352,12 +313,9 @@ export interface ForkPiece {
   readonly bytes: Uint8Array;
 }
 
-export function encodeForkData({ anchor, at, record, ends, bytes }: ForkPiece): Uint8Array {
-  const writer = new Writer(new Uint8Array(DATA_FIXED_BYTES + 4 * ends.length + bytes.length));
-  writer.int53(anchor);
-  writer.int53(at);
-  writer.int53(record);
-  writer.u32(ends.length);
+export function encodeForkData({ ends, bytes, ...piece }: ForkPiece): Uint8Array {
+  const writer = new Writer(new Uint8Array(FORK_DATA.size + 4 * ends.length + bytes.length));
+  writer.record(FORK_DATA, { ...piece, count: ends.length });
   for (const end of ends) writer.u32(end);
   writer.raw(bytes);
   return writer.finish();
@@ -377,10 +335,8 @@ export interface ForkData {
 /** Undefined: not a piece that could be stored. */
 export function decodeForkData(payload: Uint8Array): ForkData | undefined {
   const reader = new Reader(payload);
-  const anchor = reader.int53();
-  const at = reader.int53();
-  const record = reader.int53();
-  const count = reader.u32();
+  const piece = reader.record(FORK_DATA);
+  const { count } = piece;
   if (reader.bad || reader.leftBytes < 4 * count) return undefined;
   let last = 0;
   for (let i = 0; i < count; i++) {
@@ -389,7 +345,7 @@ export function decodeForkData(payload: Uint8Array): ForkData | undefined {
     last = end;
   }
   if (reader.leftBytes !== last) return undefined;
-  return { anchor, at, record, count, endsAt: DATA_FIXED_BYTES, bytesAt: DATA_FIXED_BYTES + 4 * count, size: last };
+  return { ...piece, endsAt: FORK_DATA.size, bytesAt: FORK_DATA.size + 4 * count, size: last };
 }
 
 /** bucket, NUL, stream. */

@@ -44,7 +44,6 @@ export const head = query({
   number: 33,
   scope: 'stream',
   needsLeaders: false,
-  duringImport: false,
   request: NAMED_STREAM,
   result: HEAD_RESULT,
 });

@@ -5,22 +5,15 @@
  */
 import { NO_ORIGIN } from './object-key.ts';
 import { Reader, Writer } from '../base/cursor.ts';
-import { NO_RESULT, command, type ResultCodec } from './operation.ts';
+import { f64, struct, u32 } from '../base/struct.ts';
+import { PARAMETERS_ONLY, NO_RESULT, command } from './operation.ts';
+import { flagIn, resultFields } from './frame-fields.ts';
 import { B, TEXT } from './generic-fields.ts';
 import type { Reply } from './reply.ts';
 import { NO_FIELDS, withPayload } from './command-request.ts';
 
 /** Rows of an earlier attempt, or of the undone one, remain for an ABORT to delete. */
-export interface RowsLeft {
-  readonly rowsLeft: boolean;
-}
-
-const ROWS_LEFT: ResultCodec<RowsLeft> = {
-  write(reply, { rowsLeft }) {
-    reply[B] = rowsLeft ? 1 : 0;
-  },
-  read: (reply) => ({ rowsLeft: reply[B] === 1 }),
-};
+const ROWS_LEFT = resultFields({ rowsLeft: flagIn(B) });
 
 /** For GROUP_NOT_EMPTY: the backup that the group came from. Empty: none. */
 export function showBackup(reply: Reply, digest: string): void {
@@ -34,10 +27,7 @@ export const importBegin = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: false,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
+  ...PARAMETERS_ONLY,
   isImport: true,
   request: TOKEN,
   result: ROWS_LEFT,
@@ -48,10 +38,7 @@ export const importRows = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: false,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
+  ...PARAMETERS_ONLY,
   isImport: true,
   request: withPayload(NO_FIELDS, encodeImportRows),
   result: NO_RESULT,
@@ -62,10 +49,7 @@ export const importEnd = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: false,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
+  ...PARAMETERS_ONLY,
   isImport: true,
   request: withPayload(NO_FIELDS, encodeImportEnd),
   result: NO_RESULT,
@@ -76,10 +60,7 @@ export const importAbort = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: true,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
+  ...PARAMETERS_ONLY,
   isImport: true,
   request: TOKEN,
   result: ROWS_LEFT,
@@ -94,17 +75,17 @@ export interface ImportRows {
   readonly rows: Uint8Array;
 }
 
-/** Totals of the rows: the counters of the group. */
-export interface ImportEnd {
+/** @internal Number of pieces, and totals of the rows: the counters of the group. */
+export const IMPORT_TOTALS = struct(
+  {
+    ...{ pieces: u32, rows: f64, nextIncarnation: f64 },
+    ...{ hotBytes: f64, coldBytes: f64, objects: f64, objectBytes: f64 },
+  },
+  'digest, 32 bytes; origin, if there is one',
+);
+
+export interface ImportEnd extends Readonly<ReturnType<typeof IMPORT_TOTALS.decode>> {
   readonly token: string;
-  /** Number of pieces. */
-  readonly pieces: number;
-  readonly rows: number;
-  readonly nextIncarnation: number;
-  readonly hotBytes: number;
-  readonly coldBytes: number;
-  readonly objects: number;
-  readonly objectBytes: number;
   /** BLAKE3 of the document. */
   readonly digest: Uint8Array;
   /** The owner of the group's objects in the cold store from now on; NO_ORIGIN: none. */
@@ -143,18 +124,14 @@ export function decodeImportRows(payload: Uint8Array): ImportRows | undefined {
   return reader.bad ? undefined : { token, seq, rows: payload.subarray(TOKEN_BYTES + 4) };
 }
 
-/**
- * token | pieces u32 | rows, nextIncarnation, hotBytes, coldBytes, objects, objectBytes f64 | digest | origin, if there
- * is one.
- */
+/** token | IMPORT_TOTALS | digest | origin, if there is one. */
 export function encodeImportEnd(end: ImportEnd): Uint8Array {
   const adopts = end.origin !== NO_ORIGIN;
-  const writer = new Writer(new Uint8Array(TOKEN_BYTES + 4 + 6 * 8 + DIGEST_BYTES + (adopts ? TOKEN_BYTES : 0)));
+  const writer = new Writer(
+    new Uint8Array(TOKEN_BYTES + IMPORT_TOTALS.size + DIGEST_BYTES + (adopts ? TOKEN_BYTES : 0)),
+  );
   writeToken(writer, end.token);
-  writer.u32(end.pieces);
-  for (const value of [end.rows, end.nextIncarnation, end.hotBytes, end.coldBytes, end.objects, end.objectBytes]) {
-    writer.int53(value);
-  }
+  writer.record(IMPORT_TOTALS, end);
   writer.raw(end.digest);
   if (adopts) writeToken(writer, end.origin);
   return writer.finish();
@@ -164,13 +141,7 @@ export function decodeImportEnd(payload: Uint8Array): ImportEnd | undefined {
   const reader = new Reader(payload);
   const end = {
     token: readToken(reader),
-    pieces: reader.u32(),
-    rows: reader.int53(),
-    nextIncarnation: reader.int53(),
-    hotBytes: reader.int53(),
-    coldBytes: reader.int53(),
-    objects: reader.int53(),
-    objectBytes: reader.int53(),
+    ...reader.record(IMPORT_TOTALS),
     digest: reader.ownBytes(DIGEST_BYTES),
     origin: reader.leftBytes === 0 ? NO_ORIGIN : readToken(reader),
   };

@@ -62,6 +62,12 @@ export interface CommandTraits {
   readonly result: AnyResultCodec;
 }
 
+/** A command without a client's body; what it adds counts towards no quota. */
+export const PARAMETERS_ONLY = {
+  ...{ body: 'none', mayBringNoRecords: false },
+  ...{ quota: 'none', createsStream: false, isImport: false },
+} as const satisfies Partial<CommandTraits>;
+
 /** Who answers a query, and when. */
 export type QueryScope =
   /** The group, once it has caught up: about one stream, or about the group itself. */
@@ -69,7 +75,7 @@ export type QueryScope =
   | 'group'
   /** The shard, for all of its groups, once they have caught up. */
   | 'shard'
-  /** The shard at once, whatever its groups have applied. */
+  /** The shard at once, whatever its groups have applied, even if one of them is being imported. */
   | 'control';
 
 export interface QueryTraits {
@@ -80,8 +86,6 @@ export interface QueryTraits {
    * streams are confirmed only when they are missing.
    */
   readonly needsLeaders: boolean;
-  /** Answered while a group is being imported. */
-  readonly duringImport: boolean;
   readonly request: AnyRequestCodec;
   readonly result: AnyResultCodec;
 }

@@ -5,8 +5,9 @@
  */
 import { DIGEST_BYTES } from './cold.ts';
 import { Reader, Writer } from '../base/cursor.ts';
+import { f64, struct, u8 } from '../base/struct.ts';
 import type { StreamName } from './flat-path.ts';
-import { NO_RESULT, command } from './operation.ts';
+import { PARAMETERS_ONLY, NO_RESULT, command } from './operation.ts';
 import { type CommandCodec, commandFields, withPayload } from './command-request.ts';
 
 const PUBLISH_FIELDS = commandFields('bucket', 'stream', 'contentType', 'payload');
@@ -29,11 +30,8 @@ export const publishSnapshot = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: false,
-  body: 'none',
-  mayBringNoRecords: false,
+  ...PARAMETERS_ONLY,
   quota: 'counted',
-  createsStream: false,
-  isImport: false,
   request: PUBLISH,
   result: NO_RESULT,
 });
@@ -43,11 +41,7 @@ export const retention = command({
   forwardable: true,
   wouldAddBytes: false,
   freesSpace: true,
-  body: 'none',
-  mayBringNoRecords: false,
-  quota: 'none',
-  createsStream: false,
-  isImport: false,
+  ...PARAMETERS_ONLY,
   request: withPayload(commandFields('bucket', 'stream'), ({ position }: { readonly position: Position }) =>
     encodeRetention(position),
   ),
@@ -64,33 +58,25 @@ export interface Position {
   readonly checkedRecord: number;
 }
 
-/** 0 byRecord u8 | 1 hasMatch u8 | value, checkedIncarnation, checkedOffset, checkedRecord f64. */
-const POSITION_BYTES = 34;
+/** @internal */
+export const POSITION = struct({
+  ...{ byRecord: u8, hasMatch: u8, value: f64 },
+  ...{ checkedIncarnation: f64, checkedOffset: f64, checkedRecord: f64 },
+});
 /** Precedes a snapshot's bytes: position | digest | required digest of the current snapshot. */
-export const PUBLISH_HEAD_BYTES = POSITION_BYTES + 2 * DIGEST_BYTES;
+export const PUBLISH_HEAD_BYTES = POSITION.size + 2 * DIGEST_BYTES;
 
 function writePosition(writer: Writer, position: Position, hasMatch: boolean): void {
-  writer.u8(position.byRecord ? 1 : 0);
-  writer.u8(hasMatch ? 1 : 0);
-  writer.int53(position.value);
-  writer.int53(position.checkedIncarnation);
-  writer.int53(position.checkedOffset);
-  writer.int53(position.checkedRecord);
+  writer.record(POSITION, { ...position, byRecord: position.byRecord ? 1 : 0, hasMatch: hasMatch ? 1 : 0 });
 }
 
 function readPosition(reader: Reader): Position & { readonly hasMatch: boolean } {
-  return {
-    byRecord: reader.u8() === 1,
-    hasMatch: reader.u8() === 1,
-    value: reader.int53(),
-    checkedIncarnation: reader.int53(),
-    checkedOffset: reader.int53(),
-    checkedRecord: reader.int53(),
-  };
+  const { byRecord, hasMatch, ...place } = reader.record(POSITION);
+  return { ...place, byRecord: byRecord === 1, hasMatch: hasMatch === 1 };
 }
 
 export function encodeRetention(position: Position): Uint8Array {
-  const writer = new Writer(new Uint8Array(POSITION_BYTES));
+  const writer = new Writer(new Uint8Array(POSITION.size));
   writePosition(writer, position, false);
   return writer.finish();
 }

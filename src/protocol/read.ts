@@ -1,8 +1,9 @@
 /**
  * Read: bytes or records of a stream from a position. The hot path of readers: requests and answers are reused objects.
  */
-import { query, type ResultCodec } from './operation.ts';
+import { query } from './operation.ts';
 import type { StreamName } from './flat-path.ts';
+import { numberIn, resultFields } from './frame-fields.ts';
 import { A, C, FLAGS, MAX_BYTES, MAX_RECORDS, MODE, TOPIC, VALUE } from './generic-fields.ts';
 import type { Reply } from './reply.ts';
 import { type RequestCodec, type Query, type Request, type StreamTarget, nameStream } from './request.ts';
@@ -119,21 +120,12 @@ export function readCreatedAtMs(reply: Reply): number {
   return reply[C];
 }
 
-export interface ReadResult {
-  readonly incarnation: number;
-  readonly createdAtMs: number;
-}
-
-const READ_RESULT: ResultCodec<ReadResult> = {
-  write: (reply, { incarnation, createdAtMs }) => showRead(reply, incarnation, createdAtMs),
-  read: (reply) => ({ incarnation: reply[A], createdAtMs: reply[C] }),
-};
+const READ_RESULT = resultFields({ incarnation: numberIn(A), createdAtMs: numberIn(C) });
 
 export const read = query({
   number: 32,
   scope: 'stream',
   needsLeaders: false,
-  duringImport: false,
   request: READ_REQUEST,
   result: READ_RESULT,
 });

@@ -1,5 +1,6 @@
 /** Queries about all groups of a shard: listings, buckets, usage, state. */
 import { query, type ResultCodec } from './operation.ts';
+import { type ResultOf, flagIn, numberIn, resultFields } from './frame-fields.ts';
 import { A, AFTER, B, C, FLAGS, MAX_RECORDS, PREFIX } from './generic-fields.ts';
 import { type RequestCodec, NOTHING_ASKED, nameStream } from './request.ts';
 import {
@@ -76,32 +77,17 @@ const USAGE_REQUEST: RequestCodec<UsageRequest, { readonly after: Uint8Array; re
 };
 
 /** Totals over the groups of one shard. */
-export interface BucketResult {
-  readonly streams: number;
-  readonly exists: boolean;
+const BUCKET_RESULT = resultFields({
+  streams: numberIn(A),
+  exists: flagIn(B),
   /** Bytes that count towards its quota. */
-  readonly retainedBytes: number;
+  retainedBytes: numberIn(C),
   /** Its quota; -1: none. */
-  readonly streamsMax: number;
-  readonly retainedBytesMax: number;
-}
+  streamsMax: numberIn('recordStart'),
+  retainedBytesMax: numberIn('recordNext'),
+});
 
-const BUCKET_RESULT: ResultCodec<BucketResult> = {
-  write(reply, { streams, exists, retainedBytes, streamsMax, retainedBytesMax }) {
-    reply[A] = streams;
-    reply[B] = exists ? 1 : 0;
-    reply[C] = retainedBytes;
-    reply.recordStart = streamsMax;
-    reply.recordNext = retainedBytesMax;
-  },
-  read: (reply) => ({
-    streams: reply[A],
-    exists: reply[B] === 1,
-    retainedBytes: reply[C],
-    streamsMax: reply.recordStart,
-    retainedBytesMax: reply.recordNext,
-  }),
-};
+export type BucketResult = ResultOf<typeof BUCKET_RESULT>;
 
 /** A bucket's meters on one shard, behind its name. */
 export type UsageRow = readonly [
@@ -213,7 +199,6 @@ export const list = query({
   number: 35,
   scope: 'shard',
   needsLeaders: true,
-  duringImport: false,
   request: LIST_REQUEST,
   result: LIST_RESULT,
 });
@@ -223,7 +208,6 @@ export const bucket = query({
   number: 36,
   scope: 'shard',
   needsLeaders: true,
-  duringImport: false,
   request: BUCKET_REQUEST,
   result: BUCKET_RESULT,
 });
@@ -233,7 +217,6 @@ export const usage = query({
   number: 38,
   scope: 'shard',
   needsLeaders: false,
-  duringImport: false,
   request: USAGE_REQUEST,
   result: USAGE_RESULT,
 });
@@ -243,7 +226,6 @@ export const status = query({
   number: 39,
   scope: 'control',
   needsLeaders: false,
-  duringImport: true,
   request: NOTHING_ASKED,
   result: STATUS_RESULT,
 });

@@ -1,6 +1,7 @@
 /** Followers of streams: live readers and subscriptions. */
-import { NO_RESULT, query, type ResultCodec } from './operation.ts';
+import { NO_RESULT, query } from './operation.ts';
 import type { StreamName } from './flat-path.ts';
+import { type ResultOf, numberIn, resultFields } from './frame-fields.ts';
 import { A, C, MODE, TOPIC } from './generic-fields.ts';
 import { type RequestCodec, nameStream } from './request.ts';
 import type { Reply } from './reply.ts';
@@ -42,19 +43,13 @@ const OBSERVE_REQUEST: RequestCodec<ObserveRequest, ObserveView> = {
 };
 
 /** Position of a stream that is observed by name. */
-export interface ObserveResult {
+const OBSERVE_RESULT = resultFields({
   /** 0: the stream does not exist. */
-  readonly incarnation: number;
-  readonly tail: number;
-}
+  incarnation: numberIn(C),
+  tail: numberIn('nextOffset'),
+});
 
-const OBSERVE_RESULT: ResultCodec<ObserveResult> = {
-  write(reply, { incarnation, tail }) {
-    reply[C] = incarnation;
-    reply.nextOffset = tail;
-  },
-  read: (reply) => ({ incarnation: reply[C], tail: reply.nextOffset }),
-};
+export type ObserveResult = ResultOf<typeof OBSERVE_RESULT>;
 
 /**
  * An event without a body: the state of a group was replaced, so everything known about its streams must be queried
@@ -81,7 +76,6 @@ export const unwatch = query({
   number: 37,
   scope: 'control',
   needsLeaders: false,
-  duringImport: true,
   request: TOPIC_REQUEST,
   result: NO_RESULT,
 });
@@ -91,7 +85,6 @@ export const observe = query({
   number: 46,
   scope: 'group',
   needsLeaders: false,
-  duringImport: false,
   request: OBSERVE_REQUEST,
   result: OBSERVE_RESULT,
 });

@@ -25,7 +25,7 @@ const SUMMARIES = byNumber<Summary>({
   status: (shard, _query, nowMs, reply) => answerStatus(shard, nowMs, reply),
 } satisfies Record<QueriesOf<'shard'> | 'status', Summary>);
 
-const DURING_IMPORT = queriesWhere(({ duringImport }) => duringImport);
+const DURING_IMPORT = queriesWhere(({ scope }) => scope === 'control');
 
 /** Answers a query about the whole shard. */
 export function answerSummary(shard: ShardStatus, query: Query, nowMs: number, reply: Reply): void {
