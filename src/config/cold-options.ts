@@ -1,15 +1,8 @@
 /** The part of the table of options that is about the cold tier. */
 import { COLD_AHEAD_CHUNKS } from '../base/limits.ts';
 import * as kind from './kinds.ts';
-import { option, optional } from './option.ts';
-
-const KIB = 1024;
-const MIB = 1024 * KIB;
-const GIB = 1024 * MIB;
-const SECOND_MS = 1000;
-const MINUTE_MS = 60 * SECOND_MS;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
+import { option, optional } from './kinds.ts';
+import { DAY_MS, GIB, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS } from './values.ts';
 
 export const COLD_OPTIONS = {
   'storage.cold.backend': option(

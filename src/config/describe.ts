@@ -1,6 +1,6 @@
 /** What people read about the options: --help, and the table in this room's README.md. */
 import { OPTION_KEYS, OPTIONS } from './options.ts';
-import type { Defaulted, Option } from './option.ts';
+import type { Defaulted, Option } from './kinds.ts';
 
 /** Columns of --help: a terminal of the usual width, also where the output goes to a file. */
 const HELP_COLUMNS = 100;

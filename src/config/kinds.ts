@@ -1,4 +1,7 @@
-/** The types an option can have. A kind turns a TOML value into the value of `Config`, or says what it expected. */
+/**
+ * What an option is, and the types that it can have: a kind turns a TOML value into the value of `Config`, or says what it expected. The
+ * tables are options.ts and cold-options.ts.
+ */
 import { isIPv6 } from 'node:net';
 import { resolve } from 'node:path';
 import { ConfigError } from './error.ts';
@@ -19,6 +22,39 @@ export interface Kind<T> {
   /** The value must not appear in messages. */
   readonly secret?: true;
 }
+
+interface Flag {
+  readonly name: string;
+  /** What stands for the value in --help. */
+  readonly placeholder: string;
+}
+
+export interface Option<T> {
+  readonly kind: Kind<T>;
+  /** A sentence or two for README.md and --help. Names the unit where it is not in the value. */
+  readonly about: string;
+  readonly flag?: Flag;
+  /** Shown instead of the default where that depends on the host. */
+  readonly defaultNote?: string;
+}
+
+export interface Defaulted<T> extends Option<T> {
+  readonly fallback: T;
+}
+
+export type Extra = Pick<Option<unknown>, 'flag' | 'defaultNote'>;
+
+export const option = <T>(of: Kind<T>, fallback: T, about: string, extra: Extra = {}): Defaulted<T> => ({
+  kind: of,
+  fallback,
+  about,
+  ...extra,
+});
+export const optional = <T>(of: Kind<T>, about: string, extra: Extra = {}): Option<T> => ({
+  kind: of,
+  about,
+  ...extra,
+});
 
 export interface Peer {
   readonly nodeId: number;

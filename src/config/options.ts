@@ -6,17 +6,10 @@ import { availableParallelism } from 'node:os';
 import { BODY_BYTES_MAX } from '../base/limits.ts';
 import { COLD_OPTIONS } from './cold-options.ts';
 import * as kind from './kinds.ts';
-import type { Peer, PlaneName } from './kinds.ts';
-import { type Defaulted, type Extra, type Option, option, optional } from './option.ts';
+import { type Defaulted, type Extra, type Option, type Peer, type PlaneName, option, optional } from './kinds.ts';
+import { GIB, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS } from './values.ts';
 import { parseAddress } from '../base/address.ts';
 import type { Address } from '../base/address.ts';
-
-const KIB = 1024;
-const MIB = 1024 * KIB;
-const GIB = 1024 * MIB;
-const SECOND_MS = 1000;
-const MINUTE_MS = 60 * SECOND_MS;
-const HOUR_MS = 60 * MINUTE_MS;
 
 const flag = (name: string, placeholder: string): Extra => ({ flag: { name, placeholder } });
 const loopback = (port: number): Address => parseAddress(`127.0.0.1:${port}`) as Address;

@@ -1,23 +1,23 @@
 /** Text forms of durations and sizes. Parsers answer undefined for what they do not understand. */
 import type { Address } from '../base/address.ts';
 
-const DURATION_UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+export const KIB = 1024;
+export const MIB = 1024 * KIB;
+export const GIB = 1024 * MIB;
+export const SECOND_MS = 1000;
+export const MINUTE_MS = 60 * SECOND_MS;
+export const HOUR_MS = 60 * MINUTE_MS;
+export const DAY_MS = 24 * HOUR_MS;
+
+const DURATION_UNITS_MS: Readonly<Record<string, number>> = {
+  ...{ ms: 1, s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS },
+};
 
 /** K is 1000 and KiB is 1024, as on a disk's label and in a memory map; the long decimal names mean the same as K, M, G, T. */
 const SIZE_UNITS_BYTES: Readonly<Record<string, number>> = {
-  B: 1,
-  K: 1000,
-  KB: 1000,
-  KiB: 1024,
-  M: 1000 ** 2,
-  MB: 1000 ** 2,
-  MiB: 1024 ** 2,
-  G: 1000 ** 3,
-  GB: 1000 ** 3,
-  GiB: 1024 ** 3,
-  T: 1000 ** 4,
-  TB: 1000 ** 4,
-  TiB: 1024 ** 4,
+  ...{ B: 1, K: 1000, M: 1000 ** 2, G: 1000 ** 3, T: 1000 ** 4 },
+  ...{ KB: 1000, MB: 1000 ** 2, GB: 1000 ** 3, TB: 1000 ** 4 },
+  ...{ KiB: KIB, MiB: MIB, GiB: GIB, TiB: 1024 * GIB },
 };
 
 /** `"500ms"`, `"30s"`, `"1.5h"`, or an integer number of milliseconds. */

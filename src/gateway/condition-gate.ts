@@ -1,6 +1,6 @@
 /**
  * Refuses conditional writes until every node of the cluster has been seen in a version that knows conditions. An older
- * node stops at such a command (command-kinds.ts), so one request during an upgrade would stop all of them.
+ * node stops at such a command (command-layout.ts), so one request during an upgrade would stop all of them.
  */
 import { errorNumber } from '../base/errors.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';

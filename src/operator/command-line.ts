@@ -1,6 +1,5 @@
 /** One table per verb -> parsing, help and refusals. yargs only splits, so that every refusal is a sentence of ours. */
-import { splitLine } from '../config/split-line.ts';
-import { suggest } from '../config/suggest.ts';
+import { splitLine, suggest } from '../config/split-line.ts';
 import { EXAMPLES } from './examples.ts';
 import { UsageError } from './failure.ts';
 

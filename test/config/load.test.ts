@@ -10,7 +10,7 @@ import { doorWarnings } from '../../src/config/doors.ts';
 import { ConfigError } from '../../src/config/error.ts';
 import { helpOrVersion, loadConfig } from '../../src/config/load.ts';
 import { OPTION_KEYS, OPTIONS } from '../../src/config/options.ts';
-import type { Defaulted, Option } from '../../src/config/option.ts';
+import type { Defaulted, Option } from '../../src/config/kinds.ts';
 import type { Values } from '../../src/config/options.ts';
 
 function folder(t: TestContext): string {
