@@ -24,8 +24,10 @@ import type { UwsRequest, UwsResponse } from './uws.ts';
 
 /** Turns replies of a shard into the answer. A route without state of its own has one for all requests. */
 export interface ReplyRenderer {
-  /** Writes the whole answer and returns its status. Runs corked; `reply` is valid only inside. */
+  /** Writes the whole answer and returns its status. Runs corked; `reply` is valid only inside, and no refusal. */
   render(call: RequestContext, res: UwsResponse, reply: Reply): number;
+  /** A refusal that is shown differently here; undefined: this one is not. */
+  renderRefusal?(call: RequestContext, res: UwsResponse, reply: Reply): number | undefined;
   /** Before that, and also when the client is gone. True: the answer waits for another question, or for deliver(). */
   intercept?(call: RequestContext, reply: Reply): boolean;
 }
@@ -50,6 +52,10 @@ export interface LiveAnswer {
   gone(): void;
   /** Ends it with a refusal, in a form that fits what is out already. Harmless after the end. */
   fail(code: ErrorCode): void;
+}
+
+interface ContextPool {
+  give(call: RequestContext): void;
 }
 
 /** The reply while its answer is written; valid only there. A module variable, so the cork callback needs no closure. */
@@ -92,11 +98,11 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
   #body: BodyReader | undefined = undefined;
   #request: Request | undefined = undefined;
 
-  readonly #pool: RequestPool;
+  readonly #pool: ContextPool;
   readonly #abort: GuardedAbort;
   readonly #write = (): void => this.#writeReply();
 
-  constructor(server: HttpServerContext, responder: Responder, pool: RequestPool) {
+  constructor(server: HttpServerContext, responder: Responder, pool: ContextPool) {
     this.server = server;
     this.gateway = server.gateway;
     this.responder = responder;
@@ -341,9 +347,14 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
 
   #writeReply(): void {
     const { res } = this;
-    if (res === undefined || answering === undefined || this.#renderer === undefined) return;
+    const renderer = this.#renderer;
+    if (res === undefined || answering === undefined || renderer === undefined) return;
     try {
-      this.done(this.#renderer.render(this, res, answering));
+      if (answering.code === 0) this.done(renderer.render(this, res, answering));
+      else {
+        const status = renderer.renderRefusal?.(this, res, answering);
+        this.done(status ?? this.responder.refusal(res, this.family, answering));
+      }
     } catch (error) {
       // Part of an answer may be out already.
       this.server.logError(error, this.operation);
@@ -374,27 +385,5 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     if (this.#live === undefined) this.server.closed();
     this.#live = undefined;
     if (!this.#isShared && this.#body?.isPending !== true) this.#pool.give(this);
-  }
-}
-
-/** Contexts kept for reuse: a few hundred bytes each; more requests than this at once are rare. */
-const KEPT_MAX = 1024;
-
-export class RequestPool {
-  readonly #server: HttpServerContext;
-  readonly #responder: Responder;
-  readonly #kept: RequestContext[] = [];
-
-  constructor(server: HttpServerContext, responder: Responder) {
-    this.#server = server;
-    this.#responder = responder;
-  }
-
-  take(): RequestContext {
-    return this.#kept.pop() ?? new RequestContext(this.#server, this.#responder, this);
-  }
-
-  give(call: RequestContext): void {
-    if (this.#kept.length < KEPT_MAX) this.#kept.push(call);
   }
 }

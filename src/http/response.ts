@@ -226,6 +226,15 @@ export class Responder {
     return status;
   }
 
+  /** 204, which makes an EventSource stop reconnecting: the stream is closed, and nothing comes after `reply`. */
+  closed(res: UwsResponse, reply: Reply): number {
+    this.begin(res, 204);
+    res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
+    res.writeHeader('stream-closed', 'true');
+    res.endWithoutBody();
+    return 204;
+  }
+
   /** A whole answer of one sentence that stands in no table. */
   text(res: UwsResponse, status: number, sentence: string): number {
     this.begin(res, status);

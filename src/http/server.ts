@@ -22,7 +22,7 @@ import { beginHandler, failSafely, isDead, ownerOf } from './guard.ts';
 import { type WriteHeaders, walkHeaders } from './headers.ts';
 import { Listener } from './listener.ts';
 import { endAllLive } from './live/live.ts';
-import { type RequestContext, RequestPool } from './request.ts';
+import { RequestContext } from './request.ts';
 import { type Responder, Responders } from './response.ts';
 import { AdminRouter, ClientRouter, type Router } from './router.ts';
 import { ADMIN_ROWS, CLIENT_ROWS, type Operations, bindRows, methodsOf } from './routes/table.ts';
@@ -218,5 +218,27 @@ function answerCrash({ call, res, responder }: Crashed, error: unknown): void {
   } catch (again) {
     logError(again, 'answering a crash');
     if (!isDead(res)) res.close();
+  }
+}
+
+/** Contexts kept for reuse: a few hundred bytes each; more requests than this at once are rare. */
+const KEPT_MAX = 1024;
+
+export class RequestPool {
+  readonly #server: HttpServerContext;
+  readonly #responder: Responder;
+  readonly #kept: RequestContext[] = [];
+
+  constructor(server: HttpServerContext, responder: Responder) {
+    this.#server = server;
+    this.#responder = responder;
+  }
+
+  take(): RequestContext {
+    return this.#kept.pop() ?? new RequestContext(this.#server, this.#responder, this);
+  }
+
+  give(call: RequestContext): void {
+    if (this.#kept.length < KEPT_MAX) this.#kept.push(call);
   }
 }

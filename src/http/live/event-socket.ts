@@ -1,6 +1,5 @@
 /** What the socket of one event stream has taken and what waits in it; and the head of the answer. Its reader owns the response. */
 import { READER_BUFFER_BYTES_MAX } from '../../base/limits.ts';
-import { formatOffset } from '../../protocol/header-values.ts';
 import { isText } from '../../protocol/media-type.ts';
 import { REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
 import { RECORD_EXTENSION, type Responder } from '../response.ts';
@@ -81,13 +80,4 @@ export function writeStreamHead(res: UwsResponse, responder: Responder, reply: R
   res.writeHeader('stream-data-content-type', shownContentType(reply));
   if (view === VIEW_BASE64) res.writeHeader('stream-sse-data-encoding', 'base64');
   if (reply.has(REPLY_RECORDS)) res.writeHeader('stream-extensions', RECORD_EXTENSION);
-}
-
-/** The whole answer to a reader that has been told that the stream is closed: 204 makes an EventSource stop reconnecting. */
-export function answerNothingMore(res: UwsResponse, responder: Responder, reply: Reply): number {
-  responder.begin(res, 204);
-  res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
-  res.writeHeader('stream-closed', 'true');
-  res.endWithoutBody();
-  return 204;
 }

@@ -29,7 +29,7 @@ import {
   sendableBytes,
 } from './events.ts';
 import type { Batch, FeedReader } from './feed.ts';
-import { EventSocket, answerNothingMore, viewOf, writeStreamHead } from './event-socket.ts';
+import { EventSocket, viewOf, writeStreamHead } from './event-socket.ts';
 import { type Live, liveOf } from './live.ts';
 import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES, type Topic } from './topic.ts';
 import {
@@ -139,7 +139,7 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     if (reply.code !== 0) {
       this.#failed(reply);
     } else if (this.#sawEnd && reply.has(REPLY_CLOSED) && reply.nextOffset === reply.startOffset) {
-      this.#leave()?.respond((res) => answerNothingMore(res, call.responder, reply));
+      this.#leave()?.respond((res) => call.responder.closed(res, reply));
     } else if (!this.#opened) {
       // Corked: the head and the first events are one write.
       call.res?.cork(() => {

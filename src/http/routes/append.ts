@@ -12,7 +12,6 @@ import { producerEpoch, producerSeq } from '../../protocol/producer-answer.ts';
 import { REPLY_CLOSED, REPLY_DUPLICATE, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
 import { beginCommand } from '../../protocol/request.ts';
 
-const OK = 0;
 const STREAM_CLOSED = errorNumber('STREAM_CLOSED');
 
 export function handleAppend(call: RequestContext): void {
@@ -41,24 +40,21 @@ const APPEND: BodyConsumer & ReplyRenderer = {
     command.payload = undefined;
   },
 
+  /**
+   * Closing what is closed: an error on the bucketed routes, done already on the flat ones, unless a producer asks: another writer
+   * closed the stream, which it has to know.
+   */
+  renderRefusal(call: RequestContext, res: UwsResponse, reply: Reply): number | undefined {
+    if (!closesOnly(call) || reply.code !== STREAM_CLOSED || reply.has(REPLY_PRODUCER)) return undefined;
+    return call.responder.closed(res, reply);
+  },
+
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     const { responder } = call;
-    const closesOnly = call.operation === 'close' && call.family === 'flat';
-    if (reply.code !== OK) {
-      // Closing what is closed: an error on the bucketed routes, done already on the flat ones, unless a producer asks:
-      // another writer closed the stream, which it has to know.
-      const closedAlready = closesOnly && reply.code === STREAM_CLOSED && !reply.has(REPLY_PRODUCER);
-      if (!closedAlready) return responder.refusal(res, call.family, reply);
-      responder.begin(res, 204);
-      res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
-      res.writeHeader('stream-closed', 'true');
-      res.endWithoutBody();
-      return 204;
-    }
     // An accepted append of a producer has something to say: 200; a duplicate and everything else 204. On the flat
     // routes a producer's close-only is 204 as well.
     const fresh = reply.has(REPLY_PRODUCER) && !reply.has(REPLY_DUPLICATE);
-    const status = fresh && !closesOnly ? 200 : 204;
+    const status = fresh && !closesOnly(call) ? 200 : 204;
     responder.beginWith(res, status === 200 ? '200 OK' : '204 No Content');
     writeWriteHeaders(res, reply);
     if (status === 200) res.end();
@@ -66,6 +62,10 @@ const APPEND: BodyConsumer & ReplyRenderer = {
     return status;
   },
 };
+
+function closesOnly({ operation, family }: RequestContext): boolean {
+  return operation === 'close' && family === 'flat';
+}
 
 /** Headers of every accepted write: position, producer echo, closure, created records. */
 export function writeWriteHeaders(res: UwsResponse, reply: Reply): void {
@@ -127,17 +127,18 @@ class Batch implements BodyConsumer, ReplyRenderer {
     command.payload = undefined;
   }
 
+  /** The frames of a batch without a producer are refused one by one, also where none of them came in. */
+  renderRefusal({ responder }: RequestContext, res: UwsResponse, reply: Reply): number | undefined {
+    if (errorCode(reply.code) !== 'QUOTA_EXCEEDED' || reply.has(REPLY_PRODUCER)) return undefined;
+    responder.begin(res, 200);
+    res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
+    res.writeHeader('content-type', JSON_TYPE);
+    responder.end(res, `[${Array.from({ length: this.#frames }, () => '{"status":429}').join(',')}]`);
+    return 200;
+  }
+
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     const { responder } = call;
-    // The frames of a batch without a producer are refused one by one, also where none of them came in.
-    if (errorCode(reply.code) === 'QUOTA_EXCEEDED' && !reply.has(REPLY_PRODUCER)) {
-      responder.begin(res, 200);
-      res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
-      res.writeHeader('content-type', JSON_TYPE);
-      responder.end(res, `[${Array.from({ length: this.#frames }, () => '{"status":429}').join(',')}]`);
-      return 200;
-    }
-    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     const withRecords = reply.has(REPLY_RECORDS) && reply.recordNext > reply.recordStart;
     const minimal =
       this.#wanted === 'minimal' && COMMANDS.appendBatch.result.read(reply).framesRefused === 0 && !withRecords;

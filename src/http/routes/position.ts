@@ -110,7 +110,6 @@ class Retention extends PositionCommand {
 
   override render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     const { responder } = call;
-    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     responder.begin(res, 204);
     res.writeHeader('stream-retained-offset', String(reply.startOffset));
     writeRecordRange(res, reply);

@@ -53,7 +53,6 @@ class Read implements ReplyRenderer {
 
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     const { responder } = call;
-    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     if (this.#noBytes) stripBytes(reply);
     const params = this.#params;
     const coding = this.#coding;

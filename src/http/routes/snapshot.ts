@@ -80,7 +80,6 @@ class Publish extends PositionCommand {
 
   override render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     const { responder } = call;
-    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     responder.begin(res, 204);
     res.writeHeader('stream-snapshot-offset', formatOffset(reply.startOffset));
     res.writeHeader('stream-snapshot-digest', toHex(this.#digest));
@@ -105,7 +104,6 @@ export function handleLatestSnapshot(call: RequestContext): void {
 const LATEST: ReplyRenderer = {
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     const { responder } = call;
-    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     responder.begin(res, 307);
     // The URL as it was sent, so that no name has to be encoded again.
     res.writeHeader('location', `${call.url}/${formatOffset(reply.startOffset)}`);
@@ -151,11 +149,9 @@ export function handleDeleteSnapshot(call: RequestContext): void {
 
 const DELETE: ReplyRenderer = {
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
-    if (reply.code === 0) {
-      reply.code = SNAPSHOT_IN_USE;
-      // Here stood the digest.
-      explain(reply, '');
-    }
+    reply.code = SNAPSHOT_IN_USE;
+    // Here stood the digest.
+    explain(reply, '');
     return call.responder.refusal(res, call.family, reply);
   },
 };

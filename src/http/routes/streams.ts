@@ -62,7 +62,6 @@ class Create implements BodyConsumer, ReplyRenderer {
 
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     const { responder } = call;
-    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     // A fork may have inherited it.
     const { ttlSeconds, expiresAtMs } =
       this.#fork === undefined ? call.request.command : COMMANDS.forkEnd.result.read(reply);
@@ -130,7 +129,6 @@ export function handleHead(call: RequestContext): void {
 const HEAD: ReplyRenderer = {
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     const { responder } = call;
-    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     responder.begin(res, 200);
     writeStoredType(res, shownContentType(reply));
     res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
@@ -167,10 +165,13 @@ export function handleDelete(call: RequestContext): void {
   return call.send(request, DELETE);
 }
 
+function answerDone({ responder }: RequestContext, res: UwsResponse): number {
+  return responder.empty(res, 204);
+}
+
 /** How long a client waits while the source of a fork is told that the fork is gone. */
 const TELL_MS = 2000;
 
-/** 204 or the refusal. */
 const DELETE: ReplyRenderer = {
   intercept(call: RequestContext, reply: Reply): boolean {
     const gone = reply.code === 0 ? COMMANDS.deleteStream.result.read(reply) : undefined;
@@ -189,13 +190,7 @@ const DELETE: ReplyRenderer = {
     return true;
   },
 
-  render(call: RequestContext, res: UwsResponse, reply: Reply): number {
-    const { responder } = call;
-    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
-    responder.begin(res, 204);
-    res.endWithoutBody();
-    return 204;
-  },
+  render: answerDone,
 };
 
 /**
@@ -211,7 +206,6 @@ export function handleGetAttributes(call: RequestContext): void {
 const GET: ReplyRenderer = {
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     const { responder } = call;
-    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     responder.begin(res, 200);
     res.writeHeader('content-type', JSON_TYPE);
     responder.end(res, reply.body ?? '{}');
@@ -238,11 +232,5 @@ const PUT: BodyConsumer & ReplyRenderer = {
     return call.send(request, PUT);
   },
 
-  render(call: RequestContext, res: UwsResponse, reply: Reply): number {
-    const { responder } = call;
-    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
-    responder.begin(res, 204);
-    res.endWithoutBody();
-    return 204;
-  },
+  render: answerDone,
 };

@@ -7,7 +7,7 @@ import type { HttpContext, ReadParams } from '../../../src/http/context.ts';
 import { BUFFERED_BYTES_MAX, liveOf } from '../../../src/http/live/live.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { startSse } from '../../../src/http/live/sse.ts';
-import type { RequestPool } from '../../../src/http/request.ts';
+import type { RequestPool } from '../../../src/http/server.ts';
 import { READ_NOW, READ_OFFSET } from '../../../src/protocol/read.ts';
 import { createRandom, type Random, seedFromEnvironment } from '../../support/random.ts';
 import { MemoryGateway } from '../../support/memory-gateway.ts';

@@ -154,7 +154,6 @@ const CALL_STATUS: Readonly<Record<CallOutcome, number>> = {
 const PASS_ON: ReplyRenderer = {
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     const { responder } = call;
-    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     const { outcome, isJson, body } = QUERIES.admin.result.read(reply);
     const status = CALL_STATUS[outcome];
     responder.begin(res, status);
