@@ -198,7 +198,7 @@ export function integer(min: number, max: number): Kind<number> {
   return {
     label: 'integer',
     expected: `an integer from ${min} to ${max}`,
-    parse: (raw) => inRange(Number.isSafeInteger(raw) ? (raw as number) : undefined, min, max),
+    parse: (raw) => inRange(typeof raw === 'number' && Number.isSafeInteger(raw) ? raw : undefined, min, max),
     fromFlag: (written) => (/^\d{1,15}$/.test(written) ? Number(written) : written),
     format: String,
   };

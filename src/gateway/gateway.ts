@@ -153,11 +153,10 @@ export class Gateway implements ShardGateway {
   readonly #publish = (): void => {
     this.#publishing = false;
     for (let i = 0; i < this.#links.length; i++) {
-      if ((this.#links[i] as ShardLink).requests.publish()) (this.#wakers[i] as Waker).wake();
+      if (this.#links[i]?.requests.publish() === true) this.#wakers[i]?.wake();
     }
-    while (this.#unsent.length > 0) {
-      const { topic, group } = this.#unsent[0] as { topic: number; group: number };
-      if (!this.#sendUnwatch(topic, group)) break;
+    for (let next = this.#unsent[0]; next !== undefined; next = this.#unsent[0]) {
+      if (!this.#sendUnwatch(next.topic, next.group)) break;
       this.#unsent.shift();
     }
   };

@@ -108,12 +108,12 @@ function parseAs(label: string, text: string, format: Format): unknown {
 function parseNode(label: string, entry: unknown): ClusterNode {
   if (!isTable(entry)) throw new Failure(`${label}: expected a table with id, and host or admin_url`);
   const { id } = entry;
-  if (!Number.isSafeInteger(id) || (id as number) < 1 || (id as number) > NODE_ID_MAX)
+  if (!isNumberUpTo(NODE_ID_MAX, id))
     throw new Failure(`${label}: expected an id from 1 to ${NODE_ID_MAX}, not ${JSON.stringify(id) ?? 'none'}`);
   const httpUrl = urlAt(label, entry, 'http_url');
   const adminUrl = urlAt(label, entry, 'admin_url');
   const host = textAt(label, entry, 'host') ?? hostOf(httpUrl) ?? hostOf(adminUrl);
-  if (host === undefined) throw new Failure(`${label}: node ${String(id)} needs a host, an http_url or an admin_url`);
+  if (host === undefined) throw new Failure(`${label}: node ${id} needs a host, an http_url or an admin_url`);
   const port = portAt(label, entry);
   const fallback = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
   if (adminUrl === undefined && !URL.canParse(fallback))
@@ -121,9 +121,9 @@ function parseNode(label: string, entry: unknown): ClusterNode {
       `${label}: ${JSON.stringify(host)} is not a host name${/:\d+$/.test(host) ? '; its port is an admin_port of its own' : ''}`,
     );
   return {
-    id: id as number,
+    id,
     host,
-    name: textAt(label, entry, 'name') ?? `node-${String(id)}`,
+    name: textAt(label, entry, 'name') ?? `node-${id}`,
     instanceId: textAt(label, entry, 'instance_id') ?? '',
     adminUrl: adminUrl ?? fallback,
     httpUrl,
@@ -132,9 +132,9 @@ function parseNode(label: string, entry: unknown): ClusterNode {
 
 function portAt(label: string, entry: Table): number {
   const port = entry['admin_port'] ?? ADMIN_PORT;
-  if (!Number.isSafeInteger(port) || (port as number) < 1 || (port as number) > 65_535)
+  if (!isNumberUpTo(65_535, port))
     throw new Failure(`${label}: expected an admin_port from 1 to 65535, not ${JSON.stringify(port)}`);
-  return port as number;
+  return port;
 }
 
 function urlAt(label: string, entry: Table, name: string): string | undefined {
@@ -157,6 +157,11 @@ function textAt(label: string, entry: Table, name: string): string | undefined {
 
 function hostOf(url: string | undefined): string | undefined {
   return url === undefined ? undefined : new URL(url).hostname.replace(/^\[|\]$/g, '');
+}
+
+/** A whole number from 1. */
+function isNumberUpTo(max: number, value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 1 && value <= max;
 }
 
 function isTable(value: unknown): value is Table {

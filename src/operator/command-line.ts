@@ -1,6 +1,5 @@
 /** One table per verb -> parsing, help and refusals. yargs only splits, so that every refusal is a sentence of ours. */
 import { splitLine, suggest } from '../config/split-line.ts';
-import { EXAMPLES } from './examples.ts';
 import { UsageError } from './failure.ts';
 
 /** `seconds` may have a fraction; `ids` is a list such as 1,2,3; a `switch` has no value. */
@@ -21,6 +20,8 @@ export interface Flag {
 export interface VerbDescription {
   readonly name: string;
   readonly about: string;
+  /** Shown below the flags by --help; a test reads each as the tool would. */
+  readonly examples: readonly string[];
   readonly flags: Readonly<Record<string, Flag>>;
 }
 
@@ -65,6 +66,13 @@ export class Values {
     return this.#given.get(name);
   }
 
+  /** Of a flag that is required. */
+  required(name: string): string {
+    const text = this.text(name);
+    if (text === undefined) throw new Error(`${this.#verb.name} does not require --${name}`);
+    return text;
+  }
+
   isSet(name: string): boolean {
     this.#flag(name);
     return this.#given.has(name);
@@ -94,10 +102,10 @@ export class Values {
     const written = this.#given.get(name);
     if (written === undefined) return undefined;
     const ids = written.split(',').map((part) => parseInteger(part.trim(), 1));
-    if (ids.some((id) => id === undefined))
-      throw new UsageError(`--${name} ${written}: expected node ids such as 1,2,3`);
-    if (new Set(ids).size < ids.length) throw new UsageError(`--${name} ${written}: names a node twice`);
-    return ids as number[];
+    const valid = ids.filter((id) => id !== undefined);
+    if (valid.length < ids.length) throw new UsageError(`--${name} ${written}: expected node ids such as 1,2,3`);
+    if (new Set(valid).size < valid.length) throw new UsageError(`--${name} ${written}: names a node twice`);
+    return valid;
   }
 
   #flag(name: string): Flag {
@@ -209,12 +217,12 @@ export function helpOfAll(verbs: readonly VerbDescription[]): string {
   ].join('\n');
 }
 
-export function helpOfVerb({ name, about, flags }: VerbDescription): string {
+export function helpOfVerb({ name, about, examples, flags }: VerbDescription): string {
   const lines = Object.entries(flags).map(([flagName, flag]) => {
     const left = `  --${flagName} ${placeholder(flag)}`.trimEnd();
     const extra = flag.fallback === undefined ? (flag.required === true ? ' (required)' : '') : ` (${flag.fallback})`;
     return `${left.padEnd(HELP_COLUMN)}  ${flag.about}${extra}`;
   });
-  const examples = (EXAMPLES[name] ?? []).map((line) => `  ${line}`);
-  return [`millracectl ${name}: ${about}`, '', ...lines, '', ...examples, ''].join('\n');
+  const shown = examples.map((line) => `  ${line}`);
+  return [`millracectl ${name}: ${about}`, '', ...lines, '', ...shown, ''].join('\n');
 }

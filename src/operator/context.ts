@@ -6,6 +6,7 @@ import { Cluster } from './cluster.ts';
 import type { Flag, Values, VerbDescription } from './command-line.ts';
 import { UsageError, reasonOf } from './failure.ts';
 import type { ProgressBar } from './progress-bar.ts';
+import type { Pace } from './waiting.ts';
 
 export interface Context {
   readonly values: Values;
@@ -56,9 +57,14 @@ export const asking = (timeoutSeconds = 10): Readonly<Record<string, Flag>> => (
 });
 export const pollInterval = (fallback = 2): Flag => seconds(fallback, 'pause between two looks');
 
+/** Of `pollInterval` and a bound of the whole. */
+export function paceOf(values: Values): Pace {
+  return { intervalMs: values.ms('poll-interval-secs'), timeoutMs: values.ms('timeout-secs') };
+}
+
 /** The cluster that --config and the flags of `asking` describe. */
 export function openCluster({ values, signal }: Context): Cluster {
-  return Cluster.read(values.text('config') as string, {
+  return Cluster.read(values.required('config'), {
     timeoutMs: values.ms('http-timeout-secs'),
     token: tokenOf(values.text('token-file')),
     ca: authoritiesOf(values.text('ca-file')),

@@ -5,6 +5,7 @@
 import { type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { Failure, Interrupted } from './failure.ts';
+import { type Json, isObject } from './report.ts';
 
 export interface ClientOptions {
   /** Of a small call. */
@@ -127,11 +128,17 @@ export function refusal({ status, text, hadToken }: Reply): string {
 
 /** Of answers in JSON that say why. */
 export function reasonIn(text: string): string | undefined {
+  const { reason } = membersOf(text);
+  return typeof reason === 'string' ? reason : undefined;
+}
+
+/** Of a JSON object; none of what is something else. */
+export function membersOf(text: string): Json {
   try {
-    const reason = (JSON.parse(text) as { readonly reason?: unknown } | null)?.reason;
-    return typeof reason === 'string' ? reason : undefined;
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : {};
   } catch {
-    return undefined;
+    return {};
   }
 }
 

@@ -53,14 +53,16 @@ export interface ColdAway {
   readonly reason: string;
 }
 
-type Json = Readonly<Record<string, unknown>>;
+export type Json = Readonly<Record<string, unknown>>;
 
 /** Undefined when this is not what a node of this service answers. Unknown members are ignored. */
 export function parseMetrics(value: unknown): NodeReport | undefined {
-  if (!isObject(value) || !Array.isArray(value['raft_groups'])) return undefined;
-  const groups = (value['raft_groups'] as readonly unknown[]).filter(isObject).map(parseGroup);
+  if (!isObject(value)) return undefined;
+  const { raft_groups: reported } = value;
+  if (!Array.isArray(reported)) return undefined;
+  const groups = reported.filter(isObject).map(parseGroup);
   const shed = objectAt(value, 'leadership_shed');
-  const ownId = value['node_id'] ?? objectAt(value, 'raft_groups', 0)['node_id'];
+  const ownId = value['node_id'] ?? asObject(reported[0])['node_id'];
   return {
     nodeId: typeof ownId === 'number' ? ownId : undefined,
     clusterId: typeof value['cluster_id'] === 'string' ? value['cluster_id'] : undefined,
@@ -114,12 +116,15 @@ function coldAwayOf(store: Json): ColdAway | undefined {
   };
 }
 
-function isObject(value: unknown): value is Json {
+export function isObject(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function objectAt(value: Json, name: string, index?: number): Json {
-  const found = index === undefined ? value[name] : (value[name] as readonly unknown[])[index];
+function objectAt(value: Json, name: string): Json {
+  return asObject(value[name]);
+}
+
+function asObject(found: unknown): Json {
   return isObject(found) ? found : {};
 }
 

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openLocation } from '../../src/backup/format/location.ts';
 import { Values, helpOfVerb, parseCommandLine } from '../../src/operator/command-line.ts';
-import { EXAMPLES } from '../../src/operator/examples.ts';
 import { VERBS } from '../../src/operator/verbs.ts';
 
 const ENVIRONMENT = { MILLRACE_CLUSTER: 'cluster.toml' };
@@ -14,9 +13,8 @@ const wordsOf = (line: string): string[] =>
 
 for (const verb of VERBS) {
   test(`--help of ${verb.name} shows examples that it takes`, () => {
-    const examples = EXAMPLES[verb.name] ?? [];
-    assert.notEqual(examples.length, 0);
-    for (const line of examples) {
+    assert.notEqual(verb.examples.length, 0);
+    for (const line of verb.examples) {
       assert(helpOfVerb(verb).includes(`  ${line}\n`));
       const [tool, ...args] = wordsOf(line);
       assert.equal(tool, 'millracectl');

@@ -144,8 +144,8 @@ export class Feed {
     this.#pendingBytes = 0;
     const order = (this.#order ??= [...this.#readers]);
     const first = (this.#rotation = (this.#rotation + ROTATION_STEP) % Math.max(1, order.length));
-    for (let i = first; i < order.length; i++) (order[i] as FeedReader).onBatch(batch);
-    for (let i = 0; i < first; i++) (order[i] as FeedReader).onBatch(batch);
+    for (let i = first; i < order.length; i++) order[i]?.onBatch(batch);
+    for (let i = 0; i < first; i++) order[i]?.onBatch(batch);
   }
 }
 

@@ -5,7 +5,8 @@ import { formatDuration } from '../../config/values.ts';
 import type { ClusterNode } from '../cluster-file.ts';
 import type { Cluster } from '../cluster.ts';
 import { Failure, Interrupted, reasonOf } from '../failure.ts';
-import { refusal } from '../http-client.ts';
+import { membersOf, refusal } from '../http-client.ts';
+import { isObject } from '../report.ts';
 
 export interface BackupInfo extends Graces {
   readonly groupCount: number;
@@ -44,7 +45,7 @@ export async function lineageOf(cluster: Cluster, clusterId: string | null): Pro
   const told = cluster.nodes.map(async (node) => {
     try {
       const { text } = await cluster.call(node, 'GET', '/__svc/backup/info');
-      return lineageIn(JSON.parse(text) as Readonly<Record<string, unknown>>).restored_from;
+      return lineageIn(membersOf(text)).restored_from;
     } catch (error) {
       if (error instanceof Interrupted) throw error;
       return [];
@@ -61,14 +62,13 @@ function msOf(value: unknown): number | undefined {
 export async function whyEnded(cluster: Cluster, node: ClusterNode, group: number): Promise<string | undefined> {
   try {
     const reply = await cluster.call(node, 'GET', '/__svc/backup/info');
-    const { exports_ended_early: ended } = JSON.parse(reply.text) as { readonly exports_ended_early?: unknown };
+    const { exports_ended_early: ended } = membersOf(reply.text);
     if (!Array.isArray(ended)) return undefined;
-    const found = (ended as readonly Readonly<Record<string, unknown>>[]).find((one) => one['raft_group_id'] === group);
+    const found = ended.filter(isObject).find((one) => one['raft_group_id'] === group);
     const reason = found?.['reason'];
     return typeof reason === 'string' ? reason : undefined;
   } catch (error) {
     if (error instanceof Failure && !(error instanceof Interrupted)) return undefined;
-    if (error instanceof SyntaxError || error instanceof TypeError) return undefined;
     throw error;
   }
 }

@@ -6,7 +6,7 @@ import { BACKUP_CONTENT_TYPE } from '../../base/limits.ts';
 import { upload } from './transfer.ts';
 import type { Cluster } from '../cluster.ts';
 import { Failure, Interrupted } from '../failure.ts';
-import { type Reply, refusal } from '../http-client.ts';
+import { type Reply, membersOf, refusal } from '../http-client.ts';
 
 export interface RestoreOptions {
   readonly location: Location;
@@ -147,24 +147,19 @@ async function restoreGroup(
 }
 
 function importedFrom(reply: Reply): string | undefined {
-  const digest = membersOf(reply)['imported_blake3'];
+  const digest = membersOf(reply.text)['imported_blake3'];
   return typeof digest === 'string' ? digest : undefined;
 }
 
 function addFindings(findings: ColdFindings, reply: Reply): void {
-  const { cold_objects_sampled: sampled, cold_objects_unreadable: unreadable, cold_reason: reason } = membersOf(reply);
+  const {
+    cold_objects_sampled: sampled,
+    cold_objects_unreadable: unreadable,
+    cold_reason: reason,
+  } = membersOf(reply.text);
   if (typeof sampled === 'number') findings.sampled += sampled;
   if (typeof unreadable === 'number') findings.unreadable += unreadable;
   if (typeof reason === 'string' && findings.reason === '') findings.reason = reason;
-}
-
-function membersOf({ text }: Reply): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
-  } catch {
-    return {};
-  }
 }
 
 const SHOWN = 3;
@@ -191,11 +186,11 @@ async function bucketsOf(cluster: Cluster, node: Cluster['nodes'][number]): Prom
   try {
     const reply = await cluster.call(node, 'GET', '/__svc/usage');
     if (reply.status !== 200) return undefined;
-    const { buckets } = JSON.parse(reply.text) as { readonly buckets?: unknown };
+    const { buckets } = membersOf(reply.text);
     return typeof buckets === 'object' && buckets !== null ? Object.keys(buckets) : undefined;
   } catch (error) {
     if (error instanceof Interrupted) throw error;
-    if (error instanceof Failure || error instanceof SyntaxError) return undefined;
+    if (error instanceof Failure) return undefined;
     throw error;
   }
 }

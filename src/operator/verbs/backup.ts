@@ -34,6 +34,10 @@ const LEADERS_LOOK_MS = 500;
 export const backupCreate: Verb = {
   name: 'backup-create',
   about: 'write a snapshot of every group, and a manifest, to a location that is empty',
+  examples: [
+    'millracectl backup-create --location /var/backups/millrace/2026-11-21',
+    'millracectl backup-create --location s3://backups/millrace/2026-11-21 --json',
+  ],
   flags: {
     config: CONFIG,
     location: LOCATION,
@@ -113,6 +117,7 @@ async function whatIsIn(location: Location, groupCount: number): Promise<string>
 export const backupVerify: Verb = {
   name: 'backup-verify',
   about: 'check that a backup is complete, unaltered and restorable; asks no cluster',
+  examples: ['millracectl backup-verify --location s3://backups/millrace/2026-11-21'],
   flags: { location: LOCATION, json: JSON_FLAG },
   run: (context) =>
     atLocation(context, async (location) => {
@@ -131,6 +136,10 @@ export const backupVerify: Verb = {
 export const restore: Verb = {
   name: 'restore',
   about: 'bring a backup into a fresh cluster with as many groups',
+  examples: [
+    'millracectl restore --config drill.toml --location /var/backups/millrace/2026-11-21',
+    'millracectl restore --config drill.toml --location /var/backups/millrace/2026-11-21 --resume',
+  ],
   flags: {
     config: CONFIG,
     location: LOCATION,
@@ -194,7 +203,7 @@ async function leadersOf(cluster: Cluster, progress: ProgressBar): Promise<void>
 async function atLocation({ values, signal }: Context, work: (location: Location) => Promise<void>): Promise<void> {
   giveWay();
   try {
-    const location = await openLocation(values.text('location') as string, signal);
+    const location = await openLocation(values.required('location'), signal);
     try {
       await work(location);
     } finally {

@@ -16,6 +16,7 @@ import { Failure } from '../failure.ts';
 export const drain: Verb = {
   name: 'drain',
   about: 'mark a node for maintenance and hand its leaderships to others',
+  examples: ['millracectl drain --node 2 --dry-run', 'millracectl drain --node 2'],
   flags: {
     config: CONFIG,
     node: NODE,
@@ -57,6 +58,7 @@ export const drain: Verb = {
 export const undrain: Verb = {
   name: 'undrain',
   about: 'lift the mark of a drain: the node may lead again',
+  examples: ['millracectl undrain --node 2'],
   flags: { config: CONFIG, node: NODE, ...asking() },
   run: async (context: Context) => {
     const cluster = openCluster(context);

@@ -1,6 +1,6 @@
 /** Who votes: shown, and moved. A voter is replaced by add-member of the new node and remove-member of the old one. */
 import type { Flag } from '../command-line.ts';
-import { CONFIG, NODE, type Verb, asking, openCluster, pollInterval, seconds } from '../context.ts';
+import { CONFIG, NODE, type Verb, asking, openCluster, paceOf, pollInterval, seconds } from '../context.ts';
 import { addMember, removeMember } from '../membership.ts';
 import { type ClusterSnapshot, groupViews, nameGroups } from '../cluster-snapshot.ts';
 
@@ -20,6 +20,7 @@ const MOVE_FLAGS: Readonly<Record<string, Flag>> = {
 export const members: Verb = {
   name: 'members',
   about: 'show who votes and who learns in which groups',
+  examples: ['millracectl members'],
   flags: { config: CONFIG, json: { kind: 'switch', about: 'the result as JSON, for programs' }, ...asking() },
   run: async (context) => {
     const snapshot = await openCluster(context).snapshot();
@@ -69,6 +70,7 @@ function rangeOf(groups: readonly number[], total: number): string {
 export const addMemberVerb: Verb = {
   name: 'add-member',
   about: 'make a node a voter of every group; start it first, with an empty directory and without init_membership',
+  examples: ['millracectl add-member --node 4 --addr 10.0.0.4:4440'],
   flags: {
     ...MOVE_FLAGS,
     addr: { kind: 'text', value: 'HOST:PORT', about: 'its cluster_listen, when raft.peers of the others lack it' },
@@ -76,8 +78,12 @@ export const addMemberVerb: Verb = {
   run: async (context) => {
     const { values, progress, say } = context;
     const node = values.integer('node');
-    const options = { timeoutMs: values.ms('timeout-secs'), intervalMs: values.ms('poll-interval-secs') };
-    const count = await addMember(openCluster(context), { node, address: values.text('addr') }, options, progress);
+    const count = await addMember(
+      openCluster(context),
+      { node, address: values.text('addr') },
+      paceOf(values),
+      progress,
+    );
     progress.end();
     say(`node ${node}: voter of all ${count} groups`);
   },
@@ -86,12 +92,12 @@ export const addMemberVerb: Verb = {
 export const removeMemberVerb: Verb = {
   name: 'remove-member',
   about: 'take a node out of every group; stop it afterwards',
+  examples: ['millracectl remove-member --node 3'],
   flags: MOVE_FLAGS,
   run: async (context) => {
     const { values, progress, say } = context;
     const node = values.integer('node');
-    const options = { timeoutMs: values.ms('timeout-secs'), intervalMs: values.ms('poll-interval-secs') };
-    const count = await removeMember(openCluster(context), node, options, progress);
+    const count = await removeMember(openCluster(context), node, paceOf(values), progress);
     progress.end();
     say(`node ${node}: no member of any of ${count} groups; stop it, and take it out of raft.peers`);
   },

@@ -1,6 +1,6 @@
 /** The verbs that wait: for a cluster that starts, for one node that comes back, for all of it to be in order. */
 import { waitCaughtUp } from '../wait-caught-up.ts';
-import { CONFIG, LAG, NODE, type Verb, asking, openCluster, pollInterval, seconds } from '../context.ts';
+import { CONFIG, LAG, NODE, type Verb, asking, openCluster, paceOf, pollInterval, seconds } from '../context.ts';
 import { EXIT_ABORTED, Failure } from '../failure.ts';
 import { whyNotServing } from '../ready.ts';
 import type { ClusterSnapshot } from '../cluster-snapshot.ts';
@@ -9,6 +9,7 @@ import { clusterReady, settle } from '../waiting.ts';
 export const waitReady: Verb = {
   name: 'wait-ready',
   about: 'wait until every node reports all groups with leaders',
+  examples: ['millracectl wait-ready --expected-groups 16 --timeout-secs 300'],
   flags: {
     config: CONFIG,
     'expected-groups': { kind: 'integer', about: 'raft.group_count of the cluster', required: true, min: 1 },
@@ -25,8 +26,7 @@ export const waitReady: Verb = {
       const done = snapshot.filter((answer) => whyNotServing([answer], groups) === undefined).length;
       progress.step(done, total, `nodes ready; ${objection}`);
     };
-    const pace = { intervalMs: values.ms('poll-interval-secs'), timeoutMs: values.ms('timeout-secs') };
-    await settle(cluster, pace, {
+    await settle(cluster, paceOf(values), {
       looks: 1,
       why: (snapshot) => whyNotServing(snapshot, groups),
       problem: 'not ready',
@@ -40,6 +40,7 @@ export const waitReady: Verb = {
 export const wait: Verb = {
   name: 'wait',
   about: 'wait until one node is a caught-up voter of every group',
+  examples: ['millracectl wait --node 2'],
   flags: {
     config: CONFIG,
     node: NODE,
@@ -73,6 +74,7 @@ export const wait: Verb = {
 export const verifyCluster: Verb = {
   name: 'verify-cluster',
   about: 'check strictly that every node is a caught-up voter everywhere',
+  examples: ['millracectl verify-cluster --timeout-secs 30'],
   flags: {
     config: CONFIG,
     'timeout-secs': seconds(120, 'bound of the wait'),
@@ -83,8 +85,7 @@ export const verifyCluster: Verb = {
   run: async (context) => {
     const { values, progress, say } = context;
     const cluster = openCluster(context);
-    const pace = { intervalMs: values.ms('poll-interval-secs'), timeoutMs: values.ms('timeout-secs') };
-    await clusterReady(cluster, pace, values.integer('lag-tolerance'), progress);
+    await clusterReady(cluster, paceOf(values), values.integer('lag-tolerance'), progress);
     progress.end();
     say(`cluster verified: ${cluster.nodes.length} node(s) fully ready`);
   },

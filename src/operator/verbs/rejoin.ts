@@ -24,6 +24,7 @@ const CALLS_AT_ONCE = 32;
 export const allowRejoin: Verb = {
   name: 'allow-rejoin',
   about: 'let a node that lost its disk be refilled by the others',
+  examples: ['millracectl allow-rejoin --node 3'],
   flags: {
     config: CONFIG,
     node: NODE,
@@ -133,6 +134,7 @@ function whyOpen(snapshot: ClusterSnapshot, open: readonly GroupView[], node: nu
 export const prepareRestart: Verb = {
   name: 'prepare-restart',
   about: 'nothing to do here: logs are on disk',
+  examples: ['millracectl prepare-restart --node 3'],
   flags: { config: CONFIG, node: NODE, ...asking() },
   run: async (context) => {
     const node = openCluster(context).node(context.values.integer('node'));

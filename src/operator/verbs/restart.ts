@@ -27,6 +27,10 @@ const PREFLIGHT_MS_MAX = 120_000;
 export const restart: Verb = {
   name: 'restart',
   about: 'restart all nodes or some, one after the other, without a lost write',
+  examples: [
+    "millracectl restart --restart-cmd 'ssh {host} sudo systemctl restart millrace' --dry-run",
+    "millracectl restart --only 2,3 --restart-cmd 'ssh {host} sudo systemctl restart millrace'",
+  ],
   flags: {
     config: CONFIG,
     'restart-cmd': {

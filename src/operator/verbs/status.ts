@@ -9,6 +9,7 @@ import { pause } from '../waiting.ts';
 export const status: Verb = {
   name: 'status',
   about: 'a table of the nodes; always ends with 0, what cannot be reached is said in it',
+  examples: ['millracectl status --config /etc/millrace/cluster.toml', 'millracectl status --json'],
   flags: {
     config: CONFIG,
     json: { kind: 'switch', about: 'as JSON, for programs' },

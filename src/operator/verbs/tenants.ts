@@ -3,7 +3,7 @@ import type { Cluster } from '../cluster.ts';
 import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';
 import type { Flag } from '../command-line.ts';
 import { Failure, UsageError } from '../failure.ts';
-import { type Reply, refusal } from '../http-client.ts';
+import { type Reply, membersOf, refusal } from '../http-client.ts';
 
 const BUCKET: Flag = { kind: 'text', value: 'BUCKET', about: 'the bucket', required: true };
 /** A purge deletes stream after stream, and then objects. */
@@ -15,6 +15,10 @@ const LEADERS_MAX = 5;
 export const quota: Verb = {
   name: 'quota',
   about: 'show or set what a bucket may hold',
+  examples: [
+    'millracectl quota --bucket demo',
+    'millracectl quota --bucket demo --max-streams 1000 --max-retained-bytes 1073741824',
+  ],
   flags: {
     config: CONFIG,
     bucket: BUCKET,
@@ -26,7 +30,7 @@ export const quota: Verb = {
   run: async (context) => {
     const { values, say } = context;
     const cluster = openCluster(context);
-    const path = `/__svc/quota/${encodeURIComponent(values.text('bucket') as string)}`;
+    const path = `/__svc/quota/${encodeURIComponent(values.required('bucket'))}`;
     const bounds = boundsOf(context);
     if (bounds !== undefined) expectStatus(await cluster.callAny('PUT', path, bounds), 204);
     say(expectStatus(await cluster.callAny('GET', path), 200).text.trim());
@@ -53,6 +57,7 @@ function boundsOf({ values }: Context): string | undefined {
 export const purge: Verb = {
   name: 'purge',
   about: 'erase a bucket with all its streams, for good',
+  examples: ['millracectl purge --bucket demo --confirm demo'],
   flags: {
     config: CONFIG,
     bucket: BUCKET,
@@ -61,25 +66,22 @@ export const purge: Verb = {
   },
   run: async (context) => {
     const { values, say } = context;
-    const bucket = values.text('bucket') as string;
+    const bucket = values.required('bucket');
     if (values.text('confirm') !== bucket)
       throw new UsageError(`--confirm ${values.text('confirm')} is not the bucket ${bucket}; nothing was purged`);
     const reply = expectStatus(
       await openCluster(context).callAny('DELETE', `/__svc/purge/${encodeURIComponent(bucket)}`),
       200,
     );
-    const report = JSON.parse(reply.text) as {
-      readonly removed_streams: number;
-      readonly cold_gc_entries_reclaimed: number;
-    };
-    const { removed_streams: streams, cold_gc_entries_reclaimed: objects } = report;
-    say(`bucket ${bucket}: ${streams} streams and ${objects} objects of the cold store are gone`);
+    const { removed_streams: streams, cold_gc_entries_reclaimed: objects } = membersOf(reply.text);
+    say(`bucket ${bucket}: ${String(streams)} streams and ${String(objects)} objects of the cold store are gone`);
   },
 };
 
 export const webhookKeys: Verb = {
   name: 'webhook-keys',
   about: 'show, rotate or replace the keys that sign webhooks',
+  examples: ['millracectl webhook-keys', 'millracectl webhook-keys --rotate'],
   flags: {
     config: CONFIG,
     rotate: { kind: 'switch', about: 'add a key, which signs when receivers had time to learn it' },
@@ -98,6 +100,7 @@ export const webhookKeys: Verb = {
 export const flushCold: Verb = {
   name: 'flush-cold',
   about: "move a stream's bytes to the cold store now",
+  examples: ['millracectl flush-cold --bucket demo --stream log'],
   flags: {
     config: CONFIG,
     bucket: BUCKET,
@@ -107,7 +110,7 @@ export const flushCold: Verb = {
   run: async (context) => {
     const { values, say } = context;
     const cluster = openCluster(context);
-    const names = [values.text('bucket') as string, values.text('stream') as string];
+    const names = [values.required('bucket'), values.required('stream')];
     const name = names.join('/');
     const reply = await atLeader(cluster, `/__svc/flush-cold/${names.map(encodeURIComponent).join('/')}`);
     if (reply.status === 204) return say(`${name}: nothing to flush`);
@@ -127,12 +130,8 @@ async function atLeader(cluster: Cluster, path: string): Promise<Reply> {
 }
 
 function leaderIn(text: string): number | undefined {
-  try {
-    const leader = (JSON.parse(text) as { readonly current_leader?: unknown } | null)?.current_leader;
-    return typeof leader === 'number' ? leader : undefined;
-  } catch {
-    return undefined;
-  }
+  const { current_leader: leader } = membersOf(text);
+  return typeof leader === 'number' ? leader : undefined;
 }
 
 function expectStatus(reply: Reply, status: number): Reply {
