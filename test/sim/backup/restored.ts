@@ -6,29 +6,7 @@
 import { toHex } from '../../../src/base/hex.ts';
 import type { ImportMark } from '../../../src/backup/state/import-mark.ts';
 import { isImporting } from '../../../src/backup/state/apply-import.ts';
-import {
-  TAG_ATTRIBUTES,
-  TAG_BUCKET,
-  TAG_CHUNK,
-  TAG_CHUNK_RECORD,
-  TAG_DATA,
-  TAG_EXPIRY,
-  TAG_FLUSH,
-  TAG_FORK,
-  TAG_GARBAGE,
-  TAG_GC,
-  TAG_HEAD,
-  TAG_OBJECT,
-  TAG_PIN,
-  TAG_PRODUCER,
-  TAG_RECORD,
-  TAG_RELEASE,
-  TAG_SNAPSHOT,
-  TAG_TOMBSTONE,
-  TAG_UNPIN,
-  prefixEnd,
-  taggedKey,
-} from '../../../src/stream/keys.ts';
+import * as keys from '../../../src/stream/keys.ts';
 import type { State } from '../../../src/stream/state.ts';
 import { type Command } from '../../../src/protocol/command.ts';
 import { errorNumber } from '../../../src/base/errors.ts';
@@ -43,27 +21,9 @@ import { type Gauges, gaugesDiffer, rowsDiffer } from './state-digest.ts';
 import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 /** All kinds of rows but meta and the mark of the import. */
-const TAGS: readonly number[] = [
-  TAG_ATTRIBUTES,
-  TAG_BUCKET,
-  TAG_CHUNK,
-  TAG_CHUNK_RECORD,
-  TAG_DATA,
-  TAG_EXPIRY,
-  TAG_FLUSH,
-  TAG_FORK,
-  TAG_GARBAGE,
-  TAG_GC,
-  TAG_HEAD,
-  TAG_OBJECT,
-  TAG_PIN,
-  TAG_PRODUCER,
-  TAG_RECORD,
-  TAG_RELEASE,
-  TAG_SNAPSHOT,
-  TAG_TOMBSTONE,
-  TAG_UNPIN,
-];
+const TAGS: readonly number[] = Object.entries(keys).flatMap(([name, tag]) =>
+  name.startsWith('TAG_') && typeof tag === 'number' && tag !== keys.TAG_META && tag !== keys.TAG_IMPORT ? [tag] : [],
+);
 const NOTHING = new Uint8Array(0);
 const TOKEN_BYTES = 8;
 /** What an attempt may be silent at least (backup/state/apply-import.ts). */
@@ -172,8 +132,8 @@ export class Restored {
 function rowsOf(state: State): [string, string][] {
   const rows: [string, string][] = [];
   for (const tag of TAGS) {
-    const start = taggedKey(state.prefix, tag, NOTHING);
-    state.overlay.range(start, prefixEnd(start), false, (key, value) => {
+    const start = keys.taggedKey(state.prefix, tag, NOTHING);
+    state.overlay.range(start, keys.prefixEnd(start), false, (key, value) => {
       return rows.push([latin1(key.subarray(2)), latin1(value)]) > 0;
     });
   }
