@@ -5,7 +5,7 @@
  */
 import { FlightWindow } from '../base/flight-window.ts';
 import { FRAME_HEAD_BYTES, FRAME_PING, frameKind, pieceOf, sealFrame } from './codec/frame.ts';
-import { type Lane, SendQueue } from './send-queue.ts';
+import { type Priority, SendQueue } from './send-queue.ts';
 
 /** Maximum time for bytes in flight, or an urgent frame waits too long; heartbeats come every 200 ms. */
 const TARGET_MS = 250;
@@ -55,8 +55,8 @@ export class Egress {
     return this.#window.limit;
   }
 
-  push(frame: Uint8Array, lane?: Lane): boolean {
-    return this.#queue.push(frame, lane);
+  push(frame: Uint8Array, priority?: Priority): boolean {
+    return this.#queue.push(frame, priority);
   }
 
   /** The next frame for the socket; undefined: no queued frame may be sent now. */

@@ -17,7 +17,7 @@ import { ConnectorHandshake, misfit } from './handshake.ts';
 import type { Step } from './handshake.ts';
 import type { PeerLimits } from './limits.ts';
 import type { LogLimiter } from './log-limiter.ts';
-import type { Lane } from './send-queue.ts';
+import type { Priority } from './send-queue.ts';
 
 export interface Address {
   readonly host: string;
@@ -145,7 +145,7 @@ export class Link {
   }
 
   /** Queues a frame for the next flush. False: not connected, or no room; the frame is counted as dropped. */
-  send(frame: Uint8Array, lane?: Lane): boolean {
+  send(frame: Uint8Array, priority?: Priority): boolean {
     if (!this.connected) return false;
     if (frame.length > FRAME_HEAD_BYTES + FRAME_PAYLOAD_BYTES_MAX && !this.#egress.takesPieces) {
       const { node, shard } = this;
@@ -153,7 +153,7 @@ export class Link {
       this.#options.log.warn(`${text} ${node}/${shard}`, text, { node, shard, bytes: frame.length });
       return false;
     }
-    return this.#egress.push(frame, lane);
+    return this.#egress.push(frame, priority);
   }
 
   /** Writes queued frames, as many as the socket accepts and the path carries. */

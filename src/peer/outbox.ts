@@ -9,10 +9,10 @@ import type { RaftItem } from './codec/raft-frame.ts';
 import { countSent } from './counters.ts';
 import type { PeerCounters } from './counters.ts';
 import type { Link } from './link.ts';
-import { LANE_CONTROL, LANE_ENTRIES, type Lane } from './send-queue.ts';
+import { PRIORITY_CONTROL, PRIORITY_ENTRIES, type Priority } from './send-queue.ts';
 
 interface Box {
-  readonly lane: Lane;
+  readonly priority: Priority;
   items: RaftItem[];
   bytes: number;
 }
@@ -31,7 +31,7 @@ export class Outbox {
   add(link: Link, group: number, message: Message): void {
     let boxes = this.#boxes.get(link);
     if (boxes === undefined) {
-      boxes = { control: newBox(LANE_CONTROL), entries: newBox(LANE_ENTRIES) };
+      boxes = { control: newBox(PRIORITY_CONTROL), entries: newBox(PRIORITY_ENTRIES) };
       this.#boxes.set(link, boxes);
     }
     // An append without entries still depends on those before it.
@@ -74,10 +74,10 @@ export class Outbox {
     if (items.length > counters.raft_grpc_append_stream_batch_items_max) {
       counters.raft_grpc_append_stream_batch_items_max = items.length;
     }
-    link.send(encodeRaftFrame(items, bytes), box.lane);
+    link.send(encodeRaftFrame(items, bytes), box.priority);
   }
 }
 
-function newBox(lane: Lane): Box {
-  return { lane, items: [], bytes: 0 };
+function newBox(priority: Priority): Box {
+  return { priority, items: [], bytes: 0 };
 }

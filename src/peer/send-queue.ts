@@ -1,5 +1,5 @@
 /**
- * Frames queued for one peer, in priority lanes: small urgent frames overtake large ones. Each lane keeps its order.
+ * Frames queued for one peer, by priority: small urgent frames overtake large ones. Each priority keeps its order.
  * The bounds are in bytes; on overflow the oldest Raft messages are dropped, because Raft repeats them.
  */
 import { planted } from '../base/planted.ts';
@@ -15,16 +15,16 @@ import {
 import { FrameQueue } from './frame-queue.ts';
 
 /** Heartbeats, votes, Raft answers, pings: a leader needs them to stay leader. */
-export const LANE_CONTROL = 0;
+export const PRIORITY_CONTROL = 0;
 /** Answers to forwarded requests: small, and a client waits for them. */
-export const LANE_REPLIES = 1;
+export const PRIORITY_REPLIES = 1;
 /** Entries and forwarded requests. */
-export const LANE_ENTRIES = 2;
-export const LANE_SNAPSHOTS = 3;
-export type Lane = 0 | 1 | 2 | 3;
+export const PRIORITY_ENTRIES = 2;
+export const PRIORITY_SNAPSHOTS = 3;
+export type Priority = 0 | 1 | 2 | 3;
 
 /**
- * Bound of the control lane alone: heartbeats and answers of all groups for minutes; a link that carries less is as
+ * Bound of the control frames alone: heartbeats and answers of all groups for minutes; a link that carries less is as
  * good as broken.
  */
 const CONTROL_BYTES_MAX = 1024 * 1024;
@@ -34,20 +34,20 @@ const CONTROL_BYTES_MAX = 1024 * 1024;
  */
 const SNAPSHOT_TURN_BYTES = 256 * 1024;
 
-/** Lane of a frame by its kind alone: RAFT counts as entries. */
-export function laneOf(frame: Uint8Array): Lane {
+/** Priority of a frame by its kind alone: RAFT counts as entries. */
+export function priorityOf(frame: Uint8Array): Priority {
   switch (frameKind(frame)) {
     case FRAME_PING:
     case FRAME_SNAPSHOT_ACK:
-      return LANE_CONTROL;
+      return PRIORITY_CONTROL;
     case FRAME_FORWARD_REPLY:
-      return LANE_REPLIES;
+      return PRIORITY_REPLIES;
     case FRAME_SNAPSHOT_BEGIN:
     case FRAME_SNAPSHOT_CHUNK:
     case FRAME_SNAPSHOT_END:
-      return LANE_SNAPSHOTS;
+      return PRIORITY_SNAPSHOTS;
     default:
-      return LANE_ENTRIES;
+      return PRIORITY_ENTRIES;
   }
 }
 
@@ -95,9 +95,9 @@ export class SendQueue {
    * False: no space, even by dropping. An empty queue accepts a frame of any size, because it could never be sent
    * otherwise.
    */
-  push(frame: Uint8Array, lane: Lane = laneOf(frame)): boolean {
-    if (planted('urgent-waits-in-line')) lane = LANE_ENTRIES;
-    const isControl = lane === LANE_CONTROL;
+  push(frame: Uint8Array, priority: Priority = priorityOf(frame)): boolean {
+    if (planted('urgent-waits-in-line')) priority = PRIORITY_ENTRIES;
+    const isControl = priority === PRIORITY_CONTROL;
     const isFull = (): boolean => {
       const [waiting, max] = isControl ? [this.#control.bytes, CONTROL_BYTES_MAX] : [this.#largeBytes, this.#bytesMax];
       return waiting > 0 && waiting + frame.length > max;
@@ -110,7 +110,7 @@ export class SendQueue {
       }
       this.#countDrop(dropped);
     }
-    this.#lane(lane).push(frame);
+    this.#queueOf(priority).push(frame);
     return true;
   }
 
@@ -137,10 +137,10 @@ export class SendQueue {
     return this.#replies.bytes + this.#entries.bytes + this.#snapshots.bytes;
   }
 
-  #lane(lane: Lane): FrameQueue {
-    if (lane === LANE_CONTROL) return this.#control;
-    if (lane === LANE_REPLIES) return this.#replies;
-    return lane === LANE_ENTRIES ? this.#entries : this.#snapshots;
+  #queueOf(priority: Priority): FrameQueue {
+    if (priority === PRIORITY_CONTROL) return this.#control;
+    if (priority === PRIORITY_REPLIES) return this.#replies;
+    return priority === PRIORITY_ENTRIES ? this.#entries : this.#snapshots;
   }
 
   #countDrop(frame: Uint8Array): void {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Egress } from '../../src/peer/egress.ts';
-import { LANE_CONTROL } from '../../src/peer/send-queue.ts';
+import { PRIORITY_CONTROL } from '../../src/peer/send-queue.ts';
 import { FRAME_FORWARD, FRAME_PING, FRAME_RAFT, frameKind, sealFrame } from '../../src/peer/codec/frame.ts';
 
 const RUN_MS = 20_000;
@@ -30,7 +30,7 @@ function run(bytesPerMs: number, delayMs: number): { readonly waitMs: number; re
     if (nowMs % HEARTBEAT_MS === 0) {
       const heartbeat = sealFrame(new Uint8Array(HEARTBEAT_BYTES), FRAME_RAFT);
       saidMs.set(heartbeat, nowMs);
-      egress.push(heartbeat, LANE_CONTROL);
+      egress.push(heartbeat, PRIORITY_CONTROL);
     }
     while (egress.queue.bytes < 8 * 1024 * 1024) egress.push(sealFrame(new Uint8Array(ENTRY_BYTES), FRAME_FORWARD));
     for (let frame = egress.next(nowMs); frame !== undefined; frame = egress.next(nowMs)) {

@@ -7,7 +7,7 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import { Egress } from '../../src/peer/egress.ts';
 import { ConnectorHandshake } from '../../src/peer/handshake.ts';
-import { LANE_CONTROL } from '../../src/peer/send-queue.ts';
+import { PRIORITY_CONTROL } from '../../src/peer/send-queue.ts';
 import type { Message } from '../../src/raft/types.ts';
 import { FrameReader } from '../../src/peer/codec/frame-reader.ts';
 import {
@@ -58,7 +58,7 @@ test('an urgent frame waits for one piece of a large one, and an answer too; all
   const urgent = frameOf(FRAME_RAFT, 20);
   const reply = frameOf(FRAME_FORWARD_REPLY, 30);
   egress.push(reply);
-  egress.push(urgent, LANE_CONTROL);
+  egress.push(urgent, PRIORITY_CONTROL);
   const next = leave(egress, 2);
   assert.deepEqual(next, [urgent, reply]);
   left.push(...next, ...leave(egress));

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  LANE_CONTROL,
-  LANE_ENTRIES,
-  LANE_REPLIES,
-  LANE_SNAPSHOTS,
-  type Lane,
+  PRIORITY_CONTROL,
+  PRIORITY_ENTRIES,
+  PRIORITY_REPLIES,
+  PRIORITY_SNAPSHOTS,
+  type Priority,
   SendQueue,
-  laneOf,
+  priorityOf,
 } from '../../src/peer/send-queue.ts';
 import {
   FRAME_FORWARD,
@@ -31,7 +31,7 @@ function frame(kind: FrameKind, sizeBytes: number): Uint8Array {
   return sealFrame(new Uint8Array(Math.max(FRAME_HEAD_BYTES, sizeBytes)), kind);
 }
 
-test('within the lane of entries the queue does what a plain array with the same rule does', () => {
+test('within the priority of entries the queue does what a plain array with the same rule does', () => {
   for (let round = 0; round < 50; round++) {
     const bytesMax = random.int(200, 2000);
     const queue = new SendQueue(bytesMax);
@@ -65,18 +65,18 @@ test('within the lane of entries the queue does what a plain array with the same
   }
 });
 
-test('what is urgent overtakes, and each lane keeps its order', () => {
+test('what is urgent overtakes, and each priority keeps its order', () => {
   const queue = new SendQueue(1024 * 1024);
-  const waiting: [Lane, Uint8Array][] = [
-    [LANE_SNAPSHOTS, frame(FRAME_SNAPSHOT_BEGIN, 100)],
-    [LANE_ENTRIES, frame(FRAME_RAFT, 100)],
-    [LANE_ENTRIES, frame(FRAME_FORWARD, 100)],
-    [LANE_REPLIES, frame(FRAME_FORWARD_REPLY, 100)],
-    [LANE_CONTROL, frame(FRAME_RAFT, 100)],
-    [LANE_SNAPSHOTS, frame(FRAME_SNAPSHOT_CHUNK, 100)],
-    [LANE_CONTROL, frame(FRAME_PING, 12)],
+  const waiting: [Priority, Uint8Array][] = [
+    [PRIORITY_SNAPSHOTS, frame(FRAME_SNAPSHOT_BEGIN, 100)],
+    [PRIORITY_ENTRIES, frame(FRAME_RAFT, 100)],
+    [PRIORITY_ENTRIES, frame(FRAME_FORWARD, 100)],
+    [PRIORITY_REPLIES, frame(FRAME_FORWARD_REPLY, 100)],
+    [PRIORITY_CONTROL, frame(FRAME_RAFT, 100)],
+    [PRIORITY_SNAPSHOTS, frame(FRAME_SNAPSHOT_CHUNK, 100)],
+    [PRIORITY_CONTROL, frame(FRAME_PING, 12)],
   ];
-  for (const [lane, one] of waiting) assert(queue.push(one, lane));
+  for (const [priority, one] of waiting) assert(queue.push(one, priority));
   const inOrder = [...waiting].sort(([a], [b]) => a - b).map(([, one]) => one);
   // What is held back by a full way is everything but the urgent.
   assert.equal(queue.shift('urgent'), inOrder.shift());
@@ -85,7 +85,7 @@ test('what is urgent overtakes, and each lane keeps its order', () => {
   for (const one of inOrder) assert.equal(queue.shift(), one);
 });
 
-test('every kind of frame has its lane', () => {
+test('every kind of frame has its priority', () => {
   const kinds: readonly FrameKind[] = [
     FRAME_RAFT,
     FRAME_FORWARD,
@@ -97,7 +97,7 @@ test('every kind of frame has its lane', () => {
     FRAME_PING,
   ];
   assert.deepEqual(
-    kinds.map((kind) => laneOf(frame(kind, 12))),
+    kinds.map((kind) => priorityOf(frame(kind, 12))),
     [2, 2, 1, 3, 3, 3, 0, 0],
   );
 });
@@ -114,11 +114,11 @@ test('entries that never cease let a snapshot pass now and then', () => {
   }
 });
 
-test('the urgent lane has its own bound: its oldest Raft message is dropped, and no entry is', () => {
+test('the urgent priority has its own bound: its oldest Raft message is dropped, and no entry is', () => {
   const queue = new SendQueue(4096);
   const entry = frame(FRAME_RAFT, 4096);
   assert(queue.push(entry));
-  for (let i = 0; i < 40; i++) assert(queue.push(frame(FRAME_RAFT, 64 * 1024), LANE_CONTROL));
+  for (let i = 0; i < 40; i++) assert(queue.push(frame(FRAME_RAFT, 64 * 1024), PRIORITY_CONTROL));
   assert.equal(queue.bytes, 1024 * 1024 + 4096);
   assert.equal(queue.droppedFrames, 24);
   while (queue.shift('urgent') !== undefined);

@@ -12,7 +12,7 @@ import type { Link } from '../../src/peer/link.ts';
 import type { Session } from '../../src/peer/listener.ts';
 import { Outbox } from '../../src/peer/outbox.ts';
 import type { PeerHandler } from '../../src/peer/peers.ts';
-import { LANE_CONTROL, type Lane, laneOf } from '../../src/peer/send-queue.ts';
+import { PRIORITY_CONTROL, type Priority, priorityOf } from '../../src/peer/send-queue.ts';
 import { onSnapshotFrame } from '../../src/peer/snapshot-frames.ts';
 import { SnapshotReceiver } from '../../src/peer/snapshot-receiver.ts';
 import { SnapshotSender } from '../../src/peer/snapshot-sender.ts';
@@ -68,12 +68,12 @@ class SimLink {
     return this.connection !== undefined;
   }
 
-  send(frame: Uint8Array, lane: Lane = laneOf(frame)): boolean {
+  send(frame: Uint8Array, priority: Priority = priorityOf(frame)): boolean {
     if (this.connection === undefined) return false;
     if (this.#egress !== undefined) {
       if (frameKind(frame) === FRAME_RAFT && !this.#network.fits(this.connection, frame)) return true;
-      if (lane === LANE_CONTROL) this.#network.noteUrgent(this.connection, frame);
-      return this.#egress.push(frame, lane);
+      if (priority === PRIORITY_CONTROL) this.#network.noteUrgent(this.connection, frame);
+      return this.#egress.push(frame, priority);
     }
     this.#queue.push(frame);
     return true;
