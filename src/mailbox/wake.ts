@@ -118,6 +118,7 @@ export class Parker {
   #timer: NodeJS.Timeout | undefined;
   #timerAtMs = Infinity;
   #deadlineMs = Infinity;
+  // The process's timer, not the port's: it sleeps a real thread, must keep it alive, and is set without a closure.
   readonly #onTimer = (): void => this.#timeout();
   readonly #finish = (): void => {
     const resolve = this.#resolve;

@@ -4,7 +4,7 @@
  * heartbeats and no entries.
  */
 import { Agent, request } from 'node:http';
-import { performance } from 'node:perf_hooks';
+import type { Runtime } from '../base/runtime.ts';
 import type { Address } from './link.ts';
 
 /**
@@ -13,14 +13,23 @@ import type { Address } from './link.ts';
  */
 export type ProbeOutcome = 'reached' | 'failed' | 'unknown';
 
+export interface ProbeOptions {
+  readonly runtime: Pick<Runtime, 'monotonicMs' | 'setTimer'>;
+  readonly sizeBytes: number;
+  readonly timeoutMs: number;
+  /** /__svc/cold-probe asks whether the node reaches the cold store. */
+  readonly path?: string;
+}
+
 export class ClusterProbe {
+  readonly #runtime: ProbeOptions['runtime'];
   readonly #body: Buffer;
   readonly #timeoutMs: number;
   readonly #path: string;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
 
-  /** `path`: /__svc/cold-probe asks whether the node reaches the cold store. */
-  constructor(sizeBytes: number, timeoutMs: number, path = '/__svc/cluster-probe') {
+  constructor({ runtime, sizeBytes, timeoutMs, path = '/__svc/cluster-probe' }: ProbeOptions) {
+    this.#runtime = runtime;
     this.#body = Buffer.alloc(sizeBytes);
     this.#path = path;
     this.#timeoutMs = timeoutMs;
@@ -28,7 +37,7 @@ export class ClusterProbe {
 
   /** Never rejects. One at a time for each address. */
   async probe(address: Address): Promise<ProbeOutcome> {
-    const deadlineMs = performance.now() + this.#timeoutMs;
+    const deadlineMs = this.#runtime.monotonicMs() + this.#timeoutMs;
     const first = await this.#post(address, deadlineMs);
     // The other side may close a kept connection at the moment when it is reused.
     return first === 'stale' ? this.#settled(await this.#post(address, deadlineMs)) : first;
@@ -50,16 +59,16 @@ export class ClusterProbe {
         res.on('end', () => end(res.statusCode === 200 ? 'reached' : 'failed'));
       });
       const end = (outcome: ProbeOutcome | 'stale'): void => {
-        clearTimeout(timer);
+        cancelTimer();
         // Not kept when it failed: the next attempt must show whether a new connection gets through.
         if (outcome !== 'reached') posted.destroy();
         resolve(outcome);
       };
-      const timer = setTimeout(() => {
-        const lateMs = performance.now() - deadlineMs;
+      const cancelTimer = this.#runtime.setTimer(deadlineMs - this.#runtime.monotonicMs(), () => {
+        const lateMs = this.#runtime.monotonicMs() - deadlineMs;
         // An answer already in the kernel is read before this callback runs.
         setImmediate(() => end(lateMs > this.#timeoutMs / 4 ? 'unknown' : 'failed'));
-      }, deadlineMs - performance.now());
+      });
       posted.on('error', () => end(posted.reusedSocket ? 'stale' : 'failed'));
       posted.end(this.#body);
     });

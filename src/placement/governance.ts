@@ -32,7 +32,7 @@ export class Governance {
   constructor(options: GovernanceOptions) {
     const { config, nodeId, shed, reachesStore, runtime } = options;
     const { intervalMs, sizeBytes, timeoutMs, unhealthyTicks, healTicks } = config.clusterProbe;
-    const probe = new ClusterProbe(sizeBytes, timeoutMs);
+    const probe = new ClusterProbe({ runtime, sizeBytes, timeoutMs });
     const addresses = new Map(config.raft.peers.map((peer) => [peer.nodeId, peer.address]));
     const balancer = makeBalancer(options, () => this.#cold?.gate.receivers);
     const addressOf = (node: number): Address | undefined =>
@@ -110,7 +110,12 @@ function makeColdGate(
   { reachesStore, addressOf, groups }: ColdGateParts,
 ): { gate: ColdGate; probe: ClusterProbe } {
   const log = createLogger('cold');
-  const probe = new ClusterProbe(0, COLD_PROBE_TIMEOUT_MS, '/__svc/cold-probe');
+  const probe = new ClusterProbe({
+    runtime,
+    sizeBytes: 0,
+    timeoutMs: COLD_PROBE_TIMEOUT_MS,
+    path: '/__svc/cold-probe',
+  });
   const gate = new ColdGate({
     ...config.coldHealth,
     runtime,

@@ -8,6 +8,7 @@ import { ClusterProbe, type ProbeOutcome } from '../../src/peer/probe.ts';
 import type { GroupView } from '../../src/placement/balancer.ts';
 import { EgressGate, egressNews } from '../../src/placement/egress-gate.ts';
 import type { Egress } from '../../src/placement/shed-state.ts';
+import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { FakeRuntime } from '../support/fake-runtime.ts';
 
 const HOST = '127.0.0.1';
@@ -205,7 +206,7 @@ async function listen(t: TestContext, server: ReturnType<typeof createTcpServer>
 }
 
 function makeProbe(t: TestContext, timeoutMs: number): (port: number) => Promise<ProbeOutcome> {
-  const probe = new ClusterProbe(64 * 1024, timeoutMs);
+  const probe = new ClusterProbe({ runtime: PROCESS_RUNTIME, sizeBytes: 64 * 1024, timeoutMs });
   t.after(() => probe.close());
   return (port) => probe.probe({ host: HOST, port });
 }
