@@ -16,8 +16,8 @@ export class AdminProxy {
   readonly #target: string;
   /** Before the node sees the call. */
   before: (call: Call) => Verdict = () => 'pass';
-  /** When the node has answered, before the tool knows. */
-  after: (call: Call) => void = () => undefined;
+  /** When the node has answered, before the tool knows: `lost` keeps it from the answer. */
+  after: (call: Call) => 'lost' | void = () => undefined;
 
   private constructor(target: string) {
     this.#target = target;
@@ -31,8 +31,8 @@ export class AdminProxy {
       void fetch(this.#target + call.path, { method: call.method, headers }).then(
         async (answer) => {
           const body = Buffer.from(await answer.arrayBuffer());
-          this.after(call);
-          response.writeHead(answer.status).end(body);
+          if (this.after(call) === 'lost') response.destroy();
+          else response.writeHead(answer.status).end(body);
         },
         () => response.destroy(),
       );

@@ -65,6 +65,7 @@ async function arm(
 ): Promise<readonly Armed[]> {
   const deadlineMs = performance.now() + timeoutMs;
   const done = new Map<number, number>();
+  const asked = new Set<number>();
   const before = await cluster.snapshot();
   await pause(LOOK_MS, cluster.signal);
   for (;;) {
@@ -76,8 +77,8 @@ async function arm(
     // A permission is gone with the leader that had it, unless the node has heard of it.
     const unheard = needy.filter(({ id }) => groupOf(reportOf(snapshot, node.id), id)?.logLost === true);
     if (member.length > 0 && open.length === 0 && unheard.length === 0)
-      return [...done.keys()].map((group) => ({ group, of: member.length }));
-    const refusals = await askLeaders(cluster, node, open, done);
+      return [...asked].map((group) => ({ group, of: member.length }));
+    const refusals = await askLeaders(cluster, node, open, { done, asked });
     const left = open.filter((view) => view.leader === undefined || done.get(view.id) !== view.term);
     if (member.length > 0 && left.length === 0 && unheard.length === 0) continue;
     const why =
@@ -94,21 +95,31 @@ interface ArmOptions {
   readonly timeoutMs: number;
 }
 
+interface Calls {
+  /** Group -> the term of the leader that agreed. */
+  readonly done: Map<number, number>;
+  /** Also those whose leader may have agreed without an answer. */
+  readonly asked: Set<number>;
+}
+
 /** Asks the leaders of these groups; why some did not do it. */
 async function askLeaders(
   cluster: Cluster,
   node: ClusterNode,
   groups: readonly GroupView[],
-  done: Map<number, number>,
+  { done, asked }: Calls,
 ): Promise<string[]> {
   const refusals: string[] = [];
   const ask = async ({ id, leader, term }: GroupView): Promise<void> => {
     if (leader === undefined || leader === node.id) return;
     try {
-      if (await cluster.allowRevert(cluster.node(leader), id, node.id)) done.set(id, term);
+      if (!(await cluster.allowRevert(cluster.node(leader), id, node.id))) return;
+      done.set(id, term);
+      asked.add(id);
     } catch (error) {
       // Perhaps it has just died, and the group has another leader in a moment.
       if (error instanceof Interrupted || error instanceof Mistake || !(error instanceof Failure)) throw error;
+      asked.add(id);
       refusals.push(`group ${id} is led by node ${leader}: ${error.message}`);
     }
   };
