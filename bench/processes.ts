@@ -3,7 +3,7 @@
 
 import { spawn, type ChildProcess } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
-import { connect, createServer, type AddressInfo } from 'node:net';
+import { connect } from 'node:net';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -99,19 +99,6 @@ export async function waitForPort(child: Child, port: number, name: string): Pro
     if (Date.now() > deadline) throw new Error(`${name} does not listen after ${START_TIMEOUT_MS} ms`);
     await sleep(20);
   }
-}
-
-export async function freePort(): Promise<number> {
-  return (await freePorts(1))[0] as number;
-}
-
-/** All different: they are held open until the last one is known. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer());
-  for (const server of servers) await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  for (const server of servers) await new Promise((resolve) => server.close(resolve));
-  return ports;
 }
 
 export function temporaryFolder(parent: string, prefix: string): string {

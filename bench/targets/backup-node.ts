@@ -4,7 +4,6 @@ import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { runLanes, type SetupRequest } from '../load/streams.ts';
 import {
-  freePorts,
   memoryOf,
   removeFolder,
   startChild,
@@ -12,6 +11,7 @@ import {
   waitForPort,
   type Memory,
 } from '../processes.ts';
+import { freePort } from '../../test/support/ports.ts';
 import { waitForLeaders } from './millrace.ts';
 import { streamPath, type StartOptions } from './target.ts';
 
@@ -44,7 +44,7 @@ export interface ToolRun {
 export async function startBackupNode(options: StartOptions, isUsed = true): Promise<BackupNode> {
   const folder = temporaryFolder(options.dir, 'backup');
   const data = join(folder, 'data');
-  const [port = 0, adminPort = 0] = await freePorts(2);
+  const [port, adminPort] = [await freePort(), await freePort()];
   const planes = ['--listen', `127.0.0.1:${port}`, '--admin-listen', `127.0.0.1:${adminPort}`];
   const flags = ['--data', data, ...planes, '--cores', String(options.cores)];
   const child = startChild(process.execPath, [...options.nodeArgs, options.entry, ...flags], options.cpus);

@@ -2,7 +2,8 @@
 // what the HTTP layer and this machine's loopback allow; the distance to them is the price of our durability.
 
 import { siblingModule } from '../paths.ts';
-import { freePort, memoryOf, startChild, waitForPort } from '../processes.ts';
+import { memoryOf, startChild, waitForPort } from '../processes.ts';
+import { freePort } from '../../test/support/ports.ts';
 import { loadUws } from '../../src/http/uws.ts';
 import type { Running, StartOptions, Target } from './target.ts';
 

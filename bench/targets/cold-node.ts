@@ -7,7 +7,6 @@ import type { Ceph } from '../../test/support/ceph.ts';
 import { HttpExchange } from '../load/exchange.ts';
 import {
   cpuMsOf,
-  freePorts,
   memoryOf,
   removeFolder,
   startChild,
@@ -15,6 +14,7 @@ import {
   waitForPort,
   type Memory,
 } from '../processes.ts';
+import { freePort } from '../../test/support/ports.ts';
 import { waitForLeaders } from './millrace.ts';
 import type { StartOptions } from './target.ts';
 
@@ -50,7 +50,7 @@ export async function startColdNode(options: StartOptions, toml: string): Promis
   const folder = temporaryFolder(options.dir, 'cold');
   const [file, data] = [join(folder, 'node.toml'), join(folder, 'data')];
   writeFileSync(file, toml);
-  const [port = 0, adminPort = 0] = await freePorts(2);
+  const [port, adminPort] = [await freePort(), await freePort()];
   const planes = ['--listen', `127.0.0.1:${port}`, '--admin-listen', `127.0.0.1:${adminPort}`];
   const flags = ['--config', file, '--data', data, ...planes, '--cores', String(options.cores)];
   const child = startChild(process.execPath, [...options.nodeArgs, options.entry, ...flags], options.cpus);

@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { freePort, memoryOf, removeFolder, startChild, temporaryFolder, waitForPort } from '../processes.ts';
+import { memoryOf, removeFolder, startChild, temporaryFolder, waitForPort } from '../processes.ts';
+import { freePort } from '../../test/support/ports.ts';
 import { HttpExchange } from '../load/exchange.ts';
 import { streamPath, type Running, type StartOptions, type Target } from './target.ts';
 

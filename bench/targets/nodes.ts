@@ -2,7 +2,6 @@
 
 import { join } from 'node:path';
 import {
-  freePorts,
   memoryOf,
   removeFolder,
   startChild,
@@ -11,6 +10,7 @@ import {
   type Child,
   type Memory,
 } from '../processes.ts';
+import { freePorts } from '../../test/support/ports.ts';
 import type { RunningCluster, StartOptions } from './target.ts';
 
 /** The smallest cluster that survives the loss of a node, and the one that every rival recommends. */
@@ -42,13 +42,13 @@ export interface Program {
 export async function startNodes(program: Program, options: StartOptions): Promise<RunningCluster> {
   const folder = temporaryFolder(options.dir, program.name);
   const { shardThreads } = program;
-  const ports = await freePorts(NODES * 3);
+  const first = await freePorts(NODES * 3);
   const places = Array.from({ length: NODES }, (_, index) => ({
     id: index + 1,
     dir: join(folder, `node-${index + 1}`),
-    port: ports[index * 3] as number,
-    adminPort: ports[index * 3 + 1] as number,
-    clusterPort: ports[index * 3 + 2] as number,
+    port: first + index * 3,
+    adminPort: first + index * 3 + 1,
+    clusterPort: first + index * 3 + 2,
   }));
   const children: Child[] = [];
   const stop = async (): Promise<void> => {

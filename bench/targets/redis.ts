@@ -1,7 +1,6 @@
 // Redis as the rival in durable appends: every write is on disk before its reply (appendfsync always).
 
 import {
-  freePort,
   isInstalled,
   memoryOf,
   removeFolder,
@@ -9,6 +8,7 @@ import {
   temporaryFolder,
   waitForPort,
 } from '../processes.ts';
+import { freePort } from '../../test/support/ports.ts';
 import type { Running, StartOptions, Target } from './target.ts';
 
 async function start(options: StartOptions): Promise<Running> {

@@ -2,7 +2,8 @@
 
 import { createRequire } from 'node:module';
 import { siblingModule } from '../paths.ts';
-import { freePort, memoryOf, removeFolder, startChild, temporaryFolder, waitForPort } from '../processes.ts';
+import { memoryOf, removeFolder, startChild, temporaryFolder, waitForPort } from '../processes.ts';
+import { freePort } from '../../test/support/ports.ts';
 import type { Running, StartOptions, Target } from './target.ts';
 
 const require = createRequire(import.meta.url);
