@@ -50,7 +50,7 @@ test('a running node writes to the new file after SIGHUP', async () => {
   const server = new TestServer({ env: { MILLRACE_LOG_FILE: path } });
   try {
     await server.start();
-    assert.match(readFileSync(path, 'utf8'), /"msg":"listening"/);
+    await until('it says that it listens', () => /"msg":"listening"/.test(readFileSync(path, 'utf8')));
     renameSync(path, `${path}.1`);
     process.kill(server.pid, 'SIGHUP');
     // Nothing tells across processes that a file has grown.

@@ -30,7 +30,7 @@ async function connectIdle(t: TestContext, port: number): Promise<void> {
 test(`${CLIENTS} idle connections at a limit of ${FILES} open files`, async (t) => {
   const wrapper = ['sh', '-c', `ulimit -n ${FILES}; exec "$@"`, 'sh'];
   await withServer({ wrapper }, async (server) => {
-    assert.match(server.log(), /the limit of 320 open files, of which the node keeps 208 for itself, leaves 112/);
+    await server.logged(/the limit of 320 open files, of which the node keeps 208 for itself, leaves 112/);
     await Promise.all(Array.from({ length: CLIENTS }, () => connectIdle(t, server.port)));
     // The admin plane answers, whatever clients do.
     const read = async (): Promise<Record<string, number>> =>
@@ -47,7 +47,7 @@ test(`${CLIENTS} idle connections at a limit of ${FILES} open files`, async (t) 
     await delay(WINDOW_MS);
     const used = cpuSeconds(server.pid) - beforeSeconds;
     assert.ok(used < WINDOW_MS / 2000, `${used} s of processor time in a second without work`);
-    assert.match(server.log(), /connections beyond a bound are closed as they come/);
+    await server.logged(/connections beyond a bound are closed as they come/);
     // Files are left for the work: a new stream, its bytes, a clean end.
     assert.equal((await requestOnce(server.adminPort, 'GET', '/__svc/ready')).status, 200);
     assert.equal(await server.stop(), 0);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { Network } from './network.ts';
-import type { PatientClient } from './patient.ts';
+import { type PatientClient, answered } from './patient.ts';
 import { requestOnce, type RawResponse } from './raw-client.ts';
 import { freePorts } from './ports.ts';
 import { TestServer } from './server.ts';
@@ -170,7 +170,7 @@ export class TestCluster {
 
   /** The status of `/__svc/ready`, with its body. */
   async readiness(id: number): Promise<RawResponse> {
-    return await requestOnce(this.node(id).adminPort, 'GET', '/__svc/ready');
+    return await answered(() => requestOnce(this.node(id).adminPort, 'GET', '/__svc/ready'));
   }
 
   async kill(id: number): Promise<void> {
@@ -200,9 +200,8 @@ export class TestCluster {
   }
 
   async metrics(id: number): Promise<Record<string, unknown>> {
-    const response = await requestOnce(this.node(id).adminPort, 'GET', '/__svc/metrics');
-    assert.equal(response.status, 200, `metrics of node ${id}: ${response.body.toString('utf8')}`);
-    return JSON.parse(response.body.toString('utf8')) as Record<string, unknown>;
+    const { body } = await this.node(id).admin.expect(200, 'GET', '/__svc/metrics');
+    return JSON.parse(body.toString('utf8')) as Record<string, unknown>;
   }
 
   async groups(id: number): Promise<readonly GroupStatus[]> {

@@ -81,6 +81,17 @@ export async function patiently<A extends Answered>(what: string, ask: () => Pro
   return { answer, mayHaveActed, attempts };
 }
 
+/** Asks again only when the answer is lost: for what has no other effect than its answer, where a 503 is one too. */
+export async function answered<A>(ask: () => Promise<A>): Promise<A> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!isLost(error) || attempt === ATTEMPTS) throw error;
+    }
+  }
+}
+
 function isLost(error: unknown): boolean {
   if (error instanceof ConnectionLost) return true;
   const cause = error instanceof Error ? error.cause : undefined;

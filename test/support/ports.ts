@@ -1,16 +1,28 @@
 // Ports for servers of tests. A server keeps its port over restarts, and while it is down no other test may get that port: each
 // process of the suite takes from blocks of its own. What says that a block is taken is a listening socket, which ends with
 // the process however it ends.
+import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 
-/** All below the range from which the kernel takes the ports of outgoing connections. */
 const PORT_LOW = 10_000;
-const PORT_HIGH = 32_000;
 const BLOCK_PORTS = 100;
-const BLOCKS = (PORT_HIGH - PORT_LOW) / BLOCK_PORTS;
+/** With fewer, files side by side might find none. */
+const BLOCKS_MIN = 20;
+/** All below the range from which the kernel takes the ports of outgoing connections: some hosts begin it earlier. */
+const BLOCKS = Math.floor((Math.min(32_000, outgoingLow()) - PORT_LOW) / BLOCK_PORTS);
 /** Where a block's socket listens: an address that no server of a test has. */
 const LEASE_HOST = '127.77.0.1';
 const LEASE_PORT_LOW = 9000;
+
+function outgoingLow(): number {
+  try {
+    const low = Number(readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').trim().split(/\s+/)[0]);
+    return low >= PORT_LOW + BLOCKS_MIN * BLOCK_PORTS ? low : Infinity;
+  } catch {
+    // Not Linux: its range begins higher.
+    return Infinity;
+  }
+}
 
 interface Block {
   readonly end: number;

@@ -182,6 +182,8 @@ export class TestServer {
         .output()
         .slice(from)
         .split('\n')
+        // The last one is not complete yet.
+        .slice(0, -1)
         .find((line) => pattern.test(line));
     const found = new Promise<string>((resolve) => {
       const look = (): void => {
