@@ -19,7 +19,8 @@ const SERVER_ENTRY = fileURLToPath(new URL('../main.js', import.meta.url));
 /** Without a terminal to type in, the demo appends this many lines and ends. */
 const GENERATED_LINES = 5;
 const GENERATED_PAUSE_MS = 400;
-const START_TIMEOUT_MS = 10_000;
+/** It takes a moment; on a busy machine many. */
+const START_TIMEOUT_MS = 60_000;
 /** Time for the last line to come back before the tail is closed. */
 const LAST_LINE_TIMEOUT_MS = 5000;
 /** The demo ends by itself, also when it is forgotten in a terminal. */

@@ -3,14 +3,7 @@
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { runLanes, type SetupRequest } from '../load/streams.ts';
-import {
-  memoryOf,
-  removeFolder,
-  startChild,
-  temporaryFolder,
-  waitForPort,
-  type Memory,
-} from '../processes.ts';
+import { memoryOf, removeFolder, startChild, temporaryFolder, waitForPort, type Memory } from '../processes.ts';
 import { freePort } from '../../test/support/ports.ts';
 import { waitForLeaders } from './millrace.ts';
 import { streamPath, type StartOptions } from './target.ts';

@@ -1,13 +1,6 @@
 // Redis as the rival in durable appends: every write is on disk before its reply (appendfsync always).
 
-import {
-  isInstalled,
-  memoryOf,
-  removeFolder,
-  startChild,
-  temporaryFolder,
-  waitForPort,
-} from '../processes.ts';
+import { isInstalled, memoryOf, removeFolder, startChild, temporaryFolder, waitForPort } from '../processes.ts';
 import { freePort } from '../../test/support/ports.ts';
 import type { Running, StartOptions, Target } from './target.ts';
 

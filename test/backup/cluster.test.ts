@@ -21,7 +21,7 @@ import { withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
 import { clusterToml, ctl, scratchFile, startCtl } from '../support/ctl.ts';
 import { createRandom } from '../support/random.ts';
-import { RawClient, requestOnce } from '../support/raw-client.ts';
+import { RawClient } from '../support/raw-client.ts';
 import { withServer } from '../support/server.ts';
 import { describeWorld, fillWorld } from './world.ts';
 
@@ -173,7 +173,7 @@ test(
           // Into the middle of it, where there is one: the first group takes rows, or is there.
           while (running) {
             const { raft_groups: groups } = JSON.parse(
-              (await requestOnce(node.adminPort, 'GET', '/__svc/metrics')).body.toString(),
+              (await node.admin.expect(200, 'GET', '/__svc/metrics')).body.toString(),
             ) as { raft_groups: readonly { readonly importing: boolean; readonly last_applied: number }[] };
             if (groups.some(({ importing }) => importing)) break;
             await delay(POLL_MS);
@@ -184,12 +184,9 @@ test(
           assert.equal(resumed.code, 0, resumed.stderr);
           assert.match(resumed.stdout, /^restore complete: 4 groups, \d+ buckets, \d+ streams\n$/);
           // Followers show it when they have applied it.
+          await cluster.settled();
           for (const id of cluster.ids) {
             const { port, adminPort } = cluster.node(id);
-            await until(
-              'the stream is there',
-              async () => (await requestOnce(port, 'HEAD', '/large/one')).status === 200,
-            );
             assert.deepEqual(await describeWorld({ port, adminPort }, world), before, `node ${id}`);
           }
         });

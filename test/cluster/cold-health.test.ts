@@ -117,15 +117,18 @@ test('a node that does not reach the cold store gives its groups to those that d
     await write(cluster, 2, 12);
     await until('node 1 says why', async () => (await shed(cluster, 1)) === 'cold-health', PATIENCE_MS);
     await until('node 1 leads nothing', async () => (await leadsOf(cluster, 1)) === 0, PATIENCE_MS);
-    for (const id of [2, 3]) assert.equal(await shed(cluster, id), 'none');
+    for (const id of [2, 3]) await until(`node ${id} is well`, async () => (await shed(cluster, id)) === 'none');
     for (const id of NODES) {
-      assert.equal(await probe(cluster, id), id === 1 ? 503 : 200, `node ${id} answers its peers`);
+      await until(`node ${id} answers its peers`, async () => (await probe(cluster, id)) === (id === 1 ? 503 : 200));
     }
     assert.equal((await requestOnce(cluster.clusterPort(2), 'GET', '/__svc/cold-probe')).status, 405);
-    assert.equal((await cluster.metrics(1))['cold_health_trips'], 1);
+    const tripsOf = async (id: number): Promise<number> => (await cluster.metrics(id))['cold_health_trips'] as number;
+    assert((await tripsOf(1)) >= 1);
 
     // No node reaches it any more, so no node hands anything over.
     await until('everything is in the store', () => isAllCold(cluster), PATIENCE_MS);
+    // None, unless a node stood still.
+    const tripsBefore = await Promise.all([2, 3].map(tripsOf));
     ways.break(2);
     ways.break(3);
     // Findings are reused for a second; nothing is hot, so no node probes before they are known.
@@ -146,8 +149,7 @@ test('a node that does not reach the cold store gives its groups to those that d
       PATIENCE_MS,
     );
     other.destroy();
-    const trips = await Promise.all([2, 3].map(async (id) => (await cluster.metrics(id))['cold_health_trips']));
-    assert.deepEqual(trips, [0, 0]);
+    assert.deepEqual(await Promise.all([2, 3].map(tripsOf)), tripsBefore);
     await cluster.kill(3);
     await until(
       'every group has a leader, be it the node that was cut off first',

@@ -4,6 +4,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { tried } from '../support/tries.ts';
 import { until } from '../support/until.ts';
 import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
@@ -26,17 +27,18 @@ async function killHalf(cluster: TestCluster): Promise<void> {
   });
 }
 
+async function expectOne(file: string, [line, code, stdout, stderr]: Case): Promise<void> {
+  const [verb, ...flags] = line.split(' ');
+  const more = line.startsWith('restart') ? RESTART : [];
+  const run = await ctl([verb as string, '--config', file, ...flags, ...more]);
+  const last = run.stderr.trimEnd().split('\n').at(-1) ?? '';
+  assert.match(last, stderr, `${line}: ${run.stderr}`);
+  assert.match(run.stdout, stdout, line);
+  assert.equal(run.code, code, `${line}: ${run.stderr}`);
+}
+
 async function expectAll(file: string, cases: readonly Case[]): Promise<void> {
-  const found = cases.map(async ([line, code, stdout, stderr]) => {
-    const [verb, ...flags] = line.split(' ');
-    const more = line.startsWith('restart') ? RESTART : [];
-    const run = await ctl([verb as string, '--config', file, ...flags, ...more]);
-    const last = run.stderr.trimEnd().split('\n').at(-1) ?? '';
-    assert.match(last, stderr, `${line}: ${run.stderr}`);
-    assert.match(run.stdout, stdout, line);
-    assert.equal(run.code, code, `${line}: ${run.stderr}`);
-  });
-  await Promise.all(found);
+  await Promise.all(cases.map((one) => tried(() => expectOne(file, one))));
 }
 
 const ready = `--ready-timeout-secs 0.5 ${PACE.join(' ')}`;

@@ -94,7 +94,7 @@ test('the directory of a single node is no member of a new cluster, and that of 
     cpSync(single.dataDir, cluster.node(1).dataDir, { recursive: true });
     await assert.rejects(cluster.node(1).start('health'), /ended with 2/);
     assert.equal(await cluster.node(1).exited, EXIT_CONFIG);
-    assert.match(cluster.node(1).log(), /raft\.init_membership = true: .* written by a single node.*add-member/);
+    await cluster.node(1).logged(/raft\.init_membership = true: .* written by a single node.*add-member/);
     // The others are a separate cluster by now; a file that says otherwise does not merge them.
     await Promise.all([2, 3].map((id) => cluster.node(id).start('health')));
     await cluster.ready([2, 3]);
@@ -176,8 +176,10 @@ test('a directory that was rolled back is noticed at the first contact, also by 
     await cluster.restart(1);
     await cluster.ready([1, 3]);
     assert.equal((await cluster.readiness(2)).status, 503);
-    const groups = await cluster.groups(2);
-    assert(groups.every((group) => (group as unknown as Record<string, unknown>)['log_lost'] === 'asking'));
+    await until('node 2 asks for permission in every group', async () => {
+      const groups = (await cluster.groups(2)) as readonly unknown[] as readonly Record<string, unknown>[];
+      return groups.every((group) => group['log_lost'] === 'asking');
+    });
     const armed = await ctl(['allow-rejoin', '--config', file, '--node', '2']);
     assert.equal(armed.stdout, 'node 2: empty-log rejoin armed on every group leader\n', armed.stderr);
     await cluster.ready();

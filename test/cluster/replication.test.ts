@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { fnv1a64mod } from '../../src/base/hash.ts';
 import type { HeaderList, RawResponse } from '../support/raw-client.ts';
 import { TestCluster } from '../support/cluster.ts';
-import { type PatientClient, untilDecided } from '../support/patient.ts';
+import { type PatientClient, patiently, untilDecided } from '../support/patient.ts';
 import { until } from '../support/until.ts';
 
 const TEXT = { 'Content-Type': 'text/plain' } as const;
@@ -273,24 +273,33 @@ async function longPoll(client: PatientClient, target: string): Promise<RawRespo
   }
 }
 
-/** Lines of a text stream as its event stream brings them. */
+/** Lines of a text stream as its event stream brings them; the reader comes back where it was when that ends. */
 async function readEvents(url: string, count: number): Promise<string[]> {
-  const abort = new AbortController();
-  const response = await fetch(`${url}?offset=-1&live=sse`, { signal: abort.signal });
-  assert.equal(response.status, 200);
-  assert(response.body !== null);
   const lines: string[] = [];
-  let text = '';
-  for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
-    const events = (text + chunk).split('\n\n');
-    text = events.pop() as string;
-    for (const event of events) {
-      if (!event.includes('event: data')) continue;
-      const data = event.split('\n').filter((line) => line.startsWith('data:'));
-      lines.push(...data.map((line) => line.replace(/^data: ?/, '')).filter((line) => line !== ''));
+  let offset = '-1';
+  while (lines.length < count) {
+    const abort = new AbortController();
+    const { answer } = await patiently(`events of ${url}`, () =>
+      fetch(`${url}?offset=${offset}&live=sse`, { signal: abort.signal }),
+    );
+    assert.equal(answer.status, 200);
+    assert(answer.body !== null);
+    let text = '';
+    const shown: string[] = [];
+    for await (const chunk of answer.body.pipeThrough(new TextDecoderStream())) {
+      const events = (text + chunk).split('\n\n');
+      text = events.pop() as string;
+      for (const event of events) {
+        const data = event.split('\n').filter((line) => line.startsWith('data:'));
+        const values = data.map((line) => line.replace(/^data: ?/, ''));
+        if (event.includes('event: data')) shown.push(...values.filter((line) => line !== ''));
+        if (!event.includes('event: control')) continue;
+        offset = (JSON.parse(values.join('\n')) as { streamNextOffset: string }).streamNextOffset;
+        lines.push(...shown.splice(0));
+      }
+      if (lines.length >= count) break;
     }
-    if (lines.length >= count) break;
+    abort.abort();
   }
-  abort.abort();
   return lines;
 }

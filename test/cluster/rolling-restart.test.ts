@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HostAgent } from '../support/host-agent.ts';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { tried } from '../support/tries.ts';
 import { until } from '../support/until.ts';
 import { type CtlResult, clusterToml, ctl, scratchFile, startCtl } from '../support/ctl.ts';
 import { requestOnce } from '../support/raw-client.ts';
@@ -71,33 +72,39 @@ test('a rollout that cannot go on stops, cleans up and says where it is', async 
       );
       assert.deepEqual(agent.restarted, []);
 
-      const failing = await run('--restart-cmd', 'echo unit of {host} {node_id} not found >&2; exit 4');
-      assert.equal(failing.code, 2);
-      assert.match(
-        failing.stderr,
-        /^node 1: ABORTED \(the restart command ended with 4: unit of 127\.0\.0\.1 1 not found\); its drain mark was lifted; no node was restarted before it; go on with --only 1,2,3$/m,
-      );
-      assert.equal(failing.stdout, '');
-      assert.equal(await shed(cluster, 1), 'none');
+      await tried(async () => {
+        const failing = await run('--restart-cmd', 'echo unit of {host} {node_id} not found >&2; exit 4');
+        assert.equal(failing.code, 2);
+        assert.match(
+          failing.stderr,
+          /^node 1: ABORTED \(the restart command ended with 4: unit of 127\.0\.0\.1 1 not found\); its drain mark was lifted; no node was restarted before it; go on with --only 1,2,3$/m,
+        );
+        assert.equal(failing.stdout, '');
+        assert.equal(await shed(cluster, 1), 'none');
+      });
 
       // A command that is content without having restarted anything.
-      const idle = await run('--restart-cmd', 'true {node_id}', '--only', '2', '--stall-timeout-secs', '1');
-      assert.equal(idle.code, 2);
-      assert.match(
-        idle.stderr,
-        /no progress for 1 s: node 2 still runs the process from before the restart command\); its drain mark was lifted/,
-      );
-      assert.equal(await shed(cluster, 2), 'none');
+      await tried(async () => {
+        const idle = await run('--restart-cmd', 'true {node_id}', '--only', '2', '--stall-timeout-secs', '1');
+        assert.equal(idle.code, 2);
+        assert.match(
+          idle.stderr,
+          /no progress for 1 s: node 2 still runs the process from before the restart command\); its drain mark was lifted/,
+        );
+        assert.equal(await shed(cluster, 2), 'none');
+      });
 
       // Another rollout, or one that was killed, has its mark on another node: never two are down.
       const mark = `${cluster.node(1).adminUrl}/__svc/leadership-shed/maintenance`;
       await fetch(mark, { method: 'POST' });
-      const second = await run('--only', '2');
-      assert.equal(second.code, 2);
-      assert.match(
-        second.stderr,
-        /^node 2: ABORTED \(node 1 is marked for maintenance too, by another run or one that was killed: wait for it, or undrain --node 1\); its drain mark was lifted; /m,
-      );
+      await tried(async () => {
+        const second = await run('--only', '2');
+        assert.equal(second.code, 2);
+        assert.match(
+          second.stderr,
+          /^node 2: ABORTED \(node 1 is marked for maintenance too, by another run or one that was killed: wait for it, or undrain --node 1\); its drain mark was lifted; /m,
+        );
+      });
       assert.deepEqual([agent.restarted, await shed(cluster, 2)], [[], 'none']);
       await fetch(mark, { method: 'DELETE' });
 

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readAll } from '../crash/look.ts';
-import { requestOnce } from '../support/raw-client.ts';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
 
@@ -56,7 +55,7 @@ async function expectEqual(cluster: TestCluster, paths: readonly string[]): Prom
 }
 
 async function usageOf(cluster: TestCluster, id: number): Promise<unknown> {
-  const answer = await requestOnce(cluster.node(id).adminPort, 'GET', '/__svc/usage');
+  const answer = await cluster.node(id).admin.expect(200, 'GET', '/__svc/usage');
   return JSON.parse(answer.body.toString('utf8'));
 }
 
@@ -80,7 +79,8 @@ test('a node that was down while the others purged their logs is filled by snaps
     await cluster.restart(3);
     await cluster.settled(cluster.ids);
     process.stdout.write(`a node that was away is back after ${Math.round(performance.now() - since)} ms\n`);
-    assert.match(cluster.node(3).log(), /receiving a snapshot/, 'the log alone was not enough');
+    // The log alone was not enough.
+    await cluster.node(3).logged(/receiving a snapshot/);
     await expectEqual(cluster, [...before, ...during]);
     for (const path of deleted) {
       await cluster.client(3).expect(404, 'GET', path);

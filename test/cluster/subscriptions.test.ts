@@ -69,15 +69,19 @@ test('a wake that was taken outlives the node that delivered it: its token is go
   try {
     await withCluster(OPTIONS, async (cluster) => {
       const { driver, one, other } = await rolesOf(cluster);
+      const terms = await cluster.terms([LOG_GROUP]);
       const config = { type: 'webhook', pattern: 'events/*', webhook: { url: receiver.url }, lease_ttl_ms: LONG_MS };
       await one.subscribe('s', config);
       for (const path of STREAMS) await other.create(path, { n: 1 });
       const { body } = await receiver.next();
       await one.callBack(body, {});
+      const isSameDriver = String(await cluster.terms([LOG_GROUP])) === String(terms);
       await cluster.kill(driver);
       for (const path of STREAMS) await other.append(path);
       await other.callBack(body, { acks: allOf(body), done: true });
-      const next = await receiver.next();
+      let next = await receiver.next();
+      // A driver that another one followed before the wake was taken may have delivered it as well.
+      while (!isSameDriver && next.body.wake_id === body.wake_id) next = await receiver.next();
       assert.equal(next.body.generation, body.generation + 1);
       for (const { path, tail_offset: acked } of body.streams) {
         const stream = next.body.streams.find((shown) => shown.path === path);

@@ -57,12 +57,8 @@ test('two versions serve together on the way from one to the other', async () =>
       const run = await ctl(['restart', '--config', file, '--restart-cmd', agent.command, ...PACE, ...flags]);
       assert.equal(run.code, 0, run.stderr);
     };
-    const versions = async (): Promise<unknown[]> => {
-      const { nodes } = JSON.parse((await ctl(['status', '--config', file, '--json'])).stdout) as {
-        nodes: { version: string }[];
-      };
-      return nodes.map(({ version }) => version);
-    };
+    const versionOf = async (id: number): Promise<unknown> => (await cluster.metrics(id))['version'];
+    const versions = (): Promise<unknown[]> => Promise.all(cluster.ids.map(versionOf));
     const [before] = (await versions()) as [string];
     await underLoad('rolling upgrade', cluster, 83, async (_, faults) => {
       await restart(SERVER_ENTRY, '--only', '1');

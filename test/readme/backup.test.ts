@@ -7,7 +7,6 @@ import { test } from 'node:test';
 import { withCluster } from '../support/cluster.ts';
 import { CTL_ENTRY, clusterToml, scratchFile } from '../support/ctl.ts';
 import { readDocument } from '../support/documents.ts';
-import { requestOnce } from '../support/raw-client.ts';
 import { removeFolder, run, temporaryFolder, within, withServer } from '../support/server.ts';
 import { parseSteps, shellBlocks } from './shell-block.ts';
 
@@ -29,8 +28,7 @@ test('every command of "Backup and restore" in src/operator/README.md works as w
       const nameOf = (i: number): string => `/drill/stream-${i}`;
       for (let i = 0; i < STREAMS; i++) {
         const node = cluster.node(cluster.ids[i % cluster.ids.length] as number);
-        const answer = await requestOnce(node.port, 'PUT', nameOf(i), { 'content-type': 'text/plain' }, `body ${i}`);
-        assert.equal(answer.status, 201, answer.body.toString());
+        await node.client.create(nameOf(i), { 'content-type': 'text/plain' }, `body ${i}`);
       }
       const env = { PATH: [join(folder, 'bin'), process.env['PATH'] ?? ''].join(delimiter), MILLRACE_CLUSTER: config };
       const steps = parseSteps(shellBlocks(README, '## Backup and restore'));
@@ -42,7 +40,7 @@ test('every command of "Backup and restore" in src/operator/README.md works as w
         assert.doesNotMatch(attempt.output(), /Warning/, command);
       }
       for (let i = 0; i < STREAMS; i++) {
-        assert.equal((await requestOnce(drill.port, 'GET', nameOf(i))).body.toString(), `body ${i}`);
+        assert.equal((await drill.client.expect(200, 'GET', nameOf(i))).body.toString(), `body ${i}`);
       }
     });
   });

@@ -4,6 +4,15 @@ import { run, within } from '../support/server.ts';
 import { type Step, keepsPromise } from './shell-block.ts';
 import { PATIENCE_MS } from '../support/until.ts';
 
+/** Curl repeats what is answered with 429 or a 5xx, as clients do, and waits as Retry-After says. */
+const PATIENT = '--retry 20';
+
+function flagsFor({ status }: Step): string {
+  if (status === undefined) return `-fsS ${PATIENT}`;
+  const isFinal = status < 500 && status !== 429;
+  return `-sS -o /dev/null -w '%{http_code}' ${isFinal ? PATIENT : ''}`;
+}
+
 export class Session {
   readonly #env: Record<string, string> = {};
   readonly #localize: (command: string) => string;
@@ -16,8 +25,7 @@ export class Session {
   /** A step of the kinds `ask` and `variable`. */
   async execute(step: Step): Promise<void> {
     if (step.kind === 'variable') return await this.#assign(step.command);
-    const flags = step.status === undefined ? '-sS' : "-sS -o /dev/null -w '%{http_code}'";
-    const output = await this.#output(step.command.replace(/^curl\b/, `curl ${flags}`), step.command);
+    const output = await this.#output(step.command.replace(/^curl\b/, `curl ${flagsFor(step)}`), step.command);
     if (step.status !== undefined) assert.equal(Number(output.trim()), step.status, step.command);
     if (step.output !== undefined) assert(keepsPromise(output, step.output), `${step.command} prints\n${output}`);
   }
