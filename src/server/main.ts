@@ -14,6 +14,7 @@ import { type Node, openPlanes } from './planes.ts';
 import { EXIT_CONFIG, EXIT_FAILURE, endOnBug, onSignal, prepareProcess } from './process.ts';
 import { Reloads } from './reload.ts';
 import { openServices, startServices, stopServices } from './services.ts';
+import type { Closed } from '../threads/thread-pool.ts';
 
 /** Accepted requests get this long to be answered after SIGTERM. */
 const STOP_GRACE_MS = 10_000;
@@ -44,18 +45,21 @@ async function main(argv: readonly string[]): Promise<void> {
     reloads.end();
     stopServices(services);
     log.info({ pending: core.gateway.pending }, 'stopping: no new requests, open ones are finished');
-    await stop(node, planes);
-    log.info('stopped');
+    const threads = await stop(node, planes);
+    if (threads === 'ended') log.info('stopped');
+    else log.warn('threads hang on a disk or a cold directory that does not answer, so the process kills itself');
+    return threads;
   });
 }
 
-async function stop({ core, services }: Node, planes: Planes): Promise<void> {
+async function stop({ core, services }: Node, planes: Planes): Promise<Closed> {
   await planes.close(STOP_GRACE_MS);
   services.subscriptions.close();
   await services.backups.stop();
-  await core.shards.stop();
+  const shards = await core.shards.stop();
   core.gateway.close();
-  await core.cold?.close();
+  const cold = (await core.cold?.close()) ?? 'ended';
+  return shards === 'ended' ? cold : shards;
 }
 
 prepareProcess();

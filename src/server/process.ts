@@ -2,6 +2,7 @@
 import process from 'node:process';
 import { setFlagsFromString } from 'node:v8';
 import type { Logger } from '../logging/logger.ts';
+import type { Closed } from '../threads/thread-pool.ts';
 
 export const EXIT_FAILURE = 1;
 export const EXIT_CONFIG = 2;
@@ -39,15 +40,20 @@ export function endOnFailure(log: Logger): (error: Error) => never {
   };
 }
 
+/** process.exit() waits for threads, and one that is in a call of the system, as to a file system that hangs, ends when that call does. */
+function endAtOnce(): void {
+  process.kill(process.pid, 'SIGKILL');
+}
+
 /** First signal: stop cleanly. Another one, later: at once. Ctrl-C under npm arrives twice in the same moment. */
-export function onSignal(stop: () => Promise<void>): void {
+export function onSignal(stop: () => Promise<Closed>): void {
   let stoppingSinceMs = Infinity;
   const handle = (): void => {
-    if (performance.now() - stoppingSinceMs > SAME_SIGNAL_MS) process.exit(EXIT_FAILURE);
+    if (performance.now() - stoppingSinceMs > SAME_SIGNAL_MS) return endAtOnce();
     if (stoppingSinceMs !== Infinity) return;
     stoppingSinceMs = performance.now();
     stop().then(
-      () => process.exit(0),
+      (threads) => (threads === 'ended' ? process.exit(0) : endAtOnce()),
       (error: unknown) => {
         process.stderr.write(`millrace: stop failed: ${String(error)}\n`);
         process.exit(EXIT_FAILURE);

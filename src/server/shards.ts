@@ -23,6 +23,7 @@ import { threadEntry } from '../threads/entry.ts';
 import type { ShardRun } from '../store/run-row.ts';
 import type { OpenedShards } from './directory-run.ts';
 import type { Finding, Membership, MembershipData } from './node-identity.ts';
+import type { Closed } from '../threads/thread-pool.ts';
 
 /** Bodies transferred outside the rings, per direction and shard; above the 256 MiB that HTTP admits. */
 const TRANSFER_BYTES_MAX = 512 * 1024 * 1024;
@@ -177,14 +178,16 @@ export class Shards implements OpenedShards {
   }
 
   /** Checkpoints everything and ends the threads. */
-  async stop(): Promise<void> {
+  async stop(): Promise<Closed> {
     for (const { worker } of this.#running) worker.postMessage('stop');
     let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, STOP_WAIT_MS);
+    const late = new Promise<Closed>((resolve) => {
+      timer = setTimeout(resolve, STOP_WAIT_MS, 'hanging');
     });
-    await Promise.race([Promise.all(this.#running.map(({ stopped }) => stopped)), late]);
+    const all = Promise.all(this.#running.map(({ stopped }) => stopped)).then((): Closed => 'ended');
+    const closed = await Promise.race([all, late]);
     clearTimeout(timer);
+    return closed;
   }
 }
 

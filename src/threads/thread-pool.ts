@@ -9,6 +9,8 @@ import type { Runtime } from '../base/runtime.ts';
 
 /** Tasks of this time get the reason of the failure: each thread costs some 50 ms of a core. */
 const PAUSE_MS = 1000;
+/** For threads to end. One that is in a call of the system, as to a network file system that hangs, ends when that call does. */
+const END_MS = 2000;
 
 export interface ThreadPoolOptions {
   /** In messages and logs. */
@@ -23,10 +25,13 @@ export interface ThreadPoolOptions {
   /** After it a thread without tasks ends. */
   readonly idleMs: number;
   readonly heapMiBMax?: number;
-  readonly runtime: Pick<Runtime, 'monotonicMs'>;
+  readonly runtime: Pick<Runtime, 'monotonicMs' | 'setTimer'>;
   /** A thread failed that had no task to fail. */
   readonly onError: (error: unknown) => void;
 }
+
+/** What became of threads that were told to end. `hanging`: process.exit() would wait for them, perhaps without end. */
+export type Closed = 'ended' | 'hanging';
 
 /** The threads do not start, or have ended; the message says why. */
 export class ThreadsFailed extends Error {
@@ -69,11 +74,18 @@ export class ThreadPool<Task, Result> {
     }
   }
 
-  /** Ends the threads and rejects their tasks; call run() no more. */
-  async close(): Promise<void> {
+  /** Ends the threads and rejects their tasks; call run() no more. Waits two seconds at most. */
+  async close(): Promise<Closed> {
     const opened = this.#opened;
     this.#opened = undefined;
-    await opened?.piscina.destroy();
+    if (opened === undefined) return 'ended';
+    let cancel: (() => void) | undefined;
+    const late = new Promise<Closed>((resolve) => {
+      cancel = this.#options.runtime.setTimer(END_MS, () => resolve('hanging'));
+    });
+    const closed = await Promise.race([opened.piscina.destroy().then((): Closed => 'ended'), late]);
+    cancel?.();
+    return closed;
   }
 
   #open(): Opened<Task, Result> {

@@ -11,7 +11,7 @@ import type { Runtime } from '../../base/runtime.ts';
 import type { Backend } from '../store/backend.ts';
 import { mergeBytes } from '../store/merge-objects.ts';
 import { threadEntry } from '../../threads/entry.ts';
-import { ThreadPool, ThreadsFailed } from '../../threads/thread-pool.ts';
+import { type Closed, ThreadPool, ThreadsFailed } from '../../threads/thread-pool.ts';
 import type { ColdOutcome, ColdTask, Failed } from './pool-tasks.ts';
 
 /** Concurrent tasks per thread: they wait for the network nearly all the time. Also connections per thread. */
@@ -94,7 +94,7 @@ export class ColdPool {
   }
 
   /** Accepts no more tasks, allows running ones `waitMs`, and ends the threads. */
-  async close(waitMs: number): Promise<void> {
+  async close(waitMs: number): Promise<Closed> {
     this.#closed = true;
     if (this.#tasks > 0) {
       let cancel: (() => void) | undefined;
@@ -104,7 +104,7 @@ export class ColdPool {
       });
       cancel?.();
     }
-    await this.#threads.close();
+    return await this.#threads.close();
   }
 
   async #perform(task: ColdTask): Promise<ColdOutcome<ColdTask['op']>> {

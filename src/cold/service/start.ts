@@ -22,6 +22,7 @@ import { ColdReader } from './reader.ts';
 import { ColdService } from './cold-service.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Logger } from '../../logging/logger.ts';
+import type { Closed } from '../../threads/thread-pool.ts';
 
 /** Time for running uploads when the server stops; unfinished ones are repeated after the next start. */
 const STOP_WAIT_MS = 5000;
@@ -36,7 +37,7 @@ export interface ColdStore {
   serve(gateway: Gateway): void;
   /** The member `cold_store` of the metrics, and counters. */
   metrics(): Record<string, unknown>;
-  close(): Promise<void>;
+  close(): Promise<Closed>;
 }
 
 export interface ColdHost {
@@ -103,7 +104,7 @@ export async function startColdStore(config: Config, host: ColdHost): Promise<Co
     }),
     close: async () => {
       health.stop();
-      await pool.close(STOP_WAIT_MS);
+      return await pool.close(STOP_WAIT_MS);
     },
   };
 }

@@ -25,7 +25,7 @@ export interface BodyTask {
 }
 
 export interface BodiesOptions {
-  readonly runtime: Pick<Runtime, 'monotonicMs'>;
+  readonly runtime: Pick<Runtime, 'monotonicMs' | 'setTimer'>;
   readonly log: Logger;
 }
 
