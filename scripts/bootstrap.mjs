@@ -19,7 +19,11 @@ const BUILD_STAMP = join(DIST, '.build');
 const LOCK = join(ROOT, '.bootstrap.lock');
 const SOURCE_FOLDERS = ['src', 'workers', 'bench', 'test', 'scripts'];
 /** Entry points whose names scripts rely on. */
-const SHIMS = { 'main.js': './src/server/main.js', 'ctl.js': './src/operator/main.js' };
+const SHIMS = {
+  // A reload that comes while the modules load would end the process: this is before everything else.
+  'main.js': { target: './src/server/main.js', before: "process.on('SIGHUP', () => undefined);\n" },
+  'ctl.js': { target: './src/operator/main.js', before: '' },
+};
 /** That of a configuration which cannot work: starting again would not help. */
 const EXIT_UNSUPPORTED = 2;
 /** A fresh install takes seconds; one that takes this long has died with its process id taken over by another. */
@@ -84,10 +88,10 @@ function build() {
     stdio: ['ignore', 2, 2],
   });
   removeOrphans(new Set(files));
-  for (const [name, target] of Object.entries(SHIMS)) {
+  for (const [name, { target, before }] of Object.entries(SHIMS)) {
     if (!fs.existsSync(join(DIST, target))) continue;
     // Executable, because package.json names one of them as a command.
-    fs.writeFileSync(join(DIST, name), shim(target), { mode: 0o755 });
+    fs.writeFileSync(join(DIST, name), shim(target, before), { mode: 0o755 });
     fs.chmodSync(join(DIST, name), 0o755);
   }
   if (status !== 0) fail(`the build failed (tsc: ${signal ?? `exit status ${status}`})`);
@@ -95,11 +99,11 @@ function build() {
 }
 
 /** Asks whether this Node will do before it loads anything else. */
-function shim(target) {
+function shim(target, before) {
   return `#!/usr/bin/env node
 import { thisHost, unsupported } from '../scripts/node-support.mjs';
 
-const reason = unsupported(thisHost());
+${before}const reason = unsupported(thisHost());
 if (reason === undefined) {
   await import('${target}');
 } else {

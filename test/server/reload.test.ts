@@ -37,6 +37,24 @@ test('SIGHUP without anything to reload changes nothing', async () => {
   });
 });
 
+/** Modules load one after the other for most of a start; this sends the signal when the server's first one is about to. */
+const HANG_UP_WHILE_LOADING = `
+import { register } from 'node:module';
+const hooks = \`export async function load(url, context, next) {
+  if (url.endsWith('/src/server/main.js')) process.kill(process.pid, 'SIGHUP');
+  return await next(url, context);
+}\`;
+register('data:text/javascript,' + encodeURIComponent(hooks));
+`;
+
+test('SIGHUP while the modules load does not end the process', async () => {
+  const preload = `data:text/javascript,${encodeURIComponent(HANG_UP_WHILE_LOADING)}`;
+  await withServer({ nodeArgs: ['--import', preload] }, async (server) => {
+    await hangUp(server);
+    assert.equal(await server.stop(), 0);
+  });
+});
+
 test('a token file is read again; one that cannot be used leaves the token before', async () => {
   const folder = temporaryFolder('tokens');
   const file = join(folder, 'token');
