@@ -42,6 +42,8 @@ export class StreamHistory {
   readonly #failWith: (what: string) => never;
   /** Bytes or records that were taken apart already. */
   #parsed = 0;
+  /** Text behind that: an append of which the end is not known yet. */
+  #rest = '';
   /** What a node must show at least. */
   readonly #shown = new Map<number, number>();
   /** Where appends begin that were seen, ascending. */
@@ -72,10 +74,9 @@ export class StreamHistory {
       const length = this.json ? this.records.length : this.text.length;
       if (start !== length) this.#fail(`${token} is at ${start}, not at ${length}`);
       if (this.json) for (let k = 0; k < size; k++) this.records.push(jsonRecord(token, k, fillerBytes));
-      else this.text += Buffer.from(textPayload(token, fillerBytes)).toString('latin1');
+      else this.#appendText(Buffer.from(textPayload(token, fillerBytes)).toString('latin1'));
     }
     if (this.json) this.#parseRecords();
-    else this.#parseText();
     this.from = from;
     this.floorAsked = from;
     if (isClosed) this.closedAt = tail;
@@ -131,11 +132,11 @@ export class StreamHistory {
     const text = Buffer.from(body).toString('latin1');
     if (offset + text.length !== next) this.#fail(`density: ${text.length} bytes from ${offset} end at ${next}`);
     if (offset > this.text.length) return;
-    const known = this.text.slice(offset, offset + text.length);
+    // Even an empty slice of what was put together makes one string of it again.
+    const known = offset === this.text.length ? '' : this.text.slice(offset, offset + text.length);
     if (known !== text.slice(0, known.length)) this.#fail(`lost or changed bytes: ${difference(known, text, offset)}`);
     if (next <= this.text.length) return;
-    this.text += text.slice(known.length);
-    this.#parseText();
+    this.#appendText(text.slice(known.length));
   }
 
   readRecords(first: number, body: Uint8Array, next: number): void {
@@ -160,15 +161,20 @@ export class StreamHistory {
     if (this.closedAt >= 0 && this.closedAt !== length) this.#fail(`close: ends at ${length}, not ${this.closedAt}`);
   }
 
-  #parseText(): void {
+  #appendText(more: string): void {
+    this.text += more;
+    this.#rest += more;
+    let from = 0;
     for (;;) {
-      const end = this.text.indexOf(')', this.#parsed);
-      if (end < 0) return;
-      const piece = this.text.slice(this.#parsed, end + 1);
+      const end = this.#rest.indexOf(')', from) + 1;
+      if (end === 0) break;
+      const piece = this.#rest.slice(from, end);
       const token = /^\(([a-z0-9.]+)\|\.*\)$/.exec(piece)?.[1] ?? '';
       this.#see(token, this.#parsed, piece.length);
-      this.#parsed = end + 1;
+      this.#parsed += piece.length;
+      from = end;
     }
+    this.#rest = this.#rest.slice(from);
   }
 
   #parseRecords(): void {
