@@ -23,7 +23,7 @@ export const PLANTED_BUGS = {
 
   // The log and state on disk.
   'vote-not-persisted': 'Term and vote are kept in memory only.',
-  'checkpoint-not-written': 'A checkpoint is reported and not written, and the log behind it is purged.',
+  'checkpoint-not-written': 'A checkpoint is reported and not written, and the log behind it is compacted.',
   'conflict-not-written': 'Entries that replace others are not written.',
   'applied-twice': 'The applied index on disk is one too low: after a restart the last entry is applied again.',
   'entry-read-back-wrong': 'An entry that is read back from disk begins with its own head.',

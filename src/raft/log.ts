@@ -181,7 +181,7 @@ export class RaftLog {
     return at;
   }
 
-  /** The host purged the stored log up to and including `index`. */
+  /** The host compacted the stored log up to and including `index`. */
   compactTo(index: number): void {
     if (index <= this.snapshotIndex) return;
     assert(index <= this.delivered, `compaction up to ${index}, delivered only ${this.delivered}`);

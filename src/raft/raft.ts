@@ -68,7 +68,7 @@ export class Raft {
     return this.#core.uncommittedBytes;
   }
   /** Last compacted index. */
-  get purgedIndex(): number {
+  get compactedIndex(): number {
     return this.#core.log.snapshotIndex;
   }
   /** In force: the last one in the log, committed or not. */
@@ -303,7 +303,7 @@ export class Raft {
     this.#core.appliedTo(index);
   }
 
-  /** The stored log was purged up to and including `index`, which must be applied. */
+  /** The stored log was compacted up to and including `index`, which must be applied. */
   compacted(index: number): void {
     assert(index <= this.#core.applied, `compaction up to ${index}, applied only ${this.#core.applied}`);
     this.#core.log.compactTo(index);

@@ -27,8 +27,8 @@ export interface AdminHost {
   checkpoint(group: Group): boolean;
   /** Applied index of the group's last checkpoint on disk. */
   checkpointed(group: Group): number;
-  /** Purges the log up to `index`, except what a running snapshot transfer needs; returns the last purged index. */
-  purge(group: Group, index: number): number;
+  /** Compacts the log up to `index`, except what a running snapshot transfer needs; returns the last compacted index. */
+  compact(group: Group, index: number): number;
   deliver(reply: Reply): void;
 }
 
@@ -87,7 +87,7 @@ export class Administration {
       case 'snapshot':
         return this.#snapshot(group);
       case 'purge':
-        return this.#purge(group, asked.upTo);
+        return this.#compact(group, asked.upTo);
       case 'transfer':
         return this.#transfer(group, asked.node);
       case 'allow-revert':
@@ -116,7 +116,7 @@ export class Administration {
     };
   }
 
-  #purge(group: Group, upTo: number | undefined): CallResult {
+  #compact(group: Group, upTo: number | undefined): CallResult {
     const snapshot = this.#host.checkpointed(group);
     const index = upTo ?? snapshot;
     if (index > snapshot) {
@@ -125,7 +125,7 @@ export class Administration {
         `upto ${index} lies beyond the last snapshot index ${snapshot}; take a snapshot first`,
       );
     }
-    return { outcome: 'done', body: { raft_group_id: group.id, purged_index: this.#host.purge(group, index) } };
+    return { outcome: 'done', body: { raft_group_id: group.id, purged_index: this.#host.compact(group, index) } };
   }
 
   #transfer(group: Group, to: number): CallResult {

@@ -21,7 +21,7 @@ export interface CommitsOptions {
   readonly storage: ShardStorage;
   readonly log: Log;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
-  /** The group's state up to its applied index is on disk, so the log before it may be purged. */
+  /** The group's state up to its applied index is on disk, so the log before it may be compacted. */
   readonly checkpointed: (group: Group) => void;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Log kept for nodes that receive a snapshot: everything written since the snapshot, until they have that too. Without
- * it a busy group would purge it, and the node would need another snapshot as soon as it has this one.
+ * it a busy group would compact it, and the node would need another snapshot as soon as it has this one.
  *
  * The kept log is bounded: by a fixed amount, or by what the node has received so far if that is more. A node that
  * receives bytes faster than they are written stays within it, however large the group; a slower one would never catch

@@ -70,9 +70,9 @@ export interface ShardStorage {
    */
   commit(batches: readonly TurnBatch[], checkpoint: (() => void) | undefined): void;
   /** A checkpoint up to `index` is on disk: its log entries are no longer needed. */
-  purge(group: number, index: number): void;
+  compact(group: number, index: number): void;
   /** The greatest index up to `index` after which the log still holds `keepBytes`; 0 when it holds less. */
-  purgeable(group: number, index: number, keepBytes: number): number;
+  compactable(group: number, index: number, keepBytes: number): number;
   /** Size of the log after `index`, in bytes. */
   logBytesBehind(group: number, index: number): number;
   /** Bytes of all groups' logs in memory; older entries are read back from disk. */

@@ -104,8 +104,8 @@ export class Replicated implements Replication {
   }
 
   /** Keeps a tail that slow followers may still need. */
-  purgeable(group: Group, index: number): number {
-    return this.#storage.purgeable(group.id, index, LOG_KEPT_BYTES);
+  compactable(group: Group, index: number): number {
+    return this.#storage.compactable(group.id, index, LOG_KEPT_BYTES);
   }
 
   pinnedIndex(group: Group): number {

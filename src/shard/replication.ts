@@ -50,8 +50,8 @@ export interface Replication extends SnapshotHandler {
    * when the disk is full.
    */
   sendSnapshots(clockMs: number, checkpoint: (groups: readonly Group[]) => boolean): void;
-  /** How much of the log up to `index` the group may purge after a checkpoint. */
-  purgeable(group: Group, index: number): number;
+  /** How much of the log up to `index` the group may compact after a checkpoint. */
+  compactable(group: Group, index: number): number;
   /** The log after this index is needed by a transfer; Infinity: there is none. */
   pinnedIndex(group: Group): number;
   flush(): void;

@@ -81,7 +81,11 @@ export class Shard {
       this.#byId.set(group.id, group);
       return group;
     });
-    this.#commits = new Commits({ ...options, groups: this.groups, checkpointed: (group) => this.#purge(group) });
+    this.#commits = new Commits({
+      ...options,
+      groups: this.groups,
+      checkpointed: (group) => this.#compactBehindCheckpoint(group),
+    });
     this.#pressure = new DiskPressure(this.groups, this.#commits, storage);
     this.cold = ColdTier.of(options, this.groups, proposals);
     this.#admin = new Administration(this.#adminHost());
@@ -108,7 +112,7 @@ export class Shard {
       cold: this.cold,
       checkpoint: (group) => !this.full && this.#checkpoint([group]),
       checkpointed: (group) => this.#commits.lastCheckpoint(group),
-      purge: (group, index) => this.#letGo(group, index),
+      compact: (group, index) => this.#compact(group, index),
       deliver: (reply) => this.#sink.send(reply),
     };
   }
@@ -344,15 +348,15 @@ export class Shard {
     this.replication.installed(id);
   }
 
-  /** Purges the log that a checkpoint covers. */
-  #purge(group: Group): void {
-    this.#letGo(group, this.replication.purgeable(group, group.state.appliedIndex));
+  /** Compacts the log that a checkpoint covers. */
+  #compactBehindCheckpoint(group: Group): void {
+    this.#compact(group, this.replication.compactable(group, group.state.appliedIndex));
   }
 
-  #letGo(group: Group, index: number): number {
+  #compact(group: Group, index: number): number {
     const upTo = Math.min(index, this.replication.pinnedIndex(group));
-    if (upTo > 0) this.#options.storage.purge(group.id, upTo);
+    if (upTo > 0) this.#options.storage.compact(group.id, upTo);
     group.raft.compacted(upTo);
-    return group.raft.purgedIndex;
+    return group.raft.compactedIndex;
   }
 }

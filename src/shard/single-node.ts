@@ -23,7 +23,7 @@ export const SINGLE_NODE: Replication = {
   settle: nothing,
   installed: nothing,
   sendSnapshots: nothing,
-  purgeable: (_group: Group, index: number) => index,
+  compactable: (_group: Group, index: number) => index,
   pinnedIndex: () => Infinity,
   flush: nothing,
   stop: nothing,

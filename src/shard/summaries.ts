@@ -72,7 +72,7 @@ export interface ShardStatus {
   readonly groups: readonly Group[];
   /** Whether it may know less than it acknowledged before this process started. */
   isBehind(group: Group): boolean;
-  /** The state on disk covers everything up to it, so the log before it may be purged. */
+  /** The state on disk covers everything up to it, so the log before it may be compacted. */
   snapshotIndex(group: Group): number;
   readonly full: boolean;
   readonly storage: Pick<ShardStorage, 'logBytesBehind' | 'logMemoryBytes' | 'logReadBack'>;
@@ -180,8 +180,8 @@ function describeGroup(shard: ShardStatus, group: Group, nowMs: number): RaftGro
     last_applied_index: state.appliedIndex,
     last_applied_term: state.appliedTerm,
     snapshot_index: shard.snapshotIndex(group),
-    purged_index: raft.purgedIndex,
-    log_bytes: shard.storage.logBytesBehind(group.id, raft.purgedIndex),
+    purged_index: raft.compactedIndex,
+    log_bytes: shard.storage.logBytesBehind(group.id, raft.compactedIndex),
     caught_up: !shard.isBehind(group),
     importing: isImporting(state),
     ...(raft.mayVote ? {} : { log_lost: raft.lostLog }),

@@ -90,7 +90,7 @@ export class GroupLog implements LogReader {
   }
 
   /** The greatest index up to `index` after which entries of `keepBytes` remain; 0 when there are fewer. */
-  purgeable(index: number, keepBytes: number): number {
+  compactable(index: number, keepBytes: number): number {
     const upTo = this.#bytes - keepBytes;
     let low = 0;
     let high = Math.min(this.#entries.length, index - this.#first + 1);

@@ -154,12 +154,12 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     if (hasEntries) this.#log.appended(batches);
   }
 
-  purge(group: number, index: number): void {
-    this.#log.purge(group, index);
+  compact(group: number, index: number): void {
+    this.#log.compact(group, index);
   }
 
-  purgeable(group: number, index: number, keepBytes: number): number {
-    return this.#log.purgeable(group, index, keepBytes);
+  compactable(group: number, index: number, keepBytes: number): number {
+    return this.#log.compactable(group, index, keepBytes);
   }
 
   logBytesBehind(group: number, index: number): number {

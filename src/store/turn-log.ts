@@ -6,10 +6,10 @@
  * Record: entries one after the other, each a LOG_ENTRY and its data.
  * Kind CUT: a snapshot up to (index, term) replaced the group's whole log; what older records hold of it is void.
  * A later record wins: an entry at or below a group's last index replaces everything from there on (Raft conflict).
- * A record is deleted when none of its entries is needed: purged behind a checkpoint, or replaced.
+ * A record is deleted when none of its entries is needed: compacted behind a checkpoint, or replaced.
  *
  * A record may outlive some of its own entries, because another group still needs it. Then the record that replaced
- * them must outlive it in turn, purged or not; otherwise a restart would take what was replaced for the log:
+ * them must outlive it in turn, compacted or not; otherwise a restart would take what was replaced for the log:
  *   1. turn 7 holds entry 13 of group A (term 1) and entry 5 of group B
  *   2. turn 8 holds entry 12 of group A (term 2), so 13 is void
  *   3. a checkpoint covers A up to 12 and turn 8 is deleted; turn 7 stays for B
@@ -238,12 +238,12 @@ export class TurnLog {
   }
 
   /** Releases a group's entries up to `index`: a checkpoint on disk covers them. */
-  purge(group: number, index: number): void {
+  compact(group: number, index: number): void {
     for (const turn of (this.#groups.get(group) as GroupLog).drop(index)) this.#release(turn);
   }
 
-  purgeable(group: number, index: number, keepBytes: number): number {
-    return (this.#groups.get(group) as GroupLog).purgeable(index, keepBytes);
+  compactable(group: number, index: number, keepBytes: number): number {
+    return (this.#groups.get(group) as GroupLog).compactable(index, keepBytes);
   }
 
   /** Bytes on disk of the log after `index`. */

@@ -65,7 +65,7 @@ async function expectDuplicate(cluster: TestCluster, id: number, path: string): 
   await cluster.client(id).expect(204, 'POST', path, headers, 'again');
 }
 
-test('a node that was down while the others purged their logs is filled by snapshots', async () => {
+test('a node that was down while the others compacted their logs is filled by snapshots', async () => {
   await withCluster({ groups: GROUPS }, async (cluster) => {
     const before = await fill(cluster, 1, 'before');
     await cluster.kill(3);

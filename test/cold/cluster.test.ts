@@ -119,7 +119,7 @@ test('leaders that come and go while bytes move to the cold store lose nothing a
     await reached(0.3);
     await rotate(cluster);
     await reached(0.5);
-    // It needs what the others have purged from their logs: a snapshot of rows, while the bytes are in the store.
+    // It needs what the others have compacted out of their logs: a snapshot of rows, while the bytes are in the store.
     await cluster.restart(3);
     await reached(0.6);
     await cluster.ready();

@@ -44,7 +44,7 @@ function live(random: Random): void {
       term += 1;
     } else if (dice === 10 && delivered > log.snapshotIndex && random.below(4) === 0) {
       const index = log.snapshotIndex + 1 + random.below(delivered - log.snapshotIndex);
-      disk.purge(index);
+      disk.compact(index);
       log.compactTo(index);
     } else checkReads(log, model, random);
   }

@@ -27,7 +27,7 @@ class Node {
   #slots = 0;
 
   constructor() {
-    this.storage.purgeable = () => 0;
+    this.storage.compactable = () => 0;
     const port: Partial<PeerPort> = {
       sendRaft: (_node, _group, message) => void this.sent.push(message),
       setJoined: () => undefined,

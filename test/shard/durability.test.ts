@@ -100,7 +100,7 @@ test('a stop writes everything, so that the next start replays nothing', () => {
   assert.equal(harness.contents(0, 's'), 'hello');
 });
 
-test('a group whose commands change nothing still purges its log', () => {
+test('a group whose commands change nothing still compacts its log', () => {
   const harness = new Harness([0]);
   harness.create(0, 's');
   harness.append(0, 's', 'x', { producer: ['p', 0, 0] });

@@ -24,7 +24,7 @@ export class Follower {
   #round = 0;
 
   constructor() {
-    this.storage.purgeable = () => 0;
+    this.storage.compactable = () => 0;
     this.shard = this.boot();
   }
 

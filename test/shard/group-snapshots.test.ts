@@ -335,7 +335,7 @@ test('a snapshot that fails is tried again after a pause that doubles, up to a m
   assert.deepEqual(rig.turn(), ['3>2'], 'nothing is held against it');
 });
 
-test('the log kept for a node that has its snapshot and goes away is purged after half a minute', () => {
+test('the log kept for a node that has its snapshot and goes away is compacted after half a minute', () => {
   const rig = new Rig();
   rig.want(3, 2);
   rig.turn();

@@ -21,8 +21,8 @@ class MemoryLog implements LogReader {
   #snapshotTerm = 0;
 
   open(snapshotIndex: number, snapshotTerm: number): void {
-    if (snapshotIndex >= this.#first) this.purge(snapshotIndex);
-    assert.equal(this.#first, snapshotIndex + 1, 'a checkpoint is never older than the purged log');
+    if (snapshotIndex >= this.#first) this.compact(snapshotIndex);
+    assert.equal(this.#first, snapshotIndex + 1, 'a checkpoint is never older than the compacted log');
     this.#snapshotTerm = snapshotTerm;
   }
 
@@ -35,7 +35,7 @@ class MemoryLog implements LogReader {
     }
   }
 
-  purge(index: number): void {
+  compact(index: number): void {
     this.#snapshotTerm = this.term(index);
     this.#entries = this.#entries.slice(index - this.#first + 1);
     this.#first = index + 1;
@@ -131,7 +131,7 @@ export class MemoryStorage implements ShardStorage {
   readonly logMemoryBytes = 0;
   readonly logReadBack = 0;
 
-  purgeable(group: number, index: number): number {
+  compactable(group: number, index: number): number {
     const log = this.logs.get(group) as MemoryLog;
     return Math.min(index, log.lastIndex());
   }
@@ -168,9 +168,9 @@ export class MemoryStorage implements ShardStorage {
     this.commits++;
   }
 
-  purge(group: number, index: number): void {
+  compact(group: number, index: number): void {
     const log = this.logs.get(group) as MemoryLog;
-    if (index >= log.firstIndex()) log.purge(index);
+    if (index >= log.firstIndex()) log.compact(index);
   }
 }
 

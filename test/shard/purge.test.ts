@@ -4,7 +4,7 @@ import type { AdminRequest } from '../../src/protocol/administration.ts';
 import { adminRequest } from '../sim/requests.ts';
 import { Harness, find, text } from './harness.ts';
 
-test('a purge tells how far the log is gone, also when it was asked for less', () => {
+test('a compaction tells how far the log is gone, also when it was asked for less', () => {
   const harness = new Harness([0]);
   harness.create(0, 's');
   harness.turn();

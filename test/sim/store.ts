@@ -16,8 +16,8 @@ export class SimStore extends ShardStore {
     this.disk = disk;
   }
 
-  override purgeable(group: number, index: number): number {
-    return super.purgeable(group, index, this.logKeptBytes);
+  override compactable(group: number, index: number): number {
+    return super.compactable(group, index, this.logKeptBytes);
   }
 
   override commit(batches: readonly TurnBatch[], checkpoint: (() => void) | undefined): void {

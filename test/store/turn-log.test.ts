@@ -72,9 +72,9 @@ test('a record is deleted once none of its entries is needed', async (t) => {
   const { store } = temporary;
   const logs = open(store, FRESH);
   for (let i = 1; i <= 20; i++) store.commit([batch(1, [entry(i, 1)]), batch(2, [entry(i, 1)])], undefined);
-  store.purge(1, 15);
+  store.compact(1, 15);
   assert.equal(store.recordsToDelete, 0, 'group 2 still needs all of them');
-  store.purge(2, 10);
+  store.compact(2, 10);
   assert.equal(store.recordsToDelete, 10);
   assert.equal(show(logs.get(2) as LogReader).split(':')[0], '11');
   assert.equal((logs.get(2) as LogReader).term(10), 1, 'the term in front of the log is kept');
@@ -122,7 +122,7 @@ test('an emptied log continues', async (t) => {
   const temporary = new TemporaryStore(t);
   open(temporary.store, FRESH);
   temporary.store.commit([batch(1, [entry(1, 1)])], undefined);
-  temporary.store.purge(1, 1);
+  temporary.store.compact(1, 1);
   temporary.store.commit([], undefined);
   const applied = new Map([
     [1, [1, 1] as const],
@@ -159,7 +159,7 @@ test('a commit whose checkpoint throws leaves nothing behind, and its turn can b
   const { store } = temporary;
   const logs = open(store, FRESH);
   store.commit([batch(1, [entry(1, 1)])], undefined);
-  store.purge(1, 1);
+  store.compact(1, 1);
   const key = new Uint8Array([0, 1, 0x68]);
   const failing = (): void => {
     store.tx.put(key, new Uint8Array([1]));
@@ -190,7 +190,7 @@ test('what was replaced stays replaced when another group keeps its record and a
   store.commit([batch(1, [entry(1, 1)])], undefined);
   store.commit([batch(1, [entry(2, 1)]), batch(2, [entry(1, 1)])], undefined);
   store.commit([batch(1, [entry(1, 2)])], undefined);
-  store.purge(1, 1);
+  store.compact(1, 1);
   store.commit([], undefined);
   const applied = new Map([
     [1, [1, 2] as const],
@@ -199,8 +199,8 @@ test('what was replaced stays replaced when another group keeps its record and a
   let again = await temporary.reopen();
   let logs = open(again, applied);
   assert.equal(show(logs.get(1) as LogReader), '2:', '2@1 is void');
-  // Once the other group is purged, both records go.
-  again.purge(2, 1);
+  // Once the other group is compacted, both records go.
+  again.compact(2, 1);
   again.commit([], undefined);
   assert.equal(again.recordsToDelete, 0);
   again = await temporary.reopen();
@@ -273,7 +273,7 @@ test('random turns, conflicts, snapshots, checkpoints, trims and restarts: a log
       if (!random.chance(group === 1 ? 0.02 : 0.2)) continue;
       one.applied = random.int(one.applied, one.entries.length);
       one.appliedTerm = one.entries[one.applied - 1]?.term ?? 0;
-      if (one.applied > 0) store.purge(group, one.applied);
+      if (one.applied > 0) store.compact(group, one.applied);
     }
     if (random.chance(0.04)) {
       readBack += store.logReadBack;
@@ -295,7 +295,7 @@ test('random turns, conflicts, snapshots, checkpoints, trims and restarts: a log
   assert(readBack > 1000, `${readBack} entries were read back`);
 });
 
-test('the purgeable index leaves the bytes to keep after replacements, drops and restarts', () => {
+test('the compactable index leaves the bytes to keep after replacements, drops and restarts', () => {
   const random = createRandom(seedFromEnvironment());
   const log = new GroupLog(() => assert.fail('all is in memory'));
   log.startAt(0, 0);
@@ -311,7 +311,7 @@ test('the purgeable index leaves the bytes to keep after replacements, drops and
       kept += (log.entries(at, at + 1, Infinity)[0] as Entry).data.length;
       if (kept > keepBytes && at <= upTo) expected = at;
     }
-    assert.equal(log.purgeable(upTo, keepBytes), expected);
+    assert.equal(log.compactable(upTo, keepBytes), expected);
   }
 });
 

@@ -43,7 +43,7 @@ export class MemoryLog implements LogReader {
     this.stored.push(...entries);
   }
 
-  purge(index: number): void {
+  compact(index: number): void {
     if (index <= this.snapshotIndex) return;
     this.snapshotTerm = this.term(index);
     this.stored.splice(0, index - this.snapshotIndex);

@@ -143,10 +143,10 @@ export class TestNode {
     this.disk.hardState = { ...this.disk.hardState, commit: Math.max(this.disk.hardState.commit, this.applied.length) };
   }
 
-  /** Purges the log up to `index`, which the checkpoint must cover. */
+  /** Compacts the log up to `index`, which the checkpoint must cover. */
   compact(index: number): void {
-    assert(index <= this.disk.applied.length, 'the checkpoint must cover what is purged');
-    this.disk.log.purge(index);
+    assert(index <= this.disk.applied.length, 'the checkpoint must cover what is compacted');
+    this.disk.log.compact(index);
     this.raft.compacted(index);
   }
 

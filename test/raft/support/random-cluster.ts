@@ -11,7 +11,7 @@ const NETWORK_MAX = 400;
 
 /**
  * A cluster whose every choice comes from one seed: which message arrives next (any: loss, duplication, reordering),
- * which clock ticks, which disk finishes, which node crashes, is cut off, purges its log or loses its disk.
+ * which clock ticks, which disk finishes, which node crashes, is cut off, compacts its log or loses its disk.
  */
 export class RandomCluster {
   readonly random: Random;

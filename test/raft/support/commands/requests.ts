@@ -54,7 +54,7 @@ export function allow(stage: ScenarioCluster, command: Command): void {
   stage.say(stage.node(command.words[0]).raft.allowNextRevert(Number(command.words[1])) ? 'allowed' : 'refused');
 }
 
-/** compact 1 5: checkpoint, then purge the log up to 5. */
+/** compact 1 5: checkpoint, then compact the log up to 5. */
 export function compact(stage: ScenarioCluster, command: Command): void {
   const node = stage.node(command.words[0]);
   node.checkpoint();
