@@ -76,6 +76,20 @@ function shardOptions({ data, port, storage, reader, identity, log, links }: Sha
   };
 }
 
+/** Looks at the free space from now on; the result ends it. */
+function keepSampling(store: ShardStore, log: Logger): () => void {
+  const sample = (): void => {
+    cancel = runtime.setTimer(SPACE_SAMPLE_MS, sample);
+    try {
+      store.sampleSpace();
+    } catch (error) {
+      log.warn({ err: error }, 'cannot read the free space of the volume');
+    }
+  };
+  let cancel = runtime.setTimer(SPACE_SAMPLE_MS, sample);
+  return () => cancel();
+}
+
 async function run(start: ShardData, port: MessagePort): Promise<void> {
   const log = createLogger('shard');
   const store = new ShardStore(start.directory);
@@ -101,14 +115,8 @@ async function run(start: ShardData, port: MessagePort): Promise<void> {
     else if (shard.cold !== undefined) deliver(shard.cold, probes, message);
     parker.unpark();
   });
-  const sampler = setInterval(() => {
-    try {
-      store.sampleSpace();
-    } catch (error) {
-      log.warn({ err: error }, 'cannot read the free space of the volume');
-    }
-  }, SPACE_SAMPLE_MS);
   store.sampleSpace();
+  const endSampling = keepSampling(store, log);
   if (peers !== undefined && cluster !== undefined) await startPeers(peers, cluster, data.shard);
   shard.start(runtime.monotonicMs());
   shard.turn(runtime.nowMs(), runtime.monotonicMs());
@@ -130,7 +138,7 @@ async function run(start: ShardData, port: MessagePort): Promise<void> {
     shard.turn(runtime.nowMs(), runtime.monotonicMs());
     await parker.park(HAND_OVER_TURN_MS);
   }
-  clearInterval(sampler);
+  endSampling();
   shard.stop(runtime.nowMs(), runtime.monotonicMs());
   await peers?.stop();
   await store.close();

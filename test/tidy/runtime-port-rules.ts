@@ -32,7 +32,6 @@ const DIRECT: Table = {
   'src/cold/store/probe-store.ts': 'an object of its own in a real store',
   'src/cold/store/s3-upload.ts': 'ages of uploads in a real store',
   'src/subscriptions/webhooks/webhook-keys.ts': 'secrets, with the rest of node:crypto',
-  'workers/shard.ts': 'samples the free space of a real volume',
   'src/operator/': 'a separate program at a terminal, which no simulator runs',
 };
 
