@@ -3,14 +3,13 @@
 // and the store is empty when the streams are deleted.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
-import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
+import { objectsIn } from '../support/cold-store.ts';
 
 const GROUPS = 2;
 const STREAMS = 6;
@@ -84,12 +83,6 @@ async function readBack(cluster: TestCluster, node: number, stream: number): Pro
   assert(found.equals(expected), `node ${node} shows stream ${stream} as it was sent`);
 }
 
-function objects(directory: string): string[] {
-  return readdirSync(directory, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && !entry.parentPath.endsWith('.tmp'))
-    .map((entry) => join(entry.parentPath, entry.name));
-}
-
 async function eachNode(cluster: TestCluster, name: string, value: number): Promise<boolean> {
   for (const id of cluster.ids) if ((await cluster.metrics(id))[name] !== value) return false;
   return true;
@@ -136,7 +129,7 @@ test('leaders that come and go while bytes move to the cold store lose nothing a
     await until(
       'orphans are gone',
       async () => {
-        return objects(directory).length === ((await cluster.metrics(1))['cold_objects'] as number);
+        return objectsIn(directory).length === ((await cluster.metrics(1))['cold_objects'] as number);
       },
       PATIENCE_MS,
     );
@@ -147,13 +140,15 @@ test('leaders that come and go while bytes move to the cold store lose nothing a
       sums.forgotten += found['cold_flush_forgotten'] as number;
       sums.orphans += found['cold_orphan_cleanup_attempts'] as number;
     }
-    process.stdout.write(`cluster with a cold store: ${JSON.stringify(sums)}, ${objects(directory).length} objects\n`);
+    process.stdout.write(
+      `cluster with a cold store: ${JSON.stringify(sums)}, ${objectsIn(directory).length} objects\n`,
+    );
     for (const stream of streams) {
       await until('a delete', async () => {
         return (await requestOnce(cluster.node(2).port, 'DELETE', nameOf(stream))).status !== 503;
       });
     }
-    await until('the store is empty', async () => objects(directory).length === 0, PATIENCE_MS);
+    await until('the store is empty', async () => objectsIn(directory).length === 0, PATIENCE_MS);
     await until('nothing is left to collect', () => eachNode(cluster, 'cold_objects', 0), PATIENCE_MS);
   });
   removeFolder(directory);

@@ -1,12 +1,12 @@
 // A real server with the directory backend: a stream that grew slowly is in few objects, and a reader requests few of
 // them, also after a restart and while its chunks are merged.
 import assert from 'node:assert/strict';
-import { type Dirent, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { type TestServer, withServer } from '../support/server.ts';
 import { until } from '../support/until.ts';
+import { objectsIn } from '../support/cold-store.ts';
 
 const APPENDS = 1000;
 /** Ends of chunks that a lone append leaves: of each tier below 16 KiB, and what was not looked at yet. */
@@ -30,10 +30,8 @@ async function metrics(server: TestServer): Promise<Record<string, number>> {
   return JSON.parse(answer.body.toString()) as Record<string, number>;
 }
 
-function objects(server: TestServer): Dirent[] {
-  return readdirSync(join(server.dataDir, 'cold'), { recursive: true, withFileTypes: true }).filter(
-    (entry) => entry.isFile() && !entry.parentPath.endsWith('.tmp'),
-  );
+function objects(server: TestServer): string[] {
+  return objectsIn(join(server.dataDir, 'cold'));
 }
 
 /** Reads everything there is; how many events it was. */

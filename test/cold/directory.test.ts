@@ -2,13 +2,14 @@
 // away when their streams do. The amount is bounded, not the time; what is awaited is asked for again and again.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
-import { readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ConnectionLost, RawClient, requestOnce } from '../support/raw-client.ts';
 import { type TestServer, withServer } from '../support/server.ts';
 import { until } from '../support/until.ts';
+import { objectsIn } from '../support/cold-store.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -59,13 +60,7 @@ interface Admission {
 }
 
 function objects(server: TestServer): string[] {
-  const folder = join(server.dataDir, 'cold');
-  return (
-    readdirSync(folder, { recursive: true, withFileTypes: true })
-      // The temporary file of a killed process stays for an hour.
-      .filter((entry) => entry.isFile() && !entry.parentPath.endsWith('.tmp'))
-      .map((entry) => join(entry.parentPath, entry.name))
-  );
+  return objectsIn(join(server.dataDir, 'cold'));
 }
 
 /** How much of the stream is there. */

@@ -2,12 +2,13 @@
 // ends all the same, by a signal of its own when its threads do not.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readdirSync, rmSync, statSync } from 'node:fs';
+import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { TestServer, within } from '../support/server.ts';
 import { PATIENCE_MS, until } from '../support/until.ts';
+import { objectsIn } from '../support/cold-store.ts';
 
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 const PATH = '/hanging/stream';
@@ -15,9 +16,8 @@ const COLD = '[storage.cold]\nbackend = "dir"\nflush_interval = "50ms"\nflush_si
 
 /** The one object whose bytes the stream has. */
 function objectIn(server: TestServer): string {
-  const root = join(server.dataDir, 'cold');
-  const paths = readdirSync(root, { recursive: true, encoding: 'utf8' }).map((path) => join(root, path));
-  const [object] = paths.filter((path) => statSync(path).size >= 1000 && statSync(path).isFile());
+  const paths = objectsIn(join(server.dataDir, 'cold'));
+  const object = paths.find((path) => statSync(path).size >= 1000);
   assert(object !== undefined, paths.join(' '));
   return object;
 }

@@ -2,12 +2,13 @@
 // border and back, with a directory and with a real S3 server.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { Ceph, cephMissing } from '../support/ceph.ts';
 import { TestServer } from '../support/server.ts';
 import { until } from '../support/until.ts';
+import { objectsIn } from '../support/cold-store.ts';
 
 const MIB = 1024 * 1024;
 
@@ -170,11 +171,11 @@ it('an altered or missing object fails its reads with a sentence, and nothing el
     }
     await allCold(server);
     const root = join(server.dataDir, 'cold');
-    const objects = readdirSync(root, { recursive: true, encoding: 'utf8' });
+    const objects = objectsIn(root);
     const objectOf = (name: string): string => {
       const path = objects.find((entry) => new RegExp(`/${name}/[^/]+/[^/]+$`).test(entry));
       assert.ok(path !== undefined, `${name} in ${objects.join(' ')}`);
-      return join(root, path);
+      return path;
     };
     const stored = readFileSync(objectOf('altered'));
     const middle = stored.length >> 1;

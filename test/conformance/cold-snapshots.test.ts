@@ -1,11 +1,12 @@
 // Positions in the cold region: snapshots, retention and bootstrap across the border of the tiers; a purge reclaims
 // objects.
 import assert from 'node:assert/strict';
-import { readdirSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/server.ts';
 import { multipart } from '../support/multipart.ts';
 import { JSON_TYPE, TEXT, assertHeaders, offsetOf, serverSuite } from '../support/suite.ts';
+import { objectsIn } from '../support/cold-store.ts';
 
 const folder = join(temporaryFolder('cold'), 'objects');
 const COLD = `[storage.cold]
@@ -16,10 +17,7 @@ flush_interval = "1h"
 gc_interval = "1h"
 `;
 
-const objects = (): string[] =>
-  readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name));
+const objects = (): string[] => objectsIn(folder);
 
 serverSuite('snapshots over the cold tier', { cores: 1, toml: COLD }, ({ server, test, expect, freshBucket }) => {
   const flush = async (path: string): Promise<void> => {

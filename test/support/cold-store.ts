@@ -17,6 +17,26 @@ import { removeFolder, temporaryFolder } from './server.ts';
 export const STORE_ROOT = 'millrace/tests';
 const BUCKET = 'cold';
 
+/** A listing is over in milliseconds; a server that removes folders meanwhile does not do so every time. */
+const LISTINGS_MAX = 100;
+
+/** Paths of the objects in a directory that servers use. They remove empty folders, which the listing may be about to read. */
+export function objectsIn(folder: string): string[] {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return (
+        readdirSync(folder, { recursive: true, withFileTypes: true })
+          // The temporary file of a killed process stays for an hour.
+          .filter((entry) => entry.isFile() && !entry.parentPath.endsWith('.tmp'))
+          .map((entry) => join(entry.parentPath, entry.name))
+          .sort()
+      );
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || attempt === LISTINGS_MAX) throw error;
+    }
+  }
+}
+
 export interface ColdStore {
   readonly name: string;
   /** Members of `[storage.cold]` that say where the store is; more may follow. */
@@ -42,14 +62,7 @@ export class DirectoryStore implements ColdStore {
   }
 
   keys(): Promise<string[]> {
-    const entries = readdirSync(this.folder, { recursive: true, withFileTypes: true });
-    return Promise.resolve(
-      entries
-        // The temporary file of a killed process stays for an hour.
-        .filter((entry) => entry.isFile() && !entry.parentPath.endsWith('.tmp'))
-        .map((entry) => relative(this.folder, join(entry.parentPath, entry.name)))
-        .sort(),
-    );
+    return Promise.resolve(objectsIn(this.folder).map((path) => relative(this.folder, path)));
   }
 
   get(key: string): Promise<Buffer> {
