@@ -9,8 +9,8 @@ import type { Runtime } from '../base/runtime.ts';
 
 /** Tasks of this time get the reason of the failure: each thread costs some 50 ms of a core. */
 const PAUSE_MS = 1000;
-/** For threads to end. One that is in a call of the system, as to a network file system that hangs, ends when that call does. */
-const END_MS = 2000;
+/** For threads to end, on a busy machine. One that is in a call of the system, as to a network file system that hangs, ends when that call does. */
+const END_MS = 10_000;
 
 export interface ThreadPoolOptions {
   /** In messages and logs. */
@@ -74,7 +74,7 @@ export class ThreadPool<Task, Result> {
     }
   }
 
-  /** Ends the threads and rejects their tasks; call run() no more. Waits two seconds at most. */
+  /** Ends the threads and rejects their tasks; call run() no more. Waits ten seconds at most. */
   async close(): Promise<Closed> {
     const opened = this.#opened;
     this.#opened = undefined;
