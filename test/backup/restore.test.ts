@@ -6,7 +6,7 @@ import { type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { readFileSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { type TestContext, after, before, describe, test } from 'node:test';
 import type { Manifest } from '../../src/backup/format/manifest.ts';
 import { until } from '../support/until.ts';
 import { ctl, scratchFile, startCtl } from '../support/ctl.ts';
@@ -41,6 +41,14 @@ class StandIn {
   readonly cut: number[] = [];
   onUpload: (group: number) => void = () => undefined;
 
+  /** Closed with its test, also when that fails: the tool would wait for answers as long as the file may run. */
+  constructor(t: TestContext) {
+    t.after(() => {
+      this.#server.closeAllConnections();
+      this.#server.close();
+    });
+  }
+
   /** In order of their numbers: requests that are under way together arrive in any order. */
   get held(): readonly number[] {
     return ascending(this.#held.keys());
@@ -63,11 +71,6 @@ class StandIn {
   cutOff(group: number): void {
     this.#held.get(group)?.destroy();
     this.#held.delete(group);
-  }
-
-  close(): void {
-    this.#server.closeAllConnections();
-    this.#server.close();
   }
 }
 
@@ -96,8 +99,8 @@ describe('restore of several groups', () => {
     ...flags,
   ];
 
-  test('four are under way, and one that is occupied ends the others at once', async () => {
-    const target = new StandIn();
+  test('four are under way, and one that is occupied ends the others at once', async (t) => {
+    const target = new StandIn(t);
     const config = await target.start();
     const full = new Promise<void>((resolve) => {
       target.onUpload = () => target.held.length === AT_ONCE && resolve();
@@ -114,11 +117,10 @@ describe('restore of several groups', () => {
     await until('nothing is waited for any more', async () => target.cut.length === AT_ONCE - 1);
     assert.deepEqual(ascending(target.asked), [0, 1, 2, 3, 4], 'nothing is begun any more');
     assert.deepEqual(ascending(target.cut), [0, 2, 4]);
-    target.close();
   });
 
-  test('--resume continues after the restored groups, and a failure says how to', async () => {
-    const target = new StandIn();
+  test('--resume continues after the restored groups, and a failure says how to', async (t) => {
+    const target = new StandIn(t);
     const config = await target.start();
     target.onUpload = (group) => {
       const digest = manifest.groups[group]?.blake3;
@@ -138,11 +140,10 @@ describe('restore of several groups', () => {
     target.onUpload = (group) => (group === 6 ? target.answer(group, 200, {}) : answer(group));
     const done = await ctl(restore(config, '--resume'));
     assert.equal(done.stdout, 'restore complete: 7 groups, 1 buckets, 1 streams\n', done.stderr);
-    target.close();
   });
 
-  test('--resume with another backup sends nothing, whichever groups are free', async () => {
-    const target = new StandIn();
+  test('--resume with another backup sends nothing, whichever groups are free', async (t) => {
+    const target = new StandIn(t);
     const config = await target.start();
     for (const [digest, why] of [
       ['0'.repeat(64), 'holds another backup'] as const,
@@ -159,11 +160,10 @@ describe('restore of several groups', () => {
       assert.match(run.stderr, new RegExp(`^millracectl: group 5 ${why}, so nothing more was restored: `, 'm'));
       assert.deepEqual(ascending(target.asked), [0, 1, 2, 3, 4, 5], 'asked once each, and sent nothing');
     }
-    target.close();
   });
 
-  test('Ctrl-C ends all uploads and says what is there', async () => {
-    const target = new StandIn();
+  test('Ctrl-C ends all uploads and says what is there', async (t) => {
+    const target = new StandIn(t);
     const config = await target.start();
     const full = new Promise<void>((resolve) => {
       target.onUpload = () => target.held.length === AT_ONCE && resolve();
@@ -173,11 +173,10 @@ describe('restore of several groups', () => {
     run.child.kill('SIGINT');
     assert.equal(await run.ended, 2);
     assert.match(run.stderr, /^millracectl: interrupted \(0 of 7 groups are restored; --resume goes on from there\)$/m);
-    target.close();
   });
 
-  test('a node that dies under way is replaced by the next one; without one the restore says how to go on', async () => {
-    const [dying, sound] = [new StandIn(), new StandIn()];
+  test('a node that dies under way is replaced by the next one; without one the restore says how to go on', async (t) => {
+    const [dying, sound] = [new StandIn(t), new StandIn(t)];
     const alone = await dying.start();
     dying.onUpload = (group) => dying.cutOff(group);
     sound.onUpload = (group) => sound.answer(group, 200, {});
@@ -194,12 +193,10 @@ describe('restore of several groups', () => {
       failed.stderr,
       /^millracectl: group \d: no node took it; node 1: \S+ cannot be reached \(connection lost\) \(0 of 7 .*; --resume goes/m,
     );
-    dying.close();
-    sound.close();
   });
 
-  test('a file that goes away under way is a sentence', async () => {
-    const target = new StandIn();
+  test('a file that goes away under way is a sentence', async (t) => {
+    const target = new StandIn(t);
     const config = await target.start();
     target.onUpload = (group) => {
       // What was verified is gone when it is read again.
@@ -207,7 +204,6 @@ describe('restore of several groups', () => {
       target.answer(group, 200, {});
     };
     const run = await ctl(restore(config));
-    target.close();
     assert.equal(run.code, 1, run.stdout);
     assert.match(run.stderr, /^millracectl: [^\n]*group-0006\.snapshot[^\n]* \(\d of 7 groups are restored; --resume/m);
   });

@@ -115,7 +115,7 @@ const BOUNDS: readonly Bound[] = [
     full: 'the oldest message of Raft goes',
     shownBy: [
       'test/peer/send-queue.test.ts',
-      'the urgent lane has its own bound: its oldest Raft message is dropped, and no entry is',
+      'the urgent priority has its own bound: its oldest Raft message is dropped, and no entry is',
     ],
   },
   {
