@@ -8,7 +8,7 @@
  * - `res` is dead after `end`, `endWithoutBody`, `close`, and after onAborted has fired. Touching it then throws at best.
  * - `end(body)` writes a body for HEAD as well: HEAD, 204 and 304 use endWithoutBody. An empty 200 or 201 uses
  *   `end()`, because it needs `Content-Length: 0`: without one the client waits for the connection to close.
- * - A header value may hold CRLF, so a block of static headers is one writeHeader call.
+ * - Status line and static headers are one call with bytes (heads.ts).
  * - Idle timeout: see the notes in server.ts.
  */
 import { type ErrorCode, ERRORS, errorCode, generalCode } from '../base/errors.ts';
@@ -17,6 +17,7 @@ import { REPLY_RECORDS, type Reply } from '../protocol/reply.ts';
 import type { Family, ReadCache } from './context.ts';
 import type { CorsBlocks, CorsPolicy } from './cors.ts';
 import type { ResponseBackpressure } from './backpressure.ts';
+import { Heads, PositionHead, staticBlock } from './heads.ts';
 import type { UwsResponse } from './uws.ts';
 import { expectedSeq, producerEpoch, receivedSeq } from '../protocol/producer-answer.ts';
 import { explanation } from '../protocol/refusal.ts';
@@ -38,38 +39,6 @@ function cacheValues(readCache: ReadCache): { readonly read: string; readonly tu
   };
 }
 
-const STATUS_LINES = new Map<number, string>([
-  [200, '200 OK'],
-  [201, '201 Created'],
-  [204, '204 No Content'],
-  [307, '307 Temporary Redirect'],
-  [304, '304 Not Modified'],
-  [400, '400 Bad Request'],
-  [401, '401 Unauthorized'],
-  [403, '403 Forbidden'],
-  [404, '404 Not Found'],
-  [405, '405 Method Not Allowed'],
-  [408, '408 Request Timeout'],
-  [409, '409 Conflict'],
-  [410, '410 Gone'],
-  [412, '412 Precondition Failed'],
-  [413, '413 Content Too Large'],
-  [415, '415 Unsupported Media Type'],
-  [416, '416 Range Not Satisfiable'],
-  [421, '421 Misdirected Request'],
-  [422, '422 Unprocessable Content'],
-  [429, '429 Too Many Requests'],
-  [500, '500 Internal Server Error'],
-  [501, '501 Not Implemented'],
-  [502, '502 Bad Gateway'],
-  [503, '503 Service Unavailable'],
-  [507, '507 Insufficient Storage'],
-]);
-
-export function statusLine(status: number): string {
-  return STATUS_LINES.get(status) ?? `${status} Unknown`;
-}
-
 /** The code of a refusal, for programs: sentences may change. Every answer from 400 on has one. */
 const ERROR_HEADER = 'millrace-error';
 export const TEXT_PLAIN = 'text/plain; charset=utf-8';
@@ -84,15 +53,6 @@ const SHORT_TEXT_LENGTH = 2048;
 const JSON_BODIES: ReadonlyMap<ErrorCode, string> = new Map([
   ['INFLIGHT_FULL', '{"error":"IngressBodyBytesLimitReached"}'],
 ]);
-
-/** First header line of the static block; the rest of the block hides in its value. */
-const BLOCK_NAME = 'x-content-type-options';
-
-function staticBlock(cacheControl: string, cors: string): string {
-  const lines = ['nosniff', 'cross-origin-resource-policy: cross-origin', `cache-control: ${cacheControl}`];
-  if (cors !== '') lines.push(cors);
-  return lines.join('\r\n');
-}
 
 /** Refusals whose reply carries a position of the stream in nextOffset: the tail, for 410 the floor. */
 const CODES_WITH_OFFSET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
@@ -137,25 +97,30 @@ export class Responder {
   begun: UwsResponse | undefined = undefined;
   ended: UwsResponse | undefined = undefined;
   readonly #backpressure: ResponseBackpressure;
-  readonly #noStore: string;
-  readonly #noCache: string;
-  readonly #cached: string;
-  readonly #preflight: string;
-  readonly #read: string;
-  readonly #turn: string;
+  readonly #noStore: Heads;
+  readonly #noCache: Heads;
+  readonly #cached: Heads;
+  readonly #preflight: Heads;
+  readonly #read: Heads;
+  readonly #turn: Heads;
+  readonly #written: PositionHead;
+  readonly #writtenByProducer: PositionHead;
 
   constructor({ cors, body, backpressure, readCache = 'none' }: ResponderOptions) {
     this.headOnly = body === 'omitted';
     this.#backpressure = backpressure;
-    this.#noStore = staticBlock('no-store', cors.answer);
-    this.#noCache = staticBlock('no-cache', cors.answer);
-    this.#cached = staticBlock('public, max-age=300', cors.answer);
+    const noStore = staticBlock('no-store', cors.answer);
+    this.#noStore = new Heads(noStore);
+    this.#noCache = new Heads(staticBlock('no-cache', cors.answer));
+    this.#cached = new Heads(staticBlock('public, max-age=300', cors.answer));
+    this.#written = new PositionHead(204, noStore);
+    this.#writtenByProducer = new PositionHead(200, noStore);
     const { read, turn } = cacheValues(readCache);
     const shared = readCache === 'none' ? cors.answer : cors.shared;
-    this.#read = staticBlock(read, shared);
+    this.#read = new Heads(staticBlock(read, shared));
     this.codingVary = shared.includes('vary: Origin') ? 'Origin, Accept-Encoding' : 'Accept-Encoding';
-    this.#turn = staticBlock(turn, shared);
-    this.#preflight = cors.preflight === '' ? this.#noStore : `${this.#noStore}\r\n${cors.preflight}`;
+    this.#turn = new Heads(staticBlock(turn, shared));
+    this.#preflight = cors.preflight === '' ? this.#noStore : new Heads(`${noStore}\r\n${cors.preflight}`);
   }
 
   /**
@@ -164,12 +129,11 @@ export class Responder {
    */
   begin(res: UwsResponse, status: number, cache: CacheControl = 'no-store', code?: string): void {
     this.begun = res;
-    res.writeStatus(statusLine(status));
-    res.writeHeader(BLOCK_NAME, this.#block(cache));
+    res.writeStatus(this.#heads(cache).of(status));
     if (status >= 400) res.writeHeader(ERROR_HEADER, code ?? generalCode(status));
   }
 
-  #block(cache: CacheControl): string {
+  #heads(cache: CacheControl): Heads {
     switch (cache) {
       case 'no-store':
         return this.#noStore;
@@ -184,18 +148,16 @@ export class Responder {
     }
   }
 
-  /** As begin, for a status that is known when the code is written; the hot path needs no lookup. */
-  beginWith(res: UwsResponse, line: string): void {
+  /** As begin, and Stream-Next-Offset: in one call, for the answers to appends. */
+  beginWritten(res: UwsResponse, status: 200 | 204, nextOffset: number): void {
     this.begun = res;
-    res.writeStatus(line);
-    res.writeHeader(BLOCK_NAME, this.#noStore);
+    res.writeStatus((status === 204 ? this.#written : this.#writtenByProducer).at(nextOffset));
   }
 
   /** The whole answer to OPTIONS. `allow`: the methods of the route, '' when they are not told. */
   preflight(res: UwsResponse, allow: string): number {
     this.begun = res;
-    res.writeStatus('204 No Content');
-    res.writeHeader(BLOCK_NAME, this.#preflight);
+    res.writeStatus(this.#preflight.of(204));
     if (allow !== '') res.writeHeader('allow', allow);
     res.endWithoutBody();
     this.ended = res;

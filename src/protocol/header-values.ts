@@ -17,7 +17,7 @@ export interface Producer {
 /** Position meant by `offset=-1`: the start of the stream. */
 export const OFFSET_START = -1;
 /** Digits of an offset on the wire; no accepted integer may be longer, even with leading zeros. */
-const OFFSET_DIGITS = 20;
+export const OFFSET_DIGITS = 20;
 /** Seconds that still fit as whole milliseconds in 2^53 - 1. */
 export const TTL_SECONDS_MAX = Math.floor(Number.MAX_SAFE_INTEGER / 1000);
 /** Results of parseDigits that are not numbers. */
@@ -78,6 +78,28 @@ export function formatOffset(offset: number): string {
   assert(Number.isSafeInteger(offset) && offset >= 0, `offset ${offset} is not a byte position`);
   const digits = String(offset);
   return (ZEROS[digits.length] as string) + digits;
+}
+
+/** From here on a division takes several times as long. */
+const INT32_MAX = 0x7fff_ffff;
+const ZERO = 48;
+
+/** formatOffset() into the OFFSET_DIGITS bytes at `at`: for the hot path, without a string. */
+export function writeOffset(bytes: Uint8Array, at: number, offset: number): void {
+  assert(Number.isSafeInteger(offset) && offset >= 0, `offset ${offset} is not a byte position`);
+  let end = at + OFFSET_DIGITS;
+  let rest = offset;
+  while (rest > INT32_MAX) {
+    const tenth = Math.floor(rest / 10);
+    bytes[--end] = ZERO + (rest - 10 * tenth);
+    rest = tenth;
+  }
+  for (let low = rest | 0; low > 0; ) {
+    const tenth = (low / 10) | 0;
+    bytes[--end] = ZERO + (low - 10 * tenth);
+    low = tenth;
+  }
+  while (end > at) bytes[--end] = ZERO;
 }
 
 /** Stream-TTL in seconds: digits, no leading zero unless it is `0`, and its milliseconds must fit 2^53 - 1. */

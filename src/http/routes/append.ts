@@ -55,8 +55,8 @@ const APPEND: BodyConsumer & ReplyRenderer = {
     // routes a producer's close-only is 204 as well.
     const fresh = reply.has(REPLY_PRODUCER) && !reply.has(REPLY_DUPLICATE);
     const status = fresh && !closesOnly(call) ? 200 : 204;
-    responder.beginWith(res, status === 200 ? '200 OK' : '204 No Content');
-    writeWriteHeaders(res, reply);
+    responder.beginWritten(res, status, reply.nextOffset);
+    writeOutcome(res, reply);
     if (status === 200) res.end();
     else res.endWithoutBody();
     return status;
@@ -70,7 +70,12 @@ function closesOnly({ operation, family }: RequestContext): boolean {
 /** Headers of every accepted write: position, producer echo, closure, created records. */
 export function writeWriteHeaders(res: UwsResponse, reply: Reply): void {
   res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
-  // Most replies carry none of the rest.
+  writeOutcome(res, reply);
+}
+
+/** Those behind the position. */
+function writeOutcome(res: UwsResponse, reply: Reply): void {
+  // Most replies carry none.
   if (reply.flags === 0) return;
   if (reply.has(REPLY_PRODUCER)) {
     res.writeHeader('producer-epoch', String(producerEpoch(reply)));

@@ -41,9 +41,15 @@ export class FakeResponse {
     return this;
   }
 
-  writeStatus(status: string): this {
+  /** With header lines behind it (heads.ts). */
+  writeStatus(head: Uint8Array): this {
     this.#alive();
+    const [status = '', ...lines] = Buffer.from(head).toString().split('\r\n');
     this.status = status;
+    for (const line of lines) {
+      const [name = '', value = ''] = line.split(': ', 2);
+      this.headers.set(name, value);
+    }
     return this;
   }
 
