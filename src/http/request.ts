@@ -73,6 +73,8 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
   url = '';
   bucket = '';
   stream = '';
+  /** Of the stream; -1: not looked up. */
+  knownGroup = -1;
   /** Of a snapshot or of the retention floor, as it was sent; empty when there is none. */
   offset = '';
   /** Variables of an operator's path, as they were sent. */
@@ -147,7 +149,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
 
   /** That of the stream which the path names. */
   get group(): number {
-    return this.gateway.groupOf(this.bucket, this.stream);
+    return this.knownGroup >= 0 ? this.knownGroup : this.gateway.groupOf(this.bucket, this.stream);
   }
 
   /** Sends a query about the stream that the path names. */

@@ -2,12 +2,10 @@
  * A route is a row: methods, pattern, handler and traits. Each plane has one table (routes/table.ts); dispatch, what Allow names, the
  * answers to OPTIONS, the refusals of other methods and who needs a token derive from its rows.
  */
-import type { Access, Family, RouteTraits } from './context.ts';
+import type { Access, RouteTraits } from './context.ts';
 import { checkEncoding, writeHeaders } from './headers.ts';
+import { CONTROL_PREFIX, type Groups, KnownPaths, type PathPattern, newPath, parsePath } from './paths.ts';
 import type { RequestContext } from './request.ts';
-import { splitFlatPath } from '../protocol/flat-path.ts';
-import { decodePathSegment } from '../protocol/header-values.ts';
-import { nameFault } from '../protocol/names.ts';
 
 export type Handler = (call: RequestContext) => void;
 
@@ -133,8 +131,10 @@ export class ClientRouter implements Router {
   /** The row of most requests, found without a look-up. */
   readonly #append: Route | undefined;
   readonly #path = newPath();
+  readonly #paths: KnownPaths;
 
-  constructor(rows: readonly Route[]) {
+  constructor(rows: readonly Route[], groups: Groups) {
+    this.#paths = new KnownPaths(groups);
     this.#resources = resourcesOf(rows);
     this.#append = this.#resources.get(STREAM)?.row('post');
     const control = [...this.#resources.values()].filter(({ pattern }) => pattern.startsWith(CONTROL_PREFIX));
@@ -142,11 +142,11 @@ export class ClientRouter implements Router {
   }
 
   route(call: RequestContext, url: string): unknown {
-    const path = this.#path;
-    parsePath(url, path);
+    const path = this.#paths.of(url);
     call.family = path.family;
     call.bucket = path.bucket;
     call.stream = path.stream;
+    call.knownGroup = path.group;
     if (path.pattern === STREAM && call.method === 'post' && this.#append !== undefined) {
       return handle(call, this.#append);
     }
@@ -244,135 +244,4 @@ export class AdminRouter implements Router {
     call.stream = path.stream;
     return resource.serve(call);
   }
-}
-
-/**
- * Path -> pattern, on the raw URL of the request. One parser for both families and the service routes, so that there is one
- * place that decides what can never reach a stream: NUL, `..` segments, empty names, the bucket `v1` and names beginning
- * with `__`.
- *
- *   /v1/stream/{path}      flat family: decoded, then split at the first `/`; without one the bucket is _default
- *   /{bucket}/{stream}      bucketed family: one segment, whose %2F become part of the name
- */
-
-/** What a path of the client plane names. Routes are rows of these (router.ts, routes/table.ts). */
-export type PathPattern =
-  | '/{bucket}'
-  | '/{bucket}/streams'
-  | '/{bucket}/{stream}'
-  | '/{bucket}/{stream}/attrs'
-  | '/{bucket}/{stream}/append-batch'
-  | '/{bucket}/{stream}/bootstrap'
-  | '/{bucket}/{stream}/snapshot'
-  | '/{bucket}/{stream}/snapshot/{offset}'
-  | '/{bucket}/{stream}/retention'
-  | '/{bucket}/{stream}/retention/{offset}'
-  | '/v1/stream/__ds/*'
-  | '/__svc/*';
-
-/** Filled by parsePath and read at once, before another path is parsed: one object serves all of them. */
-export interface ParsedPath {
-  /** A path that breaks the rules for names, and one that names nothing. */
-  pattern: PathPattern | 'invalid' | 'none';
-  family: Family;
-  bucket: string;
-  stream: string;
-  /** invalid: what is wrong with the name; snapshot and retention: the offset as sent, empty when there is none. */
-  detail: string;
-}
-
-export function newPath(): ParsedPath {
-  return { pattern: 'none', family: 'bucketed', bucket: '', stream: '', detail: '' };
-}
-
-const FLAT_PREFIX = '/v1/stream/';
-/** Reserved for subscriptions, in front of all streams. */
-export const CONTROL_PREFIX = `${FLAT_PREFIX}__ds/`;
-type BelowStream = PathPattern extends infer P ? (P extends `/{bucket}/{stream}/${infer Rest}` ? Rest : never) : never;
-/** Below a stream: what the path goes on with, without and with a segment of its own. A pattern without its row does not compile. */
-const BELOW_ROWS: Readonly<
-  Record<Exclude<BelowStream, `${string}/{offset}`>, readonly [alone: PathPattern, withOffset?: PathPattern]>
-> = {
-  attrs: ['/{bucket}/{stream}/attrs'],
-  'append-batch': ['/{bucket}/{stream}/append-batch'],
-  bootstrap: ['/{bucket}/{stream}/bootstrap'],
-  snapshot: ['/{bucket}/{stream}/snapshot', '/{bucket}/{stream}/snapshot/{offset}'],
-  retention: ['/{bucket}/{stream}/retention', '/{bucket}/{stream}/retention/{offset}'],
-};
-const BELOW = new Map(Object.entries(BELOW_ROWS));
-/** Raw characters that a URL may hold. Others have no agreed bytes, so two spellings could name one stream. */
-const NOT_URL = /[^\x21-\x7e]/;
-
-export function parsePath(url: string, path: ParsedPath): void {
-  path.family = 'bucketed';
-  path.bucket = '';
-  path.stream = '';
-  path.detail = '';
-  if (NOT_URL.test(url)) return invalid(path, 'the path must be ASCII; percent-encode other characters as UTF-8');
-  if (url.startsWith(FLAT_PREFIX)) return parseFlat(url, path);
-  if (url.startsWith('/__svc/')) {
-    path.pattern = '/__svc/*';
-    return;
-  }
-  parseBucketed(url, path);
-}
-
-function parseFlat(url: string, path: ParsedPath): void {
-  path.family = 'flat';
-  if (url.startsWith(CONTROL_PREFIX)) {
-    path.pattern = '/v1/stream/__ds/*';
-    return;
-  }
-  const decoded = decodePathSegment(url.slice(FLAT_PREFIX.length));
-  if (decoded === undefined) return invalid(path, BAD_ENCODING);
-  const { bucket, stream } = splitFlatPath(decoded);
-  path.bucket = bucket;
-  path.stream = stream;
-  path.pattern = '/{bucket}/{stream}';
-  checkNames(path);
-}
-
-function parseBucketed(url: string, path: ParsedPath): void {
-  if (url === '/') {
-    path.pattern = 'none';
-    return;
-  }
-  const first = url.indexOf('/', 1);
-  const bucket = decodePathSegment(first < 0 ? url.slice(1) : url.slice(1, first));
-  if (bucket === undefined) return invalid(path, BAD_ENCODING);
-  path.bucket = bucket;
-  if (first < 0) {
-    path.pattern = '/{bucket}';
-    return checkNames(path);
-  }
-  const second = url.indexOf('/', first + 1);
-  const stream = decodePathSegment(second < 0 ? url.slice(first + 1) : url.slice(first + 1, second));
-  if (stream === undefined) return invalid(path, BAD_ENCODING);
-  path.stream = stream;
-  if (second >= 0) path.pattern = subResource(url.slice(second + 1), path);
-  else path.pattern = stream === 'streams' ? '/{bucket}/streams' : '/{bucket}/{stream}';
-  if (path.pattern !== 'none') checkNames(path);
-}
-
-function subResource(rest: string, path: ParsedPath): PathPattern | 'none' {
-  const slash = rest.indexOf('/');
-  const [alone, withOffset] = BELOW.get(slash < 0 ? rest : rest.slice(0, slash)) ?? [];
-  if (slash < 0) return alone ?? 'none';
-  const offset = rest.slice(slash + 1);
-  // A slash must have something behind it, and nothing behind that.
-  if (withOffset === undefined || offset === '' || offset.includes('/')) return 'none';
-  path.detail = offset;
-  return withOffset;
-}
-
-const BAD_ENCODING = 'the percent-encoding is malformed or not UTF-8';
-
-function checkNames(path: ParsedPath): void {
-  const fault = nameFault(path.bucket, path.pattern === '/{bucket}' ? undefined : path.stream);
-  if (fault !== undefined) invalid(path, fault);
-}
-
-function invalid(path: ParsedPath, detail: string): void {
-  path.pattern = 'invalid';
-  path.detail = detail;
 }

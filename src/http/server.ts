@@ -102,7 +102,8 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
 function newClientPlane(server: HttpServerContext, operations: Operations): Plane {
   const { corsOrigins, clientHosts: hosts, clientToken: token } = server.settings;
   const cors = new CorsPolicy(corsOrigins, methodsOf(CLIENT_ROWS));
-  const router = new ClientRouter(bindRows(CLIENT_ROWS, { ...operations, knows: () => false }));
+  const rows = bindRows(CLIENT_ROWS, { ...operations, knows: () => false });
+  const router = new ClientRouter(rows, server.gateway);
   const policy = new ClientPolicy({ hosts, cors, hasToken: token !== '', routes: router });
   return { server, cors, router, admission: new RequestAdmission({ policy, token, routes: router }) };
 }

@@ -54,7 +54,7 @@ for (const token of ['', TOKEN]) {
     const asked: string[] = [];
     const cors = new CorsPolicy(['loopback'], 'GET, OPTIONS');
     const hosts = { listen: '127.0.0.1', names: ['x'] };
-    const router = new ClientRouter(bindRows(CLIENT_ROWS, { ...newOperations(gateway), knows: () => false }));
+    const router = new ClientRouter(bindRows(CLIENT_ROWS, { ...newOperations(gateway), knows: () => false }), gateway);
     const policy = new ClientPolicy({ hosts, cors, hasToken: token !== '', routes: router });
     serve(noting(app, asked), {
       server,

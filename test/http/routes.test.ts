@@ -1,7 +1,7 @@
 // Paths: what they mean, and that nothing reserved, empty or ambiguous ever names a stream.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { newPath, parsePath } from '../../src/http/router.ts';
+import { newPath, parsePath } from '../../src/http/paths.ts';
 import { flatPath, splitFlatPath } from '../../src/protocol/flat-path.ts';
 
 function parsed(url: string): string {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { ControlPort } from '../../src/subscriptions/ports.ts';
-import { type PathPattern, newPath, parsePath } from '../../src/http/router.ts';
+import { type PathPattern, newPath, parsePath } from '../../src/http/paths.ts';
 import { ADMIN_ROWS, CLIENT_ROWS } from '../../src/http/routes/table.ts';
 import { SlowBodies } from '../../src/http/body.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';

@@ -1,7 +1,7 @@
 /** PUT, HEAD and DELETE on a stream: create (maybe as a fork), describe, remove; and its attributes. */
 import { ATTRIBUTES_BYTES_MAX } from '../../base/limits.ts';
 import { TOO_MANY_TAGS, type WriteHeaders, declaredBytes, fillCreate, writeHeaders } from '../headers.ts';
-import { newPath, parsePath } from '../router.ts';
+import { newPath, parsePath } from '../paths.ts';
 import { writeHeadVary } from '../read-response.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
 import { JSON_TYPE, RECORD_EXTENSION } from '../response.ts';

@@ -5,7 +5,7 @@
 import { SUBSCRIPTION_BODY_BYTES_MAX } from '../../base/limits.ts';
 import type { ControlAnswer, ControlHead, ControlPort, ControlTask } from '../../subscriptions/ports.ts';
 import { declaredBytes } from '../headers.ts';
-import { CONTROL_PREFIX } from '../router.ts';
+import { CONTROL_PREFIX } from '../paths.ts';
 import type { BodyConsumer, RequestContext } from '../request.ts';
 import { JSON_TYPE, type Responder } from '../response.ts';
 import type { UwsResponse } from '../uws.ts';

@@ -10,7 +10,8 @@ import type { AdminCall } from '../../protocol/administration.ts';
 import type { ControlPort, WebhookKeys } from '../../subscriptions/ports.ts';
 import type { ColdObjects } from '../../tenants/bucket-purge.ts';
 import type { WriteHeaders } from '../headers.ts';
-import type { Handler, Method, PathPattern, Route } from '../router.ts';
+import type { PathPattern } from '../paths.ts';
+import type { Handler, Method, Route } from '../router.ts';
 import { handleBackupInfo, handleExport, handleImport, withGroup } from './admin/backup.ts';
 import {
   type MetricsSource,
