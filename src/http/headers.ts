@@ -317,13 +317,28 @@ function fillProducer(headers: WriteHeaders, command: WriteFields): Refusal | un
   return checkToken(command.producerId, 'Producer-Id');
 }
 
+/** Clients of one kind send the same type again and again: as it was sent, and as it was taken. */
+const lastType = { sent: '', taken: '' };
+
+function fillContentType(sent: string | undefined, command: WriteFields): Refusal | undefined {
+  if (sent === lastType.sent) {
+    command.contentType = lastType.taken;
+    return undefined;
+  }
+  command.contentType = sent === undefined ? '' : normalizeContentType(sent);
+  const refusal = checkToken(command.contentType, 'Content-Type');
+  if (refusal !== undefined || sent === undefined || sent.length > TOKEN_BYTES_MAX) return refusal;
+  lastType.sent = sent;
+  lastType.taken = command.contentType;
+  return undefined;
+}
+
 function fillTexts(headers: WriteHeaders, command: WriteFields): Refusal | undefined {
-  command.contentType = headers.contentType === undefined ? '' : normalizeContentType(headers.contentType);
   // A blank token orders nothing, so it counts as absent.
   const seq = headers.streamSeq;
   command.streamSeq = seq === undefined || seq.trim() === '' ? undefined : seq;
   return (
-    checkToken(command.contentType, 'Content-Type') ??
+    fillContentType(headers.contentType, command) ??
     (command.streamSeq === undefined ? undefined : checkToken(command.streamSeq, 'Stream-Seq'))
   );
 }

@@ -125,6 +125,17 @@ test('texts are bounded visible ASCII', () => {
   assert.equal(accepted({ 'stream-seq': ' ' }).streamSeq, undefined);
 });
 
+test('a type that was sent before is taken as it was the first time', () => {
+  const taken: Readonly<Record<string, string>> = { 'Text/Plain': 'text/plain', ' ': '', 'a/b ;c=D': 'a/b; c=D' };
+  for (const sent of ['Text/Plain', 'Text/Plain', 'a\u00e9', 'a\u00e9', 'Text/Plain', ' ', 'a/b ;c=D', 'a/b ;c=D']) {
+    const headers = { 'content-type': sent };
+    const expected = taken[sent];
+    if (expected === undefined) assert.match(refused(headers).detail, /^Content-Type holds/);
+    else assert.equal(accepted(headers).contentType, expected);
+  }
+  assert.equal(accepted({}).contentType, '');
+});
+
 test('of a repeated header the first counts', () => {
   const taken = new WriteHeaders();
   taken.take('stream-seq', 'a');
