@@ -131,6 +131,26 @@ export interface HttpContext {
 /** Four requests of the largest size; usual ones take a few hundred bytes. */
 const STRANGER_BYTES_MAX = 4 * SUBSCRIPTION_BODY_BYTES_MAX;
 
+/** Kept for reuse: a few hundred bytes each. */
+const KEPT_REQUESTS_MAX = 64;
+
+/**
+ * Requests to shards, for commands that wait for their bodies. The usual body is there at once, so one object, which the processor has
+ * at hand, serves all of them.
+ */
+export class SpareRequests {
+  readonly #spare: Request[] = [];
+
+  take(): Request {
+    return this.#spare.pop() ?? newRequest();
+  }
+
+  give(request: Request): void {
+    request.command.payload = undefined;
+    if (this.#spare.length < KEPT_REQUESTS_MAX) this.#spare.push(request);
+  }
+}
+
 /** What the requests of one listener share: the node's services, the budget of bodies in flight, and how many requests are open. */
 export class HttpServerContext {
   readonly ctx: HttpContext;
@@ -143,6 +163,7 @@ export class HttpServerContext {
   readonly logError: ErrorLog;
   /** For queries: filled and sent in one go. */
   readonly query: Request = newRequest();
+  readonly requests = new SpareRequests();
   /** Requests accepted and not answered, live readers excepted. */
   open = 0;
   closing = false;

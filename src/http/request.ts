@@ -14,7 +14,7 @@ import type { ErrorCode } from '../base/errors.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { StreamName } from '../protocol/flat-path.ts';
-import { type Asking, type Request, fillRequest, newRequest } from '../protocol/request.ts';
+import { type Asking, type Request, fillRequest } from '../protocol/request.ts';
 import { type BodyBudget, type BodyOwner, BodyReader } from './body.ts';
 import { type Family, type HttpServerContext, NO_ROUTE, type Operation, type RouteTraits } from './context.ts';
 import { type GuardedAbort, type ResponseOwner, guardAbort, takeOver } from './guard.ts';
@@ -144,7 +144,14 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
 
   /** For a command that is filled before its body comes. Each call sets all of its fields. */
   get request(): Request {
-    return (this.#request ??= newRequest());
+    return (this.#request ??= this.server.requests.take());
+  }
+
+  /** It was sent, and is not looked at again. */
+  releaseRequest(): void {
+    if (this.#request === undefined) return;
+    this.server.requests.give(this.#request);
+    this.#request = undefined;
   }
 
   /** That of the stream which the path names. */
@@ -381,6 +388,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
 
   #over(): void {
     this.#body?.release();
+    this.releaseRequest();
     this.#renderer = undefined;
     this.#consumer = undefined;
     if (!this.isAccepted) return;

@@ -137,13 +137,13 @@ export function serve(app: UwsApp, plane: Plane): void {
   const { server, cors } = plane;
   const responders = new Responders(cors, backpressureOf(server.ctx), server.settings.readCache);
   const pool = new RequestPool(server, responders.for('').body);
-  app.any('/*', (res, req) => {
+  const begin = (res: UwsResponse, req: UwsRequest, method?: string): void => {
     const call = pool.take();
     let responder: Responder | undefined;
     beginHandler(res);
     try {
       call.begin(res, req, server.ctx.monotonicMs());
-      call.method = req.getMethod();
+      call.method = method ?? req.getMethod();
       const headers = walkHeaders(req);
       const pair = responders.for(headers.origin);
       call.responder = responder = call.method === 'head' ? pair.head : pair.body;
@@ -157,7 +157,10 @@ export function serve(app: UwsApp, plane: Plane): void {
     } catch (error) {
       answerCrash({ call, res, responder }, error);
     }
-  });
+  };
+  // The library knows the method of appends without being asked for it.
+  app.post('/*', (res, req) => begin(res, req, 'post'));
+  app.any('/*', (res, req) => begin(res, req));
 }
 
 /** What the route returns is for the net: nothing, unless a handler is async by mistake. */

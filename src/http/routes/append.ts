@@ -37,7 +37,7 @@ const APPEND: BodyConsumer & ReplyRenderer = {
       command.payload = body;
     }
     call.send(request, APPEND);
-    command.payload = undefined;
+    call.releaseRequest();
   },
 
   /**
