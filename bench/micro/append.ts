@@ -1,0 +1,185 @@
+/**
+ * The JavaScript of one append on the main thread, with a library and a shard that do nothing: 500 requests arrive, their frames are read
+ * back, their answers are written. `node dist/bench/micro/append.js [--smoke]`. Figures are the lowest of all rounds: other work on the
+ * machine only adds to them.
+ */
+import { ClientPolicy, RequestAdmission } from '../../src/http/admission.ts';
+import { BodyBudget } from '../../src/http/body.ts';
+import { HttpServerContext } from '../../src/http/context.ts';
+import { CorsPolicy } from '../../src/http/cors.ts';
+import { ClientRouter } from '../../src/http/router.ts';
+import { CLIENT_ROWS, bindRows } from '../../src/http/routes/table.ts';
+import { serve } from '../../src/http/server.ts';
+import type { UwsApp, UwsRequest, UwsResponse } from '../../src/http/uws.ts';
+import { ConditionGate } from '../../src/gateway/condition-gate.ts';
+import { Gateway } from '../../src/gateway/gateway.ts';
+import { QuotaGate } from '../../src/gateway/quota-gate.ts';
+import { assert } from '../../src/base/assert.ts';
+import { createRing, RingReader, RingWriter } from '../../src/mailbox/ring.ts';
+import { TransferReceiver, TransferSender, createTransferChannel } from '../../src/mailbox/transfer-channel.ts';
+import { Waker } from '../../src/mailbox/wake.ts';
+import { HttpCounters } from '../../src/metrics/http-metrics.ts';
+import { Reply } from '../../src/protocol/reply.ts';
+import { REQUEST } from '../../src/protocol/request.ts';
+import { newConnections } from '../../test/http/new-connections.ts';
+import { NO_FORKS } from '../../test/http/no-forks.ts';
+import { SETTINGS, newOperations } from '../../test/http/planes.ts';
+import { ScriptedGateway } from '../../test/support/scripted-gateway.ts';
+
+const CONNECTIONS = 500;
+const BODY_BYTES = 256;
+const RING_BYTES = 1024 * 1024;
+const ROUNDS = process.argv.includes('--smoke') ? 20 : 2000;
+const HEADERS = [
+  ['host', '127.0.0.1'],
+  ['content-type', 'application/octet-stream'],
+  ['content-length', String(BODY_BYTES)],
+] as const;
+
+class FakeResponse {
+  static answered = 0;
+  take: (chunk: ArrayBuffer, last: boolean) => void = () => undefined;
+
+  cork(write: () => void): this {
+    write();
+    return this;
+  }
+  onAborted(): this {
+    return this;
+  }
+  onData(take: (chunk: ArrayBuffer, last: boolean) => void): this {
+    this.take = take;
+    return this;
+  }
+  writeStatus(): this {
+    return this;
+  }
+  writeHeader(): this {
+    return this;
+  }
+  endWithoutBody(): this {
+    FakeResponse.answered++;
+    return this;
+  }
+}
+
+/** A string of its own, as the library makes them: V8 has not seen its hash yet. */
+const fresh = (text: string): string => Buffer.from(text).toString('latin1');
+
+class FakeRequest {
+  readonly #url: string;
+  readonly #headers = HEADERS.map(([name, value]) => [fresh(name), fresh(value)] as const);
+
+  constructor(url: string) {
+    this.#url = fresh(url);
+  }
+
+  getMethod(): string {
+    return 'post';
+  }
+  getUrl(): string {
+    return this.#url;
+  }
+  forEach(take: (name: string, value: string) => void): void {
+    for (const [name, value] of this.#headers) take(name, value);
+  }
+}
+
+type Handler = (res: UwsResponse, req: UwsRequest) => unknown;
+
+/** The app that serve() registers with, as far as appends need it. */
+class FakeApp {
+  handler: Handler = () => undefined;
+
+  post(_pattern: string, handler: Handler): this {
+    this.handler = handler;
+    return this;
+  }
+
+  any(): this {
+    return this;
+  }
+}
+
+const requestSab = createRing(RING_BYTES);
+const replySab = createRing(RING_BYTES);
+const [into, out] = [createTransferChannel(RING_BYTES), createTransferChannel(RING_BYTES)];
+const link = {
+  requests: new RingWriter(requestSab),
+  requestSab,
+  requestTransfers: new TransferSender(into.sendPort, into.shared),
+  replies: new RingReader(replySab),
+  replyTransfers: new TransferReceiver(out.receivePort, out.shared),
+};
+const monotonicMs = (): number => performance.now();
+const fail = (error: unknown): never => {
+  throw error;
+};
+const shards = new Gateway(16, [link], fail);
+const gateway = new ConditionGate(new QuotaGate(shards, monotonicMs, fail), () => true);
+const server = new HttpServerContext(
+  {
+    ...{ gateway, forks: NO_FORKS, metrics: new HttpCounters(), connections: newConnections(), monotonicMs },
+    settings: { ...SETTINGS, corsOrigins: ['loopback'] },
+    logError: fail,
+  },
+  new BodyBudget(SETTINGS.inflightBodyBytes),
+);
+const cors = new CorsPolicy(['loopback'], 'POST');
+const router = new ClientRouter(
+  bindRows(CLIENT_ROWS, { ...newOperations(new ScriptedGateway()), knows: () => false }),
+  gateway,
+);
+const policy = new ClientPolicy({ hosts: SETTINGS.clientHosts, cors, hasToken: false, routes: router });
+const app = new FakeApp();
+serve(app as unknown as UwsApp, { server, cors, router, admission: new RequestAdmission({ policy, token: '', routes: router }) });
+
+const reader = new RingReader(requestSab);
+const writer = new RingWriter(replySab);
+const waker = new Waker(replySab);
+const reply = new Reply();
+let tail = 0;
+
+/** Answers all requests. Returns when it began to wake the main thread. */
+function answer(): bigint {
+  while (reader.next()) {
+    reply.reset(REQUEST.fields.slot.get(reader.view, reader.offset));
+    reply.nextOffset = tail += BODY_BYTES;
+    const at = writer.reserve(reply.bytesMax());
+    assert(at >= 0, 'the ring holds the answers of all connections');
+    writer.commit(reply.write(writer.bytes, writer.view, at));
+  }
+  reader.release();
+  const beganNs = process.hrtime.bigint();
+  if (writer.publish()) waker.wake();
+  return beganNs;
+}
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const lowest = { requests: Infinity, answers: Infinity };
+const urls = Array.from({ length: CONNECTIONS }, (_, i) => `/bench/stream-${i}`);
+const chunk = new ArrayBuffer(BODY_BYTES);
+
+for (let round = 0; round < ROUNDS; round++) {
+  const requests = urls.map((url) => new FakeRequest(url));
+  const responses = urls.map(() => new FakeResponse());
+  const startNs = process.hrtime.bigint();
+  for (let i = 0; i < CONNECTIONS; i++) {
+    const res = responses[i];
+    app.handler(res as unknown as UwsResponse, requests[i] as unknown as UwsRequest);
+    res?.take(chunk, true);
+  }
+  lowest.requests = Math.min(lowest.requests, Number(process.hrtime.bigint() - startNs));
+  await turn();
+  FakeResponse.answered = 0;
+  const wokenNs = answer();
+  while (FakeResponse.answered < CONNECTIONS) await turn();
+  lowest.answers = Math.min(lowest.answers, Number(process.hrtime.bigint() - wokenNs));
+}
+
+const perAppend = (ns: number): string => (ns / CONNECTIONS).toFixed(0);
+console.log(
+  `one append, ${CONNECTIONS} under way: ${perAppend(lowest.requests)} ns until its frame is in the ring, ${perAppend(lowest.answers)} ns for its answer`,
+);
+shards.close();
+process.exit(0);
