@@ -132,7 +132,12 @@ const router = new ClientRouter(
 );
 const policy = new ClientPolicy({ hosts: SETTINGS.clientHosts, cors, hasToken: false, routes: router });
 const app = new FakeApp();
-serve(app as unknown as UwsApp, { server, cors, router, admission: new RequestAdmission({ policy, token: '', routes: router }) });
+serve(app as unknown as UwsApp, {
+  server,
+  cors,
+  router,
+  admission: new RequestAdmission({ policy, token: '', routes: router }),
+});
 
 const reader = new RingReader(requestSab);
 const writer = new RingWriter(replySab);

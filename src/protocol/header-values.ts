@@ -94,7 +94,7 @@ export function writeOffset(bytes: Uint8Array, at: number, offset: number): void
     bytes[--end] = ZERO + (rest - 10 * tenth);
     rest = tenth;
   }
-  for (let low = rest | 0; low > 0; ) {
+  for (let low = rest | 0; low > 0;) {
     const tenth = (low / 10) | 0;
     bytes[--end] = ZERO + (low - 10 * tenth);
     low = tenth;

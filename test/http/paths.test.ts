@@ -22,7 +22,17 @@ function parsed(url: string): object {
 test('a path that comes again and again is parsed no more, and stays what it was', () => {
   const groups = new Groups();
   const paths = new KnownPaths(groups);
-  const urls = ['/b/s', '/b/a%2Fb', '/v1/stream/b/s', '/v1/stream/s', '/b/s/', '/b/..', '/b/s/attrs', '/b', '/b/streams'];
+  const urls = [
+    '/b/s',
+    '/b/a%2Fb',
+    '/v1/stream/b/s',
+    '/v1/stream/s',
+    '/b/s/',
+    '/b/..',
+    '/b/s/attrs',
+    '/b',
+    '/b/streams',
+  ];
   for (let i = 0; i < 100; i++) {
     for (const url of urls) {
       const { group, ...path } = paths.of(url);
