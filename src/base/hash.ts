@@ -78,6 +78,18 @@ export function fnv1a64mod(bucket: string, stream: string, groupCount: number): 
   return mod64(fnvHigh, fnvLow, groupCount);
 }
 
+/** A number from 0 to 2^32 - 1 for tables in memory, of text and numbers in place: nothing is allocated. */
+export function hash32(seed: number, part: string | number): number {
+  let hash = seed | 0;
+  if (typeof part === 'number') {
+    hash = Math.imul(hash ^ (part | 0), 0x85ebca6b);
+    hash = Math.imul(hash ^ Math.floor(part / 0x1_0000_0000), 0xc2b2ae35);
+  } else {
+    for (let i = 0; i < part.length; i++) hash = Math.imul(hash ^ part.charCodeAt(i), 0x01000193);
+  }
+  return avalanche(hash ^ (typeof part === 'number' ? 1 : part.length)) >>> 0;
+}
+
 const NO_BYTES = new Uint8Array(0);
 
 /** murmur3's 32-bit finaliser: every input bit flips every output bit with probability about one half. */

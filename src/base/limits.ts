@@ -60,6 +60,17 @@ export const RECORDS_PER_REQUEST_MAX = 100_000;
 
 /** Largest body of one read answer unless a single record is larger; clients continue from Stream-Next-Offset. */
 export const READ_BYTES_MAX = MIB;
+/**
+ * Answers to reads that the main thread keeps for other readers (gateway/read-cache.ts): 64 of the largest usual size, and a tenth of
+ * what a node with a million streams takes.
+ */
+export const READ_CACHE_BYTES_MAX = 64 * MIB;
+/** Smaller answers are not kept: the shard collects and copies this much in a few microseconds. */
+export const READ_CACHE_ANSWER_BYTES_MIN = 4 * KIB;
+/** Nor are larger ones, of a single record or in an envelope. */
+export const READ_CACHE_ANSWER_BYTES_MAX = 2 * READ_BYTES_MAX;
+/** Events for readers that catch up, with the ranges that they were rendered from (http/live/rendered-events.ts). */
+export const RENDERED_EVENTS_BYTES_MAX = 32 * MIB;
 /** Messages or records of one answer in parts: 256 KiB of ends at most. */
 export const PARTS_MAX = 65_536;
 /** Streams in one page of a bucket listing. */

@@ -5,7 +5,12 @@
 import { assert } from '../base/assert.ts';
 import { errorNumber } from '../base/errors.ts';
 import { fnv1a64mod } from '../base/hash.ts';
-import { INLINE_PAYLOAD_BYTES_MAX } from '../base/limits.ts';
+import {
+  INLINE_PAYLOAD_BYTES_MAX,
+  READ_CACHE_ANSWER_BYTES_MAX,
+  READ_CACHE_ANSWER_BYTES_MIN,
+  READ_CACHE_BYTES_MAX,
+} from '../base/limits.ts';
 import type { TransferReceiver, TransferSender } from '../mailbox/transfer-channel.ts';
 import type { RingReader, RingWriter } from '../mailbox/ring.ts';
 import { type ReplyWatch, Waker, onReplies } from '../mailbox/wake.ts';
@@ -20,12 +25,14 @@ import {
   writeRequest,
 } from '../protocol/request.ts';
 import { QUERIES } from '../protocol/operations.ts';
+import { ReadCache } from './read-cache.ts';
 
 /** Answers handled in one pass before sockets get a turn. */
 const DRAIN_MAX = 4096;
 /** Bytes of answers after which the ring gets its space back although more answers wait. */
 const RELEASE_BYTES = 1024 * 1024;
 const NO_SLOT = 0xffffffff;
+const READ = QUERIES.read.number;
 
 /** Both directions to one shard thread. */
 export interface ShardLink {
@@ -61,6 +68,11 @@ export class Gateway implements ShardGateway {
   readonly #unsent: { topic: number; group: number }[] = [];
   #publishing = false;
   #cold: ColdAnswers | undefined;
+  readonly reads = new ReadCache({
+    bytesMax: READ_CACHE_BYTES_MAX,
+    answerBytesMin: READ_CACHE_ANSWER_BYTES_MIN,
+    answerBytesMax: READ_CACHE_ANSWER_BYTES_MAX,
+  });
   readonly #onError: (error: unknown) => void;
   counters = { requests: 0, refused: 0, replies: 0, tailEvents: 0 };
 
@@ -84,7 +96,9 @@ export class Gateway implements ShardGateway {
 
   send(request: Request, handler: ReplyHandler, shard?: number): boolean {
     const slot = this.#freeSlots.pop() ?? this.#handlers.length;
+    if (request.op === READ) this.reads.ask(request, slot);
     if (!this.#write(request, slot, shard ?? request.group % this.shardCount)) {
+      this.reads.forget(slot);
       if (slot === this.#handlers.length) this.#handlers.push(undefined);
       this.#freeSlots.push(slot);
       this.counters.refused++;
@@ -181,7 +195,10 @@ export class Gateway implements ShardGateway {
       if (!replies.next()) break;
       held += replies.length;
       reply.read(replies.bytes, replies.view, replies.offset);
-      if (reply.transferId !== 0) reply.body = new Uint8Array(link.replyTransfers.take(reply.transferId));
+      if (reply.transferId !== 0) {
+        reply.body = new Uint8Array(link.replyTransfers.take(reply.transferId));
+        reply.isBodyKept = true;
+      }
       if (reply.kind === REPLY_TAIL) {
         this.counters.tailEvents++;
         this.#tail();
@@ -193,6 +210,7 @@ export class Gateway implements ShardGateway {
       this.#handlers[slot] = undefined;
       this.#freeSlots.push(slot);
       this.counters.replies++;
+      this.reads.answered(slot, reply);
       this.#call(handler);
     }
     if (replies.release()) replies.wakeWriter();

@@ -284,6 +284,7 @@ export class Group {
   /** A snapshot was installed: `state` holds everything up to its applied index. */
   installState(state: State): void {
     this.state.listener = undefined;
+    state.lineage = this.state.lineage + 1;
     this.state = state;
     state.listener = this.watchers;
     this.watchers.rebase(state);

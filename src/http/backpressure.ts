@@ -52,8 +52,11 @@ export class ResponseBackpressure {
     return asked === 0 ? SMALL_READ_BYTES : Math.min(asked, SMALL_READ_BYTES);
   }
 
-  /** Ends an answer with `body`, whose memory may be reused afterwards. Call it corked; `res` is not to be touched after. */
-  end(res: UwsResponse, body: Uint8Array): void {
+  /**
+   * Ends an answer with `body`, whose memory may be `reused` afterwards, or is `kept` as it is. Call it corked; `res` is not to be
+   * touched after.
+   */
+  end(res: UwsResponse, body: Uint8Array, memory: 'reused' | 'kept' = 'reused'): void {
     if (body.length <= UNCOUNTED_BYTES) {
       res.end(body);
       return;
@@ -67,7 +70,8 @@ export class ResponseBackpressure {
       res.close();
       return;
     }
-    const rest = body.slice(from);
+    // A kept body counts in full for each client: it may be gone from where it was kept before the last of them has it.
+    const rest = memory === 'kept' ? body.subarray(from) : body.slice(from);
     this.usedBytes += size;
     this.#waiting++;
     let over = false;

@@ -122,6 +122,7 @@ export class ReadCoding {
     // No name holds NUL. The tag alone names bytes of one stream only.
     return compressionOf(this.#ctx).start(`${this.#bucket}\0${this.#stream}\0${tag}`, body, (copy, packed) => {
       answer.body = copy;
+      answer.isBodyKept = true;
       this.#packed = packed;
       later(answer);
     });
@@ -149,6 +150,11 @@ export class ReadCoding {
 
   body(reply: Reply): Uint8Array | undefined {
     return this.#packed ?? reply.body;
+  }
+
+  /** Of body(). */
+  memory(reply: Reply): 'reused' | 'kept' {
+    return this.#packed !== undefined || reply.isBodyKept ? 'kept' : 'reused';
   }
 }
 

@@ -10,6 +10,10 @@ export const MAX_RECORDS = Symbol('maxRecords');
 export const TOPIC = Symbol('topic');
 export const PREFIX = Symbol('prefix');
 export const AFTER = Symbol('after');
+export const HELD = Symbol('held');
+export const HELD_INCARNATION = Symbol('heldIncarnation');
+export const HELD_LINEAGE = Symbol('heldLineage');
+export const HELD_END = Symbol('heldEnd');
 
 export const A = Symbol('a');
 export const B = Symbol('b');

@@ -4,7 +4,21 @@
 import { query } from './operation.ts';
 import type { StreamName } from './flat-path.ts';
 import { numberIn, resultFields } from './frame-fields.ts';
-import { A, C, FLAGS, MAX_BYTES, MAX_RECORDS, MODE, TOPIC, VALUE } from './generic-fields.ts';
+import {
+  A,
+  B,
+  C,
+  FLAGS,
+  HELD,
+  HELD_END,
+  HELD_INCARNATION,
+  HELD_LINEAGE,
+  MAX_BYTES,
+  MAX_RECORDS,
+  MODE,
+  TOPIC,
+  VALUE,
+} from './generic-fields.ts';
 import type { Reply } from './reply.ts';
 import { type RequestCodec, type Query, type Request, type StreamTarget, nameStream } from './request.ts';
 
@@ -39,6 +53,21 @@ export interface ReadRange {
   readonly readFlags: number;
 }
 
+/** What the main thread keeps of an earlier answer to the same question (gateway/read-cache.ts). */
+export interface HeldRead {
+  readonly incarnation: number;
+  readonly lineage: number;
+  /** Where its bytes end. */
+  readonly nextOffset: number;
+  /** They ended where the stream did at that time, not at a bound of the read. */
+  readonly reachedTail: boolean;
+}
+
+/** What a request holds. */
+const HELD_NOTHING = 0;
+const HELD_TO_BOUND = 1;
+const HELD_TO_TAIL = 2;
+
 /** The rest of the range is at its default: from the start, all that one answer holds. */
 export interface ReadRequest extends StreamName, Partial<ReadRange> {
   /** See ReadView. */
@@ -57,6 +86,12 @@ class ReadView implements ReadRange {
    * not closed at the returned position.
    */
   topic = 0;
+  /** Nothing is held when false, and the rest means nothing. */
+  holds = false;
+  heldIncarnation = 0;
+  heldLineage = 0;
+  heldEnd = 0;
+  heldToTail = false;
 }
 
 export type { ReadView };
@@ -76,6 +111,11 @@ const READ_REQUEST: RequestCodec<ReadRequest, ReadView> = {
     viewed.maxRecords = query[MAX_RECORDS];
     viewed.readFlags = query[FLAGS];
     viewed.topic = query[TOPIC];
+    viewed.holds = query[HELD] !== HELD_NOTHING;
+    viewed.heldToTail = query[HELD] === HELD_TO_TAIL;
+    viewed.heldIncarnation = query[HELD_INCARNATION];
+    viewed.heldLineage = query[HELD_LINEAGE];
+    viewed.heldEnd = query[HELD_END];
     return viewed;
   },
 };
@@ -87,6 +127,30 @@ function fillRange(request: Request, { mode, value, maxBytes, maxRecords, readFl
   request[MAX_RECORDS] = maxRecords;
   request[FLAGS] = readFlags;
   request[TOPIC] = topic;
+  request[HELD] = HELD_NOTHING;
+}
+
+/** What a READ asks, apart from `held` and topic. */
+export interface ReadQuestion extends StreamName, ReadRange {}
+
+/** Fills `to` with what the request asks. */
+export function copyQuestion(request: Request, to: { -readonly [K in keyof ReadQuestion]: ReadQuestion[K] }): void {
+  to.bucket = request.command.bucket;
+  to.stream = request.command.stream;
+  to.mode = request[MODE];
+  to.value = request[VALUE];
+  to.maxBytes = request[MAX_BYTES];
+  to.maxRecords = request[MAX_RECORDS];
+  to.readFlags = request[FLAGS];
+}
+
+/** Says what an answer need not bring again. */
+export function holdRead(request: Request, held: HeldRead | undefined): void {
+  request[HELD] = held === undefined ? HELD_NOTHING : held.reachedTail ? HELD_TO_TAIL : HELD_TO_BOUND;
+  if (held === undefined) return;
+  request[HELD_INCARNATION] = held.incarnation;
+  request[HELD_LINEAGE] = held.lineage;
+  request[HELD_END] = held.nextOffset;
 }
 
 /** The hot path: both objects are there anyway. `topic`: see ReadView; 0: none. */
@@ -118,6 +182,15 @@ export function readIncarnation(reply: Reply): number {
 
 export function readCreatedAtMs(reply: Reply): number {
   return reply[C];
+}
+
+/** The history that the shard's state has in this process; see State.lineage. Bytes at an offset never change within one. */
+export function showLineage(reply: Reply, lineage: number): void {
+  reply[B] = lineage;
+}
+
+export function readLineage(reply: Reply): number {
+  return reply[B];
 }
 
 const READ_RESULT = resultFields({ incarnation: numberIn(A), createdAtMs: numberIn(C) });

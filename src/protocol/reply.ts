@@ -33,6 +33,8 @@ export const REPLY_BODY_OMITTED = 128;
 export const REPLY_TRANSFERRED = 256;
 /** READ: the bytes are in the cold store; the body is a cold plan (protocol/cold.ts), not the client's body. */
 export const REPLY_COLD = 512;
+/** READ: the bytes are those that the request says the main thread holds (read.ts, HeldRead); they and their place are left out. */
+export const REPLY_HELD = 1024;
 
 /** `id`: slot or topic. `code`: base/errors.ts. */
 export const REPLY = struct(
@@ -49,7 +51,7 @@ export const REPLY_HEAD_BYTES = REPLY.size;
 /**
  * An answer as numbers; the shard fills and writes it, the main thread reads it. `body` is what a client gets: raw
  * bytes, or for a JSON stream the array form `[a,b]`. On the main thread `body` and texts are valid only during the
- * callback (the memory belongs to the ring), unless the body was transferred separately.
+ * callback (the memory belongs to the ring), unless `isBodyKept`.
  */
 export class Reply {
   id = 0;
@@ -68,6 +70,8 @@ export class Reply {
   [C] = 0;
   transferId = 0;
   body: Uint8Array | undefined = undefined;
+  /** The memory of `body` is not used again: it may be kept, but not changed. Never part of a frame. */
+  isBodyKept = false;
 
   has(flag: number): boolean {
     return (this.flags & flag) !== 0;
@@ -91,6 +95,7 @@ export class Reply {
     this[C] = 0;
     this.transferId = 0;
     this.body = undefined;
+    this.isBodyKept = false;
   }
 
   /** Upper bound of the frame's size in bytes; a body in the transfer channel does not count. */
@@ -158,6 +163,7 @@ export class Reply {
     at += contentTypeBytes;
     this[TEXT] = textBytes === 0 ? '' : readText(bytes, at, textBytes);
     at += textBytes;
+    this.isBodyKept = false;
     this.body = bodyBytes === 0 || this.transferId !== 0 ? undefined : bytes.subarray(at, at + bodyBytes);
   }
 }

@@ -6,7 +6,20 @@ import { f64, struct, u16, u32, u8 } from '../base/struct.ts';
 import { type CommandFields, commandBytesMax, newCommandFields, resetCommandFields, writeCommand } from './command.ts';
 import { readText, writeText } from '../base/text.ts';
 import type { StreamName } from './flat-path.ts';
-import { AFTER, FLAGS, MAX_BYTES, MAX_RECORDS, MODE, PREFIX, TOPIC, VALUE } from './generic-fields.ts';
+import {
+  AFTER,
+  FLAGS,
+  HELD,
+  HELD_END,
+  HELD_INCARNATION,
+  HELD_LINEAGE,
+  MAX_BYTES,
+  MAX_RECORDS,
+  MODE,
+  PREFIX,
+  TOPIC,
+  VALUE,
+} from './generic-fields.ts';
 
 /** Numbers below are commands: the first byte of a frame tells the two apart. */
 export const FIRST_QUERY_NUMBER = 32;
@@ -19,6 +32,7 @@ export const QUERY = struct(
   {
     ...{ ...REQUEST_HEAD, mode: u8, queryFlags: u8, keyBytes: u16, topic: u32, value: f64 },
     ...{ maxBytes: u32, maxRecords: u32, prefixBytes: u16, afterBytes: u16 },
+    ...{ held: u8, heldLineage: u32, heldIncarnation: f64, heldEnd: f64 },
   },
   'key, prefix, after',
 );
@@ -61,6 +75,10 @@ export interface Request {
   [TOPIC]: number;
   [PREFIX]: string;
   [AFTER]: string;
+  [HELD]: number;
+  [HELD_INCARNATION]: number;
+  [HELD_LINEAGE]: number;
+  [HELD_END]: number;
 }
 
 export function newRequest(): Request {
@@ -77,6 +95,10 @@ export function newRequest(): Request {
     [TOPIC]: 0,
     [PREFIX]: '',
     [AFTER]: '',
+    [HELD]: 0,
+    [HELD_INCARNATION]: 0,
+    [HELD_LINEAGE]: 0,
+    [HELD_END]: 0,
   };
 }
 
@@ -186,6 +208,10 @@ function writeQuery(request: Request, bytes: Uint8Array, view: DataView, offset:
   PARAMETERS.value.set(view, offset, request[VALUE]);
   PARAMETERS.maxBytes.set(view, offset, request[MAX_BYTES]);
   PARAMETERS.maxRecords.set(view, offset, request[MAX_RECORDS]);
+  PARAMETERS.held.set(view, offset, request[HELD]);
+  PARAMETERS.heldIncarnation.set(view, offset, request[HELD_INCARNATION]);
+  PARAMETERS.heldLineage.set(view, offset, request[HELD_LINEAGE]);
+  PARAMETERS.heldEnd.set(view, offset, request[HELD_END]);
   const prefix = request[PREFIX] === '' ? 0 : writeText(bytes, at, request[PREFIX]);
   at += prefix;
   const after = request[AFTER] === '' ? 0 : writeText(bytes, at, request[AFTER]);
@@ -212,6 +238,10 @@ export class Query {
   [MAX_BYTES] = 0;
   [MAX_RECORDS] = 0;
   [TOPIC] = 0;
+  [HELD] = 0;
+  [HELD_INCARNATION] = 0;
+  [HELD_LINEAGE] = 0;
+  [HELD_END] = 0;
   #prefixBytes = 0;
   #afterBytes = 0;
 
@@ -226,6 +256,10 @@ export class Query {
     this[VALUE] = PARAMETERS.value.get(view, offset);
     this[MAX_BYTES] = PARAMETERS.maxBytes.get(view, offset);
     this[MAX_RECORDS] = PARAMETERS.maxRecords.get(view, offset);
+    this[HELD] = PARAMETERS.held.get(view, offset);
+    this[HELD_INCARNATION] = PARAMETERS.heldIncarnation.get(view, offset);
+    this[HELD_LINEAGE] = PARAMETERS.heldLineage.get(view, offset);
+    this[HELD_END] = PARAMETERS.heldEnd.get(view, offset);
     this.#prefixBytes = PARAMETERS.prefixBytes.get(view, offset);
     this.#afterBytes = PARAMETERS.afterBytes.get(view, offset);
   }

@@ -4,7 +4,7 @@
  */
 import type { ErrorCode } from '../base/errors.ts';
 import { READ_BYTES_MAX } from '../base/limits.ts';
-import { REPLY_CLOSED, REPLY_COLD, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
+import { REPLY_CLOSED, REPLY_COLD, REPLY_HELD, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
 import { refuse } from './append.ts';
 import { recordAt } from '../cold/state/hot.ts';
 import { planCold } from '../cold/state/plan.ts';
@@ -22,6 +22,7 @@ import {
   READ_OFFSET,
   READ_RECORD,
   READ_RECORD_NOW,
+  showLineage,
   showRead,
 } from '../protocol/read.ts';
 
@@ -47,7 +48,13 @@ function newPlan(head: Head, startOffset: number, flags: number): Plan {
  */
 export function planRead(state: State, head: Head, query: ReadView, reply: Reply): Plan | undefined {
   const plan = newPlan(head, head.tail, query.readFlags);
-  let code = resolveStart(state, head, query, plan);
+  let code = checkPosition(head, query);
+  showLineage(reply, state.lineage);
+  if (code === 'OK' && isHeld(state, head, query)) {
+    describeHeld(head, query, plan, reply);
+    return plan;
+  }
+  if (code === 'OK') code = resolveStart(state, head, query, plan);
   const budget = query.maxBytes > 0 ? Math.min(query.maxBytes, READ_BYTES_MAX) : READ_BYTES_MAX;
   const records = query.maxRecords > 0 ? query.maxRecords : Infinity;
   const cold = plan.startOffset < head.hotStart;
@@ -86,20 +93,46 @@ export function planTail(state: State, head: Head, from: number, budget: number,
   return whole ? plan : undefined;
 }
 
-function resolveStart(state: State, head: Head, query: ReadView, plan: Plan): ErrorCode {
+/** Is the position within what the stream has? Needs nothing but the head. */
+function checkPosition(head: Head, query: ReadView): ErrorCode {
   if (query.mode === READ_NOW) return 'OK';
   if (query.mode === READ_OFFSET) {
     if (query.value > head.tail) return 'OFFSET_OUT_OF_RANGE';
-    if (query.value < head.startOffset) return 'STREAM_GONE';
+    return query.value < head.startOffset ? 'STREAM_GONE' : 'OK';
+  }
+  if (!head.json) return 'RECORDS_UNAVAILABLE';
+  const record = startRecord(head, query);
+  if (record < head.recordFirst) return 'STREAM_GONE';
+  return record > head.recordNext ? 'RECORD_OUT_OF_RANGE' : 'OK';
+}
+
+/**
+ * Would the answer bring the bytes that the main thread holds? Those that ended at a bound of the read end there for as long as
+ * the stream is; those that ended at its tail, for as long as nothing is appended. Where they begin need not be looked up: the position
+ * is within the stream, and it led to them before.
+ */
+function isHeld({ lineage }: State, { incarnation, tail }: Head, query: ReadView): boolean {
+  if (!query.holds || query.heldIncarnation !== incarnation || query.heldLineage !== lineage) return false;
+  return query.heldToTail ? query.heldEnd === tail : query.heldEnd <= tail;
+}
+
+/** The main thread knows where the held bytes begin. */
+function describeHeld(head: Head, query: ReadView, plan: Plan, reply: Reply): void {
+  plan.nextOffset = query.heldEnd;
+  describeRead(head, plan, reply);
+  reply.flags |= REPLY_HELD;
+}
+
+/** Where a valid position is. */
+function resolveStart(state: State, head: Head, query: ReadView, plan: Plan): ErrorCode {
+  if (query.mode === READ_NOW) return 'OK';
+  if (query.mode === READ_OFFSET) {
     plan.startOffset = query.value;
     // Below the rows only the chunks know the boundaries.
     if ((!plan.json && !plan.parts) || query.value === head.startOffset || query.value < head.hotStart) return 'OK';
     return recordAt(state, head, query.value) < 0 ? 'OFFSET_INSIDE_RECORD' : 'OK';
   }
-  if (!head.json) return 'RECORDS_UNAVAILABLE';
   const record = startRecord(head, query);
-  if (record < head.recordFirst) return 'STREAM_GONE';
-  if (record > head.recordNext) return 'RECORD_OUT_OF_RANGE';
   plan.recordStart = record;
   plan.recordNext = record;
   plan.startOffset = offsetOfRecord(state, head, record);

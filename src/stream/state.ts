@@ -77,6 +77,11 @@ export class State {
   /** Approximate bytes that the next flush will write. */
   dirtyBytes = 0;
   listener: StateListener | undefined = undefined;
+  /**
+   * Differs whenever an incarnation number may mean other bytes than before in this process: after an import, or a group snapshot
+   * from a leader that lost entries. Not stored.
+   */
+  lineage = 1;
 
   readonly #tx: Tx;
   /** Where reads go: the store, or through the overlay while it holds rows of an import. */

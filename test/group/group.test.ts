@@ -187,3 +187,11 @@ test('requests that wait when the group stops get an unknown outcome', () => {
   assert.equal(host.answers.size, 2, 'no request is answered twice');
   assert.equal(host.group.seal(), false, 'what was gathered is gone');
 });
+
+test('a group snapshot begins another lineage: its leader may have lost what readers hold', () => {
+  const { group } = new Host();
+  for (let lineage = 1; lineage <= 3; lineage++) {
+    assert.equal(group.state.lineage, lineage);
+    group.installState(new State(0, new SortedMapTx()));
+  }
+});

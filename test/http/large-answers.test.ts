@@ -89,3 +89,18 @@ test('so do bytes, and a text whose bytes are many more than its characters', ()
   const text = '€'.repeat(CORK_BYTES / 2);
   assert.equal(answered((responder, res) => responder.json(res, 200, text)).text, text);
 });
+
+test('the rest of a body that is kept is not copied; of one whose memory is reused it is', () => {
+  for (const memory of ['kept', 'reused'] as const) {
+    const socket = new SlowSocket();
+    socket.read(30_000);
+    const backpressure = new ResponseBackpressure(assert.fail);
+    const body = new Uint8Array(100_000).fill(0x61);
+    backpressure.end(socket.res, body, memory);
+    assert.equal(backpressure.usedBytes, 70_000, 'both count');
+    body.fill(0x62);
+    for (let i = 0; i < 100 && backpressure.usedBytes > 0; i++) socket.read(7000);
+    const rest = memory === 'kept' ? 'b' : 'a';
+    assert.equal(socket.text, 'a'.repeat(30_000) + rest.repeat(70_000));
+  }
+});

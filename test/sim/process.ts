@@ -5,6 +5,7 @@
 import type { Directories } from '../../src/shard/directories.ts';
 import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-group-snapshots.ts';
 import type { Runtime } from '../../src/base/runtime.ts';
+import { ReadCache } from '../../src/gateway/read-cache.ts';
 import { openInbox } from '../../src/shard/inbox.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
@@ -30,6 +31,8 @@ const NO_SPACE = { code: 'ENOSPC', message: 'no space left on device' };
 /** Delay before a message is handled or a turn begins. */
 const WAKE_MS = 0.4;
 const EXPIRE_MS = 1000;
+/** Streams are short: every answer may be kept, and some do not fit. */
+const READ_CACHE = { bytesMax: 64 * 1024, answerBytesMin: 1, answerBytesMax: 16 * 1024 };
 const YEAR_2023_MS = 1_700_000_000_000;
 
 export class SimProcess implements Endpoint {
@@ -49,6 +52,8 @@ export class SimProcess implements Endpoint {
   readonly #random: Random;
   readonly #source = new SimSource();
   readonly #target = new SimTarget();
+  /** As the main thread has it. */
+  readonly reads = new ReadCache(READ_CACHE);
   readonly #bornMs: number;
   /** The process is at work until then. */
   #localMs = 0;
@@ -161,6 +166,7 @@ export class SimProcess implements Endpoint {
     const slot = ++this.#slots;
     // This one has no answer.
     if (request.op !== QUERIES.unwatch.number) this.#pending.set(slot, onReply);
+    if (request.op === QUERIES.read.number) this.reads.ask(request, slot);
     this.#source.push(request, slot, isTransferred);
     this.wake();
   }
@@ -169,6 +175,7 @@ export class SimProcess implements Endpoint {
   requestInOrder(request: Request, onReply: (reply: Reply) => void): void {
     const slot = ++this.#slots;
     this.#inOrder.set(slot, onReply);
+    if (request.op === QUERIES.read.number) this.reads.ask(request, slot);
     this.#source.push(request, slot, false);
     this.wake();
   }
@@ -302,6 +309,7 @@ export class SimProcess implements Endpoint {
       this.onTail?.(reply);
       return;
     }
+    this.reads.answered(reply.id, reply);
     const inOrder = this.#inOrder.get(reply.id);
     if (inOrder !== undefined) {
       this.#inOrder.delete(reply.id);

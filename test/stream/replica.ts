@@ -29,6 +29,7 @@ import {
 } from '../../src/protocol/reply.ts';
 import { Query, type Request, newRequest, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
 import type { Outcome } from './model-command.ts';
+import { HeldReads } from './held-reads.ts';
 import { SortedMapTx } from './sorted-map-tx.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
 import { A, B, C } from '../../src/protocol/generic-fields.ts';
@@ -97,6 +98,8 @@ interface Logged {
 export class Replica {
   readonly tx = new SortedMapTx();
   state = new State(GROUP, this.tx);
+  /** Of the process, as the state is. */
+  held = new HeldReads();
   readonly counts = { flushes: 0, failedCommits: 0, restarts: 0, replayed: 0 };
   readonly #command = new Command();
   readonly #catcher = new Catcher();
@@ -137,6 +140,7 @@ export class Replica {
       this.tx.commit();
     }
     this.state = new State(GROUP, this.tx);
+    this.held = new HeldReads();
     this.#watchers = new Watchers(this.state, this.#catcher);
     this.#log = this.#log.filter(({ index }) => index > this.state.appliedIndex);
     for (const { index, data, outcomes } of this.#log) {
@@ -155,6 +159,12 @@ export class Replica {
   }
 
   query(request: Request, nowMs: number): Answer {
+    const answer = this.#query(request, nowMs, () => undefined);
+    this.held.check(request, nowMs, (again, complete) => this.#query(again, nowMs, complete));
+    return answer;
+  }
+
+  #query(request: Request, nowMs: number, complete: (reply: Reply, cold: boolean) => void): Answer {
     const bytes = new Uint8Array(requestBytesMax(request));
     writeRequest(request, 1, 0, bytes, new DataView(bytes.buffer), 0);
     const query = new Query();
@@ -163,12 +173,14 @@ export class Replica {
     reply.reset(1);
     answerQuery({ state: this.state, watchers: this.#watchers, query, nowMs }, reply);
     let short = false;
-    if (reply.has(REPLY_COLD)) {
+    const cold = reply.has(REPLY_COLD);
+    if (cold) {
       const plan = decodeColdPlan(reply.body as Uint8Array);
       const chunks = this.fetch(plan).slice(0, plan.needed);
       assert.equal(assembleRead(plan, chunks, reply), undefined, 'every chunk is good');
       short = plan.needed >= COLD_REFS_MAX;
     }
+    complete(reply, cold);
     this.#catcher.send(reply);
     const answer = this.#catcher.answers.pop();
     assert(answer !== undefined && this.#catcher.answers.length === 0, 'one query, one answer');

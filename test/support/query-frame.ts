@@ -1,5 +1,5 @@
 /** What stands in the frame of a query, whatever its operation calls it: for stand-ins of the shards. The layout is request.ts's. */
-import { type Request, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
+import { QUERY, type Request, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
 
 export interface QueryFrame {
   readonly mode: number;
@@ -20,7 +20,7 @@ export function queryFrame(request: Request): QueryFrame {
   if (request.op < 32) return NO_QUERY;
   const bytes = Buffer.alloc(requestBytesMax(request));
   writeRequest(request, 1, 0, bytes, new DataView(bytes.buffer, bytes.byteOffset), 0);
-  const prefixAt = 44 + bytes.readUInt16LE(18);
+  const prefixAt = QUERY.size + bytes.readUInt16LE(18);
   const afterAt = prefixAt + bytes.readUInt16LE(40);
   return {
     mode: bytes.readUInt8(16),

@@ -101,6 +101,8 @@ export function applyImportEnd(state: State, command: Command, reply: Reply): vo
   cold.origin = end.origin;
   // The import counts as one applied command.
   if (!planted('import-goes-on-counting')) state.appliedCommands = 0;
+  // Numbers of incarnations are those of the backup now.
+  state.lineage++;
   state.markImport({ ...mark, phase: 'done', lastMs: command.nowMs, digest: end.digest });
   return undefined;
 }

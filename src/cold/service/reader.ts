@@ -4,12 +4,13 @@
  * answers and events that the shard sent after the plan; live readers handle that (http/live/topic.ts).
  */
 import { type ErrorCode, errorNumber } from '../../base/errors.ts';
+import { decodeUtf8 } from '../../base/utf8.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import type { Failed } from './pool-tasks.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../protocol/cold.ts';
 import { Reply } from '../../protocol/reply.ts';
-import { READ_FLAG_NO_TOUCH } from '../../protocol/read.ts';
+import { READ_FLAG_NO_TOUCH, type ReadQuestion } from '../../protocol/read.ts';
 import { type Request, requestFor } from '../../protocol/request.ts';
 import { type ChunkLoader } from './chunk-loader.ts';
 import type { Logger } from '../../logging/logger.ts';
@@ -33,6 +34,8 @@ export interface ColdReaderOptions {
   readonly assemble: Assemble;
   /** Asks the shard again; false: its mailbox is full. */
   readonly send: (request: Request, handler: ReplyHandler) => boolean;
+  /** An answer was assembled; other readers may ask for it again. */
+  readonly keep: (question: ReadQuestion, reply: Reply) => void;
   /** Chunks after an answer that are fetched for a sequential reader. */
   readonly aheadChunks: number;
   readonly log: Logger;
@@ -185,7 +188,10 @@ export class ColdReader {
       return;
     }
     this.counters.answers++;
-    if (reply.code === 0) this.#remember(placeOf(plan, reply.nextOffset));
+    if (reply.code === 0) {
+      this.#remember(placeOf(plan, reply.nextOffset));
+      this.#options.keep(questionOf(plan), reply);
+    }
     handler.onReply(reply);
   }
 
@@ -219,11 +225,9 @@ export class ColdReader {
     if (!this.#end(job)) return;
     this.counters.replanned++;
     const { plan, handler } = job;
-    const [bucket = '', stream = ''] = new TextDecoder().decode(plan.stream).split('\0');
-    const request = requestFor(QUERIES.read, plan.group, {
-      ...{ bucket, stream, mode: plan.mode, value: plan.value },
-      ...{ maxBytes: plan.maxBytes, maxRecords: plan.maxRecords, readFlags: plan.flags | READ_FLAG_NO_TOUCH },
-    });
+    const question = questionOf(plan);
+    const readFlags = question.readFlags | READ_FLAG_NO_TOUCH;
+    const request = requestFor(QUERIES.read, plan.group, { ...question, readFlags });
     const again = new Again(handler, missing);
     if (!this.#options.send(request, again)) this.#answerError(handler, 'SHARD_BUSY');
   }
@@ -278,6 +282,11 @@ export class ColdReader {
   }
 }
 
+function questionOf({ stream: key, mode, value, maxBytes, maxRecords, flags }: ColdPlan): ReadQuestion {
+  const [bucket = '', stream = ''] = decodeUtf8(key).split('\0');
+  return { bucket, stream, mode, value, maxBytes, maxRecords, readFlags: flags };
+}
+
 function placeOf(plan: ColdPlan, offset: number): string {
   return `${plan.group}:${plan.incarnation}:${offset}`;
 }
@@ -286,5 +295,6 @@ function placeOf(plan: ColdPlan, offset: number): string {
 function keep(reply: Reply): Reply {
   const kept = Object.assign(new Reply(), reply);
   kept.body = undefined;
+  kept.isBodyKept = false;
   return kept;
 }

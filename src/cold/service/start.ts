@@ -81,6 +81,7 @@ export async function startColdStore(config: Config, host: ColdHost): Promise<Co
         loader,
         assemble: assembleRead,
         send: (request, handler) => gateway.send(request, handler),
+        keep: (question, reply) => gateway.reads.keep(question, reply),
         aheadChunks: cold.readAheadChunks,
         log,
         runtime,

@@ -232,7 +232,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, LiveA
     }
     const body = coding.body(reply);
     if (body === undefined) res.end();
-    else backpressureOf(this.#ctx).end(res, body);
+    else backpressureOf(this.#ctx).end(res, body, coding.memory(reply));
     return status;
   }
 

@@ -70,8 +70,9 @@ class Read implements ReplyRenderer {
   }
 
   #end({ server }: RequestContext, res: UwsResponse, reply: Reply): void {
-    const body = this.#coding.body(reply);
-    if (body !== undefined) backpressureOf(server.ctx).end(res, body);
+    const coding = this.#coding;
+    const body = coding.body(reply);
+    if (body !== undefined) backpressureOf(server.ctx).end(res, body, coding.memory(reply));
     else if (reply.has(REPLY_RECORDS)) res.end('[]');
     else res.end();
   }

@@ -78,6 +78,10 @@ class Replica {
     return rows;
   }
 
+  get lineage(): number {
+    return this.#state.lineage;
+  }
+
   get appliedCommands(): number {
     return this.#state.appliedCommands;
   }
@@ -177,4 +181,16 @@ test('an import leaves the same rows regardless of flushes in between', () => {
     const random = createRandom(seed);
     assert.deepEqual(run(() => random.chance(0.3)).rows(), never.rows(), `seed ${seed}`);
   }
+});
+
+test('an import begins another lineage: what readers hold of the streams before it does not count', () => {
+  const replica = new Replica();
+  const steps = story();
+  const ends = steps.flatMap(({ kind }, i) => (kind === COMMANDS.importEnd.number ? [i] : []));
+  const last = ends.at(-2) ?? -1;
+  steps.forEach((step, i) => {
+    replica.do(step);
+    // The first END comes too early, the last one is a repetition.
+    assert.equal(replica.lineage, i < last ? 1 : 2, `after step ${i}`);
+  });
 });

@@ -46,6 +46,7 @@ function readerOf(assemble: Assemble, cacheBytes: number): { reader: ColdReader;
   const reader = new ColdReader({
     loader: new ChunkLoader(() => Promise.resolve({ ok: true, value: [new Uint8Array(3)] }), cacheBytes),
     assemble,
+    keep: () => undefined,
     send: () => false,
     aheadChunks: 0,
     log: pino({ level: 'error' }, { write: (line) => void lines.push(line) }),

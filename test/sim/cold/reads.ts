@@ -9,7 +9,7 @@ import { storedObject } from '../../../src/cold/state/objects.ts';
 import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../../src/protocol/cold.ts';
 import { parseObjectKey } from '../../../src/protocol/object-key.ts';
 import { REPLY_COLD, Reply } from '../../../src/protocol/reply.ts';
-import { READ_FLAG_NO_TOUCH } from '../../../src/protocol/read.ts';
+import { READ_FLAG_NO_TOUCH, type ReadQuestion } from '../../../src/protocol/read.ts';
 import { type Request, requestFor } from '../../../src/protocol/request.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
@@ -54,6 +54,7 @@ export class ColdReads {
       chunks[i] = what;
       if (--left > 0) return undefined;
       const bad = assembleRead(plan, chunks, reply);
+      if (bad === undefined) this.#process.reads.keep(questionOf(plan), reply);
       return end(bad === undefined ? reply : failed(reply, 'COLD_OBJECT_BAD', bad));
     };
     refs.forEach((ref, i) => this.#store.get(ref.key, ref.at, ref.length, (what) => got(ref, i, what)));
@@ -74,11 +75,14 @@ export function isDeleted(world: World, group: number, text: string): boolean {
   return object !== undefined && state !== undefined && (storedObject(state, object)?.refs ?? 0) === 0;
 }
 
+function questionOf({ stream: key, mode, value, maxBytes, maxRecords, flags: readFlags }: ColdPlan): ReadQuestion {
+  const [bucket = '', stream = ''] = decoder.decode(key).split('\0');
+  return { bucket, stream, mode, value, maxBytes, maxRecords, readFlags };
+}
+
 function readOf(plan: ColdPlan): Request {
-  const [bucket = '', stream = ''] = decoder.decode(plan.stream).split('\0');
-  const { mode, value, maxBytes, maxRecords } = plan;
-  const readFlags = plan.flags | READ_FLAG_NO_TOUCH;
-  return requestFor(QUERIES.read, plan.group, { bucket, stream, mode, value, maxBytes, maxRecords, readFlags });
+  const question = questionOf(plan);
+  return requestFor(QUERIES.read, plan.group, { ...question, readFlags: question.readFlags | READ_FLAG_NO_TOUCH });
 }
 
 function failed(reply: Reply, code: ErrorCode, ref?: ChunkRef): Reply {

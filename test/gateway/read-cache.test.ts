@@ -1,0 +1,183 @@
+// What the main thread keeps of answers to reads: what enters, what it says to the shard, and its bounds. That the shard only confirms
+// what it would have answered is compared with the model (test/stream/held-reads.ts).
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { errorNumber } from '../../src/base/errors.ts';
+import { ReadCache } from '../../src/gateway/read-cache.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
+import {
+  READ_FLAG_NO_TOUCH,
+  READ_NOW,
+  READ_OFFSET,
+  READ_TAIL_RECORDS,
+  type ReadQuestion,
+  type ReadView,
+  showLineage,
+  showRead,
+} from '../../src/protocol/read.ts';
+import { REPLY_COLD, REPLY_HELD, REPLY_UP_TO_DATE, Reply } from '../../src/protocol/reply.ts';
+import { Query, requestBytesMax, requestFor, writeRequest } from '../../src/protocol/request.ts';
+
+const MAX = 100_000;
+const BOUNDS = { bytesMax: MAX, answerBytesMin: 100, answerBytesMax: 60_000 };
+const QUESTION: ReadQuestion = {
+  ...{ bucket: 'b', stream: 's', mode: READ_OFFSET, value: 0 },
+  ...{ maxBytes: 0, maxRecords: 0, readFlags: 0 },
+};
+
+/** What the shard sees of the question. */
+function asked(cache: ReadCache, question: ReadQuestion, slot = 0): Readonly<ReadView> {
+  const request = requestFor(QUERIES.read, 1, question);
+  cache.ask(request, slot);
+  const bytes = new Uint8Array(requestBytesMax(request));
+  writeRequest(request, slot, 0, bytes, new DataView(bytes.buffer), 0);
+  const query = new Query();
+  query.read(bytes, new DataView(bytes.buffer), 0);
+  return { ...QUERIES.read.request.read(query) };
+}
+
+function bodyOf(size: number, byte = 1): Reply {
+  const reply = new Reply();
+  reply.reset(0);
+  reply.body = new Uint8Array(size).fill(byte);
+  reply.nextOffset = size;
+  reply.flags = REPLY_UP_TO_DATE;
+  showRead(reply, 7, 1000);
+  showLineage(reply, 3);
+  return reply;
+}
+
+/** Of a shard that says that the held bytes are the answer. */
+function held(nextOffset: number): Reply {
+  const reply = bodyOf(0);
+  reply.body = undefined;
+  reply.nextOffset = nextOffset;
+  reply.flags |= REPLY_HELD;
+  return reply;
+}
+
+function read(cache: ReadCache, question: ReadQuestion, reply: Reply, slot = 0): Reply {
+  asked(cache, question, slot);
+  cache.answered(slot, reply);
+  return reply;
+}
+
+function warmed(question = QUESTION, size = 1000): ReadCache {
+  const cache = new ReadCache(BOUNDS);
+  for (let i = 0; i < 2; i++) read(cache, question, bodyOf(size));
+  return cache;
+}
+
+test('an answer that comes twice is kept, and the third question says so', () => {
+  const cache = new ReadCache(BOUNDS);
+  assert.equal(asked(cache, QUESTION).holds, false);
+  cache.answered(0, bodyOf(1000));
+  assert.equal(cache.bytes, 0);
+  assert.equal(asked(cache, QUESTION).holds, false);
+  const second = bodyOf(1000);
+  const ring = second.body;
+  cache.answered(0, second);
+  assert(second.isBodyKept && second.body !== ring, 'what is kept is not the memory of the ring');
+  ring?.fill(9);
+  const view = asked(cache, QUESTION);
+  const { holds, heldIncarnation, heldLineage, heldEnd, heldToTail } = view;
+  assert.deepEqual(
+    { holds, heldIncarnation, heldLineage, heldEnd, heldToTail },
+    { holds: true, heldIncarnation: 7, heldLineage: 3, heldEnd: 1000, heldToTail: true },
+  );
+  const third = held(1000);
+  cache.answered(0, third);
+  assert.deepEqual(third.body, new Uint8Array(1000).fill(1));
+  assert(third.isBodyKept && !third.has(REPLY_HELD));
+  assert.deepEqual(cache.counters, { hits: 1, misses: 2, hitBytes: 1000 });
+});
+
+test('a body with memory of its own is kept without a copy', () => {
+  const cache = new ReadCache(BOUNDS);
+  const replies = [bodyOf(1000), bodyOf(1000)];
+  for (const reply of replies) {
+    reply.isBodyKept = true;
+    read(cache, QUESTION, reply);
+  }
+  const third = read(cache, QUESTION, held(1000));
+  assert.equal(third.body, replies[1]?.body);
+});
+
+test('another name, position, bound or form is another question; renewing a lifetime is not', () => {
+  const cache = warmed();
+  const others: Partial<ReadQuestion>[] = [
+    ...[{ bucket: 'c' }, { stream: 't' }, { bucket: 'bs', stream: '' }, { value: 1 }, { value: 2 ** 40 }],
+    ...[{ maxBytes: 5000 }, { maxRecords: 1 }, { readFlags: 1 }, { mode: READ_NOW }, { mode: READ_TAIL_RECORDS }],
+  ];
+  for (const other of others) assert.equal(asked(cache, { ...QUESTION, ...other }).holds, false, JSON.stringify(other));
+  assert.equal(asked(cache, { ...QUESTION, readFlags: READ_FLAG_NO_TOUCH }).holds, true);
+});
+
+test('a refusal and a new answer end what was held', () => {
+  const refusal = new Reply();
+  refusal.reset(0);
+  refusal.code = errorNumber('STREAM_NOT_FOUND');
+  for (const reply of [refusal, bodyOf(1001)]) {
+    const cache = warmed();
+    read(cache, QUESTION, reply);
+    assert.equal(cache.bytes, 0);
+    assert.equal(asked(cache, QUESTION).holds, false);
+  }
+});
+
+test('a slot that is used again, or was not sent, has no part in other answers', () => {
+  const cache = warmed();
+  asked(cache, QUESTION, 5);
+  cache.forget(5);
+  const other = bodyOf(5000);
+  cache.answered(5, other);
+  cache.answered(5, other);
+  assert.equal(cache.counters.misses, 2, 'those of the first two reads');
+  assert.equal(asked(cache, QUESTION).heldEnd, 1000);
+});
+
+test('two readers of the same range share it, also when one of them hears that it changed', () => {
+  const cache = warmed();
+  asked(cache, QUESTION, 1);
+  asked(cache, QUESTION, 2);
+  cache.answered(1, bodyOf(1001));
+  const late = held(1000);
+  cache.answered(2, late);
+  assert.equal(late.body?.length, 1000);
+});
+
+test('few bytes, a huge record, refusals and plans for cold bytes are not kept', () => {
+  const plan = bodyOf(1000);
+  plan.flags |= REPLY_COLD;
+  const refusal = bodyOf(1000);
+  refusal.code = errorNumber('STREAM_GONE');
+  for (const reply of [bodyOf(99), bodyOf(60_001), plan, refusal]) {
+    const cache = new ReadCache(BOUNDS);
+    for (let i = 0; i < 3; i++) read(cache, QUESTION, reply);
+    assert.equal(cache.bytes, 0);
+  }
+});
+
+test('what was assembled of cold bytes is kept like an answer', () => {
+  const cache = new ReadCache(BOUNDS);
+  for (let i = 0; i < 2; i++) cache.keep({ ...QUESTION, readFlags: READ_FLAG_NO_TOUCH }, bodyOf(1000));
+  assert.equal(asked(cache, QUESTION).holds, true);
+});
+
+test('the bound in bytes holds, and what was used last stays', () => {
+  const cache = new ReadCache(BOUNDS);
+  for (let value = 0; value < 500; value++) {
+    for (let i = 0; i < 2; i++) read(cache, { ...QUESTION, value }, bodyOf(1000));
+    assert(cache.bytes <= MAX, `${cache.bytes} bytes`);
+    assert.equal(asked(cache, { ...QUESTION, value: 0 }).holds, true, `after ${value}`);
+  }
+  assert(cache.bytes > MAX / 2);
+  assert.equal(asked(cache, { ...QUESTION, value: 1 }).holds, false);
+});
+
+test('a scan that reads everything once keeps nothing', () => {
+  const cache = warmed();
+  const { bytes } = cache;
+  for (let value = 1; value < 2000; value++) read(cache, { ...QUESTION, value }, bodyOf(1000));
+  assert.equal(cache.bytes, bytes);
+});
