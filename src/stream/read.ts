@@ -4,7 +4,14 @@
  */
 import type { ErrorCode } from '../base/errors.ts';
 import { READ_BYTES_MAX } from '../base/limits.ts';
-import { REPLY_CLOSED, REPLY_COLD, REPLY_HELD, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
+import {
+  REPLY_CLOSED,
+  REPLY_COLD,
+  REPLY_HELD,
+  REPLY_RECORDS,
+  REPLY_UP_TO_DATE,
+  type Reply,
+} from '../protocol/reply.ts';
 import { refuse } from './append.ts';
 import { recordAt } from '../cold/state/hot.ts';
 import { planCold } from '../cold/state/plan.ts';

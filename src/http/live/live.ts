@@ -4,6 +4,7 @@ import { newRequest } from '../../protocol/request.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { HttpContext, Target } from '../context.ts';
 import { Clock } from './clock.ts';
+import { RenderedEvents } from './rendered-events.ts';
 import { type Member, Topic, type TopicHost } from './topic.ts';
 
 /**
@@ -21,6 +22,7 @@ export class Live implements TopicHost {
   readonly gateway: ShardGateway;
   readonly clock: Clock;
   readonly request = newRequest();
+  readonly rendered = new RenderedEvents();
   /** See BUFFERED_BYTES_MAX. */
   bufferedBytes = 0;
   readonly #topics = new Map<string, Topic>();

@@ -17,18 +17,9 @@ import { whenWritable } from '../guard.ts';
 import { isRecordRead } from '../read-response.ts';
 import type { LiveAnswer, RequestContext } from '../request.ts';
 import { SLOT_MS, Timed } from './clock.ts';
-import {
-  COMMENT,
-  VIEW_TEXT,
-  type View,
-  cursorFloor,
-  cursorSpan,
-  errorEvent,
-  joinFrames,
-  renderEvent,
-  sendableBytes,
-} from './events.ts';
+import { COMMENT, VIEW_TEXT, type View, cursorFloor, cursorSpan, errorEvent, sendableBytes } from './events.ts';
 import type { Batch, FeedReader } from './feed.ts';
+import { render } from './rendered-events.ts';
 import { EventSocket, viewOf, writeStreamHead } from './event-socket.ts';
 import { type Live, liveOf } from './live.ts';
 import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES, type Topic } from './topic.ts';
@@ -67,7 +58,8 @@ export function startSse(call: RequestContext, params: ReadParams): void {
 
 /** What one answer brings to its reader. */
 interface Delivery {
-  readonly body: Uint8Array | undefined;
+  /** Of the answer's body. */
+  readonly bytes: number;
   readonly upToDate: boolean;
   readonly closed: boolean;
 }
@@ -183,7 +175,7 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     let taken = true;
     if (bytes > 0 || which === 'first' || closed) {
       const upToDate = held === 0 && reply.has(REPLY_UP_TO_DATE);
-      taken = this.#writeEvent(reply, { body: body?.subarray(0, bytes), upToDate, closed });
+      taken = this.#writeEvent(reply, { bytes, upToDate, closed });
     }
     if (closed) this.#finish();
     else if (reply.has(REPLY_UP_TO_DATE)) this.#follow();
@@ -192,18 +184,23 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     else this.#retryLater();
   }
 
-  #writeEvent(reply: Reply, { body, upToDate, closed }: Delivery): boolean {
-    const frame = renderEvent(this.#view, body, {
+  #writeEvent(reply: Reply, { bytes, upToDate, closed }: Delivery): boolean {
+    const fields = {
+      view: this.#view,
+      cursor: Math.max(this.#cursorFloor, cursorSpan(Date.now())),
       nextOffset: this.#offset,
       upToDate,
       closed,
       firstRecord: reply.has(REPLY_RECORDS) ? reply.recordFirst : undefined,
       nextRecord: this.#records ? reply.recordNext : undefined,
-    });
+    };
     const counters = this.#ctx.metrics.live;
-    if (body !== undefined && body.length > 0) counters.sseDataEvents++;
+    if (bytes > 0) counters.sseDataEvents++;
     counters.sseControlEvents++;
-    return this.#write(joinFrames([frame], Math.max(this.#cursorFloor, cursorSpan(Date.now()))));
+    const { body } = reply;
+    if (body === undefined || bytes === 0) return this.#write(render(undefined, fields));
+    if (!reply.isBodyKept) return this.#write(render(body.subarray(0, bytes), fields));
+    return this.#write(this.#live.rendered.of(body, bytes, fields));
   }
 
   #follow(): void {

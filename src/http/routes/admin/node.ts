@@ -10,6 +10,7 @@ import { type NodeStatus, askNodeStatus } from '../../../gateway/node-status.ts'
 import type { RaftGroup } from '../../../protocol/shard-summary.ts';
 import type { Refused } from '../../../gateway/shard-client.ts';
 import { backpressureOf } from '../../backpressure.ts';
+import { liveOf } from '../../live/live.ts';
 import { compressionOf } from '../../read-response.ts';
 import { guardData, readData } from '../../guard.ts';
 import { type WriteHeaders, writeHeaders } from '../../headers.ts';
@@ -142,6 +143,7 @@ function snapshot(server: HttpServerContext, source: MetricsSource, status: Node
     sse_data_events: live.sseDataEvents,
     sse_control_events: live.sseControlEvents,
     sse_error_events: live.sseErrorEvents,
+    sse_rendered_bytes: liveOf(server.ctx).rendered.bytes,
     live_read_slow_readers: live.slowReaders,
     live_read_backpressure_events: live.refused,
     ...server.ctx.connections.metrics(),
