@@ -132,7 +132,7 @@ export interface HttpContext {
 const STRANGER_BYTES_MAX = 4 * SUBSCRIPTION_BODY_BYTES_MAX;
 
 /** Kept for reuse: a few hundred bytes each. */
-const KEPT_REQUESTS_MAX = 64;
+const KEPT_REQUESTS_MAX = 1024;
 
 /**
  * Requests to shards, for commands that wait for their bodies. The usual body is there at once, so one object, which the processor has
@@ -147,6 +147,7 @@ export class SpareRequests {
 
   give(request: Request): void {
     request.command.payload = undefined;
+    request.command.attributes = undefined;
     if (this.#spare.length < KEPT_REQUESTS_MAX) this.#spare.push(request);
   }
 }
