@@ -36,9 +36,11 @@ import { MESSAGE } from '../src/raft/codec/message.ts';
 import { READ_INDEX, READ_INDEX_ANSWER } from '../src/raft/codec/read-index.ts';
 import { ID_LIST, SNAPSHOT } from '../src/raft/codec/snapshot.ts';
 import { VOTE } from '../src/raft/codec/vote.ts';
-import { GROUP_KEY, PEER_KEY, PEER_ROW, VOTE_ROW } from '../src/store/rows.ts';
+import { CUT_ROW, GROUP_KEY, LOG_ROW, PEER_KEY, PEER_ROW, VOTE_ROW } from '../src/store/rows.ts';
 import { RUN_ROW } from '../src/store/run-row.ts';
-import { LOG_ENTRY, LOG_KEY } from '../src/store/turn-log.ts';
+import { LOG_ENTRY } from '../src/store/log-entry.ts';
+import { RECORD_HEAD } from '../src/store/log-record.ts';
+import { LMDB_LOG_ENTRY, LMDB_LOG_KEY } from '../src/store/lmdb-log.ts';
 import { BUCKET_ROW } from '../src/stream/buckets.ts';
 import { GARBAGE_MARK } from '../src/stream/garbage.ts';
 import { HEAD_ROW } from '../src/stream/head.ts';
@@ -52,13 +54,17 @@ type Layouts = Readonly<Record<string, Pick<Struct, 'fields' | 'rest'>>>;
 /** By document: what a record is called there. */
 export const LAYOUTS: Readonly<Record<string, Layouts>> = {
   'src/store/README.md': {
-    'log: key': LOG_KEY,
-    'log: entry': LOG_ENTRY,
+    'log: record': RECORD_HEAD,
+    'log: entry or vote': LOG_ENTRY,
     'state: key about a group': GROUP_KEY,
     'state: key about a node': PEER_KEY,
     '`v`': VOTE_ROW,
+    '`g`': LOG_ROW,
+    '`c`': CUT_ROW,
     '`p`': PEER_ROW,
     '`r`': RUN_ROW,
+    'log in LMDB (format 2): key': LMDB_LOG_KEY,
+    'log in LMDB (format 2): entry': LMDB_LOG_ENTRY,
   },
   'src/stream/README.md': {
     'key with an incarnation': INCARNATION_KEY,

@@ -9,12 +9,16 @@ import { Parker, Waker } from '../src/mailbox/wake.ts';
 import { type Logger, createLogger } from '../src/logging/logger.ts';
 import { PROCESS_RUNTIME } from '../src/server/runtime.ts';
 import type { ShardData, ToShard } from '../src/server/shards.ts';
+import { StorageFullError } from '../src/shard/ports.ts';
 import type { ClusterIdentity } from '../src/shard/cluster-identity.ts';
 import { HAND_OVER_MS, handOver } from '../src/shard/hand-over.ts';
 import type { ShardOptions } from '../src/shard/options.ts';
 import { owedBytes } from '../src/shard/disk-pressure.ts';
 import { Shard } from '../src/shard/shard.ts';
-import { ShardStore } from '../src/store/shard-store.ts';
+import { ThreadWriter } from '../src/store/checkpoint-writer.ts';
+import { threadEntry } from '../src/threads/entry.ts';
+import { LogDamage } from '../src/store/log-scan.ts';
+import { ShardStore, type StoreFinding } from '../src/store/shard-store.ts';
 import { StoreProbes, deliver, openColdPort } from './cold-port.ts';
 import { type MemberData, beginRun, checkFormation, heard, openDirectories, openIdentity } from './membership.ts';
 import { openPeers, startPeers } from './peer-links.ts';
@@ -90,9 +94,28 @@ function keepSampling(store: ShardStore, log: Logger): () => void {
   return () => cancel();
 }
 
+function report({ converted, lost }: StoreFinding, shard: number, log: Logger): void {
+  if (converted !== undefined)
+    log.info(
+      { shard, entries: converted },
+      'the log was moved out of LMDB into its own files; versions before refuse this directory',
+    );
+  if (lost === undefined) return;
+  const { why, aside } = lost;
+  log.error(
+    { shard, why, aside },
+    'the log is damaged: the other nodes restore this shard once millracectl allow-rejoin allows it',
+  );
+}
+
 async function run(start: ShardData, port: MessagePort): Promise<void> {
   const log = createLogger('shard');
-  const store = new ShardStore(start.directory);
+  // What a single node lost is lost; the nodes of a cluster have it.
+  const store = new ShardStore(start.directory, {
+    runtime,
+    damage: start.cluster === undefined ? 'refuse' : 'lose',
+    writer: (directory) => new ThreadWriter(directory, threadEntry('checkpoint')),
+  });
   const data = { ...start, membership: await beginRun(port, store) };
   if (store.fresh) store.markUsed(data.cluster === undefined || data.cluster.initMembership ? [] : data.groups);
   const reader = new RingReader(data.requestRing);
@@ -105,6 +128,7 @@ async function run(start: ShardData, port: MessagePort): Promise<void> {
   const peers = cluster && openPeers({ data, cluster, shard: () => shard, directories, wake, log, probes, runtime });
   const links = peers && { peers, wake };
   const shard: Shard = new Shard(shardOptions({ data, port, storage: store, reader, identity, log, links }));
+  report(store.found, data.shard, log);
   checkFormation(data, shard);
   if (data.draining) for (const { raft } of shard.groups) raft.electionPriority = 'none';
   store.owedBytes = () => owedBytes(shard.groups);
@@ -150,6 +174,10 @@ assert(!isMainThread && parentPort !== null, 'workers/shard runs in a worker thr
 try {
   await run(workerData as ShardData, parentPort);
 } catch (error) {
-  if (!(error instanceof ConfigError)) throw error;
-  parentPort.postMessage({ refused: error.message });
+  if (error instanceof StorageFullError) {
+    const { directory } = workerData as ShardData;
+    parentPort.postMessage({ refused: `${directory}: no space left to open its log; free some and start again` });
+  } else if (error instanceof ConfigError || error instanceof LogDamage) {
+    parentPort.postMessage({ refused: error.message });
+  } else throw error;
 }

@@ -54,7 +54,7 @@ async function ready(places: readonly NodePlace[]): Promise<void> {
   }
 }
 
-const DURABILITY = 'fsync on a majority of three nodes before every acknowledgement (Raft log in LMDB)';
+const DURABILITY = 'fsync on a majority of three nodes before every acknowledgement';
 
 function start(name: RunningCluster['name'], entry: string, options: StartOptions): Promise<RunningCluster> {
   return startNodes(

@@ -59,7 +59,7 @@ export function missingEntry(build: Build, options: StartOptions): string | unde
   return existsSync(entry) ? undefined : `${entry} does not exist: npm run build`;
 }
 
-const DURABILITY = 'fsync before every acknowledgement (Raft log in LMDB, one voter)';
+const DURABILITY = 'fsync before every acknowledgement (one voter)';
 
 export const millrace: Target = {
   name: 'millrace',

@@ -23,3 +23,13 @@ export function float64At(numbers: Float64Array, at: number): number {
 export function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
+
+/** Byte-wise comparison. */
+export function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const difference = byteAt(a, i) - byteAt(b, i);
+    if (difference !== 0) return difference;
+  }
+  return a.length - b.length;
+}

@@ -31,7 +31,7 @@ export const REQUEST_RING_BYTES = 8 * MIB;
 /** Shard -> main ring: holds dozens of read replies of INLINE_PAYLOAD_BYTES_MAX while main writes to sockets. */
 export const REPLY_RING_BYTES = 16 * MIB;
 /**
- * Command bytes that one turn takes from the ring: bounds the LMDB commit and the latency of all requests in the turn.
+ * Command bytes that one turn takes from the ring: bounds the record of the log and the latency of all requests in the turn.
  */
 export const TURN_BYTES_MAX = 4 * MIB;
 

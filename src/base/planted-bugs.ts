@@ -22,6 +22,12 @@ export const PLANTED_BUGS = {
   'window-never-shrinks': 'What may be under way to a peer only grows, however slow the link is.',
 
   // The log and state on disk.
+  'log-not-synced': 'A record of the log counts as durable although it was not synced.',
+  'log-checksum-ignored': 'A record of the log whose checksum is wrong counts as whole.',
+  'log-sequence-ignored':
+    'What an earlier use of a segment left behind the newest record counts as the records after it.',
+  'log-freed-early': 'A checkpoint says that no record is needed, whatever it covers, and segments are used again.',
+  'checkpoint-ahead-of-log': 'A checkpoint names one record more than the log has.',
   'vote-not-persisted': 'Term and vote are kept in memory only.',
   'checkpoint-not-written': 'A checkpoint is reported and not written, and the log behind it is compacted.',
   'conflict-not-written': 'Entries that replace others are not written.',

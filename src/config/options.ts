@@ -78,7 +78,7 @@ export const OPTIONS = {
   'storage.data_dir': option(
     kind.path,
     './data',
-    'Logs and state of this node, one LMDB environment per core.',
+    'Log and state of this node, a folder per core.',
     flag('data', 'DIR'),
   ),
   ...COLD_OPTIONS,

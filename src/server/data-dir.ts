@@ -4,7 +4,7 @@
  * millrace.json   format, node id, group count and shard count, and whether all shards ever existed; the identity of
  *                 the cluster, the id of this directory, how often it was started, and the last start that all shards
  *                 have recorded
- *   shard-N/        LMDB environment of shard N
+ *   shard-N/        log and LMDB environment of shard N
  *
  * Groups are in shard (group mod shard count), so the shard count is fixed when the directory is created. A directory
  * that lost a shard is refused: an empty shard in its place would lose data silently.
@@ -31,8 +31,10 @@ import type { DirectoryRun } from '../peer/codec/standing.ts';
 import { caughtMessage } from '../base/caught.ts';
 
 const FILE = 'millrace.json';
-/** 2: streams have a cold part, buckets a quota. */
-const FORMAT = 2;
+/** 2: streams have a cold part, buckets a quota. 3: the log is in files of its own. */
+const FORMAT = 3;
+/** It is read too: each shard moves its log when it opens. A version that knows no other refuses the directory from then on. */
+const FORMAT_BEFORE = 2;
 export const CLUSTER_ID_BYTES = 16;
 const CLUSTER_ID = /^[0-9a-f]{32}$/;
 const DIRECTORY_ID_BYTES = 8;
@@ -130,7 +132,8 @@ export function openDataDir(path: string, wanted: Wanted): Layout & Directory {
     const nothing = { settled: [], restoredFrom: [], shardRun: undefined };
     return store(path, { format: FORMAT, complete: false, ...wanted, ...fresh, ...nothing });
   }
-  const stored = read(path);
+  const found = read(path);
+  const stored = { ...found, format: FORMAT };
   if (stored.nodeId !== wanted.nodeId) {
     throw new ConfigError(`raft.node_id ${wanted.nodeId}: ${path} belongs to node ${stored.nodeId}`);
   }
@@ -140,6 +143,7 @@ export function openDataDir(path: string, wanted: Wanted): Layout & Directory {
     );
   }
   checkShards(path, stored, shards);
+  if (found.format !== FORMAT) store(path, stored);
   const isOld = stored.directoryId === '';
   return {
     ...stored,
@@ -270,7 +274,11 @@ function read(path: string): Stored {
     throw refused(path, `${FILE} cannot be read (${caughtMessage(error)})`);
   }
   const { format, nodeId, groupCount, shardCount, complete, ...rest } = (found ?? {}) as Partial<Stored>;
-  if (format !== FORMAT) throw refused(path, `written by another version (format ${String(format)})`);
+  if (format !== FORMAT && format !== FORMAT_BEFORE)
+    throw refused(
+      path,
+      `written by another version (format ${String(format)}; this one reads ${FORMAT_BEFORE} and ${FORMAT})`,
+    );
   if (!within(nodeId, 2 ** 32) || !within(groupCount, GROUP_COUNT_MAX) || !within(shardCount, groupCount)) {
     throw refused(
       path,

@@ -9,7 +9,7 @@ import { PROCESS_RUNTIME } from './runtime.ts';
  * Libraries, event loops, logs, the pool's threads, connections to the cold store and to webhooks, files of backups.
  */
 const OWN_FILES = 128;
-/** LMDB, the log, and the thread's event loop. */
+/** LMDB, the segments of the log, and the event loops of the shard's two threads. */
 const FILES_PER_CORE = 16;
 /** Links to other nodes and the HTTP connections that the cluster plane takes. */
 const CLUSTER_FILES_PER_CORE = 96;

@@ -1,6 +1,6 @@
 /**
- * A shard's commits: what raft wants durable (invariants 1 and 2), and the checkpoints in the same commit. Handles a full disk: batches that
- * could not be written are kept and retried, and new writes are refused meanwhile.
+ * What a shard writes: what raft wants durable goes into the log (invariants 1 and 2), the state follows in checkpoints. Handles a full
+ * disk: batches that could not be written are kept and retried, and new writes are refused meanwhile.
  */
 import type { Runtime } from '../base/runtime.ts';
 import type { Group } from '../group/group.ts';
@@ -9,6 +9,8 @@ import { type Log, type ShardStorage, StorageFullError, type TurnBatch } from '.
 
 /** Interval between retries of a commit refused for lack of space. */
 const FULL_RETRY_MS = 100;
+/** Interval between looks at a checkpoint that is being written: a fraction of what it takes. */
+const LOOK_MS = 5;
 /** Requests waiting for a write that cannot reach the disk are answered after this long. */
 const FULL_ANSWER_MS = 5000;
 
@@ -21,8 +23,14 @@ export interface CommitsOptions {
   readonly storage: ShardStorage;
   readonly log: Log;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
-  /** The group's state up to its applied index is on disk, so the log before it may be compacted. */
-  readonly checkpointed: (group: Group) => void;
+  /** The group's state up to `index` is on disk, so the log before it may be compacted. */
+  readonly checkpointed: (group: Group, index: number) => void;
+}
+
+/** A group's state up to an index. */
+interface Covered {
+  readonly group: Group;
+  readonly index: number;
 }
 
 export class Commits {
@@ -31,9 +39,13 @@ export class Commits {
   readonly #options: CommitsOptions;
   /** Handed out by raft but not on disk, because the disk is full. */
   #pendingRetry: readonly TurnBatch[] = [];
+  /** When each is tried again; 0: the last one succeeded. They fail apart: the log has its space beforehand. */
+  readonly #retryAtMs = { append: 0, checkpoint: 0 };
   #fullSinceMs = 0;
-  #retryAtMs = 0;
   #announcedFull = false;
+  /** The checkpoint that is being written, and what one that found no space contained. */
+  #underWay: readonly Covered[] | undefined;
+  #unwritten: readonly Covered[] = [];
   /** Applied index of each group's last checkpoint on disk. */
   readonly #checkpointed = new Map<number, number>();
 
@@ -43,13 +55,14 @@ export class Commits {
     for (const { state } of options.groups) this.#checkpointed.set(state.group, state.appliedIndex);
   }
 
-  /** The disk is full: writes are refused until a commit succeeds. */
+  /** The disk is full: writes are refused until log and checkpoints can be written. */
   get full(): boolean {
     return this.#fullSinceMs !== 0;
   }
 
   get retryAtMs(): number {
-    return this.#retryAtMs;
+    const { append, checkpoint } = this.#retryAtMs;
+    return append === 0 || (checkpoint !== 0 && checkpoint < append) ? checkpoint : append;
   }
 
   /** Batches that wait for space; they come before anything new. */
@@ -61,35 +74,93 @@ export class Commits {
     return this.#checkpointed.get(group.id) ?? 0;
   }
 
-  /** Makes the batches and the state of the `due` groups durable. False: the disk is full, nothing was written. */
-  commit(batches: readonly TurnBatch[], due: readonly Group[], clockMs: number): boolean {
-    if (this.full && clockMs < this.#retryAtMs) {
-      this.#keep(batches);
+  /** Makes the batches durable. False: the disk is full, and they come again. */
+  append(batches: readonly TurnBatch[], clockMs: number): boolean {
+    if (batches.length === 0) return true;
+    const isDone = clockMs >= this.#retryAtMs.append && this.#append(batches, clockMs);
+    this.#pendingRetry = isDone ? [] : batches;
+    return isDone;
+  }
+
+  #append(batches: readonly TurnBatch[], clockMs: number): boolean {
+    const { runtime, storage } = this.#options;
+    const startedMs = runtime.monotonicMs();
+    if (!this.#hasSpace('append', clockMs, () => storage.append(batches))) return false;
+    this.#succeeded('append');
+    this.counters.commits++;
+    this.counters.commitMicros += (runtime.monotonicMs() - startedMs) * 1000;
+    return true;
+  }
+
+  /** Makes the state of the `due` groups durable, and waits for it. False: the disk is full, nothing was written. */
+  checkpoint(due: readonly Group[], clockMs: number): boolean {
+    if (!this.#end('wait', clockMs) || clockMs < this.#retryAtMs.checkpoint) return false;
+    this.#start(due, clockMs);
+    return this.#end('wait', clockMs);
+  }
+
+  /** Begins to write what is due, unless something is being written. */
+  checkpointBehind(clockMs: number): void {
+    if (!this.#end('look', clockMs) || this.#underWay !== undefined || clockMs < this.#retryAtMs.checkpoint) return;
+    const due = this.checkpoints.due(clockMs);
+    // What found no space comes again, with or without something new.
+    if (due.length === 0 && !this.full) return;
+    this.#start(due, clockMs);
+    this.#end('look', clockMs);
+  }
+
+  /** Milliseconds until checkpointBehind() has something to do; Infinity: nothing. */
+  checkpointWaitMs(clockMs: number): number {
+    return this.#underWay === undefined ? this.checkpoints.waitMs(clockMs) : LOOK_MS;
+  }
+
+  #start(due: readonly Group[], clockMs: number): void {
+    this.#options.storage.startCheckpoint(() => due.forEach((group) => group.state.flush()));
+    const covered = due.map((group) => ({ group, index: group.state.appliedIndex }));
+    this.#underWay = [...this.#unwritten, ...covered];
+    this.#unwritten = [];
+    for (const group of due) group.state.flushed();
+    this.checkpoints.done(due, clockMs);
+  }
+
+  /** False: the disk is full. True also while it is being written. */
+  #end(how: 'look' | 'wait', clockMs: number): boolean {
+    const { storage, checkpointed } = this.#options;
+    const covered = this.#underWay;
+    if (covered === undefined) return true;
+    let isOnDisk = false;
+    const hasSpace = this.#hasSpace('checkpoint', clockMs, () => (isOnDisk = storage.endCheckpoint(how)));
+    if (hasSpace && !isOnDisk) return true;
+    this.#underWay = undefined;
+    if (!hasSpace) {
+      // Its rows go with the next one.
+      this.#unwritten = covered;
       return false;
     }
-    const { storage, runtime } = this.#options;
-    const checkpoint = due.length === 0 ? undefined : (): void => due.forEach((group) => group.state.flush());
-    const startedMs = runtime.monotonicMs();
+    this.#succeeded('checkpoint');
+    for (const { group, index } of covered) {
+      this.#checkpointed.set(group.id, index);
+      checkpointed(group, index);
+    }
+    this.counters.checkpoints += covered.length;
+    return true;
+  }
+
+  #hasSpace(what: 'append' | 'checkpoint', clockMs: number, write: () => void): boolean {
     try {
-      storage.commit(batches, checkpoint);
+      write();
     } catch (error) {
       if (!(error instanceof StorageFullError)) throw error;
-      this.#keep(batches);
+      this.#retryAtMs[what] = clockMs + FULL_RETRY_MS;
       this.#becomeFull(clockMs);
       return false;
     }
-    this.counters.commits++;
-    this.counters.commitMicros += (runtime.monotonicMs() - startedMs) * 1000;
-    if (batches.length > 0) this.#pendingRetry = [];
-    this.#fullSinceMs = 0;
-    for (const group of due) {
-      group.state.flushed();
-      this.#checkpointed.set(group.id, group.state.appliedIndex);
-      this.#options.checkpointed(group);
-    }
-    this.counters.checkpoints += due.length;
-    this.checkpoints.done(due, clockMs);
     return true;
+  }
+
+  #succeeded(what: 'append' | 'checkpoint'): void {
+    this.#retryAtMs[what] = 0;
+    if (this.retryAtMs === 0) this.#fullSinceMs = 0;
   }
 
   /**
@@ -104,14 +175,8 @@ export class Commits {
     this.#announcedFull = !room;
   }
 
-  /** A commit without batches (a manual checkpoint) must not drop the waiting ones. */
-  #keep(batches: readonly TurnBatch[]): void {
-    if (batches.length > 0) this.#pendingRetry = batches;
-  }
-
   #becomeFull(clockMs: number): void {
     const { groups } = this.#options;
-    this.#retryAtMs = clockMs + FULL_RETRY_MS;
     if (!this.full) this.#fullSinceMs = clockMs;
     this.noteSpace();
     if (clockMs - this.#fullSinceMs > FULL_ANSWER_MS) for (const group of groups) group.failWaiting();

@@ -1,6 +1,6 @@
 /** A shard's interfaces to the outside; the simulator replaces all of them. */
 import type { Entry, HardState, LogReader, Message, SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
-import type { Tx } from '../stream/tx.ts';
+import type { Tx } from '../base/tx.ts';
 import type { DirectoryRun } from '../peer/codec/standing.ts';
 
 /** Requests from the main thread: a ring reader. */
@@ -64,11 +64,17 @@ export interface ShardStorage {
   /** Marks the directory as used and, in the same commit, the groups whose log it does not have. */
   markUsed(lost: readonly number[]): void;
   /**
-   * One durable commit: the turn's entries and votes, what `checkpoint` writes into `tx`, and the deletion of log
-   * records that earlier checkpoints cover. On disk when it returns. Throws StorageFullError when there is no space:
-   * nothing was written then, and the same commit may be retried. Any other error is fatal.
+   * The turn's entries and votes; a snapshot takes over before them. On disk when it returns. Throws StorageFullError when there
+   * is no space: the same call may be repeated. Any other error is fatal.
    */
-  commit(batches: readonly TurnBatch[], checkpoint: (() => void) | undefined): void;
+  append(batches: readonly TurnBatch[]): void;
+  /** Takes what `write` puts into `tx` and begins to write it; reads see it at once. The one before has ended. */
+  startCheckpoint(write: () => void): void;
+  /**
+   * Whether the last checkpoint is on disk; false: it is under way. Throws StorageFullError once when there was no space: its rows
+   * are kept and go with the next one. Any other error is fatal.
+   */
+  endCheckpoint(how: 'look' | 'wait'): boolean;
   /** A checkpoint up to `index` is on disk: its log entries are no longer needed. */
   compact(group: number, index: number): void;
   /** The greatest index up to `index` after which the log still holds `keepBytes`; 0 when it holds less. */
@@ -78,6 +84,9 @@ export interface ShardStorage {
   /** Bytes of all groups' logs in memory; older entries are read back from disk. */
   readonly logMemoryBytes: number;
   readonly logReadBack: number;
+  /** Segment files of the log, free ones too. */
+  readonly logSegments: number;
+  readonly logFileBytes: number;
   /** All rows of a group's state at this moment; later commits do not change them. */
   openSnapshot(group: number): SnapshotReader;
   /**
@@ -87,8 +96,6 @@ export interface ShardStorage {
   stage(group: number, pieces: readonly Uint8Array[]): void;
   /** Deletes some rows of that half, a few milliseconds' worth, in one commit; returns true when it is empty. */
   clearStage(group: number): boolean;
-  /** Log records waiting for deletion by the next commit. */
-  readonly recordsToDelete: number;
   /** False when the file system is down to its reserve; sampled, may be a moment old. */
   readonly spaceLeft: boolean;
   /** False when a commit that finds no page to reuse might not fit; sampled too, and false before spaceLeft is. */

@@ -1,7 +1,7 @@
 /**
- * The turn loop of one shard: drain the mailbox, step the groups, ONE durable commit for all of them, answer.
+ * The turn loop of one shard: drain the mailbox, step the groups, ONE durable record of the log for all of them, answer.
  *
- * The commit blocks this thread until fsync has returned. Requests that arrive meanwhile wait in the ring and form the
+ * The write blocks this thread until fsync has returned. Requests that arrive meanwhile wait in the ring and form the
  * next turn. That is the whole batching policy: there is no timer and no option.
  */
 import { assert } from '../base/assert.ts';
@@ -60,7 +60,7 @@ export class Shard {
   /** Messages to send once the commit of their batch is on disk. */
   #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
   readonly #lost: LostGroups;
-  readonly #checkpoint = (groups: readonly Group[]): boolean => this.#commits.commit([], groups, this.#clockMs);
+  readonly #checkpoint = (groups: readonly Group[]): boolean => this.#commits.checkpoint(groups, this.#clockMs);
   readonly counters = { turns: 0, committedEntries: 0, requests: 0, refusedDiskFull: 0 };
 
   constructor(options: ShardOptions) {
@@ -84,7 +84,7 @@ export class Shard {
     this.#commits = new Commits({
       ...options,
       groups: this.groups,
-      checkpointed: (group) => this.#compactBehindCheckpoint(group),
+      checkpointed: (group, index) => this.#compactBehindCheckpoint(group, index),
     });
     this.#pressure = new DiskPressure(this.groups, this.#commits, storage);
     this.cold = ColdTier.of(options, this.groups, proposals);
@@ -142,7 +142,7 @@ export class Shard {
     if (this.#commits.pendingRetry.length === 0) this.#queries.ask(clockMs);
     this.#commits.checkpoints.observe(clockMs);
     // The next round does what a commit makes possible: apply, or the first entry of a new leader.
-    for (let round = 0; this.#persist(clockMs, round === 0); round++) {
+    for (let round = 0; this.#persist(clockMs); round++) {
       assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
     }
     // While the disk is full, received rows may not be in place yet.
@@ -157,6 +157,7 @@ export class Shard {
     this.#commits.checkpoints.observe(clockMs);
     this.#options.replies.publish();
     this.replication.flush();
+    this.#commits.checkpointBehind(clockMs);
     if (!this.full) this.replication.sendSnapshots(clockMs, this.#checkpoint);
   }
 
@@ -194,7 +195,7 @@ export class Shard {
     let due = Math.min(this.#tickAtMs, this.#expireAtMs) - clockMs;
     if (!this.full && this.cold !== undefined) due = Math.min(due, this.cold.dueAtMs - clockMs);
     if (this.full) return Math.max(0, Math.min(due, this.#commits.retryAtMs - clockMs));
-    return Math.max(0, Math.min(due, this.#commits.checkpoints.waitMs(clockMs)));
+    return Math.max(0, Math.min(due, this.#commits.checkpointWaitMs(clockMs)));
   }
 
   /** The disk is full: writes are refused until a commit succeeds. */
@@ -213,7 +214,7 @@ export class Shard {
     if (this.full) return;
     this.#commits.checkpoints.observe(clockMs);
     const due = this.#commits.checkpoints.due(clockMs, true);
-    if (due.length > 0) this.#commits.commit([], due, clockMs);
+    if (due.length > 0) this.#commits.checkpoint(due, clockMs);
   }
 
   #drain(nowMs: number): void {
@@ -294,25 +295,19 @@ export class Shard {
   }
 
   /** Applies what is committed and persists what raft returns; false when there was nothing to persist. */
-  #persist(clockMs: number, mayCheckpoint: boolean): boolean {
+  #persist(clockMs: number): boolean {
     const { pendingRetry } = this.#commits;
     // Nothing is sent before the disk has taken what waits, perhaps for days: messages of that time are lost.
     if (pendingRetry.length > 0) for (const group of this.groups) group.raft.dropMessages();
     const batches = pendingRetry.length > 0 ? pendingRetry : this.#takeBatches();
-    const due = mayCheckpoint ? this.#commits.checkpoints.due(clockMs) : [];
-    if (batches.length === 0 && due.length === 0) {
-      if (!this.full || !mayCheckpoint) return false;
-      // The request that found the disk full may be over (a snapshot for another node), so some commit has to check for
-      // space again.
-      due.push(...this.groups.slice(0, 1));
-    }
+    if (batches.length === 0) return false;
     // This node's disk write runs while its entries travel (thesis 10.2.1) and while clients and readers learn of
     // commits.
     this.replication.release();
     for (const group of this.groups) group.flushEvents();
     this.#options.replies.publish();
     this.replication.flush();
-    if (!this.#commits.commit(batches, due, clockMs)) return false;
+    if (!this.#commits.append(batches, clockMs)) return false;
     for (const batch of batches) this.#persisted(batch);
     for (const { group, messages } of this.#afterPersist.splice(0)) this.replication.send(group, messages);
     return true;
@@ -349,8 +344,8 @@ export class Shard {
   }
 
   /** Compacts the log that a checkpoint covers. */
-  #compactBehindCheckpoint(group: Group): void {
-    this.#compact(group, this.replication.compactable(group, group.state.appliedIndex));
+  #compactBehindCheckpoint(group: Group, index: number): void {
+    this.#compact(group, this.replication.compactable(group, index));
   }
 
   #compact(group: Group, index: number): number {

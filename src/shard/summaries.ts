@@ -75,7 +75,10 @@ export interface ShardStatus {
   /** The state on disk covers everything up to it, so the log before it may be compacted. */
   snapshotIndex(group: Group): number;
   readonly full: boolean;
-  readonly storage: Pick<ShardStorage, 'logBytesBehind' | 'logMemoryBytes' | 'logReadBack'>;
+  readonly storage: Pick<
+    ShardStorage,
+    'logBytesBehind' | 'logFileBytes' | 'logMemoryBytes' | 'logReadBack' | 'logSegments'
+  >;
   readonly snapshots: GroupSnapshotCounters;
   readonly counters: Readonly<
     Record<
@@ -148,6 +151,8 @@ function snapshotCounters({ storage, snapshots }: ShardStatus): Record<string, n
     group_snapshots_received: snapshots.received,
     log_memory_bytes: storage.logMemoryBytes,
     log_entries_read_back: storage.logReadBack,
+    log_segments: storage.logSegments,
+    log_file_bytes: storage.logFileBytes,
   };
 }
 

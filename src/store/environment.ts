@@ -8,7 +8,7 @@
 import { join } from 'node:path';
 import { type Database, type RootDatabase, open } from 'lmdb';
 import type { SnapshotReader } from '../shard/ports.ts';
-import type { Tx } from '../stream/tx.ts';
+import type { Tx } from '../base/tx.ts';
 import { checkDataFile } from './data-file.ts';
 import { rowSize, writeRow } from '../base/row-bytes.ts';
 
@@ -57,6 +57,11 @@ export class Environment {
   /** Runs `write` in one transaction; when this returns, everything it wrote is on disk. Throws when it is not. */
   commit(write: () => void): void {
     this.#root.transactionSync(write);
+  }
+
+  /** Reads see from now on what another thread has committed. */
+  refresh(): void {
+    this.state.resetReadTxn();
   }
 
   /** Bytes of free pages inside the file: the file never shrinks, but commits use them first. */

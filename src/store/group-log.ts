@@ -1,15 +1,14 @@
 /** One group's log, as raft reads it. All entries are on disk; the newest are in memory too. */
 import { assert } from '../base/assert.ts';
 import type { Entry, EntryKind, LogReader } from '../raft/types.ts';
+import type { Place, Segment } from './segment.ts';
 
-const NO_TURNS: readonly number[] = [];
 /** Charged per entry in addition to its data: its metadata in memory, and its header on disk. */
 const ENTRY_COST_BYTES = 128;
 
 export interface Stored {
-  readonly turn: number;
-  /** Its position in the turn's record. */
-  readonly at: number;
+  segment: Segment;
+  at: number;
   readonly term: number;
   readonly kind: EntryKind;
   readonly size: number;
@@ -17,6 +16,14 @@ export interface Stored {
   readonly before: number;
   /** Undefined: on disk only. */
   entry: Entry | undefined;
+}
+
+/** An entry that is read back while loading, without its data. */
+export interface LoadedEntry extends Place {
+  readonly index: number;
+  readonly term: number;
+  readonly kind: EntryKind;
+  readonly size: number;
 }
 
 export class GroupLog implements LogReader {
@@ -28,16 +35,22 @@ export class GroupLog implements LogReader {
   #snapshotTerm = 0;
   /** `before` of the next entry. */
   #bytes = 0;
+  /** While loading: what was found so far, by index, and the highest index of it. */
+  #loading: Map<number, LoadedEntry> | undefined;
+  #loadedLast = 0;
 
   constructor(read: (stored: Stored, index: number) => Entry) {
     this.#read = read;
   }
 
-  /** Starts after the applied state; called once, before entries are loaded. */
+  /** Starts after the applied state, empty; before entries are loaded. */
   startAt(snapshotIndex: number, snapshotTerm: number): void {
-    assert(this.#entries.length === 0, 'a log starts empty');
+    this.#entries = [];
+    this.#bytes = 0;
     this.#first = snapshotIndex + 1;
     this.#snapshotTerm = snapshotTerm;
+    this.#loading = new Map();
+    this.#loadedLast = snapshotIndex;
   }
 
   firstIndex(): number {
@@ -65,28 +78,61 @@ export class GroupLog implements LogReader {
     return out;
   }
 
-  /** Adds an entry at `at` in the record of `turn`; returns the turns of entries that it replaces. */
-  push(turn: number, at: number, entry: Entry): readonly number[] {
+  /** Adds an entry; it replaces everything from its index on. */
+  push({ segment, at }: Place, entry: Entry): void {
     const keep = entry.index - this.#first;
     assert(keep >= 0 && keep <= this.#entries.length, `entry ${entry.index} fits behind ${this.lastIndex()}`);
     const first = this.#entries[keep];
-    if (first !== undefined) this.#bytes = first.before;
-    const replaced = first === undefined ? NO_TURNS : this.#turns(this.#entries.splice(keep));
+    if (first !== undefined) {
+      this.#bytes = first.before;
+      release(this.#entries.splice(keep));
+    }
     this.#evicted = Math.min(this.#evicted, keep);
-    const { term, kind, data } = entry;
-    this.#entries.push({ turn, at, term, kind, size: data.length, before: this.#bytes, entry });
-    this.#bytes += data.length;
-    return replaced;
+    this.#add({ segment, at, term: entry.term, kind: entry.kind, size: entry.data.length, entry });
   }
 
   /**
-   * Adds an entry read back from disk; returns the turns of entries that it replaces, or undefined when it is void
-   * itself.
+   * Takes an entry that is read back. It replaces everything from its index on, as it did when it was written; a copy replaces
+   * only the entry that it is a copy of, which may be gone.
    */
-  load(turn: number, at: number, entry: Entry): readonly number[] | undefined {
-    const keep = entry.index - this.#first;
-    if (keep > this.#entries.length) return undefined;
-    return keep < 0 ? this.cut() : this.push(turn, at, entry);
+  load(loaded: LoadedEntry, isCopy: boolean): void {
+    const found = this.#found();
+    if (!isCopy) for (let index = loaded.index; index <= this.#loadedLast; index++) found.delete(index);
+    this.#loadedLast = isCopy ? Math.max(this.#loadedLast, loaded.index) : loaded.index;
+    // A checkpoint covers it, but it may have replaced others.
+    if (loaded.index >= this.#first) found.set(loaded.index, loaded);
+  }
+
+  /** Everything is read back. Returns the index of an entry that is missing, if one is. */
+  finishLoad(): number | undefined {
+    const found = this.#found();
+    for (let index = this.#first; found.size > this.#entries.length; index++) {
+      const loaded = found.get(index);
+      if (loaded === undefined) return index;
+      this.#add({ ...loaded, entry: undefined });
+    }
+    this.#loading = undefined;
+    this.#evicted = this.#entries.length;
+    return undefined;
+  }
+
+  /** Indexes of the entries that lie in `segment`. */
+  indexesIn(segment: Segment): number[] {
+    return this.#entries.flatMap((stored, i) => (stored.segment === segment ? [this.#first + i] : []));
+  }
+
+  /** What is at `index` now, if anything. */
+  stored(index: number): Stored | undefined {
+    return this.#entries[index - this.#first];
+  }
+
+  /** The entry at `index` was copied to another place. */
+  moved(index: number, { segment, at }: Place): void {
+    const stored = this.#at(index);
+    stored.segment.live--;
+    segment.live++;
+    stored.segment = segment;
+    stored.at = at;
   }
 
   /** The greatest index up to `index` after which entries of `keepBytes` remain; 0 when there are fewer. */
@@ -103,28 +149,22 @@ export class GroupLog implements LogReader {
     return low === 0 ? 0 : this.#first + low - 1;
   }
 
-  /** Restarts after an installed snapshot; returns the turns of all entries. */
-  restartAt(snapshotIndex: number, snapshotTerm: number): readonly number[] {
-    const dropped = this.cut();
+  /** Restarts after an installed snapshot. */
+  restartAt(snapshotIndex: number, snapshotTerm: number): void {
+    this.#evicted = 0;
+    release(this.#entries.splice(0));
     this.#first = snapshotIndex + 1;
     this.#snapshotTerm = snapshotTerm;
-    return dropped;
   }
 
-  /** Drops what was read back so far; returns the turns of those entries. */
-  cut(): readonly number[] {
-    this.#evicted = 0;
-    return this.#turns(this.#entries.splice(0));
-  }
-
-  /** Drops entries up to `index`; returns their turns. */
-  drop(index: number): readonly number[] {
-    if (index < this.#first) return [];
+  /** Drops entries up to `index`. */
+  drop(index: number): void {
+    if (index < this.#first) return;
     this.#snapshotTerm = this.term(index);
     const dropped = this.#entries.splice(0, index - this.#first + 1);
     this.#evicted = Math.max(0, this.#evicted - dropped.length);
     this.#first = index + 1;
-    return this.#turns(dropped);
+    release(dropped);
   }
 
   /** Bytes of entries whose data is in memory. */
@@ -144,13 +184,21 @@ export class GroupLog implements LogReader {
       (this.#entries[this.#evicted++] as Stored).entry = undefined;
   }
 
+  #add(stored: Omit<Stored, 'before'>): void {
+    const { segment, at, term, kind, size, entry } = stored;
+    this.#entries.push({ segment, at, term, kind, size, before: this.#bytes, entry });
+    this.#bytes += size;
+    segment.live++;
+  }
+
   #bytesFrom(position: number): number {
     const first = this.#entries[position];
     return first === undefined ? 0 : this.#bytes - first.before + (this.#entries.length - position) * ENTRY_COST_BYTES;
   }
 
-  #turns(entries: readonly Stored[]): readonly number[] {
-    return entries.map(({ turn }) => turn);
+  #found(): Map<number, LoadedEntry> {
+    assert(this.#loading !== undefined, 'entries are loaded between startAt and finishLoad');
+    return this.#loading;
   }
 
   #at(index: number): Stored {
@@ -158,4 +206,8 @@ export class GroupLog implements LogReader {
     assert(stored !== undefined, `log holds ${index} (first ${this.#first}, last ${this.lastIndex()})`);
     return stored;
   }
+}
+
+function release(entries: readonly Stored[]): void {
+  for (const { segment } of entries) segment.live--;
 }

@@ -1,15 +1,17 @@
 /** Locations of a shard's rows in its store, for its two readers: the shard itself, and exports in their own thread. */
-import { f64, struct, u16BE, u32BE, u8 } from '../base/struct.ts';
+import { f64, struct, u16BE, u32BE, u64, u8 } from '../base/struct.ts';
 import { OTHER_HALF, SYSTEM_PREFIX } from './key-space.ts';
 
 /**
  * The shard's own rows: vote of a group, which half its state uses, whether it lost its log, whether the store was
- *  used, the runs of peers.
+ * used, the runs of peers, what of the log is covered, and up to where it holds nothing of a group.
  */
 export const VOTE_TAG = 0x76;
 export const HALF_TAG = 0x68;
 export const LOST_TAG = 0x6c;
 export const USED_TAG = 0x75;
+export const LOG_TAG = 0x67;
+export const CUT_TAG = 0x63;
 const PEER_TAG = 0x70;
 
 const PREFIX_KEY = struct({ prefix: u16BE });
@@ -19,6 +21,10 @@ export const GROUP_KEY = struct({ prefix: u16BE, tag: u8, group: u16BE });
 export const PEER_KEY = struct({ prefix: u16BE, tag: u8, node: u32BE });
 
 export const VOTE_ROW = struct({ term: f64, vote: f64 });
+/** Which log belongs to this state, and its records from the oldest that is needed to the last when this was written. */
+export const LOG_ROW = struct({ log: u64, oldest: f64, last: f64 });
+/** A snapshot replaced the group's log up to this record of this log. */
+export const CUT_ROW = struct({ log: u64, sequence: f64 });
 export const PEER_ROW = struct({ incarnation: f64, boot: f64 }, 'directory');
 
 export function systemKey(tag: number, group: number): Uint8Array {

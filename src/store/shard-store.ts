@@ -1,5 +1,9 @@
-/** A shard's durable storage over one LMDB environment: implements the port that the turn loop commits through. */
-import { mkdirSync, statfsSync, writeSync } from 'node:fs';
+/**
+ * A shard's durable storage: its log in segment files and its applied state in an LMDB environment. Implements the port that the
+ * turn loop writes through.
+ */
+import { statfsSync } from 'node:fs';
+import { join } from 'node:path';
 import type { LogReader } from '../raft/types.ts';
 import {
   StorageFullError,
@@ -15,7 +19,13 @@ import { eachRow } from '../base/row-bytes.ts';
 import { readText } from '../base/text.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import { planted } from '../base/planted.ts';
+import { assert } from '../base/assert.ts';
+import type { Runtime } from '../base/runtime.ts';
+import { type CheckpointWriter, InlineWriter, type WriteOutcome, applyChanges } from './checkpoint-writer.ts';
 import { Environment, LmdbTx } from './environment.ts';
+import { DiskFolder, type LogFolder } from './log-files.ts';
+import { LogDamage } from './log-scan.ts';
+import { type LogFinding, LogStore } from './log-store.ts';
 import {
   HALF_TAG,
   LOST_TAG,
@@ -29,22 +39,52 @@ import {
   systemKey,
 } from './rows.ts';
 import { RUN_KEY, type ShardRun, decodeRun, encodeRun } from './run-row.ts';
-import { type LogMemory, TurnLog } from './turn-log.ts';
+import type { SegmentSizes } from './segments.ts';
+import type { LogMemory } from './turn-log.ts';
+import { endForeignLine, isFull, isOutOfSpace, makeShardFolder, segmentSizes } from './volume.ts';
+import { WriteBehind } from './write-behind.ts';
 
-/** Values of old log records deleted per commit, so that no single commit pays for a long backlog. */
-const TRIM_VALUES_MAX = 1024;
 /** Space kept free on the volume, for the commits between two samples. On a small volume a twentieth of it. */
 const RESERVE_BYTES_MAX = 64 * 1024 * 1024;
 /** Bytes on disk for a byte of log: the log itself, the rows of a checkpoint, and the pages around them. */
 const SPACE_FACTOR = 3;
 
-const STDERR_FD = 2;
+/** After the reason why a single node does not start. */
+const REFUSED = 'nothing was changed; restore the data directory from a copy, or a backup into an empty one';
+
+export interface StoreOptions {
+  readonly runtime: Pick<Runtime, 'randomBytes'>;
+  /**
+   * What a damaged log means. refuse: the start ends with a sentence. lose: another log begins, and the other nodes restore the
+   * groups after an operator has allowed it.
+   */
+  readonly damage: 'refuse' | 'lose';
+  /** What writes checkpoints; undefined: the caller's thread. */
+  readonly writer?: (directory: string) => CheckpointWriter;
+  /** In place of LMDB and of the file system: the simulator's. */
+  readonly disk?: { readonly environment: Environment; readonly folder: LogFolder; readonly sizes: SegmentSizes };
+}
+
+/** What a start found in the log, for the operator. */
+export interface StoreFinding extends LogFinding {
+  /** Why the log could not be read, and where it is now. */
+  readonly lost?: { readonly why: string; readonly aside: string | undefined };
+}
 
 export class ShardStore implements ShardStorage, DirectoryStorage {
-  readonly tx: LmdbTx;
+  readonly tx: WriteBehind;
+  readonly #writer: CheckpointWriter;
+  /** A checkpoint was started, and the shard does not know its end yet; how it ended. */
+  #isWriting = false;
+  #outcome: WriteOutcome | undefined;
   readonly #directory: string;
   readonly #environment: Environment;
-  readonly #log: TurnLog;
+  readonly #log: LogStore;
+  readonly #damage: StoreOptions['damage'];
+  readonly #groups: number[] = [];
+  /** Snapshots that have taken over although the log could not be written yet: their batches come again. */
+  readonly #installed = new WeakSet<TurnBatch>();
+  found: StoreFinding = {};
   spaceLeft = true;
   roomToGrow = true;
   /**
@@ -56,26 +96,58 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   /** What may be written before the next sample. */
   #budgetBytes = Infinity;
 
-  /** `environment` replaces LMDB in the simulator. */
-  constructor(directory: string, environment?: Environment) {
+  constructor(directory: string, { runtime, damage, writer, disk }: StoreOptions) {
     this.#directory = directory;
-    if (environment === undefined) makeShardFolder(directory);
-    this.#environment = environment ?? new Environment(directory);
-    this.#log = new TurnLog(this.#environment);
-    this.tx = new LmdbTx(this.#environment.state);
+    this.#damage = damage;
+    if (disk === undefined) makeShardFolder(directory);
+    this.#environment = disk?.environment ?? new Environment(directory);
+    const rows = new LmdbTx(this.#environment.state);
+    this.tx = new WriteBehind(rows);
+    this.#writer = writer?.(directory) ?? new InlineWriter((write) => this.#environment.commit(write), rows);
+    this.#log = new LogStore({
+      environment: this.#environment,
+      tx: this.tx,
+      folder: disk?.folder ?? new DiskFolder(join(directory, 'log')),
+      sizes: disk?.sizes ?? segmentSizes(directory),
+      randomBytes: runtime.randomBytes,
+    });
   }
 
   openLog(group: number, appliedIndex: number, appliedTerm: number): LogReader {
+    this.#groups.push(group);
     return this.#log.open(group, appliedIndex, appliedTerm);
   }
 
   load(): void {
-    this.#log.load();
+    try {
+      this.found = this.#log.load();
+    } catch (error) {
+      if (!(error instanceof LogDamage)) this.#failed(error);
+      if (this.#damage === 'refuse') throw new LogDamage(`${this.#directory}: ${error.message}; ${REFUSED}`);
+      this.#loseLog(error.message);
+    }
+  }
+
+  #loseLog(why: string): void {
+    // First: a start that ends between the steps is followed by one that finds an empty log.
+    this.setLost(this.#groups, true);
+    const aside = this.#replaceLog();
+    this.#guarded(() => this.#log.write());
+    this.#log.written();
+    this.found = { lost: { why, aside } };
+  }
+
+  #replaceLog(): string | undefined {
+    try {
+      return this.#log.replace();
+    } catch (error) {
+      this.#failed(error);
+    }
   }
 
   vote(group: number): StoredVote {
     const row = this.tx.get(systemKey(VOTE_TAG, group));
-    return row === undefined ? { term: 0, vote: 0 } : VOTE_ROW.decode(row);
+    return this.#log.vote(group) ?? (row === undefined ? { term: 0, vote: 0 } : VOTE_ROW.decode(row));
   }
 
   prefix(group: number): number {
@@ -130,53 +202,102 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     });
   }
 
-  get recordsToDelete(): number {
-    return this.#log.toDeleteCount;
+  append(turn: readonly TurnBatch[]): void {
+    const batches = planted('conflict-not-written') ? this.#log.turns.withoutConflicts(turn) : turn;
+    this.#install(batches);
+    try {
+      this.#log.append(batches);
+    } catch (error) {
+      throw isOutOfSpace(error) ? new StorageFullError({ cause: error }) : error;
+    }
+    this.#spend(batches);
   }
 
-  commit(turn: readonly TurnBatch[], checkpoint: (() => void) | undefined): void {
-    const batches = planted('conflict-not-written') ? this.#log.withoutConflicts(turn) : turn;
-    let hasEntries = false;
-    for (const batch of batches) if (batch.entries.length > 0 || batch.snapshot !== undefined) hasEntries = true;
-    let trimmed = 0;
-    this.#guarded(() => {
-      if (hasEntries) this.#log.write(batches);
-      trimmed = this.#log.trim(TRIM_VALUES_MAX);
-      for (const { group, hardState, snapshot } of batches) {
-        if (hardState !== undefined && !planted('vote-not-persisted'))
-          this.#putVote(group, hardState.term, hardState.vote);
-        if (snapshot !== undefined) this.#putFlag(systemKey(HALF_TAG, group), this.prefix(group) === group);
-      }
-      if (!planted('checkpoint-not-written')) checkpoint?.();
+  startCheckpoint(write: () => void): void {
+    assert(!this.#isWriting, 'one checkpoint is written at a time');
+    this.tx.collect(() => {
+      if (!planted('checkpoint-not-written')) write();
+      this.#log.write();
     });
-    this.#spend(batches);
-    this.#log.trimmed(trimmed);
-    if (hasEntries) this.#log.appended(batches);
+    this.#isWriting = true;
+    this.#outcome = undefined;
+    this.#writer.start(this.tx.pending);
+  }
+
+  endCheckpoint(how: 'look' | 'wait'): boolean {
+    if (!this.#isWriting) return true;
+    const outcome = this.#outcomeOf(how);
+    if (outcome === undefined) return false;
+    this.#isWriting = false;
+    if (outcome !== 'written') return this.#failed(outcome.failed);
+    this.#log.written();
+    return true;
+  }
+
+  #outcomeOf(how: 'look' | 'wait'): WriteOutcome | undefined {
+    if (this.#outcome !== undefined) return this.#outcome;
+    this.#outcome = how === 'wait' ? this.#writer.wait() : this.#writer.outcome();
+    if (this.#outcome === 'written') this.#rowsAreOnDisk();
+    return this.#outcome;
+  }
+
+  #rowsAreOnDisk(): void {
+    this.#environment.refresh();
+    this.tx.clear();
+  }
+
+  /** Of a commit. */
+  #failed(error: unknown): never {
+    endForeignLine();
+    if (isFull(this.#directory, error)) throw new StorageFullError({ cause: error });
+    throw error;
+  }
+
+  /** Received snapshots take over. What the log holds of their groups ends with the same commit. */
+  #install(batches: readonly TurnBatch[]): void {
+    const installs = batches.filter((batch) => batch.snapshot !== undefined && !this.#installed.has(batch));
+    if (installs.length === 0) return;
+    this.#guarded(() => {
+      for (const { group, hardState } of installs) {
+        this.#putFlag(systemKey(HALF_TAG, group), this.prefix(group) === group);
+        this.#log.cut(group, hardState);
+      }
+    });
+    for (const batch of installs) this.#installed.add(batch);
   }
 
   compact(group: number, index: number): void {
-    this.#log.compact(group, index);
+    this.#log.turns.compact(group, index);
   }
 
   compactable(group: number, index: number, keepBytes: number): number {
-    return this.#log.compactable(group, index, keepBytes);
+    return this.#log.turns.compactable(group, index, keepBytes);
   }
 
   logBytesBehind(group: number, index: number): number {
-    return this.#log.bytesBehind(group, index);
+    return this.#log.turns.bytesBehind(group, index);
+  }
+
+  /** Of all segment files. */
+  get logFileBytes(): number {
+    return this.#log.turns.segments.bytes;
+  }
+
+  get logSegments(): number {
+    return this.#log.turns.segments.count;
   }
 
   get logMemoryBytes(): number {
-    return this.#log.memoryBytes;
+    return this.#log.turns.memoryBytes;
   }
 
   /** Entries of the log that were read back from disk. */
   get logReadBack(): number {
-    return this.#log.readBack;
+    return this.#log.turns.readBack;
   }
 
   setLogMemory(memory: LogMemory): void {
-    this.#log.memory = memory;
+    this.#log.turns.memory = memory;
   }
 
   /**
@@ -226,15 +347,23 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     if (this.#budgetBytes <= 0 && this.spaceLeft) this.sampleSpace();
   }
 
-  /** One commit; a full volume becomes StorageFullError. */
+  /**
+   * One commit of LMDB, on disk when it returns; a full volume becomes StorageFullError. Never beside a checkpoint, whose rows would
+   * come later although they are older; one that failed is written before.
+   */
   #guarded(write: () => void): void {
+    const hasFailed = this.#isWriting ? this.#outcomeOf('wait') !== 'written' : this.tx.hasPending;
     try {
-      this.#environment.commit(write);
+      this.#environment.commit(() => {
+        if (hasFailed) applyChanges(this.tx, this.tx.pending);
+        write();
+      });
     } catch (error) {
-      endForeignLine();
-      if (this.#isFull(error)) throw new StorageFullError({ cause: error });
-      throw error;
+      this.#failed(error);
     }
+    if (!hasFailed) return;
+    this.#outcome = 'written';
+    this.#rowsAreOnDisk();
   }
 
   #putFlag(key: Uint8Array, on: boolean): void {
@@ -243,43 +372,8 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   }
 
   async close(): Promise<void> {
+    await this.#log.close();
+    await this.#writer.close();
     await this.#environment.close();
-  }
-
-  /** LMDB reports a short write to a full volume as EIO, so the volume itself is asked too. */
-  #isFull(error: unknown): boolean {
-    const { code, message } = error as { code?: unknown; message?: string };
-    if (code === 'ENOSPC' || code === 28 || code === 'EDQUOT' || /no space left|quota/i.test(message ?? ''))
-      return true;
-    if (code !== 5 && code !== 'EIO' && !/input\/output/i.test(message ?? '')) return false;
-    const { bavail, bsize } = statfsSync(this.#directory);
-    return bavail * bsize < SHORT_WRITE_BYTES;
-  }
-
-  #putVote(group: number, term: number, vote: number): void {
-    this.tx.put(systemKey(VOTE_TAG, group), VOTE_ROW.encode({ term, vote }));
-  }
-}
-
-/** Not recursive: a data directory that disappeared since the start is not created again. */
-function makeShardFolder(path: string): void {
-  try {
-    mkdirSync(path, { mode: 0o700 });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-  }
-}
-
-/**
- * A write ends short when less is left than it wanted, and returns what it took: a turn with a checkpoint is some MiB.
- */
-const SHORT_WRITE_BYTES = 8 * 1024 * 1024;
-
-/** LMDB prints the reason of a failed write to stderr without a line end, and the next log line would not be JSON. */
-function endForeignLine(): void {
-  try {
-    writeSync(STDERR_FD, '\n');
-  } catch {
-    // It is never read.
   }
 }

@@ -7,8 +7,9 @@ import { WRITE_UNIT_BYTES } from '../base/limits.ts';
 import { f64, f64OrNone, struct, u8, zeros } from '../base/struct.ts';
 import { readText } from '../base/text.ts';
 import { planted } from '../base/planted.ts';
-import { TAG_BUCKET, compareBytes, equalsPart, hashBytes, prefixEnd, restOf, taggedKey } from './keys.ts';
-import type { Tx } from './tx.ts';
+import { compareBytes } from '../base/bytes.ts';
+import { TAG_BUCKET, equalsPart, hashBytes, prefixEnd, restOf, taggedKey } from './keys.ts';
+import type { Tx } from '../base/tx.ts';
 
 const FORMAT = 2;
 export const BUCKET_ROW = struct({

@@ -20,7 +20,7 @@ import {
   restOf,
   taggedKey,
 } from './keys.ts';
-import type { Tx } from './tx.ts';
+import type { Tx } from '../base/tx.ts';
 
 /** Minimum number of rows deleted per flush when that many are garbage; adds about 10 ms to the commit. */
 const RECLAIM_ROWS = 2048;

@@ -104,10 +104,6 @@ function readUint(key: Uint8Array, { at, bytes }: Place, dropped = 0): number {
   return value;
 }
 
-export function tagOf(key: Uint8Array): number {
-  return byteAt(key, TAG.at);
-}
-
 /** The key without its prefix, as backups hold it; a view. */
 export function bareKey(key: Uint8Array): Uint8Array {
   return key.subarray(PREFIX.end);
@@ -224,16 +220,6 @@ export function prefixEnd(prefix: Uint8Array): Uint8Array {
     }
   }
   return new Uint8Array([0xff, 0xff, 0xff, 0xff]);
-}
-
-/** Byte-wise comparison. */
-export function compareBytes(a: Uint8Array, b: Uint8Array): number {
-  const length = Math.min(a.length, b.length);
-  for (let i = 0; i < length; i++) {
-    const difference = byteAt(a, i) - byteAt(b, i);
-    if (difference !== 0) return difference;
-  }
-  return a.length - b.length;
 }
 
 /** FNV-1a, 32 bits, over a part of `bytes`: the hash of the head cache. Not stored anywhere. */

@@ -2,7 +2,8 @@
 import type { ListedStream } from '../protocol/shard-summary.ts';
 import { readText } from '../base/text.ts';
 import { type Head, decodeHead } from './head.ts';
-import { NUL, TAG_HEAD, compareBytes, prefixEnd, restOf, taggedKey } from './keys.ts';
+import { compareBytes } from '../base/bytes.ts';
+import { NUL, TAG_HEAD, prefixEnd, restOf, taggedKey } from './keys.ts';
 import type { State } from './state.ts';
 
 /**

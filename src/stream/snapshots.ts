@@ -10,7 +10,7 @@ import { PAGE_VALUE_BYTES } from '../base/limits.ts';
 import { DIGEST_BYTES } from '../protocol/cold.ts';
 import { Reader, Writer, textFieldBytes } from '../base/cursor.ts';
 import { TAG_SNAPSHOT, positionKey } from './keys.ts';
-import type { Tx } from './tx.ts';
+import type { Tx } from '../base/tx.ts';
 
 const FORMAT = 1;
 const NOTHING = new Uint8Array(0);

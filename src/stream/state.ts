@@ -32,11 +32,11 @@ import { garbageBelow, reclaim } from './garbage.ts';
 import { type ImportMark, decodeImportMark, encodeImportMark } from '../backup/state/import-mark.ts';
 import type { StateListener } from './listener.ts';
 import { decodeMeta, encodeMeta } from './meta.ts';
-import { Overlay } from './overlay.ts';
+import { Overlay } from '../base/overlay.ts';
 import { type Producer, decodeProducer, encodeProducer } from './producers.ts';
 import { type Row, START_ROW, decodeRow } from './row.ts';
 import { Snapshots } from './snapshots.ts';
-import type { Tx } from './tx.ts';
+import type { Tx } from '../base/tx.ts';
 
 /**
  * Heads kept in memory per group in addition to the dirty ones: 16 groups of these with full tail rows stay below 160
@@ -120,6 +120,11 @@ export class State {
 
   get tx(): Tx {
     return this.#view;
+  }
+
+  /** Streams that the next flush will write; some may be counted twice. */
+  get dirtyStreams(): number {
+    return this.#dirtyHeads.length;
   }
 
   get cachedHeads(): number {

@@ -10,6 +10,7 @@ import { State } from '../../src/stream/state.ts';
 import { Command, commandBytesMax, newCommandFields, writeCommand } from '../../src/protocol/command.ts';
 import { EntryBuilder } from '../../src/group/entry.ts';
 import { FRAME_PAYLOAD_BYTES_MAX } from '../../src/peer/codec/frame.ts';
+import { STORE_OPTIONS } from '../store/temporary.ts';
 import { withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
@@ -40,7 +41,7 @@ function unboundedEntry(): Uint8Array {
 
 /** Puts the entry at the end of the group's log; how many bytes it has. */
 async function writeInto(directory: string): Promise<number> {
-  const store = new ShardStore(join(directory, 'shard-0'));
+  const store = new ShardStore(join(directory, 'shard-0'), STORE_OPTIONS);
   const state = new State(0, store.tx, store.prefix(0));
   const log = store.openLog(0, state.appliedIndex, state.appliedTerm);
   store.load();
@@ -56,7 +57,7 @@ async function writeInto(directory: string): Promise<number> {
     persistIndex: index,
     persistTerm: term,
   };
-  store.commit([batch], undefined);
+  store.append([batch]);
   await store.close();
   return data.length;
 }

@@ -10,7 +10,7 @@ import { earlyAcknowledgements, parseTrace, type Question, type TraceFacts } fro
 
 const APPENDS = 60;
 const CALLS = 'pwrite64,pwritev,pwritev2,writev,write,fdatasync,fsync,msync,sendto,sendmsg';
-/** Of each buffer strace shows so much: a log page with the payload must be inside. */
+/** Of each buffer strace shows so much: the payload must be inside. */
 const SHOWN_BYTES = 262_144;
 const TOOL_TIMEOUT_MS = 120_000;
 const O_DSYNC = 0o10000;
@@ -23,22 +23,23 @@ async function ensureStrace(): Promise<void> {
   assert.equal(await within(install.exited, TOOL_TIMEOUT_MS, 'apt-get'), 0, `${hint}\n${install.output()}`);
 }
 
-/** Descriptors on data files that were opened with O_DSYNC. */
+/** Descriptors on segments of the log that were opened with O_DSYNC. */
 function dsyncDescriptors(server: TestServer): Set<number> {
   const found = new Set<number>();
   for (const name of readdirSync(`/proc/${server.pid}/fd`)) {
     const [link, info] = [`/proc/${server.pid}/fd/${name}`, `/proc/${server.pid}/fdinfo/${name}`];
     // Sockets come and go while the list is read; data files stay open.
-    if (!existsSync(info) || !isDataFile(link, server.dataDir)) continue;
+    if (!existsSync(info) || !isLogFile(link, server.dataDir)) continue;
     const flags = /^flags:\s+(\d+)/m.exec(readFileSync(info, 'utf8'))?.[1] ?? '0';
     if ((Number.parseInt(flags, 8) & O_DSYNC) !== 0) found.add(Number(name));
   }
   return found;
 }
 
-function isDataFile(link: string, dataDir: string): boolean {
+function isLogFile(link: string, dataDir: string): boolean {
   try {
-    return readlinkSync(link).startsWith(dataDir);
+    const path = readlinkSync(link);
+    return path.startsWith(dataDir) && path.includes('/log/segment-');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
     throw error;
@@ -98,7 +99,7 @@ for (const cores of [1, 2]) {
         for (let i = 0; i < 2; i++) await client.request('HEAD', '/order/s0');
       });
       client.destroy();
-      const facts: TraceFacts = { dsyncFds: dsyncDescriptors(server), dataPath: server.dataDir };
+      const facts: TraceFacts = { dsyncFds: dsyncDescriptors(server), logPath: '/log/segment-' };
       const calls = parseTrace(trace);
       const findings = earlyAcknowledgements(calls, questions, facts);
       assert.equal(findings.length, 0, findings.join('\n'));
@@ -106,8 +107,8 @@ for (const cores of [1, 2]) {
         (call) => call.name === 'fdatasync' || call.name === 'fsync' || call.name === 'msync',
       ).length;
       process.stdout.write(
-        `fsync order, --cores ${cores}: ${questions.length} acknowledgements, each after write, sync and meta page ` +
-          `(${calls.length} calls seen, ${syncs} syncs, meta descriptor ${facts.dsyncFds.size > 0 ? 'O_DSYNC' : 'not O_DSYNC'})\n`,
+        `fsync order, --cores ${cores}: ${questions.length} acknowledgements, each after write and sync of its record ` +
+          `(${calls.length} calls seen, ${syncs} syncs, descriptors of the log ${facts.dsyncFds.size > 0 ? 'O_DSYNC' : 'not O_DSYNC'})\n`,
       );
     });
   });

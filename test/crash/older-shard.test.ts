@@ -3,10 +3,11 @@
 import assert from 'node:assert/strict';
 import { cpSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { withCluster } from '../support/cluster.ts';
 import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
-import { TestServer, removeFolder, run, temporaryFolder } from '../support/server.ts';
+import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
+import { hasStrace } from './strace.ts';
 import { mountSmallDisk } from './small-disk.ts';
 
 const TEXT = { 'content-type': 'text/plain' };
@@ -164,17 +165,11 @@ test('a node of three with one folder from before does not start; emptied, it co
 
 /**
  * Calls that reach the disk, and how many of each a thread makes at least: millrace.json is written twice (a sync, a rename, a sync
- * of its folder), and each shard commits its note.
+ * of its folder), each shard commits its note, syncs the end of its log and writes to it.
  */
-const CALLS = { fsync: 4, rename: 2, pwrite64: 2, fdatasync: 1 } as const;
+const CALLS = { fsync: 4, rename: 2, pwrite64: 2, fdatasync: 2 } as const;
 /** A thread makes fewer of them while it starts. */
 const CALLS_MAX = 60;
-
-async function hasStrace(t: TestContext): Promise<boolean> {
-  if ((await run(['sh', '-c', 'command -v strace']).exited) === 0) return true;
-  t.skip('needs strace: apt-get install strace');
-  return false;
-}
 
 test('a start that is killed at any call that reaches the disk is no reason to refuse the next one', async (t) => {
   if (!(await hasStrace(t))) return;

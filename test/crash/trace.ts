@@ -61,15 +61,6 @@ export function parseTrace(trace: string): Call[] {
 const WRITES = new Set(['pwrite64', 'pwritev', 'pwritev2', 'write', 'writev']);
 const SYNCS = new Set(['fdatasync', 'fsync', 'msync']);
 const SENDS = new Set(['sendto', 'sendmsg', 'write', 'writev']);
-/** LMDB writes 128 bytes or so into one of its first two pages to publish a commit; data pages are written whole. */
-const META_BYTES_MAX = 1024;
-const META_OFFSET_MAX = 64 * 1024;
-
-function isMetaWrite(call: Call): boolean {
-  if (call.name !== 'pwrite64') return false;
-  const numbers = /, (\d+), (\d+)$/.exec(call.args);
-  return numbers !== null && Number(numbers[1]) < META_BYTES_MAX && Number(numbers[2]) < META_OFFSET_MAX;
-}
 
 export interface Question {
   /** Text that is unique to this request. */
@@ -81,8 +72,8 @@ export interface Question {
 export interface TraceFacts {
   /** Descriptors that were opened with O_DSYNC: a write to them is on disk when it returns. */
   readonly dsyncFds: ReadonlySet<number>;
-  /** Part of the path of the data files. */
-  readonly dataPath: string;
+  /** Part of the paths of the log's segment files. */
+  readonly logPath: string;
 }
 
 /**
@@ -105,30 +96,19 @@ export function earlyAcknowledgements(
 }
 
 function judge(calls: readonly Call[], question: Question, from: number, facts: TraceFacts): string | number {
-  const onData = (call: Call): boolean => call.file.includes(facts.dataPath) && call.result >= 0;
-  const isWrite = (call: Call): boolean => WRITES.has(call.name) && onData(call);
+  const onLog = (call: Call): boolean => call.file.includes(facts.logPath) && call.result >= 0;
+  const isWrite = (call: Call): boolean => WRITES.has(call.name) && onLog(call);
   const log = calls.find((call) => call.start >= from && isWrite(call) && call.args.includes(question.payload));
-  if (log === undefined) return 'its bytes were never written to a data file';
+  if (log === undefined) return 'its bytes were never written to the log';
   const ack = calls.find((call) => call.start >= from && isAnswer(call, question));
   if (ack === undefined) return `no ${question.answer} left the socket`;
   if (ack.start < log.end)
     return `acknowledged at line ${ack.start + 1}, before its log write returned at line ${log.end + 1}`;
-  const sameFile = (call: Call): boolean => call.file === log.file;
-  const syncAfter = (line: number): Call | undefined =>
-    calls.find((call) => SYNCS.has(call.name) && sameFile(call) && call.result === 0 && call.start >= line);
-  const sync = syncAfter(log.end);
+  if (facts.dsyncFds.has(log.fd)) return ack.end + 1;
+  const isSync = (call: Call): boolean => SYNCS.has(call.name) && call.file === log.file && call.result === 0;
+  const sync = calls.find((call) => isSync(call) && call.start >= log.end);
   if (sync === undefined || sync.end > ack.start) {
     return `acknowledged at line ${ack.start + 1}, but no sync of ${log.file} began after line ${log.end + 1} and returned before`;
-  }
-  const meta = calls.find((call) => sameFile(call) && call.result > 0 && isMetaWrite(call) && call.start >= log.end);
-  if (meta === undefined || meta.end > ack.start) {
-    return `acknowledged at line ${ack.start + 1}, before the commit of line ${log.end + 1} was published by a meta page`;
-  }
-  if (!facts.dsyncFds.has(meta.fd)) {
-    const metaSync = syncAfter(meta.end);
-    if (metaSync === undefined || metaSync.end > ack.start) {
-      return `acknowledged at line ${ack.start + 1}, but the meta page of line ${meta.end + 1} was not synced before`;
-    }
   }
   return ack.end + 1;
 }

@@ -77,6 +77,35 @@ test('a checkpoint that finds the disk full loses nothing and is made up for', (
   assert.equal(harness.contents(0, 's'), 'first;');
 });
 
+test('the log has its room beforehand: what it takes is acknowledged while checkpoints find none', () => {
+  const harness = prepared();
+  harness.storage.isCheckpointFull = true;
+  const first = harness.append(0, 's', 'first;');
+  assert.equal(code(find(harness.turn(), first)), 'OK');
+  harness.turn(CHECKPOINT_MS);
+  assert(harness.shard.full);
+  const second = harness.append(0, 's', 'second;');
+  assert.equal(code(find(harness.turn(), second)), 'DISK_FULL');
+  harness.restart();
+  assert.equal(harness.contents(0, 's'), 'first;', 'the checkpoint is not there, the log is');
+});
+
+test('a log without room keeps what came, and checkpoints do not end that', () => {
+  const harness = prepared();
+  harness.append(0, 's', 'first;');
+  harness.turn();
+  harness.storage.isAppendFull = true;
+  const stuck = harness.append(0, 's', 'second;');
+  assert.deepEqual(harness.turn(), []);
+  for (let i = 0; i < 20; i++) assert.deepEqual(harness.turn(100), []);
+  assert(!harness.shard.groups.some((group) => group.state.dirty), 'the state was written');
+  assert(harness.shard.full);
+  harness.storage.isAppendFull = false;
+  assert.equal(code(find(harness.turn(100), stuck)), 'OK');
+  harness.restart();
+  assert.equal(harness.contents(0, 's'), 'first;second;');
+});
+
 test('a crash on a full disk loses what was never acknowledged, and only that', () => {
   const harness = prepared();
   harness.append(0, 's', 'first;');

@@ -86,6 +86,30 @@ test('a restart replays the log behind the checkpoint, and nothing acknowledged 
   assert(restarts > 0 && checkpoints > 0, `${restarts} restarts, ${checkpoints} checkpoints`);
 });
 
+test('a checkpoint that is being written counts when it is on disk, and a crash before loses nothing', () => {
+  const harness = new Harness([0]);
+  harness.create(0, 's');
+  harness.turn();
+  harness.turn(CHECKPOINT_MS);
+  harness.turn(5);
+  const { storage } = harness;
+  const before = storage.logs.get(0)?.firstIndex();
+  storage.checkpointLooks = 4;
+  harness.append(0, 's', 'one;');
+  harness.turn();
+  harness.turn(CHECKPOINT_MS);
+  for (let looks = 0; looks < 3; looks++) {
+    assert.equal(harness.contents(0, 's'), 'one;', 'reads see its rows');
+    assert.equal(storage.logs.get(0)?.firstIndex(), before, 'the log keeps what it covers');
+  }
+  harness.restart();
+  assert.equal(harness.contents(0, 's'), 'one;');
+  assert(harness.shard.waitMs(harness.clockMs) <= CHECKPOINT_MS);
+  harness.turn(CHECKPOINT_MS);
+  for (let looks = 0; looks < 6; looks++) harness.turn(5);
+  assert((storage.logs.get(0)?.firstIndex() ?? 0) > (before ?? 0), 'now it is compacted');
+});
+
 test('a stop writes everything, so that the next start replays nothing', () => {
   const harness = new Harness([0]);
   harness.create(0, 's', { body: 'hello' });

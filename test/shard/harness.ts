@@ -67,6 +67,7 @@ export class Harness {
 
   /** The process dies here: only the storage survives. */
   restart(): void {
+    this.storage.crash();
     this.shard = this.#boot(this.shard.groups.map((group) => group.id));
   }
 

@@ -13,6 +13,8 @@ import {
 } from '../../src/shard/ports.ts';
 import { Reply } from '../../src/protocol/reply.ts';
 import { type Request, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
+import { applyChanges } from '../../src/store/checkpoint-writer.ts';
+import { WriteBehind } from '../../src/store/write-behind.ts';
 import { SortedMapTx } from '../stream/sorted-map-tx.ts';
 
 class MemoryLog implements LogReader {
@@ -70,17 +72,25 @@ class MemoryLog implements LogReader {
 }
 
 export class MemoryStorage implements ShardStorage {
-  readonly tx = new SortedMapTx();
+  readonly #rows = new SortedMapTx();
+  readonly tx = new WriteBehind(this.#rows);
+  #isWriting = false;
   readonly logs = new Map<number, MemoryLog>();
   readonly votes = new Map<number, StoredVote>();
   spaceLeft = true;
   roomToGrow = true;
-  recordsToDelete = 0;
-  /** The next commits fail. */
-  isFull = false;
+  readonly logSegments = 0;
+  readonly logFileBytes = 0;
+  /** The next records of the log and the next checkpoints fail. */
+  isAppendFull = false;
+  isCheckpointFull = false;
+  /** How many looks it takes until a checkpoint is on disk. */
+  checkpointLooks = 0;
+  #looksLeft = 0;
+  /** What is to be written is being collected. */
+  committing = false;
   commits = 0;
   refusedCommits = 0;
-  committing = false;
   /** Everything that ever became durable, as text: payloads of tests are unique words. */
   durableText = '';
 
@@ -148,24 +158,51 @@ export class MemoryStorage implements ShardStorage {
     return true;
   }
 
-  commit(batches: readonly TurnBatch[], checkpoint: (() => void) | undefined): void {
-    assert(!this.committing, 'commits do not nest');
-    this.committing = true;
-    this.tx.begin();
-    checkpoint?.();
-    this.committing = false;
-    if (this.isFull) {
-      this.tx.rollback();
-      this.refusedCommits++;
-      throw new StorageFullError();
-    }
-    this.tx.commit();
+  set isFull(isFull: boolean) {
+    this.isAppendFull = isFull;
+    this.isCheckpointFull = isFull;
+  }
+
+  /** A checkpoint that was under way is lost. */
+  crash(): void {
+    this.#isWriting = false;
+    this.tx.clear();
+  }
+
+  append(batches: readonly TurnBatch[]): void {
+    if (this.isAppendFull) this.#refuse();
     for (const { group, entries, hardState } of batches) {
       (this.logs.get(group) as MemoryLog).append(entries);
       if (hardState !== undefined) this.votes.set(group, { term: hardState.term, vote: hardState.vote });
       for (const { data } of entries) this.durableText += Buffer.from(data).toString('latin1');
     }
     this.commits++;
+  }
+
+  startCheckpoint(write: () => void): void {
+    assert(!this.#isWriting, 'one checkpoint is written at a time');
+    this.#isWriting = true;
+    this.committing = true;
+    this.tx.collect(write);
+    this.committing = false;
+    this.#looksLeft = this.checkpointLooks;
+  }
+
+  endCheckpoint(how: 'look' | 'wait'): boolean {
+    if (!this.#isWriting) return true;
+    if (how === 'look' && this.#looksLeft-- > 0) return false;
+    this.#isWriting = false;
+    if (this.isCheckpointFull) this.#refuse();
+    this.#rows.begin();
+    applyChanges(this.#rows, this.tx.pending);
+    this.#rows.commit();
+    this.tx.clear();
+    return true;
+  }
+
+  #refuse(): never {
+    this.refusedCommits++;
+    throw new StorageFullError();
   }
 
   compact(group: number, index: number): void {

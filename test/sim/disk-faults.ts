@@ -3,13 +3,15 @@
  * are in src/base/planted-bugs.ts.
  */
 import { TAG_IMPORT, TAG_PRODUCER } from '../../src/stream/keys.ts';
+import { LOG_PAGE_BYTES } from '../../src/store/log-record.ts';
 import type { SimDisk } from './disk.ts';
+import { coveredOf, recordsOf } from './log-records.ts';
 
 export interface DiskFault {
   /** What the disk does wrong. */
   readonly about: string;
-  /** Instead of SimDisk.sync at the end of a commit. */
-  readonly sync?: (disk: SimDisk, later: (delayMs: number, work: () => void) => void) => void;
+  /** Instead of `work`, which puts on the platter what a commit or a record wrote. */
+  readonly sync?: (work: () => void, later: (delayMs: number, work: () => void) => void) => void;
   /** Rows with this tag are missing from group snapshots. */
   readonly hiddenTag?: number;
   /** Before a process opens its store, as far as the disk was used. */
@@ -18,21 +20,20 @@ export interface DiskFault {
 
 /** How long a lying disk keeps a commit in its memory. */
 const LAZY_SYNC_MS = 60;
-/** The first part of a key of the log (store/turn-log.ts). */
-const TURN_BYTES = 8;
 
 function forgetLogTail(disk: SimDisk): void {
-  const keys = disk.log.allKeys();
-  // A record is cut into parts, whose keys begin with its turn.
-  const turn = keys[keys.length - 1]?.slice(0, TURN_BYTES) ?? '';
-  for (const key of keys) if (key.startsWith(turn)) disk.log.set(key, undefined);
-  disk.sync();
+  const last = recordsOf(disk).at(-1);
+  // What a checkpoint names would be missed.
+  if (last === undefined || last.sequence <= (coveredOf(disk)?.last ?? 0)) return;
+  const { segment, at } = last;
+  segment.write(at, new Uint8Array(LOG_PAGE_BYTES));
+  segment.sync();
 }
 
 export const DISK_FAULTS: Readonly<Record<string, DiskFault>> = {
   'ack-before-sync': {
-    about: 'A commit is reported before it is durable.',
-    sync: (disk, later) => later(LAZY_SYNC_MS, () => disk.sync()),
+    about: 'A commit or a record is reported before it is durable.',
+    sync: (work, later) => later(LAZY_SYNC_MS, work),
   },
   'log-tail-forgotten': {
     about: 'The last record of the log is gone after a restart.',

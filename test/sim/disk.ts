@@ -1,9 +1,11 @@
 /**
- * A simulated disk: two tables behind one commit, as LMDB gives them. A commit is atomic; what was not synced is gone
- * after a crash. The disk survives the processes that use it.
+ * A simulated disk: two tables behind one commit, as LMDB gives them, and the segment files of the log. A commit is atomic; what was
+ * not synced is gone after a crash. The disk survives the processes that use it.
  */
 import { Buffer } from 'node:buffer';
 import type { DirectoryRun } from '../../src/peer/codec/standing.ts';
+import type { Random } from '../support/random.ts';
+import { LogDisk } from './log-disk.ts';
 import { RowHash } from './row-hash.ts';
 import { Table } from './table.ts';
 
@@ -17,6 +19,7 @@ interface DurableLog {
 export class SimDisk {
   readonly hash = new RowHash();
   readonly log = new Table();
+  readonly logs: LogDisk;
   readonly state = new Table((key, before, after) => this.hash.changed(key, before, after));
   /** The runs of peers, as far as this directory remembers them; and which losses were noticed on it. */
   readonly peerRuns = new Map<number, DirectoryRun>();
@@ -24,6 +27,10 @@ export class SimDisk {
   readonly #logs = new Map<number, DurableLog>();
   #notes: (() => void)[] = [];
   #inCommit = false;
+
+  constructor(random: Random) {
+    this.logs = new LogDisk(random);
+  }
 
   get inCommit(): boolean {
     return this.#inCommit;
@@ -66,16 +73,20 @@ export class SimDisk {
   crash(): void {
     this.log.rollback(0);
     this.state.rollback(0);
+    this.logs.crash();
     this.#notes = [];
   }
 
-  /** An entry was written by the last commit. */
+  /** A start found the group's state there, and what it notes from now on behind it. */
+  found(group: number, snapshotIndex: number): void {
+    this.#logs.set(group, { snapshotIndex, last: snapshotIndex, terms: new Map() });
+  }
+
+  /** An entry is on the platter. */
   noteEntry(group: number, index: number, term: number): void {
-    this.#notes.push(() => {
-      const log = this.#durable(group);
-      log.terms.set(index, term);
-      log.last = index;
-    });
+    const log = this.#durable(group);
+    log.terms.set(index, term);
+    log.last = index;
   }
 
   /** A snapshot was installed by the last commit. */

@@ -135,6 +135,9 @@ class SimEnvironment {
     };
   }
 
+  /** Reads see every commit. */
+  refresh(): void {}
+
   async close(): Promise<void> {}
 }
 

@@ -5,6 +5,7 @@ import { type Random, createRandom } from '../support/random.ts';
 import { FAULT_KINDS, type FaultKind } from './options.ts';
 import type { SimNode } from './node.ts';
 import { adminRequest } from './requests.ts';
+import { rotRecord, rotUnused } from './rot.ts';
 import type { World } from './world.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 
@@ -19,6 +20,8 @@ export class Faults {
   readonly counts: Record<string, number> = {};
   readonly #world: World;
   readonly #random: Random;
+  /** Of rot, apart from all other draws. */
+  readonly #rotRandom: Random;
   /** At most one lost disk at a time: two of three would be a lost majority. 0: none. */
   #wiped = 0;
   #membershipAtMs = -Infinity;
@@ -26,11 +29,13 @@ export class Faults {
   constructor(world: World) {
     this.#world = world;
     this.#random = createRandom(world.options.seed * 13 + 5);
+    this.#rotRandom = createRandom(world.options.seed ^ 0x0b17_f11b);
   }
 
   start(): void {
     this.#world.queue.after(QUIET_MS, () => {
       for (const kind of FAULT_KINDS) this.#later(kind);
+      if (this.#world.options.rotMs < Infinity) this.#rotLater();
     });
     this.#world.checks.onLeader = ({ node }) => this.#ambush(node);
     this.#operate();
@@ -146,6 +151,43 @@ export class Faults {
     }
   }
 
+  #rotLater(): void {
+    const { options, queue } = this.#world;
+    const random = this.#rotRandom;
+    queue.after(-options.rotMs * Math.log(1 - random.next()), () => {
+      const node = random.pick(this.#world.nodes);
+      if (random.chance(0.7)) this.#rotRecord(node);
+      else this.#rot(node, () => rotUnused(node.disk, random));
+      this.#rotLater();
+    });
+  }
+
+  /** Its log is lost with it, so that is for when the others can do without. */
+  #rotRecord(node: SimNode): void {
+    if (!this.#world.faulty) return;
+    if (!this.#mayLose(node)) {
+      this.#world.queue.after(WIPE_RETRY_MS, () => this.#rotRecord(node));
+      return;
+    }
+    this.#rot(node, () => {
+      if (!rotRecord(node.disk, this.#rotRandom)) return this.#count('rotNothing');
+      this.#count('rotFound');
+      node.rot = 'record';
+      node.wasRotten = true;
+      this.#wiped = node.id;
+      this.#world.checks.countable = false;
+    });
+  }
+
+  /** Bits of the log of a node flip while it is down. */
+  #rot(node: SimNode, flip: () => void): void {
+    if (!this.#world.faulty || node.process === undefined) return;
+    this.#count('rot', `n${node.id}`);
+    node.process.die(true);
+    flip();
+    this.#world.queue.after(this.#rotRandom.int(20, 1000), () => node.start());
+  }
+
   #makeRoom(node: SimNode): void {
     node.full = false;
     node.setSpaceLeft(true);
@@ -234,10 +276,8 @@ export class Faults {
     this.#admin('membership', { call: 'membership', voters: wanted }, node);
   }
 
-  /**
-   * A node loses its disk and comes back under its old id, when the others can do without it. False: they cannot now.
-   */
-  #wipe(node: SimNode): boolean {
+  /** The others can do without what the node has. */
+  #mayLose(node: SimNode): boolean {
     const { nodes, options } = this.#world;
     if (this.#wiped !== 0 || nodes.some(({ process }) => process === undefined)) return false;
     if (nodes.some(({ lostLog }) => lostLog)) return false;
@@ -250,6 +290,14 @@ export class Faults {
       if (nodes.some((other) => JSON.stringify(this.#groupOf(other, group).raft.configuration) !== agreed))
         return false;
     }
+    return true;
+  }
+
+  /**
+   * A node loses its disk and comes back under its old id, when the others can do without it. False: they cannot now.
+   */
+  #wipe(node: SimNode): boolean {
+    if (!this.#mayLose(node)) return false;
     this.#count('wipe', `n${node.id}`);
     this.#wiped = node.id;
     this.#world.checks.countable = false;
@@ -289,6 +337,7 @@ export class Faults {
     if (this.#world.options.groups.some((group) => process.store.lost(group))) return;
     this.#count('restored', `n${node.id}`);
     node.lostLog = false;
+    node.wasRotten = false;
     this.#wiped = 0;
   }
 }

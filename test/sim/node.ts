@@ -1,17 +1,24 @@
 /** A node: what outlives its processes. */
 import { StorageFullError } from '../../src/shard/ports.ts';
+import type { SegmentSizes } from '../../src/store/segments.ts';
 import { type Random, createRandom } from '../support/random.ts';
+import { SimCrash } from './crash.ts';
 import { SimDisk } from './disk.ts';
-import { SimCrash, SimProcess } from './process.ts';
+import { SimProcess } from './process.ts';
 import { shedRequest } from './requests.ts';
 import type { World } from './world.ts';
 
 const RETRY_MS = 300;
+const KIB = 1024;
 
 export class SimNode {
   readonly id: number;
   readonly random: Random;
-  disk = new SimDisk();
+  disk: SimDisk;
+  /** Of what the disk does with the log, and apart from all other draws. */
+  readonly diskRandom: Random;
+  /** Small, so that segments fill, are used again and are cleaned all the time. */
+  readonly segmentSizes: SegmentSizes;
   process: SimProcess | undefined;
   /** How far the wall clock is off. */
   wallOffsetMs: number;
@@ -25,6 +32,10 @@ export class SimNode {
   slowMs = 0;
   /** The next process finds an empty disk under a used node id. */
   lostLog = false;
+  /** What was damaged while no process ran: a record that is needed, or something else. */
+  rot: 'none' | 'record' | 'unused' = 'none';
+  /** The log was damaged at least once, which the start finds. */
+  wasRotten = false;
   /** Disks that it has had. */
   disks = 1;
   /** Set by the operator: must not lead. */
@@ -37,6 +48,9 @@ export class SimNode {
   constructor(world: World, id: number) {
     this.#world = world;
     this.id = id;
+    this.diskRandom = createRandom((world.options.seed ^ 0x5e6_d15c) * 31 + id);
+    this.segmentSizes = { bytesMin: 16 * KIB, bytesMax: this.diskRandom.pick([16, 32, 64]) * KIB };
+    this.disk = new SimDisk(this.diskRandom);
     this.#tellings = createRandom((world.options.seed ^ 0x1d_e471) * 31 + id);
     this.random = createRandom(world.options.seed * 31 + id);
     this.wallOffsetMs = this.random.int(-200, 200);
@@ -59,9 +73,23 @@ export class SimNode {
       }
       throw this.#world.failure(`n${this.id} does not start: ${String(error)}`, error);
     }
+    this.#compareDamage(this.process);
     this.process.start();
     if (this.draining) this.drain(true);
     this.#world.started(this);
+  }
+
+  /** A damaged log is always found, and a sound one never counts as damaged. */
+  #compareDamage({ store }: SimProcess): void {
+    const { lost } = store.found;
+    if (lost !== undefined) this.#world.trace(`n${this.id} has lost its log: ${lost.why}`);
+    const isRotten = this.rot === 'record';
+    this.rot = 'none';
+    if (this.#world.blind) return;
+    if (lost !== undefined && !isRotten) throw this.#world.failure(`log-damage n${this.id}: ${lost.why}`);
+    // It may have been found by a start that did not get far.
+    const isFound = this.#world.options.groups.every((group) => store.lost(group));
+    if (isRotten && !isFound) throw this.#world.failure(`log-damage n${this.id} is not found`);
   }
 
   /** Sets or lifts the mark, as the operator does; it survives restarts. */
@@ -85,13 +113,14 @@ export class SimNode {
    * file: then only the peers know that something was lost.
    */
   wipe(): void {
-    this.disk = new SimDisk();
+    this.disk = new SimDisk(this.diskRandom);
     this.disks++;
+    this.wasRotten = false;
     this.lostLog = !this.#tellings.chance(0.5);
   }
 
   /** A loss was noticed, by the operator or by a peer. */
   get knowsLoss(): boolean {
-    return this.lostLog || this.disk.settled.length > 0;
+    return this.lostLog || this.wasRotten || this.disk.settled.length > 0;
   }
 }

@@ -43,6 +43,8 @@ export interface SimOptions {
   readonly quotas: boolean;
   /** Mean time between two faults of a kind, in milliseconds; Infinity: never. */
   readonly faults: Readonly<Record<FaultKind, number>>;
+  /** Mean time between two times that bits of a log flip. */
+  readonly rotMs: number;
   /** How far a node that gets a snapshot may be behind, if not as usual. */
   readonly pinBounds?: PinBounds;
 }
@@ -135,7 +137,8 @@ export function drawOptions(seed: number): SimOptions {
   const thin = isAmong(THIN_SEEDS) ? THIN_KINDS[seed % THIN_KINDS.length] : undefined;
   if (thin !== undefined) return { ...betweenThreeNodes(options), thin };
   if (isAmong(STARVED_SEEDS)) return { ...betweenThreeNodes(options), starved: true };
-  if (AS_BEFORE.has(seed)) return { ...options, backup: NO_BACKUP, groups: options.served, quotas: false };
+  if (AS_BEFORE.has(seed))
+    return { ...options, backup: NO_BACKUP, groups: options.served, quotas: false, rotMs: Infinity };
   if (seed >= LAGGING_FROM && seed < LAGGING_FROM + LAGGING) return lagging(options);
   if (seed % STORM_EVERY === 0) return storm(options);
   return seed % COLD_STORM_EVERY === 0 ? coldStorm(options) : options;
@@ -167,6 +170,7 @@ function storm(options: SimOptions): SimOptions {
     purges: false,
     quotas: false,
     faults: { ...quiet, crash: 10_000, transfer: 10_000 },
+    rotMs: Infinity,
   };
 }
 
@@ -193,6 +197,7 @@ function betweenThreeNodes(options: SimOptions): SimOptions {
     purges: false,
     quotas: false,
     faults: Object.fromEntries(FAULT_KINDS.map((kind) => [kind, Infinity])) as Record<FaultKind, number>,
+    rotMs: Infinity,
   };
 }
 
@@ -233,6 +238,7 @@ function coldStorm(options: SimOptions): SimOptions {
     purges: COLD_STORM.purges,
     quotas: false,
     faults: { ...quiet, transfer: [700, 4000, Infinity][seed % 3] as number, partition: 3000, crash: 10_000 },
+    rotMs: Infinity,
   };
 }
 
@@ -290,6 +296,7 @@ function drawUsual(seed: number): SimOptions {
     purges: cold?.purges ?? (!forks && tenants.chance(0.4)),
     quotas: !forks && tenants.chance(0.25),
     faults: faults as Record<FaultKind, number>,
+    rotMs: createRandom(seed ^ 0x07b1_f11b).pick([Infinity, Infinity, Infinity, 1500]),
   };
 }
 

@@ -8,26 +8,23 @@ import type { Runtime } from '../../src/base/runtime.ts';
 import { ReadCache } from '../../src/gateway/read-cache.ts';
 import { openInbox } from '../../src/shard/inbox.ts';
 import { Shard } from '../../src/shard/shard.ts';
+import { LogSyncError } from '../../src/store/log-files.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { REPLY_COLD, REPLY_RESULT } from '../../src/protocol/reply.ts';
 import { type Request } from '../../src/protocol/request.ts';
 import type { Random } from '../support/random.ts';
 import { ColdReads } from './cold/reads.ts';
 import { openDirectories, shakeHands } from './directories.ts';
-import { openEnvironment } from './environment.ts';
+import { SimCrash } from './crash.ts';
 import { SimSource, SimTarget } from './mailbox.ts';
 import type { Connection, Endpoint } from './network.ts';
 import type { SimNode } from './node.ts';
 import { SimPeers } from './peers.ts';
-import { SimStore } from './store.ts';
+import { Storage } from './storage.ts';
+import type { SimStore } from './store.ts';
 import type { World } from './world.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 
-/** Thrown inside a commit: the process is no more. */
-export class SimCrash extends Error {}
-
-/** What LMDB says on a full volume. */
-const NO_SPACE = { code: 'ENOSPC', message: 'no space left on device' };
 /** Delay before a message is handled or a turn begins. */
 const WAKE_MS = 0.4;
 const EXPIRE_MS = 1000;
@@ -87,15 +84,10 @@ export class SimProcess implements Endpoint {
     this.#bornMs = queue.nowMs;
     this.#coldReads = world.cold === undefined ? undefined : new ColdReads(world.cold, this);
     diskFault?.onBoot?.(node.disk);
-    const environment = openEnvironment(node.disk, this.#hooks(), options.disk.chunkBytes);
-    this.store = new SimStore(node.disk, environment);
-    const { logKeptBytes } = options.disk;
-    this.store.logKeptBytes = logKeptBytes;
-    // A half of the key space is cleared in many steps, as that of a large group is.
-    if (options.disk.chunkBytes < 1000) this.store.clearRowsMax = 5;
-    // Where little log is kept, next to none of it stays in memory.
-    if (logKeptBytes < 1000) this.store.setLogMemory({ groupBytes: 100, shardBytes: 150 });
-    this.store.spaceLeft = node.spaceLeft;
+    const { random, later } = { random: this.#random, later: this.later };
+    const busy = (durationMs: number): void => void (this.#localMs = this.nowMs + durationMs);
+    const storage = new Storage({ world, node, random, later, busy });
+    this.store = storage.store;
     if (this.store.fresh) this.store.markUsed(lostLog ? options.groups : []);
     const seed = this.#random.int(1, 1e9);
     const pace = options.thin !== undefined || options.starved ? 'paced' : 'at once';
@@ -126,6 +118,7 @@ export class SimProcess implements Endpoint {
     });
     this.directories = openDirectories(this, (line) => world.trace(line));
     this.#target.onReply = (reply) => this.#onReply(reply);
+    storage.isOpen = true;
     world.checks.watch(this);
   }
 
@@ -251,8 +244,8 @@ export class SimProcess implements Endpoint {
     try {
       work();
     } catch (error) {
-      if (!(error instanceof SimCrash)) throw this.#world.failure(`n${this.id}: ${String(error)}`, error);
-      this.#world.trace(`n${this.id} dies in a commit`);
+      if (!isTheEnd(error)) throw this.#world.failure(`n${this.id}: ${String(error)}`, error);
+      this.#world.trace(`n${this.id} dies: ${String(error)}`);
       this.die(true);
     }
   }
@@ -326,33 +319,9 @@ export class SimProcess implements Endpoint {
     // It is published now; the client has it a little later, even if the process dies at once.
     this.#world.queue.at(this.nowMs + 0.2, () => onReply(reply));
   }
+}
 
-  #hooks(): Parameters<typeof openEnvironment>[1] {
-    const { options, diskFault } = this.#world;
-    const { commitMs, crash } = options.disk;
-    const mayCrash = (): void => {
-      if (this.#world.faulty && this.#random.chance(crash)) throw new SimCrash();
-    };
-    return {
-      beforeSync: () => {
-        const slow = this.node.slowMs > 0 ? this.node.slowMs * this.#random.next() : 0;
-        this.#localMs = this.nowMs + commitMs * (0.5 + this.#random.next()) + slow;
-        if (this.node.full) throw Object.assign(new Error(NO_SPACE.message), { code: NO_SPACE.code });
-        mayCrash();
-        this.#note();
-      },
-      hiddenTag: diskFault?.hiddenTag ?? -1,
-      sync: (disk) => (diskFault?.sync === undefined ? disk.sync() : diskFault.sync(disk, this.later)),
-      afterSync: mayCrash,
-    };
-  }
-
-  /** For the checker of invariant 1: what the running commit makes durable. */
-  #note(): void {
-    const { disk } = this.node;
-    for (const { group, entries, snapshot } of this.store.writing) {
-      if (snapshot !== undefined) disk.noteSnapshot(group, snapshot.index);
-      for (const { index, term } of entries) disk.noteEntry(group, index, term);
-    }
-  }
+/** After a failed sync nothing is known of the disk, and no process goes on. */
+function isTheEnd(error: unknown): boolean {
+  return error instanceof SimCrash || error instanceof LogSyncError;
 }

@@ -10,6 +10,7 @@ import { LmdbTx } from '../../src/store/environment.ts';
 import { Command } from '../../src/protocol/command.ts';
 import { eachCommand } from '../../src/group/entry.ts';
 import { REPLY_DUPLICATE, REPLY_RECORDS, Reply } from '../../src/protocol/reply.ts';
+import { createRandom } from '../support/random.ts';
 import { SimDisk } from './disk.ts';
 import { openEnvironment } from './environment.ts';
 import { acceptedFrames } from './frames.ts';
@@ -33,7 +34,7 @@ export class Reference {
   readonly effects = new Map<string, Effect>();
   /** Hash of the rows after each index. */
   readonly #hashes: number[] = [];
-  readonly #disk = new SimDisk();
+  readonly #disk = new SimDisk(createRandom(0));
   readonly state: State;
   /** Called before and after each command. */
   before: (state: State, command: Command) => void = () => undefined;

@@ -1,7 +1,13 @@
+import type { LogReader } from '../../src/raft/types.ts';
 import type { TurnBatch } from '../../src/shard/ports.ts';
-import type { Environment } from '../../src/store/environment.ts';
-import { ShardStore } from '../../src/store/shard-store.ts';
+import { ShardStore, type StoreOptions } from '../../src/store/shard-store.ts';
 import type { SimDisk } from './disk.ts';
+
+interface Opened {
+  readonly group: number;
+  readonly appliedIndex: number;
+  readonly log: LogReader;
+}
 
 /** The store of a shard that tells the checkers what becomes durable. */
 export class SimStore extends ShardStore {
@@ -10,23 +16,41 @@ export class SimStore extends ShardStore {
   logKeptBytes = 0;
   onCommit: (batches: readonly TurnBatch[], checkpointed: boolean) => void = () => {};
   readonly disk: SimDisk;
+  readonly #opened: Opened[] = [];
 
-  constructor(disk: SimDisk, environment: Environment) {
-    super('', environment);
+  constructor(disk: SimDisk, options: StoreOptions) {
+    super('', options);
     this.disk = disk;
+  }
+
+  override openLog(group: number, appliedIndex: number, appliedTerm: number): LogReader {
+    const log = super.openLog(group, appliedIndex, appliedTerm);
+    this.#opened.push({ group, appliedIndex, log });
+    return log;
+  }
+
+  /** What it finds is on the platter, also what the process before was not told of. */
+  override load(): void {
+    super.load();
+    for (const { group, appliedIndex, log } of this.#opened) {
+      this.disk.found(group, appliedIndex);
+      for (let index = log.firstIndex(); index <= log.lastIndex(); index++) {
+        this.disk.noteEntry(group, index, log.term(index));
+      }
+    }
   }
 
   override compactable(group: number, index: number): number {
     return super.compactable(group, index, this.logKeptBytes);
   }
 
-  override commit(batches: readonly TurnBatch[], checkpoint: (() => void) | undefined): void {
+  override append(batches: readonly TurnBatch[]): void {
     this.writing = batches;
     try {
-      super.commit(batches, checkpoint);
+      super.append(batches);
     } finally {
       this.writing = [];
     }
-    this.onCommit(batches, checkpoint !== undefined);
+    this.onCommit(batches, false);
   }
 }

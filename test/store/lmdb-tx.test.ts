@@ -1,9 +1,35 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import type { Tx } from '../../src/stream/tx.ts';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { Environment, LmdbTx } from '../../src/store/environment.ts';
+import type { Tx } from '../../src/base/tx.ts';
 import { type Random, createRandom, seedFromEnvironment } from '../support/random.ts';
 import { SortedMapTx } from '../stream/sorted-map-tx.ts';
-import { TemporaryStore } from './temporary.ts';
+
+class TemporaryTable {
+  readonly #directory = mkdtempSync(join(tmpdir(), 'millrace-table-'));
+  #environment = new Environment(this.#directory);
+  tx: Tx = new LmdbTx(this.#environment.state);
+
+  constructor(t: TestContext) {
+    t.after(async () => {
+      await this.#environment.close();
+      rmSync(this.#directory, { recursive: true, force: true });
+    });
+  }
+
+  commit(write: () => void): void {
+    this.#environment.commit(write);
+  }
+
+  async reopen(): Promise<void> {
+    await this.#environment.close();
+    this.#environment = new Environment(this.#directory);
+    this.tx = new LmdbTx(this.#environment.state);
+  }
+}
 
 /** Short keys over few bytes, so that many are prefixes of each other; never empty, LMDB has no such key. */
 function randomKey(random: Random): Uint8Array {
@@ -42,9 +68,8 @@ function compareReads(random: Random, real: Tx, model: Tx, what: string): void {
 test('the state table behaves as a sorted map, inside and outside of commits', async (t) => {
   const seed = seedFromEnvironment();
   const random = createRandom(seed);
-  const temporary = new TemporaryStore(t);
+  const temporary = new TemporaryTable(t);
   const model = new SortedMapTx();
-  let { store } = temporary;
   let failures = 0;
   for (let round = 0; round < 300; round++) {
     const what = `SEED=${seed} round ${round}`;
@@ -55,38 +80,38 @@ test('the state table behaves as a sorted map, inside and outside of commits', a
         const key = randomKey(random);
         if (random.chance(0.3)) {
           model.delete(key);
-          store.tx.delete(key);
+          temporary.tx.delete(key);
         } else {
           const value = new Uint8Array(random.bytes(random.pick([0, 1, 20, 5000])));
           model.put(key, value);
-          store.tx.put(key, value);
+          temporary.tx.put(key, value);
           value.fill(0xa5);
         }
-        if (random.chance(0.3)) compareReads(random, store.tx, model, `${what} inside`);
+        if (random.chance(0.3)) compareReads(random, temporary.tx, model, `${what} inside`);
       }
       if (fails) throw new Error('planned');
       model.commit();
     };
     if (fails) {
-      assert.throws(() => store.commit([], write), /planned/);
+      assert.throws(() => temporary.commit(write), /planned/);
       model.rollback();
       failures++;
     } else {
-      store.commit([], write);
+      temporary.commit(write);
     }
-    compareReads(random, store.tx, model, what);
-    if (round % 60 === 59) store = await temporary.reopen();
+    compareReads(random, temporary.tx, model, what);
+    if (round % 60 === 59) await temporary.reopen();
   }
   assert(failures > 10);
 });
 
 test('bounds of a range: start belongs to it, end does not, both ways', (t) => {
-  const { store } = new TemporaryStore(t);
+  const temporary = new TemporaryTable(t);
   const key = (n: number): Uint8Array => new Uint8Array([0x78, n]);
-  store.commit([], () => [1, 2, 3, 4].forEach((n) => store.tx.put(key(n), new Uint8Array([n]))));
+  temporary.commit(() => [1, 2, 3, 4].forEach((n) => temporary.tx.put(key(n), new Uint8Array([n]))));
   const visited = (from: number, to: number, reverse: boolean, most = 9): number[] => {
     const seen: number[] = [];
-    store.tx.range(key(from), key(to), reverse, (_key, value) => seen.push(value[0] as number) < most);
+    temporary.tx.range(key(from), key(to), reverse, (_key, value) => seen.push(value[0] as number) < most);
     return seen;
   };
   assert.deepEqual(visited(1, 4, false), [1, 2, 3]);

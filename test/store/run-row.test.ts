@@ -20,9 +20,11 @@ test('a store knows its last run after it was opened again, and a damaged note i
   assert.equal(files.store.lastRun, undefined);
   files.store.noteRun(RUN);
   const store = await files.reopen();
+  store.load();
   assert.deepEqual(store.lastRun, RUN);
   // It says nothing about what else is there.
   assert.equal(store.fresh, true);
-  store.commit([], () => store.tx.put(RUN_KEY, Uint8Array.of(1, 2, 3)));
+  store.startCheckpoint(() => store.tx.put(RUN_KEY, Uint8Array.of(1, 2, 3)));
+  store.endCheckpoint('wait');
   assert.throws(() => store.lastRun, /its note of the last run is damaged; restore the data directory from a copy/);
 });

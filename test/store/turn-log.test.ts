@@ -1,310 +1,217 @@
+// The logs of a shard's groups: entries come back as they were written last, whatever happened to the segments around them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ENTRY_DATA, type Entry, type HardState, type LogReader } from '../../src/raft/types.ts';
-import type { TurnBatch } from '../../src/shard/ports.ts';
-import type { ShardStore } from '../../src/store/shard-store.ts';
+import { ENTRY_DATA, type Entry } from '../../src/raft/types.ts';
 import { GroupLog } from '../../src/store/group-log.ts';
+import { DiskFolder } from '../../src/store/log-files.ts';
+import { Segment } from '../../src/store/segment.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
-import { TemporaryStore } from './temporary.ts';
-
-function entry(index: number, term: number, text = `${index}@${term}`): Entry {
-  return { index, term, kind: ENTRY_DATA, data: new Uint8Array(Buffer.from(text)) };
-}
-
-function batch(group: number, entries: readonly Entry[], hardState?: HardState): TurnBatch {
-  const last = entries.at(-1);
-  return {
-    group,
-    entries,
-    hardState,
-    snapshot: undefined,
-    persistIndex: last?.index ?? 0,
-    persistTerm: last?.term ?? 0,
-  };
-}
-
-/** A group's log as text: `first: 1@1 2@1`. */
-function show(log: LogReader): string {
-  const entries = log.entries(log.firstIndex(), log.lastIndex() + 1, Infinity);
-  return `${log.firstIndex()}: ${entries.map(({ data }) => Buffer.from(data).toString()).join(' ')}`.trim();
-}
-
-function open(store: ShardStore, applied: ReadonlyMap<number, readonly [number, number]>): Map<number, LogReader> {
-  const logs = new Map<number, LogReader>();
-  for (const [group, [index, term]] of applied) logs.set(group, store.openLog(group, index, term));
-  store.load();
-  return logs;
-}
-
-const FRESH = new Map([1, 2].map((group) => [group, [0, 0] as const]));
+import { neededRecords, recordsIn } from './log-contents.ts';
+import { SMALL_SEGMENTS, TemporaryStore } from './temporary.ts';
+import {
+  type Applied,
+  FRESH,
+  batch,
+  checkpoint,
+  entry,
+  logOf,
+  openLogs,
+  show,
+  snapshotBatch,
+  voteOf,
+} from './turns.ts';
 
 test('entries come back after a restart, in order and with their terms', async (t) => {
   const temporary = new TemporaryStore(t);
-  const logs = open(temporary.store, FRESH);
-  temporary.store.commit([batch(1, [entry(1, 1), entry(2, 1)]), batch(2, [entry(1, 3)])], undefined);
-  temporary.store.commit([batch(1, [entry(3, 2, 'x'.repeat(300_000))])], undefined);
-  temporary.store.commit([batch(2, [entry(2, 3, '')])], undefined);
-  const log = logs.get(1) as LogReader;
+  const logs = openLogs(temporary.store, FRESH);
+  temporary.store.append([batch(1, [entry(1, 1), entry(2, 1)]), batch(2, [entry(1, 3)])]);
+  temporary.store.append([batch(1, [entry(3, 2, 'x'.repeat(300_000))])]);
+  temporary.store.append([batch(2, [entry(2, 3, '')])]);
+  const log = logOf(logs, 1);
   assert.equal(log.lastIndex(), 3);
   assert.equal(log.term(3), 2);
   assert.equal(log.entries(1, 4, 1).length, 1, 'one entry goes whatever its size');
   assert.equal(log.entries(1, 4, 6).length, 2);
   const before = [...logs.values()].map(show);
-  const again = open(await temporary.reopen(), FRESH);
+  const again = openLogs(await temporary.reopen(), FRESH);
   assert.deepEqual([...again.values()].map(show), before);
 });
 
 test('an entry at an index that exists replaces everything from there on', async (t) => {
   const temporary = new TemporaryStore(t);
-  const logs = open(temporary.store, FRESH);
+  const logs = openLogs(temporary.store, FRESH);
   const { store } = temporary;
-  store.commit([batch(1, [entry(1, 1), entry(2, 1), entry(3, 1)])], undefined);
-  store.commit([batch(1, [entry(4, 1)]), batch(2, [entry(1, 1)])], undefined);
-  store.commit([batch(1, [entry(2, 2)])], undefined);
-  assert.equal(show(logs.get(1) as LogReader), '1: 1@1 2@2');
-  const again = open(await temporary.reopen(), FRESH);
-  assert.equal(show(again.get(1) as LogReader), '1: 1@1 2@2');
-  assert.equal(show(again.get(2) as LogReader), '1: 1@1');
+  store.append([batch(1, [entry(1, 1), entry(2, 1), entry(3, 1)])]);
+  store.append([batch(1, [entry(4, 1)]), batch(2, [entry(1, 1)])]);
+  store.append([batch(1, [entry(2, 2)])]);
+  assert.equal(show(logOf(logs, 1)), '1: 1@1 2@2');
+  const again = openLogs(await temporary.reopen(), FRESH);
+  assert.equal(show(logOf(again, 1)), '1: 1@1 2@2');
+  assert.equal(show(logOf(again, 2)), '1: 1@1');
 });
 
-test('a record is deleted once none of its entries is needed', async (t) => {
-  const temporary = new TemporaryStore(t);
+/** A record fills a segment. */
+const ONE_EACH = { bytesMin: 4096, bytesMax: 4096 };
+
+test('a segment is free once a checkpoint is on disk that no group needs it behind', async (t) => {
+  const temporary = new TemporaryStore(t, { sizes: ONE_EACH });
   const { store } = temporary;
-  const logs = open(store, FRESH);
-  for (let i = 1; i <= 20; i++) store.commit([batch(1, [entry(i, 1)]), batch(2, [entry(i, 1)])], undefined);
+  const logs = openLogs(store, FRESH);
+  // Half of a page each: the log is worth no copy.
+  const half = 'x'.repeat(1900);
+  for (let i = 1; i <= 20; i++) store.append([batch(1, [entry(i, 1, half)]), batch(2, [entry(i, 1, half)])]);
+  const needed = (): number => neededRecords(store.tx, temporary.logFolder).length;
   store.compact(1, 15);
-  assert.equal(store.recordsToDelete, 0, 'group 2 still needs all of them');
+  checkpoint(store);
+  assert.equal(needed(), 20, 'group 2 still needs all of them');
   store.compact(2, 10);
-  assert.equal(store.recordsToDelete, 10);
-  assert.equal(show(logs.get(2) as LogReader).split(':')[0], '11');
-  assert.equal((logs.get(2) as LogReader).term(10), 1, 'the term in front of the log is kept');
-  store.commit([], undefined);
-  assert.equal(store.recordsToDelete, 0);
-  const again = open(
-    await temporary.reopen(),
-    new Map([
-      [1, [15, 1]],
-      [2, [10, 1]],
-    ]),
-  );
-  assert.equal((again.get(1) as LogReader).firstIndex(), 16);
-  assert.equal((again.get(2) as LogReader).firstIndex(), 11);
-  assert.equal((again.get(2) as LogReader).lastIndex(), 20);
+  assert.equal(needed(), 20, 'no checkpoint on disk says so yet');
+  checkpoint(store);
+  assert.equal(needed(), 10);
+  assert.equal(show(logOf(logs, 2)).split(':')[0], '11');
+  assert.equal(logOf(logs, 2).term(10), 1, 'the term in front of the log is kept');
+  const applied: Applied = new Map([
+    [1, [15, 1]],
+    [2, [10, 1]],
+  ]);
+  const again = openLogs(await temporary.reopen(), applied);
+  assert.equal(neededRecords(temporary.store.tx, temporary.logFolder).length, 10);
+  assert.equal(logOf(again, 1).firstIndex(), 16);
+  assert.equal(logOf(again, 2).firstIndex(), 11);
+  assert.equal(logOf(again, 2).lastIndex(), 20);
 });
 
-test('records that a checkpoint covered before a crash are found and deleted after it', async (t) => {
-  const temporary = new TemporaryStore(t);
-  open(temporary.store, FRESH);
-  for (let i = 1; i <= 5; i++) temporary.store.commit([batch(1, [entry(i, 1)])], undefined);
+test('records that a checkpoint covered before a crash are freed after it', async (t) => {
+  const temporary = new TemporaryStore(t, { sizes: ONE_EACH });
+  openLogs(temporary.store, FRESH);
+  for (let i = 1; i <= 5; i++) temporary.store.append([batch(1, [entry(i, 1)])]);
+  const applied: Applied = new Map([
+    [1, [4, 1]],
+    [2, [0, 0]],
+  ]);
   const store = await temporary.reopen();
-  open(
-    store,
-    new Map([
-      [1, [4, 1]],
-      [2, [0, 0]],
-    ]),
-  );
-  assert.equal(store.recordsToDelete, 4);
-  store.commit([], undefined);
-  assert.equal(store.recordsToDelete, 0);
-  store.commit([batch(1, [entry(6, 1)])], undefined);
-  const again = open(
-    await temporary.reopen(),
-    new Map([
-      [1, [4, 1]],
-      [2, [0, 0]],
-    ]),
-  );
-  assert.equal(show(again.get(1) as LogReader), '5: 5@1 6@1');
+  openLogs(store, applied);
+  assert.equal(neededRecords(store.tx, temporary.logFolder).length, 5);
+  checkpoint(store);
+  assert.equal(neededRecords(store.tx, temporary.logFolder).length, 1);
+  store.append([batch(1, [entry(6, 1)])]);
+  const again = openLogs(await temporary.reopen(), applied);
+  assert.equal(show(logOf(again, 1)), '5: 5@1 6@1');
 });
 
 test('an emptied log continues', async (t) => {
   const temporary = new TemporaryStore(t);
-  open(temporary.store, FRESH);
-  temporary.store.commit([batch(1, [entry(1, 1)])], undefined);
+  openLogs(temporary.store, FRESH);
+  temporary.store.append([batch(1, [entry(1, 1)])]);
   temporary.store.compact(1, 1);
-  temporary.store.commit([], undefined);
-  const applied = new Map([
-    [1, [1, 1] as const],
-    [2, [0, 0] as const],
+  checkpoint(temporary.store);
+  const applied: Applied = new Map([
+    [1, [1, 1]],
+    [2, [0, 0]],
   ]);
   const store = await temporary.reopen();
-  open(store, applied);
-  store.commit([batch(1, [entry(2, 1)])], undefined);
-  const again = open(await temporary.reopen(), applied);
-  assert.equal(show(again.get(1) as LogReader), '2: 2@1');
+  openLogs(store, applied);
+  store.append([batch(1, [entry(2, 1)])]);
+  const again = openLogs(await temporary.reopen(), applied);
+  assert.equal(show(logOf(again, 1)), '2: 2@1');
 });
 
-test('votes are kept per group', async (t) => {
-  const temporary = new TemporaryStore(t);
-  open(temporary.store, FRESH);
-  assert.deepEqual(temporary.store.vote(1), { term: 0, vote: 0 });
-  temporary.store.commit(
-    [batch(1, [], { term: 5, vote: 3, commit: 0 }), batch(2, [], { term: 2 ** 40, vote: 1, commit: 0 })],
-    undefined,
-  );
-  const store = await temporary.reopen();
-  assert.deepEqual(
-    [store.vote(1), store.vote(2)],
-    [
-      { term: 5, vote: 3 },
-      { term: 2 ** 40, vote: 1 },
-    ],
-  );
-  assert.deepEqual(store.vote(3), { term: 0, vote: 0 });
-});
-
-test('a commit whose checkpoint throws leaves nothing behind, and its turn can be repeated', async (t) => {
-  const temporary = new TemporaryStore(t);
-  const { store } = temporary;
-  const logs = open(store, FRESH);
-  store.commit([batch(1, [entry(1, 1)])], undefined);
-  store.compact(1, 1);
-  const key = new Uint8Array([0, 1, 0x68]);
-  const failing = (): void => {
-    store.tx.put(key, new Uint8Array([1]));
-    throw new Error('planned');
-  };
-  const batches = [batch(1, [entry(2, 1)], { term: 9, vote: 9, commit: 0 })];
-  assert.throws(() => store.commit(batches, failing), /planned/);
-  assert.equal(store.tx.get(key), undefined);
-  assert.deepEqual(store.vote(1), { term: 0, vote: 0 });
-  assert.equal((logs.get(1) as LogReader).lastIndex(), 1);
-  assert.equal(store.recordsToDelete, 1, 'the deletion is rolled back too');
-  store.commit(batches, undefined);
-  assert.equal(show(logs.get(1) as LogReader), '2: 2@1');
-  const again = open(
-    await temporary.reopen(),
-    new Map([
-      [1, [1, 1]],
-      [2, [0, 0]],
-    ]),
-  );
-  assert.equal(show(again.get(1) as LogReader), '2: 2@1');
+test('votes are kept per group, in the log and after it was freed', async (t) => {
+  const temporary = new TemporaryStore(t, { sizes: ONE_EACH });
+  openLogs(temporary.store, FRESH);
+  assert.deepEqual(voteOf(temporary.store, 1), { term: 0, vote: 0 });
+  const [old, first, second] = [
+    { term: 4, vote: 1 },
+    { term: 5, vote: 3 },
+    { term: 2 ** 40, vote: 1 },
+  ];
+  temporary.store.append([batch(1, [], { ...old, commit: 0 })]);
+  temporary.store.append([batch(1, [], { ...first, commit: 0 }), batch(2, [], { ...second, commit: 0 })]);
+  let applied = FRESH;
+  for (const end of ['in the log', 'in a checkpoint', 'and their segment was used again']) {
+    const store = await temporary.reopen();
+    openLogs(store, applied);
+    assert.deepEqual([voteOf(store, 1), voteOf(store, 2)], [first, second], end);
+    assert.deepEqual(voteOf(store, 3), { term: 0, vote: 0 });
+    checkpoint(store);
+    if (end !== 'in a checkpoint') continue;
+    for (let i = 1; i <= 10; i++) {
+      store.append([batch(2, [entry(i, 1)])]);
+      store.compact(2, i);
+      checkpoint(store);
+    }
+    applied = new Map([...FRESH, [2, [10, 1]]]);
+    assert(!recordsIn(temporary.logFolder).some(({ sequence }) => sequence === 2));
+  }
 });
 
 test('what was replaced stays replaced when another group keeps its record and a checkpoint covers the replacement', async (t) => {
-  const temporary = new TemporaryStore(t);
+  const temporary = new TemporaryStore(t, { sizes: ONE_EACH });
   const { store } = temporary;
-  open(store, FRESH);
-  store.commit([batch(1, [entry(1, 1)])], undefined);
-  store.commit([batch(1, [entry(2, 1)]), batch(2, [entry(1, 1)])], undefined);
-  store.commit([batch(1, [entry(1, 2)])], undefined);
+  openLogs(store, FRESH);
+  store.append([batch(1, [entry(1, 1)])]);
+  store.append([batch(1, [entry(2, 1)]), batch(2, [entry(1, 1)])]);
+  store.append([batch(1, [entry(1, 2)])]);
   store.compact(1, 1);
-  store.commit([], undefined);
-  const applied = new Map([
-    [1, [1, 2] as const],
-    [2, [0, 0] as const],
+  checkpoint(store);
+  const applied: Applied = new Map([
+    [1, [1, 2]],
+    [2, [0, 0]],
   ]);
   let again = await temporary.reopen();
-  let logs = open(again, applied);
-  assert.equal(show(logs.get(1) as LogReader), '2:', '2@1 is void');
-  // Once the other group is compacted, both records go.
+  let logs = openLogs(again, applied);
+  assert.equal(show(logOf(logs, 1)), '2:', '2@1 is void');
+  assert.equal(neededRecords(again.tx, temporary.logFolder).length, 2);
   again.compact(2, 1);
-  again.commit([], undefined);
-  assert.equal(again.recordsToDelete, 0);
+  checkpoint(again);
+  assert.equal(neededRecords(again.tx, temporary.logFolder).length, 1, 'the newest segment stays');
   again = await temporary.reopen();
-  logs = open(
+  logs = openLogs(
     again,
     new Map([
       [1, [1, 2]],
       [2, [1, 1]],
     ]),
   );
-  assert.equal(show(logs.get(1) as LogReader), '2:');
-  assert.equal(again.recordsToDelete, 0, 'nothing is left on disk');
+  assert.equal(show(logOf(logs, 1)), '2:');
 });
 
-/** Nothing, next to nothing, what a few entries take, and all. */
-const MEMORIES = [0, 150, 700, 1e9].map((bytes) => ({ groupBytes: bytes, shardBytes: 2 * bytes }));
-
-/** What the log should hold, and what of it may be forgotten. */
-interface Expected {
-  entries: Entry[];
-  applied: number;
-  appliedTerm: number;
-}
-
-/** A snapshot replaces the whole log, even where the log continued after it. */
-function snapshotAt(group: number, one: Expected, index: number, term: number): TurnBatch {
-  one.entries = Array.from({ length: index }, (_, i) => one.entries[i] ?? entry(i + 1, term));
-  one.entries[index - 1] = entry(index, term, 'never in the log');
-  one.applied = index;
-  one.appliedTerm = term;
-  const configuration = { voters: [1], votersOutgoing: [], learners: [] };
-  return { ...batch(group, []), snapshot: { index, term, configuration } };
-}
-
-test('random turns, conflicts, snapshots, checkpoints, trims and restarts: a log never holds what was replaced', async (t) => {
-  const seed = seedFromEnvironment();
-  const random = createRandom(seed);
+test('a snapshot replaces the log even where it went on, and what follows it counts', async (t) => {
   const temporary = new TemporaryStore(t);
-  let { store } = temporary;
-  const groups = [1, 2, 3];
-  const model = new Map<number, Expected>(groups.map((group) => [group, { entries: [], applied: 0, appliedTerm: 0 }]));
-  const applied = (): Map<number, readonly [number, number]> =>
-    new Map([...model].map(([group, one]) => [group, [one.applied, one.appliedTerm] as const]));
-  let logs = open(store, applied());
-  let term = 1;
-  let readBack = 0;
-  for (let turn = 0; turn < 1500; turn++) {
-    store.setLogMemory(random.pick(MEMORIES));
-    const batches: TurnBatch[] = [];
-    for (const group of groups) {
-      if (random.chance(0.4)) continue;
-      const one = model.get(group) as Expected;
-      if (random.chance(0.03)) {
-        batches.push(snapshotAt(group, one, one.applied + random.int(1, 6), ++term));
-        continue;
-      }
-      // A conflict never reaches below what is applied.
-      const keep = random.chance(0.15) ? random.int(one.applied, one.entries.length) : one.entries.length;
-      if (keep < one.entries.length) term++;
-      one.entries.length = keep;
-      const added = Array.from({ length: random.int(1, 3) }, (_, i) =>
-        entry(keep + i + 1, term, `${group}:${turn}:${keep + i + 1}`),
-      );
-      one.entries.push(...added);
-      batches.push(batch(group, added));
-    }
-    store.commit(batches, undefined);
-    for (const [group, one] of model) {
-      // Rarely, and not all groups alike: some records then live long because of one group.
-      if (!random.chance(group === 1 ? 0.02 : 0.2)) continue;
-      one.applied = random.int(one.applied, one.entries.length);
-      one.appliedTerm = one.entries[one.applied - 1]?.term ?? 0;
-      if (one.applied > 0) store.compact(group, one.applied);
-    }
-    if (random.chance(0.04)) {
-      readBack += store.logReadBack;
-      store = await temporary.reopen();
-      store.setLogMemory(random.pick(MEMORIES));
-      logs = open(store, applied());
-    }
-    for (const [group, one] of model) {
-      const log = logs.get(group) as LogReader;
-      const expected = one.entries.slice(log.firstIndex() - 1).map(({ data }) => Buffer.from(data).toString());
-      assert.equal(
-        show(log),
-        `${log.firstIndex()}: ${expected.join(' ')}`.trim(),
-        `SEED=${seed} turn ${turn} group ${group}`,
-      );
-      assert(log.firstIndex() <= one.applied + 1, `SEED=${seed} turn ${turn}`);
-    }
-  }
-  assert(readBack > 1000, `${readBack} entries were read back`);
+  const { store } = temporary;
+  const logs = openLogs(store, FRESH);
+  store.append([batch(1, [entry(1, 1), entry(2, 1), entry(3, 1), entry(4, 1)], { term: 3, vote: 2, commit: 0 })]);
+  store.append([snapshotBatch(1, 2, 3), batch(2, [entry(1, 1)])]);
+  assert.equal(show(logOf(logs, 1)), '3:');
+  const applied: Applied = new Map([
+    [1, [2, 3]],
+    [2, [0, 0]],
+  ]);
+  const again = openLogs(await temporary.reopen(), applied);
+  assert.equal(show(logOf(again, 1)), '3:');
+  assert.deepEqual(voteOf(temporary.store, 1), { term: 3, vote: 2 }, 'a vote does not go with the log');
+  temporary.store.append([batch(1, [entry(3, 4)], { term: 4, vote: 1, commit: 0 })]);
+  const last = openLogs(await temporary.reopen(), applied);
+  assert.equal(show(logOf(last, 1)), '3: 3@4');
+  assert.equal(show(logOf(last, 2)), '1: 1@1');
+  assert.deepEqual(voteOf(temporary.store, 1), { term: 4, vote: 1 });
 });
 
-test('the compactable index leaves the bytes to keep after replacements, drops and restarts', () => {
+test('the compactable index leaves the bytes to keep after replacements, drops and restarts', (t) => {
   const random = createRandom(seedFromEnvironment());
+  const file = new DiskFolder(new TemporaryStore(t).logFolder).create('segment-1', 4096);
+  t.after(() => file.close());
+  const segment = new Segment(file);
   const log = new GroupLog(() => assert.fail('all is in memory'));
   log.startAt(0, 0);
+  log.finishLoad();
   for (let turn = 1; turn < 3000; turn++) {
     const behind = random.chance(0.05) ? random.int(0, Math.min(5, log.lastIndex() - log.firstIndex() + 1)) : 0;
     const index = log.lastIndex() + 1 - behind;
-    log.push(turn, 0, { index, term: turn, kind: ENTRY_DATA, data: new Uint8Array(random.int(0, 50)) });
+    log.push({ segment, at: 0 }, { index, term: turn, kind: ENTRY_DATA, data: new Uint8Array(random.int(0, 50)) });
     if (random.chance(0.02)) log.drop(random.int(log.firstIndex() - 1, log.lastIndex()));
     if (random.chance(0.002)) log.restartAt(log.lastIndex() + random.int(0, 10), turn);
+    assert.equal(segment.live, log.lastIndex() - log.firstIndex() + 1, 'what is needed of the segment is counted');
     const [upTo, keepBytes] = [random.int(0, log.lastIndex() + 2), random.int(0, 2000)];
     let expected = 0;
     for (let at = log.lastIndex(), kept = 0; at >= log.firstIndex() && expected === 0; at--) {
@@ -316,9 +223,9 @@ test('the compactable index leaves the bytes to keep after replacements, drops a
 });
 
 test('entries beyond the budget are on disk only, and are read back unchanged, whatever their size', (t) => {
-  const temporary = new TemporaryStore(t);
+  const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS });
   const { store } = temporary;
-  const logs = open(store, FRESH);
+  const logs = openLogs(store, FRESH);
   store.setLogMemory({ groupBytes: 100_000, shardBytes: 150_000 });
   const texts = new Map<number, string[]>([
     [1, []],
@@ -330,15 +237,15 @@ test('entries beyond the budget are on disk only, and are read back unchanged, w
       texts.get(group)?.push(text);
       return batch(group, [entry(i, 1, text)]);
     });
-    store.commit(batches, undefined);
+    store.append(batches);
     assert(store.logMemoryBytes <= 150_000, `turn ${i}: ${store.logMemoryBytes} bytes in memory`);
   }
   const large = `large ${'y'.repeat(1_000_000)}`;
-  store.commit([batch(1, [entry(61, 1, large), entry(62, 1, 'small')])], undefined);
+  store.append([batch(1, [entry(61, 1, large), entry(62, 1, 'small')])]);
   assert(store.logMemoryBytes <= 150_000);
   texts.get(1)?.push(large, 'small');
   for (const [group, all] of texts) {
-    const log = logs.get(group) as LogReader;
+    const log = logOf(logs, group);
     const found = log.entries(1, all.length + 1, Infinity).map(({ data }) => Buffer.from(data).toString());
     assert.deepEqual(found, all);
     assert.equal(log.entries(1, all.length + 1, 1).length, 1);
@@ -351,12 +258,12 @@ test('entries beyond the budget are on disk only, and are read back unchanged, w
 test('the newest entry of a group stays in memory while the shard has room, for it is what peers are sent next', (t) => {
   const temporary = new TemporaryStore(t);
   const { store } = temporary;
-  const log = open(store, FRESH).get(1) as LogReader;
+  const log = logOf(openLogs(store, FRESH), 1);
   store.setLogMemory({ groupBytes: 1000, shardBytes: 1e6 });
-  store.commit([batch(1, [entry(1, 1, 'x'.repeat(50_000))])], undefined);
+  store.append([batch(1, [entry(1, 1, 'x'.repeat(50_000))])]);
   log.entries(1, 2, Infinity);
   assert.equal(store.logReadBack, 0);
-  store.commit([batch(1, [entry(2, 1)])], undefined);
+  store.append([batch(1, [entry(2, 1)])]);
   log.entries(1, 2, Infinity);
   assert.equal(store.logReadBack, 1);
 });

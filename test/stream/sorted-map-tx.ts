@@ -1,7 +1,7 @@
 // A Tx as simple as it can be: a map and a sorted list of its keys. Stricter than the real store on purpose: writes
 // only inside a transaction, and what get() and range() lend is scribbled over as soon as the contract allows.
 import assert from 'node:assert/strict';
-import type { Tx } from '../../src/stream/tx.ts';
+import type { Tx } from '../../src/base/tx.ts';
 import { SortedRows, latin1 } from '../support/sorted-rows.ts';
 
 export class SortedMapTx implements Tx {

@@ -15,7 +15,7 @@ const FEATURES = ['cold', 'backup', 'forks', 'subscriptions', 'placement'];
  * a feature says what its service offers: HTTP imports that, and never the other way around.
  */
 const PORTS = new Set([
-  ...['src/ports.ts', 'src/raft/types.ts', 'src/shard/ports.ts', 'src/stream/tx.ts'],
+  ...['src/ports.ts', 'src/raft/types.ts', 'src/shard/ports.ts', 'src/base/tx.ts'],
   ...FEATURES.map((feature) => `src/${feature}/ports.ts`),
 ]);
 

@@ -1,6 +1,7 @@
 // Data directories and backups as earlier versions wrote them: this version opens them and serves every byte. make.ts
 // wrote them.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Ports, type World, repeatProducers } from '../backup/world.ts';
@@ -58,6 +59,12 @@ async function appendToSeen(server: TestServer, { etag }: Record<string, unknown
   if (typeof etag === 'string') await appendWhere(server, etag);
 }
 
+/** Shards whose log was moved, as the log of the process says. */
+const movedLogs = (server: TestServer): number => server.log().match(/the log was moved out of LMDB/g)?.length ?? 0;
+
+const formatOf = (server: TestServer): unknown =>
+  (JSON.parse(readFileSync(join(server.dataDir, 'millrace.json'), 'utf8')) as { readonly format: unknown }).format;
+
 async function openSingle(version: Version, name: string): Promise<void> {
   const { world, seen, producers } = version.archive.read(name);
   const server = new TestServer(SINGLE);
@@ -69,12 +76,15 @@ async function openSingle(version: Version, name: string): Promise<void> {
     for (const path of ['/orders/source', '/orders/fork', '/cold_only/cold']) await append(server, path);
     await appendToSeen(server, seen);
     const after = await version.describe(server, world);
+    const moved = movedLogs(server);
+    assert.equal(formatOf(server), 3);
     // Whatever this version made of it, it finds it again.
     for (const end of ['stop', 'kill'] as const) {
       await server[end]();
       await server.start();
       assert.deepEqual(await version.describe(server, world), after);
     }
+    assert.equal(movedLogs(server), moved, 'a log is moved once');
   } catch (error) {
     process.stderr.write(server.log());
     throw error;
@@ -102,11 +112,18 @@ async function openCluster(version: Version): Promise<void> {
     await appendToSeen(cluster.node(1), seen);
     await cluster.settled();
     const after = await version.describe(cluster.node(1), world);
+    const moved = cluster.ids.map((id) => movedLogs(cluster.node(id)));
+    assert(!moved.includes(0), 'nodes that were killed have logs in LMDB, and say that they were moved');
     await Promise.all(cluster.ids.map((id) => cluster.kill(id)));
     await cluster.startAll();
     await cluster.settled();
     for (const id of cluster.ids)
       assert.deepEqual(await version.describe(cluster.node(id), world), after, `node ${id}`);
+    assert.deepEqual(
+      cluster.ids.map((id) => movedLogs(cluster.node(id))),
+      moved,
+      'a log is moved once',
+    );
   } catch (error) {
     process.stderr.write(cluster.logs());
     throw error;

@@ -46,6 +46,23 @@ export class Layouts {
     return expected;
   }
 
+  /** Names of what the file holds. */
+  get names(): readonly string[] {
+    return Object.keys(this.#known);
+  }
+
+  /** What only earlier versions wrote, for the decoder. */
+  earlier(name: string): Uint8Array {
+    return new Uint8Array(Buffer.from(this.earlierText(name), 'hex'));
+  }
+
+  earlierText(name: string): string {
+    const known = this.#known[name];
+    assert(known !== undefined, `${this.#section}: layouts.json has no ${name}`);
+    this.#met.add(name);
+    return known;
+  }
+
   /** Everything of the section was compared. */
   end(): void {
     if (this.#grew) {

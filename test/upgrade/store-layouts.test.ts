@@ -1,4 +1,4 @@
-// The two tables of a shard's LMDB environment, row by row, and the small files beside them.
+// A shard's rows in LMDB and the records of its log, one by one, and the small files beside them.
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,14 +13,20 @@ import {
 } from '../../src/server/data-dir.ts';
 import { prepareDirectory } from '../../src/cold/service/directory-mark.ts';
 import { Environment } from '../../src/store/environment.ts';
+import { LmdbLog } from '../../src/store/lmdb-log.ts';
+import { RECORD_HEAD } from '../../src/store/log-record.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
 import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
+import { recordsIn } from '../store/log-contents.ts';
+import { checkpoint, voteOf } from '../store/turns.ts';
 import { IDENTITY } from './layout-inputs.ts';
 import { Layouts, bytesFrom, utf8 } from './layouts.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 
-const GROUPS = [2, 0x0103];
+const FIRST = 2;
+const SECOND = 0x0103;
+const GROUPS = [FIRST, SECOND];
 const PEER = 0x0102_0304;
 const RUN = { directory: 'fedcba9876543210', incarnation: 41, boot: 1_234_567_890_123 };
 
@@ -30,107 +36,177 @@ function folderOf(t: TestContext): string {
   return folder;
 }
 
+/** The log's identity is drawn; here it is always the same. */
+const STORE_OPTIONS = { runtime: { randomBytes: (size: number) => bytesFrom(0xa1, size) }, damage: 'refuse' } as const;
+const SEGMENT_BYTES = 1024 * 1024;
+
 async function write(directory: string): Promise<void> {
-  const store = new ShardStore(directory);
+  const store = new ShardStore(directory, STORE_OPTIONS);
   for (const group of GROUPS) store.openLog(group, 0, 0);
   store.load();
-  const [first, second] = GROUPS as [number, number];
   const batch = { hardState: undefined, snapshot: undefined, persistIndex: 2, persistTerm: 9 };
   const entries = [
     { index: 1, term: 8, kind: 2, data: new Uint8Array(0) },
     { index: 2, term: 9, kind: 0, data: bytesFrom(1, 50) },
   ] as const;
   const large = [{ index: 1, term: 9, kind: 1, data: bytesFrom(7, 5000) }] as const;
-  store.commit(
-    [
-      { ...batch, group: first, entries, hardState: { term: 9, vote: 3, commit: 1 } },
-      { ...batch, group: second, entries: large, persistIndex: 1 },
-    ],
-    undefined,
-  );
-  store.markUsed([second]);
+  store.append([
+    { ...batch, group: FIRST, entries, hardState: { term: 9, vote: 3, commit: 1 } },
+    { ...batch, group: SECOND, entries: large, persistIndex: 1 },
+  ]);
+  store.markUsed([SECOND]);
   store.rememberPeer(PEER, RUN);
   const row = { key: Uint8Array.from([0, 0, 0x68, 1]), value: utf8('staged') };
   const rows = new Uint8Array(rowSize(row.key, row.value));
   writeRow(rows, 0, row.key, row.value);
-  store.stage(second, [rows]);
+  store.stage(SECOND, [rows]);
   const configuration = { voters: [1], votersOutgoing: [], learners: [] };
   const snapshot = { index: 70, term: 9, configuration };
-  store.commit([{ ...batch, group: second, entries: [], snapshot, persistIndex: 70 }], undefined);
+  store.append([{ ...batch, group: SECOND, entries: [], snapshot, persistIndex: 70 }]);
+  checkpoint(store);
   await store.close();
 }
 
-test('the tables of a shard', async (t) => {
-  const layouts = new Layouts('store');
+const rowName = (table: string, key: Uint8Array): string => `${table} ${Buffer.from(key).toString('hex')}`;
+
+/** Puts a row back that rowName() named. */
+function putRow(environment: Environment, name: string, value: Uint8Array): void {
+  const [table, key] = name.split(' ') as ['log' | 'state', string];
+  environment.commit(() => environment[table].putSync(new Uint8Array(Buffer.from(key, 'hex')), value));
+}
+
+test('the rows of a shard and the records of its log', async (t) => {
+  const layouts = new Layouts('store: format 3');
   const folder = folderOf(t);
   await write(join(folder, 'written'));
   const environment = new Environment(join(folder, 'written'));
   const copy = new Environment(join(folder, 'copy'));
-  for (const table of ['log', 'state'] as const) {
-    for (const { key, value } of environment[table].getRange({})) {
-      const known = layouts.same(`${table} ${Buffer.from(key).toString('hex')}`, value);
-      const name = new Uint8Array(key);
-      copy.commit(() => {
-        copy[table].putSync(name, known);
-      });
-    }
+  for (const { key, value } of environment.state.getRange({})) {
+    const name = rowName('state', key);
+    putRow(copy, name, layouts.same(name, value));
   }
+  assert(new LmdbLog(environment.log).isEmpty);
   await environment.close();
   await copy.close();
+  const segment = new Uint8Array(SEGMENT_BYTES);
+  for (const { at, path, dataBytes } of recordsIn(join(folder, 'written', 'log'))) {
+    const record = readFileSync(path).subarray(at, at + RECORD_HEAD.size + dataBytes);
+    segment.set(layouts.same(`record at ${at}`, record), at);
+  }
   layouts.end();
-  await readBack(join(folder, 'copy'));
+  mkdirSync(join(folder, 'copy', 'log'));
+  writeFileSync(join(folder, 'copy', 'log', 'segment-1'), segment);
+  assert.equal(await readBack(join(folder, 'copy')), undefined);
 });
 
-/** A directory that holds what the file says. */
-async function readBack(directory: string): Promise<void> {
-  const store = new ShardStore(directory);
-  const [first, second] = GROUPS as [number, number];
-  const log = store.openLog(first, 0, 0);
-  const other = store.openLog(second, 70, 9);
+test('a shard of format 2, whose log is in LMDB, is converted once', async (t) => {
+  const layouts = new Layouts('store');
+  const now = new Layouts('store: format 3');
+  const folder = folderOf(t);
+  const environment = new Environment(folder);
+  for (const name of layouts.names) putRow(environment, name, layouts.earlier(name));
+  layouts.end();
+  await environment.close();
+  for (const name of layouts.names.filter((one) => now.names.includes(one)))
+    assert.deepEqual(now.earlier(name), layouts.earlier(name), `${name} is what it was`);
+  assert.equal(await readBack(folder), 2);
+  const converted = new Environment(folder);
+  assert(new LmdbLog(converted.log).isEmpty);
+  await converted.close();
+  assert.equal(await readBack(folder), undefined);
+});
+
+/** A directory that holds what the file says. Returns how many entries were converted. */
+async function readBack(directory: string): Promise<number | undefined> {
+  const store = new ShardStore(directory, STORE_OPTIONS);
+  const log = store.openLog(FIRST, 0, 0);
+  const other = store.openLog(SECOND, 70, 9);
   store.load();
   const read = log.entries(1, 3, Infinity).map(({ index, term, kind, data }) => [index, term, kind, data.length]);
   assert.deepEqual(read, [
     [1, 8, 2, 0],
     [2, 9, 0, 50],
   ]);
+  assert.deepEqual(log.entries(2, 3, Infinity)[0]?.data, bytesFrom(1, 50));
   assert.deepEqual([other.firstIndex(), other.lastIndex()], [71, 70]);
-  assert.deepEqual(store.vote(first), { term: 9, vote: 3 });
-  assert.deepEqual(store.vote(second), { term: 0, vote: 0 });
-  assert.deepEqual([store.lost(first), store.lost(second), store.fresh], [false, true, false]);
+  assert.deepEqual(voteOf(store, FIRST), { term: 9, vote: 3 });
+  assert.deepEqual(voteOf(store, SECOND), { term: 0, vote: 0 });
+  assert.deepEqual([store.lost(FIRST), store.lost(SECOND), store.fresh], [false, true, false]);
   assert.deepEqual(store.peerRun(PEER), RUN);
-  assert.deepEqual([store.prefix(first), store.prefix(second)], [first, second + 0x4000]);
+  assert.deepEqual([store.prefix(FIRST), store.prefix(SECOND)], [FIRST, SECOND + 0x4000]);
   const staged = store.tx.get(Uint8Array.from([0x41, 0x03, 0x68, 1]));
   assert.equal(Buffer.from(staged ?? []).toString(), 'staged');
+  const { converted } = store.found;
   await store.close();
+  return converted;
 }
 
-test('millrace.json and cold-store.json', async (t) => {
-  const layouts = new Layouts('store: files');
-  const folder = folderOf(t);
-  const file = join(folder, 'millrace.json');
-  const text = (): string => readFileSync(file, 'utf8');
-  const wanted = { nodeId: 3, groupCount: 16, shardCount: 2, single: false };
-  const made = openDataDir(folder, wanted);
-  const drawn = (): string => text().replaceAll(made.directoryId, '0123456789abcdef');
-  writeFileSync(file, layouts.sameText('made', drawn()));
+const WANTED = { nodeId: 3, groupCount: 16, shardCount: 2, single: false };
+
+function putShards(folder: string): void {
   for (const shard of [0, 1]) {
     mkdirSync(join(folder, `shard-${shard}`));
     writeFileSync(join(folder, `shard-${shard}`, 'data.mdb'), 'not looked at here');
   }
+}
+
+test('millrace.json', async (t) => {
+  const layouts = new Layouts('store: files, format 3');
+  const folder = folderOf(t);
+  const file = join(folder, 'millrace.json');
+  const text = (): string => readFileSync(file, 'utf8');
+  const made = openDataDir(folder, WANTED);
+  const drawn = (): string => text().replaceAll(made.directoryId, '0123456789abcdef');
+  writeFileSync(file, layouts.sameText('made', drawn()));
+  putShards(folder);
   completeDataDir(folder, { single: false, shardRun: undefined });
   layouts.sameText('complete', text());
   noteClusterId(folder, IDENTITY);
   noteLoss(folder, RUN);
   noteSource(folder, 'f'.repeat(32));
   writeFileSync(file, layouts.sameText('with all that is noted', text()));
-  const { single: _, ...layout } = wanted;
-  const opened = openDataDir(folder, wanted);
+  assert(countStart(folder, opens(folder)));
+  layouts.sameText('started again', text());
+  layouts.end();
+});
+
+function opens(folder: string): ReturnType<typeof openDataDir> {
+  const { single: _, ...layout } = WANTED;
+  const opened = openDataDir(folder, WANTED);
   assert.deepEqual(opened as unknown, {
-    ...{ format: 2, complete: true, ...layout, clusterId: IDENTITY, directoryId: '0123456789abcdef', incarnation: 2 },
+    ...{ format: 3, complete: true, ...layout, clusterId: IDENTITY, directoryId: '0123456789abcdef', incarnation: 2 },
     ...{ migrated: false, single: false, settled: [RUN], restoredFrom: ['f'.repeat(32)], shardRun: undefined },
   });
-  assert(countStart(folder, opened));
-  layouts.sameText('started again', text());
+  return opened;
+}
+
+test('millrace.json of format 2 becomes one of format 3, which says nothing else, before a shard is opened', (t) => {
+  const layouts = new Layouts('store: files');
+  const folder = folderOf(t);
+  const file = join(folder, 'millrace.json');
+  putShards(folder);
+  writeFileSync(file, layouts.earlierText('with all that is noted'));
+  opens(folder);
+  const now = readFileSync(file, 'utf8');
+  assert.equal(now, layouts.earlierText('with all that is noted').replace('"format": 2', '"format": 3'));
+  for (const name of ['made', 'complete', 'with all that is noted', 'started again']) {
+    const format = (text: string): unknown => (JSON.parse(text) as { readonly format: unknown }).format;
+    // A version before starts on a directory whose format is 2, and on no other.
+    assert.equal(format(layouts.earlierText(name)), 2);
+    assert.equal(format(new Layouts('store: files, format 3').earlierText(name)), 3);
+  }
+  for (const other of [1, 4, '3', null]) {
+    writeFileSync(file, now.replace('"format": 3', `"format": ${JSON.stringify(other)}`));
+    assert.throws(
+      () => openDataDir(folder, WANTED),
+      /written by another version \(format .*; this one reads 2 and 3\)/,
+    );
+  }
+});
+
+test('cold-store.json', async (t) => {
+  const layouts = new Layouts('store: files');
+  const folder = folderOf(t);
   await prepareDirectory({
     dataDir: folder,
     directory: join(folder, 'cold'),
@@ -139,5 +215,4 @@ test('millrace.json and cold-store.json', async (t) => {
     runtime: PROCESS_RUNTIME,
   });
   layouts.sameText('cold store', readFileSync(join(folder, 'cold-store.json'), 'utf8').replaceAll(folder, '/data'));
-  layouts.end();
 });

@@ -5,7 +5,8 @@
 import { isValidUtf8 } from '../../base/utf8.ts';
 import { NAME_BYTES_MAX } from '../../base/limits.ts';
 import { decodeOrigin, decodePin, decodeTombstone } from '../../forks/state/rows.ts';
-import { NUL, compareBytes, bareIncarnationOf, barePositionOf, bareTokenOf } from '../../stream/keys.ts';
+import { compareBytes } from '../../base/bytes.ts';
+import { NUL, bareIncarnationOf, barePositionOf, bareTokenOf } from '../../stream/keys.ts';
 import { check, nameText } from './fault.ts';
 import { INCARNATION_MAX } from './heads.ts';
 import type { StreamEntry } from './stream-entry.ts';

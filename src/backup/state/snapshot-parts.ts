@@ -1,7 +1,7 @@
 /** Published snapshots: all parts are present and match the digest in the first row. */
 import { PAGE_VALUE_BYTES } from '../../base/limits.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
-import { compareBytes } from '../../stream/keys.ts';
+import { compareBytes } from '../../base/bytes.ts';
 import { type Snapshot, decodeSnapshot } from '../../stream/snapshots.ts';
 import { check, nameText } from './fault.ts';
 import { isToken } from './heads.ts';

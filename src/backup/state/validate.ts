@@ -4,7 +4,7 @@
  *
  * For a row of an unknown format or with impossible sizes the decoder throws, with a sentence as message.
  */
-import { byteAt } from '../../base/bytes.ts';
+import { byteAt, compareBytes } from '../../base/bytes.ts';
 import { decodeUtf8, isValidUtf8 } from '../../base/utf8.ts';
 import { NAME_BYTES_MAX, PRODUCER_RECEIPTS } from '../../base/limits.ts';
 import { parseAttributes } from '../../stream/attributes.ts';
@@ -24,7 +24,6 @@ import {
   TAG_SNAPSHOT,
   TAG_TOMBSTONE,
   TAG_UNPIN,
-  compareBytes,
   bareIncarnationOf,
   barePositionOf,
 } from '../../stream/keys.ts';

@@ -6,11 +6,11 @@
  *   {"op":"key","kid":"ds_…","x":"…","d":"…","secret":"…"}   becomes   {"op":"Key"                                  }
  *   {"op":"rotate", …}                                       becomes   {"op":"rOtate" … }
  */
-import { byteAt } from '../../base/bytes.ts';
+import { byteAt, compareBytes } from '../../base/bytes.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
 import { LOG } from '../../subscriptions/state/record.ts';
 import { decodeHead } from '../../stream/head.ts';
-import { TAG_DATA, TAG_HEAD, compareBytes, bareIncarnationOf } from '../../stream/keys.ts';
+import { TAG_DATA, TAG_HEAD, bareIncarnationOf } from '../../stream/keys.ts';
 import { endAt } from '../../stream/row.ts';
 import { RowView } from '../../stream/row-view.ts';
 import type { RowSink } from './row-order.ts';

@@ -19,7 +19,7 @@ import {
   sameAttributes,
 } from '../../stream/create.ts';
 import type { Head } from '../../stream/head.ts';
-import { compareBytes } from '../../stream/keys.ts';
+import { compareBytes } from '../../base/bytes.ts';
 import { removeStream } from '../../stream/remove.ts';
 import type { State } from '../../stream/state.ts';
 import { COMMANDS } from '../../protocol/operations.ts';

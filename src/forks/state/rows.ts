@@ -19,7 +19,7 @@ import {
   taggedKey,
   unpinKey,
 } from '../../stream/keys.ts';
-import type { Overlay } from '../../stream/overlay.ts';
+import type { Overlay } from '../../base/overlay.ts';
 
 const FORMAT = 1;
 /** `anchor` -1: nothing has come. */

@@ -1,9 +1,13 @@
 /**
- * A write overlay for rarely written rows (attributes, expiry index, garbage marks): reads see pending writes, the
- * store sees them at the next flush. The hot rows (heads, data, producers, buckets) have typed caches instead.
+ * Writes that the rows below do not have yet: reads see both. The state machine keeps its rarely written rows in one until a checkpoint,
+ * and the store keeps a checkpoint in one until it is on disk.
  */
-import { INCARNATION_KEY, compareBytes, tagOf } from './keys.ts';
+import { byteAt, compareBytes } from './bytes.ts';
 import type { Tx } from './tx.ts';
+
+function tagOf(key: Uint8Array): number {
+  return byteAt(key, TAG_AT);
+}
 
 /** Bytes as a string of char codes: a Map key that sorts like the bytes. */
 function text(key: Uint8Array): string {
@@ -12,17 +16,18 @@ function text(key: Uint8Array): string {
   return out;
 }
 
-interface Pending {
+export interface Pending {
   readonly key: Uint8Array;
   /** undefined = deleted. */
   readonly value: Uint8Array | undefined;
 }
 
 /**
- * Keys begin with prefix u16, tag u8 and usually an incarnation u48 (keys.ts), so keys that are read together are
+ * Keys begin with prefix u16, tag u8 and usually an incarnation u48 (stream/keys.ts), so keys that are read together are
  * stored together.
  */
-const FRONT_BYTES = INCARNATION_KEY.size;
+const TAG_AT = 2;
+const FRONT_BYTES = 9;
 
 type Shelf = Map<string, Pending>;
 
@@ -112,14 +117,15 @@ export class Overlay implements Tx {
     return inside;
   }
 
+  /** What is written, in no order; an undefined value: deleted. */
+  *changes(): IterableIterator<Pending> {
+    for (const fronts of this.#tags.values()) for (const shelf of fronts.values()) yield* shelf.values();
+  }
+
   flush(): void {
-    for (const fronts of this.#tags.values()) {
-      for (const shelf of fronts.values()) {
-        for (const { key, value } of shelf.values()) {
-          if (value === undefined) this.#base.delete(key);
-          else this.#base.put(key, value);
-        }
-      }
+    for (const { key, value } of this.changes()) {
+      if (value === undefined) this.#base.delete(key);
+      else this.#base.put(key, value);
     }
   }
 

@@ -1,0 +1,177 @@
+/**
+ * Writes the rows of a checkpoint in one commit. In the server a thread does it (workers/checkpoint.ts): B-trees, page writes and two
+ * flushes take milliseconds, during which the shard goes on.
+ */
+import { type MessagePort, MessageChannel, Worker, receiveMessageOnPort } from 'node:worker_threads';
+import { viewOf } from '../base/bytes.ts';
+import type { Pending } from '../base/overlay.ts';
+import { struct, u32 } from '../base/struct.ts';
+import type { Tx } from '../base/tx.ts';
+
+/** How the commit that was started ended. */
+export type WriteOutcome = 'written' | { readonly failed: unknown };
+
+export interface CheckpointWriter {
+  /** The one before has ended. */
+  start(changes: Iterable<Pending>): void;
+  /** Undefined: it is under way. */
+  outcome(): WriteOutcome | undefined;
+  wait(): WriteOutcome;
+  close(): Promise<void>;
+}
+
+/** Writes at once, on the caller's thread. */
+export class InlineWriter implements CheckpointWriter {
+  readonly #commit: (write: () => void) => void;
+  readonly #tx: Tx;
+  #outcome: WriteOutcome = 'written';
+
+  constructor(commit: (write: () => void) => void, tx: Tx) {
+    this.#commit = commit;
+    this.#tx = tx;
+  }
+
+  start(changes: Iterable<Pending>): void {
+    try {
+      this.#commit(() => applyChanges(this.#tx, changes));
+      this.#outcome = 'written';
+    } catch (error) {
+      this.#outcome = { failed: error };
+    }
+  }
+
+  outcome(): WriteOutcome {
+    return this.#outcome;
+  }
+
+  wait(): WriteOutcome {
+    return this.#outcome;
+  }
+
+  async close(): Promise<void> {}
+}
+
+const WRITING = 0;
+const WRITTEN = 1;
+const FAILED = 2;
+/** A flush that takes longer is an error of the disk. */
+const WAIT_MS = 120_000;
+
+/** To the thread. Errors lose their class on the way between threads. */
+export interface WriterData {
+  readonly directory: string;
+  /** One word: WRITING, WRITTEN or FAILED. */
+  readonly state: Int32Array;
+  readonly port: MessagePort;
+}
+
+export interface WriteFailure {
+  readonly code: unknown;
+  readonly message: string;
+}
+
+export class ThreadWriter implements CheckpointWriter {
+  readonly #state = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+  readonly #port: MessagePort;
+  readonly #thread: Worker;
+
+  constructor(directory: string, entry: URL) {
+    const { port1, port2 } = new MessageChannel();
+    this.#port = port1;
+    Atomics.store(this.#state, 0, WRITTEN);
+    const workerData: WriterData = { directory, state: this.#state, port: port2 };
+    this.#thread = new Worker(entry, { workerData, transferList: [port2], execArgv: [] });
+    // It has no listener: wait() and outcome() take the reason from it.
+    port1.unref();
+  }
+
+  start(changes: Iterable<Pending>): void {
+    Atomics.store(this.#state, 0, WRITING);
+    const bytes = encodeChanges(changes);
+    this.#port.postMessage(bytes, [bytes.buffer]);
+  }
+
+  outcome(): WriteOutcome | undefined {
+    switch (Atomics.load(this.#state, 0)) {
+      case WRITING:
+        return undefined;
+      case WRITTEN:
+        return 'written';
+      default:
+        return { failed: receiveMessageOnPort(this.#port)?.message ?? new Error('a checkpoint failed') };
+    }
+  }
+
+  wait(): WriteOutcome {
+    if (Atomics.wait(this.#state, 0, WRITING, WAIT_MS) === 'timed-out')
+      throw new Error(`a checkpoint took longer than ${WAIT_MS / 1000} s`);
+    return this.outcome() ?? this.wait();
+  }
+
+  async close(): Promise<void> {
+    const ended = new Promise<void>((resolve) => this.#thread.once('exit', () => resolve()));
+    this.#port.close();
+    await ended;
+  }
+}
+
+/** The thread's side: takes changes until the port closes. */
+export function serveWriter({ state, port }: WriterData, commit: (write: () => void) => void, tx: Tx): void {
+  port.on('message', (bytes: Uint8Array) => {
+    let outcome = WRITTEN;
+    try {
+      commit(() => applyChanges(tx, decodeChanges(bytes)));
+    } catch (error) {
+      const { code, message } = error as { code?: unknown; message: string };
+      port.postMessage({ code, message } satisfies WriteFailure);
+      outcome = FAILED;
+    }
+    Atomics.store(state, 0, outcome);
+    Atomics.notify(state, 0);
+  });
+}
+
+export function applyChanges(tx: Tx, changes: Iterable<Pending>): void {
+  for (const { key, value } of changes) {
+    if (value === undefined) tx.delete(key);
+    else tx.put(key, value);
+  }
+}
+
+/** Between threads only. `valueBytes` is one more than the value has; 0: deleted. */
+const CHANGE = struct({ keyBytes: u32, valueBytes: u32 });
+const HEAD = CHANGE.fields;
+
+function encodeChanges(changes: Iterable<Pending>): Uint8Array<ArrayBuffer> {
+  const all = [...changes];
+  let size = 0;
+  for (const { key, value } of all) size += CHANGE.size + key.length + (value?.length ?? 0);
+  const bytes = new Uint8Array(size);
+  const view = viewOf(bytes);
+  let at = 0;
+  for (const { key, value } of all) {
+    HEAD.keyBytes.set(view, at, key.length);
+    HEAD.valueBytes.set(view, at, value === undefined ? 0 : value.length + 1);
+    at += CHANGE.size;
+    bytes.set(key, at);
+    at += key.length;
+    if (value === undefined) continue;
+    bytes.set(value, at);
+    at += value.length;
+  }
+  return bytes;
+}
+
+function* decodeChanges(bytes: Uint8Array): IterableIterator<Pending> {
+  const view = viewOf(bytes);
+  for (let at = 0; at < bytes.length;) {
+    const keyAt = at + CHANGE.size;
+    const valueAt = keyAt + HEAD.keyBytes.get(view, at);
+    const valueBytes = HEAD.valueBytes.get(view, at);
+    at = valueAt + Math.max(0, valueBytes - 1);
+    yield {
+      key: bytes.subarray(keyAt, valueAt),
+      value: valueBytes === 0 ? undefined : bytes.subarray(valueAt, at),
+    };
+  }
+}

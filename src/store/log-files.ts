@@ -1,0 +1,194 @@
+/**
+ * The folder of a shard's segment files. A segment has its full size, is all zeros and on disk before it gets its name, so a write
+ * into it changes no metadata of the file system: `fdatasync` then costs one flush and needs no free space.
+ */
+import {
+  closeSync,
+  fdatasyncSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  readdirSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import { renameSync, rmSync, unlinkSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { caughtCode, caughtMessage } from '../base/caught.ts';
+
+/** One segment; the simulator has its own. Every method throws what the system says. */
+export interface LogFile {
+  readonly name: string;
+  readonly bytes: number;
+  /** `bytes` from `at`; the file is that long. */
+  read(at: number, bytes: number): Uint8Array;
+  write(at: number, bytes: Uint8Array): void;
+  /** What was written is on disk when it returns. After an error nothing is known, so it must not be repeated. */
+  sync(): void;
+  close(): void;
+}
+
+export interface LogFolder {
+  /** Segments that were made completely. */
+  names(): string[];
+  open(name: string): LogFile;
+  /** On disk, with its name, when it returns. */
+  create(name: string, bytes: number): LogFile;
+  /** The same in the background. Undefined: there is no room now. */
+  createAhead(name: string, bytes: number): Promise<LogFile | undefined>;
+  remove(name: string): void;
+  /** Moves the folder with all segments out of the way, in place of what was moved before; returns where to. */
+  setAside(): string;
+}
+
+const SEGMENT_NAME = /^segment-\d+$/;
+/** Of a segment that is being made. */
+const NEW = '.new';
+/** Written at once when a segment is made. */
+const ZEROS = new Uint8Array(256 * 1024);
+
+/** Nothing is known about the last record: the process has to end, and its next start finds out. */
+export class LogSyncError extends Error {}
+
+export class DiskFolder implements LogFolder {
+  readonly #path: string;
+
+  constructor(path: string) {
+    this.#path = path;
+    this.#make();
+  }
+
+  #make(): void {
+    try {
+      mkdirSync(this.#path, { mode: 0o700 });
+      syncFolder(dirname(this.#path));
+    } catch (error) {
+      if (caughtCode(error) !== 'EEXIST') throw error;
+    }
+  }
+
+  names(): string[] {
+    const names = readdirSync(this.#path);
+    for (const name of names) if (name.endsWith(NEW)) unlinkSync(join(this.#path, name));
+    return names.filter((name) => SEGMENT_NAME.test(name));
+  }
+
+  open(name: string): LogFile {
+    return new DiskFile(join(this.#path, name));
+  }
+
+  create(name: string, bytes: number): LogFile {
+    const path = join(this.#path, name);
+    const descriptor = openSync(`${path}${NEW}`, 'w', 0o600);
+    try {
+      for (let at = 0; at < bytes; at += ZEROS.length) writeAll(descriptor, at, zerosFrom(at, bytes));
+      fsyncSync(descriptor);
+    } catch (error) {
+      this.#giveUp(`${path}${NEW}`);
+      throw error;
+    } finally {
+      closeSync(descriptor);
+    }
+    return this.#finish(path);
+  }
+
+  async createAhead(name: string, bytes: number): Promise<LogFile | undefined> {
+    const path = join(this.#path, name);
+    try {
+      const handle = await open(`${path}${NEW}`, 'w', 0o600);
+      try {
+        for (let at = 0; at < bytes; at += ZEROS.length) await handle.writeFile(zerosFrom(at, bytes));
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+      return this.#finish(path);
+    } catch {
+      // The append that needs the segment makes it then, and throws the reason.
+      this.#giveUp(`${path}${NEW}`);
+      return undefined;
+    }
+  }
+
+  remove(name: string): void {
+    unlinkSync(join(this.#path, name));
+  }
+
+  setAside(): string {
+    const aside = `${this.#path}.damaged`;
+    rmSync(aside, { recursive: true, force: true });
+    renameSync(this.#path, aside);
+    this.#make();
+    return basename(aside);
+  }
+
+  #finish(path: string): LogFile {
+    renameSync(`${path}${NEW}`, path);
+    syncFolder(this.#path);
+    return new DiskFile(path);
+  }
+
+  #giveUp(path: string): void {
+    rmSync(path, { force: true });
+  }
+}
+
+class DiskFile implements LogFile {
+  readonly name: string;
+  readonly bytes: number;
+  readonly #descriptor: number;
+
+  constructor(path: string) {
+    this.name = basename(path);
+    this.bytes = statSync(path).size;
+    this.#descriptor = openSync(path, 'r+');
+  }
+
+  read(at: number, bytes: number): Uint8Array {
+    // Not from Buffer's pool: what is kept of it would keep 8 KiB of others.
+    const into = new Uint8Array(bytes);
+    for (let done = 0; done < bytes;) {
+      const read = readSync(this.#descriptor, into, done, bytes - done, at + done);
+      if (read === 0) throw new Error(`${this.name} of the log ends at ${at + done}, before ${at + bytes}`);
+      done += read;
+    }
+    return into;
+  }
+
+  write(at: number, bytes: Uint8Array): void {
+    writeAll(this.#descriptor, at, bytes);
+  }
+
+  sync(): void {
+    try {
+      fdatasyncSync(this.#descriptor);
+    } catch (error) {
+      // The system may have dropped what it could not write, so a second sync could succeed without it.
+      throw new LogSyncError(`${this.name} of the log could not be synced: ${caughtMessage(error)}`, { cause: error });
+    }
+  }
+
+  close(): void {
+    closeSync(this.#descriptor);
+  }
+}
+
+function zerosFrom(at: number, end: number): Uint8Array {
+  return ZEROS.subarray(0, Math.min(ZEROS.length, end - at));
+}
+
+function writeAll(descriptor: number, at: number, bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length;) done += writeSync(descriptor, bytes, done, bytes.length - done, at + done);
+}
+
+/** A new name is on disk once its folder is synced. */
+function syncFolder(path: string): void {
+  const descriptor = openSync(path, 'r');
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}

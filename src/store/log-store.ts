@@ -1,0 +1,185 @@
+/**
+ * Ties the log in its segment files to the applied state in LMDB: which log belongs to the state, from which record on it is needed, and
+ * up to which record it holds nothing of a group. Also takes over the log of a version that kept it in LMDB.
+ */
+import { viewOf } from '../base/bytes.ts';
+import type { Tx } from '../base/tx.ts';
+import { planted } from '../base/planted.ts';
+import type { TurnBatch } from '../shard/ports.ts';
+import type { Environment } from './environment.ts';
+import type { GroupLog } from './group-log.ts';
+import { LmdbLog } from './lmdb-log.ts';
+import type { LogFolder } from './log-files.ts';
+import { type Covered, scanLog } from './log-scan.ts';
+import { CUT_ROW, CUT_TAG, LOG_ROW, LOG_TAG, VOTE_ROW, VOTE_TAG, systemKey } from './rows.ts';
+import { type SegmentSizes, Segments } from './segments.ts';
+import { TurnLog, type Vote } from './turn-log.ts';
+
+const LOG_KEY = systemKey(LOG_TAG, 0);
+const LOG_ID_BYTES = 8;
+
+export interface LogOptions {
+  readonly environment: Environment;
+  readonly tx: Tx;
+  readonly folder: LogFolder;
+  readonly sizes: SegmentSizes;
+  readonly randomBytes: (sizeBytes: number) => Uint8Array;
+}
+
+/** What load() found beyond a log to go on with. */
+export interface LogFinding {
+  /** Entries that came from the log of a version before. */
+  readonly converted?: number;
+}
+
+export class LogStore {
+  readonly turns = new TurnLog();
+  readonly #options: LogOptions;
+  readonly #groups = new Map<number, GroupLog>();
+  #log = 0n;
+  /** What the last checkpoint on disk says is needed. */
+  #oldest = 1;
+  /** The votes of the last write(). */
+  #votes: ReadonlyMap<number, Vote> = new Map();
+
+  constructor(options: LogOptions) {
+    this.#options = options;
+  }
+
+  open(group: number, appliedIndex: number, appliedTerm: number): GroupLog {
+    const log = this.turns.open(group, appliedIndex, appliedTerm);
+    this.#groups.set(group, log);
+    return log;
+  }
+
+  /** Throws LogDamage: acknowledged entries cannot be read. Nothing was changed then. */
+  load(): LogFinding {
+    const row = this.#options.tx.get(LOG_KEY);
+    if (row === undefined) return this.#begin();
+    const covered = LOG_ROW.decode(row);
+    this.#recover({ log: covered.log, oldest: covered.oldest, last: covered.last });
+    return {};
+  }
+
+  /** Another log begins behind the state: the one that was there is damaged. Returns where it was moved. */
+  replace(): string | undefined {
+    const { folder } = this.#options;
+    const aside = folder.names().length > 0 ? folder.setAside() : undefined;
+    for (const log of this.#groups.values()) log.startAt(log.firstIndex() - 1, log.term(log.firstIndex() - 1));
+    this.turns.forget();
+    this.#create();
+    for (const log of this.#groups.values()) log.finishLoad();
+    return aside;
+  }
+
+  #recover(covered: Covered): void {
+    const { folder, sizes } = this.#options;
+    const files = folder.names().map((name) => folder.open(name));
+    try {
+      const records = scanLog(files, covered);
+      const segments = new Segments(folder, covered.log, sizes);
+      const next = (records.at(-1)?.sequence ?? covered.oldest - 1) + 1;
+      this.turns.attach(segments);
+      this.turns.load(segments.adopt(files, records, next), this.#cuts(covered.log));
+    } catch (error) {
+      for (const file of files) file.close();
+      throw error;
+    }
+    this.#log = covered.log;
+    this.#oldest = covered.oldest;
+  }
+
+  /** A new directory, or one whose log is in LMDB. Nothing counts before the row is there, so a start that was cut off begins again. */
+  #begin(): LogFinding {
+    const { environment, folder } = this.#options;
+    for (const name of folder.names()) folder.remove(name);
+    this.#create();
+    for (const log of this.#groups.values()) log.finishLoad();
+    const lmdbLog = new LmdbLog(environment.log);
+    if (lmdbLog.isEmpty) {
+      environment.commit(() => this.write());
+      return {};
+    }
+    let converted = 0;
+    const firsts = new Map([...this.#groups].map(([group, log]) => [group, log.firstIndex()] as const));
+    for (const { group, entries } of lmdbLog.entries(firsts)) {
+      this.turns.append([{ group, entries, hardState: undefined }]);
+      converted += entries.length;
+    }
+    environment.commit(() => {
+      this.write();
+      environment.log.clearSync();
+    });
+    return { converted };
+  }
+
+  #create(): void {
+    const { folder, sizes, randomBytes } = this.#options;
+    this.#log = viewOf(randomBytes(LOG_ID_BYTES)).getBigUint64(0);
+    this.#oldest = 1;
+    const segments = new Segments(folder, this.#log, sizes);
+    segments.reserve(0);
+    this.turns.attach(segments);
+  }
+
+  #cuts(log: bigint): Map<number, number> {
+    const cuts = new Map<number, number>();
+    for (const group of this.#groups.keys()) {
+      const row = this.#options.tx.get(systemKey(CUT_TAG, group));
+      if (row === undefined) continue;
+      const cut = CUT_ROW.decode(row);
+      if (cut.log === log) cuts.set(group, cut.sequence);
+    }
+    return cuts;
+  }
+
+  /** On disk when it returns. After ENOSPC nothing has changed. */
+  append(batches: readonly TurnBatch[]): void {
+    this.turns.append(batches);
+  }
+
+  vote(group: number): Vote | undefined {
+    return this.turns.vote(group);
+  }
+
+  /** Inside each commit of a checkpoint: what it covers, and the votes that only the log has. written() follows. */
+  write(): void {
+    const { tx } = this.#options;
+    const { lastSequence: last } = this.turns.segments;
+    this.#oldest = this.turns.segments.oldestNeeded;
+    if (planted('log-freed-early')) this.#oldest = last + 1;
+    tx.put(
+      LOG_KEY,
+      LOG_ROW.encode({
+        log: this.#log,
+        oldest: this.#oldest,
+        last: planted('checkpoint-ahead-of-log') ? last + 1 : last,
+      }),
+    );
+    this.#votes = this.turns.unsavedVotes();
+    for (const [group, vote] of this.#votes) this.#putVote(group, vote);
+  }
+
+  /** Inside the commit in which a snapshot takes over: nothing that the log holds of the group counts from now on. */
+  cut(group: number, vote: Vote | undefined): void {
+    const { lastSequence: sequence } = this.turns.segments;
+    const { tx } = this.#options;
+    tx.put(systemKey(CUT_TAG, group), CUT_ROW.encode({ log: this.#log, sequence }));
+    const last = vote ?? this.turns.vote(group);
+    if (last !== undefined) this.#putVote(group, last);
+  }
+
+  /** The commit with write() is on disk. */
+  written(): void {
+    this.turns.votesSaved(this.#votes);
+    this.turns.segments.release(this.#oldest);
+  }
+
+  #putVote(group: number, { term, vote }: Vote): void {
+    this.#options.tx.put(systemKey(VOTE_TAG, group), VOTE_ROW.encode({ term, vote }));
+  }
+
+  async close(): Promise<void> {
+    await this.turns.close();
+  }
+}

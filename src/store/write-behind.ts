@@ -1,0 +1,65 @@
+/** The state as its readers see it: what is on disk, and above it the rows of a checkpoint that is being written. */
+import { Overlay, type Pending } from '../base/overlay.ts';
+import type { Tx } from '../base/tx.ts';
+
+export class WriteBehind implements Tx {
+  readonly #base: Tx;
+  readonly #pending: Overlay;
+  #collecting = false;
+
+  constructor(base: Tx) {
+    this.#base = base;
+    this.#pending = new Overlay(base);
+  }
+
+  /** Rows that are written and not yet known to be on disk. */
+  get pending(): Iterable<Pending> {
+    return this.#pending.changes();
+  }
+
+  get hasPending(): boolean {
+    return this.#pending.size > 0;
+  }
+
+  /** What `write` puts stays here until clear(). */
+  collect(write: () => void): void {
+    this.#collecting = true;
+    try {
+      write();
+    } finally {
+      this.#collecting = false;
+    }
+  }
+
+  /** The rows below have all of it. */
+  clear(): void {
+    this.#pending.flushed();
+  }
+
+  get #top(): Tx {
+    return this.#pending.size === 0 ? this.#base : this.#pending;
+  }
+
+  get(key: Uint8Array): Uint8Array | undefined {
+    return this.#top.get(key);
+  }
+
+  put(key: Uint8Array, value: Uint8Array): void {
+    if (this.#collecting) this.#pending.put(key, value);
+    else this.#base.put(key, value);
+  }
+
+  delete(key: Uint8Array): void {
+    if (this.#collecting) this.#pending.delete(key);
+    else this.#base.delete(key);
+  }
+
+  range(
+    start: Uint8Array,
+    end: Uint8Array,
+    reverse: boolean,
+    visit: (key: Uint8Array, value: Uint8Array) => boolean,
+  ): void {
+    this.#top.range(start, end, reverse, visit);
+  }
+}

@@ -1,0 +1,150 @@
+// Rot in the log of a node, and a disk that fails: nothing is served from what cannot be read, and nothing acknowledged is lost.
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Environment, LmdbTx } from '../../src/store/environment.ts';
+import { type FoundRecord, neededRecords } from '../store/log-contents.ts';
+import { withCluster } from '../support/cluster.ts';
+import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
+import { ConnectionLost, RawClient } from '../support/raw-client.ts';
+import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
+import { until } from '../support/until.ts';
+import { hasStrace } from './strace.ts';
+
+const TEXT = { 'content-type': 'text/plain' };
+const EXIT_REFUSED = 2;
+const GROUPS = 4;
+const STREAMS = 12;
+/** Of the data of a record, behind its head and the head of its first entry. */
+const DATA_AT = 70;
+
+/** Flips a bit of a record that a start needs and behind which others lie. */
+async function rot({ dataDir }: TestServer, shard: number): Promise<FoundRecord> {
+  const folder = join(dataDir, `shard-${shard}`);
+  const environment = new Environment(folder);
+  const records = neededRecords(new LmdbTx(environment.state), join(folder, 'log'));
+  await environment.close();
+  const record = records[records.length >> 1];
+  assert(record !== undefined && records.length > 2, `${records.length} records are needed`);
+  const content = readFileSync(record.path);
+  content[record.at + DATA_AT] = (content[record.at + DATA_AT] ?? 0) ^ 0x10;
+  writeFileSync(record.path, content);
+  return record;
+}
+
+async function writeAll({ client }: TestServer, body: string): Promise<void> {
+  for (let i = 0; i < STREAMS; i++) {
+    await client.request('PUT', `/rot/s${i}`, TEXT);
+    await client.append(`/rot/s${i}`, TEXT, body);
+  }
+}
+
+async function checkAll({ client }: TestServer, content: string): Promise<void> {
+  for (let i = 0; i < STREAMS; i++)
+    assert.equal((await client.expect(200, 'GET', `/rot/s${i}?offset=0`)).body.toString(), content);
+}
+
+test('a single node refuses to start with a log that rotted, and starts when the bytes are back', async (t) => {
+  const server = new TestServer({ cores: 1, groups: GROUPS });
+  t.after(() => server.dispose());
+  await server.start();
+  await writeAll(server, 'first;');
+  await writeAll(server, 'second;');
+  await server.kill();
+  const { path, at, name, sequence } = await rot(server, 0);
+  const rotten = readFileSync(path);
+  for (let i = 0; i < 2; i++) {
+    await assert.rejects(server.start(), /ended with 2 before it was ready/);
+    assert.equal(await server.exited, EXIT_REFUSED);
+    const said = server.log().trimEnd().split('\n').at(-1) ?? '';
+    assert.match(said, new RegExp(`shard-0: record ${sequence} is not readable .* from ${name} at byte ${at} on`));
+    assert.match(said, /nothing was changed; restore the data directory from a copy, or a backup into an empty one$/);
+    assert.deepEqual(readFileSync(path), rotten);
+  }
+  rotten[at + DATA_AT] = (rotten[at + DATA_AT] ?? 0) ^ 0x10;
+  writeFileSync(path, rotten);
+  await server.start();
+  await checkAll(server, 'first;second;');
+});
+
+test('a node of three whose log rotted serves nothing from it and comes back through allow-rejoin', async () => {
+  await withCluster({ groups: GROUPS, cores: 2 }, async (cluster) => {
+    const file = scratchFile('c.toml', clusterToml(cluster));
+    const node = cluster.node(2);
+    await writeAll(cluster.node(1), 'first;');
+    await writeAll(cluster.node(1), 'second;');
+    await cluster.settled();
+    await cluster.kill(2);
+    const { name, at, sequence } = await rot(node, 1);
+    await writeAll(cluster.node(1), 'third;');
+    await cluster.restart(2);
+    const said = await node.logged(/the log is damaged/);
+    assert.match(said, new RegExp(`record ${sequence} is not readable .* from ${name} at byte ${at} on`));
+    assert.match(said, /"shard":1,.*"aside":"log\.damaged".*allow-rejoin/);
+    await until('the groups of the shard ask for permission, and no others', async () => {
+      const groups = (await cluster.groups(2)) as readonly unknown[] as readonly Record<string, unknown>[];
+      // Groups are in shard (group mod shard count).
+      return groups.every((group, i) => (group['log_lost'] === 'asking') === (i % 2 === 1));
+    });
+    assert.equal((await cluster.readiness(2)).status, 503);
+    const armed = await ctl(['allow-rejoin', '--config', file, '--node', '2']);
+    assert.match(
+      armed.stdout,
+      /^node 2: empty-log rejoin armed on every group leader \(of groups 1 and 3\)$/m,
+      armed.stderr,
+    );
+    await cluster.ready();
+    await cluster.settled();
+    // Now its vote and its bytes are those that count.
+    await cluster.kill(1);
+    await cluster.ready([2, 3]);
+    await writeAll(cluster.node(3), 'fourth;');
+    await checkAll(node, 'first;second;third;fourth;');
+    await cluster.kill(2);
+    await cluster.restart(2);
+    await cluster.ready([2, 3]);
+    await checkAll(node, 'first;second;third;fourth;');
+    assert.equal(node.log().match(/the log is damaged/g)?.length, 1);
+  });
+});
+
+/** More calls on segments than a thread makes while it starts. */
+const CALLS_BEFORE = 60;
+
+for (const call of ['pwrite64', 'fdatasync'] as const) {
+  test(`EIO from ${call} of the log ends the process with a sentence, and the next start has all that was acknowledged`, async (t) => {
+    if (!(await hasStrace(t))) return;
+    const folder = temporaryFolder('eio');
+    const dataDir = join(folder, 'data');
+    const segments = [1, 2, 3].flatMap((i) => ['-P', join(dataDir, 'shard-0', 'log', `segment-${i}`)]);
+    const inject = ['-e', `trace=${call}`, '-e', `inject=${call}:error=EIO:when=${CALLS_BEFORE}`];
+    const wrapper = ['strace', '-D', '-f', '-qq', '-o', join(folder, 'trace'), ...segments, ...inject];
+    const server = new TestServer({ cores: 1, groups: 1, dataDir, wrapper });
+    t.after(async () => {
+      await server.dispose();
+      removeFolder(folder);
+    });
+    await server.start();
+    let sent = '';
+    let acknowledged = '';
+    const client = await RawClient.connect(server.port);
+    assert.equal((await client.request('PUT', '/rot/eio', TEXT)).status, 201);
+    const writing = async (): Promise<void> => {
+      for (let i = 0; i < 2 * CALLS_BEFORE; i++) {
+        sent += `${i};`;
+        assert.equal((await client.request('POST', '/rot/eio', TEXT, `${i};`)).status, 204);
+        acknowledged = sent;
+      }
+    };
+    await assert.rejects(writing(), ConnectionLost);
+    assert.equal(await server.exited, 1);
+    assert.match(server.log(), /"fatal".*(EIO|could not be synced).*a shard failed; the process ends/);
+    assert(acknowledged.length > 0 && acknowledged !== sent);
+    wrapper.splice(0);
+    await server.start();
+    const content = (await server.client.expect(200, 'GET', '/rot/eio?offset=0')).body.toString();
+    assert([sent, acknowledged].includes(content), `${content} is there, ${acknowledged} was acknowledged`);
+    await server.client.append('/rot/eio', TEXT, 'later');
+  });
+}

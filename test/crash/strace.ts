@@ -1,0 +1,10 @@
+// strace around servers: to see their calls, and to make calls fail.
+import type { TestContext } from 'node:test';
+import { run } from '../support/server.ts';
+
+/** Skips the test where there is none. */
+export async function hasStrace(t: TestContext): Promise<boolean> {
+  if ((await run(['sh', '-c', 'command -v strace']).exited) === 0) return true;
+  t.skip('needs strace: apt-get install strace');
+  return false;
+}

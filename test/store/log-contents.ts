@@ -1,0 +1,75 @@
+// What lies in the segment files of a shard's log, read without the store.
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { viewOf } from '../../src/base/bytes.ts';
+import { LOG_ENTRY } from '../../src/store/log-entry.ts';
+import { LOG_PAGE_BYTES, RECORD_HEAD, pagesFor, readRecord } from '../../src/store/log-record.ts';
+import { LOG_ROW, LOG_TAG, systemKey } from '../../src/store/rows.ts';
+import type { Tx } from '../../src/base/tx.ts';
+
+export interface FoundItem {
+  readonly group: number;
+  readonly kind: number;
+  readonly term: number;
+  readonly index: number;
+  readonly isCopy: boolean;
+}
+
+export interface FoundRecord {
+  readonly name: string;
+  readonly path: string;
+  readonly at: number;
+  /** With its head and up to the end of its last page. */
+  readonly bytes: number;
+  readonly dataBytes: number;
+  readonly sequence: number;
+  readonly items: readonly FoundItem[];
+}
+
+/** All whole records in the files of a log folder, also those that are no longer needed; by sequence. */
+export function recordsIn(folder: string): FoundRecord[] {
+  const names = readdirSync(folder).filter((name) => /^segment-\d+$/.test(name));
+  return names.flatMap((name) => recordsOf(folder, name)).sort((a, b) => a.sequence - b.sequence);
+}
+
+function recordsOf(folder: string, name: string): FoundRecord[] {
+  const path = join(folder, name);
+  const content = new Uint8Array(readFileSync(path));
+  const view = viewOf(content);
+  const found: FoundRecord[] = [];
+  for (let at = 0; at + RECORD_HEAD.size <= content.length;) {
+    // Whatever log it says: each test has one.
+    const record = readRecord(content, at, RECORD_HEAD.fields.log.get(view, at));
+    if (record === undefined) {
+      at += LOG_PAGE_BYTES;
+      continue;
+    }
+    const bytes = pagesFor(record.dataBytes);
+    found.push({ ...record, name, path, at, bytes, items: itemsOf(view, at + RECORD_HEAD.size, record.dataBytes) });
+    at += bytes;
+  }
+  return found;
+}
+
+function itemsOf(view: DataView, start: number, bytes: number): FoundItem[] {
+  const items: FoundItem[] = [];
+  for (let at = start; at < start + bytes;) {
+    const { group, kind, term, index, copy, dataBytes } = LOG_ENTRY.read(view, at);
+    items.push({ group, kind, term, index, isCopy: copy === 1 });
+    at += LOG_ENTRY.size + dataBytes;
+  }
+  return items;
+}
+
+/** Which log belongs to the state, and what of it the last checkpoint covers. */
+export function coveredBy(tx: Tx): ReturnType<typeof LOG_ROW.decode> {
+  const row = tx.get(systemKey(LOG_TAG, 0));
+  if (row === undefined) throw new Error('a checkpoint says what is covered');
+  return LOG_ROW.decode(row);
+}
+
+/** Records of this log that the last checkpoint does not make free. */
+export function neededRecords(tx: Tx, folder: string): FoundRecord[] {
+  const { oldest } = coveredBy(tx);
+  return recordsIn(folder).filter(({ sequence }) => sequence >= oldest);
+}

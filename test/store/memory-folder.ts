@@ -1,0 +1,56 @@
+// Segment files in memory, and a hook before each call that reaches the disk: it may throw what the system would say.
+import type { LogFile, LogFolder } from '../../src/store/log-files.ts';
+
+type Call = 'create' | 'write' | 'sync';
+
+/** What the system says when there is no room. */
+export const NO_ROOM = Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
+
+export class MemoryFolder implements LogFolder {
+  readonly files = new Map<string, Uint8Array>();
+  before: (call: Call) => void = () => undefined;
+
+  names(): string[] {
+    return [...this.files.keys()];
+  }
+
+  open(name: string): LogFile {
+    const content = this.files.get(name);
+    if (content === undefined) throw new Error(`${name} is there`);
+    return {
+      name,
+      bytes: content.length,
+      read: (at, bytes) => content.slice(at, at + bytes),
+      write: (at, bytes) => {
+        this.before('write');
+        content.set(bytes, at);
+      },
+      sync: () => this.before('sync'),
+      close: () => undefined,
+    };
+  }
+
+  create(name: string, bytes: number): LogFile {
+    this.before('create');
+    this.files.set(name, new Uint8Array(bytes));
+    return this.open(name);
+  }
+
+  async createAhead(name: string, bytes: number): Promise<LogFile | undefined> {
+    await Promise.resolve();
+    try {
+      return this.create(name, bytes);
+    } catch {
+      return undefined;
+    }
+  }
+
+  remove(name: string): void {
+    this.files.delete(name);
+  }
+
+  setAside(): string {
+    this.files.clear();
+    return 'log.damaged';
+  }
+}

@@ -1,0 +1,231 @@
+// Segment files: made beforehand, used again, and never in the way when there is no room for another one.
+import assert from 'node:assert/strict';
+import { readdirSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { DiskFolder, LogSyncError } from '../../src/store/log-files.ts';
+import { LOG_PAGE_BYTES, pagesFor } from '../../src/store/log-record.ts';
+import { scanLog } from '../../src/store/log-scan.ts';
+import { RECORD_START, Segments } from '../../src/store/segments.ts';
+import { removeFolder, temporaryFolder } from '../support/server.ts';
+import { MemoryFolder, NO_ROOM } from './memory-folder.ts';
+
+const LOG = 77n;
+const PAGES = { bytesMin: 2 * LOG_PAGE_BYTES, bytesMax: 8 * LOG_PAGE_BYTES };
+/** What fills exactly a page. */
+const PAGE_DATA = LOG_PAGE_BYTES - RECORD_START;
+
+function append(segments: Segments, dataBytes = PAGE_DATA): void {
+  const record = new Uint8Array(pagesFor(dataBytes));
+  record.fill(1, RECORD_START);
+  segments.append(record, dataBytes);
+}
+
+const sizesOf = (folder: MemoryFolder): number[] =>
+  [...folder.files.values()].map(({ length }) => length / LOG_PAGE_BYTES);
+
+/** A turn of the event loop: what is made ahead is there. */
+const made = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+function sequencesIn(folder: MemoryFolder, oldest = 1): number[] {
+  const files = folder.names().map((name) => folder.open(name));
+  return scanLog(files, { log: LOG, oldest, last: 0 }).map(({ sequence }) => sequence);
+}
+
+test('a log begins small, and each segment is as large as all before it, up to a limit', async () => {
+  const folder = new MemoryFolder();
+  const segments = new Segments(folder, LOG, PAGES);
+  for (let i = 0; i < 30; i++) {
+    append(segments);
+    await made();
+  }
+  assert.deepEqual(sizesOf(folder), [2, 2, 4, 8, 8, 8, 8].slice(0, sizesOf(folder).length));
+  assert(sizesOf(folder).length >= 5);
+  assert.equal(segments.madeLate, 1, 'only the first one was waited for');
+  assert.equal(segments.bytes, sizesOf(folder).reduce((a, b) => a + b) * LOG_PAGE_BYTES);
+});
+
+test('segments that a checkpoint has freed are used again before another is made; few are kept', async () => {
+  const folder = new MemoryFolder();
+  const segments = new Segments(folder, LOG, { bytesMin: LOG_PAGE_BYTES, bytesMax: LOG_PAGE_BYTES });
+  for (let i = 1; i <= 20; i++) append(segments);
+  await made();
+  const most = folder.files.size;
+  assert(most >= 20);
+  segments.release(20);
+  assert.equal(segments.used.length, 1, 'the newest one takes the next record');
+  assert(folder.files.size <= 6, `${folder.files.size} segments are left of ${most}`);
+  const kept = new Set(folder.names());
+  for (let i = 21; i <= 23; i++) {
+    append(segments);
+    segments.release(i);
+    await made();
+  }
+  assert.deepEqual(new Set(folder.names()), kept);
+  assert.deepEqual(sequencesIn(folder, 23), [23]);
+});
+
+test('a segment is free only when all before it are', () => {
+  const segments = new Segments(new MemoryFolder(), LOG, { bytesMin: LOG_PAGE_BYTES, bytesMax: LOG_PAGE_BYTES });
+  for (let i = 1; i <= 3; i++) append(segments);
+  const [first] = segments.used;
+  assert(first !== undefined);
+  first.live = 1;
+  assert.equal(segments.oldestNeeded, 1);
+  first.live = 0;
+  assert.equal(segments.oldestNeeded, 3, 'the newest is never free');
+  segments.release(2);
+  assert.equal(segments.used.length, 2);
+});
+
+test('a record beyond all sizes has a segment of its own, which does not stay', () => {
+  const folder = new MemoryFolder();
+  const segments = new Segments(folder, LOG, PAGES);
+  append(segments);
+  append(segments, 20 * LOG_PAGE_BYTES);
+  append(segments);
+  assert(sizesOf(folder).includes(21));
+  assert.deepEqual(sequencesIn(folder), [1, 2, 3]);
+  segments.release(3);
+  assert(!sizesOf(folder).includes(21));
+});
+
+test('free segments that are too small are no reason to stop making larger ones', async () => {
+  const folder = new MemoryFolder();
+  const segments = new Segments(folder, LOG, PAGES);
+  for (let i = 1; i <= 40; i++) {
+    append(segments, 4 * LOG_PAGE_BYTES);
+    segments.release(i);
+    await made();
+  }
+  const late = segments.madeLate;
+  for (let i = 41; i <= 80; i++) {
+    append(segments, 4 * LOG_PAGE_BYTES);
+    segments.release(i);
+    await made();
+  }
+  assert.equal(segments.madeLate, late, 'a turn waits for no segment');
+});
+
+test('reserve makes room for the next record', () => {
+  const folder = new MemoryFolder();
+  const segments = new Segments(folder, LOG, PAGES);
+  segments.reserve(PAGE_DATA);
+  folder.before = (call) => assert.notEqual(call, 'create');
+  append(segments);
+  append(segments);
+});
+
+test('without room for another segment the log stays as it is, and the same record comes again', async () => {
+  const folder = new MemoryFolder();
+  const segments = new Segments(folder, LOG, { bytesMin: LOG_PAGE_BYTES, bytesMax: LOG_PAGE_BYTES });
+  append(segments);
+  folder.before = (call) => {
+    if (call === 'create') throw NO_ROOM;
+  };
+  for (let i = 0; i < 3; i++) {
+    assert.throws(() => append(segments), NO_ROOM);
+    await made();
+    assert.equal(segments.lastSequence, 1);
+    assert.equal(segments.oldestNeeded, 1);
+    assert.deepEqual(sequencesIn(folder), [1]);
+  }
+  folder.before = () => undefined;
+  append(segments);
+  append(segments);
+  assert.deepEqual(sequencesIn(folder), [1, 2, 3]);
+});
+
+test('without room for a write, as on file systems that never write in place, nothing has changed', () => {
+  const folder = new MemoryFolder();
+  const segments = new Segments(folder, LOG, { bytesMin: LOG_PAGE_BYTES, bytesMax: LOG_PAGE_BYTES });
+  append(segments);
+  folder.before = (call) => {
+    if (call === 'write') throw NO_ROOM;
+  };
+  assert.throws(() => append(segments), NO_ROOM);
+  assert.throws(() => append(segments), NO_ROOM);
+  assert.equal(segments.oldestNeeded, 2, 'an empty segment needs nothing before it');
+  segments.release(2);
+  folder.before = () => undefined;
+  append(segments);
+  assert.deepEqual(sequencesIn(folder, 2), [2]);
+});
+
+test('the last record is written again by the next start: the system may show what it could not write', () => {
+  const folder = new MemoryFolder();
+  append(new Segments(folder, LOG, PAGES));
+  const calls: string[] = [];
+  folder.before = (call) => void calls.push(call);
+  const files = folder.names().map((name) => folder.open(name));
+  const again = new Segments(folder, LOG, PAGES);
+  again.adopt(files, scanLog(files, { log: LOG, oldest: 1, last: 0 }), 2);
+  assert.deepEqual(calls, ['write', 'sync']);
+  assert.deepEqual(sequencesIn(folder), [1]);
+});
+
+test('a sync that fails is told from everything else', (t) => {
+  const file = new DiskFolder(folderOf(t)).create('segment-1', LOG_PAGE_BYTES);
+  file.close();
+  assert.throws(() => file.sync(), LogSyncError);
+});
+
+function folderOf(t: TestContext): string {
+  const folder = temporaryFolder('segments');
+  t.after(() => removeFolder(folder));
+  return join(folder, 'log');
+}
+
+test('a segment has its size and is all zeros before it gets its name; what was left half-made goes', async (t) => {
+  const path = folderOf(t);
+  const folder = new DiskFolder(path);
+  const bytes = 300 * 1024;
+  const files = [folder.create('segment-1', bytes), await folder.createAhead('segment-2', bytes)];
+  for (const file of files) {
+    assert(file !== undefined);
+    assert.equal(file.bytes, bytes);
+    assert(file.read(0, bytes).every((byte) => byte === 0));
+    assert.equal(statSync(join(path, file.name)).mode & 0o777, 0o600);
+    // All of its space is taken now, not when it is written.
+    assert(statSync(join(path, file.name)).blocks * 512 >= bytes);
+    file.close();
+  }
+  assert.equal(statSync(path).mode & 0o777, 0o700);
+  for (const name of ['segment-3.new', 'segment-4', 'notes.txt', 'segment-x'])
+    writeFileSync(join(path, name), 'not complete');
+  assert.deepEqual(new DiskFolder(path).names().sort(), ['segment-1', 'segment-2', 'segment-4']);
+  assert.deepEqual(readdirSync(path).sort(), ['notes.txt', 'segment-1', 'segment-2', 'segment-4', 'segment-x']);
+});
+
+test('a file that ends early is read as what it is', (t) => {
+  const path = folderOf(t);
+  const folder = new DiskFolder(path);
+  const file = folder.create('segment-1', LOG_PAGE_BYTES);
+  t.after(() => file.close());
+  assert.throws(() => file.read(0, LOG_PAGE_BYTES + 1), /segment-1 of the log ends at 4096, before 4097/);
+});
+
+test('what was damaged is moved away as a whole, in place of what was moved before', (t) => {
+  const path = folderOf(t);
+  for (const name of ['segment-1', 'segment-2']) {
+    const folder = new DiskFolder(path);
+    folder.create(name, LOG_PAGE_BYTES).close();
+    assert.equal(folder.setAside(), 'log.damaged');
+    assert.deepEqual(readdirSync(`${path}.damaged`), [name]);
+    assert.deepEqual(folder.names(), []);
+  }
+});
+
+test('a log that is closed while a segment is being made closes that too', async (t) => {
+  const path = folderOf(t);
+  const segments = new Segments(new DiskFolder(path), LOG, PAGES);
+  append(segments);
+  await segments.close();
+  const open = readdirSync('/proc/self/fd').length;
+  for (let i = 0; i < 5; i++) {
+    const again = new Segments(new DiskFolder(`${path}-${i}`), LOG, PAGES);
+    append(again);
+    await again.close();
+  }
+  assert(readdirSync('/proc/self/fd').length <= open);
+});
