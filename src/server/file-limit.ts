@@ -9,8 +9,8 @@ import { PROCESS_RUNTIME } from './runtime.ts';
  * Libraries, event loops, logs, the pool's threads, connections to the cold store and to webhooks, files of backups.
  */
 const OWN_FILES = 128;
-/** LMDB, the segments of the log, and the event loops of the shard's two threads. */
-const FILES_PER_CORE = 16;
+/** LMDB, some twenty segments of the log, and the event loops of the two threads of a shard. */
+const FILES_PER_CORE = 32;
 /** Links to other nodes and the HTTP connections that the cluster plane takes. */
 const CLUSTER_FILES_PER_CORE = 96;
 /** A node that cannot have even these is useless; it logs that. */
