@@ -7,6 +7,7 @@ import { viewOf } from '../base/bytes.ts';
 import type { Pending } from '../base/overlay.ts';
 import { struct, u32 } from '../base/struct.ts';
 import type { Tx } from '../base/tx.ts';
+import { endForeignLine } from './volume.ts';
 
 /** How the commit that was started ended. */
 export type WriteOutcome = 'written' | { readonly failed: unknown };
@@ -36,6 +37,7 @@ export class InlineWriter implements CheckpointWriter {
       this.#commit(() => applyChanges(this.#tx, changes));
       this.#outcome = 'written';
     } catch (error) {
+      endForeignLine();
       this.#outcome = { failed: error };
     }
   }
@@ -122,6 +124,7 @@ export function serveWriter({ state, port }: WriterData, commit: (write: () => v
     try {
       commit(() => applyChanges(tx, decodeChanges(bytes)));
     } catch (error) {
+      endForeignLine();
       const { code, message } = error as { code?: unknown; message: string };
       port.postMessage({ code, message } satisfies WriteFailure);
       outcome = FAILED;

@@ -229,7 +229,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     const outcome = this.#outcomeOf(how);
     if (outcome === undefined) return false;
     this.#isWriting = false;
-    if (outcome !== 'written') return this.#failed(outcome.failed);
+    if (outcome !== 'written') throw this.#reasonOf(outcome.failed);
     this.#log.written();
     return true;
   }
@@ -249,8 +249,11 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   /** Of a commit. */
   #failed(error: unknown): never {
     endForeignLine();
-    if (isFull(this.#directory, error)) throw new StorageFullError({ cause: error });
-    throw error;
+    throw this.#reasonOf(error);
+  }
+
+  #reasonOf(error: unknown): unknown {
+    return isFull(this.#directory, error) ? new StorageFullError({ cause: error }) : error;
   }
 
   /** Received snapshots take over. What the log holds of their groups ends with the same commit. */
