@@ -64,6 +64,12 @@ export class Storage {
     this.store.spaceLeft = node.spaceLeft;
   }
 
+  /** What a start does with the log draws apart from all other draws. */
+  get #random(): Random {
+    const { node, random } = this.#parts;
+    return this.store.isLoading ? node.diskRandom : random;
+  }
+
   #commitMs(random: Random): number {
     const { node, world } = this.#parts;
     const slow = node.slowMs > 0 ? node.slowMs * random.next() : 0;
@@ -85,13 +91,13 @@ export class Storage {
 
   /** Commits that the shard waits for. */
   #usual(): CommitHooks {
-    const { node, random, busy, world } = this.#parts;
-    const mayCrash = (): void => this.#mayCrash(random);
+    const { node, busy, world } = this.#parts;
+    const mayCrash = (): void => this.#mayCrash(this.#random);
     return this.#commitHooks(
       (disk) => this.#sync(() => disk.sync()),
       mayCrash,
       () => {
-        busy(this.#commitMs(random));
+        busy(this.#commitMs(this.#random));
         this.#needRoom();
         mayCrash();
         // A start that begins another log, and does not finish.
@@ -123,13 +129,13 @@ export class Storage {
   }
 
   #logHooks(): LogHooks {
-    const { node, random, world, busy, later } = this.#parts;
+    const { node, world, busy, later } = this.#parts;
     const { diskRandom } = node;
     return {
       beforeCreate: () => this.#needRoom(),
       beforeWrite: () => {
-        busy(this.#commitMs(random));
-        this.#mayCrash(random);
+        busy(this.#commitMs(this.#random));
+        this.#mayCrash(this.#random);
       },
       afterWrite: (segment) => {
         this.#note(segment);
@@ -141,7 +147,7 @@ export class Storage {
       },
       sync: (work) => this.#sync(work),
       afterSync: () => {
-        if (this.isOpen) this.#mayCrash(random);
+        if (this.isOpen) this.#mayCrash(this.#random);
       },
       later: (make, done) => {
         let file: LogFile | undefined;

@@ -12,6 +12,7 @@ interface Opened {
 /** The store of a shard that tells the checkers what becomes durable. */
 export class SimStore extends ShardStore {
   writing: readonly TurnBatch[] = [];
+  isLoading = false;
   /** Log that slow followers are left, in bytes. */
   logKeptBytes = 0;
   onCommit: (batches: readonly TurnBatch[], checkpointed: boolean) => void = () => {};
@@ -31,7 +32,9 @@ export class SimStore extends ShardStore {
 
   /** What it finds is on the platter, also what the process before was not told of. */
   override load(): void {
+    this.isLoading = true;
     super.load();
+    this.isLoading = false;
     for (const { group, appliedIndex, log } of this.#opened) {
       this.disk.found(group, appliedIndex);
       for (let index = log.firstIndex(); index <= log.lastIndex(); index++) {
