@@ -49,8 +49,8 @@ export class SimProcess implements Endpoint {
   readonly #random: Random;
   readonly #source = new SimSource();
   readonly #target = new SimTarget();
-  /** As the main thread has it. */
-  readonly reads = new ReadCache(READ_CACHE);
+  /** As the main thread has it. By group: a restored one has the names and incarnations of another here. */
+  readonly #reads = new Map<number, ReadCache>();
   readonly #bornMs: number;
   /** The process is at work until then. */
   #localMs = 0;
@@ -159,16 +159,24 @@ export class SimProcess implements Endpoint {
     const slot = ++this.#slots;
     // This one has no answer.
     if (request.op !== QUERIES.unwatch.number) this.#pending.set(slot, onReply);
-    if (request.op === QUERIES.read.number) this.reads.ask(request, slot);
+    if (request.op === QUERIES.read.number) this.readsOf(request.group).ask(request, slot);
     this.#source.push(request, slot, isTransferred);
     this.wake();
+  }
+
+  readsOf(group: number): ReadCache {
+    const known = this.#reads.get(group);
+    if (known !== undefined) return known;
+    const reads = new ReadCache(READ_CACHE);
+    this.#reads.set(group, reads);
+    return reads;
   }
 
   /** The same, but the answer is handled when it is published: live events of the same turn come behind it. */
   requestInOrder(request: Request, onReply: (reply: Reply) => void): void {
     const slot = ++this.#slots;
     this.#inOrder.set(slot, onReply);
-    if (request.op === QUERIES.read.number) this.reads.ask(request, slot);
+    if (request.op === QUERIES.read.number) this.readsOf(request.group).ask(request, slot);
     this.#source.push(request, slot, false);
     this.wake();
   }
@@ -302,7 +310,7 @@ export class SimProcess implements Endpoint {
       this.onTail?.(reply);
       return;
     }
-    this.reads.answered(reply.id, reply);
+    for (const reads of this.#reads.values()) reads.answered(reply.id, reply);
     const inOrder = this.#inOrder.get(reply.id);
     if (inOrder !== undefined) {
       this.#inOrder.delete(reply.id);

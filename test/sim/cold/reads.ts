@@ -54,7 +54,7 @@ export class ColdReads {
       chunks[i] = what;
       if (--left > 0) return undefined;
       const bad = assembleRead(plan, chunks, reply);
-      if (bad === undefined) this.#process.reads.keep(questionOf(plan), reply);
+      if (bad === undefined) this.#process.readsOf(plan.group).keep(questionOf(plan), reply);
       return end(bad === undefined ? reply : failed(reply, 'COLD_OBJECT_BAD', bad));
     };
     refs.forEach((ref, i) => this.#store.get(ref.key, ref.at, ref.length, (what) => got(ref, i, what)));
