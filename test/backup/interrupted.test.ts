@@ -146,7 +146,8 @@ function anonymousMib(server: TestServer): number {
 }
 
 const LARGE_MIB = 192;
-const GROWTH_MIB_MAX = 110;
+/** Less than what passes through. Rows of a checkpoint under way are in memory twice, until both threads have collected them. */
+const GROWTH_MIB_MAX = 150;
 
 test('hundreds of megabytes pass through nodes and tool in bounded memory', async () => {
   const folder = temporaryFolder('backup-large');
