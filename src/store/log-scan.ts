@@ -3,12 +3,15 @@
  * a valid one lies was on disk once: that is damage, not a torn write. Invalid records behind all valid ones are the torn end.
  */
 import { caughtMessage } from '../base/caught.ts';
-import { ENTRY_BYTES_MAX } from '../base/limits.ts';
+import { ENTRY_BYTES_MAX, UNCOMMITTED_BYTES_MAX } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
 import { LOG_PAGE_BYTES, pagesFor, readRecord } from './log-record.ts';
 
-/** The largest entry has a segment of its own. */
-const SEGMENT_BYTES_MAX = 2 * ENTRY_BYTES_MAX;
+/**
+ * The largest entry has a segment of its own. The first release put all that waited for an election into one entry, and such an entry
+ * may have come here from an LMDB log.
+ */
+const SEGMENT_BYTES_MAX = UNCOMMITTED_BYTES_MAX + ENTRY_BYTES_MAX;
 
 /** A segment's bytes, as the scan reads them. */
 export interface Scanned {
