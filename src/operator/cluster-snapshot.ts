@@ -87,9 +87,10 @@ export function gapOf(snapshot: ClusterSnapshot, nodeId: number, own: NodeReport
   return Math.max(0, highest - (groupOf(own, group)?.applied ?? 0));
 }
 
-/** "group 3", "groups 1, 2 and 3", "groups 0, 1, 2 and 13 more". */
-export function nameGroups(ids: readonly number[]): string {
+/** "group 3", "groups 1, 2 and 3", "groups 0, 1, 2 and 13 more": in order, however they were found. */
+export function nameGroups(unordered: readonly number[]): string {
   const SHOWN = 6;
+  const ids = unordered.toSorted((a, b) => a - b);
   if (ids.length === 1) return `group ${ids[0]}`;
   if (ids.length > SHOWN) return `groups ${ids.slice(0, SHOWN - 1).join(', ')} and ${ids.length - SHOWN + 1} more`;
   return `groups ${listOf(ids)}`;
