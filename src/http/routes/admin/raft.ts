@@ -156,8 +156,9 @@ const PASS_ON: ReplyRenderer = {
     const { responder } = call;
     const { outcome, isJson, body } = QUERIES.admin.result.read(reply);
     const status = CALL_STATUS[outcome];
-    responder.begin(res, status);
-    if (outcome === 'retry') res.writeHeader('retry-after', '1');
+    const isFull = outcome === 'disk-full';
+    responder.begin(res, status, 'no-store', isFull ? 'DISK_FULL' : undefined);
+    if (outcome === 'retry' || isFull) res.writeHeader('retry-after', '1');
     res.writeHeader('content-type', isJson ? JSON_TYPE : TEXT_PLAIN);
     if (body === '') res.end();
     else responder.end(res, body);
