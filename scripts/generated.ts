@@ -3,6 +3,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { ERRORS, type ErrorRow } from '../src/base/errors.ts';
 import { PLANTED_BUGS } from '../src/base/planted-bugs.ts';
 import { describeOptions } from '../src/config/describe.ts';
+import { VERSION } from '../src/config/version.ts';
+import { openApiDocument } from '../src/http/openapi/document.ts';
 import type { CommandTraits, QueryTraits } from '../src/protocol/operation.ts';
 import { ADMIN_ROWS, CLIENT_ROWS, type Row } from '../src/http/routes/table.ts';
 import { COMMANDS, QUERIES } from '../src/protocol/operations.ts';
@@ -42,6 +44,11 @@ export const GENERATED: readonly GeneratedPart[] = [
     .filter(({ path }) => existsSync(path)),
 ];
 
+/** Files that are generated whole. */
+export const GENERATED_FILES: readonly Pick<GeneratedPart, 'path' | 'write'>[] = [
+  { path: 'src/http/openapi.json', write: describeApi },
+];
+
 /** The document with its part regenerated. Throws when the comments are missing. */
 export function withPart(document: string, { path, name, write }: GeneratedPart): string {
   const first = `<!-- ${name}: written by npm run docs -->`;
@@ -60,6 +67,12 @@ function describeErrors(): string {
       return `| \`${code}\` | ${status} | ${retry ? 'yes' : ''} | ${text} |`;
     });
   return ['| Code | Status | Retry | Sentence |', '| --- | --- | --- | --- |', ...rows, ''].join('\n');
+}
+
+/** The OpenAPI document of both planes. */
+function describeApi(): string {
+  const rows = { client: CLIENT_ROWS, admin: ADMIN_ROWS };
+  return `${JSON.stringify(openApiDocument({ rows, version: VERSION, plane: 'admin' }), undefined, 2)}\n`;
 }
 
 /** Every row of src/http/routes/table.ts with its traits; rows of both planes stand once. */

@@ -55,7 +55,7 @@ const JSON_BODIES: ReadonlyMap<ErrorCode, string> = new Map([
 ]);
 
 /** Refusals whose reply carries a position of the stream in nextOffset: the tail, for 410 the floor. */
-const CODES_WITH_OFFSET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+export const CODES_WITH_OFFSET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'STREAM_CLOSED',
   'CREATE_CONFLICT',
   'FORK_BEYOND_TAIL',

@@ -49,6 +49,7 @@ function composePlanes(node: Node): Planes {
   return createPlanes({
     ctx,
     operations: {
+      version: VERSION,
       metrics: {
         mailboxDepths: () => core.shards.depths(),
         mailboxCapacities: () => core.shards.depths().map(() => REQUEST_RING_BYTES),

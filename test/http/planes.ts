@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { newConnections } from './new-connections.ts';
 import type { TestContext } from 'node:test';
 import type { HttpContext, HttpSettings } from '../../src/http/context.ts';
-import type { ControlPort } from '../../src/subscriptions/ports.ts';
 import type { Operations } from '../../src/http/routes/table.ts';
 import { type Planes, createPlanes } from '../../src/http/server.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
@@ -77,6 +76,7 @@ export const SETTINGS: HttpSettings = {
 
 export function newOperations(gateway: ScriptedGateway): Operations {
   return {
+    version: '1.2.3',
     drainMark: new FakeDrainMark(),
     hasClusterPlane: true,
     peers: new Map([[2, '127.0.0.1:6250']]),
@@ -111,7 +111,7 @@ export async function startPlanes(
     ...settings
   }: Partial<HttpSettings> & Pick<Partial<HttpContext>, 'connections'> = {},
   hasClusterPlane = true,
-  control?: ControlPort,
+  services: Pick<Operations, 'control' | 'webhookKeys'> & Partial<Pick<Operations, 'backups'>> = {},
 ): Promise<Rig> {
   const gateway = new ScriptedGateway();
   const counters = new HttpCounters();
@@ -135,7 +135,7 @@ export async function startPlanes(
       drainMark,
       hasClusterPlane,
       coldObjects,
-      ...(control === undefined ? {} : { control }),
+      ...services,
     },
   });
   const port = await planes.listenClient('127.0.0.1', 0);

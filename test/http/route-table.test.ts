@@ -47,7 +47,7 @@ async function statusOfHead(port: number, lines: readonly string[]): Promise<num
 
 /** Both planes over shards that refuse everything: what a row lets through is answered 503. */
 async function startRefusing(t: TestContext, settings: Parameters<typeof startPlanes>[1]): Promise<Rig> {
-  const rig = await startPlanes(t, settings, true, CONTROL);
+  const rig = await startPlanes(t, settings, true, { control: CONTROL });
   rig.gateway.script = (_, reply) => void (reply.code = errorNumber('NO_LEADER'));
   return rig;
 }
@@ -94,7 +94,8 @@ test('a body beyond the bound of its row is refused before it comes', async (t) 
 });
 
 /** Rows that ask no shard, or whose answer is of the node itself. */
-const ASKS_NO_SHARD = /^\/__svc\/(metrics|health|cluster-probe|leadership-shed.*|webhook-keys|backup\/info)$/;
+const ASKS_NO_SHARD =
+  /^\/__svc\/(openapi\.json|metrics|health|cluster-probe|leadership-shed.*|webhook-keys|backup\/info)$/;
 /** A bucket needs no creation, and the head of a report says nothing of it. */
 const NEEDS_NO_SHARD = new Set(['PUT /{bucket}', 'HEAD /__svc/usage']);
 /** Enough for every route to get as far as the shards, or to refuse it. */

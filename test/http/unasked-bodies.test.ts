@@ -68,12 +68,9 @@ function servicePaths(): string[] {
 const OPEN = new Set(CLIENT_ROWS.filter(({ access }) => access === 'probe').map(({ pattern }) => pattern as string));
 
 test('with tokens set, every route of both planes refuses a request without one before its body', async (t) => {
-  const rig = await startPlanes(
-    t,
-    { clientToken: 'one', adminToken: 'two', inflightBodyBytes: 32 * MIB },
-    true,
-    NO_CONTROL,
-  );
+  const rig = await startPlanes(t, { clientToken: 'one', adminToken: 'two', inflightBodyBytes: 32 * MIB }, true, {
+    control: NO_CONTROL,
+  });
   const parsed = newPath();
   for (const [pattern, path] of Object.entries(CLIENT_PATHS)) {
     parsePath(path, parsed);
@@ -134,7 +131,7 @@ test('bodies of strangers have a bound of their own', async (t) => {
     open: () => ({ fromStranger: true, run: () => Promise.resolve({ status: 204 }) }),
     refusal: () => undefined,
   };
-  const { port } = await startPlanes(t, { inflightBodyBytes: 16 * MIB }, true, control);
+  const { port } = await startPlanes(t, { inflightBodyBytes: 16 * MIB }, true, { control });
   const answers = await announce(t, port, '/v1/stream/__ds/subscriptions/x/ack', MIB);
   // Eight of them fit; the others are told.
   const [first] = await Promise.all([Promise.race(answers), settle(port)]);
@@ -148,7 +145,7 @@ test('a bound is kept while the body comes, not at its end', async (t) => {
     open: () => ({ run: () => assert.fail('it has no end') }),
     refusal: () => undefined,
   };
-  const { port } = await startPlanes(t, {}, true, control);
+  const { port } = await startPlanes(t, {}, true, { control });
   const json = 'Content-Type: application/json';
   for (const [method, path, status] of [
     ['PUT', '/v1/stream/__ds/subscriptions/x', 413],

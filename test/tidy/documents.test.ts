@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { posix } from 'node:path';
 import { test } from 'node:test';
-import { GENERATED, withPart } from '../../scripts/generated.ts';
+import { GENERATED, GENERATED_FILES, withPart } from '../../scripts/generated.ts';
 import { ERRORS } from '../../src/base/errors.ts';
 import { OPTION_KEYS } from '../../src/config/options.ts';
 import {
@@ -109,6 +109,7 @@ test('what npm run docs writes is fresh', () => {
     const document = readDocument(part.path);
     assert(withPart(document, part) === document, `${part.path}, ${part.name}: run npm run docs`);
   }
+  for (const { path, write } of GENERATED_FILES) assert(readText(path) === write(), `${path}: run npm run docs`);
 });
 
 test('every block of shell names the test that executes it, or the reason why none does', () => {

@@ -12,6 +12,8 @@ import type { ColdObjects } from '../../tenants/bucket-purge.ts';
 import type { WriteHeaders } from '../headers.ts';
 import type { PathPattern } from '../paths.ts';
 import type { Handler, Method, Route } from '../router.ts';
+import { OpenApiAnswer } from '../openapi/answer.ts';
+import type { Plane } from '../openapi/refusals.ts';
 import { handleBackupInfo, handleExport, handleImport, withGroup } from './admin/backup.ts';
 import {
   type MetricsSource,
@@ -44,6 +46,8 @@ import { allowOfControl, handleControl } from './subscriptions.ts';
 
 /** What service routes need beyond the shards. */
 export interface Operations {
+  /** Of Millrace, for the OpenAPI document. */
+  readonly version: string;
   readonly drainMark: DrainMark;
   /** Whether other nodes reach this one on a port of its own. */
   readonly hasClusterPlane: boolean;
@@ -168,8 +172,17 @@ const SHED = service(
       handleReadShed(call, drainMark),
 );
 
+/** Made of these very rows, when it is asked for. */
+function openApi(plane: Plane): Row {
+  return service(READ, 'openapi.json', ({ version }) => {
+    const answer = new OpenApiAnswer({ rows: { client: CLIENT_ROWS, admin: ADMIN_ROWS }, version, plane });
+    return (call) => answer.write(call);
+  });
+}
+
 export const CLIENT_ROWS: readonly Row[] = [
   ...STREAM_ROWS,
+  openApi('client'),
   ...SHARED_ROWS,
   { ...service(['POST'], 'cluster-probe', always(handleClusterProbe)), ...WHOLE },
   // A node without a cluster plane has that one's here too.
@@ -201,6 +214,7 @@ function tenant(methods: readonly Method[], path: string, bind: Bind): Row {
 }
 
 export const ADMIN_ROWS: readonly Row[] = [
+  openApi('admin'),
   ...SHARED_ROWS,
   SHED,
   service(

@@ -1,0 +1,83 @@
+/** Which refusals an operation answers: its own, and those that follow from its row. */
+import { ERRORS, type ErrorCode } from '../../base/errors.ts';
+import type { Family } from '../context.ts';
+import { CODES_WITH_OFFSET } from '../response.ts';
+import type { Route } from '../router.ts';
+import { type HeaderName, RECORD_RANGE } from './headers.ts';
+import type { Content, Operation, OwnRefusal, Refusal } from './operation.ts';
+
+export type Plane = 'client' | 'admin';
+
+/** What the document looks at of a row. */
+export type DocumentedRow = Pick<Route, 'methods' | 'pattern' | 'access' | 'bodyBytesMax'>;
+
+export interface ResolvedRefusal {
+  readonly status: number;
+  readonly code: string;
+  readonly text: string;
+  readonly content: Content;
+  readonly headers: readonly HeaderName[];
+}
+
+const SENTENCE: Content = { 'text/plain': 'Sentence' };
+
+export interface Asked {
+  readonly planes: readonly Plane[];
+  readonly method: string;
+  readonly path: string;
+  readonly family: Family;
+  readonly row: DocumentedRow;
+}
+
+/** Those that come before the handler. */
+function refusalsOfRow({ planes, method, path, row }: Asked, bodyRefusals: Operation['bodyRefusals']): Refusal[] {
+  const isWrite = method !== 'GET' && method !== 'HEAD';
+  const isClients = planes.includes('client');
+  const refusals: Refusal[] = ['INVALID_HEADER', 'STOPPING'];
+  if (row.access === undefined) refusals.push('UNAUTHORIZED');
+  if (row.access !== 'probe') refusals.push('HOST_NOT_ALLOWED');
+  if (isWrite || planes.includes('admin')) refusals.push('ORIGIN_NOT_ALLOWED');
+  if (isClients && (method === 'PUT' || method === 'POST')) refusals.push('CONTENT_ENCODING');
+  if (path.includes('{bucket}') || path === '/v1/stream/{path}') refusals.push('INVALID_NAME');
+  if (isWrite && row.bodyBytesMax !== undefined)
+    refusals.push(...(bodyRefusals ?? ['BODY_TOO_LARGE', 'INFLIGHT_FULL']));
+  return refusals;
+}
+
+/** Each code of each status once. */
+export function refusalsOf(asked: Asked, operation: Operation): ResolvedRefusal[] {
+  const own = asked.method === 'HEAD' && operation.headRefusesNothing === true ? [] : operation.refusals;
+  const all = [...refusalsOfRow(asked, operation.bodyRefusals), ...own].map((one) => resolve(one, asked.family));
+  const byKey = new Map(all.map((one) => [`${one.status} ${one.code}`, one]));
+  return [...byKey.values()].sort((a, b) => a.status - b.status);
+}
+
+function resolve(refusal: Refusal, family: Family): ResolvedRefusal {
+  if (typeof refusal !== 'string') return resolveOwn(refusal);
+  const { text, retry, ...statuses } = ERRORS[refusal];
+  const content: Content = refusal === 'INFLIGHT_FULL' ? { 'application/json': 'IngressLimit' } : SENTENCE;
+  return { status: statuses[family], code: refusal, text, content, headers: headersOf(refusal, retry) };
+}
+
+function resolveOwn({ status, code, text, content = SENTENCE, retry }: OwnRefusal): ResolvedRefusal {
+  const headers: HeaderName[] = retry === true ? ['Retry-After'] : [];
+  if (status === 401) headers.push('WWW-Authenticate');
+  return { status, code, text, content, headers };
+}
+
+function headersOf(code: ErrorCode, retry: boolean): HeaderName[] {
+  const headers: HeaderName[] = retry ? ['Retry-After'] : [];
+  if (CODES_WITH_OFFSET.has(code)) headers.push('Stream-Next-Offset');
+  return [...headers, ...(HEADERS_OF_CODE.get(code) ?? [])];
+}
+
+const HEADERS_OF_CODE: ReadonlyMap<ErrorCode, readonly HeaderName[]> = new Map<ErrorCode, readonly HeaderName[]>([
+  ['UNAUTHORIZED', ['WWW-Authenticate']],
+  ['CONTENT_ENCODING', ['Accept-Encoding']],
+  ['STREAM_CLOSED', ['Stream-Closed']],
+  ['PRODUCER_EPOCH_STALE', ['Producer-Epoch']],
+  ['PRODUCER_SEQ_CONFLICT', ['Producer-Expected-Seq', 'Producer-Received-Seq']],
+  ['RECORD_PRECONDITION_FAILED', ['Stream-Record-Next', 'Stream-Extensions']],
+  ['RECORD_OUT_OF_RANGE', RECORD_RANGE],
+  ['STREAM_GONE', RECORD_RANGE],
+]);

@@ -1,0 +1,112 @@
+// The OpenAPI document: it is valid, and every method, path, status and code of it is provoked here. An answer that is not documented
+// fails too.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { openApiDocument } from '../../src/http/openapi/document.ts';
+import { PARAMETERS, type Parameter } from '../../src/http/openapi/parameters.ts';
+import { ADMIN_ROWS, CLIENT_ROWS } from '../../src/http/routes/table.ts';
+import { CATALOG, faultOf } from '../support/documented.ts';
+import { RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
+import { until } from '../support/until.ts';
+import { startPlanes } from './planes.ts';
+import { portOf, provoke, startScene, succeed, urlOf } from './provocations.ts';
+
+for (const plane of ['client', 'admin'] as const) {
+  test(`what the ${plane} plane serves is its part of the document, and valid OpenAPI 3.1`, async (t) => {
+    const { port, adminPort } = await startPlanes(t);
+    const answer = await requestOnce(plane === 'client' ? port : adminPort, 'GET', '/__svc/openapi.json');
+    assert.equal(answer.headers.get('content-type'), 'application/json');
+    const document = JSON.parse(answer.body.toString()) as Record<string, unknown>;
+    const rows = { client: CLIENT_ROWS, admin: ADMIN_ROWS };
+    assert.deepEqual(document, JSON.parse(JSON.stringify(openApiDocument({ rows, version: '1.2.3', plane }))));
+    const validator = new Validator();
+    const { valid, errors } = await validator.validate(document);
+    assert(valid, JSON.stringify(errors));
+    assert.equal(validator.version, '3.1');
+    assert(!JSON.stringify(validator.resolveRefs()).includes('"$ref"'), 'every reference leads somewhere');
+    const paths = Object.keys(document['paths'] as object);
+    assert.equal(paths.includes('/__svc/backup/info'), plane === 'admin');
+    assert(paths.includes('/v1/stream/{path}'));
+  });
+}
+
+test('names of operations are unique, and examples are what they are examples of', () => {
+  const ids = CATALOG.map(({ operation }) => operation.id);
+  assert.deepEqual(
+    ids.filter((id, i) => ids.indexOf(id) !== i),
+    [],
+  );
+  for (const [name, { schema, example }] of Object.entries<Parameter>(PARAMETERS)) {
+    const { pattern, enum: values } = schema;
+    if (typeof pattern === 'string') assert.match(String(example), new RegExp(pattern), name);
+    if (Array.isArray(values)) assert(values.includes(example), name);
+  }
+});
+
+/** What is wrong with an answer that was to be this one. */
+function fault(entry: (typeof CATALOG)[number], wanted: string, answer: RawResponse): string[] {
+  const { status, headers, body } = answer;
+  const code = headers.get('millrace-error');
+  const got = code === undefined ? String(status) : `${status} ${code}`;
+  const url = urlOf(entry);
+  const undocumented = faultOf({ method: entry.method, url, status, headers }, headers.keys());
+  return [
+    ...(got === wanted
+      ? []
+      : [`${entry.method} ${url}: ${got} instead of ${wanted}: ${body.toString().slice(0, 200)}`]),
+    ...(undocumented === undefined ? [] : [undocumented]),
+  ];
+}
+
+test('every answer in the document is given', async (t) => {
+  const scene = await startScene(t);
+  const faults: string[] = [];
+  for (const entry of CATALOG) {
+    for (const { status } of entry.operation.answers) {
+      faults.push(...fault(entry, String(status), await succeed(scene, entry, status)));
+    }
+  }
+  assert.deepEqual(faults, []);
+});
+
+test('every refusal in the document is given, and one that asks for a repeat says when', async (t) => {
+  const scene = await startScene(t);
+  const faults: string[] = [];
+  let provoked = 0;
+  for (const entry of CATALOG) {
+    for (const refusal of entry.refusals) {
+      if (refusal.code === 'STOPPING') continue;
+      const answer = await provoke(scene, entry, refusal);
+      faults.push(...fault(entry, `${refusal.status} ${refusal.code}`, answer));
+      const mustRepeat = refusal.status === 507 || refusal.headers.includes('Retry-After');
+      if (mustRepeat && answer.headers.get('retry-after') !== '1') faults.push(`${refusal.code}: no Retry-After`);
+      provoked++;
+    }
+  }
+  assert.deepEqual(faults, []);
+  assert(provoked > 1000, `${provoked} refusals`);
+});
+
+test('a node that stops refuses every operation', async (t) => {
+  const rig = await startPlanes(t, {}, false);
+  const connections = new Map<number, RawClient>();
+  for (const port of [rig.port, rig.adminPort]) connections.set(port, await RawClient.connect(port));
+  t.after(() => connections.forEach((one) => one.destroy()));
+  // Their connections stay while an answer is missing.
+  rig.gateway.script = () => false;
+  const waiting = [
+    requestOnce(rig.port, 'GET', '/b/s/attrs'),
+    requestOnce(rig.adminPort, 'POST', '/__svc/flush-cold/b/s'),
+  ];
+  await until('both requests wait', () => rig.gateway.heldCount === waiting.length);
+  const closed = rig.planes.close(10_000);
+  const faults: string[] = [];
+  for (const entry of CATALOG) {
+    const answer = await connections.get(portOf(entry, rig))?.request(entry.method, urlOf(entry));
+    if (answer !== undefined) faults.push(...fault(entry, '503 STOPPING', answer));
+  }
+  assert.deepEqual(faults, []);
+  rig.gateway.release();
+  await Promise.all([...waiting, closed]);
+});
