@@ -12,6 +12,7 @@ import { parse as parseYaml } from 'yaml';
 import { Failure, reasonOf } from './failure.ts';
 
 const ADMIN_PORT = 4438;
+const CLIENT_PORT = 4437;
 /** Ids are unsigned 32-bit numbers; 0 stands for "no node". */
 const NODE_ID_MAX = 2 ** 32 - 1;
 const FILE_BYTES_MAX = 4 * 1024 * 1024;
@@ -128,6 +129,18 @@ function parseNode(label: string, entry: unknown): ClusterNode {
     adminUrl: adminUrl ?? fallback,
     httpUrl,
   };
+}
+
+/**
+ * Where the node serves clients: as the file says, else on the usual port beside the usual one of its admin plane. Undefined where
+ * that is on another port, such as that of a tunnel: what answers there on 4437 is anyone.
+ */
+export function clientUrlOf({ adminUrl, httpUrl }: ClusterNode): string | undefined {
+  if (httpUrl !== undefined) return httpUrl;
+  const url = new URL(adminUrl);
+  if (url.port !== String(ADMIN_PORT)) return undefined;
+  url.port = String(CLIENT_PORT);
+  return url.origin;
 }
 
 function portAt(label: string, entry: Table): number {

@@ -15,11 +15,18 @@ export interface Flag {
   /** Environment variable that stands for the flag where that is not given. */
   readonly env?: string;
   readonly min?: number;
+  /** The only values that it takes. */
+  readonly choices?: readonly string[];
+  /** One letter: `-f` for `--follow`. It means the same flag in all verbs. */
+  readonly short?: string;
 }
 
 export interface VerbDescription {
+  /** One word, or two: `stream cat` is a verb of the group `stream`. */
   readonly name: string;
   readonly about: string;
+  /** Flags that may be given as words, in this order, without their names. */
+  readonly words?: readonly string[];
   /** Shown below the flags by --help; a test reads each as the tool would. */
   readonly examples: readonly string[];
   readonly flags: Readonly<Record<string, Flag>>;
@@ -28,21 +35,26 @@ export interface VerbDescription {
 /** A day: longer waits are slips of the key. */
 const SECONDS_MAX = 86_400;
 const INTEGER_MAX = 2 ** 32 - 1;
-const HELP_COLUMN = 32;
 
 type Environment = Readonly<Record<string, string | undefined>>;
+
+/** What a context says in place of flags. */
+export interface ContextFlags {
+  /** By --context or MILLRACE_CONTEXT, so it precedes the environment; the one in use comes behind. */
+  readonly isChosen: boolean;
+  readonly flags: ReadonlyMap<string, string>;
+}
+
+/** Flags that say which cluster is meant. */
+const ADDRESSES = ['url', 'config'];
 
 /** The values of one verb's flags, checked. */
 export class Values {
   readonly #verb: VerbDescription;
   readonly #given: ReadonlyMap<string, string>;
 
-  constructor(verb: VerbDescription, flags: ReadonlyMap<string, string>, env: Environment) {
-    const given = new Map(flags);
-    for (const [name, flag] of Object.entries(verb.flags)) {
-      const value = flag.env === undefined ? undefined : env[flag.env]?.trim();
-      if (value !== undefined && value !== '' && !given.has(name)) given.set(name, value);
-    }
+  constructor(verb: VerbDescription, flags: ReadonlyMap<string, string>, env: Environment, context?: ContextFlags) {
+    const given = withDefaults(verb, flags, env, context);
     this.#verb = verb;
     this.#given = given;
     for (const [name, flag] of Object.entries(verb.flags)) {
@@ -54,6 +66,9 @@ export class Values {
       if (flag.kind === 'seconds' && this.has(name)) this.ms(name);
       if (flag.kind === 'integer' && this.has(name)) this.integer(name);
       if (flag.kind === 'ids' && given.has(name)) this.ids(name);
+      const value = given.get(name);
+      if (flag.choices !== undefined && value !== undefined && !flag.choices.includes(value))
+        throw new UsageError(`--${name} ${value}: expected ${flag.choices.join(' or ')}`);
     }
   }
 
@@ -115,14 +130,44 @@ export class Values {
   }
 }
 
+/**
+ * Flags, then a chosen context, then the environment, then the context in use. An address that is named brings no token or
+ * authority of the context in use along: they belong to its own addresses.
+ */
+function withDefaults(
+  verb: VerbDescription,
+  flags: ReadonlyMap<string, string>,
+  env: Environment,
+  context: ContextFlags | undefined,
+): Map<string, string> {
+  const given = new Map(flags);
+  const isAddressed = ADDRESSES.some((name) => flags.has(name));
+  const add = (values: ReadonlyMap<string, string>): void => {
+    for (const [name, value] of values) if (Object.hasOwn(verb.flags, name) && !given.has(name)) given.set(name, value);
+  };
+  if (context?.isChosen === true) {
+    if (isAddressed) throw new UsageError('--context names the cluster already: leave out --url and --config');
+    add(context.flags);
+  }
+  const isChosen = isAddressed || context?.isChosen === true;
+  const told = Object.entries(verb.flags).flatMap(([name, flag]): [string, string][] => {
+    const value = flag.env === undefined || (isChosen && ADDRESSES.includes(name)) ? undefined : env[flag.env]?.trim();
+    return value === undefined || value === '' ? [] : [[name, value]];
+  });
+  add(new Map(told));
+  if (context?.isChosen === false && !ADDRESSES.some((name) => given.has(name))) add(context.flags);
+  return given;
+}
+
 function parseInteger(written: string, min: number): number | undefined {
   const number = /^\d{1,10}$/.test(written) ? Number(written) : -1;
   return number >= min && number <= INTEGER_MAX ? number : undefined;
 }
 
 export interface CommandLine<V extends VerbDescription> {
-  /** Undefined with help for all verbs. */
+  /** Undefined with help for all verbs, or for those of a group. */
   readonly verb: V | undefined;
+  readonly group?: string;
   readonly help: boolean;
   readonly version: boolean;
   readonly given: ReadonlyMap<string, string>;
@@ -143,7 +188,9 @@ export function parseCommandLine<V extends VerbDescription>(
     _: words,
     $0: _script,
     ...flags
-  } = splitLine(withDashes(argv, [...texts]), [...texts], [...switches], (message) => new UsageError(message));
+  } = splitLine(withDashes(withLongNames(argv, verbs), [...texts]), [...texts], [...switches], (message) => {
+    return new UsageError(message);
+  });
   const given = new Map<string, string>();
   for (const [name, value] of Object.entries(flags)) {
     if (Array.isArray(value)) throw new UsageError(`--${name}: given more than once`);
@@ -152,11 +199,11 @@ export function parseCommandLine<V extends VerbDescription>(
   // As others have it: help VERB.
   const asked = words.map(String);
   const isHelpWord = asked[0] === 'help';
-  const [word, ...more] = isHelpWord ? asked.slice(1) : asked;
-  const verb = verbs.find(({ name }) => name === word);
-  const help = given.delete('help') || (isHelpWord && (word === undefined || verb !== undefined));
+  const { verb, group, word, rest } = findVerb(isHelpWord ? asked.slice(1) : asked, verbs);
+  const isKnown = verb !== undefined || (group !== undefined && rest.length === 0);
+  const help = given.delete('help') || (isHelpWord && (word === undefined || isKnown));
   const version = given.delete('version');
-  if (help || version) return { verb, help, version, given };
+  if (help || version) return { verb, ...(group === undefined ? {} : { group }), help, version, given };
   const [stray] = given.keys();
   if (word === undefined && stray !== undefined && !texts.has(stray) && !switches.has(stray))
     throw new UsageError(
@@ -167,14 +214,72 @@ export function parseCommandLine<V extends VerbDescription>(
         ) || '; see --help'
       }`,
     );
-  if (word === undefined) throw new UsageError(`give a verb: ${verbs.map(({ name }) => name).join(', ')}; see --help`);
-  if (verb === undefined) {
-    const names = verbs.map(({ name }) => name);
-    throw new UsageError(`${JSON.stringify(word)}: unknown verb${suggest(word, names) || '; see --help'}`);
-  }
-  if (more.length > 0) throw new UsageError(`unexpected argument ${JSON.stringify(more[0])}; see ${verb.name} --help`);
+  if (verb === undefined) throw noVerb(word, group, rest, verbs);
   for (const [name, value] of given) checkFlag(verb, name, value);
+  placeWords(verb, rest, given);
   return { verb, help, version, given };
+}
+
+interface Found<V> {
+  readonly verb: V | undefined;
+  /** The first word is that of several verbs. */
+  readonly group: string | undefined;
+  readonly word: string | undefined;
+  readonly rest: readonly string[];
+}
+
+function findVerb<V extends VerbDescription>(words: readonly string[], verbs: readonly V[]): Found<V> {
+  const [first, second, ...rest] = words;
+  const pair = verbs.find(({ name }) => name === `${first} ${second}`);
+  if (pair !== undefined) return { verb: pair, group: undefined, word: first, rest };
+  const verb = verbs.find(({ name }) => name === first);
+  const isGroup = first !== undefined && verb === undefined && verbsOf(verbs, first).length > 0;
+  return { verb, group: isGroup ? first : undefined, word: first, rest: words.slice(1) };
+}
+
+function verbsOf<V extends VerbDescription>(verbs: readonly V[], group: string): V[] {
+  return verbs.filter(({ name }) => name.startsWith(`${group} `));
+}
+
+function noVerb(
+  word: string | undefined,
+  group: string | undefined,
+  [second]: readonly string[],
+  verbs: readonly VerbDescription[],
+): UsageError {
+  const names = verbs.map(({ name }) => name);
+  if (word === undefined) return new UsageError(`give a verb: ${names.join(', ')}; see --help`);
+  if (group === undefined)
+    return new UsageError(`${JSON.stringify(word)}: unknown verb${suggest(word, names) || '; see --help'}`);
+  const inGroup = verbsOf(verbs, group).map(({ name }) => name.slice(group.length + 1));
+  if (second === undefined) return new UsageError(`${group} needs a verb: ${inGroup.join(', ')}; see ${group} --help`);
+  const hint = suggest(second, inGroup) || `; see ${group} --help`;
+  return new UsageError(`${JSON.stringify(`${group} ${second}`)}: unknown verb${hint}`);
+}
+
+/** Words behind the verb are values of its flags. */
+function placeWords(verb: VerbDescription, words: readonly string[], given: Map<string, string>): void {
+  const places = verb.words ?? [];
+  for (const [i, word] of words.entries()) {
+    const name = places[i];
+    if (name === undefined)
+      throw new UsageError(`unexpected argument ${JSON.stringify(word)}; see ${verb.name} --help`);
+    if (given.has(name)) throw new UsageError(`--${name}: given more than once`);
+    given.set(name, word);
+  }
+}
+
+/** `-n 5` as `--lines 5`, up to the word `--`. */
+function withLongNames(argv: readonly string[], verbs: readonly VerbDescription[]): string[] {
+  const names = new Map(
+    verbs.flatMap(({ flags }) =>
+      Object.entries(flags).flatMap(([name, { short }]): [string, string][] =>
+        short === undefined ? [] : [[`-${short}`, `--${name}`]],
+      ),
+    ),
+  );
+  const end = argv.indexOf('--');
+  return argv.map((word, i) => (end >= 0 && i > end ? word : (names.get(word) ?? word)));
 }
 
 function checkFlag(verb: VerbDescription, name: string, value: string): void {
@@ -200,29 +305,6 @@ function withDashes(argv: readonly string[], texts: readonly string[]): string[]
   return joined;
 }
 
-const placeholder = ({ kind, value }: Flag): string =>
+/** What stands for the value of a flag. */
+export const placeholder = ({ kind, value }: Flag): string =>
   value ?? { text: 'TEXT', seconds: 'SECONDS', integer: 'N', ids: 'ID,ID', switch: '' }[kind];
-
-export function helpOfAll(verbs: readonly VerbDescription[]): string {
-  return [
-    'usage: millracectl VERB [--config CLUSTER_FILE] [FLAGS]; VERB --help lists the flags of a verb',
-    '',
-    ...verbs.map(({ name, about }) => `  ${name.padEnd(18)}${about}`),
-    '',
-    'CLUSTER_FILE lists the nodes (TOML, JSON or YAML; - for stdin):  [[nodes]]  id = 1  host = "10.0.0.1"',
-    'MILLRACE_CLUSTER names it where --config is not given.',
-    'MILLRACE_ADMIN_TOKEN, or the file of --token-file, is the bearer token of the admin planes, where they want one.',
-    'Exit codes: 0 done; 2 given up half-way and cleaned up, or a wrong command line; 1 anything else.',
-    '',
-  ].join('\n');
-}
-
-export function helpOfVerb({ name, about, examples, flags }: VerbDescription): string {
-  const lines = Object.entries(flags).map(([flagName, flag]) => {
-    const left = `  --${flagName} ${placeholder(flag)}`.trimEnd();
-    const extra = flag.fallback === undefined ? (flag.required === true ? ' (required)' : '') : ` (${flag.fallback})`;
-    return `${left.padEnd(HELP_COLUMN)}  ${flag.about}${extra}`;
-  });
-  const shown = examples.map((line) => `  ${line}`);
-  return [`millracectl ${name}: ${about}`, '', ...lines, '', ...shown, ''].join('\n');
-}

@@ -3,10 +3,15 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import process from 'node:process';
 import { Cluster } from './cluster.ts';
+import { clientUrlOf, readClusterFile } from './cluster-file.ts';
 import type { Flag, Values, VerbDescription } from './command-line.ts';
-import { UsageError, reasonOf } from './failure.ts';
+import { Failure, UsageError, reasonOf } from './failure.ts';
 import type { ProgressBar } from './progress-bar.ts';
+import { StreamClient } from './streams/stream-client.ts';
 import type { Pace } from './waiting.ts';
+
+/** Where a node without a configuration serves clients. */
+const CLIENT_URL = 'http://127.0.0.1:4437';
 
 export interface Context {
   readonly values: Values;
@@ -14,9 +19,13 @@ export interface Context {
   readonly progress: ProgressBar;
   /** A line of the result, on stdout. */
   readonly say: (line: string) => void;
+  /** Bytes of the result, on stdout. Resolves when more may come. */
+  readonly write: (bytes: Uint8Array) => Promise<void>;
 }
 
 export interface Verb extends VerbDescription {
+  /** It changes nothing, so it ends when its reader goes away. */
+  readonly onlyShows?: true | ((values: Values) => boolean);
   readonly run: (context: Context) => Promise<void>;
 }
 
@@ -44,17 +53,50 @@ export const seconds = (fallback: number, about: string): Flag => ({
   fallback,
   min: SHORTEST_SECONDS,
 });
+export const TOKEN_FILE: Flag = {
+  kind: 'text',
+  value: 'FILE',
+  about: 'file with the bearer token of the admin planes',
+};
+export const CLIENT_TOKEN_FILE: Flag = {
+  kind: 'text',
+  value: 'FILE',
+  about: 'file with the bearer token of the client planes; or MILLRACE_CLIENT_TOKEN, the token',
+};
+export const CA_FILE: Flag = {
+  kind: 'text',
+  value: 'FILE',
+  about: 'PEM: only certificates of these authorities are believed; or MILLRACE_CA_FILE',
+  env: 'MILLRACE_CA_FILE',
+};
+/** Of a client plane. */
+export const ADDRESS: Flag = {
+  kind: 'text',
+  value: 'URL',
+  about: 'a client plane; or MILLRACE_URL, or those of the cluster file (http://127.0.0.1:4437)',
+  env: 'MILLRACE_URL',
+};
+/** Main reads it, before the values of the verb are known. */
+const CONTEXT: Flag = { kind: 'text', value: 'NAME', about: 'the cluster of this context; or MILLRACE_CONTEXT' };
+
 /** How nodes are asked. */
 export const asking = (timeoutSeconds = 10): Readonly<Record<string, Flag>> => ({
   'http-timeout-secs': seconds(timeoutSeconds, 'bound of one call to a node'),
-  'token-file': { kind: 'text', value: 'FILE', about: 'file with the bearer token of the admin planes' },
-  'ca-file': {
-    kind: 'text',
-    value: 'FILE',
-    about: 'PEM: only certificates of these authorities are believed; or MILLRACE_CA_FILE',
-    env: 'MILLRACE_CA_FILE',
-  },
+  'token-file': TOKEN_FILE,
+  'ca-file': CA_FILE,
+  context: CONTEXT,
 });
+
+/** How client planes are asked. */
+export const CLIENT_FLAGS: Readonly<Record<string, Flag>> = {
+  url: ADDRESS,
+  config: { kind: 'text', value: 'FILE', about: 'cluster file; or MILLRACE_CLUSTER', env: 'MILLRACE_CLUSTER' },
+  context: CONTEXT,
+  'client-token-file': CLIENT_TOKEN_FILE,
+  'ca-file': CA_FILE,
+  'http-timeout-secs': seconds(10, 'bound of one call to a node'),
+  'retry-secs': { kind: 'seconds', about: 'how long to try again while nodes do not answer', fallback: 30 },
+};
 export const pollInterval = (fallback = 2): Flag => seconds(fallback, 'pause between two looks');
 
 /** Of `pollInterval` and a bound of the whole. */
@@ -66,16 +108,52 @@ export function paceOf(values: Values): Pace {
 export function openCluster({ values, signal }: Context): Cluster {
   return Cluster.read(values.required('config'), {
     timeoutMs: values.ms('http-timeout-secs'),
-    token: tokenOf(values.text('token-file')),
+    token: tokenOf(values.text('token-file'), ADMIN_TOKEN),
     ca: authoritiesOf(values.text('ca-file')),
     signal,
   });
 }
 
-function tokenOf(path: string | undefined): string | undefined {
+/** The client planes that --url, the cluster file or neither names. */
+export function openStreams({ values, signal, progress }: Context): StreamClient {
+  return new StreamClient(clientUrls(values.text('url'), values.text('config')), {
+    timeoutMs: values.ms('http-timeout-secs'),
+    patienceMs: values.ms('retry-secs'),
+    token: tokenOf(values.text('client-token-file'), CLIENT_TOKEN),
+    ca: authoritiesOf(values.text('ca-file')),
+    signal,
+    waiting: (why) => progress.waiting(why),
+  });
+}
+
+function clientUrls(url: string | undefined, config: string | undefined): readonly string[] {
+  if (url === undefined) return config === undefined ? [CLIENT_URL] : clientUrlsIn(config);
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url))
+    throw new UsageError(`--url ${url}: expected an http:// or https:// address`);
+  return [url.replace(/\/+$/, '')];
+}
+
+function clientUrlsIn(config: string): readonly string[] {
+  const { label, nodes } = readClusterFile(config);
+  const urls = nodes.map(clientUrlOf).filter((url) => url !== undefined);
+  if (urls.length > 0) return urls;
+  throw new Failure(
+    `${label} does not say where the nodes serve clients: give them an http_url, or the command a --url`,
+  );
+}
+
+interface TokenSource {
+  readonly flag: string;
+  readonly variable: string;
+}
+
+const ADMIN_TOKEN: TokenSource = { flag: '--token-file', variable: 'MILLRACE_ADMIN_TOKEN' };
+const CLIENT_TOKEN: TokenSource = { flag: '--client-token-file', variable: 'MILLRACE_CLIENT_TOKEN' };
+
+function tokenOf(path: string | undefined, { flag, variable }: TokenSource): string | undefined {
   const fromFile = path !== undefined;
-  const source = fromFile ? `--token-file ${path}` : 'MILLRACE_ADMIN_TOKEN';
-  const token = (fromFile ? textOf(source, path) : process.env['MILLRACE_ADMIN_TOKEN'])?.trim();
+  const source = fromFile ? `${flag} ${path}` : variable;
+  const token = (fromFile ? textOf(source, path) : process.env[variable])?.trim();
   if (token === undefined || (token === '' && !fromFile)) return undefined;
   // It travels in an HTTP header.
   if (!/^[!-~]+$/.test(token)) throw new UsageError(`${source}: expected one line of visible ASCII without blanks`);

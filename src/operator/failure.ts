@@ -1,8 +1,17 @@
 /** How a verb ends when it does not end well: an exit code and one sentence. */
 
+export const EXIT_FAILED = 1;
 /** A bad command line, or an operation that was begun and given up. */
 export const EXIT_ABORTED = 2;
-export const EXIT_FAILED = 1;
+export const EXIT_NOT_THERE = 3;
+
+/** Shown by --help and in the manual. */
+export const EXIT_CODES: readonly { readonly code: number; readonly meaning: string }[] = [
+  { code: 0, meaning: 'done' },
+  { code: EXIT_FAILED, meaning: 'it failed, and the last line on stderr says why' },
+  { code: EXIT_ABORTED, meaning: 'a wrong command line, or begun, given up (Ctrl-C) and cleaned up' },
+  { code: EXIT_NOT_THERE, meaning: 'the stream, bucket or context is not there' },
+];
 
 /** The message is shown as it is: one sentence without a stack. */
 export class Failure extends Error {
@@ -18,6 +27,13 @@ export class Failure extends Error {
 export class UsageError extends Failure {
   constructor(message: string) {
     super(message, EXIT_ABORTED);
+  }
+}
+
+/** What the command is about does not exist. */
+export class NotThere extends Failure {
+  constructor(message: string) {
+    super(message, EXIT_NOT_THERE);
   }
 }
 

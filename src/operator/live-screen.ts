@@ -1,5 +1,6 @@
 /** A text that is drawn again and again in the same place. No setting of the terminal is changed, so none has to be put back. */
 import type { WriteStream } from 'node:tty';
+import { stripVTControlCharacters } from 'node:util';
 
 const CLEAR_SCREEN = '\u001b[2J';
 const HOME = '\u001b[H';
@@ -53,7 +54,9 @@ const MORE = '…';
 /** The last column stays free: terminals differ in what they do when it is written to. */
 export function cut(line: string, columns: number): string {
   const room = Math.max(1, columns - 1);
-  return line.length <= room ? line : line.slice(0, room - 1) + MORE;
+  // Colours take no room; what is cut has none.
+  const plain = stripVTControlCharacters(line);
+  return plain.length <= room ? line : plain.slice(0, room - 1) + MORE;
 }
 
 /** Broken between words; a word that is too long is cut. Further lines are set in. */

@@ -2,9 +2,16 @@
 import { setMaxListeners } from 'node:events';
 import process from 'node:process';
 import { VERSION } from '../config/version.ts';
-import { Values, helpOfAll, helpOfVerb, parseCommandLine } from './command-line.ts';
+import { type ContextFlags, Values, parseCommandLine } from './command-line.ts';
+import { completions } from './completion.ts';
+import { Contexts } from './contexts.ts';
 import { EXIT_FAILED, Failure, reasonOf } from './failure.ts';
+import { helpOfAll, helpOfVerb } from './help.ts';
+import { paint } from './output.ts';
 import { ProgressBar } from './progress-bar.ts';
+import type { Verb } from './context.ts';
+import { writeOut } from './streams/pipes.ts';
+import { COMPLETE } from './verbs/completion.ts';
 import { VERBS } from './verbs.ts';
 
 /** A connection that is lost to an operator's host is an interruption too. */
@@ -14,8 +21,15 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const SAME_SIGNAL_MS = 500;
 
 async function main(argv: readonly string[], progress: ProgressBar): Promise<void> {
-  const { verb, help, version, given } = parseCommandLine(argv, VERBS);
-  if (help) return say(verb === undefined ? helpOfAll(VERBS) : helpOfVerb(verb));
+  const [first, ...words] = argv;
+  if (first === COMPLETE)
+    return say(
+      completions(words, VERBS)
+        .map((line) => `${line}\n`)
+        .join(''),
+    );
+  const { verb, group, help, version, given } = parseCommandLine(argv, VERBS);
+  if (help) return say(verb === undefined ? helpOfAll(VERBS, group) : helpOfVerb(verb));
   if (version || verb === undefined) return say(`${VERSION}\n`);
   const ending = new AbortController();
   // As many as there are groups under way; Node warns of more than ten.
@@ -33,13 +47,23 @@ async function main(argv: readonly string[], progress: ProgressBar): Promise<voi
       ending.abort();
     });
   }
+  const values = new Values(verb, given, process.env, contextOf(verb, given));
+  onlyShows = typeof verb.onlyShows === 'function' ? verb.onlyShows(values) : verb.onlyShows === true;
   const context = {
-    values: new Values(verb, given, process.env),
+    values,
     signal: ending.signal,
     progress,
     say: (line: string) => say(`${line}\n`),
+    write: writeOut,
   };
   return await verb.run(context);
+}
+
+/** Only verbs that ask a cluster have one, so a damaged file of contexts stops no other. */
+function contextOf(verb: Verb, given: ReadonlyMap<string, string>): ContextFlags | undefined {
+  if (!Object.hasOwn(verb.flags, 'context')) return undefined;
+  const named = given.get('context') ?? process.env['MILLRACE_CONTEXT']?.trim();
+  return Contexts.read().flagsFor(named === '' ? undefined : named);
 }
 
 function say(text: string): void {
@@ -55,11 +79,12 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     process.stderr.write(`millracectl: the result cannot be written to stdout (${reasonOf(error)})\n`);
     process.exitCode = Math.max(exitCode, EXIT_FAILED);
   }
-  if (process.argv[2] === 'status') process.exit();
+  if (onlyShows) process.exit();
 });
 process.stderr.on('error', () => undefined);
 
 let resultIsLost = false;
+let onlyShows = false;
 let exitCode = 0;
 const progress = new ProgressBar();
 // Whatever ends this process: the line of the bar is cleared.
@@ -71,7 +96,8 @@ try {
   exitCode = error instanceof Failure ? error.exitCode : EXIT_FAILED;
   const text =
     error instanceof Failure ? error.message : `a fault of millracectl: ${String((error as Error).stack ?? error)}`;
-  process.stderr.write(`${/^node \d+: /.test(text) ? '' : 'millracectl: '}${text}\n`);
+  const whose = /^node \d+: /.test(text) ? '' : paint('millracectl: ', 'red', process.stderr);
+  process.stderr.write(`${whose}${text}\n`);
 }
 progress.end();
 // Not process.exit: what was written to a pipe still has to go out.

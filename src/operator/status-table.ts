@@ -2,6 +2,7 @@
 import Table from 'cli-table3';
 import type { ClusterNode } from './cluster-file.ts';
 import { cut, wrap } from './live-screen.ts';
+import { paint } from './output.ts';
 import type { ColdAway, NodeReport } from './report.ts';
 import {
   type ClusterSnapshot,
@@ -57,9 +58,17 @@ function tableOf(nodes: readonly ClusterNode[], snapshot: ClusterSnapshot, colum
     const lines = table.toString().split('\n');
     const fits = lines.every((line) => line.length < columns);
     if (!fits && without < DISPENSABLE.length) continue;
-    const whole = lines.map((line) => cut(line.trimEnd(), columns));
+    // Painted when they are cut: escapes have no width.
+    const whole = lines.map((line, i) => paintRow(cut(line.trimEnd(), columns), rows[i - 1]?.[2]));
     return without === 0 ? whole : [...whole, ...wrap(`not shown in so few columns: ${left.join(', ')}`, columns)];
   }
+}
+
+/** The heading has no state. */
+function paintRow(line: string, state: string | undefined): string {
+  if (state === undefined) return paint(line, 'bold');
+  if (state === 'ok') return line;
+  return paint(line, state === 'unreachable' ? 'red' : 'yellow');
 }
 
 function rowOf({ id, host }: ClusterNode, snapshot: ClusterSnapshot): string[] {

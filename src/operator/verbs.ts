@@ -1,13 +1,18 @@
 /** All verbs, in the order in which --help shows them. */
 import type { Verb } from './context.ts';
 import { backupCreate, backupVerify, restore } from './verbs/backup.ts';
+import { bucketLs } from './verbs/buckets.ts';
+import { completion } from './verbs/completion.ts';
+import { contextAdd, contextLs, contextRm, contextUse } from './verbs/contexts.ts';
 import { drain, undrain } from './verbs/drain.ts';
 import { addMemberVerb, members, removeMemberVerb } from './verbs/members.ts';
 import { verifyCluster, wait, waitReady } from './verbs/ready.ts';
 import { allowRejoin, prepareRestart } from './verbs/rejoin.ts';
 import { restart } from './verbs/restart.ts';
 import { status } from './verbs/status.ts';
-import { flushCold, purge, quota, webhookKeys } from './verbs/tenants.ts';
+import { streamCat, streamLs, streamStat, streamTail } from './verbs/stream-read.ts';
+import { streamAppend, streamCreate, streamRm } from './verbs/stream-write.ts';
+import { bucketPurge, bucketQuota, flushCold, purge, quota, webhookKeys } from './verbs/tenants.ts';
 
 export const VERBS: readonly Verb[] = [
   status,
@@ -22,6 +27,16 @@ export const VERBS: readonly Verb[] = [
   members,
   addMemberVerb,
   removeMemberVerb,
+  streamLs,
+  streamCat,
+  streamTail,
+  streamStat,
+  streamCreate,
+  streamAppend,
+  streamRm,
+  bucketLs,
+  bucketQuota,
+  bucketPurge,
   quota,
   purge,
   flushCold,
@@ -29,4 +44,9 @@ export const VERBS: readonly Verb[] = [
   backupCreate,
   backupVerify,
   restore,
+  contextAdd,
+  contextUse,
+  contextLs,
+  contextRm,
+  completion,
 ];

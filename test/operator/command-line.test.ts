@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Values, helpOfAll, helpOfVerb, parseCommandLine } from '../../src/operator/command-line.ts';
+import { Values, parseCommandLine } from '../../src/operator/command-line.ts';
 import { UsageError } from '../../src/operator/failure.ts';
+import { helpOfAll, helpOfVerb } from '../../src/operator/help.ts';
 import { VERBS } from '../../src/operator/verbs.ts';
 
 function parse(line: string, env: Readonly<Record<string, string>> = {}): Values {

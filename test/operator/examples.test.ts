@@ -2,14 +2,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openLocation } from '../../src/backup/format/location.ts';
-import { Values, helpOfVerb, parseCommandLine } from '../../src/operator/command-line.ts';
+import { Values, parseCommandLine } from '../../src/operator/command-line.ts';
+import { helpOfVerb } from '../../src/operator/help.ts';
 import { VERBS } from '../../src/operator/verbs.ts';
 
 const ENVIRONMENT = { MILLRACE_CLUSTER: 'cluster.toml' };
 
-/** As a shell splits it. */
+/** As a shell splits it, without where stdout goes. */
 const wordsOf = (line: string): string[] =>
-  [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
+  [...line.replace(/ > \S+$/, '').matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
 
 for (const verb of VERBS) {
   test(`--help of ${verb.name} shows examples that it takes`, () => {

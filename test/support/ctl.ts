@@ -26,7 +26,7 @@ const running = new Set<ChildProcess>();
 process.on('exit', () => running.forEach((child) => child.kill('SIGKILL')));
 
 export interface CtlOptions {
-  readonly input?: string;
+  readonly input?: string | Buffer;
   readonly env?: Readonly<Record<string, string>>;
   readonly user?: User;
 }
@@ -52,8 +52,11 @@ export function giveTo({ uid, gid }: User, path: string): void {
   if (uid !== undefined && gid !== undefined) chownSync(path, uid, gid);
 }
 
+/** A developer's own contexts are not those of the test. */
+const NO_CONTEXTS = join(tmpdir(), 'millrace-no-contexts');
+
 export function startCtl(args: readonly string[], { input = '', env = {}, user = {} }: CtlOptions = {}): CtlRun {
-  const options = { env: { ...process.env, ...env }, stdio: 'pipe', ...user } as const;
+  const options = { env: { ...process.env, XDG_CONFIG_HOME: NO_CONTEXTS, ...env }, stdio: 'pipe', ...user } as const;
   const child = spawn(process.execPath, [CTL_ENTRY, ...args], options);
   running.add(child);
   const run: CtlRun = {

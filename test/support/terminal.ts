@@ -80,6 +80,8 @@ class Screen {
         this.#lines[this.#y] = '';
         break;
       default:
+        // Colours.
+        if (letter === 'm') break;
         assert.equal(letter, 'G', `an unknown sequence: ${JSON.stringify(whole)}`);
         this.#x = Number(numbers) - 1;
     }
@@ -140,6 +142,11 @@ export class Terminal {
         resolve();
       });
     });
+  }
+
+  /** Everything that came, with the sequences. */
+  get raw(): string {
+    return this.#raw;
   }
 
   /** What can be seen, with what has scrolled out. */

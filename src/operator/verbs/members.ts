@@ -2,6 +2,7 @@
 import type { Flag } from '../command-line.ts';
 import { CONFIG, NODE, type Verb, asking, openCluster, paceOf, pollInterval, seconds } from '../context.ts';
 import { addMember, removeMember } from '../membership.ts';
+import { JSON_SWITCH, OUTPUT, wantsJsonEither } from '../output.ts';
 import { type ClusterSnapshot, groupViews, nameGroups } from '../cluster-snapshot.ts';
 
 /** The bytes of the groups have to travel. */
@@ -21,11 +22,12 @@ export const members: Verb = {
   name: 'members',
   about: 'show who votes and who learns in which groups',
   examples: ['millracectl members'],
-  flags: { config: CONFIG, json: { kind: 'switch', about: 'the result as JSON, for programs' }, ...asking() },
+  onlyShows: true,
+  flags: { config: CONFIG, output: OUTPUT, json: JSON_SWITCH, ...asking() },
   run: async (context) => {
     const snapshot = await openCluster(context).snapshot();
     const all = membersOf(snapshot);
-    if (context.values.isSet('json')) return context.say(JSON.stringify({ members: all }));
+    if (wantsJsonEither(context.values)) return context.say(JSON.stringify({ members: all }));
     if (all.length === 0) return context.say('no node reports a group');
     const total = groupViews(snapshot).length;
     for (const { node_id: node, voter_of: votes, learner_of: learns } of all) {

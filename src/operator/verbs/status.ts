@@ -3,6 +3,7 @@ import { CONFIG, type Verb, asking, openCluster, seconds } from '../context.ts';
 import { Interrupted } from '../failure.ts';
 import type { ClusterSnapshot } from '../cluster-snapshot.ts';
 import { LiveScreen, columnsOf } from '../live-screen.ts';
+import { JSON_SWITCH, OUTPUT, wantsJsonEither } from '../output.ts';
 import { renderStatus, statusJson } from '../status-table.ts';
 import { pause } from '../waiting.ts';
 
@@ -10,9 +11,11 @@ export const status: Verb = {
   name: 'status',
   about: 'a table of the nodes; always ends with 0, what cannot be reached is said in it',
   examples: ['millracectl status --config /etc/millrace/cluster.toml', 'millracectl status --json'],
+  onlyShows: true,
   flags: {
     config: CONFIG,
-    json: { kind: 'switch', about: 'as JSON, for programs' },
+    output: OUTPUT,
+    json: JSON_SWITCH,
     watch: { kind: 'switch', about: 'again and again in place, until Ctrl-C' },
     'interval-secs': seconds(2, 'pause between two looks of --watch'),
     ...asking(),
@@ -20,7 +23,7 @@ export const status: Verb = {
   run: async (context) => {
     const { values, signal, say } = context;
     const cluster = openCluster(context);
-    const isJson = values.isSet('json');
+    const isJson = wantsJsonEither(values);
     const isWatching = values.isSet('watch');
     const linesOf = (snapshot: ClusterSnapshot, columns: number): string[] =>
       isJson

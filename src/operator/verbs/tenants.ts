@@ -4,6 +4,8 @@ import { CONFIG, type Context, type Verb, asking, openCluster } from '../context
 import type { Flag } from '../command-line.ts';
 import { Failure, UsageError } from '../failure.ts';
 import { type Reply, membersOf, refusal } from '../http-client.ts';
+import { OUTPUT, formatTable, wantsJson } from '../output.ts';
+import { confirm } from '../streams/pipes.ts';
 
 const BUCKET: Flag = { kind: 'text', value: 'BUCKET', about: 'the bucket', required: true };
 /** A purge deletes stream after stream, and then objects. */
@@ -27,15 +29,35 @@ export const quota: Verb = {
     clear: { kind: 'switch', about: 'no bounds' },
     ...asking(),
   },
+  run: async (context) => context.say(await quotaOf(context)),
+};
+
+/** The older verb prints JSON, which scripts read. */
+export const bucketQuota: Verb = {
+  ...quota,
+  name: 'bucket quota',
+  words: ['bucket'],
+  examples: ['millracectl bucket quota demo', 'millracectl bucket quota demo --max-streams 1000 --output json'],
+  flags: { ...quota.flags, output: OUTPUT },
   run: async (context) => {
-    const { values, say } = context;
-    const cluster = openCluster(context);
-    const path = `/__svc/quota/${encodeURIComponent(values.required('bucket'))}`;
-    const bounds = boundsOf(context);
-    if (bounds !== undefined) expectStatus(await cluster.callAny('PUT', path, bounds), 204);
-    say(expectStatus(await cluster.callAny('GET', path), 200).text.trim());
+    const shown = await quotaOf(context);
+    if (wantsJson(context.values)) return context.say(shown);
+    const rows = Object.entries(membersOf(shown)).map(([name, value]) => [
+      name,
+      value === null ? '-' : JSON.stringify(value),
+    ]);
+    for (const line of formatTable([{ head: 'quota' }, { head: 'value', isNumber: true }], rows)) context.say(line);
   },
 };
+
+/** JSON, after the change if there is one. */
+async function quotaOf(context: Context): Promise<string> {
+  const cluster = openCluster(context);
+  const path = `/__svc/quota/${encodeURIComponent(context.values.required('bucket'))}`;
+  const bounds = boundsOf(context);
+  if (bounds !== undefined) expectStatus(await cluster.callAny('PUT', path, bounds), 204);
+  return expectStatus(await cluster.callAny('GET', path), 200).text.trim();
+}
 
 /** The body of the PUT; undefined when nothing is to be changed. A bound that is left out stays away. */
 function boundsOf({ values }: Context): string | undefined {
@@ -65,18 +87,40 @@ export const purge: Verb = {
     ...asking(PURGE_TIMEOUT_SECONDS),
   },
   run: async (context) => {
-    const { values, say } = context;
+    const { values } = context;
     const bucket = values.required('bucket');
     if (values.text('confirm') !== bucket)
       throw new UsageError(`--confirm ${values.text('confirm')} is not the bucket ${bucket}; nothing was purged`);
-    const reply = expectStatus(
-      await openCluster(context).callAny('DELETE', `/__svc/purge/${encodeURIComponent(bucket)}`),
-      200,
-    );
-    const { removed_streams: streams, cold_gc_entries_reclaimed: objects } = membersOf(reply.text);
-    say(`bucket ${bucket}: ${String(streams)} streams and ${String(objects)} objects of the cold store are gone`);
+    await purgeNow(context, bucket);
   },
 };
+
+export const bucketPurge: Verb = {
+  ...purge,
+  name: 'bucket purge',
+  words: ['bucket'],
+  examples: ['millracectl bucket purge demo', 'millracectl bucket purge demo --confirm demo'],
+  flags: {
+    ...purge.flags,
+    confirm: { kind: 'text', value: 'BUCKET', about: 'its name once more; without it the tool asks for it' },
+  },
+  run: async (context) => {
+    const { values, signal } = context;
+    const bucket = values.required('bucket');
+    if (values.text('confirm') !== undefined) return await purge.run(context);
+    const question = `erase bucket ${bucket} with all its streams? Nothing brings it back. Type its name:`;
+    if (!(await confirm(question, bucket, `--confirm ${bucket}`, signal)))
+      throw new Failure(`bucket ${bucket} was not purged`);
+    await purgeNow(context, bucket);
+  },
+};
+
+async function purgeNow(context: Context, bucket: string): Promise<void> {
+  const path = `/__svc/purge/${encodeURIComponent(bucket)}`;
+  const reply = expectStatus(await openCluster(context).callAny('DELETE', path), 200);
+  const { removed_streams: streams, cold_gc_entries_reclaimed: objects } = membersOf(reply.text);
+  context.say(`bucket ${bucket}: ${String(streams)} streams and ${String(objects)} objects of the cold store are gone`);
+}
 
 export const webhookKeys: Verb = {
   name: 'webhook-keys',

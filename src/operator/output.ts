@@ -1,0 +1,87 @@
+/** How results look: tables for people, JSON for programs, colours on a terminal only. */
+import process from 'node:process';
+import { stripVTControlCharacters } from 'node:util';
+import type { Flag, Values } from './command-line.ts';
+
+export const OUTPUT: Flag = {
+  kind: 'text',
+  value: 'json|table',
+  about: 'table, or JSON for programs (table)',
+  choices: ['json', 'table'],
+  short: 'o',
+};
+/** The older way to say --output json. */
+export const JSON_SWITCH: Flag = { kind: 'switch', about: 'the same as --output json' };
+
+export function wantsJson(values: Values): boolean {
+  return values.text('output') === 'json';
+}
+
+/** Of verbs with both flags. */
+export function wantsJsonEither(values: Values): boolean {
+  return values.isSet('json') || wantsJson(values);
+}
+
+export interface Column {
+  readonly head: string;
+  /** Numbers end at the same column. */
+  readonly isNumber?: true;
+}
+
+/** Two blanks apart and nothing drawn, so that lines can be cut with awk. */
+const GAP = '  ';
+
+/** A heading and the rows; a further page of the same table, with the widths of the pages before it, has no heading. */
+export function formatTable(
+  columns: readonly Column[],
+  rows: readonly (readonly string[])[],
+  widths: number[] = [],
+): string[] {
+  const isFirst = widths.length === 0;
+  const heads = columns.map(({ head }) => head);
+  for (const row of [heads, ...rows]) {
+    for (const [i, cell] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, widthOf(cell));
+  }
+  const lineOf = (row: readonly string[]): string =>
+    row
+      .map((cell, i) => {
+        const blanks = ' '.repeat((widths[i] ?? 0) - widthOf(cell));
+        return columns[i]?.isNumber === true ? blanks + cell : cell + blanks;
+      })
+      .join(GAP)
+      .trimEnd();
+  return [...(isFirst ? [paint(lineOf(heads), 'bold')] : []), ...rows.map(lineOf)];
+}
+
+const widthOf = (cell: string): number => stripVTControlCharacters(cell).length;
+
+const STYLES = { bold: 1, red: 31, green: 32, yellow: 33 } as const;
+
+/** As it is where no terminal shows it, or NO_COLOR is set (https://no-color.org). */
+export function paint(
+  text: string,
+  style: keyof typeof STYLES,
+  out: { readonly isTTY?: boolean } = process.stdout,
+): string {
+  return hasColours(out) && text !== '' ? `\u001b[${STYLES[style]}m${text}\u001b[0m` : text;
+}
+
+function hasColours({ isTTY }: { readonly isTTY?: boolean }): boolean {
+  return isTTY === true && (process.env['NO_COLOR'] ?? '') === '' && process.env['TERM'] !== 'dumb';
+}
+
+/** Names come from strangers: characters that would drive a terminal, or reverse what is read, are shown as escapes. */
+export function printable(text: string): string {
+  return Array.from(text, (character) =>
+    isDriving(character.codePointAt(0) ?? 0) ? escaped(character) : character,
+  ).join('');
+}
+
+function isDriving(code: number): boolean {
+  const isControl = code < 0x20 || (code >= 0x7f && code < 0xa0);
+  return isControl || (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}

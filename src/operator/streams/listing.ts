@@ -1,0 +1,93 @@
+/** What is in a bucket, and which buckets there are. */
+import { membersOf } from '../http-client.ts';
+import { type Json, isObject } from '../report.ts';
+import { type StreamClient, expectStatus } from './stream-client.ts';
+import { bucketPath } from './stream-name.ts';
+
+export interface Listed {
+  readonly stream: string;
+  readonly contentType: string;
+  readonly status: string;
+  readonly tail: number;
+  readonly createdMs: number | undefined;
+  readonly lastWriteMs: number | undefined;
+  /** As the node told it. */
+  readonly raw: Json;
+}
+
+const PAGE_STREAMS = 1000;
+
+/** Pages in the order of names. */
+export async function* listStreams(
+  client: StreamClient,
+  bucket: string,
+  prefix: string,
+  limit: number,
+): AsyncGenerator<Listed[], void> {
+  let after: string | undefined;
+  for (let left = limit; left > 0;) {
+    const query = new URLSearchParams({ prefix, limit: String(Math.min(PAGE_STREAMS, left)) });
+    if (after !== undefined) query.set('after', after);
+    const path = `${bucketPath(bucket)}/streams?${query.toString()}`;
+    const answer = await client.call({ method: 'GET', path, mayRepeat: true });
+    const page = membersOf(expectStatus(answer, `bucket ${bucket}`, 200).body.toString('utf8'));
+    const streams = Array.isArray(page['streams']) ? page['streams'].filter(isObject).map(listedOf) : [];
+    if (streams.length > 0) yield streams;
+    const next = page['next_cursor'];
+    if (page['has_more'] !== true || typeof next !== 'string') return;
+    after = next;
+    left -= streams.length;
+  }
+}
+
+function listedOf(raw: Json): Listed {
+  return {
+    stream: textIn(raw, 'stream_id'),
+    contentType: textIn(raw, 'content_type'),
+    status: textIn(raw, 'status'),
+    tail: numberIn(raw, 'tail_offset') ?? 0,
+    createdMs: numberIn(raw, 'created_at_ms'),
+    lastWriteMs: numberIn(raw, 'last_write_at_ms'),
+    raw,
+  };
+}
+
+export interface BucketUsage {
+  readonly bucket: string;
+  readonly streams: number;
+  readonly retainedBytes: number;
+  readonly raw: Json;
+}
+
+/** Of the node that answers, which knows all groups; purged buckets keep counters and are left out. */
+export async function listBuckets(client: StreamClient): Promise<BucketUsage[]> {
+  const answer = await client.call({ method: 'GET', path: '/__svc/usage', mayRepeat: true });
+  const { buckets } = membersOf(expectStatus(answer, 'the usage report', 200).body.toString('utf8'));
+  return Object.entries(isObject(buckets) ? buckets : {})
+    .flatMap(([bucket, raw]) =>
+      isObject(raw)
+        ? [
+            {
+              bucket,
+              streams: numberIn(raw, 'stream_count') ?? 0,
+              retainedBytes: numberIn(raw, 'retained_bytes') ?? 0,
+              raw,
+            },
+          ]
+        : [],
+    )
+    .filter(({ streams, retainedBytes }) => streams > 0 || retainedBytes > 0)
+    .toSorted((a, b) => (a.bucket < b.bucket ? -1 : 1));
+}
+
+function textIn(object: Json, name: string): string {
+  const value = object[name];
+  return typeof value === 'string' ? value : '';
+}
+
+/** Offsets may come as the text that headers have. */
+function numberIn(object: Json, name: string): number | undefined {
+  const value = object[name];
+  const number = typeof value === 'string' && /^\d{1,20}$/.test(value) ? Number(value) : value;
+  return typeof number === 'number' ? number : undefined;
+}

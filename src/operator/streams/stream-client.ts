@@ -1,0 +1,161 @@
+/**
+ * Requests to the client planes of a cluster. Any node takes any request, so the next one is asked when one does not answer;
+ * a request is sent again only if it may take effect twice, or certainly has not.
+ */
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { Failure, Interrupted, NotThere } from '../failure.ts';
+import { answerTo, causeOf, open, originOf } from '../http-client.ts';
+import { pause } from '../waiting.ts';
+
+export interface StreamClientOptions {
+  /** Of one attempt. */
+  readonly timeoutMs: number;
+  /** How long to try again while no node answers, or all say that they cannot now. */
+  readonly patienceMs: number;
+  readonly token: string | undefined;
+  readonly ca: string | undefined;
+  readonly signal: AbortSignal;
+  /** Told while it tries again. */
+  readonly waiting: (why: string) => void;
+}
+
+export interface Call {
+  readonly method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE';
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array;
+  /** Whether a repeat takes effect once: a read, or a write with producer headers. */
+  readonly mayRepeat: boolean;
+  /** Added to the timeout of an attempt: the answer of a long-poll may wait. */
+  readonly waitsMs?: number;
+  /** In place of the client's. */
+  readonly patienceMs?: number;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+/** One answer is a mebibyte, or one record, which is a request's body at most. */
+const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
+const RETRY_MS_MIN = 100;
+const RETRY_MS_MAX = 2000;
+const SHOWN_CHARS_MAX = 200;
+/** No byte of the request was read. */
+const NEVER_CONNECTED = new Set([...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']]);
+
+interface Trouble {
+  readonly why: string;
+  /** The request certainly had no effect. */
+  readonly isHarmless: boolean;
+}
+
+export class StreamClient {
+  readonly #urls: readonly string[];
+  readonly #options: StreamClientOptions;
+  /** The node that answered last. */
+  #at = 0;
+
+  constructor(urls: readonly string[], options: StreamClientOptions) {
+    this.#urls = urls;
+    this.#options = options;
+  }
+
+  get signal(): AbortSignal {
+    return this.#options.signal;
+  }
+
+  /** An answer that is not 503, 507 or 502 of something in between; those mean: ask again. */
+  async call(call: Call): Promise<Answer> {
+    const { signal, waiting } = this.#options;
+    const deadlineMs = performance.now() + (call.patienceMs ?? this.#options.patienceMs);
+    for (let attempt = 0, waitMs = RETRY_MS_MIN; ; attempt++) {
+      const url = this.#urls[this.#at % this.#urls.length] ?? '';
+      const outcome = await this.#attempt(url, call);
+      if ('status' in outcome) return outcome;
+      this.#at++;
+      if (!call.mayRepeat && !outcome.isHarmless)
+        throw new Failure(`${outcome.why}; whether it took effect is not known`);
+      if (performance.now() >= deadlineMs) throw new Failure(outcome.why);
+      // All nodes in turn, then a pause.
+      if ((attempt + 1) % this.#urls.length !== 0) continue;
+      waiting(outcome.why);
+      await pause(waitMs, signal);
+      waitMs = Math.min(RETRY_MS_MAX, waitMs * 2);
+    }
+  }
+
+  async #attempt(url: string, { method, path, headers = {}, body, waitsMs = 0 }: Call): Promise<Answer | Trouble> {
+    const { timeoutMs, token, ca, signal } = this.#options;
+    const timeout = AbortSignal.timeout(timeoutMs + waitsMs);
+    try {
+      const request = open(
+        { token, ca },
+        {
+          method,
+          url: url + path,
+          headers: { ...headers, ...(body === undefined ? {} : { 'content-length': body.length }) },
+          signal: AbortSignal.any([timeout, signal]),
+        },
+      );
+      const answering = answerTo(request);
+      request.end(body);
+      const answer = await answering;
+      const status = answer.statusCode ?? 0;
+      const whole = { status, headers: answer.headers, body: await bodyOf(answer) };
+      if (status !== 503 && status !== 507 && status !== 502) return whole;
+      const isHarmless = status !== 502 && answer.headers['millrace-error'] !== 'OUTCOME_UNKNOWN';
+      // An object of the cold store is missing: that is no trouble of the moment.
+      if (answer.headers['millrace-error'] === 'COLD_OBJECT_BAD') return whole;
+      return { why: `${originOf(url)}: ${sentenceOf(whole)}`, isHarmless };
+    } catch (error) {
+      if (signal.aborted) throw new Interrupted();
+      if (timeout.aborted)
+        return { why: `${originOf(url)} did not answer within ${(timeoutMs + waitsMs) / 1000} s`, isHarmless: false };
+      return { why: `${originOf(url)} cannot be reached (${causeOf(error)})`, isHarmless: neverConnected(error) };
+    }
+  }
+}
+
+async function bodyOf(answer: IncomingMessage): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of answer as AsyncIterable<Buffer>) {
+    pieces.push(piece);
+    bytes += piece.length;
+    if (bytes > ANSWER_BYTES_MAX) throw new Failure('its answer does not end');
+  }
+  // A connection that breaks ends the loop without an error, if no length was announced.
+  if (!answer.complete) throw Object.assign(new Error('connection lost'), { code: 'ECONNRESET' });
+  return Buffer.concat(pieces);
+}
+
+function neverConnected(error: unknown): boolean {
+  const { code, errors } = error as { code?: unknown; errors?: readonly unknown[] };
+  if (typeof code === 'string' && NEVER_CONNECTED.has(code)) return true;
+  return errors !== undefined && errors.length > 0 && errors.every(neverConnected);
+}
+
+/** What a node says of a request that it refused. */
+export function sentenceOf({ status, body }: Answer): string {
+  if (status === 401)
+    return 'it wants a bearer token, or another: set MILLRACE_CLIENT_TOKEN or give --client-token-file';
+  const line = body.toString('utf8').trim().split('\n')[0] ?? '';
+  return `it answered ${status}${line === '' ? '' : ` (${line.slice(0, SHOWN_CHARS_MAX)})`}`;
+}
+
+/** The answer, if it has one of these statuses; else a Failure that names what was asked for. */
+export function expectStatus(answer: Answer, what: string, ...statuses: readonly number[]): Answer {
+  if (statuses.includes(answer.status)) return answer;
+  const isGone = answer.status === 404 || answer.headers['millrace-error'] === 'STREAM_DELETED';
+  if (isGone) throw new NotThere(`${what} is not there (${sentenceOf(answer)})`);
+  throw new Failure(`${what}: ${sentenceOf(answer)}`);
+}
+
+/** A header that a node always sends. */
+export function headerOf({ headers }: Answer, name: string): string | undefined {
+  const value = headers[name];
+  return typeof value === 'string' ? value : undefined;
+}

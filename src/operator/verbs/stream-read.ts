@@ -1,0 +1,200 @@
+/** Streams to look at: what there is, and what is in it. */
+import type { Flag } from '../command-line.ts';
+import { CLIENT_FLAGS, type Context, type Verb, openStreams } from '../context.ts';
+import { Interrupted, UsageError } from '../failure.ts';
+import { OUTPUT, formatTable, printable, wantsJson } from '../output.ts';
+import { formatBytes } from '../status-table.ts';
+import { type Listed, listStreams } from '../streams/listing.ts';
+import { type StreamFacts, factsOf, follow, lastLines, readAll } from '../streams/reading.ts';
+import { type StreamClient, expectStatus } from '../streams/stream-client.ts';
+import { type StreamName, bucketPath, parseStreamName } from '../streams/stream-name.ts';
+
+export const STREAM: Flag = { kind: 'text', value: 'BUCKET/STREAM', about: 'the stream', required: true };
+const LIST = [
+  { head: 'stream' },
+  { head: 'type' },
+  { head: 'state' },
+  { head: 'size', isNumber: true },
+  { head: 'created' },
+  { head: 'last write' },
+] as const;
+
+export const streamLs: Verb = {
+  name: 'stream ls',
+  about: 'list the streams of a bucket by name',
+  words: ['bucket'],
+  examples: ['millracectl stream ls demo', 'millracectl stream ls demo --prefix 2026- --output json'],
+  onlyShows: true,
+  flags: {
+    bucket: { kind: 'text', value: 'BUCKET', about: 'the bucket', required: true },
+    prefix: { kind: 'text', about: 'only names that begin so' },
+    limit: { kind: 'integer', about: 'at most so many', min: 1 },
+    output: OUTPUT,
+    ...CLIENT_FLAGS,
+  },
+  run: async (context) => {
+    const { values } = context;
+    const bucket = values.required('bucket');
+    if (bucket.includes('/')) throw new UsageError(`${bucket}: expected a bucket; --prefix chooses streams of it`);
+    const limit = values.text('limit') === undefined ? Infinity : values.integer('limit');
+    const pages = listStreams(openStreams(context), bucket, values.text('prefix') ?? '', limit);
+    // Page by page: a bucket may have millions.
+    if (wantsJson(values)) {
+      let count = 0;
+      for await (const page of pages)
+        for (const { raw } of page)
+          await context.write(Buffer.from(`${count++ === 0 ? '[' : ','}\n${JSON.stringify(raw)}`));
+      return context.say(count === 0 ? '[]' : '\n]');
+    }
+    const widths: number[] = [];
+    for await (const page of pages) {
+      const lines = formatTable(LIST, page.map(rowOf), widths);
+      await context.write(Buffer.from(lines.map((line) => `${line}\n`).join('')));
+    }
+  },
+};
+
+function rowOf({ stream, contentType, status, tail, createdMs, lastWriteMs }: Listed): string[] {
+  return [
+    printable(stream),
+    printable(contentType),
+    status.toLowerCase(),
+    formatBytes(tail),
+    timeOf(createdMs),
+    timeOf(lastWriteMs),
+  ];
+}
+
+function timeOf(ms: number | undefined): string {
+  return ms === undefined ? '-' : new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
+}
+
+export const streamCat: Verb = {
+  name: 'stream cat',
+  about: 'write all that a stream holds to stdout: its bytes, or a line for each record of a JSON stream',
+  words: ['stream'],
+  examples: ['millracectl stream cat demo/log > log.txt', 'millracectl stream cat demo/log --offset 4096'],
+  onlyShows: true,
+  flags: {
+    stream: STREAM,
+    offset: { kind: 'text', value: 'OFFSET', about: 'where to begin, as a node gave it (the first byte that is kept)' },
+    ...CLIENT_FLAGS,
+  },
+  run: async (context) => {
+    const client = openStreams(context);
+    const name = parseStreamName(context.values.required('stream'));
+    const { floor, tail } = await factsOf(client, name);
+    const from = offsetOf(context) ?? floor;
+    // A node says what is wrong with it.
+    if (from > tail || from < floor) expectStatus(await readOnce(client, name, from), name.text, 200);
+    for await (const { bytes } of readAll(client, name, from, tail)) await context.write(bytes);
+  },
+};
+
+const readOnce = (client: StreamClient, { path }: StreamName, from: number): ReturnType<StreamClient['call']> =>
+  client.call({ method: 'GET', path: `${path}?offset=${from}`, mayRepeat: true });
+
+function offsetOf({ values }: Context): number | undefined {
+  const written = values.text('offset');
+  if (written === undefined) return undefined;
+  const offset = /^\d{1,20}$/.test(written) ? Number(written) : Number.NaN;
+  if (!Number.isSafeInteger(offset)) throw new UsageError(`--offset ${written}: expected an offset that a node gave`);
+  return offset;
+}
+
+const LINES = 10;
+
+export const streamTail: Verb = {
+  name: 'stream tail',
+  about:
+    'show the last lines, or records of a JSON stream; --follow goes on with what comes, also when a node restarts',
+  words: ['stream'],
+  examples: ['millracectl stream tail demo/log -n 100', 'millracectl stream tail -f demo/events'],
+  onlyShows: true,
+  flags: {
+    stream: STREAM,
+    lines: { kind: 'integer', about: 'how many', fallback: LINES, short: 'n' },
+    follow: { kind: 'switch', about: 'go on until the stream is closed, or Ctrl-C', short: 'f' },
+    ...CLIENT_FLAGS,
+  },
+  run: async (context) => {
+    const { values, progress } = context;
+    const client = openStreams(context);
+    const name = parseStreamName(values.required('stream'));
+    const facts = await factsOf(client, name);
+    const { pieces, next } = await lastLines(client, name, facts, values.integer('lines'));
+    for (const piece of pieces) await context.write(piece);
+    if (!values.isSet('follow')) return;
+    try {
+      for await (const { bytes } of follow(client, name, next)) {
+        progress.end();
+        await context.write(bytes);
+      }
+    } catch (error) {
+      // Ctrl-C is how it ends.
+      if (!(error instanceof Interrupted)) throw error;
+    }
+  },
+};
+
+export const streamStat: Verb = {
+  name: 'stream stat',
+  about: 'show what a stream is: type, size, records, lifetime, closure, attributes',
+  words: ['stream'],
+  examples: ['millracectl stream stat demo/log', 'millracectl stream stat demo/log --output json'],
+  onlyShows: true,
+  flags: { stream: STREAM, output: OUTPUT, ...CLIENT_FLAGS },
+  run: async (context) => {
+    const client = openStreams(context);
+    const name = parseStreamName(context.values.required('stream'));
+    const facts = await factsOf(client, name);
+    const attributes = await attributesOf(client, name);
+    const shown = describe(name, facts, attributes);
+    if (wantsJson(context.values)) return context.say(JSON.stringify(shown));
+    const rows = Object.entries(shown).map(([key, value]) => [
+      key,
+      typeof value === 'string' ? printable(value) : JSON.stringify(value),
+    ]);
+    for (const line of formatTable([{ head: 'fact' }, { head: 'value' }], rows)) context.say(line);
+  },
+};
+
+/** Only the bucketed routes have them; a stream that they cannot name shows none. */
+async function attributesOf(client: StreamClient, { bucket, stream }: StreamName): Promise<unknown> {
+  const path = `${bucketPath(bucket)}/${encodeURIComponent(stream)}/attrs`;
+  const answer = await client.call({ method: 'GET', path, mayRepeat: true });
+  return answer.status === 200 ? (JSON.parse(answer.body.toString('utf8')) as unknown) : {};
+}
+
+/** Headers by the names that a stream's facts have in JSON; what a stream does not have is left out. */
+const HEADERS: readonly (readonly [name: string, header: string])[] = [
+  ['ttl_seconds', 'stream-ttl'],
+  ['expires_at', 'stream-expires-at'],
+  ['forked_from', 'stream-forked-from'],
+  ['snapshot_offset', 'stream-snapshot-offset'],
+  ['snapshot_digest', 'stream-snapshot-digest'],
+  ['cold_hot_start_offset', 'stream-cold-hot-start-offset'],
+  ['etag', 'etag'],
+];
+
+function describe(
+  { bucket, stream }: StreamName,
+  { contentType, tail, floor, records, isClosed, headers }: StreamFacts,
+  attributes: unknown,
+): Record<string, unknown> {
+  const told = HEADERS.flatMap(([name, header]): [string, unknown][] => {
+    const value = headers[header];
+    return typeof value === 'string' ? [[name, value]] : [];
+  });
+  return {
+    bucket,
+    stream,
+    content_type: contentType,
+    closed: isClosed,
+    tail_offset: tail,
+    retained_offset: floor,
+    ...(records === undefined ? {} : { first_record: records.first, next_record: records.next }),
+    ...Object.fromEntries(told),
+    attributes,
+  };
+}

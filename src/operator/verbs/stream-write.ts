@@ -1,0 +1,190 @@
+/** Streams that are made, written and removed. */
+import type { Flag } from '../command-line.ts';
+import { CLIENT_FLAGS, type Context, type Verb, openStreams } from '../context.ts';
+import { Failure, UsageError } from '../failure.ts';
+import { OUTPUT, wantsJson } from '../output.ts';
+import { formatBytes } from '../status-table.ts';
+import { recordBodies } from '../streams/records.ts';
+import { confirm, linesOf, piecesOf } from '../streams/pipes.ts';
+import { type StreamFacts, factsIn, factsOf, isJsonType, numberIn } from '../streams/reading.ts';
+import { type StreamClient, expectStatus } from '../streams/stream-client.ts';
+import { type StreamName, parseStreamName } from '../streams/stream-name.ts';
+import { STREAM } from './stream-read.ts';
+
+const TYPE: Flag = { kind: 'text', value: 'TYPE', about: 'content type of a stream that is made' };
+const DEFAULT_TYPE = 'application/octet-stream';
+/** One value of JSON from stdin is one request. */
+const BODY_BYTES_MAX = 32 * 1024 * 1024;
+
+export const streamCreate: Verb = {
+  name: 'stream create',
+  about: 'make a stream; one that is there with the same configuration stays as it is',
+  words: ['stream'],
+  examples: ['millracectl stream create demo/events --content-type application/json --ttl-secs 3600'],
+  flags: {
+    stream: STREAM,
+    'content-type': TYPE,
+    'ttl-secs': { kind: 'integer', about: 'it expires so long after the last read or write' },
+    ...CLIENT_FLAGS,
+  },
+  run: async (context) => {
+    const { values, say } = context;
+    const name = parseStreamName(values.required('stream'));
+    const ttl = values.text('ttl-secs') === undefined ? undefined : values.integer('ttl-secs');
+    const made = await create(openStreams(context), name, values.text('content-type') ?? DEFAULT_TYPE, ttl);
+    say(`${name.text}: ${made ? 'created' : 'there already'}`);
+  },
+};
+
+async function create(client: StreamClient, { path, text }: StreamName, type: string, ttl?: number): Promise<boolean> {
+  const headers = { 'content-type': type, ...(ttl === undefined ? {} : { 'stream-ttl': String(ttl) }) };
+  const answer = await client.call({ method: 'PUT', path, headers, mayRepeat: true });
+  return expectStatus(answer, text, 200, 201).status === 201;
+}
+
+export const streamAppend: Verb = {
+  name: 'stream append',
+  about: 'append an argument, a file or stdin',
+  words: ['stream', 'data'],
+  examples: [
+    "millracectl stream append demo/log 'one more line'",
+    'millracectl stream append demo/events --json-lines --file events.jsonl',
+    'millracectl stream append demo/log --create --content-type text/plain --file today.log',
+  ],
+  flags: {
+    stream: STREAM,
+    data: { kind: 'text', about: 'what to append; without it a file or stdin' },
+    file: { kind: 'text', value: 'FILE', about: 'a file in place of stdin' },
+    'json-lines': { kind: 'switch', about: 'each line is a record' },
+    create: { kind: 'switch', about: 'make the stream if it is not there' },
+    'content-type': TYPE,
+    close: { kind: 'switch', about: 'close the stream behind it' },
+    output: OUTPUT,
+    ...CLIENT_FLAGS,
+  },
+  run: async (context) => {
+    const { values, say } = context;
+    const file = values.text('file');
+    const data = values.text('data');
+    if (data !== undefined && file !== undefined)
+      throw new UsageError('stream append: give an argument or --file, not both');
+    if (values.text('config') === '-') throw new UsageError('stream append: stdin is for data, not for a cluster file');
+    const client = openStreams(context);
+    const name = parseStreamName(values.required('stream'));
+    const isJsonLines = values.isSet('json-lines');
+    const type = values.text('content-type') ?? (isJsonLines ? 'application/json' : DEFAULT_TYPE);
+    if (values.isSet('create')) await create(client, name, type);
+    const facts = await factsOf(client, name);
+    const pieces = data === undefined ? piecesOf(file ?? '-', context.signal) : oneOf(Buffer.from(data));
+    const writer = new Writer(client, name, facts);
+    try {
+      for await (const { bytes, count } of bodiesOf(pieces, name, facts, isJsonLines))
+        await writer.append(bytes, count);
+      if (values.isSet('close')) await writer.close();
+    } catch (error) {
+      if (!(error instanceof Failure) || writer.bytes === 0) throw error;
+      throw new Failure(`${error.message} (${writer.done} appended before)`, error.exitCode, { cause: error });
+    }
+    const { next, bytes } = writer;
+    if (wantsJson(values)) say(JSON.stringify({ stream: name.text, bytes, next_offset: next }));
+    else say(`${name.text}: ${writer.done} appended, next offset ${next}`);
+  },
+};
+
+interface Body {
+  readonly bytes: Buffer;
+  /** Records, if they are known. */
+  readonly count: number;
+}
+
+async function* bodiesOf(
+  pieces: AsyncIterable<Buffer>,
+  { text }: StreamName,
+  { contentType }: StreamFacts,
+  isJsonLines: boolean,
+): AsyncGenerator<Body, void> {
+  const isJson = isJsonType(contentType);
+  if (isJsonLines && !isJson)
+    throw new UsageError(`${text} is a stream of ${contentType}; --json-lines is for application/json`);
+  if (isJsonLines) yield* recordBodies(linesOf(pieces));
+  else if (isJson) yield { bytes: await wholeOf(pieces), count: 0 };
+  else for await (const bytes of pieces) if (bytes.length > 0) yield { bytes, count: 0 };
+}
+
+async function* oneOf(bytes: Buffer): AsyncGenerator<Buffer, void> {
+  yield await Promise.resolve(bytes);
+}
+
+async function wholeOf(pieces: AsyncIterable<Buffer>): Promise<Buffer> {
+  const all: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of pieces) {
+    all.push(piece);
+    bytes += piece.length;
+    if (bytes > BODY_BYTES_MAX)
+      throw new Failure('one value of JSON may have 32 MiB; --json-lines takes any number of records');
+  }
+  return Buffer.concat(all);
+}
+
+/** Appends are not repeated when their outcome is unknown: without producer headers they could come twice. */
+class Writer {
+  bytes = 0;
+  next: number;
+  #records = 0;
+  readonly #client: StreamClient;
+  readonly #name: StreamName;
+  readonly #type: string;
+
+  constructor(client: StreamClient, name: StreamName, { contentType, tail }: StreamFacts) {
+    this.#client = client;
+    this.#name = name;
+    this.#type = contentType;
+    this.next = tail;
+  }
+
+  get done(): string {
+    return this.#records > 0 ? `${this.#records} records` : formatBytes(this.bytes);
+  }
+
+  async append(body: Buffer, count: number): Promise<void> {
+    await this.#post(body, { 'content-type': this.#type });
+    this.bytes += body.length;
+    this.#records += count;
+  }
+
+  async close(): Promise<void> {
+    await this.#post(Buffer.alloc(0), { 'stream-closed': 'true' });
+  }
+
+  async #post(body: Buffer, headers: Readonly<Record<string, string>>): Promise<void> {
+    const { path, text } = this.#name;
+    const answer = await this.#client.call({ method: 'POST', path, headers, body, mayRepeat: false });
+    this.next = numberIn(expectStatus(answer, text, 200, 204), 'stream-next-offset') ?? factsIn(answer).tail;
+  }
+}
+
+export const streamRm: Verb = {
+  name: 'stream rm',
+  about: 'delete a stream; asks first',
+  words: ['stream'],
+  examples: ['millracectl stream rm demo/log', 'millracectl stream rm demo/log --yes'],
+  flags: {
+    stream: STREAM,
+    yes: { kind: 'switch', about: 'do not ask', short: 'y' },
+    ...CLIENT_FLAGS,
+  },
+  run: async (context: Context) => {
+    const { values, signal, say } = context;
+    const client = openStreams(context);
+    const name = parseStreamName(values.required('stream'));
+    if (!values.isSet('yes')) {
+      const { tail, floor } = await factsOf(client, name);
+      const question = `delete ${name.text} with ${formatBytes(tail - floor)}? Nothing brings it back. [y/N]`;
+      if (!(await confirm(question, 'y', '--yes', signal))) throw new Failure(`${name.text} was not deleted`);
+    }
+    const answer = await client.call({ method: 'DELETE', path: name.path, mayRepeat: false });
+    expectStatus(answer, name.text, 204);
+    say(`${name.text}: deleted`);
+  },
+};

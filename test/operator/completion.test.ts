@@ -1,0 +1,87 @@
+// What the TAB key offers, by the function that bash itself runs. zsh and fish: see their skipped cases.
+import assert from 'node:assert/strict';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { completions } from '../../src/operator/completion.ts';
+import { VERBS } from '../../src/operator/verbs.ts';
+import { CTL_ENTRY } from '../support/ctl.ts';
+import { removeFolder, temporaryFolder } from '../support/server.ts';
+
+const folder = temporaryFolder('completion');
+after(() => removeFolder(folder));
+const env = { ...process.env, XDG_CONFIG_HOME: folder, PATH: `${folder}:${process.env['PATH']}` };
+
+before(() => {
+  const tool = join(folder, 'millracectl');
+  writeFileSync(tool, `#!/bin/sh\nexec '${process.execPath}' '${CTL_ENTRY}' "$@"\n`);
+  chmodSync(tool, 0o755);
+  mkdirSync(join(folder, 'millrace'));
+  const contexts = { prod: { url: 'http://127.0.0.1:1' }, proof: { url: 'http://127.0.0.1:2' } };
+  writeFileSync(join(folder, 'millrace', 'contexts.json'), JSON.stringify({ current: 'prod', contexts }));
+});
+
+function inShell(shell: string, ...args: string[]): string {
+  const { status, stdout, stderr } = spawnSync(shell, args, { env, encoding: 'utf8' });
+  assert.deepEqual([status, stderr], [0, '']);
+  return stdout;
+}
+
+/** What bash would offer with the cursor behind the last word. */
+function bashOffers(...words: string[]): string[] {
+  const quoted = ['millracectl', ...words].map((word) => `'${word}'`).join(' ');
+  const script = [
+    'eval "$(millracectl completion bash)"',
+    `COMP_WORDS=(${quoted}) COMP_CWORD=${words.length}`,
+    '_millracectl',
+    String.raw`printf '%s\n' "\${COMPREPLY[@]}"`.replace('\\$', '$'),
+  ].join('\n');
+  return inShell('bash', '--norc', '-c', script)
+    .split('\n')
+    .filter((line) => line !== '');
+}
+
+test('bash completes verbs, flags, their values and contexts', () => {
+  assert.deepEqual(bashOffers('str'), ['stream']);
+  assert.deepEqual(bashOffers('stream', 't'), ['tail']);
+  assert.deepEqual(bashOffers('stream', 'tail', '--fo'), ['--follow']);
+  assert.deepEqual(bashOffers('stream', 'ls', 'demo', '--output', ''), ['json', 'table']);
+  assert.deepEqual(bashOffers('context', 'use', 'pro'), ['prod', 'proof']);
+});
+
+test('every verb and flag is offered; where a file may stand, nothing is, so that the shell offers files', () => {
+  const offered = (...words: string[]): string[] => completions(['bash', ...words], VERBS);
+  const first = offered('');
+  for (const { name, flags } of VERBS) {
+    const [word = '', second] = name.split(' ');
+    assert(first.includes(word), name);
+    if (second !== undefined) assert(offered(word, '').includes(second), name);
+    const words = name.split(' ');
+    assert.deepEqual(
+      offered(...words, '--'),
+      Object.keys(flags).map((flag) => `--${flag}`),
+      name,
+    );
+  }
+  assert.deepEqual(offered('completion', 'z'), ['zsh']);
+  assert.deepEqual(offered('stream', 'tail', '-n', ''), []);
+  assert.deepEqual(offered('status', '--config', '/et'), []);
+  assert.deepEqual(offered('frobnicate', ''), []);
+  assert(!offered('stream', 'tail', '-f', '--').includes('--follow'), 'what is given is not offered again');
+  assert.deepEqual(completions(['zsh', 'stream', 'rm'], VERBS), ['rm:delete a stream; asks first']);
+  assert.deepEqual(completions(['fish', 'stream', 'rm'], VERBS), ['rm\tdelete a stream; asks first']);
+});
+
+for (const shell of ['zsh', 'fish'] as const) {
+  const isThere = spawnSync(shell, ['--version']).status === 0;
+  const skip = isThere ? false : `${shell} is not installed: apt-get install ${shell}`;
+  test(`${shell} reads its script`, { skip }, () => {
+    const load = shell === 'zsh' ? 'autoload -U compinit; compinit -u -D;' : '';
+    const script =
+      shell === 'zsh'
+        ? `${load} source <(millracectl completion zsh); print -r -- \${_comps[millracectl]}`
+        : `millracectl completion fish | source; complete -C 'millracectl stream t'`;
+    assert.match(inShell(shell, '-c', script), shell === 'zsh' ? /^_millracectl$/m : /^tail\t/m);
+  });
+}

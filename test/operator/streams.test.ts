@@ -1,0 +1,237 @@
+// Verbs of streams and buckets against a real node: bytes, records, pipes, exit codes, and a follower over a restart.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { EXIT_CODES } from '../../src/operator/failure.ts';
+import { type CtlResult, type CtlRun, CTL_ENTRY, ctl, scratchFile, startCtl } from '../support/ctl.ts';
+import { readDocument } from '../support/documents.ts';
+import { freePort } from '../support/ports.ts';
+import { TestServer, run, within } from '../support/server.ts';
+import { Terminal, scriptMissing } from '../support/terminal.ts';
+import { PATIENCE_MS } from '../support/until.ts';
+import { runVerb } from '../support/verbs.ts';
+
+describe('millracectl stream and bucket', () => {
+  const server = new TestServer({ cores: 1, groups: 4 });
+  let config = '';
+  const env = (): Record<string, string> => ({ MILLRACE_CLUSTER: config, MILLRACE_URL: '', MILLRACE_CONTEXT: '' });
+
+  before(async () => {
+    await server.start();
+    // The first node of the file is away: the next one is asked.
+    const nodes = [await freePort(), server.port].map(
+      (port, i) =>
+        `[[nodes]]\nid = ${2 - i}\nhttp_url = "http://127.0.0.1:${port}"\nadmin_url = "http://127.0.0.1:${i === 0 ? port : server.adminPort}"\n`,
+    );
+    config = scratchFile('cluster.toml', nodes.join('\n'));
+  });
+  after(() => server.dispose());
+
+  const tool = (args: readonly string[], input: string | Buffer = ''): Promise<CtlResult> =>
+    ctl(args, { env: env(), input });
+  const said = async (line: string, input?: string | Buffer): Promise<string> => {
+    if (input === undefined) {
+      const { code, stdout, sentence } = await runVerb(line, env());
+      assert.equal(code, 0, `${line}: ${sentence}`);
+      return stdout;
+    }
+    const { code, stdout, stderr } = await tool(line.split(' '), input);
+    assert.equal(code, 0, `${line}: ${stderr}`);
+    return stdout;
+  };
+  const fails = async (code: number, line: string, sentence: RegExp): Promise<void> => {
+    const ended = await runVerb(line, env());
+    assert.deepEqual([ended.code, ended.stdout], [code, ''], `${line}: ${ended.sentence}`);
+    assert.match(ended.sentence, sentence, line);
+  };
+
+  test('bytes go in and come out as they are', async () => {
+    // Larger than what one answer brings, and no text.
+    const bytes = Buffer.alloc(5_000_000);
+    for (let at = 0; at < bytes.length; at += 32) createHash('sha256').update(String(at)).digest().copy(bytes, at);
+    assert.match(
+      await said('stream append demo/blob --create', bytes),
+      /^demo\/blob: 4\.8 MiB appended, next offset 5000000$/m,
+    );
+    const command = `'${process.execPath}' '${CTL_ENTRY}' stream cat demo/blob | sha256sum`;
+    const piped = run(['bash', '-o', 'pipefail', '-c', command], env());
+    assert.equal(await piped.exited, 0, piped.output());
+    assert.equal(piped.output().split(' ')[0], createHash('sha256').update(bytes).digest('hex'));
+    const head = run(
+      ['bash', '-c', `${command.replace('sha256sum', 'head -c 4 | wc -c')}; echo \${PIPESTATUS[0]}`],
+      env(),
+    );
+    assert.equal(await head.exited, 0);
+    assert.equal(head.output(), '4\n0\n', 'a reader that leaves early is no failure');
+    assert.equal((await said('stream cat demo/blob --offset 4999968')).length > 0, true);
+    await fails(1, 'stream cat demo/blob --offset 6000000', /demo\/blob: it answered 416/);
+  });
+
+  test('records are lines, as they were written', async () => {
+    const lines = '{"n":1.50}\n\n{"a":"é\\n", "b":[1, 2]}\r\n"x"';
+    const shown = JSON.parse(await said('stream append demo/events --create --json-lines -o json', lines)) as object;
+    assert.deepEqual(shown, { stream: 'demo/events', bytes: 42, next_offset: 38 });
+    const stored = '{"n":1.50}\n{"a":"é\\n","b":[1,2]}\n"x"\n';
+    assert.equal(await said('stream cat demo/events'), stored);
+    assert.equal(await said('stream append demo/events [4,5]'), 'demo/events: 5 B appended, next offset 42\n');
+    assert.equal(await said('stream tail demo/events -n 2'), '4\n5\n');
+    assert.equal(await said('stream tail demo/events -n 99'), `${stored}4\n5\n`);
+    assert.equal(await said('stream tail demo/events -n 0'), '');
+    const wrong = await tool(['stream', 'append', 'demo/events', '--json-lines'], '{"a":1}\n1,2\n');
+    assert.deepEqual([wrong.code, wrong.stdout], [1, '']);
+    assert.match(wrong.stderr, /^millracectl: record 2 is not JSON: /m);
+    assert.equal(await said('stream tail demo/events -n 1'), '5\n', 'nothing of it was appended');
+    await fails(
+      2,
+      'stream append demo/blob x --json-lines',
+      /is a stream of application\/octet-stream; --json-lines is for/,
+    );
+  });
+
+  test('lines of a text, over several reads', async () => {
+    const text = Array.from({ length: 3000 }, (_, i) => `line ${i} ${'-'.repeat(60)}`).join('\n');
+    await said('stream create demo/text --content-type text/plain --ttl-secs 3600');
+    assert.equal(
+      await said('stream create demo/text --content-type text/plain --ttl-secs 3600'),
+      'demo/text: there already\n',
+    );
+    await said('stream append demo/text', text);
+    assert.equal(await said('stream tail demo/text -n 2'), text.split('\n').slice(-2).join('\n'));
+    assert.equal(
+      await said('stream tail demo/text -n 1500'),
+      text.split('\n').slice(-1500).join('\n'),
+      'more than a step',
+    );
+    assert.equal(await said('stream tail demo/text --lines=5000'), text);
+    assert.equal((await said('stream tail demo/text')).split('\n').length, 10);
+  });
+
+  test('ls, stat, buckets and quotas, as tables and as JSON', async () => {
+    await said('stream append demo/a/b --create x --content-type text/plain');
+    const listed = JSON.parse(await said('stream ls demo -o json')) as { stream_id: string }[];
+    assert.deepEqual(
+      listed.map((one) => one.stream_id),
+      ['a/b', 'blob', 'events', 'text'],
+    );
+    assert.deepEqual(JSON.parse(await said('stream ls demo --prefix t --output json')).length, 1);
+    const table = (await said('stream ls demo --limit 2')).split('\n');
+    assert.match(table[0] ?? '', /^stream +type +state +size +created +last write$/);
+    assert.match(table[2] ?? '', /^blob +application\/octet-stream +open +4\.8 MiB +2\d{3}-\S+Z +2\d{3}-\S+Z$/);
+    assert.equal(table.length, 4);
+    const fact = JSON.parse(await said('stream stat demo/events -o json')) as Record<string, unknown>;
+    assert.deepEqual(
+      [fact['bucket'], fact['stream'], fact['tail_offset'], fact['next_record'], fact['closed'], fact['attributes']],
+      ['demo', 'events', 42, 5, false, {}],
+    );
+    assert.match(await said('stream stat demo/text'), /^ttl_seconds +3600$/m);
+    const buckets = JSON.parse(await said('bucket ls -o json')) as { bucket: string; stream_count: number }[];
+    assert.deepEqual(
+      buckets.map(({ bucket, stream_count: count }) => [bucket, count]),
+      [['demo', 4]],
+    );
+    assert.match(await said('bucket ls'), /^bucket +streams +size\ndemo +4 +\d\.\d MiB\n$/);
+    assert.match(await said('bucket quota demo --max-streams 9'), /^quota +value\n[^]*^max_streams +9$/m);
+    assert.match(await said('bucket quota demo --clear -o json'), /"max_streams":null/);
+    assert.equal(await said('quota --bucket demo'), await said('bucket quota demo -o json'), 'the older verb');
+    assert.match(await said('members -o json'), /^\{"members":\[/);
+    assert.match(await said('status --output json'), /^\{\n {2}"cluster_id"/);
+    await fails(2, 'stream ls demo --output xml', /--output xml: expected json or table/);
+  });
+
+  test('names that a terminal would obey are shown as escapes', async () => {
+    assert.equal((await server.client.request('PUT', '/odd/a%1B%5B31mb')).status, 201);
+    assert.match(await said('stream ls odd'), /^a\\u001b\[31mb /m);
+    assert.equal(
+      await said('bucket purge odd --confirm odd'),
+      'bucket odd: 1 streams and 0 objects of the cold store are gone\n',
+    );
+  });
+
+  test('every exit code of the manual', async () => {
+    const rows = readDocument('src/operator/README.md').matchAll(/^\| (\d) \| (.+) \|$/gm);
+    assert.deepEqual(
+      [...rows].map(([, code, meaning]) => ({ code: Number(code), meaning })),
+      EXIT_CODES,
+    );
+    await said('stream stat demo/text');
+    await fails(
+      1,
+      `stream stat demo/text --retry-secs 0 --url http://127.0.0.1:${await freePort()}`,
+      /cannot be reached \(connection refused\)$/,
+    );
+    await fails(2, 'stream stat demo', /"demo": expected BUCKET\/STREAM$/);
+    await fails(2, 'stream', /stream needs a verb: ls, cat, tail, stat, create, append, rm; see stream --help$/);
+    await fails(2, 'stream rm demo/text', /this asks first, and there is no terminal: give --yes$/);
+    for (const line of ['stat', 'cat', 'tail', 'append', 'rm --yes'].map((verb) => `stream ${verb} demo/none`))
+      await fails(3, line, /^demo\/none is not there \(it answered 404/);
+    assert.equal(await said('stream ls none -o json'), '[]\n');
+    await fails(2, 'bucket purge demo', /there is no terminal: give --confirm demo$/);
+    assert.match(
+      (await tool(['stream', '--help'])).stdout,
+      /^usage: millracectl stream VERB[^]*stream tail[^]* 3 {2}the stream/,
+    );
+  });
+
+  test('rm asks a person; colours are for terminals only', { skip: scriptMissing() ?? false }, async () => {
+    await said('stream append demo/gone x --create');
+    const start = (...args: string[]): Terminal =>
+      new Terminal(
+        [
+          'env',
+          `MILLRACE_CLUSTER=${config}`,
+          ...args.slice(0, -1),
+          process.execPath,
+          CTL_ENTRY,
+          ...(args.at(-1) ?? '').split(' '),
+        ],
+        100,
+        30,
+      );
+    const no = start('stream rm demo/gone');
+    await no.shows(/delete demo\/gone with 1 B\? Nothing brings it back\. \[y\/N\]/);
+    no.type('n\r');
+    assert.match((await no.lastLines()).join('\n'), /millracectl: demo\/gone was not deleted\nexit 1$/);
+    const yes = start('stream rm demo/gone');
+    await yes.shows(/\[y\/N\]/);
+    yes.type('y\r');
+    assert.match((await yes.lastLines()).join('\n'), /demo\/gone: deleted\nexit 0$/);
+    const coloured = start('bucket ls');
+    await coloured.ended;
+    assert.match(coloured.raw, /\u001b\[1mbucket/);
+    const plain = start('NO_COLOR=1', 'bucket ls');
+    await plain.ended;
+    assert.doesNotMatch(plain.raw, /\u001b\[1m/);
+  });
+
+  test('tail -f goes on when the node restarts, and ends when the stream is closed', async () => {
+    await said('stream append demo/live one\n --create --content-type text/plain'.replace('\\n', '\n'));
+    const follower = startCtl(['stream', 'tail', '-f', 'demo/live'], { env: env() });
+    await shows(follower, 'one\n');
+    await said('stream append demo/live two\n');
+    await shows(follower, 'one\ntwo\n');
+    await server.kill();
+    await server.start();
+    await said('stream append demo/live three\n');
+    await shows(follower, 'one\ntwo\nthree\n');
+    assert.match(await said('stream append demo/live --close', 'end'), /3 B appended/);
+    assert.equal(await within(follower.ended, PATIENCE_MS, 'the end of a closed stream'), 0, follower.stderr);
+    assert.equal(follower.stdout, 'one\ntwo\nthree\nend');
+    await fails(1, 'stream append demo/live more', /demo\/live: it answered 409 \(the stream is closed/);
+    const other = startCtl(['stream', 'tail', '-f', 'demo/text', '-n', '1'], { env: env() });
+    await shows(other, 'line 2999 ------------------------------------------------------------');
+    other.child.kill('SIGINT');
+    assert.equal(await within(other.ended, PATIENCE_MS, 'Ctrl-C'), 0);
+  });
+});
+
+/** All that it has shown so far is this. */
+async function shows(follower: CtlRun, text: string): Promise<void> {
+  const shown = new Promise<void>((resolve) => {
+    const look = (): void => {
+      if (follower.stdout === text) resolve();
+    };
+    follower.child.stdout?.on('data', look);
+    look();
+  });
+  await within(shown, PATIENCE_MS, `${JSON.stringify(text)}, not ${JSON.stringify(follower.stdout)}`);
+}
