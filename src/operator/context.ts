@@ -6,6 +6,7 @@ import { Cluster } from './cluster.ts';
 import { clientUrlOf, readClusterFile } from './cluster-file.ts';
 import type { Flag, Values, VerbDescription } from './command-line.ts';
 import { Failure, UsageError, reasonOf } from './failure.ts';
+import type { HttpSourceOptions } from './moving/http-source.ts';
 import type { ProgressBar } from './progress-bar.ts';
 import { StreamClient } from './streams/stream-client.ts';
 import type { Pace } from './waiting.ts';
@@ -126,6 +127,17 @@ export function openStreams({ values, signal, progress }: Context): StreamClient
   });
 }
 
+/** How the server of an import is asked, which may be any. */
+export function askingSource({ values, signal }: Context): HttpSourceOptions {
+  return {
+    timeoutMs: values.ms('http-timeout-secs'),
+    patienceMs: values.ms('retry-secs'),
+    token: tokenOf(values.text('from-token-file'), FROM_TOKEN),
+    ca: authoritiesOf(values.text('ca-file')),
+    signal,
+  };
+}
+
 function clientUrls(url: string | undefined, config: string | undefined): readonly string[] {
   if (url === undefined) return config === undefined ? [CLIENT_URL] : clientUrlsIn(config);
   if (!/^https?:\/\//.test(url) || !URL.canParse(url))
@@ -148,6 +160,7 @@ interface TokenSource {
 }
 
 const ADMIN_TOKEN: TokenSource = { flag: '--token-file', variable: 'MILLRACE_ADMIN_TOKEN' };
+const FROM_TOKEN: TokenSource = { flag: '--from-token-file', variable: 'MILLRACE_FROM_TOKEN' };
 const CLIENT_TOKEN: TokenSource = { flag: '--client-token-file', variable: 'MILLRACE_CLIENT_TOKEN' };
 
 function tokenOf(path: string | undefined, { flag, variable }: TokenSource): string | undefined {

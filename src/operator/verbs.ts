@@ -5,6 +5,7 @@ import { bucketLs } from './verbs/buckets.ts';
 import { completion } from './verbs/completion.ts';
 import { contextAdd, contextLs, contextRm, contextUse } from './verbs/contexts.ts';
 import { drain, undrain } from './verbs/drain.ts';
+import { exportVerb, importVerb } from './verbs/moving.ts';
 import { addMemberVerb, members, removeMemberVerb } from './verbs/members.ts';
 import { verifyCluster, wait, waitReady } from './verbs/ready.ts';
 import { allowRejoin, prepareRestart } from './verbs/rejoin.ts';
@@ -44,6 +45,8 @@ export const VERBS: readonly Verb[] = [
   backupCreate,
   backupVerify,
   restore,
+  exportVerb,
+  importVerb,
   contextAdd,
   contextUse,
   contextLs,

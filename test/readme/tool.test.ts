@@ -14,6 +14,7 @@ import { keepsPromise, parseSteps, shellBlocks } from './shell-block.ts';
 const SECTIONS = [
   ['src/operator/streams/README.md', '# Streams, buckets and contexts'],
   ['src/operator/streams/README.md', '## Contexts'],
+  ['src/operator/moving/README.md', '# Moving in and out'],
 ] as const;
 
 test('the documents about the tool work as written', async () => {

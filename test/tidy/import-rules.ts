@@ -131,7 +131,8 @@ const PRIVATE = new Set(['src/protocol/generic-fields.ts']);
 /** Packages that only these rooms may import: other rooms use a port. */
 export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^uws-/, 'http'],
-  [/^lmdb$/, 'store'],
+  // The data directory of the reference server, for imports.
+  [/^lmdb$/, 'store', 'operator'],
   [/^blake3(-wasm)?$/, 'digest'],
   [/^piscina$/, 'threads', 'operator', 'workers'],
   [/^msgpackr$/, 'backup/format'],

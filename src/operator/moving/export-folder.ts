@@ -1,0 +1,98 @@
+/**
+ * A folder that an export of a bucket fills: a file for each stream, and `export.ndjson`, which says which file is which stream
+ * and is written last. Its first line is {"format":"millrace-export","version":1,"bucket":...}.
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import { open, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Failure, reasonOf } from '../failure.ts';
+import { membersOf } from '../http-client.ts';
+import { digestOf } from './import-source.ts';
+
+/** No file of a stream ends so. */
+const INDEX = 'export.ndjson';
+const FORMAT = 'millrace-export';
+const VERSION = 1;
+/** File systems take 255 bytes. */
+const NAME_CHARS_MAX = 200;
+const NAME_CHARS_KEPT = 150;
+
+export interface ExportedStream {
+  readonly stream: string;
+  readonly contentType: string;
+  readonly file: string;
+  readonly isClosed: boolean;
+  readonly createHeaders: Readonly<Record<string, string>>;
+}
+
+export interface ExportIndex {
+  readonly bucket: string;
+  readonly streams: readonly ExportedStream[];
+}
+
+export function isExportFolder(folder: string): boolean {
+  return existsSync(join(folder, INDEX));
+}
+
+/** Characters that no file name may have are escaped as in a URL. */
+export function fileNameOf(stream: string, contentType: string): string {
+  // Trailing dots and names such as NUL are for another day: no Windows here.
+  const escaped = encodeURIComponent(stream).replaceAll('*', '%2A');
+  const short = escaped.length <= NAME_CHARS_MAX ? escaped : `${escaped.slice(0, NAME_CHARS_KEPT)}~${digestOf(stream)}`;
+  return `${short}${endingOf(contentType)}`;
+}
+
+function endingOf(contentType: string): string {
+  if (/^application\/json\s*(;|$)/i.test(contentType)) return '.jsonl';
+  return /^text\//i.test(contentType) ? '.txt' : '.bin';
+}
+
+export async function writeIndex(folder: string, { bucket, streams }: ExportIndex): Promise<void> {
+  const path = join(folder, INDEX);
+  try {
+    const file = await open(`${path}.part`, 'w', 0o600);
+    await file.appendFile(`${JSON.stringify({ format: FORMAT, version: VERSION, bucket })}\n`);
+    for (const { stream, contentType, file: name, isClosed, createHeaders } of streams) {
+      const line = { stream, content_type: contentType, file: name, closed: isClosed, headers: createHeaders };
+      await file.appendFile(`${JSON.stringify(line)}\n`);
+    }
+    await file.datasync();
+    await file.close();
+    await rename(`${path}.part`, path);
+  } catch (error) {
+    throw new Failure(`${path} cannot be written: ${reasonOf(error)}`);
+  }
+}
+
+export function readIndex(folder: string): ExportIndex {
+  const path = join(folder, INDEX);
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new Failure(`${path} cannot be read: ${reasonOf(error)}`);
+  }
+  const [first = '', ...lines] = text.split('\n').filter((line) => line !== '');
+  const { format, version, bucket } = membersOf(first);
+  if (format !== FORMAT || typeof bucket !== 'string') throw new Failure(`${path} is not the index of an export`);
+  if (version !== VERSION)
+    throw new Failure(
+      `${path} has version ${String(version)}; this program reads version ${VERSION}: take a newer one`,
+    );
+  return { bucket, streams: lines.map((line, i) => streamIn(`${path}, line ${i + 2}`, line)) };
+}
+
+const CREATE_HEADERS = ['stream-ttl', 'stream-expires-at'] as const;
+
+function streamIn(where: string, line: string): ExportedStream {
+  const { stream, content_type: contentType, file, closed, headers } = membersOf(line);
+  const isWhole = typeof stream === 'string' && typeof contentType === 'string' && typeof file === 'string';
+  // It becomes part of a path.
+  if (!isWhole || file.includes('/') || file.startsWith('.')) throw new Failure(`${where} describes no stream`);
+  const given = membersOf(JSON.stringify(headers ?? {}));
+  const createHeaders = CREATE_HEADERS.flatMap((name): [string, string][] => {
+    const value = given[name];
+    return typeof value === 'string' ? [[name, value]] : [];
+  });
+  return { stream, contentType, file, isClosed: closed === true, createHeaders: Object.fromEntries(createHeaders) };
+}

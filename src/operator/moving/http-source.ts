@@ -1,0 +1,194 @@
+/** A stream of any server of the Durable Streams protocol, by its address. */
+import type { IncomingMessage } from 'node:http';
+import { Failure, Interrupted, NotThere } from '../failure.ts';
+import { answerTo, causeOf, open, originOf } from '../http-client.ts';
+import { pause } from '../waiting.ts';
+import { ArraySplitter } from '../streams/array-splitter.ts';
+import { isJsonType, offsetText } from '../streams/reading.ts';
+import type { ImportSource, Unit } from './import-source.ts';
+
+export interface HttpSourceOptions {
+  readonly token: string | undefined;
+  readonly ca: string | undefined;
+  /** Silence for so long ends an attempt. */
+  readonly timeoutMs: number;
+  /** How long to try again without any progress. */
+  readonly patienceMs: number;
+  readonly signal: AbortSignal;
+}
+
+const RETRY_MS = 500;
+/** Lifetimes are taken over as they are. */
+const LIFETIME = ['stream-ttl', 'stream-expires-at'] as const;
+
+export async function httpSource(url: string, options: HttpSourceOptions): Promise<ImportSource> {
+  const server = new SourceServer(url, options);
+  const { headers } = await server.patiently(async () => {
+    const answer = await server.ask('HEAD', '');
+    answer.resume();
+    return answer;
+  });
+  const contentType = headers['content-type'] ?? 'application/octet-stream';
+  const isJson = isJsonType(contentType);
+  const lifetime = LIFETIME.flatMap((name): [string, string][] => {
+    const value = headers[name];
+    return typeof value === 'string' ? [[name, value]] : [];
+  });
+  // Millrace says where a stream begins, and its offsets are positions; those of other servers have no meaning.
+  const floor = numberOf(headers['stream-retained-offset']);
+  const begin: Begin = { floor, firstRecord: numberOf(headers['stream-record-first']) ?? 0 };
+  const trimmed = floor === undefined || floor === 0 ? '' : ` from ${floor}`;
+  return {
+    label: url,
+    identity: `http:${url}${trimmed}`,
+    contentType,
+    isJson,
+    createHeaders: Object.fromEntries(lifetime),
+    total: totalOf(headers, isJson, begin),
+    read: (from) => readFrom(server, isJson, from, begin),
+  };
+}
+
+interface Begin {
+  /** Undefined: a server that does not say. */
+  readonly floor: number | undefined;
+  readonly firstRecord: number;
+}
+
+function totalOf(
+  headers: IncomingMessage['headers'],
+  isJson: boolean,
+  { floor, firstRecord }: Begin,
+): number | undefined {
+  if (floor === undefined) return undefined;
+  const end = numberOf(headers[isJson ? 'stream-record-next' : 'stream-next-offset']);
+  return end === undefined ? undefined : end - (isJson ? firstRecord : floor);
+}
+
+function numberOf(value: string | readonly string[] | undefined): number | undefined {
+  const number = typeof value === 'string' && /^\d{1,20}$/.test(value) ? Number(value) : undefined;
+  return number !== undefined && Number.isSafeInteger(number) ? number : undefined;
+}
+
+/** Where to begin, and how much of what comes then is there already. */
+function startOf(isJson: boolean, from: number, { floor, firstRecord }: Begin): { query: string; skip: number } {
+  if (floor === undefined) return { query: 'offset=-1', skip: from };
+  return { query: isJson ? `record=${firstRecord + from}` : `offset=${offsetText(floor + from)}`, skip: 0 };
+}
+
+async function* readFrom(
+  server: SourceServer,
+  isJson: boolean,
+  from: number,
+  begin: Begin,
+): AsyncGenerator<readonly Unit[], boolean> {
+  let { query, skip } = startOf(isJson, from, begin);
+  for (;;) {
+    const answer = await server.ask('GET', query);
+    let seen = 0;
+    try {
+      for await (const units of unitsOf(server.piecesOf(answer), isJson)) {
+        const size = isJson ? units.length : (units[0]?.length ?? 0);
+        const dropped = Math.max(0, skip - seen);
+        seen += size;
+        if (dropped < size) yield isJson ? units.slice(dropped) : units.map((unit) => unit.subarray(dropped));
+      }
+    } catch (error) {
+      if (!(error instanceof Broken)) throw error;
+      // The same again, without what has come.
+      if (seen > skip) server.hasMoved();
+      skip = Math.max(skip, seen);
+      await server.waitAfter(error);
+      continue;
+    }
+    server.hasMoved();
+    skip = Math.max(0, skip - seen);
+    const next = answer.headers['stream-next-offset'];
+    const isAtTail = answer.headers['stream-up-to-date'] === 'true';
+    if (isAtTail || typeof next !== 'string') return answer.headers['stream-closed'] === 'true';
+    query = `offset=${encodeURIComponent(next)}`;
+  }
+}
+
+async function* unitsOf(pieces: AsyncIterable<Buffer>, isJson: boolean): AsyncGenerator<Buffer[], void> {
+  const splitter = new ArraySplitter();
+  for await (const piece of pieces) {
+    const units = isJson ? splitter.push(piece) : [piece];
+    if (units.length > 0) yield units;
+  }
+  if (isJson) splitter.end();
+}
+
+/** The connection, or the server for a moment. */
+class Broken extends Failure {}
+
+class SourceServer {
+  readonly #url: string;
+  readonly #options: HttpSourceOptions;
+  #deadlineMs: number;
+
+  constructor(url: string, options: HttpSourceOptions) {
+    this.#url = url;
+    this.#options = options;
+    this.#deadlineMs = performance.now() + options.patienceMs;
+  }
+
+  hasMoved(): void {
+    this.#deadlineMs = performance.now() + this.#options.patienceMs;
+  }
+
+  /** Throws what broke when there was no progress for too long. */
+  async waitAfter(broken: Broken): Promise<void> {
+    if (performance.now() >= this.#deadlineMs) throw broken;
+    await pause(RETRY_MS, this.#options.signal);
+  }
+
+  async patiently<T>(work: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!(error instanceof Broken)) throw error;
+        await this.waitAfter(error);
+      }
+    }
+  }
+
+  /** An answer with status 200, whose body is still to come. */
+  async ask(method: 'GET' | 'HEAD', query: string): Promise<IncomingMessage> {
+    return await this.patiently(() => this.#ask(method, query));
+  }
+
+  async #ask(method: string, query: string): Promise<IncomingMessage> {
+    const { token, ca, signal, timeoutMs } = this.#options;
+    const url = query === '' ? this.#url : `${this.#url}${this.#url.includes('?') ? '&' : '?'}${query}`;
+    let answer: IncomingMessage;
+    try {
+      const request = open({ token, ca }, { method, url, headers: {}, signal });
+      request.setTimeout(timeoutMs, () => request.destroy(new Error('silence')));
+      const answering = answerTo(request);
+      request.end();
+      answer = await answering;
+    } catch (error) {
+      if (signal.aborted) throw new Interrupted();
+      throw new Broken(`${originOf(this.#url)} cannot be reached (${causeOf(error)})`);
+    }
+    const status = answer.statusCode ?? 0;
+    if (status === 200) return answer;
+    answer.resume();
+    if (status === 404) throw new NotThere(`${this.#url} is not there (it answered 404)`);
+    if (status === 401) throw new Failure(`${this.#url}: it wants a bearer token, or another: give --from-token-file`);
+    if (status >= 500) throw new Broken(`${this.#url}: it answered ${status}`);
+    throw new Failure(`${this.#url}: it answered ${status}`);
+  }
+
+  async *piecesOf(answer: IncomingMessage): AsyncGenerator<Buffer, void> {
+    try {
+      for await (const piece of answer as AsyncIterable<Buffer>) yield piece;
+    } catch (error) {
+      if (this.#options.signal.aborted) throw new Interrupted();
+      throw new Broken(`${originOf(this.#url)} ended an answer early (${causeOf(error)})`);
+    }
+    if (!answer.complete) throw new Broken(`${originOf(this.#url)} ended an answer early`);
+  }
+}

@@ -1,0 +1,178 @@
+/**
+ * The stream that an import fills, exactly once. Only the import writes to it, so what it holds says how far the import is; the
+ * sequence of a producer keeps a write that was on its way when an earlier run was killed from taking effect twice.
+ */
+import { createHash } from 'node:crypto';
+import { Failure } from '../failure.ts';
+import { bodyOf } from '../streams/records.ts';
+import { type StreamFacts, factsIn, numberIn } from '../streams/reading.ts';
+import { type Answer, type StreamClient, expectStatus, sentenceOf } from '../streams/stream-client.ts';
+import type { StreamName } from '../streams/stream-name.ts';
+import type { ImportSource, Unit } from './import-source.ts';
+
+/** No import gets there, so a node refuses it and says which sequence it expects. */
+const SEQUENCE_MAX = Number.MAX_SAFE_INTEGER;
+const PROBE = Buffer.from('0');
+/** At a stream, until it and the last write agree. */
+const LOOKS = 3;
+
+export class ImportTarget {
+  readonly #client: StreamClient;
+  readonly #name: StreamName;
+  readonly #isJson: boolean;
+  readonly #contentType: string;
+  readonly #producer: string;
+  #sequence = 0;
+  /** In records of a JSON stream, in bytes of any other one. */
+  #position = 0;
+  #isClosed: boolean;
+
+  private constructor(client: StreamClient, name: StreamName, facts: StreamFacts, producer: string) {
+    this.#client = client;
+    this.#name = name;
+    this.#isJson = facts.isJson;
+    this.#contentType = facts.contentType;
+    this.#isClosed = facts.isClosed;
+    this.#position = positionIn(facts);
+    this.#producer = producer;
+  }
+
+  /** Makes the stream, or goes on with one that an earlier run made. Throws a Failure where another writer was first. */
+  static async open(
+    client: StreamClient,
+    name: StreamName,
+    source: ImportSource,
+    looks: number = LOOKS,
+  ): Promise<ImportTarget> {
+    const head = await client.call({ method: 'HEAD', path: name.path, mayRepeat: true });
+    if (head.status === 404) {
+      const headers = { ...source.createHeaders, 'content-type': source.contentType };
+      expectStatus(
+        await client.call({ method: 'PUT', path: name.path, headers, mayRepeat: true }),
+        name.text,
+        200,
+        201,
+      );
+      return await ImportTarget.open(client, name, source, looks);
+    }
+    const facts = factsIn(expectStatus(head, name.text, 200));
+    if (facts.isJson !== source.isJson)
+      throw new Failure(
+        `${name.text} is a stream of ${facts.contentType}, and ${source.label} has ${source.contentType}`,
+      );
+    const target = new ImportTarget(client, name, facts, producerOf(source, name));
+    if (facts.isClosed) return target;
+    const last = await target.#learnSequence();
+    if (last === target.#position) return target;
+    // A write of a run that was killed may just have arrived.
+    if (looks > 1) return await ImportTarget.open(client, name, source, looks - 1);
+    throw target.#disturbed(`it holds ${target.#position}, and the last write of this import ended at ${last}`);
+  }
+
+  get position(): number {
+    return this.#position;
+  }
+
+  /** `units` are what the source has from `start` on; `start` is not above the position. */
+  async put(units: readonly Unit[], start: number): Promise<void> {
+    const end = start + sizeOf(units, this.#isJson);
+    while (this.#position < end) {
+      if (this.#isClosed)
+        throw new Failure(
+          `${this.#name.text} is closed, and the source has more than the ${this.#position} that it holds`,
+        );
+      await this.#append(this.#from(units, this.#position - start), end - this.#position);
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    const answer = await this.#post(Buffer.alloc(0), { 'stream-closed': 'true' });
+    expectStatus(answer, this.#name.text, 200, 204);
+    this.#isClosed = true;
+  }
+
+  #from(units: readonly Unit[], skipped: number): Buffer {
+    return this.#isJson ? bodyOf(units.slice(skipped)) : Buffer.concat(units).subarray(skipped);
+  }
+
+  async #append(body: Buffer, size: number): Promise<void> {
+    // Records have ordinals, and a node compares them where it writes.
+    const match = this.#isJson ? { 'stream-record-match': String(this.#position) } : {};
+    const answer = await this.#post(body, { 'content-type': this.#contentType, ...match });
+    if (answer.status === 412 || answer.status === 409) throw this.#disturbed(sentenceOf(answer));
+    expectStatus(answer, this.#name.text, 200, 204);
+    const position = this.#positionIn(answer);
+    // 204: this sequence was written by a run before, or by this request, whose first answer was lost.
+    const isFirst = answer.status === 200;
+    if (isFirst && position !== this.#position + size)
+      throw this.#disturbed(`${position} in place of ${this.#position + size} behind the last write`);
+    if (position <= this.#position) throw this.#disturbed('a sequence was used for something else');
+    this.#position = position;
+    this.#sequence++;
+  }
+
+  #disturbed(why: string): Failure {
+    return new Failure(
+      `${this.#name.text} was written by another writer than this import (${why}); import into a new stream`,
+    );
+  }
+
+  /** Which sequence comes next, by asking for one that cannot be it. The result: where the last write of the import ended. */
+  async #learnSequence(): Promise<number> {
+    this.#sequence = SEQUENCE_MAX;
+    const answer = await this.#post(PROBE, { 'content-type': this.#contentType });
+    const expected = numberIn(answer, 'producer-expected-seq');
+    if (answer.status !== 409 || expected === undefined) {
+      expectStatus(answer, this.#name.text, 409);
+      throw new Failure(`${this.#name.text}: ${sentenceOf(answer)}`);
+    }
+    this.#sequence = expected;
+    if (expected > 0) return await this.#endOf(expected - 1);
+    if (this.#position === 0) return 0;
+    throw new Failure(
+      `${this.#name.text} holds something that this import did not bring; import into a new stream, or use stream append`,
+    );
+  }
+
+  /** A repeat of a write gets the result of that write, whatever it brings. */
+  async #endOf(sequence: number): Promise<number> {
+    const next = this.#sequence;
+    this.#sequence = sequence;
+    const answer = expectStatus(await this.#post(PROBE, { 'content-type': this.#contentType }), this.#name.text, 204);
+    this.#sequence = next;
+    return this.#positionIn(answer);
+  }
+
+  #positionIn(answer: Answer): number {
+    const position = numberIn(answer, this.#isJson ? 'stream-record-next' : 'stream-next-offset');
+    if (position === undefined) throw new Failure(`${this.#name.text}: a write was answered without a position`);
+    return position;
+  }
+
+  #post(body: Buffer, headers: Readonly<Record<string, string>>): Promise<Answer> {
+    const producer = {
+      'producer-id': this.#producer,
+      'producer-epoch': '0',
+      'producer-seq': String(this.#sequence),
+    };
+    const { path } = this.#name;
+    return this.#client.call({ method: 'POST', path, headers: { ...producer, ...headers }, body, mayRepeat: true });
+  }
+}
+
+function positionIn({ isJson, tail, records }: StreamFacts): number {
+  return isJson ? (records?.next ?? 0) : tail;
+}
+
+function sizeOf(units: readonly Unit[], isJson: boolean): number {
+  return isJson ? units.length : units.reduce((bytes, unit) => bytes + unit.length, 0);
+}
+
+/** The same for every run of the same import. */
+function producerOf({ identity }: ImportSource, { text }: StreamName): string {
+  const hash = createHash('sha256')
+    .update(JSON.stringify([identity, text]))
+    .digest('hex');
+  return `millracectl-import-${hash.slice(0, 32)}`;
+}

@@ -1,0 +1,101 @@
+/** What --from and --to of an import name: which streams, and where each goes. */
+import { statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { Failure, UsageError, reasonOf } from '../failure.ts';
+import { type StreamName, parseStreamName, streamName } from '../streams/stream-name.ts';
+import { isExportFolder, readIndex } from './export-folder.ts';
+import { type HttpSourceOptions, httpSource } from './http-source.ts';
+import { type ImportSource, fileSource } from './import-source.ts';
+
+export interface SourceOptions {
+  readonly from: string;
+  readonly to: string | undefined;
+  readonly contentType: string | undefined;
+  readonly identity: string | undefined;
+  readonly closes: boolean;
+  readonly http: HttpSourceOptions;
+}
+
+export interface Placed {
+  readonly name: StreamName;
+  readonly source: ImportSource;
+}
+
+const FLAT_ROUTE = '/v1/stream/';
+const DEFAULT_BUCKET = '_default';
+const JSON_TYPE = 'application/json';
+const TEXT_TYPE = 'text/plain; charset=utf-8';
+const BYTES_TYPE = 'application/octet-stream';
+
+export async function sourcesOf(options: SourceOptions): Promise<Placed[]> {
+  const { from } = options;
+  if (/^https?:\/\//i.test(from)) return [await fromServer(options)];
+  if (from === '-' || !isFolder(from)) return [await fromFile(options)];
+  for (const flag of ['contentType', 'identity'] as const)
+    if (options[flag] !== undefined) throw new UsageError(`import: ${from} is a folder, which says that itself`);
+  if (isExportFolder(from)) return await fromExport(options);
+  // LMDB is a native library that no other verb needs.
+  const { isReferenceFolder, referenceStreams } = await import('./reference-folder.ts');
+  if (!isReferenceFolder(from))
+    throw new Failure(`${from} is neither the folder of an export nor the data directory of a reference server`);
+  const streams = await referenceStreams(from);
+  if (streams.length === 0) throw new Failure(`${from} holds no streams`);
+  if (streams.length > 1 && options.to?.includes('/') === true)
+    throw new UsageError(`import: ${from} holds ${streams.length} streams; give --to BUCKET`);
+  return streams.map(({ path, source }) => ({ name: placeOf(path, options.to), source }));
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory();
+  } catch (error) {
+    throw new Failure(`${path} cannot be read: ${reasonOf(error)}`);
+  }
+}
+
+async function fromFile({ from, to, contentType, identity, closes, http }: SourceOptions): Promise<Placed> {
+  if (to === undefined) throw new UsageError(`import of ${from === '-' ? 'stdin' : from} needs --to BUCKET/STREAM`);
+  const source = await fileSource({
+    path: from,
+    contentType: contentType ?? typeOf(from),
+    identity,
+    isClosed: closes,
+    createHeaders: {},
+    signal: http.signal,
+  });
+  return { name: parseStreamName(to), source };
+}
+
+/** By its ending; stdin is JSON Lines. */
+function typeOf(path: string): string {
+  if (path === '-' || /\.(jsonl|ndjson)$/i.test(path)) return JSON_TYPE;
+  return /\.(txt|log|md|csv)$/i.test(path) ? TEXT_TYPE : BYTES_TYPE;
+}
+
+async function fromServer({ from, to, http }: SourceOptions): Promise<Placed> {
+  if (!URL.canParse(from)) throw new UsageError(`${from} is not an address`);
+  const { pathname } = new URL(from);
+  return { name: placeOf(decodeURIComponent(pathname), to), source: await httpSource(from, http) };
+}
+
+async function fromExport({ from, to, http }: SourceOptions): Promise<Placed[]> {
+  const { bucket, streams } = readIndex(from);
+  if (to?.includes('/') === true) throw new UsageError(`import: ${from} holds a bucket; give --to BUCKET`);
+  const placed: Placed[] = [];
+  for (const { stream, file, contentType, isClosed, createHeaders } of streams) {
+    const path = join(from, file);
+    const identity = `file:${resolve(path)}`;
+    const source = await fileSource({ path, contentType, identity, isClosed, createHeaders, signal: http.signal });
+    placed.push({ name: streamName(to ?? bucket, stream), source });
+  }
+  return placed;
+}
+
+/** Of a path on another server. `to` may name the bucket only; the stream is then all of the path behind the route. */
+function placeOf(path: string, to: string | undefined): StreamName {
+  if (to?.includes('/') === true) return parseStreamName(to);
+  const plain = path.startsWith(FLAT_ROUTE) ? path.slice(FLAT_ROUTE.length) : path.replace(/^\/+/, '');
+  if (plain === '') throw new UsageError('import: that address names no stream; --to gives one');
+  if (to !== undefined) return streamName(to, plain);
+  return plain.includes('/') ? parseStreamName(plain) : streamName(DEFAULT_BUCKET, plain);
+}
