@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { fnv1a64mod } from '../../src/base/hash.ts';
 import { TestCluster } from '../support/cluster.ts';
 import type { ColdStore } from '../support/cold-store.ts';
+import { assertDocumented } from '../support/documented.ts';
 import { TestServer } from '../support/server.ts';
 import { patiently } from '../support/patient.ts';
 import type { Answer, Ask } from '../support/suite.ts';
@@ -77,6 +78,7 @@ export async function expect(
   return answer;
 }
 
+/** What is answered stands in the OpenAPI document. */
 export async function call(
   url: string,
   method: string,
@@ -86,6 +88,7 @@ export async function call(
   const bytes = typeof body === 'string' ? new TextEncoder().encode(body) : body;
   const init = bytes === undefined ? {} : { body: bytes };
   const response = await fetch(url, { method, headers, redirect: 'manual', ...init });
+  assertDocumented(method, url, response);
   return { status: response.status, headers: response.headers, text: await response.text() };
 }
 

@@ -13,7 +13,7 @@ export const INFO: Json = {
     'Every refusal has its code in `Millrace-Error`, which is what programs match, and says in one sentence what to change.',
     'A refusal that may succeed when it is repeated has `Retry-After`.',
     'A method that a path does not have is refused with 405 and `Allow`; an unknown path of the service with 404.',
-    'On the client plane `OPTIONS` answers 204 with `Allow`. HTTP/1.0 and targets with a scheme are refused with 505.',
+    'On the client plane `OPTIONS` answers 204 with `Allow`. HTTP/1.0 and targets with a scheme are refused with 505, large heads with 431.',
     'Unknown query parameters are ignored. What fails because of a bug is answered with 500 `INTERNAL`.',
   ].join('\n'),
 };
