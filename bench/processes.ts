@@ -101,12 +101,17 @@ export async function waitForPort(child: Child, port: number, name: string): Pro
   }
 }
 
+/**
+ * Goes when the run ends and not before: on a disk mounted with `discard` a removal stalls the flushes of whatever is measured next
+ * for up to a second.
+ */
 export function temporaryFolder(parent: string, prefix: string): string {
   const folder = mkdtempSync(join(parent, `millrace-bench-${prefix}-`));
   folders.add(folder);
   return folder;
 }
 
+/** At once: for what would fill the disk, like backups. */
 export function removeFolder(folder: string): void {
   rmSync(folder, { recursive: true, force: true });
   folders.delete(folder);

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { memoryOf, removeFolder, startChild, temporaryFolder, waitForPort } from '../processes.ts';
+import { memoryOf, startChild, temporaryFolder, waitForPort } from '../processes.ts';
 import { freePort } from '../../test/support/ports.ts';
 import { HttpExchange } from '../load/exchange.ts';
 import { streamPath, type Running, type StartOptions, type Target } from './target.ts';
@@ -27,10 +27,7 @@ async function start(name: Running['name'], entry: string, options: StartOptions
     protocol: 'http',
     processes: [{ pid: child.pid, shardThreads: options.cores }],
     memory: () => memoryOf(child.pid),
-    stop: async () => {
-      await child.stop();
-      removeFolder(folder);
-    },
+    stop: () => child.stop(),
   };
 }
 

@@ -1,15 +1,7 @@
 // Three processes that act as one target: started together, ended together, the data of all in one temporary folder.
 
 import { join } from 'node:path';
-import {
-  memoryOf,
-  removeFolder,
-  startChild,
-  temporaryFolder,
-  waitForPort,
-  type Child,
-  type Memory,
-} from '../processes.ts';
+import { memoryOf, startChild, temporaryFolder, waitForPort, type Child, type Memory } from '../processes.ts';
 import { freePorts } from '../../test/support/ports.ts';
 import type { RunningCluster, StartOptions } from './target.ts';
 
@@ -53,7 +45,6 @@ export async function startNodes(program: Program, options: StartOptions): Promi
   const children: Child[] = [];
   const stop = async (): Promise<void> => {
     await Promise.all(children.map((child) => child[program.end]()));
-    removeFolder(folder);
   };
   try {
     for (const place of places) {

@@ -1,6 +1,6 @@
 // Redis as the rival in durable appends: every write is on disk before its reply (appendfsync always).
 
-import { isInstalled, memoryOf, removeFolder, startChild, temporaryFolder, waitForPort } from '../processes.ts';
+import { isInstalled, memoryOf, startChild, temporaryFolder, waitForPort } from '../processes.ts';
 import { freePort } from '../../test/support/ports.ts';
 import type { Running, StartOptions, Target } from './target.ts';
 
@@ -26,10 +26,7 @@ async function start(options: StartOptions): Promise<Running> {
     port,
     protocol: 'redis',
     memory: () => memoryOf(child.pid),
-    stop: async () => {
-      await child.stop();
-      removeFolder(folder);
-    },
+    stop: () => child.stop(),
   };
 }
 

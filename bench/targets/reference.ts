@@ -2,7 +2,7 @@
 
 import { createRequire } from 'node:module';
 import { siblingModule } from '../paths.ts';
-import { memoryOf, removeFolder, startChild, temporaryFolder, waitForPort } from '../processes.ts';
+import { memoryOf, startChild, temporaryFolder, waitForPort } from '../processes.ts';
 import { freePort } from '../../test/support/ports.ts';
 import type { Running, StartOptions, Target } from './target.ts';
 
@@ -30,10 +30,7 @@ function referenceTarget(name: 'reference-file' | 'reference-memory', durability
       port,
       protocol: 'http',
       memory: () => memoryOf(child.pid),
-      stop: async () => {
-        await child.stop();
-        if (folder !== undefined) removeFolder(folder);
-      },
+      stop: () => child.stop(),
     };
   };
   return { name, durability, missing, start };
