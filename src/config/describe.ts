@@ -1,4 +1,5 @@
 /** What people read about the options: --help, and the table in this room's README.md. */
+import { CONFIG_VARIABLE, variableOf } from './environment.ts';
 import { OPTION_KEYS, OPTIONS } from './options.ts';
 import type { Defaulted, Option } from './kinds.ts';
 
@@ -13,9 +14,14 @@ export function describeOptions(): string {
     const flag = option.flag === undefined ? '' : ` (\`--${option.flag.name}\`)`;
     const fallback =
       option.defaultNote ?? (hasDefault(option) ? `\`${option.kind.format(option.fallback)}\`` : 'unset');
-    return `| \`${key}\`${flag} | ${option.kind.label} | ${fallback} | ${option.about} |`;
+    return `| \`${key}\`${flag} | ${option.kind.label} | ${fallback} | ${option.about} | \`${variableOf(key)}\` |`;
   });
-  return ['| Key (flag) | Type | Default | Meaning |', '| --- | --- | --- | --- |', ...rows, ''].join('\n');
+  return [
+    '| Key (flag) | Type | Default | Meaning | Variable |',
+    '| --- | --- | --- | --- | --- |',
+    ...rows,
+    '',
+  ].join('\n');
 }
 
 export function helpText(): string {
@@ -33,10 +39,11 @@ export function helpText(): string {
   return [
     'Millrace keeps append-only byte streams and serves them over HTTP. Acknowledged bytes are on disk.',
     '',
-    'Usage: npm start -- [flags]',
+    'Usage: millrace [flags]             (the installed package)',
+    '       npm start -- [flags]         (a checkout)',
     '       node dist/main.js [flags]',
     '',
-    'Flags (they win over the file):',
+    'Flags (they win over the environment, and that over the file):',
     ...columns(flags),
     '',
     'Environment:',
@@ -44,6 +51,10 @@ export function helpText(): string {
       [
         'MILLRACE_LOG',
         'Verbosity: a level (trace, debug, info, warn, error, fatal, silent), or info,raft=debug,http=warn.',
+      ],
+      [
+        'MILLRACE_SECTION__KEY',
+        `Any key of the file: MILLRACE_RAFT__NODE_ID=2 is raft.node_id = 2. ${CONFIG_VARIABLE} names the file.`,
       ],
       ['MILLRACE_LOG_FILE', 'Where the log goes instead of stderr. SIGHUP opens it again.'],
     ]),

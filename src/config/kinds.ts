@@ -6,6 +6,7 @@ import { isIPv6 } from 'node:net';
 import { resolve } from 'node:path';
 import { ConfigError } from './error.ts';
 import { formatAddress, parseAddress } from '../base/address.ts';
+import { booleanFromText, listFromText, numberFromText, peersFromText } from './texts.ts';
 import { formatDuration, formatSize, parseDurationMs, parseSizeBytes } from './values.ts';
 import type { Address } from '../base/address.ts';
 
@@ -16,8 +17,10 @@ export interface Kind<T> {
   readonly expected: string;
   /** Answers undefined when `raw` is not acceptable. */
   parse(raw: unknown, key: string): T | undefined;
-  /** A flag's text as the TOML value it stands for. */
-  fromFlag?(text: string): unknown;
+  /** The text of a flag or of a variable as the TOML value it stands for; without it the text is that value. */
+  fromText?(text: string): unknown;
+  /** The TOML value that `raw` stands for on the host of that name. */
+  onHost?(raw: unknown, hostname: string, key: string): unknown;
   format(value: T): string;
   /** The value must not appear in messages. */
   readonly secret?: true;
@@ -94,6 +97,7 @@ export const boolean: Kind<boolean> = {
   label: 'boolean',
   expected: 'true or false',
   parse: (raw) => (typeof raw === 'boolean' ? raw : undefined),
+  fromText: booleanFromText,
   format: String,
 };
 
@@ -150,6 +154,7 @@ export const origins: Kind<readonly string[]> = {
     }
     return list;
   },
+  fromText: listFromText,
   format: (value) => JSON.stringify(value),
 };
 
@@ -168,6 +173,7 @@ export const hosts: Kind<readonly string[]> = {
     }
     return list;
   },
+  fromText: listFromText,
   format: (value) => JSON.stringify(value),
 };
 
@@ -178,7 +184,7 @@ export const planes: Kind<readonly PlaneName[]> = {
   label: 'list',
   expected: 'a list of "client", "admin", or both',
   parse: (raw) => (Array.isArray(raw) && raw.every(isPlaneName) ? raw : undefined),
-  fromFlag: (written) => written.split(','),
+  fromText: listFromText,
   format: (value) => JSON.stringify(value),
 };
 
@@ -191,6 +197,7 @@ export const peers: Kind<readonly Peer[]> = {
   expected: 'a list of { node_id = N, addr = "HOST:PORT" }',
   parse: (raw, key) =>
     Array.isArray(raw) ? raw.map((item: unknown, i) => parsePeer(item, `${key}[${i}]`)) : undefined,
+  fromText: peersFromText,
   format: (value) => JSON.stringify(value),
 };
 
@@ -199,9 +206,27 @@ export function integer(min: number, max: number): Kind<number> {
     label: 'integer',
     expected: `an integer from ${min} to ${max}`,
     parse: (raw) => inRange(typeof raw === 'number' && Number.isSafeInteger(raw) ? raw : undefined, min, max),
-    fromFlag: (written) => (/^\d{1,15}$/.test(written) ? Number(written) : written),
+    fromText: numberFromText,
     format: String,
   };
+}
+
+const plainNodeId = integer(1, NODE_ID_MAX);
+
+/** A number, or `hostname` for that of the host's name: what replicas of one template cannot be told one by one. */
+export const nodeId: Kind<number> = {
+  ...plainNodeId,
+  expected: `${plainNodeId.expected}, or "hostname"`,
+  onHost: (raw, hostname, key) => (raw === 'hostname' ? nodeIdOf(hostname, key) : raw),
+};
+
+/** `millrace-0.millrace.svc` is node 1: replicas are counted from 0, nodes from 1. */
+function nodeIdOf(hostname: string, key: string): number {
+  const ordinal = /^[^.]*-(\d{1,9})(?:\.|$)/.exec(hostname)?.[1];
+  if (ordinal !== undefined) return Number(ordinal) + 1;
+  throw new ConfigError(
+    `${key} = "hostname": the name of this host, ${JSON.stringify(hostname)}, does not end with "-" and a number such as "millrace-0"`,
+  );
 }
 
 export function duration(minMs: number, maxMs: number): Kind<number> {
@@ -209,6 +234,7 @@ export function duration(minMs: number, maxMs: number): Kind<number> {
     label: 'duration',
     expected: `a duration from ${formatDuration(minMs)} to ${formatDuration(maxMs)}, such as "500ms" or "30s"`,
     parse: (raw) => inRange(parseDurationMs(raw), minMs, maxMs),
+    fromText: numberFromText,
     format: (value) => quote(formatDuration(value)),
   };
 }
@@ -218,6 +244,7 @@ export function size(minBytes: number, maxBytes: number): Kind<number> {
     label: 'size',
     expected: `a size from ${formatSize(minBytes)} to ${formatSize(maxBytes)}, such as "64 MiB"`,
     parse: (raw) => inRange(parseSizeBytes(raw), minBytes, maxBytes),
+    fromText: numberFromText,
     format: (value) => quote(formatSize(value)),
   };
 }
@@ -238,12 +265,11 @@ function parsePeer(raw: unknown, key: string): Peer {
     if (name !== 'node_id' && name !== 'addr')
       throw new ConfigError(`${key}.${name}: unknown key; a peer has node_id and addr`);
   }
-  const nodeIdKind = integer(1, NODE_ID_MAX);
-  const nodeId = nodeIdKind.parse(entry['node_id'], key);
-  if (nodeId === undefined) throw refuse(`${key}.node_id`, entry['node_id'], nodeIdKind.expected);
+  const id = plainNodeId.parse(entry['node_id'], key);
+  if (id === undefined) throw refuse(`${key}.node_id`, entry['node_id'], plainNodeId.expected);
   const peerAddress = parseAddress(entry['addr']);
   if (peerAddress === undefined || peerAddress.port === 0) throw refuse(`${key}.addr`, entry['addr'], address.expected);
-  return { nodeId, address: peerAddress };
+  return { nodeId: id, address: peerAddress };
 }
 
 /** The one form of every complaint about a value: which key, what was written, what would do. */

@@ -1,11 +1,14 @@
-/** Command line and file to `Config`. Flags win over the file, the file over the defaults. */
+/** Command line, environment and file to `Config`. Flags win over the environment, it over the file, the file over the defaults. */
 import { readFileSync } from 'node:fs';
+import { hostname as systemName } from 'node:os';
+import process from 'node:process';
 import { parse, TomlError } from 'smol-toml';
 import { toConfig } from './config.ts';
 import type { Config } from './config.ts';
 import { helpText } from './describe.ts';
+import { CONFIG_VARIABLE, type Environment, readEnvironment, variableOf } from './environment.ts';
 import { ConfigError } from './error.ts';
-import { type Defaulted, type Option, refuse } from './kinds.ts';
+import { type Defaulted, type Kind, type Option, refuse } from './kinds.ts';
 import { isOptionKey, OPTION_KEYS, OPTIONS } from './options.ts';
 import type { OptionKey, Values } from './options.ts';
 import { splitLine, suggest } from './split-line.ts';
@@ -13,13 +16,27 @@ import { VERSION } from './version.ts';
 
 type Written = Map<OptionKey, unknown>;
 
+/** Where values come from, the first wins. */
+interface Sources {
+  readonly flags: ReadonlyMap<string, string>;
+  readonly variables: ReadonlyMap<OptionKey, string>;
+  readonly written: Written;
+  readonly hostname: string;
+}
+
 /** `argv` without the names of Node and the script. Throws ConfigError. */
-export function loadConfig(argv: readonly string[]): Config {
+export function loadConfig(argv: readonly string[], environment: Environment = process.env): Config {
   const flags = parseFlags(argv);
-  const path = flags.get('config');
-  const written: Written = path === undefined ? new Map<OptionKey, unknown>() : readConfigFile(path);
+  const variables = readEnvironment(environment);
+  const sources: Sources = {
+    flags,
+    variables,
+    written: writtenFile(flags, environment),
+    // Where a pod shares the host's network, the name of the host is not that of the pod.
+    hostname: environment['HOSTNAME'] ?? systemName(),
+  };
   const values: Record<string, unknown> = {};
-  for (const key of OPTION_KEYS) values[key] = valueOf(key, OPTIONS[key], written, flags);
+  for (const key of OPTION_KEYS) values[key] = valueOf(key, OPTIONS[key], sources);
   return toConfig(values as Values);
 }
 
@@ -30,35 +47,41 @@ export function helpOrVersion(argv: readonly string[]): string | undefined {
   return flags.has('version') ? `${VERSION}\n` : undefined;
 }
 
-function valueOf(
-  key: OptionKey,
-  option: Option<unknown>,
-  written: Written,
-  flags: ReadonlyMap<string, string>,
-): unknown {
+function valueOf(key: OptionKey, option: Option<unknown>, { flags, variables, written, hostname }: Sources): unknown {
   const { kind, flag } = option;
-  const text = flag === undefined ? undefined : flags.get(flag.name);
-  if (flag !== undefined && text !== undefined) {
-    const value = kind.parse(kind.fromFlag?.(text) ?? text, key);
-    if (value === undefined) throw new ConfigError(`--${flag.name} ${text}: expected ${kind.expected}`);
+  const given = flag === undefined ? undefined : flags.get(flag.name);
+  if (flag !== undefined && given !== undefined) {
+    const value = kind.parse(rawOf(kind, given), key);
+    if (value === undefined) throw new ConfigError(`--${flag.name} ${given}: expected ${kind.expected}`);
     return value;
   }
-  const raw = written.get(key);
+  const text = variables.get(key);
+  const raw = text === undefined ? written.get(key) : rawOf(kind, text);
   if (raw === undefined) return (option as Partial<Defaulted<unknown>>).fallback;
-  const value = kind.parse(raw, key);
-  if (value === undefined) throw refuse(key, kind.secret === true ? '(not shown)' : raw, kind.expected);
+  const source = text === undefined ? key : variableOf(key);
+  const value = kind.parse(kind.onHost?.(raw, hostname, source) ?? raw, source);
+  if (value === undefined) throw refuse(source, kind.secret === true ? '(not shown)' : (text ?? raw), kind.expected);
   return value;
 }
 
+function rawOf(kind: Kind<unknown>, text: string): unknown {
+  return kind.fromText?.(text) ?? text;
+}
+
+function writtenFile(flags: ReadonlyMap<string, string>, environment: Environment): Written {
+  const flag = flags.get('config');
+  if (flag !== undefined) return readConfigFile(flag, `--config ${flag}`);
+  const variable = environment[CONFIG_VARIABLE] ?? '';
+  return variable === '' ? new Map() : readConfigFile(variable, `${CONFIG_VARIABLE}=${variable}`);
+}
+
 /** Unknown keys anywhere are refused: a misspelt key must not become a default. */
-function readConfigFile(path: string): Written {
+function readConfigFile(path: string, label: string): Written {
   let source: string;
   try {
     source = readFileSync(path, 'utf8');
   } catch (error) {
-    throw new ConfigError(
-      `--config ${path}: cannot be read (${error instanceof Error ? error.message : String(error)})`,
-    );
+    throw new ConfigError(`${label}: cannot be read (${error instanceof Error ? error.message : String(error)})`);
   }
   let document: Readonly<Record<string, unknown>>;
   try {

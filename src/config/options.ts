@@ -96,9 +96,9 @@ export const OPTIONS = {
   ),
 
   'raft.node_id': option(
-    kind.integer(1, kind.NODE_ID_MAX),
+    kind.nodeId,
     1,
-    'Id of this node in the cluster. Never changes for existing data.',
+    'Id of this node in the cluster. Never changes for existing data. `"hostname"`: the number at the end of the name of the host, plus one (`millrace-0` is node 1).',
   ),
   'raft.group_count': option(
     kind.integer(1, 4096),

@@ -47,7 +47,12 @@ function flagOf(word: string): string | undefined {
 
 /** "Did you mean": the known name nearest to a mistyped one, when it is near enough to be a help. */
 export function suggest(written: string, known: readonly string[]): string {
-  let best: string | undefined;
+  const best = nearest(written, known);
+  return best === undefined ? '' : `; did you mean ${best}?`;
+}
+
+export function nearest<T extends string>(written: string, known: readonly T[]): T | undefined {
+  let best: T | undefined;
   // A third of the letters may differ; beyond that a suggestion is a guess.
   let bestDistance = Math.max(2, Math.floor(written.length / 3)) + 1;
   for (const name of known) {
@@ -59,7 +64,7 @@ export function suggest(written: string, known: readonly string[]): string {
       best = name;
     }
   }
-  return best === undefined ? '' : `; did you mean ${best}?`;
+  return best;
 }
 
 /** Levenshtein's distance by rows. */
