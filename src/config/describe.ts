@@ -16,12 +16,9 @@ export function describeOptions(): string {
       option.defaultNote ?? (hasDefault(option) ? `\`${option.kind.format(option.fallback)}\`` : 'unset');
     return `| \`${key}\`${flag} | ${option.kind.label} | ${fallback} | ${option.about} | \`${variableOf(key)}\` |`;
   });
-  return [
-    '| Key (flag) | Type | Default | Meaning | Variable |',
-    '| --- | --- | --- | --- | --- |',
-    ...rows,
-    '',
-  ].join('\n');
+  return ['| Key (flag) | Type | Default | Meaning | Variable |', '| --- | --- | --- | --- | --- |', ...rows, ''].join(
+    '\n',
+  );
 }
 
 export function helpText(): string {

@@ -114,15 +114,27 @@ test('what is misspelt or does not fit is refused by the name of its variable', 
     [{ MILLRACE_raft__node_id: '2' }, /^MILLRACE_raft__node_id: unknown key; did you mean MILLRACE_RAFT__NODE_ID/],
     [{ MILLRACE_QQQQ__ZZZZZZZZZZ: '' }, /^MILLRACE_QQQQ__ZZZZZZZZZZ: no key has this variable/],
     [{ MILLRACE___PROTO__: 'x' }, /^MILLRACE___PROTO__: /],
-    [{ MILLRACE_RAFT__NODE_ID: '0' }, /^MILLRACE_RAFT__NODE_ID = "0": expected an integer from 1 to \d+, or "hostname"$/],
+    [
+      { MILLRACE_RAFT__NODE_ID: '0' },
+      /^MILLRACE_RAFT__NODE_ID = "0": expected an integer from 1 to \d+, or "hostname"$/,
+    ],
     [{ MILLRACE_RAFT__INIT_MEMBERSHIP: 'yes' }, 'MILLRACE_RAFT__INIT_MEMBERSHIP = "yes": expected true or false'],
     [{ MILLRACE_HTTP__SSE_KEEPALIVE: '5' }, /^MILLRACE_HTTP__SSE_KEEPALIVE = "5": expected a duration from 100ms/],
-    [{ MILLRACE_HTTP__ADMIN_TOKEN: 'hun ter' }, /^MILLRACE_HTTP__ADMIN_TOKEN = "\(not shown\)": expected visible ASCII/],
-    [{ MILLRACE_STORAGE__COLD__S3__ENDPOINT: 'http://a:hunter@b' }, /^MILLRACE_STORAGE__COLD__S3__ENDPOINT \(not shown\)/],
+    [
+      { MILLRACE_HTTP__ADMIN_TOKEN: 'hun ter' },
+      /^MILLRACE_HTTP__ADMIN_TOKEN = "\(not shown\)": expected visible ASCII/,
+    ],
+    [
+      { MILLRACE_STORAGE__COLD__S3__ENDPOINT: 'http://a:hunter@b' },
+      /^MILLRACE_STORAGE__COLD__S3__ENDPOINT \(not shown\)/,
+    ],
     [{ MILLRACE_RAFT__PEERS: '10.0.0.1:4440' }, /^MILLRACE_RAFT__PEERS\[0\] = "10\.0\.0\.1:4440": expected a list of/],
     [{ MILLRACE_RAFT__PEERS: '1=a' }, /^MILLRACE_RAFT__PEERS\[0\]\.addr = "a": expected HOST:PORT/],
     [{ MILLRACE_RAFT__PEERS: '[{ node_id = 1, addr = "a:1" }' }, /^MILLRACE_RAFT__PEERS = "\[\{.*: expected a list of/],
-    [{ MILLRACE_SERVER__HOSTS: '[]\nmore = 1' }, /^MILLRACE_SERVER__HOSTS = "\[\]\\nmore = 1": expected a list of host/],
+    [
+      { MILLRACE_SERVER__HOSTS: '[]\nmore = 1' },
+      /^MILLRACE_SERVER__HOSTS = "\[\]\\nmore = 1": expected a list of host/,
+    ],
     [{ MILLRACE_SERVER__HOSTS: '["a", 3]' }, /^MILLRACE_SERVER__HOSTS = /],
     [{ MILLRACE_SERVER__ALLOW_UNAUTHENTICATED: 'all' }, /expected a list of "client", "admin", or both$/],
   ];
@@ -151,13 +163,17 @@ test('secrets come from files, and never from two places', (t) => {
 });
 
 test('the node id is the ordinal of the host name plus one, where that is asked for', (t) => {
-  const idOn = (HOSTNAME: string): number => loadConfig([], { HOSTNAME, MILLRACE_RAFT__NODE_ID: 'hostname' }).raft.nodeId;
+  const idOn = (HOSTNAME: string): number =>
+    loadConfig([], { HOSTNAME, MILLRACE_RAFT__NODE_ID: 'hostname' }).raft.nodeId;
   assert.deepEqual(['millrace-0', 'millrace-2', 'a-b-10.millrace.svc.cluster.local'].map(idOn), [1, 3, 11]);
   const path = file(t, 'millrace.toml', '[raft]\nnode_id = "hostname"\n');
   assert.equal(loadConfig(['--config', path], { HOSTNAME: 'node-4' }).raft.nodeId, 5);
   for (const name of ['millrace', 'db3', 'db.host-1', '-', 'a-9999999999', '10-0-0-1x', '']) {
     const said = refusal({ HOSTNAME: name, MILLRACE_RAFT__NODE_ID: 'hostname' });
-    assert(said.startsWith(`MILLRACE_RAFT__NODE_ID = "hostname": the name of this host, "${name}", does not end`), said);
+    assert(
+      said.startsWith(`MILLRACE_RAFT__NODE_ID = "hostname": the name of this host, "${name}", does not end`),
+      said,
+    );
   }
   // Without the variable: what the system says.
   const ownName = /-\d{1,9}(\.|$)/.test(hostname()) ? undefined : hostname();
