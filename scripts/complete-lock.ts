@@ -29,16 +29,13 @@ const OS = ['darwin', 'linux', 'win32', 'android', 'freebsd', 'netbsd', 'openbsd
 const CPU = ['x64', 'arm64', 'arm', 'ia32', 'ppc64', 'riscv64', 's390x', 'loong64', 'mips64el'];
 const LIBC: Readonly<Record<string, string>> = { gnu: 'glibc', gnueabihf: 'glibc', musl: 'musl', musleabihf: 'musl' };
 
-/**
- * Adds what is missing to `packages`; returns the paths of the new entries. `overridden`: names whose version
- * package.json dictates, regardless of the requesting package.
- */
-export function completeLock(packages: LockPackages, overridden: ReadonlySet<string> = new Set()): string[] {
+/** Adds what is missing to `packages`; returns the paths of the new entries. */
+export function completeLock(packages: LockPackages): string[] {
   const added: string[] = [];
   for (const [parent, entry] of Object.entries(packages)) {
     for (const [name, version] of Object.entries(entry.optionalDependencies ?? {})) {
       const path = missingPath(packages, parent, name, version);
-      if (path === undefined || overridden.has(name)) continue;
+      if (path === undefined) continue;
       const platform = platformOf(name);
       // Without a platform the entry would be installed everywhere: such a package has to be in the registry.
       if (platform === undefined)
@@ -72,8 +69,7 @@ function platformOf(name: string): LockEntry | undefined {
 
 function main(): void {
   const lock = JSON.parse(readFileSync('package-lock.json', 'utf8')) as { packages: LockPackages };
-  const { overrides } = JSON.parse(readFileSync('package.json', 'utf8')) as { overrides?: Record<string, string> };
-  const added = completeLock(lock.packages, new Set(Object.keys(overrides ?? {})));
+  const added = completeLock(lock.packages);
   const [root, ...rest] = Object.entries(lock.packages);
   rest.sort(([a], [b]) => a.localeCompare(b, 'en'));
   lock.packages = Object.fromEntries([...(root === undefined ? [] : [root]), ...rest]);

@@ -7,6 +7,8 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { VERSION } from '../../src/config/version.ts';
+import { pack } from '../support/package.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import { RawClient } from '../support/raw-client.ts';
 import { TestServer, removeFolder, run, temporaryFolder, within } from '../support/server.ts';
@@ -91,16 +93,37 @@ async function refuses(bin: string, sentence: string): Promise<void> {
   assert(!existsSync(dataDir), 'nothing was written');
 }
 
-/** As on a fresh host with that Node: packages from the lockfile, then one write that is read back. */
-async function serves(bin: string): Promise<void> {
-  const folder = temporaryFolder('node');
+/** Makes an installation in an empty folder with the Node of `bin`; returns what a server starts from. */
+type Install = (folder: string, bin: string) => Promise<string>;
+
+/** As on a fresh host with that Node: packages from the lockfile. */
+const fromCheckout: Install = async (folder, bin) => {
   for (const name of ['package.json', 'package-lock.json', 'scripts', 'dist']) {
     cpSync(join(REPO_ROOT, name), join(folder, name), { recursive: true });
   }
   await npm(folder, ['ci', '--omit=dev'], `${bin}:${process.env['PATH']}`);
+  return join(folder, 'dist', 'main.js');
+};
+
+/** Without the repository: the package, and from the registry what it names. */
+const fromPackage: Install = async (folder, bin) => {
+  const path = `${bin}:${process.env['PATH']}`;
+  await npm(folder, ['install', '--prefix', folder, pack(folder).tarball], path);
+  const shown = run(['npx', '--no-install', 'millracectl', '--version'], { PATH: path }, folder);
+  assert.equal(await within(shown.exited, PATIENCE_MS, 'npx millracectl'), 0, shown.output());
+  assert.equal(shown.output(), `${VERSION}\n`);
+  return join(folder, 'node_modules', '.bin', 'millrace');
+};
+
+/** One after the other: each installation is half a minute of a slow registry. */
+const INSTALLS: readonly Install[] = [fromPackage, fromCheckout];
+
+/** One write that is read back. */
+async function serves(bin: string, install: Install): Promise<void> {
+  const folder = temporaryFolder('node');
   const server = new TestServer({ node: join(bin, 'node') });
-  server.entry = join(folder, 'dist', 'main.js');
   try {
+    server.entry = await install(folder, bin);
     await server.start();
     const client = await RawClient.connect(server.port);
     const created = await client.request('PUT', '/versions/log', { 'Content-Type': 'text/plain' }, 'hello');
@@ -146,15 +169,17 @@ test('each version of Node that npm has serves, or says in one sentence why not'
   assert(newest.has(20) && newest.has(26), `majors: ${[...newest.keys()].join(' ')}`);
   const { platform, glibc } = support.thisHost();
   let serving = 0;
+  let tried = 0;
   for (const [major, version] of newest) {
     const sentence = support.unsupported({ node: version, platform, glibc });
     if (sentence === undefined) serving++;
     // The others of this run's suite show that its own Node serves.
     if (major === Number(process.versions.node.split('.')[0])) continue;
+    const install = sentence === undefined ? INSTALLS[tried++ % INSTALLS.length] : undefined;
     await t.test(`Node ${version}`, async (one) => {
       try {
         const bin = await nodeOf(version);
-        await (sentence === undefined ? serves(bin) : refuses(bin, sentence));
+        await (install === undefined ? refuses(bin, sentence ?? '') : serves(bin, install));
       } catch (error) {
         if (!(error instanceof NoRegistry)) throw error;
         one.skip(`the npm registry does not deliver: ${error.message}`);

@@ -133,7 +133,7 @@ export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^uws-/, 'http'],
   // The data directory of the reference server, for imports.
   [/^lmdb$/, 'store', 'operator'],
-  [/^blake3(-wasm)?$/, 'digest'],
+  [/^@napi-rs\/blake-hash$/, 'digest'],
   [/^piscina$/, 'threads', 'operator', 'workers'],
   [/^msgpackr$/, 'backup/format'],
   [/^@(aws-sdk|smithy)\//, 'cold/store'],
