@@ -138,7 +138,7 @@ test('commands, scenarios, tests, paths, keys and refusals that documents name e
   const tests = sourcePaths(['test']).filter((path) => path.endsWith('.test.ts'));
   const scenarios = sourcePaths(['bench/scenarios']).map(readText).join('\n');
   const known: Known = {
-    script: (name) => ['test', 'start', 'install', 'ci', 'link'].includes(name) || scripts[name] !== undefined,
+    script: (name) => ['test', 'start', 'install', 'ci', 'link', 'pack'].includes(name) || scripts[name] !== undefined,
     test: (word) => tests.some((path) => path.slice('test/'.length).includes(word)),
     scenario: (name) => scenarios.includes(`'${name}'`),
     code: (name) => Object.hasOwn(ERRORS, name) || ENVIRONMENT.test(name),
