@@ -27,7 +27,7 @@ const LONG_LINES_MAX: Readonly<Record<string, number>> = {
   'src/http/README.md': 600,
   'src/operator/README.md': 500,
   'src/config/README.md': 200,
-  'bench/README.md': 250,
+  'bench/README.md': 270,
   'test/README.md': 300,
   'CHANGELOG.md': Infinity,
 };
