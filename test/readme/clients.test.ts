@@ -4,6 +4,7 @@ import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { after, before, test } from 'node:test';
+import { CATALOG } from '../support/documented.ts';
 import { type Block, blocksOf, readDocument } from '../support/documents.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import { freePort } from '../support/ports.ts';
@@ -53,4 +54,14 @@ for (const program of programs) {
 
 test('the page has programs in both languages', () => {
   assert.deepEqual([...new Set(programs.map(({ language }) => language))].sort(), ['js', 'py']);
+});
+
+test('a node says of every path of the client plane what its OpenAPI document says', async () => {
+  const paths = new Set(CATALOG.filter(({ planes }) => planes.includes('client')).map(({ path }) => path));
+  for (const path of paths) {
+    const { headers } = await fetch(server.url + path.replaceAll(/\{\w+\}/g, '1'), { method: 'OPTIONS' });
+    const allowed = (headers.get('allow') ?? '').split(', ').filter((method) => method !== 'OPTIONS');
+    const documented = CATALOG.filter((entry) => entry.path === path && entry.planes.includes('client'));
+    assert.deepEqual(allowed.sort(), documented.map(({ method }) => method).sort(), path);
+  }
 });
