@@ -21,7 +21,10 @@ const script = (path: string): readonly string[] => [process.execPath, join(ROOT
 
 // `npm run check` has built dist/ before it comes here, so tsc has passed. The import rules are tests (test/tidy).
 const STEPS: readonly Step[] = [
-  { name: 'format', command: [bin('oxfmt'), '-c', 'scripts/oxfmt.json', '--check', ...SOURCES, '!**/*.md'] },
+  {
+    name: 'format',
+    command: [bin('oxfmt'), '-c', 'scripts/oxfmt.json', '--check', ...SOURCES, '!**/*.md', '!**/openapi.json'],
+  },
   {
     name: 'lint',
     command: [bin('oxlint'), '-c', 'scripts/oxlint.json', '--type-aware', '--deny-warnings', ...SOURCES],
