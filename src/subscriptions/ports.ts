@@ -52,3 +52,39 @@ export interface WebhookKeys {
   /** A string is the reason for a refusal. */
   rotate(how: KeyRotation): Promise<unknown>;
 }
+
+/** A subscription as operators see it: where it stands, as this node has folded it. */
+export interface InspectedSubscription {
+  readonly id: string;
+  readonly type: 'webhook' | 'pull-wake';
+  /** The webhook's URL, or the wake stream. */
+  readonly target: string | null;
+  readonly pattern: string | null;
+  readonly streams: number;
+  readonly has_pending: boolean;
+  readonly generation: number;
+  readonly wake_under_way: boolean;
+  /** The receiver has accepted the wake, or the wake stream has it. */
+  readonly delivered: boolean;
+  readonly holder: string | null;
+  readonly lease_until_ms: number | null;
+  readonly failures: number;
+  readonly next_attempt_at_ms: number | null;
+  /** Only the node that delivers knows it. */
+  readonly last_error: string | null;
+}
+
+export interface InspectedPage {
+  /** This node delivers. */
+  readonly driving: boolean;
+  readonly subscriptions: readonly InspectedSubscription[];
+  /** Goes into `after`; null: this is the last page. */
+  readonly next_cursor: string | null;
+}
+
+export interface Inspection {
+  /** By id, those behind `after`. */
+  list(after: string, limit: number): InspectedPage;
+  /** Tries a delivery that failed again now, and not when its pause is over. */
+  deliver(id: string): 'trying' | 'not-found' | 'not-waiting' | 'not-driving';
+}

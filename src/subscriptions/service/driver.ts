@@ -20,6 +20,8 @@ const PAUSE_MS = 1000;
 /** Maximum timer: the awaited time may be further away than a timer can count. */
 const SLEEP_MAX_MS = 60_000;
 const WAKE_ID_BYTES = 16;
+/** Kept of why a delivery failed, for operators. */
+const ERROR_CHARS_MAX = 300;
 
 export interface DriverOptions {
   readonly tails: Pick<Tails, 'of'>;
@@ -65,6 +67,10 @@ export class Driver {
    * again.
    */
   readonly #unrecorded = new Map<Subscription, DeliveryCommand>();
+  /** An operator wants their next attempt now. */
+  readonly #hurried = new Set<Subscription>();
+  /** Why the last delivery failed, until one succeeds. */
+  readonly #errors = new Map<Subscription, string>();
 
   constructor(options: DriverOptions) {
     this.#options = options;
@@ -87,6 +93,17 @@ export class Driver {
     for (const sub of subs) this.touch(sub);
   }
 
+  /** Its next attempt does not wait for the end of its pause. */
+  hurry(sub: Subscription): void {
+    if (!this.#driving || !this.#options.isCurrent(sub)) return;
+    this.#hurried.add(sub);
+    this.touch(sub);
+  }
+
+  lastError(sub: Subscription): string | undefined {
+    return this.#errors.get(sub);
+  }
+
   /** Another node continues. Running deliveries are cut off and will be repeated. */
   stop(): void {
     this.#driving = false;
@@ -95,6 +112,8 @@ export class Driver {
     this.#due.clear();
     this.#slots.clear();
     this.#unrecorded.clear();
+    this.#hurried.clear();
+    this.#errors.clear();
     this.#cancelTimer?.();
     this.#timerAtMs = Infinity;
   }
@@ -114,6 +133,8 @@ export class Driver {
     this.#due.delete(sub);
     this.#pausedUntilMs.delete(sub);
     this.#unrecorded.delete(sub);
+    this.#hurried.delete(sub);
+    this.#errors.delete(sub);
     this.#waitsNoMore(sub);
   }
 
@@ -151,7 +172,8 @@ export class Driver {
       void this.#recordDelivery(sub, known);
       return undefined;
     }
-    return decide(sub, (path) => this.#options.tails.of(path), runtime.nowMs());
+    const pace = this.#hurried.delete(sub) ? 'at-once' : 'as-planned';
+    return decide(sub, (path) => this.#options.tails.of(path), runtime.nowMs(), pace);
   }
 
   /** Others may take its place. */
@@ -239,6 +261,8 @@ export class Driver {
     this.#letIn();
     if (abort.signal.aborted) return this.touch(sub);
     const about = { id: sub.id, at: runtime.nowMs(), wake: wakeId };
+    if (sent.result !== 'failed') this.#errors.delete(sub);
+    else if (this.#options.isCurrent(sub)) this.#errors.set(sub, sent.reason.slice(0, ERROR_CHARS_MAX));
     if (sent.result === 'failed') {
       const text = 'a wake could not be delivered; it is tried again';
       log[sub.failures === 0 ? 'warn' : 'debug']({ subscription: sub.id, reason: sent.reason }, text);

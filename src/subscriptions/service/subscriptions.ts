@@ -2,7 +2,7 @@
  * Subscriptions on this node: the fold of their log, the routes, and, on the node that leads the log's group, the
  * driver. All nodes fold, so the next leader continues from the log.
  */
-import type { ControlPort, WebhookKeys } from '../ports.ts';
+import type { ControlPort, Inspection, WebhookKeys } from '../ports.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { StreamTail } from '../state/decide.ts';
@@ -15,6 +15,7 @@ import { checkpointDue, writeCheckpoint } from './checkpoint.ts';
 import { type Delivering, delivering } from '../webhooks/delivering.ts';
 import { Directory } from './stream-directory.ts';
 import { Driver } from './driver.ts';
+import { Inspector } from './inspection.ts';
 import { keyPairOf } from '../webhooks/webhook-keys.ts';
 import { Known } from './known.ts';
 import { Linker } from './linker.ts';
@@ -50,6 +51,7 @@ export interface SubscriptionsOptions {
 export class Subscriptions {
   readonly api: ControlPort;
   readonly webhookKeys: WebhookKeys;
+  readonly inspection: Inspection;
   readonly #options: SubscriptionsOptions;
   readonly #group: number;
   readonly #tails: Tails;
@@ -115,6 +117,7 @@ export class Subscriptions {
       new Workers({ gateway, known, tails, runtime }),
       this.#bodies,
     );
+    this.inspection = new Inspector({ machine, driver: this.#driver, tailOf: (path) => tails.of(path) });
     this.#rotation = new Rotation(known, runtime);
     this.webhookKeys = this.#rotation;
   }

@@ -24,10 +24,14 @@ const REST: Step = { do: 'rest' };
 /** Maximum clock difference of nodes; a lease that ends later came from a wrong clock. */
 const CLOCKS_APART_MS = 300_000;
 
-export function decide(sub: Subscription, tailOf: TailOf, nowMs: number): Step {
+/** `at-once`: an operator does not wait for the pause behind a failure to end. */
+export type Pace = 'as-planned' | 'at-once';
+
+export function decide(sub: Subscription, tailOf: TailOf, nowMs: number, pace: Pace = 'as-planned'): Step {
   const { wake, leaseUntilMs } = sub;
   // Further away than any pause, so the clock was ahead when it was recorded. Waiting until then would take too long.
-  const nextAttemptAtMs = sub.nextAttemptAtMs > nowMs + 2 * RETRY_MAX_MS ? -1 : sub.nextAttemptAtMs;
+  const isFarAway = sub.nextAttemptAtMs > nowMs + 2 * RETRY_MAX_MS;
+  const nextAttemptAtMs = isFarAway || pace === 'at-once' ? -1 : sub.nextAttemptAtMs;
   if (wake === undefined) {
     const tails = pendingTails(sub, tailOf);
     if (tails.length === 0) return REST;

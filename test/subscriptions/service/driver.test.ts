@@ -5,6 +5,7 @@ import { pino } from 'pino';
 import { WEBHOOK_DELIVERIES_MAX, WEBHOOK_SLOW_DELIVERIES_MAX } from '../../../src/base/limits.ts';
 import type { Sent } from '../../../src/subscriptions/webhooks/delivering.ts';
 import { Driver } from '../../../src/subscriptions/service/driver.ts';
+import { Inspector } from '../../../src/subscriptions/service/inspection.ts';
 import type { StreamTail } from '../../../src/subscriptions/state/decide.ts';
 import { Machine } from '../../../src/subscriptions/state/machine.ts';
 import type { Command } from '../../../src/subscriptions/state/record.ts';
@@ -273,4 +274,35 @@ test('a wall clock that is set back an hour holds up neither a repetition nor a 
   await rest();
   assert.equal(stage.ops.at(-1), 'done');
   stage.driver.stop();
+});
+
+test('an operator sees why a delivery failed, and has it tried again at once', async () => {
+  const stage = new Stage();
+  const { machine, driver } = stage;
+  const inspector = new Inspector({ machine, driver, tailOf: (path) => stage.tails.get(path) });
+  for (const id of ['b', 'a', 'c']) stage.subscribe(id);
+  await rest();
+  for (const { sub, answer } of stage.sending.splice(0)) {
+    answer(sub.id === 'b' ? { result: 'failed', reason: 'it answered 500' } : { result: 'done' });
+  }
+  await rest();
+  const page = inspector.list('', 2);
+  assert.deepEqual([page.driving, page.next_cursor, page.subscriptions.map(({ id }) => id)], [true, 'b', ['a', 'b']]);
+  const [healthy, failing] = page.subscriptions;
+  assert.deepEqual([healthy?.failures, healthy?.last_error, healthy?.has_pending], [0, null, false]);
+  assert.deepEqual([failing?.failures, failing?.last_error, failing?.has_pending], [1, 'it answered 500', true]);
+  assert.deepEqual(
+    inspector.list('b', 2).subscriptions.map(({ id }) => id),
+    ['c'],
+  );
+  assert.deepEqual([inspector.deliver('a'), inspector.deliver('none')], ['not-waiting', 'not-found']);
+  assert.equal(stage.sending.length, 0, 'the pause behind the failure runs');
+  assert.equal(inspector.deliver('b'), 'trying');
+  await rest();
+  assert.equal(stage.sending.length, 1, 'no time has passed');
+  stage.sending[0]?.answer({ result: 'done' });
+  await rest();
+  assert.deepEqual([stage.sub('b').failures, driver.lastError(stage.sub('b'))], [0, undefined]);
+  stage.driver.stop();
+  assert.equal(inspector.deliver('b'), 'not-driving');
 });
