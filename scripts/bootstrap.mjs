@@ -18,6 +18,9 @@ const DIST = join(ROOT, 'dist');
 const BUILD_STAMP = join(DIST, '.build');
 const LOCK = join(ROOT, '.bootstrap.lock');
 const SOURCE_FOLDERS = ['src', 'workers', 'bench', 'test', 'scripts'];
+/** The console's page is compiled for browsers, by a configuration of its own, and bundled. */
+const PAGE = join('src', 'console', 'page');
+const PAGE_SOURCES = /\.(tsx|css|html|json)$/;
 /** Entry points whose names scripts rely on. */
 const SHIMS = {
   // A reload that comes while the modules load would end the process: this is before everything else.
@@ -83,10 +86,7 @@ function build() {
   const hash = sourceHash(files);
   fs.rmSync(BUILD_STAMP, { force: true });
   const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
-  const { status, signal } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.json'], {
-    cwd: ROOT,
-    stdio: ['ignore', 2, 2],
-  });
+  const compiled = runNode(tsc, '-p', 'tsconfig.json');
   removeOrphans(new Set(files));
   for (const [name, { target, before }] of Object.entries(SHIMS)) {
     if (!fs.existsSync(join(DIST, target))) continue;
@@ -94,8 +94,18 @@ function build() {
     fs.writeFileSync(join(DIST, name), shim(target, before), { mode: 0o755 });
     fs.chmodSync(join(DIST, name), 0o755);
   }
-  if (status !== 0) fail(`the build failed (tsc: ${signal ?? `exit status ${status}`})`);
+  if (compiled !== undefined) fail(`the build failed (tsc: ${compiled})`);
+  const checked = runNode(tsc, '-p', PAGE);
+  if (checked !== undefined) fail(`the build of the console's page failed (tsc: ${checked})`);
+  const bundled = runNode(join('scripts', 'console-bundle.mjs'));
+  if (bundled !== undefined) fail(`the build of the console's page failed (${bundled})`);
   fs.writeFileSync(BUILD_STAMP, hash);
+}
+
+/** Undefined, or how it failed; why, it has said itself. */
+function runNode(...args) {
+  const { status, signal } = spawnSync(process.execPath, args, { cwd: ROOT, stdio: ['ignore', 2, 2] });
+  return status === 0 ? undefined : (signal ?? `exit status ${status}`);
 }
 
 /** Asks whether this Node will do before it loads anything else. */
@@ -126,7 +136,7 @@ function removeOrphans(files) {
 function sourceFiles() {
   return SOURCE_FOLDERS.flatMap((folder) => walk(join(ROOT, folder)))
     .map((path) => relative(ROOT, path))
-    .filter((path) => path.endsWith('.ts'))
+    .filter((path) => path.endsWith('.ts') || (path.startsWith(PAGE) && PAGE_SOURCES.test(path)))
     .sort((a, b) => (a < b ? -1 : 1));
 }
 
@@ -136,6 +146,7 @@ function sourceHash(files) {
     'tsconfig.json',
     'package-lock.json',
     'scripts/bootstrap.mjs',
+    'scripts/console-bundle.mjs',
     'scripts/node-support.mjs',
     ...files,
   ]) {

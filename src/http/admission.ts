@@ -46,9 +46,11 @@ function isProbe(routes: RouteAccess, target: Target): boolean {
 
 const SHOWN_CHARS_MAX = 80;
 
+const ONLY_OWN_PAGE = 'the admin plane takes requests of its own page only';
+
 /**
- * Operators use tools, not pages: every cross-site request is refused, with a token too. A change is taken from a browser
- * only when it says that it comes from the same origin.
+ * Operators use tools and this plane's own page: every cross-site request is refused, with a token too. A change is taken from a
+ * browser only when it says that it comes from the same origin.
  */
 export class AdminPolicy implements AdmissionPolicy {
   readonly #hosts: KnownHosts;
@@ -65,12 +67,12 @@ export class AdminPolicy implements AdmissionPolicy {
     method: string,
     sender: Sender,
   ): AdmissionRefusal | undefined {
-    if (origin !== '' && !isOriginOf(origin, host)) return foreign(origin, 'the admin plane serves no web pages');
+    if (origin !== '' && !isOriginOf(origin, host)) return foreign(origin, ONLY_OWN_PAGE);
     if (site !== '' && site !== 'same-origin' && !(site === 'none' && isSafe(method))) {
-      return foreign(site, 'the admin plane serves no web pages');
+      return foreign(site, ONLY_OWN_PAGE);
     }
     if (!isSafe(method) && origin === '' && site === '' && referer !== '' && !isBelow(referer, host)) {
-      return foreign(referer, 'the admin plane serves no web pages');
+      return foreign(referer, ONLY_OWN_PAGE);
     }
     if (sender === 'authorized' || this.#hosts.has(host) || isProbe(this.#routes, target)) return undefined;
     return misdirected(host, 'server.admin_hosts');

@@ -93,6 +93,8 @@ export interface RouteTraits {
   readonly access?: Access;
   /** Largest body that it reads; undefined: none. */
   readonly bodyBytesMax?: number;
+  /** For the console's page alone, so the OpenAPI document is silent about it. */
+  readonly isForConsole?: true;
 }
 
 /** Before a route is found. */

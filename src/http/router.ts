@@ -121,6 +121,7 @@ export interface Router {
 }
 
 const STREAM: PathPattern = '/{bucket}/{stream}';
+const LISTING: PathPattern = '/{bucket}/streams';
 const SERVICE: PathPattern = '/__svc/*';
 const CONTROL: PathPattern = '/v1/stream/__ds/*';
 
@@ -182,11 +183,13 @@ export class ClientRouter implements Router {
   }
 }
 
-/** A pattern that ends with `{bucket}` or `{bucket}/{stream}`. */
+/** Patterns that begin alike and go on with a bucket. */
 interface Named {
   readonly prefix: string;
-  readonly hasStream: boolean;
-  readonly resource: Resource;
+  /** What refusals of names are counted as. */
+  readonly operation: Route['operation'];
+  /** By what they go on with, which is a pattern of the client plane. */
+  readonly resources: Map<string, Resource>;
 }
 
 /** Operators' routes: a whole path, names behind a prefix, or variables between segments. OPTIONS names no methods. */
@@ -201,11 +204,8 @@ export class AdminRouter implements Router {
     for (const resource of this.#resources.values()) {
       const { pattern } = resource;
       const at = pattern.indexOf('{bucket}');
-      if (at >= 0) {
-        this.#named.push({ prefix: pattern.slice(0, at), hasStream: pattern.endsWith('/{stream}'), resource });
-      } else if (pattern.includes('{')) {
-        this.#segmented.push(new Segmented(resource));
-      }
+      if (at >= 0) this.#addNamed(pattern.slice(0, at), `/${pattern.slice(at)}`, resource);
+      else if (pattern.includes('{')) this.#segmented.push(new Segmented(resource));
     }
   }
 
@@ -230,18 +230,33 @@ export class AdminRouter implements Router {
     return this.#resources.get(url)?.row(method)?.access ?? 'token';
   }
 
+  #addNamed(prefix: string, pattern: string, resource: Resource): void {
+    const known = this.#named.find((one) => one.prefix === prefix);
+    if (known !== undefined) known.resources.set(pattern, resource);
+    else this.#named.push({ prefix, operation: resource.operation, resources: new Map([[pattern, resource]]) });
+  }
+
   /** The rules for names are those of the client plane: what cannot be created needs no purge. */
-  #serveNamed(call: RequestContext, { prefix, hasStream, resource }: Named): unknown {
+  #serveNamed(call: RequestContext, { prefix, operation, resources }: Named): unknown {
     const path = this.#path;
     parsePath(`/${call.url.slice(prefix.length)}`, path);
-    call.operation = resource.operation;
+    call.operation = operation;
     if (path.pattern === 'invalid') return call.refuse('INVALID_NAME', path.detail);
-    // There is nothing to list here, so `streams` is a stream like any other.
-    const namesStream = path.pattern === '/{bucket}/{stream}' || path.pattern === '/{bucket}/streams';
-    const fits = hasStream ? namesStream && path.family === 'bucketed' : path.pattern === '/{bucket}';
-    if (!fits) return call.refuse('ROUTE_NOT_FOUND');
+    const resource = path.family === 'bucketed' ? resourceNamed(resources, path.pattern) : undefined;
+    if (resource === undefined) return call.refuse('ROUTE_NOT_FOUND');
     call.bucket = path.bucket;
     call.stream = path.stream;
-    return resource.serve(call);
+    const row = resource.row(call.method);
+    if (row?.bodyBytesMax !== undefined) {
+      const refusal = checkEncoding(writeHeaders().contentEncoding);
+      if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
+    }
+    return resource.serve(call, row);
   }
+}
+
+/** Where nothing is listed, `streams` is a stream like any other. */
+function resourceNamed(resources: ReadonlyMap<string, Resource>, pattern: string): Resource | undefined {
+  const found = resources.get(pattern);
+  return found === undefined && pattern === LISTING ? resources.get(STREAM) : found;
 }

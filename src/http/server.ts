@@ -112,7 +112,7 @@ function newAdminPlane(server: HttpServerContext, operations: Operations): Plane
   const { adminHosts, adminToken: token } = server.settings;
   const router = new AdminRouter(bindRows(ADMIN_ROWS, { ...operations, knows: (headers) => admission.knows(headers) }));
   const admission = new RequestAdmission({ policy: new AdminPolicy(adminHosts, router), token, routes: router });
-  // Operators use no browsers: no origin is allowed.
+  // Of pages only its own may ask, which needs no header of CORS.
   return { server, cors: new CorsPolicy([], methodsOf(ADMIN_ROWS)), router, admission };
 }
 

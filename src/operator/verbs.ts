@@ -4,6 +4,7 @@ import { backupCreate, backupVerify, restore } from './verbs/backup.ts';
 import { bucketLs } from './verbs/buckets.ts';
 import { completion } from './verbs/completion.ts';
 import { contextAdd, contextLs, contextRm, contextUse } from './verbs/contexts.ts';
+import { consoleVerb } from './verbs/console.ts';
 import { drain, undrain } from './verbs/drain.ts';
 import { exportVerb, importVerb } from './verbs/moving.ts';
 import { addMemberVerb, members, removeMemberVerb } from './verbs/members.ts';
@@ -14,12 +15,15 @@ import { status } from './verbs/status.ts';
 import { streamCat, streamLs, streamStat, streamTail } from './verbs/stream-read.ts';
 import { streamAppend, streamCreate, streamRm } from './verbs/stream-write.ts';
 import { bucketPurge, bucketQuota, flushCold, purge, quota, webhookKeys } from './verbs/tenants.ts';
+import { transfer } from './verbs/transfer.ts';
 
 export const VERBS: readonly Verb[] = [
   status,
+  consoleVerb,
   waitReady,
   drain,
   undrain,
+  transfer,
   restart,
   wait,
   verifyCluster,

@@ -5,6 +5,7 @@ import { REQUEST_RING_BYTES } from '../base/limits.ts';
 import { NO_COLD_STORE_METRICS } from '../cold/service/start.ts';
 import type { Config } from '../config/config.ts';
 import { VERSION } from '../config/version.ts';
+import { readConsolePage } from '../console/built-page.ts';
 import { ConditionGate } from '../gateway/condition-gate.ts';
 import type { HttpContext, HttpSettings } from '../http/context.ts';
 import { type Planes, createPlanes } from '../http/server.ts';
@@ -36,6 +37,7 @@ function composePlanes(node: Node): Planes {
   const { quotas, forks, subscriptions, backups } = services;
   const metrics = new HttpCounters();
   const http = createLogger('http');
+  const page = readConsolePage('node');
   const ctx: HttpContext = {
     // A cluster gets its identity when all of its nodes understand that, and conditions with it.
     gateway: new ConditionGate(quotas, () => core.membership.clusterId !== null),
@@ -56,6 +58,7 @@ function composePlanes(node: Node): Planes {
         http: () => ({ ...metrics.snapshot() }),
         extra: () => processMetrics(node),
       },
+      ...(page === undefined ? {} : { console: page }),
       drainMark: core.drainMark,
       hasClusterPlane: clusterOf(config) !== undefined,
       peers: new Map(config.raft.peers.map(({ nodeId, address }) => [nodeId, formatAddress(address)])),
@@ -63,6 +66,7 @@ function composePlanes(node: Node): Planes {
       backups,
       webhookKeys: subscriptions.webhookKeys,
       control: subscriptions.api,
+      inspection: subscriptions.inspection,
     },
   });
 }

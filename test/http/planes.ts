@@ -7,6 +7,7 @@ import type { Operations } from '../../src/http/routes/table.ts';
 import { type Planes, createPlanes } from '../../src/http/server.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { ScriptedGateway } from '../support/scripted-gateway.ts';
+import { consolePage } from '../../src/console/built-page.ts';
 import { openBackups } from '../../src/backup/backups.ts';
 import { NO_FORKS } from './no-forks.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
@@ -81,6 +82,11 @@ export function newOperations(gateway: ScriptedGateway): Operations {
     hasClusterPlane: true,
     peers: new Map([[2, '127.0.0.1:6250']]),
     coldObjects: undefined,
+    console: consolePage('<!doctype html><style>b{color:red}</style><script>1</script>'),
+    inspection: {
+      list: () => ({ driving: false, subscriptions: [], next_cursor: null }),
+      deliver: () => 'not-found',
+    },
     metrics: {
       mailboxDepths: () => [1, 2],
       mailboxCapacities: () => [1024, 1024],

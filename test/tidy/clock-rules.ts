@@ -22,6 +22,7 @@ const READERS: Table = {
   'src/subscriptions/webhooks/delivering.ts': 'when tokens and signatures end',
   'src/cold/store/dir-store.ts': 'compared with times of files',
   'src/cold/store/s3-upload.ts': 'compared with times of uploads',
+  'src/console/page/watch.ts': 'the axis of plots',
   'src/http/live/sse.ts': "cursors of the protocol count the clock's intervals",
   'src/http/live/feed.ts': "cursors of the protocol count the clock's intervals",
   'src/http/live/long-poll.ts': "cursors of the protocol count the clock's intervals",

@@ -51,6 +51,7 @@ const MAIN_THREAD = [
     'tenants',
     'http',
     'placement',
+    'console',
   ],
   ...['cold/store', 'cold/service', 'forks/service', 'subscriptions/service', 'subscriptions/webhooks'],
   ...['backup', 'backup/format', 'backup/export', 'backup/import'],
@@ -88,7 +89,11 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // The main thread.
   gateway: ['base', 'protocol', 'mailbox'],
   tenants: ['base', 'protocol', 'gateway'],
-  http: ['base', 'protocol', 'digest', 'gateway', 'tenants', 'placement/state'],
+  http: ['base', 'protocol', 'digest', 'gateway', 'tenants', 'placement/state', 'console'],
+  // Reads the built page; what is in the page shares the tool's findings.
+  console: [],
+  'console/model': ['operator'],
+  'console/page': ['console/model', 'operator'],
   'backup/format': ['base', 'protocol', 'backup/state', 'digest', 'cold/store'],
   'backup/export': [...PURE, 'digest', 'backup/format', 'cold/store', 'gateway', 'threads'],
   'backup/import': [...PURE, 'digest', 'backup/format', 'backup/export', 'gateway'],
@@ -120,6 +125,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'cold/store',
     'subscriptions/state',
     'threads',
+    'console',
   ],
   server: MAIN_THREAD,
   workers: [...MAIN_THREAD, 'server'],
@@ -139,6 +145,7 @@ export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^@(aws-sdk|smithy)\//, 'cold/store'],
   [/^(yargs|smol-toml)$/, 'config', 'operator'],
   [/^(yaml|cli-table3|cli-progress)$/, 'operator'],
+  [/^(preact|uplot)(\/|$)/, 'console/page'],
 ];
 
 const IMPURE_GLOBALS = new Set(

@@ -12,7 +12,7 @@ export function sourcePaths(folders: readonly string[]): string[] {
         (path) => `${folder}/${path.replaceAll('\\', '/')}`,
       ),
     )
-    .filter((path) => /\.(ts|mjs)$/.test(path));
+    .filter((path) => /\.(tsx?|mjs)$/.test(path));
 }
 
 export function readText(path: string): string {

@@ -18,6 +18,7 @@ const DIRECT: Table = {
   'src/server/node-identity.ts': 'draws the id of a new cluster',
   'src/logging/logger.ts': 'gives the log file its clock before anything else starts',
   'src/mailbox/wake.ts': 'puts a real thread to sleep on shared memory; the simulator has no threads',
+  'src/console/page/': 'runs in a browser',
   'src/http/server.ts': 'closes real sockets',
   'src/http/body.ts': 'deadlines of real sockets',
   'src/http/streaming.ts': 'deadlines of real sockets',

@@ -48,6 +48,8 @@ export function catalogOf(rows: PlaneRows): CatalogEntry[] {
 function tableOf({ client, admin }: PlaneRows): Asked[] {
   const found = new Map<string, Asked>();
   const add = (plane: Plane, row: DocumentedRow): void => {
+    // Routes of the page that comes with the node may change with it: they are no API.
+    if (row.isForConsole === true) return;
     for (const method of row.methods) {
       const key = `${method} ${row.pattern}`;
       const planes: readonly Plane[] = [...(found.get(key)?.planes ?? []), plane];

@@ -9,7 +9,7 @@ import type { Content, Operation, OwnRefusal, Refusal } from './operation.ts';
 export type Plane = 'client' | 'admin';
 
 /** What the document looks at of a row. */
-export type DocumentedRow = Pick<Route, 'methods' | 'pattern' | 'access' | 'bodyBytesMax'>;
+export type DocumentedRow = Pick<Route, 'methods' | 'pattern' | 'access' | 'bodyBytesMax' | 'isForConsole'>;
 
 export interface ResolvedRefusal {
   readonly status: number;

@@ -4,10 +4,11 @@
  * in the README derive from these rows.
  */
 import type { Backups } from '../../backup/ports.ts';
+import type { ConsolePage } from '../../console/built-page.ts';
 import { BODY_BYTES_MAX, SUBSCRIPTION_BODY_BYTES_MAX } from '../../base/limits.ts';
 import type { DrainMark } from '../../placement/ports.ts';
 import type { AdminCall } from '../../protocol/administration.ts';
-import type { ControlPort, WebhookKeys } from '../../subscriptions/ports.ts';
+import type { ControlPort, Inspection, WebhookKeys } from '../../subscriptions/ports.ts';
 import type { ColdObjects } from '../../tenants/bucket-purge.ts';
 import type { WriteHeaders } from '../headers.ts';
 import type { PathPattern } from '../paths.ts';
@@ -15,6 +16,7 @@ import type { Handler, Method, Route } from '../router.ts';
 import { OpenApiAnswer } from '../openapi/answer.ts';
 import type { Plane } from '../openapi/refusals.ts';
 import { handleBackupInfo, handleExport, handleImport, withGroup } from './admin/backup.ts';
+import { handleConsole } from './admin/console.ts';
 import {
   type MetricsSource,
   ReadyProbe,
@@ -27,6 +29,7 @@ import {
   handleShowKeys,
 } from './admin/node.ts';
 import { type PeerAddresses, handleFlushCold, raftHandler } from './admin/raft.ts';
+import { handleDeliverAgain, handleListSubscriptions } from './admin/subscriptions.ts';
 import { QUOTA_BODY_BYTES_MAX, handleGetQuota, handlePurge, handlePutQuota, handleUsage } from './admin/tenants.ts';
 import { handleAppend, handleBatch } from './append.ts';
 import {
@@ -56,9 +59,12 @@ export interface Operations {
   readonly coldObjects: ColdObjects | undefined;
   readonly backups: Backups;
   readonly metrics: MetricsSource;
+  /** Undefined: this installation has no page. */
+  readonly console?: ConsolePage;
   readonly webhookKeys?: WebhookKeys;
   /** Undefined: the reserved routes are not served. */
   readonly control?: ControlPort;
+  readonly inspection?: Inspection;
 }
 
 /** What the handlers of one plane need of the node. */
@@ -72,7 +78,7 @@ type Bind = (services: PlaneServices) => Handler | undefined;
 
 /** A route before it knows the services of its node. */
 export type Row = Omit<Route, 'handler' | 'allow' | 'pattern'> & {
-  readonly pattern: PathPattern | `/__svc/${string}` | `/v1/stream/__ds/${string}`;
+  readonly pattern: PathPattern | '/' | `/__svc/${string}` | `/v1/stream/__ds/${string}`;
   readonly bind: Bind;
   /** What Allow names, where the handler tells methods apart. */
   readonly allow?: (services: PlaneServices, url: string) => string;
@@ -213,9 +219,51 @@ function tenant(methods: readonly Method[], path: string, bind: Bind): Row {
   return { ...operator(methods, `${path}/{bucket}`, bind), operation: 'bucket' };
 }
 
+/** Below it the admin plane has the streams: for the console, whose token is that of this plane. */
+const SHOWN = '/__svc/streams/{bucket}';
+const SHOWN_STREAM = `${SHOWN}/{stream}` as const;
+
+/** What the console does with streams, by the handlers of the client plane. */
+const SHOWN_ROWS: readonly Row[] = forConsole([
+  row(['GET'], SHOWN_STREAM, 'read', always(handleRead)),
+  row(['HEAD'], SHOWN_STREAM, 'head', always(handleHead)),
+  { ...row(['POST'], SHOWN_STREAM, 'append', always(handleAppend)), ...WHOLE, takesConditions: true },
+  { ...row(['PUT'], SHOWN_STREAM, 'create', always(handleCreate)), ...WHOLE, takesConditions: true },
+  { ...row(['DELETE'], SHOWN_STREAM, 'delete', always(handleDelete)), takesConditions: true },
+  row(READ, `${SHOWN_STREAM}/attrs`, 'attrs', always(handleGetAttributes)),
+  row(READ, SHOWN, 'bucket', always(handleDescribeBucket)),
+  row(READ, `${SHOWN}/streams`, 'list', always(handleListStreams)),
+]);
+
+function forConsole(rows: readonly Row[]): readonly Row[] {
+  return rows.map((one) => ({ ...one, isForConsole: true }));
+}
+
+const CONSOLE: Row = {
+  ...row(READ, '/', 'other', ({ console: page }) =>
+    page === undefined ? undefined : (call) => handleConsole(call, page),
+  ),
+  access: 'open',
+  isForConsole: true,
+};
+
+/** A call about subscriptions, on a node that has them. */
+function inspects(
+  methods: readonly Method[],
+  path: string,
+  handle: (call: Parameters<Handler>[0], all: Inspection) => void,
+): Row {
+  const bound = service(methods, path, ({ inspection }) =>
+    inspection === undefined ? undefined : (call) => handle(call, inspection),
+  );
+  return { ...bound, isForConsole: true };
+}
+
 export const ADMIN_ROWS: readonly Row[] = [
+  CONSOLE,
   openApi('admin'),
   ...SHARED_ROWS,
+  ...SHOWN_ROWS,
   SHED,
   service(
     ['POST'],
@@ -231,6 +279,8 @@ export const ADMIN_ROWS: readonly Row[] = [
       (call) =>
         handleSetShed(call, drainMark, 'serving'),
   ),
+  inspects(READ, 'subscriptions', handleListSubscriptions),
+  inspects(['POST'], 'subscriptions/{id}/deliver', handleDeliverAgain),
   keys('GET', handleShowKeys),
   keys('POST', (call, all) => handleRotateKeys(call, all, 'add')),
   keys('DELETE', (call, all) => handleRotateKeys(call, all, 'replace-all')),

@@ -1,6 +1,6 @@
 import { CLIENT_FLAGS, type Verb, openStreams } from '../context.ts';
 import { OUTPUT, formatTable, printable, wantsJson } from '../output.ts';
-import { formatBytes } from '../status-table.ts';
+import { formatBytes } from '../findings.ts';
 import { listBuckets } from '../streams/listing.ts';
 
 const COLUMNS = [{ head: 'bucket' }, { head: 'streams', isNumber: true }, { head: 'size', isNumber: true }] as const;

@@ -8,7 +8,7 @@ import { type Exported, exportToFile } from '../moving/export.ts';
 import { importStream } from '../moving/import.ts';
 import { sourcesOf } from '../moving/sources.ts';
 import { OUTPUT, wantsJson } from '../output.ts';
-import { formatBytes } from '../status-table.ts';
+import { formatBytes } from '../findings.ts';
 import { listStreams } from '../streams/listing.ts';
 import { factsOf, readAll } from '../streams/reading.ts';
 import type { StreamClient } from '../streams/stream-client.ts';

@@ -3,7 +3,7 @@ import type { Flag } from '../command-line.ts';
 import { CLIENT_FLAGS, type Context, type Verb, openStreams } from '../context.ts';
 import { Interrupted, UsageError } from '../failure.ts';
 import { OUTPUT, formatTable, printable, wantsJson } from '../output.ts';
-import { formatBytes } from '../status-table.ts';
+import { formatBytes } from '../findings.ts';
 import { type Listed, listStreams } from '../streams/listing.ts';
 import { type StreamFacts, factsOf, follow, lastLines, readAll } from '../streams/reading.ts';
 import { type StreamClient, expectStatus } from '../streams/stream-client.ts';

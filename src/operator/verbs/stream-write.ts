@@ -3,7 +3,7 @@ import type { Flag } from '../command-line.ts';
 import { CLIENT_FLAGS, type Context, type Verb, openStreams } from '../context.ts';
 import { Failure, UsageError } from '../failure.ts';
 import { OUTPUT, wantsJson } from '../output.ts';
-import { formatBytes } from '../status-table.ts';
+import { formatBytes } from '../findings.ts';
 import { recordBodies } from '../streams/records.ts';
 import { confirm, linesOf, piecesOf } from '../streams/pipes.ts';
 import { type StreamFacts, factsIn, factsOf, isJsonType, numberIn } from '../streams/reading.ts';

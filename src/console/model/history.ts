@@ -1,0 +1,48 @@
+/** Values over time, for the plots: columns of equal length, as plotting libraries take them. */
+
+/** At one round in two seconds: six hours. The oldest tenth is dropped when there are more. */
+const KEPT = 10_800;
+const DROPPED = KEPT / 10;
+
+export type Column = readonly (number | null)[];
+
+export class History {
+  /** Seconds since 1970. */
+  readonly #times: number[] = [];
+  readonly #columns = new Map<string, (number | null)[]>();
+
+  /** Values by name. A name that is missing has a gap here. */
+  add(atMs: number, values: ReadonlyMap<string, number>): void {
+    const before = this.#times.length;
+    this.#times.push(atMs / 1000);
+    for (const name of values.keys()) {
+      if (!this.#columns.has(name)) this.#columns.set(name, Array<number | null>(before).fill(null));
+    }
+    for (const [name, column] of this.#columns) column.push(values.get(name) ?? null);
+    if (this.#times.length <= KEPT) return;
+    this.#times.splice(0, DROPPED);
+    for (const column of this.#columns.values()) column.splice(0, DROPPED);
+  }
+
+  get length(): number {
+    return this.#times.length;
+  }
+
+  /** Names that begin so, in the order in which they came. */
+  names(prefix: string): string[] {
+    return [...this.#columns.keys()].filter((name) => name.startsWith(prefix));
+  }
+
+  latest(name: string): number | null {
+    return this.#columns.get(name)?.at(-1) ?? null;
+  }
+
+  /** The last `seconds`: times, and a column for each name. */
+  window(names: readonly string[], seconds: number): [readonly number[], ...Column[]] {
+    const from = (this.#times.at(-1) ?? 0) - seconds;
+    const start = this.#times.findIndex((time) => time >= from);
+    const at = start < 0 ? this.#times.length : start;
+    const empty = (): Column => Array<number | null>(this.#times.length - at).fill(null);
+    return [this.#times.slice(at), ...names.map((name) => this.#columns.get(name)?.slice(at) ?? empty())];
+  }
+}

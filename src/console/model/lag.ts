@@ -1,0 +1,90 @@
+/**
+ * How long a node has been behind, in seconds. An index says how many entries it lacks, which under load is never zero and tells little.
+ * So the page remembers when it first saw each group committed that far: a node is as far behind as what it has applied is old.
+ */
+import { groupOf, groupViews } from '../../operator/cluster-snapshot.ts';
+import { type Finding, formatAge } from '../../operator/findings.ts';
+import { type Round, snapshotOf } from './samples.ts';
+
+interface Seen {
+  readonly atMs: number;
+  readonly committed: number;
+}
+
+/** Behind by less is what two questions a moment apart show of a node that keeps up. */
+export const BEHIND_MS = 8000;
+const LONG_BEHIND_MS = 60_000;
+/** Of each group: half an hour of rounds. Who is further behind is as far behind as the oldest. */
+const KEPT = 900;
+
+export class LagWatch {
+  readonly #seen = new Map<number, Seen[]>();
+  readonly #silentSince = new Map<number, number>();
+  /** By node and group; groups in which the node keeps up are left out. */
+  #behind = new Map<number, Map<number, number>>();
+  #nowClockMs = 0;
+
+  add(round: Round, clockMs: number): void {
+    const snapshot = snapshotOf(round);
+    this.#nowClockMs = clockMs;
+    for (const { id, committed } of groupViews(snapshot)) this.#saw(id, { atMs: clockMs, committed });
+    this.#behind = new Map();
+    for (const { nodeId, report } of snapshot) {
+      if (report === undefined) {
+        if (!this.#silentSince.has(nodeId)) this.#silentSince.set(nodeId, clockMs);
+        continue;
+      }
+      this.#silentSince.delete(nodeId);
+      const behind = new Map<number, number>();
+      for (const [group, seen] of this.#seen) {
+        const own = groupOf(report, group);
+        if (own === undefined || !(own.voters.includes(nodeId) || own.learners.includes(nodeId))) continue;
+        const ms = ageOf(seen, own.applied, clockMs);
+        if (ms >= BEHIND_MS) behind.set(group, ms);
+      }
+      if (behind.size > 0) this.#behind.set(nodeId, behind);
+    }
+  }
+
+  /** 0: it keeps up, or does not answer. */
+  behindMs(nodeId: number, group?: number): number {
+    const behind = this.#behind.get(nodeId);
+    if (behind === undefined) return 0;
+    return group === undefined ? Math.max(...behind.values()) : (behind.get(group) ?? 0);
+  }
+
+  silentMs(nodeId: number): number {
+    const since = this.#silentSince.get(nodeId);
+    return since === undefined ? 0 : this.#nowClockMs - since;
+  }
+
+  findings(): Finding[] {
+    const found: Finding[] = [];
+    for (const [nodeId] of this.#silentSince) {
+      const age = formatAge(this.silentMs(nodeId));
+      found.push({ severity: 'bad', from: 'node', text: `node ${nodeId} has not answered for ${age}` });
+    }
+    for (const [nodeId, groups] of this.#behind) {
+      const ms = this.behindMs(nodeId);
+      const where = groups.size === 1 ? `group ${[...groups.keys()].join('')}` : `${groups.size} groups`;
+      const severity = ms >= LONG_BEHIND_MS ? 'bad' : 'warn';
+      found.push({ severity, from: 'comparison', text: `node ${nodeId} has been ${formatAge(ms)} behind on ${where}` });
+    }
+    return found;
+  }
+
+  #saw(group: number, seen: Seen): void {
+    const all = this.#seen.get(group) ?? [];
+    this.#seen.set(group, all);
+    // A cluster that was restored begins again.
+    if ((all.at(-1)?.committed ?? 0) > seen.committed) all.length = 0;
+    all.push(seen);
+    if (all.length > KEPT) all.shift();
+  }
+}
+
+/** Since when more was committed than `applied`. */
+function ageOf(seen: readonly Seen[], applied: number, clockMs: number): number {
+  const first = seen.find(({ committed }) => committed > applied);
+  return first === undefined ? 0 : clockMs - first.atMs;
+}

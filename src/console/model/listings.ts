@@ -1,0 +1,114 @@
+/** Buckets and pages of streams, as the admin plane lists them. */
+import { type Json, isObject } from '../../operator/report.ts';
+
+export interface BucketRow {
+  readonly name: string;
+  readonly streams: number;
+  readonly retainedBytes: number;
+  readonly appendedBytes: number;
+  readonly records: number;
+}
+
+const BUCKET = /("(?:[^"\\]|\\.)*"):(\{[^{}]*\})/g;
+
+/** Of a usage report, which may have been cut: a cluster may have a million buckets. */
+export function bucketsOf(usage: string): BucketRow[] {
+  const from = usage.indexOf('"buckets":{');
+  if (from < 0) return [];
+  return [...usage.slice(from + '"buckets":{'.length).matchAll(BUCKET)].flatMap(([, name = '', meters = '']) => {
+    const parsed: unknown = JSON.parse(meters);
+    if (!isObject(parsed)) return [];
+    return [
+      {
+        name: String(JSON.parse(name)),
+        streams: numberAt(parsed, 'stream_count'),
+        retainedBytes: numberAt(parsed, 'retained_bytes'),
+        appendedBytes: numberAt(parsed, 'committed_append_bytes'),
+        records: numberAt(parsed, 'committed_records'),
+      },
+    ];
+  });
+}
+
+export interface StreamRow {
+  readonly name: string;
+  readonly isClosed: boolean;
+  readonly contentType: string;
+  readonly tail: number;
+  readonly createdMs: number;
+  readonly writtenMs: number;
+}
+
+export interface StreamPage {
+  readonly streams: readonly StreamRow[];
+  /** Where the next page begins; undefined: this is the last one. */
+  readonly next: string | undefined;
+}
+
+export function streamsOf(listing: unknown): StreamPage {
+  if (!isObject(listing) || !Array.isArray(listing['streams'])) return { streams: [], next: undefined };
+  const { next_cursor: next } = listing;
+  const streams = listing['streams'].filter(isObject).map((row) => ({
+    name: String(row['stream_id']),
+    isClosed: row['status'] === 'Closed',
+    contentType: String(row['content_type']),
+    tail: numberAt(row, 'tail_offset'),
+    createdMs: numberAt(row, 'created_at_ms'),
+    writtenMs: numberAt(row, 'last_write_at_ms'),
+  }));
+  return { streams, next: typeof next === 'string' ? next : undefined };
+}
+
+function numberAt(value: Json, name: string): number {
+  const found = value[name];
+  return typeof found === 'number' ? found : 0;
+}
+
+export interface SubscriptionRow {
+  readonly id: string;
+  readonly type: string;
+  readonly target: string;
+  readonly streams: number;
+  /** In one or two words: what it waits for. */
+  readonly state: string;
+  readonly failures: number;
+  readonly lastError: string;
+  /** A failed delivery waits for its next attempt. */
+  readonly isPaused: boolean;
+  readonly leaseUntilMs: number | undefined;
+  readonly holder: string;
+}
+
+export interface SubscriptionPage {
+  readonly subscriptions: readonly SubscriptionRow[];
+  readonly next: string | undefined;
+}
+
+export function subscriptionsOf(listing: unknown): SubscriptionPage {
+  if (!isObject(listing) || !Array.isArray(listing['subscriptions'])) return { subscriptions: [], next: undefined };
+  const { next_cursor: next } = listing;
+  const subscriptions = listing['subscriptions'].filter(isObject).map((row): SubscriptionRow => ({
+    id: textAt(row, 'id'),
+    type: textAt(row, 'type'),
+    target: textAt(row, 'target'),
+    streams: numberAt(row, 'streams'),
+    state: stateOf(row),
+    failures: numberAt(row, 'failures'),
+    lastError: textAt(row, 'last_error'),
+    isPaused: typeof row['next_attempt_at_ms'] === 'number',
+    leaseUntilMs: typeof row['lease_until_ms'] === 'number' ? row['lease_until_ms'] : undefined,
+    holder: textAt(row, 'holder'),
+  }));
+  return { subscriptions, next: typeof next === 'string' ? next : undefined };
+}
+
+function stateOf(row: Json): string {
+  if (numberAt(row, 'failures') > 0) return 'failing';
+  if (row['wake_under_way'] === true) return row['delivered'] === true ? 'with its receiver' : 'being delivered';
+  return row['has_pending'] === true ? 'pending' : 'up to date';
+}
+
+function textAt(value: Json, name: string): string {
+  const found = value[name];
+  return typeof found === 'string' ? found : '';
+}

@@ -1,0 +1,185 @@
+/** What the traffic view plots, and how each value comes from two rounds of metrics. */
+import type { Json } from '../../operator/report.ts';
+import { isObject } from '../../operator/report.ts';
+import { type Round, type Sample, numberIn, numbersIn } from './samples.ts';
+
+export type Unit = 'per second' | 'bytes' | 'bytes per second' | 'milliseconds' | 'count';
+
+/** A node's present answer and the one before it. */
+interface Pair {
+  readonly now: Json;
+  readonly before: Json | undefined;
+  readonly seconds: number;
+}
+
+export interface Plot {
+  readonly id: string;
+  readonly title: string;
+  readonly unit: Unit;
+  /** What it shows, in a sentence. */
+  readonly about: string;
+  /** One value per line; `''` is a line of its own for each node. What is undefined has a gap. */
+  readonly lines: (pair: Pair) => readonly (readonly [label: string, value: number | undefined])[];
+  /** Lines of the nodes are added up; else each node has its own. */
+  readonly isSum?: true;
+}
+
+type Read = (metrics: Json) => number | undefined;
+
+/** A counter that fell began again: the node was restarted. */
+function rate(read: Read): (pair: Pair) => number | undefined {
+  return ({ now, before, seconds }) => {
+    const [present, past] = [read(now), before === undefined ? undefined : read(before)];
+    if (present === undefined || past === undefined || present < past || seconds <= 0) return undefined;
+    return (present - past) / seconds;
+  };
+}
+
+const total =
+  (...names: readonly string[]): Read =>
+  (metrics) =>
+    names.reduce((sum, name) => sum + (numberIn(metrics, 'latency_us', name, 'count') ?? 0), 0);
+
+const alone =
+  (value: (pair: Pair) => number | undefined): Plot['lines'] =>
+  (pair) => [['', value(pair)]];
+
+const gauge = (name: string): Plot['lines'] => alone(({ now }) => numberIn(now, name));
+
+function statusRate(pair: Pair, digit: string): number | undefined {
+  return rate((metrics) => {
+    const counts: unknown = metrics['responses_by_status'];
+    if (!isObject(counts)) return undefined;
+    const fitting = Object.entries(counts).filter(([status]) => status.startsWith(digit));
+    return fitting.reduce((sum, [, count]) => sum + (typeof count === 'number' ? count : 0), 0);
+  })(pair);
+}
+
+function milliseconds(micros: number | undefined): number | undefined {
+  return micros === undefined ? undefined : micros / 1000;
+}
+
+/** Between two rounds: the time that records of the log took, by their number. */
+function commitMs({ now, before }: Pair): number | undefined {
+  const grown = (name: string): number => (numberIn(now, name) ?? 0) - (numberIn(before, name) ?? 0);
+  const batches = grown('wal_batches');
+  return before === undefined || batches <= 0 ? undefined : grown('wal_sync_ns') / batches / 1_000_000;
+}
+
+export const PLOTS: readonly Plot[] = [
+  {
+    id: 'appends',
+    title: 'Appends',
+    unit: 'per second',
+    about: 'append requests that each node answered',
+    lines: alone(rate(total('append', 'batch', 'close'))),
+  },
+  {
+    id: 'reads',
+    title: 'Reads',
+    unit: 'per second',
+    about: 'reads and long-polls that each node answered',
+    lines: alone(rate(total('read', 'long_poll', 'bootstrap'))),
+  },
+  {
+    id: 'latency',
+    title: 'Append latency',
+    unit: 'milliseconds',
+    about: 'of appends through each node, from the request to the answer, since the node started',
+    lines: ({ now }) => [
+      ['p50', milliseconds(numberIn(now, 'latency_us', 'append', 'p50'))],
+      ['p99', milliseconds(numberIn(now, 'latency_us', 'append', 'p99'))],
+    ],
+  },
+  {
+    id: 'commit',
+    title: 'Commit latency',
+    unit: 'milliseconds',
+    about: 'mean time of one record of the log, with its fsync',
+    lines: alone(commitMs),
+  },
+  {
+    id: 'statuses',
+    title: 'HTTP statuses',
+    unit: 'per second',
+    about: 'answers of all nodes by class',
+    lines: (pair) => ['2', '3', '4', '5'].map((digit) => [`${digit}xx`, statusRate(pair, digit)] as const),
+    isSum: true,
+  },
+  {
+    id: 'readers',
+    title: 'Live readers',
+    unit: 'count',
+    about: 'long-polls and event streams that wait',
+    lines: gauge('live_read_waiters'),
+  },
+  {
+    id: 'mailbox',
+    title: 'Mailbox depth',
+    unit: 'bytes',
+    about: 'requests that wait for each core',
+    lines: ({ now }) => {
+      const depths = numbersIn(now, 'mailbox_depths');
+      return depths.map((depth, core) => [depths.length === 1 ? '' : `core ${core}`, depth] as const);
+    },
+  },
+  {
+    id: 'hot',
+    title: 'Hot bytes',
+    unit: 'bytes',
+    about: 'bytes of streams that are on the node',
+    lines: gauge('cold_hot_bytes'),
+  },
+  {
+    id: 'backlog',
+    title: 'Cold backlog',
+    unit: 'bytes',
+    about: 'what a node leads and has not moved to the cold store',
+    lines: gauge('cold_flush_backlog_bytes'),
+  },
+  {
+    id: 'entries',
+    title: 'Raft entries applied',
+    unit: 'per second',
+    about: 'by each node; one entry holds the commands of a turn',
+    lines: alone(rate((metrics) => numberIn(metrics, 'raft_apply_entries'))),
+  },
+  {
+    id: 'log',
+    title: 'Log on disk',
+    unit: 'bytes',
+    about: 'files of the log, free ones too',
+    lines: gauge('log_file_bytes'),
+  },
+  {
+    id: 'memory',
+    title: 'Memory',
+    unit: 'bytes',
+    about: 'resident bytes of the process',
+    lines: gauge('process_rss_bytes'),
+  },
+];
+
+/** The values of one round, by `plot/line`. */
+export function valuesOf(round: Round, before: Round | undefined): Map<string, number> {
+  const values = new Map<string, number>();
+  for (const sample of round) {
+    const pair = pairOf(sample, before);
+    if (pair === undefined) continue;
+    for (const { id, lines, isSum } of PLOTS) {
+      for (const [label, value] of lines(pair)) {
+        if (value === undefined) continue;
+        const node = `node ${sample.nodeId}`;
+        const name = `${id}/${isSum === true ? label : label === '' ? node : `${node} ${label}`}`;
+        values.set(name, value + (isSum === true ? (values.get(name) ?? 0) : 0));
+      }
+    }
+  }
+  return values;
+}
+
+function pairOf({ nodeId, atMs, metrics }: Sample, before: Round | undefined): Pair | undefined {
+  if (metrics === undefined) return undefined;
+  const last = before?.find((one) => one.nodeId === nodeId);
+  return { now: metrics, before: last?.metrics, seconds: last === undefined ? 0 : (atMs - last.atMs) / 1000 };
+}

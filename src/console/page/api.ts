@@ -1,0 +1,153 @@
+/** Requests of the page. Each has a bound in time and in bytes, and fails with one sentence. */
+import type { ConsoleKind } from './kind.ts';
+
+/** What came of a request. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly bytes: Uint8Array;
+  /** There was more than the page wanted. */
+  readonly isCut: boolean;
+}
+
+export interface Ask {
+  readonly method?: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE';
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+  readonly timeoutMs?: number;
+  readonly bytesMax?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** No answer came, or none that the page may have: the message says why. */
+export class NoAnswer extends Error {
+  /** The token is missing or wrong. */
+  readonly isLocked: boolean;
+
+  constructor(message: string, reason: 'locked' | 'failed' = 'failed') {
+    super(message);
+    this.isLocked = reason === 'locked';
+  }
+}
+
+const TIMEOUT_MS = 10_000;
+const BYTES_MAX = 4 * 1024 * 1024;
+/** Of this tab only, and gone with it. */
+const TOKEN = 'millrace-token';
+
+export class Api {
+  readonly #kind: ConsoleKind;
+  #token: string;
+
+  constructor(kind: ConsoleKind) {
+    this.#kind = kind;
+    this.#token = tokenOfAddress() ?? sessionStorage.getItem(TOKEN) ?? '';
+    if (this.#token !== '') sessionStorage.setItem(TOKEN, this.#token);
+  }
+
+  get hasToken(): boolean {
+    return this.#token !== '';
+  }
+
+  unlock(token: string): void {
+    this.#token = token.trim();
+    sessionStorage.setItem(TOKEN, this.#token);
+  }
+
+  forget(): void {
+    this.#token = '';
+    sessionStorage.removeItem(TOKEN);
+  }
+
+  /** A route of a node's admin plane. A node serves its own page; the tool passes on to each of a cluster. */
+  async node(nodeId: number, path: string, ask: Ask = {}): Promise<Answer> {
+    return await this.own(this.#kind === 'node' ? path : `/nodes/${nodeId}${path}`, ask);
+  }
+
+  async own(path: string, ask: Ask = {}): Promise<Answer> {
+    const { method = 'GET', headers = {}, body, timeoutMs = TIMEOUT_MS, bytesMax = BYTES_MAX, signal } = ask;
+    const late = AbortSignal.timeout(timeoutMs);
+    try {
+      const answer = await fetch(path, {
+        method,
+        headers: this.#token === '' ? headers : { ...headers, authorization: `Bearer ${this.#token}` },
+        cache: 'no-store',
+        credentials: 'omit',
+        redirect: 'manual',
+        signal: signal === undefined ? late : AbortSignal.any([late, signal]),
+        ...(body === undefined ? {} : { body }),
+      });
+      if (answer.status === 401) throw new NoAnswer(this.#locked(), 'locked');
+      return { status: answer.status, headers: answer.headers, ...(await bounded(answer, bytesMax)) };
+    } catch (error) {
+      if (error instanceof NoAnswer) throw error;
+      if (signal?.aborted === true) throw new NoAnswer('given up');
+      if (late.aborted) throw new NoAnswer(`no answer within ${timeoutMs / 1000} s`);
+      throw new NoAnswer(this.#kind === 'node' ? 'the node does not answer' : 'millracectl console does not answer');
+    }
+  }
+
+  #locked(): string {
+    if (this.#kind === 'cluster') return 'open the address that millracectl console printed, or give the key in it';
+    return this.hasToken ? 'this is not the admin token of the node' : 'the node asks for its admin token';
+  }
+}
+
+/** `#key=...` of the address that the tool printed. It goes out of the address at once, so that it is in no bookmark. */
+function tokenOfAddress(): string | undefined {
+  const key = /^#key=([\w-]+)$/.exec(location.hash)?.[1];
+  if (key !== undefined) history.replaceState(null, '', location.pathname);
+  return key;
+}
+
+async function bounded(answer: Response, bytesMax: number): Promise<Pick<Answer, 'bytes' | 'isCut'>> {
+  const reader = answer.body?.getReader();
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  let isCut = false;
+  while (reader !== undefined && !isCut) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    isCut = size + value.length > bytesMax;
+    pieces.push(isCut ? value.subarray(0, bytesMax - size) : value);
+    size += pieces.at(-1)?.length ?? 0;
+  }
+  if (isCut) await reader?.cancel();
+  const bytes = new Uint8Array(size);
+  let at = 0;
+  for (const piece of pieces) {
+    bytes.set(piece, at);
+    at += piece.length;
+  }
+  return { bytes, isCut };
+}
+
+export function textOf({ bytes }: Answer): string {
+  return new TextDecoder().decode(bytes);
+}
+
+/** Undefined: it is no JSON. */
+export function jsonOf(answer: Answer): unknown {
+  try {
+    return JSON.parse(textOf(answer)) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+const SENTENCE_CHARS_MAX = 400;
+
+/** What a refusal says: its sentence, or the reason in its JSON. */
+export function sentenceOf(answer: Answer): string {
+  const json = jsonOf(answer);
+  const text =
+    typeof json === 'object' && json !== null && 'reason' in json ? String(json.reason) : textOf(answer).trim();
+  const code = answer.headers.get('millrace-error');
+  const sentence = (text.split('\n')[0] ?? '').slice(0, SENTENCE_CHARS_MAX);
+  return `${answer.status}${code === null ? '' : ` ${code}`}${sentence === '' ? '' : `: ${sentence}`}`;
+}
+
+/** The sentence of what was thrown. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,141 @@
+import { foreignTo, lagOf, ledBy } from '../../operator/cluster-snapshot.ts';
+import { formatAge, formatBytes, stateOf } from '../../operator/findings.ts';
+import { drain, undrain } from '../model/actions.ts';
+import { type KnownNode, numberIn, snapshotOf } from '../model/samples.ts';
+import { GroupMatrix } from './group-matrix.tsx';
+import { ActionButton, useDesk } from './parts.tsx';
+
+export function ClusterView() {
+  const { watch } = useDesk();
+  const clusterId = watch.round.find(({ report }) => report?.clusterId !== undefined)?.report?.clusterId;
+  return (
+    <>
+      <Findings />
+      <section aria-labelledby="nodes">
+        <h2 id="nodes">Nodes</h2>
+        {clusterId !== undefined && (
+          <p class="hint">
+            cluster_id <code>{clusterId}</code>
+          </p>
+        )}
+        <div class="scroll" tabIndex={0} role="group" aria-labelledby="nodes">
+          <table>
+            <thead>
+              <tr>
+                {[
+                  'Node',
+                  'State',
+                  'Version',
+                  'Up',
+                  'Leads',
+                  'Behind',
+                  'Hot',
+                  'Cold',
+                  'Backlog',
+                  'Log',
+                  'Memory',
+                  '',
+                ].map((name) => (
+                  <th key={name} scope="col">
+                    {name === '' ? <span class="unseen">Actions</span> : name}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {watch.nodes.map((node) => (
+                <NodeRow key={node.id} node={node} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+        {watch.kind === 'node' && watch.nodes.length > 1 && (
+          <p class="hint">
+            This page is that of one node, which knows of the others what its groups tell.{' '}
+            <code>millracectl console</code> shows all of them.
+          </p>
+        )}
+      </section>
+      <GroupMatrix />
+    </>
+  );
+}
+
+const WORDS = { bad: 'Fault', warn: 'Warning', info: 'Fine' } as const;
+
+function Findings() {
+  const { watch } = useDesk();
+  const found = watch.findings;
+  const isFine = found.every(({ severity }) => severity === 'info');
+  return (
+    <div role="status" aria-live="polite" aria-label="What is wrong">
+      <ul class="findings">
+        {isFine && watch.kind === 'node' && (
+          <li class="info">
+            <b>Fine</b> this node answers, and all of its groups have leaders
+          </li>
+        )}
+        {found.map(({ severity, text }) => (
+          <li key={text} class={severity}>
+            <b>{severity === 'info' && !isFine ? 'Nodes' : WORDS[severity]}</b> {text}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function NodeRow({ node }: { node: KnownNode }) {
+  const { watch } = useDesk();
+  const { id, host, isAsked } = node;
+  const snapshot = snapshotOf(watch.round);
+  const sample = watch.round.find(({ nodeId }) => nodeId === id);
+  const report = sample?.report;
+  const leads = ledBy(snapshot, id).length;
+  const name = (
+    <th scope="row">
+      node {id} <span class="host">{host}</span>
+    </th>
+  );
+  if (report === undefined) {
+    const state = isAsked ? 'does not answer' : 'not asked from here';
+    return (
+      <tr class={isAsked ? 'bad' : ''}>
+        {name}
+        <td>{state}</td>
+        <td colSpan={2}>{isAsked ? formatAge(watch.lag.silentMs(id)) : ''}</td>
+        <td class="number">{leads}</td>
+        <td colSpan={7}>{sample?.error ?? ''}</td>
+      </tr>
+    );
+  }
+  const state = stateOf(report, { isForeign: foreignTo(snapshot, id).length > 0, isLeading: leads > 0 });
+  const isMarked = report.shedState.includes('maintenance-drain');
+  const behindMs = watch.lag.behindMs(id);
+  const { backlogBytes, backlogAgeMs } = report;
+  return (
+    <tr class={state === 'ok' ? '' : 'warn'}>
+      {name}
+      <td>{state}</td>
+      <td>{report.version}</td>
+      <td class="number">{report.uptimeMs === undefined ? '–' : formatAge(report.uptimeMs)}</td>
+      <td class="number">
+        {leads}/{report.groups.length}
+      </td>
+      <td class="number" title={`${lagOf(snapshot, id)} entries in its worst group`}>
+        {behindMs > 0 ? formatAge(behindMs) : 'no'}
+      </td>
+      <td class="number">{formatBytes(report.hotBytes)}</td>
+      <td class="number">{formatBytes(report.coldBytes)}</td>
+      <td class="number">
+        {formatBytes(backlogBytes)}
+        {backlogBytes > 0 && backlogAgeMs > 0 && `, ${formatAge(backlogAgeMs)}`}
+      </td>
+      <td class="number">{formatBytes(numberIn(sample?.metrics, 'log_file_bytes') ?? 0)}</td>
+      <td class="number">{formatBytes(report.residentBytes)}</td>
+      <td>
+        <ActionButton action={isMarked ? undrain(id) : drain(id)} label={isMarked ? 'Undrain' : 'Drain'} />
+      </td>
+    </tr>
+  );
+}

@@ -1,0 +1,119 @@
+/** The page: what surrounds the views, and which one the address names. */
+import { render } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { Action } from '../model/actions.ts';
+import { ActionDialog } from './action-dialog.tsx';
+import { Api } from './api.ts';
+import { BackupsView } from './backups-view.tsx';
+import { ClusterView } from './cluster-view.tsx';
+import { kindOfPage } from './kind.ts';
+import { type Desk, DeskContext, useRounds } from './parts.tsx';
+import { StreamsView } from './streams-view.tsx';
+import { SubscriptionsView } from './subscriptions-view.tsx';
+import { ThemeButton } from './theme.tsx';
+import { TrafficView } from './traffic-view.tsx';
+import { Unlock } from './unlock.tsx';
+import { Watch } from './watch.ts';
+
+const VIEWS = [
+  ['cluster', 'Cluster', ClusterView],
+  ['traffic', 'Traffic', TrafficView],
+  ['streams', 'Streams', StreamsView],
+  ['subscriptions', 'Subscriptions', SubscriptionsView],
+  ['backups', 'Backups', BackupsView],
+] as const;
+
+/** `#/streams/demo/log` -> streams, demo, log. */
+function wordsOfAddress(): string[] {
+  const words = location.hash.replace(/^#\/?/, '').split('/');
+  try {
+    return words.map(decodeURIComponent);
+  } catch {
+    return [];
+  }
+}
+
+interface Proposal {
+  readonly action: Action;
+  readonly done: (() => void) | undefined;
+}
+
+function Page({ watch }: { watch: Watch }) {
+  const [words, setWords] = useState(wordsOfAddress);
+  const [proposal, setProposal] = useState<Proposal>();
+  useEffect(() => {
+    const turn = (): void => setWords(wordsOfAddress());
+    addEventListener('hashchange', turn);
+    return () => removeEventListener('hashchange', turn);
+  }, []);
+  const desk: Desk = { watch, propose: (action, done) => setProposal({ action, done }) };
+  return (
+    <DeskContext.Provider value={desk}>
+      <Frame desk={desk} words={words} />
+      {proposal !== undefined && (
+        <ActionDialog action={proposal.action} done={proposal.done} close={() => setProposal(undefined)} />
+      )}
+    </DeskContext.Provider>
+  );
+}
+
+function Frame({ desk, words }: { desk: Desk; words: readonly string[] }) {
+  useRounds(desk);
+  const { watch } = desk;
+  const [name = '', ...rest] = words;
+  const [current, title, View] = VIEWS.find(([view]) => view === name) ?? VIEWS[0];
+  const main = useRef<HTMLElement>(null);
+  const shown = useRef(current);
+  useEffect(() => {
+    document.title = `${title} · Millrace ${watch.label}`;
+    // A screen reader goes on in the new view; at the first one it begins at the top.
+    if (shown.current !== current) main.current?.focus();
+    shown.current = current;
+  }, [current, title, watch.label]);
+  return (
+    <>
+      <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), main.current?.focus())}>
+        To the content
+      </a>
+      <header>
+        <p class="brand">
+          Millrace <span>{watch.label}</span>
+        </p>
+        <nav aria-label="Views">
+          {VIEWS.map(([view, label]) => (
+            <a key={view} href={`#/${view}`} aria-current={view === current ? 'page' : undefined}>
+              {label}
+            </a>
+          ))}
+        </nav>
+        <div class="tools">
+          {watch.api.hasToken && (
+            <button type="button" onClick={() => (watch.api.forget(), location.reload())}>
+              Forget token
+            </button>
+          )}
+          <ThemeButton />
+        </div>
+      </header>
+      <main id="main" ref={main} tabIndex={-1}>
+        <h1>{title}</h1>
+        {watch.problem !== undefined && <p class="note bad">{watch.problem}; trying again</p>}
+        {watch.locked !== undefined ? (
+          <Unlock reason={watch.locked} />
+        ) : watch.round.length === 0 ? (
+          <p>Asking the nodes …</p>
+        ) : (
+          <View words={rest} />
+        )}
+      </main>
+    </>
+  );
+}
+
+const root = document.getElementById('app');
+if (root !== null) {
+  const kind = kindOfPage();
+  const watch = new Watch(new Api(kind), kind);
+  render(<Page watch={watch} />, root);
+  void watch.run();
+}

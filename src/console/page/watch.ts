@@ -1,0 +1,143 @@
+/** Asks all nodes again and again, and keeps what follows. The views show this and nothing of their own. */
+import { isObject } from '../../operator/report.ts';
+import { type Finding, findings } from '../../operator/findings.ts';
+import { History } from '../model/history.ts';
+import { LagWatch } from '../model/lag.ts';
+import { valuesOf } from '../model/plots.ts';
+import {
+  type KnownNode,
+  type Round,
+  type Sample,
+  answered,
+  failed,
+  nodesKnownTo,
+  snapshotOf,
+} from '../model/samples.ts';
+import { type Api, NoAnswer, jsonOf, reasonOf, sentenceOf } from './api.ts';
+import type { ConsoleKind } from './kind.ts';
+
+/** Fine enough for a plot; a question costs a node a millisecond. */
+const ROUND_MS = 2000;
+const TIMEOUT_MS = 5000;
+/** Of its own node, until that has said who it is. */
+const UNKNOWN_ID = 0;
+
+export class Watch {
+  readonly api: Api;
+  readonly kind: ConsoleKind;
+  readonly history = new History();
+  readonly lag = new LagWatch();
+  nodes: readonly KnownNode[] = [];
+  round: Round = [];
+  /** Why the page shows nothing: a token is asked for, or the tool is gone. */
+  locked: string | undefined;
+  problem: string | undefined;
+  #label = '';
+  #looks = 0;
+  readonly #listeners = new Set<() => void>();
+
+  constructor(api: Api, kind: ConsoleKind) {
+    this.api = api;
+    this.kind = kind;
+    if (kind === 'node') this.nodes = [{ id: UNKNOWN_ID, host: location.host, isAsked: true }];
+  }
+
+  /** In the title. */
+  get label(): string {
+    return this.kind === 'cluster' ? this.#label : location.host;
+  }
+
+  /** A node that answered the last time, for what any node can do. */
+  get anyNode(): number {
+    const answering = this.round.find(({ report }) => report !== undefined);
+    return answering?.nodeId ?? this.nodes.find(({ isAsked }) => isAsked)?.id ?? UNKNOWN_ID;
+  }
+
+  /** Worst first. */
+  get findings(): Finding[] {
+    const order = ['bad', 'warn', 'info'];
+    const named = this.nodes.map(({ id, host }) => ({ id, host }));
+    const all = [...this.lag.findings(), ...findings(named, snapshotOf(this.round))];
+    const fitting = all.filter(({ from }) => this.kind === 'cluster' || from === 'node');
+    return fitting.toSorted((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
+  }
+
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Never ends. */
+  async run(): Promise<void> {
+    for (;;) {
+      const begunMs = performance.now();
+      if (this.locked === undefined) await this.look();
+      await new Promise((resolve) => setTimeout(resolve, Math.max(0, begunMs + ROUND_MS - performance.now())));
+    }
+  }
+
+  unlock(token: string): void {
+    this.api.unlock(token);
+    this.locked = undefined;
+    void this.look();
+  }
+
+  async look(): Promise<void> {
+    const look = ++this.#looks;
+    try {
+      if (this.kind === 'cluster' && this.nodes.length === 0) await this.#readNodes();
+      const asked = this.nodes.filter(({ isAsked }) => isAsked);
+      const round = await Promise.all(asked.map(({ id }) => this.#ask(id)));
+      if (look !== this.#looks) return;
+      this.#take(round);
+      this.problem = undefined;
+    } catch (error) {
+      // A later one, maybe with another token, is under way.
+      if (look !== this.#looks) return;
+      if (error instanceof NoAnswer && error.isLocked) this.locked = error.message;
+      else this.problem = reasonOf(error);
+    }
+    this.#tell();
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener();
+  }
+
+  #take(round: Round): void {
+    this.history.add(Date.now(), valuesOf(round, this.round));
+    this.lag.add(round, performance.now());
+    this.round = round;
+    const [own] = round;
+    if (this.kind !== 'node' || own?.report === undefined || own.metrics === undefined) return;
+    this.nodes = nodesKnownTo(own.report, own.metrics).map((node) =>
+      node.isAsked ? { ...node, host: location.host } : node,
+    );
+  }
+
+  async #readNodes(): Promise<void> {
+    const answer = await this.api.own('/console/nodes');
+    const json = jsonOf(answer);
+    if (!isObject(json) || !Array.isArray(json['nodes'])) throw new NoAnswer(sentenceOf(answer));
+    this.#label = String(json['label']);
+    this.nodes = json['nodes'].filter(isObject).map(({ id, host }) => {
+      return { id: Number(id), host: String(host), isAsked: true };
+    });
+  }
+
+  async #ask(id: number): Promise<Sample> {
+    try {
+      const answer = await this.api.node(id, '/__svc/metrics', { timeoutMs: TIMEOUT_MS });
+      if (answer.status !== 200) return failed(id, performance.now(), sentenceOf(answer));
+      const sample = answered(id, performance.now(), jsonOf(answer));
+      const { report } = sample;
+      if (report === undefined || this.kind === 'node') return { ...sample, nodeId: report?.nodeId ?? id };
+      return report.nodeId === id
+        ? sample
+        : failed(id, performance.now(), `it answers as node ${report.nodeId}; mend the cluster file`);
+    } catch (error) {
+      if (error instanceof NoAnswer && error.isLocked) throw error;
+      return failed(id, performance.now(), reasonOf(error));
+    }
+  }
+}

@@ -1,0 +1,96 @@
+/** One request of the console's page, passed on to the admin plane of a node. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { pipeline } from 'node:stream/promises';
+import type { ClusterNode } from '../cluster-file.ts';
+import { Failure } from '../failure.ts';
+import { type ClientOptions, answerTo, open, refusal, unreachable } from '../http-client.ts';
+
+export interface Passing {
+  readonly node: ClusterNode;
+  /** On the node's admin plane. */
+  readonly path: string;
+  readonly client: ClientOptions;
+}
+
+/** What a person types into the page; uploads have the tool's other verbs. */
+const BODY_BYTES_MAX = 1024 * 1024;
+/** Longer than a purge is given by the tool. The page ends its requests itself, much sooner. */
+const TIMEOUT_MS = 600_000;
+const REQUEST_HEADERS = /^(content-type|if-none-match|stream-[a-z-]+|producer-[a-z-]+)$/;
+const ANSWER_HEADERS = /^(content-type|etag|retry-after|allow|location|millrace-[a-z-]+|stream-[a-z-]+)$/;
+
+/** The page asked for something that is not passed on. */
+export class NotPassedOn extends Failure {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Rejects with a Failure that says why the node cannot be asked. */
+export async function passOn(
+  { node, path, client }: Passing,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { method = '' } = request;
+  const body = await bodyOf(request);
+  const gone = new AbortController();
+  response.once('close', () => gone.abort());
+  const signal = AbortSignal.any([gone.signal, client.signal, AbortSignal.timeout(TIMEOUT_MS)]);
+  const url = node.adminUrl + path;
+  const headers = {
+    ...only(request.headers, REQUEST_HEADERS),
+    ...(hasBody(method) ? { 'content-length': body.length } : {}),
+  };
+  let answer: IncomingMessage;
+  try {
+    const outgoing = open(client, { method, url, headers, signal });
+    const coming = answerTo(outgoing);
+    outgoing.end(body);
+    answer = await coming;
+  } catch (error) {
+    throw new Failure(`node ${node.id}: ${unreachable(url, error).message}`);
+  }
+  const status = answer.statusCode ?? 502;
+  if (status === 401) {
+    answer.resume();
+    // To the page a 401 means the console's own key.
+    throw new Failure(`node ${node.id}: ${refusal({ status, text: '', hadToken: client.token !== undefined })}`);
+  }
+  response.writeHead(status, {
+    ...only(answer.headers, ANSWER_HEADERS),
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    // What a stream holds is data, also when its address is opened.
+    'content-security-policy': "sandbox; default-src 'none'",
+  });
+  await pipeline(answer, response).catch((error: unknown) => {
+    if (!gone.signal.aborted) throw error;
+  });
+}
+
+function hasBody(method: string): boolean {
+  return method === 'POST' || method === 'PUT';
+}
+
+function only(headers: IncomingMessage['headers'], wanted: RegExp): Record<string, string> {
+  const kept: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (typeof value === 'string' && wanted.test(name)) kept[name] = value;
+  }
+  return kept;
+}
+
+async function bodyOf(request: IncomingMessage): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of request as AsyncIterable<Buffer>) {
+    bytes += piece.length;
+    if (bytes > BODY_BYTES_MAX) throw new NotPassedOn(413, `a body of the console is at most ${BODY_BYTES_MAX} bytes`);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}

@@ -1,0 +1,165 @@
+/**
+ * `millracectl console`: the page for a whole cluster, and behind it the nodes' admin planes.
+ *
+ *   GET /                        the page; it holds no secret
+ *   GET /console/nodes           the nodes of the cluster file
+ *   ANY /nodes/{id}/__svc/...    passed on to the node's admin plane, with the tool's token
+ *
+ * Who may call is decided before anything else: the Host header must name this address (a page can give its own name the address of this
+ * host), a browser must say that the request comes from this very page, and everything but the page needs the key that the tool printed.
+ * Other users of the host reach the port too, and would have the tool's token without it.
+ */
+import { timingSafeEqual } from 'node:crypto';
+import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type Address, formatAddress } from '../../base/address.ts';
+import type { ConsolePage } from '../../console/built-page.ts';
+import type { ClusterNode } from '../cluster-file.ts';
+import { Failure, reasonOf } from '../failure.ts';
+import type { ClientOptions } from '../http-client.ts';
+import { NotPassedOn, passOn } from './proxy.ts';
+
+export interface ConsoleOptions {
+  /** How the cluster file is called. */
+  readonly label: string;
+  readonly nodes: readonly ClusterNode[];
+  readonly page: ConsolePage;
+  readonly client: ClientOptions;
+  /** What callers send as a bearer token. */
+  readonly key: string;
+}
+
+/** One page asks each node once a second and waits for a live tail; several tabs are open. */
+const REQUESTS_MAX = 128;
+const HEADERS_BYTES_MAX = 16 * 1024;
+/** A caller that does not send its head. */
+const HEADERS_TIMEOUT_MS = 10_000;
+const TEXT = 'text/plain; charset=utf-8';
+const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE']);
+const PATH = /^\/nodes\/(\d{1,10})(\/__svc\/[!-~]*)$/;
+
+export class ConsoleServer {
+  readonly #options: ConsoleOptions;
+  readonly #server: Server;
+  #hosts: ReadonlySet<string> = new Set();
+  #running = 0;
+
+  constructor(options: ConsoleOptions) {
+    this.#options = options;
+    const limits = { maxHeaderSize: HEADERS_BYTES_MAX, headersTimeout: HEADERS_TIMEOUT_MS };
+    this.#server = createServer(limits, (request, response) => this.#handle(request, response));
+  }
+
+  /** Resolves to the address, with the port that was taken. */
+  async listen({ host, port }: Address): Promise<Address> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', (error) =>
+        reject(new Failure(`cannot listen on ${formatAddress({ host, port })}: ${reasonOf(error)}`)),
+      );
+      this.#server.listen({ host, port }, resolve);
+    });
+    const { port: taken } = this.#server.address() as AddressInfo;
+    this.#hosts = new Set(
+      ['127.0.0.1', 'localhost', '::1', host].map((name) => formatAddress({ host: name, port: taken })),
+    );
+    return { host, port: taken };
+  }
+
+  async close(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#server.close(() => resolve());
+      this.#server.closeAllConnections();
+    });
+  }
+
+  #handle(request: IncomingMessage, response: ServerResponse): void {
+    if (this.#running >= REQUESTS_MAX) {
+      response.setHeader('retry-after', '1');
+      return say(
+        response,
+        503,
+        `${REQUESTS_MAX} requests are under way, which is the bound; close a tab, or try again`,
+      );
+    }
+    this.#running++;
+    response.once('close', () => this.#running--);
+    this.#route(request, response).catch((error: unknown) => {
+      if (response.headersSent) response.destroy();
+      else say(response, statusOf(error), reasonOf(error));
+    });
+  }
+
+  async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = '', url = '', headers } = request;
+    const foreign = this.#foreign(request);
+    if (foreign !== undefined) return say(response, foreign.status, foreign.reason);
+    if (url === '/' || url.startsWith('/?')) return this.#page(request, response);
+    if (!this.#knowsKey(headers.authorization ?? '')) {
+      response.setHeader('www-authenticate', 'Bearer');
+      return say(response, 401, 'the key is missing or wrong: open the address that millracectl console printed');
+    }
+    if (url === '/console/nodes' && method === 'GET') return this.#nodes(response);
+    const [, id, path] = PATH.exec(url) ?? [];
+    if (path === undefined) return say(response, 404, 'no such route');
+    if (!METHODS.has(method)) return say(response, 405, 'the method is not supported here');
+    const node = this.#options.nodes.find((one) => one.id === Number(id));
+    if (node === undefined) return say(response, 404, `node ${id} is not in ${this.#options.label}`);
+    return await passOn({ node, path, client: this.#options.client }, request, response);
+  }
+
+  #foreign({
+    method = '',
+    headers,
+  }: IncomingMessage): { readonly status: number; readonly reason: string } | undefined {
+    const { host = '', origin, 'sec-fetch-site': site } = headers;
+    if (!this.#hosts.has(host.toLowerCase())) {
+      return { status: 421, reason: `${JSON.stringify(host.slice(0, 80))} is not where this console listens` };
+    }
+    const isSafe = method === 'GET' || method === 'HEAD';
+    const isOwn = origin === undefined || origin === `http://${host}`;
+    const isSame = site === undefined || site === 'same-origin' || (site === 'none' && isSafe);
+    return isOwn && isSame ? undefined : { status: 403, reason: 'the console takes requests of its own page only' };
+  }
+
+  #knowsKey(authorization: string): boolean {
+    const sent = Buffer.from(authorization);
+    const right = Buffer.from(`Bearer ${this.#options.key}`);
+    return sent.length === right.length ? timingSafeEqual(sent, right) : !timingSafeEqual(right, right);
+  }
+
+  #page({ method, headers }: IncomingMessage, response: ServerResponse): void {
+    if (method !== 'GET' && method !== 'HEAD') {
+      response.setHeader('allow', 'GET, HEAD');
+      return say(response, 405, 'the method is not supported here; see Allow');
+    }
+    const { page } = this.#options;
+    for (const [name, value] of page.headers) response.setHeader(name, value);
+    response.setHeader('x-content-type-options', 'nosniff');
+    response.setHeader('cache-control', 'no-cache');
+    response.setHeader('etag', page.plain.etag);
+    response.writeHead(headers['if-none-match'] === page.plain.etag ? 304 : 200);
+    if (response.statusCode === 304 || method === 'HEAD') response.end();
+    else response.end(page.plain.bytes);
+  }
+
+  #nodes(response: ServerResponse): void {
+    const { label, nodes } = this.#options;
+    const shown = nodes.map(({ id, host, name, adminUrl }) => ({ id, host, name, admin_url: adminUrl }));
+    response.writeHead(200, { 'content-type': 'application/json', 'cache-control': 'no-store' });
+    response.end(JSON.stringify({ label, nodes: shown }));
+  }
+}
+
+function statusOf(error: unknown): number {
+  if (error instanceof NotPassedOn) return error.status;
+  return error instanceof Failure ? 502 : 500;
+}
+
+function say(response: ServerResponse, status: number, sentence: string): void {
+  response.writeHead(status, {
+    'content-type': TEXT,
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+  });
+  response.end(`${sentence}\n`);
+}

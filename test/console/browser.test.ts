@@ -1,0 +1,243 @@
+// The console in a real browser: every view and action against three nodes under load, with a node killed while looking.
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { Browser, Locator, Page } from 'playwright-core';
+import { PLOTS } from '../../src/console/model/plots.ts';
+import { chromiumMissing, startChromium, visit } from '../support/chromium.ts';
+import { TestCluster } from '../support/cluster.ts';
+import { type CtlRun, clusterToml, scratchFile, startCtl } from '../support/ctl.ts';
+import { until } from '../support/until.ts';
+
+const VIEWS = ['Cluster', 'Traffic', 'Streams', 'Subscriptions', 'Backups'];
+/** An end for the load, should the test not come to its own. */
+const APPENDS_MAX = 3000;
+const PAUSE_MS = 40;
+
+describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => {
+  let cluster: TestCluster;
+  let browser: Browser;
+  let console: CtlRun;
+  let address = '';
+  let load: Promise<void>;
+  const ending = new AbortController();
+
+  before(async () => {
+    cluster = await TestCluster.create({ groups: 4 });
+    await cluster.startAll();
+    const json = { 'Content-Type': 'application/json' };
+    await cluster.client(1).expect(201, 'PUT', '/demo/log', { 'Content-Type': 'text/plain' });
+    await cluster.client(1).expect(201, 'PUT', '/demo/events', json);
+    await cluster.client(1).expect(204, 'POST', '/demo/events', json, '[{"n":1},{"n":2.50}]');
+    load = appendOnAndOn(cluster, ending.signal);
+    console = startCtl([
+      'console',
+      '--config',
+      scratchFile('cluster.toml', clusterToml(cluster)),
+      '--listen',
+      '127.0.0.1:0',
+    ]);
+    await until(
+      () => `the address of the console; now ${console.stdout} ${console.stderr}`,
+      () => console.stdout.endsWith('\n'),
+    );
+    address = /http:\S+/.exec(console.stdout)?.[0] ?? '';
+    browser = await startChromium();
+  });
+
+  after(async () => {
+    ending.abort();
+    await load;
+    await browser?.close();
+    console?.child.kill('SIGTERM');
+    await console?.ended;
+    await cluster?.dispose();
+  });
+
+  it('every view is there, asks no other origin, and offends no policy', async () => {
+    const { page, complaints } = await visit(browser, address);
+    await page.getByRole('row', { name: /node 3 .* ok/ }).waitFor();
+    assert.doesNotMatch(page.url(), /key/, 'the key is out of the address');
+    assert.match(await page.getByLabel('What is wrong').innerText(), /3 of 3 nodes answer; 4 groups/);
+    for (const view of VIEWS) {
+      await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: view }).click();
+      await page.getByRole('heading', { level: 1, name: view }).waitFor();
+    }
+    await page.getByText('No export through this node ended early.').first().waitFor();
+    await page.goto(`${new URL(address).origin}/#/traffic`);
+    await page
+      .locator('canvas')
+      .nth(PLOTS.length - 1)
+      .waitFor();
+    // Rates come with the second round.
+    await page.getByRole('img', { name: /^Appends: .*node 1 \d/ }).waitFor();
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+
+  it('a stream is created, written, read in every form, followed, closed and deleted', async () => {
+    const { page, complaints } = await visit(browser, `${address}`);
+    await page.goto(`${new URL(address).origin}/#/streams`);
+    await page.getByRole('link', { name: 'demo', exact: true }).click();
+    await page.getByRole('link', { name: 'events', exact: true }).click();
+    const lines = page.getByRole('list', { name: 'Lines' });
+    await lines.getByText('{"n":2.50}').waitFor();
+    await page.getByLabel('As', { exact: true }).selectOption('hex');
+    await lines.getByText('7b 22 6e 22 3a 32 2e 35 30 7d').waitFor();
+    await page.getByLabel('As', { exact: true }).selectOption('json');
+    await page.getByLabel('Search in what is shown').fill('2.5');
+    await page.getByText('1 of 2 lines hold the text').waitFor();
+    await page.getByLabel('Search in what is shown').fill('');
+
+    await page.getByRole('button', { name: 'Live tail' }).click();
+    await page.getByText('Waiting for what is appended').waitFor();
+    const json = { 'Content-Type': 'application/json' };
+    await cluster.client(2).expect(204, 'POST', '/demo/events', json, '{"n":"live"}');
+    await lines.getByText('{"n":"live"}').waitFor();
+
+    await page.goto(`${new URL(address).origin}/#/streams/demo`);
+    await page.getByText('Create a stream').click();
+    await page.getByLabel('Stream', { exact: true }).fill('a/b <i>');
+    await page.getByLabel('Content type').fill('text/plain');
+    await act(page, page.getByRole('button', { name: 'Create demo/a/b <i>' }));
+    await page.getByRole('link', { name: 'a/b <i>' }).click();
+    await page.getByText('Append', { exact: true }).click();
+    await page.getByLabel('Text', { exact: true }).fill('<b>hello</b>');
+    await act(page, page.getByRole('button', { name: 'Append to demo/a/b <i>' }));
+    await lines.getByText('<b>hello</b>').waitFor();
+    await act(page, page.getByRole('button', { name: 'Close demo/a/b <i>' }), 'a/b <i>');
+    await page.getByText('closed', { exact: true }).waitFor();
+    await act(page, page.getByRole('button', { name: 'Delete demo/a/b <i>' }), 'a/b <i>');
+    await page.getByText('there is no stream demo/a/b <i>').waitFor();
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+
+  it('a node is drained and undrained, a group handed over, and a bucket purged', async () => {
+    const { page, complaints } = await visit(browser, address);
+    await act(page, page.getByRole('button', { name: 'Drain node 2' }), 'node 2');
+    await page.getByRole('row', { name: /node 2 .* drained/ }).waitFor();
+    await page.getByText('marked for maintenance').waitFor();
+    await act(page, page.getByRole('button', { name: 'Undrain node 2' }));
+    await page.getByRole('row', { name: /node 2 .* ok/ }).waitFor();
+
+    await page.getByRole('button', { name: 'Group 0', exact: true }).click();
+    const handOver = page.getByRole('button', { name: /^Hand group 0 to node \d$/ }).first();
+    await handOver.click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText(/^millracectl transfer --group 0 --to \d$/).waitFor();
+    await dialog.locator('button[type=submit]').click();
+    // Done, or the leader's refusal: leaderships move by themselves as well.
+    await dialog.locator('.note').waitFor();
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+
+    await cluster.client(1).expect(201, 'PUT', '/doomed/s', { 'Content-Type': 'text/plain' });
+    await page.goto(`${new URL(address).origin}/#/streams/doomed`);
+    await page.getByRole('link', { name: 's', exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Purge bucket doomed' }).click();
+    await dialog.getByText('millracectl purge --bucket doomed --confirm doomed').waitFor();
+    await dialog.getByRole('textbox').fill('doome');
+    assert.equal(await dialog.getByRole('button', { name: 'Purge bucket doomed' }).isDisabled(), true);
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    await act(page, page.getByRole('button', { name: 'Purge bucket doomed' }), 'doomed');
+    await page.getByText('No streams here.').waitFor();
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+
+  it('a node that is killed while looking is said, and the page goes on', async () => {
+    const { page, complaints } = await visit(browser, address);
+    await page.getByRole('row', { name: /node 3 .* ok/ }).waitFor();
+    await cluster.kill(3);
+    await page.getByText(/node 3 has not answered for \d+ s/).waitFor();
+    await page.getByRole('row', { name: /node 3 .* does not answer/ }).waitFor();
+    await page
+      .getByText(/node 3 .*connection refused/)
+      .first()
+      .waitFor();
+    await page.goto(`${new URL(address).origin}/#/streams/demo/events`);
+    await page.getByLabel('Through').selectOption('3');
+    await page
+      .getByText(/connection refused/)
+      .first()
+      .waitFor();
+    await page.getByLabel('Through').selectOption('2');
+    await page.getByRole('list', { name: 'Lines' }).getByText('{"n":2.50}').waitFor();
+    await cluster.restart(3);
+    await page.goto(`${new URL(address).origin}/#/cluster`);
+    await page.getByRole('row', { name: /node 3 .* ok/ }).waitFor();
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+
+  it("a node's own page shows that node, and what it knows of the others", async () => {
+    const { page, complaints } = await visit(browser, `${cluster.node(1).adminUrl}/`);
+    await page.getByRole('row', { name: /node 1 .* ok/ }).waitFor();
+    await page.getByRole('row', { name: /node 2 .*not asked from here/ }).waitFor();
+    await page.getByText('This page is that of one node').waitFor();
+    await page.goto(`${cluster.node(1).adminUrl}/#/streams/demo/events`);
+    await page.getByRole('list', { name: 'Lines' }).getByText('{"n":2.50}').waitFor();
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+
+  it('without the key the page asks for it, and says when it is wrong; keys alone are enough to use it', async () => {
+    const { page } = await visit(browser, new URL(address).origin);
+    const key = page.getByLabel('Key');
+    await key.fill('wrong');
+    await page.keyboard.press('Enter');
+    await page.getByRole('alert').waitFor();
+    await key.fill(address.split('=')[1] ?? '');
+    await page.keyboard.press('Enter');
+    await page.getByRole('row', { name: /node 1 .* ok/ }).waitFor();
+    await page.getByRole('link', { name: 'Cluster' }).focus();
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { level: 1, name: 'Traffic' }).waitFor();
+    assert.equal(await page.evaluate('document.activeElement.id'), 'main');
+    await page.context().close();
+  });
+
+  it('on a phone, light and dark, no view is wider than the screen', async () => {
+    for (const colours of ['light', 'dark'] as const) {
+      const { page } = await visit(browser, address, { width: 360, colours });
+      await page.getByRole('row', { name: /node 1 .* ok/ }).waitFor();
+      for (const view of [...VIEWS.map((name) => name.toLowerCase()), 'streams/demo/events']) {
+        await page.goto(`${new URL(address).origin}/#/${view}`);
+        await page.getByRole('heading', { level: 1 }).waitFor();
+        assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, `${view}, ${colours}`);
+      }
+      await page.context().close();
+    }
+  });
+});
+
+/** Leaders change by themselves on a busy machine: an action that finds none is repeated, as a person would. */
+const ATTEMPTS = 5;
+
+/** Opens the dialog, types what it asks for, and waits until it is done. */
+async function act(page: Page, button: Locator, typed?: string): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    await button.click();
+    const dialog = page.getByRole('dialog');
+    if (typed !== undefined) await dialog.getByRole('textbox').fill(typed);
+    await dialog.locator('button[type=submit]').click();
+    const outcome = await dialog.locator('.note').innerText();
+    await dialog.getByRole('button', { name: 'Close', exact: true }).click();
+    await dialog.waitFor({ state: 'detached' });
+    if (outcome.startsWith('Done.')) return;
+    assert(outcome.startsWith('503') && attempt < ATTEMPTS, outcome);
+  }
+}
+
+async function appendOnAndOn(cluster: TestCluster, signal: AbortSignal): Promise<void> {
+  const headers = { 'Content-Type': 'text/plain' };
+  for (let i = 0; i < APPENDS_MAX && !signal.aborted; i++) {
+    // What fails while a node is away is part of the load.
+    await fetch(`${cluster.node(1).url}/demo/log`, { method: 'POST', headers, body: `line ${i}\n`, signal }).catch(
+      () => undefined,
+    );
+    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+  }
+}

@@ -1,0 +1,54 @@
+// Debian's chromium, headless, driven by Playwright. Pages may ask one origin only, and every complaint of the browser is kept.
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { type Browser, type Page, chromium } from 'playwright-core';
+import { PATIENCE_MS } from './until.ts';
+
+const PROGRAMS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+
+function program(): string | undefined {
+  return PROGRAMS.find((path) => existsSync(path));
+}
+
+/** Undefined when it is there. */
+export function chromiumMissing(): string | undefined {
+  return program() === undefined ? 'chromium is not installed (apt-get install chromium)' : undefined;
+}
+
+export async function startChromium(): Promise<Browser> {
+  const executablePath = program();
+  assert(executablePath !== undefined, chromiumMissing());
+  // Its own sandbox needs a kernel feature that containers lack; it opens pages of this test only.
+  return await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+}
+
+export interface Visit {
+  readonly page: Page;
+  /** What the browser complained of: refused by the policy, uncaught exceptions, and requests to other origins. */
+  readonly complaints: string[];
+}
+
+export interface VisitOptions {
+  readonly width?: number;
+  readonly colours?: 'light' | 'dark';
+}
+
+export async function visit(browser: Browser, url: string, options: VisitOptions = {}): Promise<Visit> {
+  const { width = 1280, colours = 'light' } = options;
+  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: colours });
+  context.setDefaultTimeout(PATIENCE_MS);
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  const { origin } = new URL(url);
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  page.on('console', (message) => {
+    // The browser says of each refused or failed request that there was one; the page has its own words for it.
+    const isRequest = message.text().startsWith('Failed to load resource');
+    if (message.type() === 'error' && !isRequest) complaints.push(message.text());
+  });
+  page.on('request', (request) => {
+    if (!request.url().startsWith(`${origin}/`) && !request.url().startsWith('data:')) complaints.push(request.url());
+  });
+  await page.goto(url);
+  return { page, complaints };
+}
