@@ -1,5 +1,11 @@
-/** BLAKE3 in native code: some GiB/s on one core, synchronous. */
-import { Blake3Hasher, blake3 } from '@napi-rs/blake-hash';
+/**
+ * BLAKE3, synchronous. The native binary (some GiB/s on one core) comes as an optional package for each usual platform; `blake3` itself,
+ * which needs no binary then, is for the others (a quarter of a GiB/s in WebAssembly).
+ */
+import { createRequire } from 'node:module';
+import type * as NativePackage from '@napi-rs/blake-hash';
+
+const require = createRequire(import.meta.url);
 
 /** Size of a digest. */
 export const DIGEST_BYTES = 32;
@@ -10,17 +16,36 @@ export interface Hasher {
   digest(): Uint8Array;
 }
 
+export interface Blake3 {
+  hash(bytes: Uint8Array): Uint8Array;
+  createHash(): Hasher;
+}
+
+/** Throws where the platform has no binary. */
+export function nativeBlake3(): Blake3 {
+  const { Blake3Hasher, blake3 } = require('@napi-rs/blake-hash') as typeof NativePackage;
+  return {
+    hash: (bytes) => blake3(bytes),
+    createHash: () => {
+      const hasher = new Blake3Hasher();
+      return { update: (bytes) => hasher.update(bytes), digest: () => hasher.digestBuffer() };
+    },
+  };
+}
+
+export function portableBlake3(): Blake3 {
+  return require('blake3') as Blake3;
+}
+
+const implementation = load();
+
 /** A new plain array: a Buffer's slice() would share memory. */
 export function digestOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
-  return new Uint8Array(blake3(bytes));
+  return new Uint8Array(implementation.hash(bytes));
 }
 
 export function createHasher(): Hasher {
-  const hasher = new Blake3Hasher();
-  return {
-    update: (bytes) => hasher.update(bytes),
-    digest: () => hasher.digestBuffer(),
-  };
+  return implementation.createHash();
 }
 
 /** Of two digests; there is no secret to protect here. */
@@ -28,4 +53,12 @@ export function sameDigest(left: Uint8Array, right: Uint8Array): boolean {
   if (left.length !== right.length) return false;
   for (let i = 0; i < left.length; i++) if (left[i] !== right[i]) return false;
   return true;
+}
+
+function load(): Blake3 {
+  try {
+    return nativeBlake3();
+  } catch {
+    return portableBlake3();
+  }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { DIGEST_BYTES, createHasher, digestOf, sameDigest } from '../../src/digest/blake3.ts';
+import { DIGEST_BYTES, createHasher, digestOf, nativeBlake3, portableBlake3, sameDigest } from '../../src/digest/blake3.ts';
 
 /** From the test vectors of the BLAKE3 team: input byte i is i mod 251. */
 const VECTORS: readonly (readonly [number, string])[] = [
@@ -20,6 +20,17 @@ it('BLAKE3 gives the digests of its test vectors, in one piece and in several', 
     const hasher = createHasher();
     for (let at = 0; at < data.length; at += 1000) hasher.update(data.subarray(at, at + 1000));
     assert.equal(hex(hasher.digest()), expected, `${bytes} bytes in pieces`);
+  }
+});
+
+it('the package for platforms without a binary gives the same digests', () => {
+  const [native, portable] = [nativeBlake3(), portableBlake3()];
+  for (const bytes of [0, 1, 1023, 1024, 1025, 70_000]) {
+    const data = input(bytes);
+    const hasher = portable.createHash();
+    for (let at = 0; at < data.length; at += 999) hasher.update(data.subarray(at, at + 999));
+    assert.equal(hex(portable.hash(data)), hex(native.hash(data)), `${bytes} bytes`);
+    assert.equal(hex(hasher.digest()), hex(native.hash(data)), `${bytes} bytes in pieces`);
   }
 });
 

@@ -139,7 +139,7 @@ export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^uws-/, 'http'],
   // The data directory of the reference server, for imports.
   [/^lmdb$/, 'store', 'operator'],
-  [/^@napi-rs\/blake-hash$/, 'digest'],
+  [/^(@napi-rs\/blake-hash|blake3)$/, 'digest'],
   [/^piscina$/, 'threads', 'operator', 'workers'],
   [/^msgpackr$/, 'backup/format'],
   [/^@(aws-sdk|smithy)\//, 'cold/store'],
