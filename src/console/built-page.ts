@@ -24,7 +24,7 @@ export interface ConsolePage {
 }
 
 /** scripts/console-bundle.mjs writes it beside this module. */
-const FILE = new URL('page.html', import.meta.url);
+const FILE = new URL('./page.html', import.meta.url);
 const KIND = 'data-console="node"';
 
 /** Undefined in an installation that was made without the page: everything else works there. */

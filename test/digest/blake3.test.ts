@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { DIGEST_BYTES, createHasher, digestOf, nativeBlake3, portableBlake3, sameDigest } from '../../src/digest/blake3.ts';
+import {
+  DIGEST_BYTES,
+  createHasher,
+  digestOf,
+  nativeBlake3,
+  portableBlake3,
+  sameDigest,
+} from '../../src/digest/blake3.ts';
 
 /** From the test vectors of the BLAKE3 team: input byte i is i mod 251. */
 const VECTORS: readonly (readonly [number, string])[] = [
