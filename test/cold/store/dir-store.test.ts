@@ -68,7 +68,9 @@ for (const what of ['nothing', 'an empty folder'] as const) {
 }
 
 test('folders are made with their parents only where a start, or a backup that begins, does it', () => {
-  const sources = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
+  // A node must not write below a mount point whose disk is gone. The tool makes what a person named.
+  const ofNodes = (name: string): boolean => name.endsWith('.ts') && !name.startsWith('operator/');
+  const sources = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter(ofNodes);
   const makers = sources.filter((name) => {
     const text = readFileSync(join('src', name), 'utf8');
     return /mkdir(Sync)?\([^;]*recursive|makeFolder\(/.test(text);
