@@ -127,6 +127,16 @@ export class RingWriter {
     return Atomics.compareExchange(this.#control, READER_PARKED, 1, 0) === 1;
   }
 
+  /** Records committed and not published. */
+  get unpublished(): number {
+    return (this.#recordsIn - int32At(this.#control, RECORDS_IN)) | 0;
+  }
+
+  /** Whether the reader sleeps, or is about to: the next `publish` wakes it. A hint, since the reader may wake at any time. */
+  get isReaderParked(): boolean {
+    return Atomics.load(this.#control, READER_PARKED) === 1;
+  }
+
   /**
    * Asks for a notification of free space: the reader's next `release` that frees something returns true, and its
    * thread then wakes this one (Waker.interrupt). Call it after `reserve` returned -1, then try `reserve` once more:
