@@ -10,9 +10,11 @@ import { createLogger } from '../logging/logger.ts';
 import { claimDataDir } from './claim.ts';
 import { startCore } from './core.ts';
 import { greeting } from './greeting.ts';
+import { followHeapSize } from './heap-growth.ts';
 import { type Node, openPlanes } from './planes.ts';
 import { EXIT_CONFIG, EXIT_FAILURE, endOnBug, onSignal, prepareProcess } from './process.ts';
 import { Reloads } from './reload.ts';
+import { PROCESS_RUNTIME } from './runtime.ts';
 import { openServices, startServices, stopServices } from './services.ts';
 import type { Closed } from '../threads/thread-pool.ts';
 
@@ -41,6 +43,7 @@ async function main(argv: readonly string[]): Promise<void> {
   process.stdout.write(greeting(config, { shardCount: claim.layout.shardCount, startMs, onDisk: claim.onDisk }));
   startServices(config, services);
   reloads.begin(planes);
+  followHeapSize(PROCESS_RUNTIME);
   onSignal(async () => {
     reloads.end();
     stopServices(services);

@@ -1,22 +1,16 @@
 /** What the process sets for itself before anything else, and how it ends: by a bug, a failed shard, or a signal. */
 import process from 'node:process';
-import { setFlagsFromString } from 'node:v8';
 import type { Logger } from '../logging/logger.ts';
 import type { Closed } from '../threads/thread-pool.ts';
+import { allowGarbage } from './heap-growth.ts';
 
 export const EXIT_FAILURE = 1;
 export const EXIT_CONFIG = 2;
 const SAME_SIGNAL_MS = 1000;
 
-/**
- * Garbage that may accumulate in V8's old generation, in percent of the live size. By default V8 allows about half: it
- * collects a small heap early because the pause is short, and ignores the cost on helper threads. See README.md, Threads.
- */
-const HEAP_GROWTH_PERCENT = 300;
-
 /** Before the first thread is started. */
 export function prepareProcess(): void {
-  setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`);
+  allowGarbage();
   // For everything that this process and its threads create: folders 0700, files 0600.
   process.umask(0o077);
   // The reader of the greeting is gone, or the disk that it goes to is full: no reason not to serve.

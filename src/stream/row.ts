@@ -16,8 +16,13 @@ export const DATA_ROW = struct(
 export const DATA_HEAD = DATA_ROW.fields;
 /** Value of an index by record: where the data row or chunk begins. */
 export const START_ROW = struct({ start: f64 });
-const INITIAL_BYTES = 512;
-const INITIAL_ENDS = 16;
+/**
+ * The first message of a row gets what it needs, since most rows of many quiet streams stay at one; the second shows that the stream
+ * is busy.
+ */
+const GROWN_BYTES_MIN = 512;
+const INITIAL_ENDS = 2;
+const GROWN_ENDS_MIN = 16;
 export const END_BYTES = 4;
 const NO_BYTES = new Uint8Array(0);
 /** Payload of a row in which one message ends. */
@@ -35,12 +40,7 @@ export class Row {
   /** The store has no row at this start yet, and therefore no record-index row either. */
   fresh = true;
 
-  constructor(
-    start: number,
-    firstRecord: number,
-    bytes = new Uint8Array(INITIAL_BYTES),
-    ends = new Uint32Array(INITIAL_ENDS),
-  ) {
+  constructor(start: number, firstRecord: number, bytes = NO_BYTES, ends = new Uint32Array(INITIAL_ENDS)) {
     this.start = start;
     this.firstRecord = firstRecord;
     this.bytes = bytes;
@@ -61,9 +61,8 @@ export class Row {
     assert(size > 0 && size <= this.space, 'a row takes what fits');
     const needed = this.length + size;
     if (needed > this.bytes.length) {
-      const grown = new Uint8Array(
-        Math.min(ROW_PAYLOAD_BYTES_MAX, Math.max(needed, INITIAL_BYTES, this.bytes.length * 2)),
-      );
+      const grownBytes = Math.max(needed, GROWN_BYTES_MIN, this.bytes.length * 2);
+      const grown = new Uint8Array(this.length === 0 ? needed : Math.min(ROW_PAYLOAD_BYTES_MAX, grownBytes));
       grown.set(this.bytes.subarray(0, this.length));
       this.bytes = grown;
     }
@@ -81,7 +80,7 @@ export class Row {
   addEnd(): void {
     assert(this.length > 0, 'a message ends inside its row');
     if (this.count === this.ends.length) {
-      const grown = new Uint32Array(Math.max(INITIAL_ENDS, this.count * 2));
+      const grown = new Uint32Array(Math.max(GROWN_ENDS_MIN, this.count * 2));
       grown.set(this.ends);
       this.ends = grown;
     }

@@ -1,0 +1,56 @@
+/** How much garbage V8's heaps may hold: several times what lives in small ones, as much as lives in large ones. */
+import { readFileSync } from 'node:fs';
+import { setFlagsFromString } from 'node:v8';
+import type { Runtime } from '../base/runtime.ts';
+
+/**
+ * Garbage that may accumulate in the old generation, in percent of the live size. By default V8 allows about half: it collects
+ * a small heap early because the pause is short, and ignores the cost on helper threads. See README.md, Threads.
+ */
+const SMALL_HEAP_PERCENT = 300;
+/** A shard with a million streams keeps 150 MB alive: 300 % cost 200 MB more than 100 %, and no append became faster. */
+const LARGE_HEAP_PERCENT = 100;
+/** Memory of the process, without what is mapped from files. A busy node with 1,000 streams has 200 to 300 MiB. */
+const LARGE_BYTES = 384 * 1024 * 1024;
+/** Back to small only well below, or the measure would undo itself. */
+const SMALL_BYTES = 256 * 1024 * 1024;
+/** A heap needs longer than this to grow by so much. */
+const CHECK_MS = 2_000;
+
+type Size = 'small' | 'large';
+
+/** Before the first thread is started. */
+export function allowGarbage(size: Size = 'small'): void {
+  const percent = size === 'small' ? SMALL_HEAP_PERCENT : LARGE_HEAP_PERCENT;
+  // All heaps of the process obey it at their next collection.
+  setFlagsFromString(`--heap-growing-percent=${percent}`);
+}
+
+/** @internal */
+export function heapSize(current: Size, anonymousBytes: number): Size {
+  return anonymousBytes > (current === 'small' ? LARGE_BYTES : SMALL_BYTES) ? 'large' : 'small';
+}
+
+/** Follows the memory of the process, where the system reports it. */
+export function followHeapSize(runtime: Runtime): void {
+  let size: Size = 'small';
+  const check = (): void => {
+    const bytes = anonymousBytes();
+    if (bytes === undefined) return;
+    const next = heapSize(size, bytes);
+    if (next !== size) allowGarbage(next);
+    size = next;
+    runtime.setTimer(CHECK_MS, check);
+  };
+  check();
+}
+
+/** Undefined where the system does not say. @internal */
+export function anonymousBytes(): number | undefined {
+  try {
+    const [, kib] = /^RssAnon:\s+(\d+) kB/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
+    return kib === undefined ? undefined : Number(kib) * 1024;
+  } catch {
+    return undefined;
+  }
+}
