@@ -2,7 +2,7 @@
  * HTTP to the nodes: small calls, bounded as a whole, and the beginnings of large transfers, which have bounds of their own
  * (backup/transfer.ts). Whatever fails is one sentence that names the address.
  */
-import { type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http';
+import { type ClientRequest, type IncomingMessage, request as httpRequest, validateHeaderValue } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { Failure, Interrupted } from './failure.ts';
 import { type Json, isObject } from './report.ts';
@@ -71,7 +71,24 @@ export interface RequestHead {
   readonly signal: AbortSignal;
 }
 
-/** A request whose body is the caller's to send. */
+/** No repeat mends it. */
+export class BadHeader extends Failure {}
+
+const TOKEN_HEADER = 'authorization';
+
+/** Values come from files, other servers and people. Throws BadHeader. */
+function checkHeaders(headers: RequestHead['headers']): void {
+  for (const [name, value] of Object.entries(headers)) {
+    try {
+      validateHeaderValue(name, String(value));
+    } catch {
+      const shown = name === TOKEN_HEADER ? 'the bearer token' : `${name}, ${JSON.stringify(value)},`;
+      throw new BadHeader(`${shown} has characters that no header may have`);
+    }
+  }
+}
+
+/** A request whose body is the caller's to send. Throws BadHeader. */
 export function open(
   { token, ca }: Pick<ClientOptions, 'token' | 'ca'>,
   { method, url, headers, signal }: RequestHead,
@@ -79,13 +96,15 @@ export function open(
   const isTls = url.startsWith('https:');
   // As it is written: a URL resolves `.` and `..`, which may be names, and the call would go to another route.
   const path = /^https?:\/\/[^/]*(\/[!-~]*)$/.exec(url)?.[1];
+  const all = token === undefined ? headers : { ...headers, [TOKEN_HEADER]: `Bearer ${token}` };
+  checkHeaders(all);
   return (isTls ? httpsRequest : httpRequest)(url, {
     method,
     ...(path === undefined ? {} : { path }),
     signal,
     // A connection each: they are few, and one that is kept may be closed by the node just when it is used again.
     agent: false,
-    headers: token === undefined ? headers : { ...headers, authorization: `Bearer ${token}` },
+    headers: all,
     ...(isTls && ca !== undefined ? { ca } : {}),
   });
 }
@@ -141,6 +160,15 @@ export function membersOf(text: string): Json {
     return {};
   }
 }
+
+/** How long an answer asks to wait. Dates are not read: clocks differ. */
+export function retryAfterMs({ headers }: Pick<IncomingMessage, 'headers'>): number {
+  const seconds = headers['retry-after'] ?? '';
+  return /^\d{1,9}$/.test(seconds) ? Math.min(RETRY_AFTER_MS_MAX, Number(seconds) * 1000) : 0;
+}
+
+/** Whatever a server asks for: a person looks at the tool. */
+const RETRY_AFTER_MS_MAX = 30_000;
 
 export function originOf(url: string): string {
   return new URL(url).origin;

@@ -7,7 +7,7 @@ import { completions } from './completion.ts';
 import { Contexts } from './contexts.ts';
 import { EXIT_FAILED, Failure, reasonOf } from './failure.ts';
 import { helpOfAll, helpOfVerb } from './help.ts';
-import { paint } from './output.ts';
+import { paint, printableLines } from './output.ts';
 import { ProgressBar } from './progress-bar.ts';
 import type { Verb } from './context.ts';
 import { writeOut } from './streams/pipes.ts';
@@ -97,7 +97,8 @@ try {
   const text =
     error instanceof Failure ? error.message : `a fault of millracectl: ${String((error as Error).stack ?? error)}`;
   const whose = /^node \d+: /.test(text) ? '' : paint('millracectl: ', 'red', process.stderr);
-  process.stderr.write(`${whose}${text}\n`);
+  // It may quote what a node, a server or a file says.
+  process.stderr.write(`${whose}${printableLines(text)}\n`);
 }
 progress.end();
 // Not process.exit: what was written to a pipe still has to go out.

@@ -77,6 +77,11 @@ export function printable(text: string): string {
   ).join('');
 }
 
+/** As `printable`; line ends stay. */
+export function printableLines(text: string): string {
+  return text.split('\n').map(printable).join('\n');
+}
+
 function isDriving(code: number): boolean {
   const isControl = code < 0x20 || (code >= 0x7f && code < 0xa0);
   return isControl || (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);

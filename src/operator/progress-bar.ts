@@ -2,6 +2,7 @@
 import process from 'node:process';
 import { SingleBar } from 'cli-progress';
 import { cut } from './live-screen.ts';
+import { printable } from './output.ts';
 
 /** A line about the same state of things at most so often, where lines are not overwritten. */
 const LINE_INTERVAL_MS = 5000;
@@ -23,12 +24,13 @@ export class ProgressBar {
   /** Something was done. */
   note(text: string): void {
     this.end();
-    process.stderr.write(`${text}\n`);
+    process.stderr.write(`${printable(text)}\n`);
     this.#lastLineMs = -Infinity;
   }
 
   /** So many of so many; `text` says what is missing. */
-  step(done: number, total: number, text: string): void {
+  step(done: number, total: number, about: string): void {
+    const text = printable(about);
     if (!this.#isTerminal) return this.#line(`${done} of ${total}: ${text}`);
     if (this.#bar === undefined) {
       this.#bar = new SingleBar({
@@ -50,8 +52,8 @@ export class ProgressBar {
 
   /** Nothing moves yet, because of that. */
   waiting(text: string): void {
-    if (this.#bar !== undefined) this.#bar.update({ text });
-    else this.#line(`waiting: ${text}`);
+    if (this.#bar !== undefined) this.#bar.update({ text: printable(text) });
+    else this.#line(`waiting: ${printable(text)}`);
   }
 
   /** Leaves the terminal as it was. */

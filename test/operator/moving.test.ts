@@ -197,6 +197,54 @@ describe('millracectl export and import', () => {
     assert.match(await said(`import ${source} --to pair/trimmed`), /: 1 records imported, 3 were there$/);
   });
 
+  test('a server that lies, a folder that was tampered with: one sentence, and nothing is done', async () => {
+    let asked = 0;
+    const liar = createServer(({ method, url = '' }, response) => {
+      asked++;
+      const isBusy = url.startsWith('/v1/stream/a/busy') && method === 'GET' && asked < 3;
+      if (isBusy) return void response.writeHead(429, { 'retry-after': '1' }).end();
+      const headers = { 'content-type': 'text/plain', 'stream-next-offset': 'again' };
+      if (url.startsWith('/v1/stream/a/busy'))
+        return void response.writeHead(200, { ...headers, 'stream-up-to-date': 'true' }).end('it is');
+      return void response.writeHead(200, headers).end();
+    });
+    liar.listen(0, '127.0.0.1');
+    await once(liar, 'listening');
+    const at = `http://127.0.0.1:${(liar.address() as AddressInfo).port}/v1/stream/a`;
+    try {
+      await fails(
+        1,
+        `import ${at}/endless --to lies/endless`,
+        /there is more behind offset again, it says, and sends nothing$/,
+      );
+      asked = 0;
+      assert.match(await said(`import ${at}/busy --to lies/busy`), /: 5 bytes imported$/);
+      await fails(2, `import ${at}/%zz`, /has an escape \(%\) that is not one$/);
+    } finally {
+      liar.closeAllConnections();
+      liar.close();
+    }
+    const tampered = join(folder, 'tampered');
+    mkdirSync(tampered);
+    writeFileSync(join(tampered, 'x.bin'), 'x');
+    const index = (stream: string, type: string): void =>
+      writeFileSync(
+        join(tampered, 'export.ndjson'),
+        `{"format":"millrace-export","version":1,"bucket":"lies"}\n{"stream":"${stream}","content_type":"${type}","file":"x.bin"}\n`,
+      );
+    index('half \\ud83d', 'text/plain');
+    await fails(1, `import ${tampered}`, /the name is not valid Unicode$/);
+    index('header', 'text/plain\\r\\nx: y');
+    await fails(
+      1,
+      `import ${tampered}`,
+      /content-type, "text\/plain\\r\\nx: y", has characters that no header may have$/,
+    );
+    index('\\u001b[31mred\\u202e', 'text/plain');
+    const { stdout } = await ctl(['import', tampered], { env: env() });
+    assert.equal(stdout, 'lies/\\u001b[31mred\\u202e: 1 bytes imported\n');
+  });
+
   test('the reference server: by HTTP, and its data directory', async () => {
     const data = join(folder, 'reference');
     mkdirSync(data);

@@ -78,6 +78,36 @@ test('a write is sent again only if it certainly had no effect', async () => {
   assert.equal((await clientOf([url]).call({ ...WRITE, mayRepeat: true })).status, 204);
 });
 
+test('a node that asks for a pause gets it, the shortest of all, and no longer than the patience', async () => {
+  const asks =
+    (seconds: string): Handler =>
+    (_, response) =>
+      response.writeHead(503, { 'retry-after': seconds }).end();
+  const timed = async (work: Promise<unknown>): Promise<number> => {
+    const startMs = performance.now();
+    await work;
+    return performance.now() - startMs;
+  };
+  answering(asks('1'), says(200));
+  assert((await timed(clientOf([url]).call(READ))) >= 990);
+  for (const nonsense of ['Wed, 21 Oct 2065 07:28:00 GMT', '-5', '1e9', '']) {
+    answering(asks(nonsense), says(200));
+    assert((await timed(clientOf([url]).call(READ))) < 990, nonsense);
+  }
+  answering(asks('3'), says(503), says(200));
+  assert((await timed(clientOf([url, url]).call(READ))) < 2900, 'the second node asked for none');
+  answering(asks('999999999'), asks('999999999'));
+  const hopeless = assert.rejects(clientOf([url], 200).call(READ), /it answered 503/);
+  assert((await timed(hopeless)) < 20_000);
+});
+
+test('a header that cannot be sent is said at once', async () => {
+  answering(says(200));
+  const call = { ...WRITE, headers: { 'content-type': 'text/plain\nx: y' } };
+  await assert.rejects(clientOf([url]).call(call), /content-type, "text\/plain\\nx: y", has characters/);
+  assert.equal(seen.length, 0);
+});
+
 test('what ends in a sentence', async () => {
   answering(says(503));
   await assert.rejects(clientOf([url], 0).call(READ), /: it answered 503 \(its sentence\)$/);

@@ -1,7 +1,7 @@
 /** A stream of any server of the Durable Streams protocol, by its address. */
 import type { IncomingMessage } from 'node:http';
 import { Failure, Interrupted, NotThere } from '../failure.ts';
-import { answerTo, causeOf, open, originOf } from '../http-client.ts';
+import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs } from '../http-client.ts';
 import { pause } from '../waiting.ts';
 import { ArraySplitter } from '../streams/array-splitter.ts';
 import { isJsonType, offsetText } from '../streams/reading.ts';
@@ -106,7 +106,10 @@ async function* readFrom(
     const next = answer.headers['stream-next-offset'];
     const isAtTail = answer.headers['stream-up-to-date'] === 'true';
     if (isAtTail || typeof next !== 'string') return answer.headers['stream-closed'] === 'true';
-    query = `offset=${encodeURIComponent(next)}`;
+    const following = `offset=${encodeURIComponent(next)}`;
+    if (seen === 0 && following === query)
+      throw new Failure(`${server.url}: there is more behind offset ${next}, it says, and sends nothing`);
+    query = following;
   }
 }
 
@@ -120,7 +123,15 @@ async function* unitsOf(pieces: AsyncIterable<Buffer>, isJson: boolean): AsyncGe
 }
 
 /** The connection, or the server for a moment. */
-class Broken extends Failure {}
+class Broken extends Failure {
+  /** That the server asks for. */
+  readonly pauseMs: number;
+
+  constructor(message: string, pauseMs = 0) {
+    super(message);
+    this.pauseMs = pauseMs;
+  }
+}
 
 class SourceServer {
   readonly #url: string;
@@ -133,14 +144,19 @@ class SourceServer {
     this.#deadlineMs = performance.now() + options.patienceMs;
   }
 
+  get url(): string {
+    return this.#url;
+  }
+
   hasMoved(): void {
     this.#deadlineMs = performance.now() + this.#options.patienceMs;
   }
 
   /** Throws what broke when there was no progress for too long. */
   async waitAfter(broken: Broken): Promise<void> {
-    if (performance.now() >= this.#deadlineMs) throw broken;
-    await pause(RETRY_MS, this.#options.signal);
+    const leftMs = this.#deadlineMs - performance.now();
+    if (leftMs <= 0) throw broken;
+    await pause(Math.min(leftMs, Math.max(RETRY_MS, broken.pauseMs)), this.#options.signal);
   }
 
   async patiently<T>(work: () => Promise<T>): Promise<T> {
@@ -171,6 +187,7 @@ class SourceServer {
       answer = await answering;
     } catch (error) {
       if (signal.aborted) throw new Interrupted();
+      if (error instanceof BadHeader) throw error;
       throw new Broken(`${originOf(this.#url)} cannot be reached (${causeOf(error)})`);
     }
     const status = answer.statusCode ?? 0;
@@ -178,7 +195,7 @@ class SourceServer {
     answer.resume();
     if (status === 404) throw new NotThere(`${this.#url} is not there (it answered 404)`);
     if (status === 401) throw new Failure(`${this.#url}: it wants a bearer token, or another: give --from-token-file`);
-    if (status >= 500) throw new Broken(`${this.#url}: it answered ${status}`);
+    if (status >= 500 || status === 429) throw new Broken(`${this.#url}: it answered ${status}`, retryAfterMs(answer));
     throw new Failure(`${this.#url}: it answered ${status}`);
   }
 

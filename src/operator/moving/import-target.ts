@@ -170,9 +170,9 @@ function sizeOf(units: readonly Unit[], isJson: boolean): number {
 }
 
 /** The same for every run of the same import. */
-function producerOf({ identity }: ImportSource, { text }: StreamName): string {
+function producerOf({ identity }: ImportSource, { raw }: StreamName): string {
   const hash = createHash('sha256')
-    .update(JSON.stringify([identity, text]))
+    .update(JSON.stringify([identity, raw]))
     .digest('hex');
   return `millracectl-import-${hash.slice(0, 32)}`;
 }

@@ -75,7 +75,15 @@ function typeOf(path: string): string {
 async function fromServer({ from, to, http }: SourceOptions): Promise<Placed> {
   if (!URL.canParse(from)) throw new UsageError(`${from} is not an address`);
   const { pathname } = new URL(from);
-  return { name: placeOf(decodeURIComponent(pathname), to), source: await httpSource(from, http) };
+  return { name: placeOf(decodedPath(from, pathname), to), source: await httpSource(from, http) };
+}
+
+function decodedPath(from: string, path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    throw new UsageError(`${from}: its path has an escape (%) that is not one`);
+  }
 }
 
 async function fromExport({ from, to, http }: SourceOptions): Promise<Placed[]> {

@@ -1,4 +1,5 @@
 /** What is in a bucket, and which buckets there are. */
+import { Failure } from '../failure.ts';
 import { membersOf } from '../http-client.ts';
 import { type Json, isObject } from '../report.ts';
 import { type StreamClient, expectStatus } from './stream-client.ts';
@@ -35,6 +36,9 @@ export async function* listStreams(
     if (streams.length > 0) yield streams;
     const next = page['next_cursor'];
     if (page['has_more'] !== true || typeof next !== 'string') return;
+    // A cursor is the last name of its page.
+    if (after !== undefined && next === after)
+      throw new Failure(`bucket ${bucket}: a page of its streams ends where it begins`);
     after = next;
     left -= streams.length;
   }

@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Failure, Interrupted, NotThere } from '../failure.ts';
-import { answerTo, causeOf, open, originOf } from '../http-client.ts';
+import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs } from '../http-client.ts';
 import { pause } from '../waiting.ts';
 
 export interface StreamClientOptions {
@@ -50,6 +50,8 @@ interface Trouble {
   readonly why: string;
   /** The request certainly had no effect. */
   readonly isHarmless: boolean;
+  /** That the node asks for. */
+  readonly pauseMs?: number;
 }
 
 export class StreamClient {
@@ -71,6 +73,8 @@ export class StreamClient {
   async call(call: Call): Promise<Answer> {
     const { signal, waiting } = this.#options;
     const deadlineMs = performance.now() + (call.patienceMs ?? this.#options.patienceMs);
+    // The shortest that a node of this turn asked for: another one may have room before.
+    let askedMs = Infinity;
     for (let attempt = 0, waitMs = RETRY_MS_MIN; ; attempt++) {
       const url = this.#urls[this.#at % this.#urls.length] ?? '';
       const outcome = await this.#attempt(url, call);
@@ -78,12 +82,15 @@ export class StreamClient {
       this.#at++;
       if (!call.mayRepeat && !outcome.isHarmless)
         throw new Failure(`${outcome.why}; whether it took effect is not known`);
-      if (performance.now() >= deadlineMs) throw new Failure(outcome.why);
+      const leftMs = deadlineMs - performance.now();
+      if (leftMs <= 0) throw new Failure(outcome.why);
+      askedMs = Math.min(askedMs, outcome.pauseMs ?? 0);
       // All nodes in turn, then a pause.
       if ((attempt + 1) % this.#urls.length !== 0) continue;
       waiting(outcome.why);
-      await pause(waitMs, signal);
+      await pause(Math.min(leftMs, Math.max(waitMs, askedMs)), signal);
       waitMs = Math.min(RETRY_MS_MAX, waitMs * 2);
+      askedMs = Infinity;
     }
   }
 
@@ -109,9 +116,10 @@ export class StreamClient {
       const isHarmless = status !== 502 && answer.headers['millrace-error'] !== 'OUTCOME_UNKNOWN';
       // An object of the cold store is missing: that is no trouble of the moment.
       if (answer.headers['millrace-error'] === 'COLD_OBJECT_BAD') return whole;
-      return { why: `${originOf(url)}: ${sentenceOf(whole)}`, isHarmless };
+      return { why: `${originOf(url)}: ${sentenceOf(whole)}`, isHarmless, pauseMs: retryAfterMs(answer) };
     } catch (error) {
       if (signal.aborted) throw new Interrupted();
+      if (error instanceof BadHeader) throw error;
       if (timeout.aborted)
         return { why: `${originOf(url)} did not answer within ${(timeoutMs + waitsMs) / 1000} s`, isHarmless: false };
       return { why: `${originOf(url)} cannot be reached (${causeOf(error)})`, isHarmless: neverConnected(error) };

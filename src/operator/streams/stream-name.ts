@@ -1,11 +1,17 @@
 /** BUCKET/STREAM as the tool and the flat routes write it. */
-import { UsageError } from '../failure.ts';
+import { Failure, UsageError } from '../failure.ts';
+import { printable } from '../output.ts';
+
+/** Half of a surrogate pair: no node has such a name, and a URL cannot carry it. */
+const HALF_PAIR = /\p{Surrogate}/u;
 
 export interface StreamName {
   readonly bucket: string;
   readonly stream: string;
-  /** BUCKET/STREAM. */
+  /** BUCKET/STREAM, as a terminal may show it. */
   readonly text: string;
+  /** BUCKET/STREAM, for programs. */
+  readonly raw: string;
   /** Of the flat route: it reaches every name, also those that the bucketed routes use otherwise. */
   readonly path: string;
 }
@@ -19,10 +25,15 @@ export function parseStreamName(text: string): StreamName {
 }
 
 export function streamName(bucket: string, stream: string): StreamName {
+  const raw = `${bucket}/${stream}`;
+  const text = printable(raw);
+  if (HALF_PAIR.test(raw)) throw new Failure(`${text}: the name is not valid Unicode`);
   const segments = stream.split('/').map(encodeURIComponent).join('/');
-  return { bucket, stream, text: `${bucket}/${stream}`, path: `/v1/stream/${encodeURIComponent(bucket)}/${segments}` };
+  return { bucket, stream, text, raw, path: `/v1/stream/${encodeURIComponent(bucket)}/${segments}` };
 }
 
+/** Throws a Failure. */
 export function bucketPath(bucket: string): string {
+  if (HALF_PAIR.test(bucket)) throw new Failure(`${printable(bucket)}: the name is not valid Unicode`);
   return `/${encodeURIComponent(bucket)}`;
 }

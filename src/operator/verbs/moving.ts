@@ -52,7 +52,7 @@ export const exportVerb: Verb = {
     const { brought, before } = await exportToFile(client, name, facts, to, tell);
     context.progress.end();
     if (wantsJson(values))
-      context.say(JSON.stringify({ stream: name.text, file: to, bytes: brought, bytes_before: before }));
+      context.say(JSON.stringify({ stream: name.raw, file: to, bytes: brought, bytes_before: before }));
     else context.say(`${name.text}: ${formatBytes(brought)} written to ${to}${behind(before)}`);
   },
 };
@@ -166,7 +166,7 @@ export const importVerb: Verb = {
         else progress.step(position, source.total ?? position, unit);
       };
       const { brought, before, isClosed } = await importStream(client, name, source, tell);
-      results.push({ stream: name.text, unit, brought, before, closed: isClosed });
+      results.push({ stream: name.raw, unit, brought, before, closed: isClosed });
       if (wantsJson(values)) continue;
       progress.end();
       const there = before === 0 ? '' : `, ${before} were there`;

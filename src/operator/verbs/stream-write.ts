@@ -86,7 +86,7 @@ export const streamAppend: Verb = {
       throw new Failure(`${error.message} (${writer.done} appended before)`, error.exitCode, { cause: error });
     }
     const { next, bytes } = writer;
-    if (wantsJson(values)) say(JSON.stringify({ stream: name.text, bytes, next_offset: next }));
+    if (wantsJson(values)) say(JSON.stringify({ stream: name.raw, bytes, next_offset: next }));
     else say(`${name.text}: ${writer.done} appended, next offset ${next}`);
   },
 };
