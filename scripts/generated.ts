@@ -5,6 +5,7 @@ import { PLANTED_BUGS } from '../src/base/planted-bugs.ts';
 import { describeOptions } from '../src/config/describe.ts';
 import { VERSION } from '../src/config/version.ts';
 import { openApiDocument } from '../src/http/openapi/document.ts';
+import { FAMILIES } from '../src/operator/exporter/families.ts';
 import type { CommandTraits, QueryTraits } from '../src/protocol/operation.ts';
 import { ADMIN_ROWS, CLIENT_ROWS, type Row } from '../src/http/routes/table.ts';
 import { COMMANDS, QUERIES } from '../src/protocol/operations.ts';
@@ -34,6 +35,7 @@ export const GENERATED: readonly GeneratedPart[] = [
   { path: 'src/config/README.md', name: 'options', write: describeOptions },
   { path: 'src/http/README.md', name: 'errors', write: describeErrors },
   { path: 'src/http/README.md', name: 'routes', write: describeRoutes },
+  { path: 'src/operator/exporter/README.md', name: 'metric names', write: describeMetrics },
   { path: 'test/README.md', name: 'planted bugs', write: describePlantedBugs },
   { path: 'src/protocol/README.md', name: 'operations', write: describeOperations },
   ...Object.entries(LAYOUTS).map(([path, layouts]) => ({
@@ -173,4 +175,18 @@ function packagesOf(part: string): string {
 
 function listOf(names: readonly string[]): string {
   return names.map((name) => `\`${name}\``).join(', ');
+}
+
+/** What `millracectl exporter` serves. */
+function describeMetrics(): string {
+  const rows = FAMILIES.map(({ name, kind, labels, help, from }) => {
+    const path = from.includes(' ') ? from : `\`${from.split('.').join('` `')}\``;
+    return `| \`${name}\` | ${kind} | ${labels.join(', ')} | ${help} | ${path} |`;
+  });
+  return [
+    '| Name | Type | Labels | What it tells | In the JSON of a node |',
+    '| --- | --- | --- | --- | --- |',
+    ...rows,
+    '',
+  ].join('\n');
 }

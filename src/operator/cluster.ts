@@ -2,7 +2,7 @@
 import { type ClusterFile, type ClusterNode, readClusterFile } from './cluster-file.ts';
 import { Failure, Interrupted } from './failure.ts';
 import { type ClientOptions, Mistake, type Reply, ask, originOf, reasonIn, refusal } from './http-client.ts';
-import { type NodeReport, parseMetrics } from './report.ts';
+import { type Json, type NodeReport, isObject, parseMetrics } from './report.ts';
 import type { Answer, ClusterSnapshot } from './cluster-snapshot.ts';
 
 const METRICS = '/__svc/metrics';
@@ -68,6 +68,15 @@ export class Cluster {
 
   /** From the client plane where the file has it, else from the admin plane. */
   async metrics(node: ClusterNode): Promise<NodeReport> {
+    return (await this.#readMetrics(node)).report;
+  }
+
+  /** All that the node says, which may be anything but is a node's by its shape. */
+  async metricsJson(node: ClusterNode): Promise<Json> {
+    return (await this.#readMetrics(node)).json;
+  }
+
+  async #readMetrics(node: ClusterNode): Promise<{ readonly report: NodeReport; readonly json: Json }> {
     let reply =
       node.httpUrl === undefined
         ? undefined
@@ -77,10 +86,11 @@ export class Cluster {
     if (reply.status === 401) throw new Mistake(refusal(reply));
     if (isNoRoute(reply)) throw noAdminPlane(node.httpUrl ?? node.adminUrl);
     if (reply.status !== 200) throw new Failure(refusal(reply));
-    const report = parseMetrics(parseJson(reply.text));
-    if (report === undefined) throw new Failure('what answers there is not a node of this service');
+    const json = parseJson(reply.text);
+    const report = parseMetrics(json);
+    if (report === undefined || !isObject(json)) throw new Failure('what answers there is not a node of this service');
     checkName(node, node.httpUrl ?? node.adminUrl, report);
-    return report;
+    return { report, json };
   }
 
   /** Sets or lifts the drain mark. Both may be repeated. A Mistake: nothing was changed, and another node least of all. */

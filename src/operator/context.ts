@@ -160,10 +160,11 @@ interface TokenSource {
 }
 
 const ADMIN_TOKEN: TokenSource = { flag: '--token-file', variable: 'MILLRACE_ADMIN_TOKEN' };
+export const SCRAPE_TOKEN: TokenSource = { flag: '--scrape-token-file', variable: 'MILLRACE_SCRAPE_TOKEN' };
 const FROM_TOKEN: TokenSource = { flag: '--from-token-file', variable: 'MILLRACE_FROM_TOKEN' };
 const CLIENT_TOKEN: TokenSource = { flag: '--client-token-file', variable: 'MILLRACE_CLIENT_TOKEN' };
 
-function tokenOf(path: string | undefined, { flag, variable }: TokenSource): string | undefined {
+export function tokenOf(path: string | undefined, { flag, variable }: TokenSource): string | undefined {
   const fromFile = path !== undefined;
   const source = fromFile ? `${flag} ${path}` : variable;
   const token = (fromFile ? textOf(source, path) : process.env[variable])?.trim();

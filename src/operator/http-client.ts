@@ -10,6 +10,8 @@ import { type Json, isObject } from './report.ts';
 export interface ClientOptions {
   /** Of a small call. */
   readonly timeoutMs: number;
+  /** Longest answer to one; TEXT_BYTES_MAX when left out. */
+  readonly textBytesMax?: number;
   /** Bearer token of the admin planes. */
   readonly token: string | undefined;
   /** PEM: nodes are believed whose certificates lead to one of these. Undefined: those that Node.js knows. */
@@ -46,7 +48,7 @@ export async function ask(
   url: string,
   { withToken, mayEnd, json }: Manner,
 ): Promise<Reply> {
-  const { timeoutMs, signal } = options;
+  const { timeoutMs, signal, textBytesMax = TEXT_BYTES_MAX } = options;
   const timeout = AbortSignal.timeout(timeoutMs);
   try {
     const token = withToken ? options.token : undefined;
@@ -56,7 +58,7 @@ export async function ask(
     const request = open({ ...options, token }, { method, url, headers, signal: ending });
     const answer = answerTo(request);
     request.end(json);
-    return await readReply(await answer, { token });
+    return await readReply(await answer, { token, textBytesMax });
   } catch (error) {
     if (mayEnd && signal.aborted) throw new Interrupted();
     if (timeout.aborted) throw new Failure(`${originOf(url)} did not answer within ${timeoutMs / 1000} s`);
@@ -119,11 +121,14 @@ export function answerTo(request: ClientRequest): Promise<IncomingMessage> {
 }
 
 /** `token`: what the request carried. */
-export async function readReply(answer: IncomingMessage, { token }: Pick<ClientOptions, 'token'>): Promise<Reply> {
+export async function readReply(
+  answer: IncomingMessage,
+  { token, textBytesMax = TEXT_BYTES_MAX }: Pick<ClientOptions, 'token' | 'textBytesMax'>,
+): Promise<Reply> {
   let text = '';
   for await (const piece of answer.setEncoding('utf8') as AsyncIterable<string>) {
     text += piece;
-    if (text.length > TEXT_BYTES_MAX) throw new Error('its answer does not end');
+    if (text.length > textBytesMax) throw new Error('its answer does not end');
   }
   return { status: answer.statusCode ?? 0, text, hadToken: token !== undefined };
 }

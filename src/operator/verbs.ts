@@ -6,6 +6,7 @@ import { completion } from './verbs/completion.ts';
 import { contextAdd, contextLs, contextRm, contextUse } from './verbs/contexts.ts';
 import { consoleVerb } from './verbs/console.ts';
 import { drain, undrain } from './verbs/drain.ts';
+import { exporter } from './verbs/exporter.ts';
 import { exportVerb, importVerb } from './verbs/moving.ts';
 import { addMemberVerb, members, removeMemberVerb } from './verbs/members.ts';
 import { verifyCluster, wait, waitReady } from './verbs/ready.ts';
@@ -20,6 +21,7 @@ import { transfer } from './verbs/transfer.ts';
 export const VERBS: readonly Verb[] = [
   status,
   consoleVerb,
+  exporter,
   waitReady,
   drain,
   undrain,

@@ -144,7 +144,7 @@ export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^msgpackr$/, 'backup/format'],
   [/^@(aws-sdk|smithy)\//, 'cold/store'],
   [/^(yargs|smol-toml)$/, 'config', 'operator'],
-  [/^(yaml|cli-table3|cli-progress)$/, 'operator'],
+  [/^(yaml|cli-table3|cli-progress|prom-client)$/, 'operator'],
   [/^(preact|uplot)(\/|$)/, 'console/page'],
 ];
 

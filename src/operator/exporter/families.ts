@@ -1,0 +1,303 @@
+/**
+ * What the exporter serves: one row for each family of metrics, with its place in the node's JSON. Names are promises. No label comes
+ * from what users name: nodes, groups, cores, operations, statuses and quantiles are few, and each has a bound here.
+ */
+import { type Json, isObject } from '../report.ts';
+
+export type Kind = 'gauge' | 'counter' | 'summary';
+type Label = 'node' | 'group' | 'core' | 'operation' | 'status' | 'quantile' | 'version';
+
+export interface Sample {
+  /** Besides the node. */
+  readonly labels: Readonly<Partial<Record<Label, string>>>;
+  readonly value: number;
+  /** Of a summary: `_count`. */
+  readonly suffix?: string;
+}
+
+export interface Family {
+  readonly name: string;
+  readonly kind: Kind;
+  readonly help: string;
+  readonly labels: readonly Label[];
+  /** Where it is in the node's JSON. */
+  readonly from: string;
+  readonly read: (node: Json) => Iterable<Sample>;
+}
+
+/** As `raft.group_count` and `runtime.core_count` allow; entries behind these are not of our nodes. */
+const GROUPS_MAX = 4096;
+const CORES_MAX = 1024;
+/** Sixteen today. */
+const OPERATIONS_MAX = 32;
+const OPERATION = /^[a-z][a-z_]{0,23}$/;
+const STATUS = /^[1-5]\d\d$/;
+const VERSION = /^[\w.+-]{1,40}$/;
+/** Beyond it a double is no whole number any more, and no count of ours. */
+const VALUE_MAX = Number.MAX_SAFE_INTEGER;
+
+const QUANTILES = { p50: '0.5', p90: '0.9', p99: '0.99', p999: '0.999' } as const;
+
+/** Undefined: not a number that a node of ours says. */
+function valueOf(found: unknown): number | undefined {
+  if (typeof found === 'boolean') return Number(found);
+  return typeof found === 'number' && found >= 0 && found <= VALUE_MAX ? found : undefined;
+}
+
+function ownOf(value: Json, name: string): unknown {
+  return Object.hasOwn(value, name) ? value[name] : undefined;
+}
+
+function* one(found: unknown, scale = 1, labels: Sample['labels'] = {}): Iterable<Sample> {
+  const value = valueOf(found);
+  // Divided, so that 10 ms are 0.01 s.
+  if (value !== undefined) yield { labels, value: value / scale };
+}
+
+function at(node: Json, path: string): unknown {
+  return path.split('.').reduce<unknown>((found, name) => (isObject(found) ? ownOf(found, name) : undefined), node);
+}
+
+interface Row {
+  readonly name: string;
+  readonly help: string;
+  readonly from: string;
+  /** How many of the node's units are one of the metric's. */
+  readonly per?: number;
+}
+
+const NS = 1e9;
+const US = 1e6;
+const MS = 1e3;
+
+const ofNode = (kind: Kind, { name, help, from, per }: Row): Family => ({
+  ...{ name, kind, help, from, labels: ['node'] },
+  read: (node) => one(at(node, from), per),
+});
+
+const ofCore = (kind: Kind, { name, help, from, per }: Row): Family => ({
+  ...{ name, kind, help, from, labels: ['node', 'core'] },
+  *read(node) {
+    const list = at(node, from);
+    if (!Array.isArray(list)) return;
+    for (const [core, found] of list.slice(0, CORES_MAX).entries()) yield* one(found, per, { core: String(core) });
+  },
+});
+
+type ReadGroup = (group: Json, node: Json) => unknown;
+
+const ofGroup = (
+  name: string,
+  from: string,
+  help: string,
+  read: ReadGroup = (group) => ownOf(group, from),
+): Family => ({
+  ...{ name, kind: 'gauge', help, from: `raft_groups.${from}`, labels: ['node', 'group'] },
+  *read(node) {
+    for (const [id, group] of groupsOf(node))
+      yield* one(read(group, node), name.endsWith('_seconds') ? MS : 1, { group: String(id) });
+  },
+});
+
+/** The first of each id: an answer that repeats one makes no more series. */
+function groupsOf(node: Json): ReadonlyMap<number, Json> {
+  const list = at(node, 'raft_groups');
+  const groups = new Map<number, Json>();
+  if (!Array.isArray(list)) return groups;
+  for (const entry of list.slice(0, GROUPS_MAX) as readonly unknown[]) {
+    const group = isObject(entry) ? entry : {};
+    const id = ownOf(group, 'raft_group_id');
+    if (typeof id !== 'number' || !Number.isInteger(id) || id < 0 || id >= GROUPS_MAX || groups.has(id)) continue;
+    groups.set(id, group);
+  }
+  return groups;
+}
+
+const LATENCY: Family = {
+  name: 'millrace_request_latency_seconds',
+  kind: 'summary',
+  help: 'How long requests took, from their head to the end of the answer, since the node started',
+  labels: ['node', 'operation', 'quantile'],
+  from: 'latency_us',
+  *read(node) {
+    const operations = at(node, 'latency_us');
+    if (!isObject(operations)) return;
+    const known = Object.entries(operations).filter(([operation]) => OPERATION.test(operation));
+    for (const [operation, found] of known.slice(0, OPERATIONS_MAX)) {
+      if (!isObject(found)) continue;
+      for (const [member, quantile] of Object.entries(QUANTILES))
+        yield* one(ownOf(found, member), US, { operation, quantile });
+      for (const { value } of one(ownOf(found, 'count'))) yield { labels: { operation }, value, suffix: '_count' };
+    }
+  },
+};
+
+const RESPONSES: Family = {
+  name: 'millrace_responses_total',
+  kind: 'counter',
+  help: 'Answers by HTTP status',
+  labels: ['node', 'status'],
+  from: 'responses_by_status',
+  *read(node) {
+    const statuses = at(node, 'responses_by_status');
+    if (!isObject(statuses)) return;
+    for (const [status, found] of Object.entries(statuses)) if (STATUS.test(status)) yield* one(found, 1, { status });
+  },
+};
+
+const BUILD: Family = {
+  name: 'millrace_build_info',
+  kind: 'gauge',
+  help: '1, with the version of the node',
+  labels: ['node', 'version'],
+  from: 'version',
+  *read(node) {
+    const version = at(node, 'version');
+    if (typeof version === 'string' && VERSION.test(version)) yield { labels: { version }, value: 1 };
+  },
+};
+
+const gauge = (name: string, from: string, help: string, per?: number): Family =>
+  ofNode('gauge', { name: `millrace_${name}`, from, help, ...(per === undefined ? {} : { per }) });
+const counter = (name: string, from: string, help: string, per?: number): Family =>
+  ofNode('counter', { name: `millrace_${name}_total`, from, help, ...(per === undefined ? {} : { per }) });
+
+/** Where the exporter says it, not the node. */
+export const UP = 'millrace_up';
+export const ANSWER_SECONDS = 'millrace_scrape_duration_seconds';
+const EXPORTER = 'the exporter';
+
+/** In the order in which they are served. */
+export const FAMILIES: readonly Family[] = [
+  {
+    name: UP,
+    kind: 'gauge',
+    help: '1 if the node answered the exporter, else 0',
+    labels: ['node'],
+    from: EXPORTER,
+    read: () => [],
+  },
+  {
+    ...{ name: ANSWER_SECONDS, kind: 'gauge', labels: ['node'], from: EXPORTER, read: () => [] },
+    help: 'How long the node took to answer the exporter, or to fail',
+  },
+  BUILD,
+  gauge('uptime_seconds', 'uptime_ms', 'Since the process started', MS),
+  gauge('resident_memory_bytes', 'process_rss_bytes', 'Memory of the process'),
+  // Load.
+  RESPONSES,
+  LATENCY,
+  counter('appends', 'accepted_appends', 'Appends that this node accepted'),
+  counter('reads', 'served_reads', 'Reads that its shards served'),
+  counter('read_cache_hits', 'read_cache_hits', 'Reads answered from the memory of the main thread'),
+  counter('read_cache_misses', 'read_cache_misses', 'Answers of 4 KiB and more that were not in that memory'),
+  gauge('read_cache_bytes', 'read_cache_bytes', 'Held in that memory'),
+  gauge('live_readers', 'live_read_waiters', 'Long polls and event streams that wait'),
+  gauge('sse_readers', 'sse_readers', 'Event streams among them'),
+  counter('slow_readers', 'live_read_slow_readers', 'Live readers that were too slow and were ended'),
+  gauge('connections', 'http_connections', 'Connections to the client plane'),
+  gauge('connections_max', 'http_connections_max', 'The bound of them'),
+  counter('connections_refused', 'http_connections_refused', 'Connections closed because of that bound'),
+  gauge('inflight_body_bytes', 'http_inflight_body_bytes', 'Request bodies held in memory'),
+  gauge('inflight_body_max_bytes', 'http_inflight_body_bytes_max', 'The bound of them'),
+  gauge('unsent_answer_bytes', 'http_unsent_answer_bytes', 'Answers that wait for slow clients'),
+  ofCore('gauge', { name: 'millrace_mailbox_bytes', from: 'mailbox_depths', help: 'Requests that wait for a core' }),
+  ofCore('gauge', { name: 'millrace_mailbox_max_bytes', from: 'mailbox_capacities', help: 'The bound of them' }),
+  counter('mailbox_full', 'mailbox_full_events', 'Requests refused because a mailbox was full'),
+  ofCore('counter', { name: 'millrace_core_appends_total', from: 'per_core_appends', help: 'Appends by core' }),
+  ofCore('counter', { name: 'millrace_core_turns_total', from: 'per_core_turns', help: 'Turns of a shard' }),
+  // The log and the disk.
+  counter('log_commits', 'wal_batches', 'Records that were written to the log and synced'),
+  counter(
+    'log_commit_seconds',
+    'wal_sync_ns',
+    'Time that these writes took; by log_commits it is the latency of the disk',
+    NS,
+  ),
+  gauge('log_files_bytes', 'log_file_bytes', 'Files of the logs, free ones too'),
+  gauge('log_memory_bytes', 'log_memory_bytes', 'Log held in memory for followers'),
+  counter('checkpoints', 'checkpoints', 'Checkpoints of state'),
+  gauge('disk_full', 'disk_full', '1 while a data volume has no room for writes'),
+  counter('disk_full_refusals', 'disk_full_refusals', 'Writes refused for lack of room'),
+  // Replication.
+  counter('no_leader_refusals', 'no_leader_refusals', 'Writes refused for lack of a leader'),
+  counter('leaderships_given_up', 'leaderships_given_up', 'Leaderships handed over because nothing was committed'),
+  counter('group_snapshots_sent', 'group_snapshots_sent', 'Group snapshots for followers that were away'),
+  counter('group_snapshots_failed', 'group_snapshots_failed', 'Group snapshots that did not arrive'),
+  counter(
+    'group_snapshots_too_far_behind',
+    'group_snapshots_too_far_behind',
+    'Followers that take in less than is written',
+  ),
+  counter('group_snapshots_received', 'group_snapshots_received', 'Group snapshots from other nodes'),
+  gauge(
+    'leadership_shed',
+    'leadership_shed.should_shed_current_leaders',
+    '1 while the node gives its leaderships away',
+  ),
+  counter('balancer_transfers', 'balancer_transfers', 'Leaderships that the balancer moved'),
+  counter('cluster_probe_failures', 'cluster_probe_bad_ticks', 'Rounds in which the node reached no majority'),
+  ofGroup('millrace_group_leads', 'leader', '1 if this node leads the group, by its own account', (group, node) => {
+    const leader = ownOf(group, 'leader');
+    return typeof leader === 'number' && leader === (ownOf(node, 'node_id') ?? ownOf(group, 'node_id'));
+  }),
+  ofGroup('millrace_group_has_leader', 'leader', '1 if the node knows a leader of the group', (group) => {
+    return typeof ownOf(group, 'leader') === 'number';
+  }),
+  ofGroup('millrace_group_term', 'current_term', 'Term; one that keeps growing is an unsteady network'),
+  ofGroup(
+    'millrace_group_committed_index',
+    'committed_index',
+    'Last entry that is committed, as far as the node knows',
+  ),
+  ofGroup('millrace_group_applied_index', 'last_applied', 'Last entry that the node applied'),
+  ofGroup('millrace_group_last_log_index', 'last_log_index', 'Last entry of the log of the node'),
+  ofGroup('millrace_group_log_bytes', 'log_bytes', 'What the log of the group takes on disk'),
+  ofGroup('millrace_group_caught_up', 'caught_up', '0 while the node may know less of the group than it acknowledged'),
+  ofGroup('millrace_group_stalled', 'stalled', '1 while the leader commits nothing although followers answer'),
+  ofGroup('millrace_group_log_lost', 'log_lost', '1 while the node waits to be refilled and does not vote', (group) => {
+    return ownOf(group, 'log_lost') !== undefined;
+  }),
+  ofGroup('millrace_group_voters', 'voter_ids', 'Voters of the group', ({ voter_ids: ids }) => {
+    return Array.isArray(ids) ? ids.length : undefined;
+  }),
+  ofGroup('millrace_group_hot_bytes', 'hot_bytes', 'Bytes of the group on the node'),
+  ofGroup('millrace_group_cold_bytes', 'cold_bytes', 'Bytes of the group in the cold store'),
+  ofGroup(
+    'millrace_group_cold_backlog_age_seconds',
+    'cold_backlog_age_ms',
+    'How long the oldest byte waits for the cold store',
+  ),
+  ofGroup(
+    'millrace_group_cold_refusing',
+    'cold_write_admission',
+    '1 while writes are refused until bytes have left',
+    (group) => {
+      const admission = ownOf(group, 'cold_write_admission');
+      return typeof admission === 'string' ? admission === 'refusing' : undefined;
+    },
+  ),
+  // The cold store.
+  gauge(
+    'cold_store_reachable',
+    'cold_store.reachable',
+    '0 while the node does not reach its cold store; absent without one',
+  ),
+  gauge('cold_hot_bytes', 'cold_hot_bytes', 'Bytes on the node'),
+  gauge('cold_bytes', 'cold_bytes', 'Bytes in the store, of the groups of the node'),
+  gauge('cold_backlog_bytes', 'cold_flush_backlog_bytes', 'Bytes that wait for the store'),
+  gauge('cold_backlog_age_seconds', 'cold_flush_backlog_age_ms', 'How long the oldest of them waits', MS),
+  counter('cold_upload_errors', 'cold_flush_write_errors', 'Uploads that failed'),
+  counter('cold_upload_bytes', 'cold_store_upload_bytes', 'Uploaded'),
+  counter('cold_read_bytes', 'cold_store_read_bytes', 'Read from the store'),
+  counter('cold_read_bad_objects', 'cold_read_bad_objects', 'Objects that were missing or altered'),
+  counter('cold_refusals', 'cold_backpressure_events', 'Writes refused until bytes have left'),
+  // Features.
+  gauge('subscriptions', 'subscriptions.total', 'Subscriptions that this node drives'),
+  gauge('subscriptions_failing', 'subscriptions.failing', 'Of these, whose deliveries fail'),
+  counter('subscription_deliveries', 'subscriptions.delivered', 'Deliveries that were taken'),
+  counter('subscription_delivery_failures', 'subscriptions.delivery_failures', 'Deliveries that were not'),
+  counter('forks_made', 'forks_made', 'Forks'),
+  counter('forks_failed', 'forks_failed', 'Forks that were given up'),
+  counter('quota_refusals', 'quota_refusals', 'Writes refused by quotas'),
+];
