@@ -5,10 +5,13 @@
 import { spawnSync } from 'node:child_process';
 import {
   chmodSync,
+  closeSync,
   cpSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readFileSync,
+  readSync,
   readdirSync,
   rmSync,
   statSync,
@@ -19,6 +22,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { gzipSync } from 'node:zlib';
 import { parseArgs } from 'node:util';
 import { VERSION } from '../../src/config/version.ts';
 
@@ -68,8 +72,9 @@ function addProgram(root: string, stage: string): void {
     const from = join(ROOT, path);
     cpSync(from, join(home, path), {
       recursive: true,
-      // Packages inside have entries of their own.
-      filter: (source) => source === from || basename(source) !== 'node_modules',
+      // Packages inside have entries of their own, and Debian has one C library.
+      filter: (source) =>
+        source === from || (basename(source) !== 'node_modules' && !/\bmusl\.node$/.test(basename(source))),
     });
   }
   mkdirSync(join(root, 'usr/bin'), { recursive: true });
@@ -98,13 +103,14 @@ function addSystemFiles(root: string): void {
     // Of this host's CPUs the package knows nothing.
     .replace(/^CPUAffinity=/m, '# CPUAffinity=');
   const doc = 'usr/share/doc/millrace';
-  const files: readonly (readonly [string, string])[] = [
+  const files: readonly (readonly [string, string | Uint8Array])[] = [
     ['usr/lib/systemd/system/millrace.service', unit],
     ['usr/lib/sysusers.d/millrace.conf', source('sysusers.conf')],
     ['usr/lib/tmpfiles.d/millrace.conf', source('tmpfiles.conf')],
     ['etc/millrace/millrace.toml', source('millrace.toml')],
     ['etc/default/millrace', source('default')],
     [`${doc}/copyright`, readFileSync(join(ROOT, 'LICENSE'), 'utf8')],
+    [`${doc}/changelog.gz`, gzipSync(readFileSync(join(ROOT, 'CHANGELOG.md')), { level: 9 })],
     [`${doc}/configuration.md`, readFileSync(join(ROOT, 'src/config/README.md'), 'utf8')],
     [`${doc}/operating.md`, readFileSync(join(ROOT, 'src/operator/README.md'), 'utf8')],
   ];
@@ -134,19 +140,29 @@ function tidy(folder: string): number {
     const path = join(folder, entry.name);
     if (entry.isDirectory()) bytes += tidy(path);
     else if (entry.isFile()) {
-      const { size, mode } = statSync(path);
-      chmodSync(path, (mode & 0o100) === 0 ? 0o644 : 0o755);
-      bytes += size;
+      chmodSync(path, isScript(path) ? 0o755 : 0o644);
+      bytes += statSync(path).size;
     }
   }
   return bytes;
+}
+
+/** Packages of npm mark much else as executable. */
+function isScript(path: string): boolean {
+  const file = openSync(path, 'r');
+  try {
+    const start = Buffer.alloc(2);
+    return readSync(file, start) === 2 && start.toString('latin1') === '#!';
+  } finally {
+    closeSync(file);
+  }
 }
 
 function source(name: string): string {
   return readFileSync(join(SOURCES, name), 'utf8');
 }
 
-function write(path: string, text: string, mode: number): void {
+function write(path: string, text: string | Uint8Array, mode: number): void {
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, text);
   chmodSync(path, mode);

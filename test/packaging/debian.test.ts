@@ -79,6 +79,11 @@ test('the package is built, and installs its files, its user and its folders', {
   const listed = succeed('dpkg-deb', ['--contents', path]).split('\n');
   assert(!listed.some((line) => /\/(typescript|vitest|oxlint)\//.test(line)), 'nothing for development');
   for (const line of listed.filter((one) => one !== '')) assert.match(line, /^\S+ root\/root /);
+  assert(listed.some((line) => line.endsWith('.glibc.node')) && !listed.some((line) => line.endsWith('musl.node')));
+  const executable = listed.filter((line) => /^-\S*x/.test(line));
+  assert(executable.some((line) => line.endsWith('/dist/main.js')));
+  for (const line of executable) assert.doesNotMatch(line, /\.(json|md|node)$/);
+  assert(listed.some((line) => line.endsWith('/usr/share/doc/millrace/changelog.gz')));
   if (process.getuid?.() === 0 && has('systemd-sysusers')) install(path);
   else succeed('dpkg-deb', ['--extract', path, root]);
   for (const conffile of ['etc/millrace/millrace.toml', 'etc/default/millrace']) assert(existsSync(inRoot(conffile)));
