@@ -180,3 +180,23 @@ test('the node id is the ordinal of the host name plus one, where that is asked 
   if (ownName !== undefined) assert.match(refusal({ MILLRACE_RAFT__NODE_ID: 'hostname' }), /the name of this host, "/);
   assert.equal(loadConfig([], { HOSTNAME: 'millrace-7' }).raft.nodeId, 1, 'only when asked for');
 });
+
+test('what Kubernetes tells pods of services by our name is no setting', () => {
+  const sections = new Set(OPTION_KEYS.map((key) => key.split('.')[0] ?? ''));
+  const services = [
+    'MILLRACE',
+    'MILLRACE_NODES',
+    ...[...sections].map((section) => `MILLRACE_${section.toUpperCase()}`),
+  ];
+  const told = services.flatMap((service) => [
+    [`${service}_SERVICE_HOST`, '10.0.0.1'],
+    [`${service}_SERVICE_PORT`, '4437'],
+    [`${service}_SERVICE_PORT_HTTP`, '4437'],
+    [`${service}_PORT`, 'tcp://10.0.0.1:4437'],
+    [`${service}_PORT_4437_TCP`, 'tcp://10.0.0.1:4437'],
+    [`${service}_PORT_4437_TCP_PROTO`, 'tcp'],
+    [`${service}_PORT_4437_TCP_PORT`, '4437'],
+    [`${service}_PORT_4437_TCP_ADDR`, '10.0.0.1'],
+  ]);
+  assert.deepEqual(readEnvironment(Object.fromEntries(told) as Environment), new Map());
+});

@@ -203,6 +203,7 @@ describe('the pods of the StatefulSet', () => {
 
   it('are nodes of one cluster by the ordinals of their names, and are probed as the kubelet does it', async () => {
     assert.equal(set.spec?.replicas, NODES.length);
+    assert.equal(set.spec?.template.spec?.enableServiceLinks, false, 'no variables of services among the settings');
     assert.equal(container.image, `millrace:${VERSION}`);
     for (const ordinal of NODES) {
       for (const probe of [container.startupProbe, container.livenessProbe, container.readinessProbe]) {
