@@ -22,6 +22,7 @@
  */
 import type { HttpContext } from './context.ts';
 import { type ErrorLog, type ResponseOwner, guardAbort, takeOver, whenWritable } from './guard.ts';
+import { requestIdOf } from './request-ids.ts';
 import type { UwsResponse } from './uws.ts';
 
 /** Bytes that wait for slow clients in this process. A client on a slow line has most of its answer here for a second or so. */
@@ -92,7 +93,13 @@ export class ResponseBackpressure {
 
   /** In place of the owner, which has answered. */
   #keep(res: UwsResponse, gone: () => void): ResponseOwner {
-    const owner = { operation: 'unsent answer', fail: () => void res.close() };
+    const owner: ResponseOwner = {
+      operation: 'unsent answer',
+      get requestId() {
+        return requestIdOf(res);
+      },
+      fail: () => void res.close(),
+    };
     takeOver(res, owner, guardAbort(this.#log, owner, gone));
     return owner;
   }

@@ -6,14 +6,23 @@
 import type { ErrorCode } from '../base/errors.ts';
 import type { UwsApp, UwsResponse } from './uws.ts';
 
-/** Receives what went wrong inside a handler: a bug, never a client's mistake. */
-export type ErrorLog = (error: unknown, what: string) => void;
+/** Receives what went wrong inside a handler: a bug, never a client's mistake; and whose request it was, if it was one. */
+export type ErrorLog = (error: unknown, what: string, requestId?: string) => void;
 
 /** Keeps a response after its route handler has returned. */
 export interface ResponseOwner {
-  /** For the log. */
+  /** Both for the log. */
   readonly operation: string;
+  readonly requestId: string;
   /** Answers with a refusal, or cuts the connection when part of an answer is out. Harmless after the end. */
+  fail(code: ErrorCode): void;
+}
+
+/** An answer that waits for what is appended. Once told that it is over it does not touch the context again. */
+export interface LiveAnswer {
+  /** The client has left. */
+  gone(): void;
+  /** Ends it with a refusal, in a form that fits what is out already. Harmless after the end. */
   fail(code: ErrorCode): void;
 }
 
@@ -29,7 +38,7 @@ export function guardAbort(log: ErrorLog, owner: ResponseOwner, gone: () => void
     try {
       gone();
     } catch (error) {
-      log(error, owner.operation);
+      log(error, owner.operation, owner.requestId);
     }
   };
   return callback as GuardedAbort;
@@ -106,11 +115,11 @@ export function watchConnections(app: UwsApp, log: ErrorLog, changed: (res: UwsR
 
 /** Logs what went wrong and ends the request. */
 export function failSafely(log: ErrorLog, owner: ResponseOwner, error: unknown): void {
-  log(error, owner.operation);
+  log(error, owner.operation, owner.requestId);
   try {
     owner.fail('INTERNAL');
   } catch (again) {
-    log(again, owner.operation);
+    log(again, owner.operation, owner.requestId);
   }
 }
 

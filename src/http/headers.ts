@@ -20,6 +20,7 @@ import {
 } from '../protocol/header-values.ts';
 import { normalizeContentType } from '../protocol/media-type.ts';
 import type { ErrorCode } from '../base/errors.ts';
+import { REQUEST_ID_HEADER } from './request-ids.ts';
 import type { UwsRequest } from './uws.ts';
 
 const CHUNKED = 'chunked';
@@ -91,6 +92,7 @@ export class WriteHeaders {
   forkOffset: string | undefined = undefined;
   forkSubOffset: string | undefined = undefined;
   forwardedProto: string | undefined = undefined;
+  requestId: string | undefined = undefined;
   contentEncoding = '';
   acceptEncoding = '';
   ifMatch = '';
@@ -119,6 +121,7 @@ export class WriteHeaders {
     this.forkOffset = undefined;
     this.forkSubOffset = undefined;
     this.forwardedProto = undefined;
+    this.requestId = undefined;
     this.contentEncoding = '';
     this.acceptEncoding = '';
     this.ifMatch = '';
@@ -155,6 +158,7 @@ export class WriteHeaders {
         if (name === 'content-type') this.contentType ??= value;
         else if (name === 'producer-seq') this.producerSeq ??= value;
         else if (name === 'stream-attrs') this.streamAttrs ??= value;
+        else if (name === REQUEST_ID_HEADER) this.requestId ??= value;
         return;
       case 13:
         if (name === 'stream-closed') this.streamClosed ??= value;

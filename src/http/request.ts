@@ -17,7 +17,8 @@ import type { StreamName } from '../protocol/flat-path.ts';
 import { type Asking, type Request, fillRequest } from '../protocol/request.ts';
 import { type BodyBudget, type BodyOwner, BodyReader } from './body.ts';
 import { type Family, type HttpServerContext, NO_ROUTE, type Operation, type RouteTraits } from './context.ts';
-import { type GuardedAbort, type ResponseOwner, guardAbort, takeOver } from './guard.ts';
+import { type GuardedAbort, type LiveAnswer, type ResponseOwner, guardAbort, takeOver } from './guard.ts';
+import { requestIdOf } from './request-ids.ts';
 import type { Responder } from './response.ts';
 import { type ResponseHolder, type StreamOptions, StreamingResponse } from './streaming.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
@@ -45,14 +46,6 @@ export type AggregateResponse = Pick<
   RequestContext,
   'isOver' | 'json' | 'text' | 'empty' | 'unavailable' | 'refuse' | 'guard'
 >;
-
-/** An answer that waits for what is appended. Once told that it is over it does not touch the context again. */
-export interface LiveAnswer {
-  /** The client has left. */
-  gone(): void;
-  /** Ends it with a refusal, in a form that fits what is out already. Harmless after the end. */
-  fail(code: ErrorCode): void;
-}
 
 interface ContextPool {
   give(call: RequestContext): void;
@@ -88,6 +81,8 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
   /** The client has left before the answer; for answers of several parts. */
   onAbort: (() => void) | undefined = undefined;
   #req: UwsRequest | undefined = undefined;
+  /** Of this request or, while the context is spare, of the last one: what fails after the end is logged with its id. */
+  #answered: UwsResponse | undefined = undefined;
   /** Handed to a shard: onReply will come. */
   #sent = false;
   /** Others may hold it longer than the answer lasts, so it serves no other request. */
@@ -115,6 +110,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
   /** A route handler begins. */
   begin(res: UwsResponse, req: UwsRequest, startedMs: number): void {
     this.res = res;
+    this.#answered = res;
     this.#req = req;
     this.startedMs = startedMs;
     this.family = 'bucketed';
@@ -128,6 +124,11 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
   get req(): UwsRequest {
     if (this.#req === undefined) throw new Error('the request is valid only inside its route handler');
     return this.#req;
+  }
+
+  /** Of refusals and log lines; it is made when it is asked for. */
+  get requestId(): string {
+    return this.#answered === undefined ? '' : requestIdOf(this.#answered);
   }
 
   /** The route handler has returned. */
@@ -272,7 +273,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
   }
 
   crash(error: unknown): void {
-    this.server.logError(error, this.operation);
+    this.server.logError(error, this.operation, this.requestId);
     this.fail('INTERNAL');
   }
 
@@ -366,7 +367,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
       }
     } catch (error) {
       // Part of an answer may be out already.
-      this.server.logError(error, this.operation);
+      this.server.logError(error, this.operation, this.requestId);
       this.cut();
     }
   }

@@ -18,6 +18,7 @@ import type { Family, ReadCache } from './context.ts';
 import type { CorsBlocks, CorsPolicy } from './cors.ts';
 import type { ResponseBackpressure } from './backpressure.ts';
 import { Heads, PositionHead, staticBlock } from './heads.ts';
+import { REQUEST_ID_HEADER, requestIdOf } from './request-ids.ts';
 import type { UwsResponse } from './uws.ts';
 import { expectedSeq, producerEpoch, receivedSeq } from '../protocol/producer-answer.ts';
 import { explanation } from '../protocol/refusal.ts';
@@ -39,7 +40,7 @@ function cacheValues(readCache: ReadCache): { readonly read: string; readonly tu
   };
 }
 
-/** The code of a refusal, for programs: sentences may change. Every answer from 400 on has one. */
+/** The code of a refusal, for programs: sentences may change. Every answer from 400 on has one, and the request's id. */
 const ERROR_HEADER = 'millrace-error';
 export const TEXT_PLAIN = 'text/plain; charset=utf-8';
 export const JSON_TYPE = 'application/json';
@@ -130,7 +131,9 @@ export class Responder {
   begin(res: UwsResponse, status: number, cache: CacheControl = 'no-store', code?: string): void {
     this.begun = res;
     res.writeStatus(this.#heads(cache).of(status));
-    if (status >= 400) res.writeHeader(ERROR_HEADER, code ?? generalCode(status));
+    if (status < 400) return;
+    res.writeHeader(ERROR_HEADER, code ?? generalCode(status));
+    res.writeHeader(REQUEST_ID_HEADER, requestIdOf(res));
   }
 
   #heads(cache: CacheControl): Heads {

@@ -22,6 +22,7 @@ import { beginHandler, failSafely, isDead, ownerOf } from './guard.ts';
 import { type WriteHeaders, walkHeaders } from './headers.ts';
 import { Listener } from './listener.ts';
 import { endAllLive } from './live/live.ts';
+import { keepRequestId, requestIdOf } from './request-ids.ts';
 import { RequestContext } from './request.ts';
 import { type Responder, Responders } from './response.ts';
 import { AdminRouter, ClientRouter, type Router } from './router.ts';
@@ -145,6 +146,7 @@ export function serve(app: UwsApp, plane: Plane): void {
       call.begin(res, req, server.ctx.monotonicMs());
       call.method = method ?? req.getMethod();
       const headers = walkHeaders(req);
+      if (headers.requestId !== undefined) keepRequestId(res, headers.requestId);
       const pair = responders.for(headers.origin);
       call.responder = responder = call.method === 'head' ? pair.head : pair.body;
       const result = handle(plane, call, req, headers);
@@ -195,7 +197,7 @@ function refuseFraming(call: RequestContext, fault: string): void {
 function watchPromise({ logError }: HttpServerContext, res: UwsResponse, result: Promise<unknown>): void {
   const owner = ownerOf(res);
   result.catch((error: unknown) => {
-    if (owner === undefined) logError(error, 'handler');
+    if (owner === undefined) logError(error, 'handler', requestIdOf(res));
     else failSafely(logError, owner, error);
   });
 }
@@ -212,7 +214,7 @@ function answerCrash({ call, res, responder }: Crashed, error: unknown): void {
   const { logError } = call.server;
   const owner = ownerOf(res);
   if (owner !== undefined) return failSafely(logError, owner, error);
-  logError(error, 'handler');
+  logError(error, 'handler', requestIdOf(res));
   try {
     if (responder?.ended === res || isDead(res)) return;
     if (responder === undefined || responder.begun === res) return void res.close();
@@ -220,7 +222,7 @@ function answerCrash({ call, res, responder }: Crashed, error: unknown): void {
     call.operation = 'other';
     call.refuse('INTERNAL');
   } catch (again) {
-    logError(again, 'answering a crash');
+    logError(again, 'answering a crash', requestIdOf(res));
     if (!isDead(res)) res.close();
   }
 }

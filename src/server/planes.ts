@@ -1,6 +1,7 @@
 /** Stage 4: the HTTP planes over gateway and services, and the metrics that only the whole process knows. */
 import process from 'node:process';
 import { formatAddress } from '../base/address.ts';
+import { toHex } from '../base/hex.ts';
 import { REQUEST_RING_BYTES } from '../base/limits.ts';
 import { NO_COLD_STORE_METRICS } from '../cold/service/start.ts';
 import type { Config } from '../config/config.ts';
@@ -8,6 +9,7 @@ import { VERSION } from '../config/version.ts';
 import { readConsolePage } from '../console/built-page.ts';
 import { ConditionGate } from '../gateway/condition-gate.ts';
 import type { HttpContext, HttpSettings } from '../http/context.ts';
+import { nameNode } from '../http/request-ids.ts';
 import { type Planes, createPlanes } from '../http/server.ts';
 import { createLogger } from '../logging/logger.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
@@ -17,6 +19,9 @@ import { openConnections } from './file-limit.ts';
 import { PROCESS_RUNTIME } from './runtime.ts';
 import type { Services } from './services.ts';
 import { clusterOf } from './shards.ts';
+
+/** Two runs of a node have the same with a probability of 2^-32. */
+const RUN_BYTES = 4;
 
 export interface Node {
   readonly config: Config;
@@ -38,6 +43,7 @@ function composePlanes(node: Node): Planes {
   const metrics = new HttpCounters();
   const http = createLogger('http');
   const page = readConsolePage('node');
+  nameNode(config.raft.nodeId, toHex(PROCESS_RUNTIME.randomBytes(RUN_BYTES)));
   const ctx: HttpContext = {
     // A cluster gets its identity when all of its nodes understand that, and conditions with it.
     gateway: new ConditionGate(quotas, () => core.membership.clusterId !== null),
@@ -46,7 +52,8 @@ function composePlanes(node: Node): Planes {
     settings: httpSettings(config),
     monotonicMs: () => PROCESS_RUNTIME.monotonicMs(),
     connections: openConnections(config, http),
-    logError: (error, where) => http.error({ err: error, where }, 'handler failed'),
+    // pino leaves out what is undefined.
+    logError: (error, where, requestId) => http.error({ err: error, where, requestId }, 'handler failed'),
   };
   return createPlanes({
     ctx,

@@ -139,7 +139,8 @@ serverSuite('event streams that are cut', { cores: 1, groups: 2 }, ({ server, te
   test('a browser may send from elsewhere what tracing, caches and EventSource need', async () => {
     const answer = await expect(204, `OPTIONS /${freshBucket()}/s`, { headers: { Origin: 'http://localhost:3000' } });
     const allowed = (answer.headers.get('access-control-allow-headers') ?? '').toLowerCase().split(', ');
-    for (const name of ['traceparent', 'tracestate', 'last-event-id', 'if-match', 'if-none-match', 'authorization']) {
+    const forCaches = ['last-event-id', 'if-match', 'if-none-match', 'authorization'];
+    for (const name of ['traceparent', 'tracestate', 'x-request-id', ...forCaches]) {
       assert(allowed.includes(name), name);
     }
   });

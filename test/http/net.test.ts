@@ -89,6 +89,7 @@ const BUGS: readonly Bug[] = [
       const res = resOf(call);
       const owner = {
         operation: 'other',
+        requestId: 'x',
         fail: () => {
           res.close();
           boom();
@@ -107,7 +108,7 @@ const BUGS: readonly Bug[] = [
     status: 0,
     route: (call) => {
       const res = resOf(call);
-      const owner = { operation: 'other', fail: () => undefined };
+      const owner = { operation: 'other', requestId: 'x', fail: () => undefined };
       takeOver(res, owner, guardAbort(server.logError, owner, boom));
       setImmediate(() => res.close());
     },
@@ -117,7 +118,7 @@ const BUGS: readonly Bug[] = [
     status: 0,
     route: (call) => {
       const res = resOf(call);
-      const owner = { operation: 'other', fail: () => void res.close() };
+      const owner = { operation: 'other', requestId: 'x', fail: () => void res.close() };
       takeOver(
         res,
         owner,
@@ -147,6 +148,7 @@ const BUGS: readonly Bug[] = [
 ];
 
 const errors: unknown[] = [];
+const requestIds = new Set<string | undefined>();
 const server = new HttpServerContext(
   {
     gateway: new ScriptedGateway(),
@@ -155,7 +157,10 @@ const server = new HttpServerContext(
     settings: SETTINGS,
     connections: newConnections(),
     monotonicMs: () => performance.now(),
-    logError: (error) => errors.push(error),
+    logError: (error, _what, requestId) => {
+      errors.push(error);
+      requestIds.add(requestId);
+    },
   },
   new BodyBudget(1024),
 );
@@ -163,6 +168,7 @@ const server = new HttpServerContext(
 for (const { what, status, route } of BUGS) {
   test(`${what}: ${status === 0 ? 'the connection is closed' : status}, and the next request is served`, async (t) => {
     errors.length = 0;
+    requestIds.clear();
     const uws = loadUws();
     const app = uws.App();
     let current = route;
@@ -182,10 +188,15 @@ for (const { what, status, route } of BUGS) {
     t.after(() => app.close());
     const client = await RawClient.connect(port);
     t.after(() => client.destroy());
-    const asked = client.request('POST', '/x', {}, 'body');
+    const asked = client.request('POST', '/x', { 'X-Request-Id': 'x' }, 'body');
     if (status === 0) await assert.rejects(asked, ConnectionLost);
-    else assert.equal((await asked).status, status);
+    else {
+      const answer = await asked;
+      assert.equal(answer.status, status);
+      if (status >= 400) assert.equal(answer.headers.get('x-request-id'), 'x');
+    }
     assert.ok(errors.length > 0, 'it was logged');
+    assert.deepEqual([...requestIds], ['x'], 'with the id that the client sent');
     current = (call) => call.json(200, {});
     const next = await RawClient.connect(port);
     t.after(() => next.destroy());

@@ -56,6 +56,10 @@ function fault(entry: (typeof CATALOG)[number], wanted: string, answer: RawRespo
       ? []
       : [`${entry.method} ${url}: ${got} instead of ${wanted}: ${body.toString().slice(0, 200)}`]),
     ...(undocumented === undefined ? [] : [undocumented]),
+    // Of every refusal, and of nothing else.
+    ...(/^[\w.:/+=@-]{1,128}$/.test(headers.get('x-request-id') ?? '') === status >= 400
+      ? []
+      : [`${entry.method} ${url}: ${status} with the request id ${headers.get('x-request-id')}`]),
   ];
 }
 

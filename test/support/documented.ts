@@ -37,7 +37,7 @@ export interface Seen {
 
 /** Names that the document has to mention; others are of HTTP itself. */
 const TOLD =
-  /^(stream-|producer-|x-svc-|etag$|location$|retry-after$|content-(encoding|disposition|security-policy)$|www-authenticate$)/;
+  /^(stream-|producer-|x-svc-|x-request-id$|etag$|location$|retry-after$|content-(encoding|disposition|security-policy)$|www-authenticate$)/;
 /** Of the HTTP library, before any of our code runs: headers too large, version not supported. */
 const LIBRARY = new Set([431, 505]);
 /** Of a path or method that this plane does not have. */
@@ -60,6 +60,8 @@ export function faultOf({ method, url, status, headers }: Seen, names: Iterable<
   if (status === 500 && code === 'INTERNAL') return undefined;
   if (answer === undefined && refusal === undefined) return `${what} ${code ?? ''} is not documented`;
   const told = new Set((answer ?? refusal)?.headers?.map((name) => name.toLowerCase()));
+  // The document adds it to everything that refuses.
+  if (status >= 400) told.add('x-request-id');
   const untold = [...names].filter((name) => TOLD.test(name) && !told.has(name));
   return untold.length === 0 ? undefined : `${what}: the headers ${untold.join(', ')} are not documented`;
 }

@@ -58,6 +58,7 @@ export function serverSuite(name: string, options: ServerOptions, define: (suite
       // The library's own answers, before any of our code runs, cannot carry it.
       if (status >= 400 && !LIBRARY_STATUSES.includes(status)) {
         assert.match(answered.get('millrace-error') ?? '', /^[A-Z_]+$/, `${target}: ${status} needs a code`);
+        assert.match(answered.get('x-request-id') ?? '', /^[\w.:/+=@-]{1,128}$/, `${target}: ${status} needs an id`);
       }
       return { status, headers: answered, text: await response.text() };
     };

@@ -11,7 +11,8 @@ import { ReadCoding, cacheOfRead, cacheOfTurn, isRecordRead, readEtag, writeRead
 import type { Responder } from '../response.ts';
 import { shownContentType, writeStoredType } from '../stored-type.ts';
 import { backpressureOf } from '../backpressure.ts';
-import type { LiveAnswer, RequestContext } from '../request.ts';
+import type { LiveAnswer } from '../guard.ts';
+import type { RequestContext } from '../request.ts';
 import type { UwsResponse } from '../uws.ts';
 import { Timed } from './clock.ts';
 import { cursorFloor, cursorSpan } from './events.ts';

@@ -87,10 +87,10 @@ function securityOf({ operation, row, planes }: CatalogEntry, plane: Plane): rea
   return [{}, ...shown.map((one) => ({ [`${one}Token`]: [] }))];
 }
 
-function answerOf({ text, headers = [], content }: Answer): Json {
+function answerOf({ status, text, headers = [], content }: Answer): Json {
   return {
     description: text,
-    ...headersOf(headers),
+    ...headersOf(status < 400 ? headers : ['X-Request-Id', ...headers]),
     ...(content === undefined ? {} : { content: contentOf(content) }),
   };
 }
@@ -152,7 +152,7 @@ function refusalOf(refusals: readonly ResolvedRefusal[]): Json {
   const content = Object.assign({}, ...refusals.map((one) => one.content)) as Content;
   return {
     description,
-    ...headersOf([...new Set(refusals.flatMap(({ headers }) => headers))], { 'Millrace-Error': code }),
+    ...headersOf(['X-Request-Id', ...new Set(refusals.flatMap(({ headers }) => headers))], { 'Millrace-Error': code }),
     content: contentOf(content),
   };
 }

@@ -15,6 +15,12 @@ const DIGEST_EXAMPLE = '0123456789abcdef0123456789abcdef0123456789abcdef01234567
 const OFFSET_EXAMPLE = '00000000000000000006';
 
 export const HEADERS = {
+  'X-Request-Id': {
+    description:
+      "The request's id, which the node's log lines about it have too: the one that was sent, if it is well formed.",
+    schema: { type: 'string', pattern: '^[A-Za-z0-9_.:/+=@-]{1,128}$' },
+    example: '1-5f0c93e1-7',
+  },
   'Stream-Next-Offset': {
     description: 'Where to go on reading; in a refusal the tail of the stream, or the retention floor of a 410.',
     schema: OFFSET,

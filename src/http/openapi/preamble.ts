@@ -11,6 +11,7 @@ export const INFO: Json = {
     'A node has two planes: the client plane serves streams and subscriptions, the admin plane serves operators.',
     'The prefix `/__svc/` is reserved for the service, and so are all names of buckets and streams that begin with `__`.',
     'Every refusal has its code in `Millrace-Error`, which is what programs match, and says in one sentence what to change.',
+    'It also has `X-Request-Id`, which is what the request was sent with when that is well formed, and which log lines of the node repeat.',
     'A refusal that may succeed when it is repeated has `Retry-After`.',
     'A method that a path does not have is refused with 405 and `Allow`; an unknown path of the service with 404.',
     'On the client plane `OPTIONS` answers 204 with `Allow`. HTTP/1.0 and targets with a scheme are refused with 505, large heads with 431.',

@@ -66,7 +66,7 @@ class Task implements BodyConsumer {
       (error: unknown) => {
         const refusal = this.#port.refusal(error);
         if (refusal !== undefined) return answer(call, refusal);
-        call.server.logError(error, call.operation);
+        call.server.logError(error, call.operation, call.requestId);
         return call.fail('INTERNAL');
       },
     );

@@ -63,9 +63,10 @@ export class ReadyProbe {
     });
   }
 
-  #ask({ server, gateway, startedMs }: RequestContext, finish: (tell: Tell) => void): void {
+  #ask(call: RequestContext, finish: (tell: Tell) => void): void {
+    const { server, gateway, startedMs } = call;
     const failed = (error: unknown): Tell => {
-      server.logError(error, 'ready');
+      server.logError(error, 'ready', call.requestId);
       return (aggregate) => aggregate.refuse('INTERNAL');
     };
     void askNodeStatus(gateway)
@@ -227,7 +228,7 @@ function answerLater(call: RequestContext, act: () => Promise<unknown>, what: st
   act().then(
     (result) => (typeof result === 'string' ? aggregate.text(409, result) : aggregate.json(200, result)),
     (error: unknown) => {
-      if (!(error instanceof MillraceError)) call.server.logError(error, what);
+      if (!(error instanceof MillraceError)) call.server.logError(error, what, call.requestId);
       aggregate.refuse(error instanceof MillraceError ? error.code : 'INTERNAL');
     },
   );

@@ -15,7 +15,8 @@ export function handlePurge(call: RequestContext, coldObjects: ColdObjects | und
   const { bucket, gateway, server } = call;
   const aggregate = call.aggregate();
   const isWanted = (): boolean => !aggregate.isOver;
-  purge({ gateway, bucket, coldObjects, isWanted, logError: server.logError }, (report) => {
+  const logError = (error: unknown, what: string): void => server.logError(error, what, call.requestId);
+  purge({ gateway, bucket, coldObjects, isWanted, logError }, (report) => {
     if (report.code !== 'OK') {
       const where = `group ${report.group} was not finished`;
       const done = `${report.removedStreams} streams are removed; repeat the purge to go on`;
