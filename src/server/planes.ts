@@ -17,6 +17,7 @@ import { describeShed } from '../placement/state/shed.ts';
 import type { Core } from './core.ts';
 import { openConnections } from './file-limit.ts';
 import { PROCESS_RUNTIME } from './runtime.ts';
+import { VolumeWatch } from './volume-watch.ts';
 import type { Services } from './services.ts';
 import { clusterOf } from './shards.ts';
 
@@ -31,13 +32,16 @@ export interface Node {
 
 export async function openPlanes(node: Node): Promise<Planes> {
   const { config } = node;
-  const planes = composePlanes(node);
+  const volume = new VolumeWatch(PROCESS_RUNTIME, config.storage.dataDir);
+  const planes = composePlanes(node, volume);
+  // Not awaited: a volume that hangs must not keep the planes closed.
+  void volume.start();
   await planes.listenClient(config.server.listen.host, config.server.listen.port);
   await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);
   return planes;
 }
 
-function composePlanes(node: Node): Planes {
+function composePlanes(node: Node, volume: VolumeWatch): Planes {
   const { config, core, services } = node;
   const { quotas, forks, subscriptions, backups } = services;
   const metrics = new HttpCounters();
@@ -63,7 +67,7 @@ function composePlanes(node: Node): Planes {
         mailboxDepths: () => core.shards.depths(),
         mailboxCapacities: () => core.shards.depths().map(() => REQUEST_RING_BYTES),
         http: () => ({ ...metrics.snapshot() }),
-        extra: () => processMetrics(node),
+        extra: () => ({ ...processMetrics(node), ...volume.metrics() }),
       },
       ...(page === undefined ? {} : { console: page }),
       drainMark: core.drainMark,

@@ -145,7 +145,8 @@ test('rates come from two rounds; a restart is a gap, and statuses of nodes add 
     [1, 2].map((node) =>
       answered(node, atMs, {
         ...metricsOf(node, {}),
-        latency_us: { append: { count: appends, p50: 1500, p99: 9000 } },
+        latency_buckets_us: [1000, 2000, 10_000],
+        latency_us: { append: { count: appends, buckets: [100, appends - 100, 0, 0] } },
         responses_by_status: { 204: appends, 503: refused, 507: refused },
         mailbox_depths: [1, 2],
         wal_batches: appends,
@@ -158,11 +159,12 @@ test('rates come from two rounds; a restart is a gap, and statuses of nodes add 
       'appends/node 1',
       'statuses/2xx',
       'statuses/5xx',
+      'latency/node 2 p50',
       'latency/node 2 p99',
       'mailbox/node 1 core 1',
       'commit/node 1',
     ].map((name) => values.get(name)),
-    [100, 200, 8, 9, 2, 2],
+    [100, 200, 8, 1.5, 1.99, 2, 2],
   );
   assert.equal(valuesOf(at(4000, 5, 0), at(2000, 300, 4)).get('appends/node 1'), undefined);
   assert.equal(valuesOf(at(0, 1, 0), undefined).get('appends/node 1'), undefined);

@@ -87,7 +87,8 @@ test('a node may answer anything: the others are served, and no series comes of 
   const odd = json(
     `{"node_id":8,"version":"1\\n\\"}","uptime_ms":"long","accepted_appends":-1,"served_reads":1e999,"turns":null,"__proto__":{"disk_full":true},
       "raft_groups":[null,7,{"raft_group_id":0,"leader":8,"__proto__":{"hot_bytes":9}},{"raft_group_id":0,"leader":1},{"raft_group_id":1e9},
-      {"raft_group_id":"a"},{"raft_group_id":1.5}],"latency_us":{"__proto__":{"p50":1},"a b":{"p50":1},"read":{"p50":"x","count":3}},
+      {"raft_group_id":"a"},{"raft_group_id":1.5}],"latency_us":{"__proto__":{"p50":1},"a b":{"p50":1},"read":{"p50":"x","count":3,"sum":9,"buckets":[1,"2"]},"list":{"sum":1,"buckets":[1]},"head":{"sum":3000000,"buckets":[1,0,2]}},
+      "latency_buckets_us":[100,2500],
       "responses_by_status":{"__proto__":5,"999":1,"200":4,"404":"many"},"mailbox_depths":{"0":1},"leadership_shed":[],"constructor":{}}`,
   );
   const nested = json('['.repeat(1_000_000));
@@ -113,6 +114,11 @@ test('a node may answer anything: the others are served, and no series comes of 
   assert.deepEqual(ofOdd, [
     'millrace_up{node="8"} 1',
     'millrace_responses_total{node="8",status="200"} 4',
+    'millrace_request_duration_seconds_bucket{node="8",operation="head",le="0.0001"} 1',
+    'millrace_request_duration_seconds_bucket{node="8",operation="head",le="0.0025"} 1',
+    'millrace_request_duration_seconds_bucket{node="8",operation="head",le="+Inf"} 3',
+    'millrace_request_duration_seconds_sum{node="8",operation="head"} 3',
+    'millrace_request_duration_seconds_count{node="8",operation="head"} 3',
     'millrace_request_latency_seconds_count{node="8",operation="read"} 3',
     'millrace_group_leads{node="8",group="0"} 1',
     'millrace_group_has_leader{node="8",group="0"} 1',
@@ -167,6 +173,7 @@ test('the verb serves a real cluster under the names of the document, also with 
   const beyond = await ctl(['exporter', '--config', config, '--listen', '0.0.0.0:4490']);
   assert.deepEqual([beyond.code, /--scrape-token-file/.test(beyond.stderr)], [2, true], beyond.stderr);
   const run = startCtl(['exporter', '--config', config, '--listen', '127.0.0.1:0']);
+  t.after(() => run.child.kill());
   await until(
     () => `the address of the exporter; now ${run.stdout} ${run.stderr}`,
     () => run.stdout.endsWith('\n'),

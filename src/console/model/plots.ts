@@ -1,7 +1,7 @@
 /** What the traffic view plots, and how each value comes from two rounds of metrics. */
 import type { Json } from '../../operator/report.ts';
 import { isObject } from '../../operator/report.ts';
-import { type Round, type Sample, numberIn, numbersIn } from './samples.ts';
+import { type Round, type Sample, memberOf, numberIn, numbersIn } from './samples.ts';
 
 export type Unit = 'per second' | 'bytes' | 'bytes per second' | 'milliseconds' | 'count';
 
@@ -55,8 +55,22 @@ function statusRate(pair: Pair, digit: string): number | undefined {
   })(pair);
 }
 
-function milliseconds(micros: number | undefined): number | undefined {
-  return micros === undefined ? undefined : micros / 1000;
+/** Of the requests between two rounds, from the buckets that they went to; where there was none, a gap. */
+function percentileMs({ now, before }: Pair, operation: string, part: number): number | undefined {
+  const bounds = numbersIn(now, 'latency_buckets_us');
+  const counts = numbersIn(memberOf(now, 'latency_us', operation), 'buckets');
+  const past = numbersIn(memberOf(before, 'latency_us', operation), 'buckets');
+  if (before === undefined || counts.length !== bounds.length + 1) return undefined;
+  const grown = counts.map((count, i) => Math.max(0, count - (past[i] ?? 0)));
+  const wanted = part * grown.reduce((sum, count) => sum + count, 0);
+  if (wanted <= 0) return undefined;
+  let seen = 0;
+  for (const [i, count] of grown.entries()) {
+    const [low, high] = [bounds[i - 1] ?? 0, bounds[i] ?? bounds.at(-1) ?? 0];
+    if (seen + count >= wanted) return (low + ((high - low) * (wanted - seen)) / count) / 1000;
+    seen += count;
+  }
+  return undefined;
 }
 
 /** Between two rounds: the time that records of the log took, by their number. */
@@ -85,10 +99,20 @@ export const PLOTS: readonly Plot[] = [
     id: 'latency',
     title: 'Append latency',
     unit: 'milliseconds',
-    about: 'of appends through each node, from the request to the answer, since the node started',
-    lines: ({ now }) => [
-      ['p50', milliseconds(numberIn(now, 'latency_us', 'append', 'p50'))],
-      ['p99', milliseconds(numberIn(now, 'latency_us', 'append', 'p99'))],
+    about: 'of appends through each node since the value before, from the request to the answer',
+    lines: (pair) => [
+      ['p50', percentileMs(pair, 'append', 0.5)],
+      ['p99', percentileMs(pair, 'append', 0.99)],
+    ],
+  },
+  {
+    id: 'read-latency',
+    title: 'Read latency',
+    unit: 'milliseconds',
+    about: 'of reads through each node since the value before, from the request to the answer',
+    lines: (pair) => [
+      ['p50', percentileMs(pair, 'read', 0.5)],
+      ['p99', percentileMs(pair, 'read', 0.99)],
     ],
   },
   {
@@ -150,6 +174,13 @@ export const PLOTS: readonly Plot[] = [
     unit: 'bytes',
     about: 'files of the log, free ones too',
     lines: gauge('log_file_bytes'),
+  },
+  {
+    id: 'volume',
+    title: 'Free on the data volume',
+    unit: 'bytes',
+    about: 'what each node has left before it refuses writes',
+    lines: gauge('volume_free_bytes'),
   },
   {
     id: 'memory',

@@ -57,9 +57,20 @@ export function nodesKnownTo(report: NodeReport, metrics: Json): KnownNode[] {
 
 /** Of a path through objects, such as `latency_us.append.p99`. */
 export function numberIn(metrics: Json | undefined, ...path: readonly string[]): number | undefined {
+  const found = valueIn(metrics, path);
+  return typeof found === 'number' ? found : undefined;
+}
+
+/** The object at the end of a path. */
+export function memberOf(metrics: Json | undefined, ...path: readonly string[]): Json | undefined {
+  const found = valueIn(metrics, path);
+  return isObject(found) ? found : undefined;
+}
+
+function valueIn(metrics: Json | undefined, path: readonly string[]): unknown {
   let at: unknown = metrics;
   for (const name of path) at = isObject(at) ? at[name] : undefined;
-  return typeof at === 'number' ? at : undefined;
+  return at;
 }
 
 export function numbersIn(metrics: Json | undefined, name: string): number[] {

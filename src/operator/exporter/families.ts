@@ -4,14 +4,14 @@
  */
 import { type Json, isObject } from '../report.ts';
 
-export type Kind = 'gauge' | 'counter' | 'summary';
-type Label = 'node' | 'group' | 'core' | 'operation' | 'status' | 'quantile' | 'version';
+export type Kind = 'gauge' | 'counter' | 'summary' | 'histogram';
+type Label = 'node' | 'group' | 'core' | 'operation' | 'status' | 'quantile' | 'le' | 'version';
 
 export interface Sample {
   /** Besides the node. */
   readonly labels: Readonly<Partial<Record<Label, string>>>;
   readonly value: number;
-  /** Of a summary: `_count`. */
+  /** Of a summary or a histogram: `_count`, `_sum`, `_bucket`. */
   readonly suffix?: string;
 }
 
@@ -30,6 +30,8 @@ const GROUPS_MAX = 4096;
 const CORES_MAX = 1024;
 /** Sixteen today. */
 const OPERATIONS_MAX = 32;
+/** Seventeen today. */
+const BUCKETS_MAX = 64;
 const OPERATION = /^[a-z][a-z_]{0,23}$/;
 const STATUS = /^[1-5]\d\d$/;
 const VERSION = /^[\w.+-]{1,40}$/;
@@ -113,6 +115,48 @@ function groupsOf(node: Json): ReadonlyMap<number, Json> {
   return groups;
 }
 
+/** By name, as many as a node of ours has. */
+function operationsOf(node: Json): [string, Json][] {
+  const operations = at(node, 'latency_us');
+  if (!isObject(operations)) return [];
+  return Object.entries(operations)
+    .flatMap(([operation, found]): [string, Json][] => (isObject(found) ? [[operation, found]] : []))
+    .filter(([operation]) => OPERATION.test(operation))
+    .slice(0, OPERATIONS_MAX);
+}
+
+/** Whole numbers that a node of ours says, or none at all. */
+function countsOf(found: unknown): number[] {
+  if (!Array.isArray(found) || found.length > BUCKETS_MAX) return [];
+  const counts = found.map(valueOf).filter((value) => value !== undefined);
+  return counts.length === found.length ? counts : [];
+}
+
+const DURATION: Family = {
+  name: 'millrace_request_duration_seconds',
+  kind: 'histogram',
+  help: 'How long requests took, from their head to the end of the answer',
+  labels: ['node', 'operation', 'le'],
+  from: 'latency_us',
+  *read(node) {
+    const bounds = countsOf(at(node, 'latency_buckets_us'));
+    for (const [operation, found] of operationsOf(node)) {
+      const buckets = countsOf(ownOf(found, 'buckets'));
+      const sum = valueOf(ownOf(found, 'sum'));
+      if (bounds.length === 0 || buckets.length !== bounds.length + 1 || sum === undefined) continue;
+      let value = 0;
+      for (const [i, count] of buckets.entries()) {
+        value += count;
+        const bound = bounds[i];
+        const le = bound === undefined ? '+Inf' : String(bound / US);
+        yield { labels: { operation, le }, value, suffix: '_bucket' };
+      }
+      yield { labels: { operation }, value: sum / US, suffix: '_sum' };
+      yield { labels: { operation }, value, suffix: '_count' };
+    }
+  },
+};
+
 const LATENCY: Family = {
   name: 'millrace_request_latency_seconds',
   kind: 'summary',
@@ -120,11 +164,7 @@ const LATENCY: Family = {
   labels: ['node', 'operation', 'quantile'],
   from: 'latency_us',
   *read(node) {
-    const operations = at(node, 'latency_us');
-    if (!isObject(operations)) return;
-    const known = Object.entries(operations).filter(([operation]) => OPERATION.test(operation));
-    for (const [operation, found] of known.slice(0, OPERATIONS_MAX)) {
-      if (!isObject(found)) continue;
+    for (const [operation, found] of operationsOf(node)) {
       for (const [member, quantile] of Object.entries(QUANTILES))
         yield* one(ownOf(found, member), US, { operation, quantile });
       for (const { value } of one(ownOf(found, 'count'))) yield { labels: { operation }, value, suffix: '_count' };
@@ -186,6 +226,7 @@ export const FAMILIES: readonly Family[] = [
   gauge('resident_memory_bytes', 'process_rss_bytes', 'Memory of the process'),
   // Load.
   RESPONSES,
+  DURATION,
   LATENCY,
   counter('appends', 'accepted_appends', 'Appends that this node accepted'),
   counter('reads', 'served_reads', 'Reads that its shards served'),
@@ -217,6 +258,8 @@ export const FAMILIES: readonly Family[] = [
   gauge('log_files_bytes', 'log_file_bytes', 'Files of the logs, free ones too'),
   gauge('log_memory_bytes', 'log_memory_bytes', 'Log held in memory for followers'),
   counter('checkpoints', 'checkpoints', 'Checkpoints of state'),
+  gauge('volume_bytes', 'volume_bytes', 'The data volume'),
+  gauge('volume_free_bytes', 'volume_free_bytes', 'What is free of it'),
   gauge('disk_full', 'disk_full', '1 while a data volume has no room for writes'),
   counter('disk_full_refusals', 'disk_full_refusals', 'Writes refused for lack of room'),
   // Replication.

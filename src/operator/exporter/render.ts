@@ -1,5 +1,5 @@
 /** Samples of all nodes as text, by prom-client. A registry lives for one answer, so a node that left leaves no series behind. */
-import { Counter, Gauge, Registry, type RegistryContentType, Summary } from 'prom-client';
+import { Counter, Gauge, Histogram, Registry, type RegistryContentType, Summary } from 'prom-client';
 import { type Family, FAMILIES, type Sample, UP, ANSWER_SECONDS } from './families.ts';
 import type { NodeAnswer } from './scrape.ts';
 
@@ -53,8 +53,8 @@ function* samplesOf({ name, read }: Family, answers: readonly NodeAnswer[]): Ite
 function register(registry: Registry<RegistryContentType>, family: Family, samples: Iterable<NodeSample>): void {
   const { name, kind, help, labels } = family;
   const options = { name, help, labelNames: [...labels], registers: [registry] };
-  if (kind === 'summary') {
-    new FixedSummary(options, samples);
+  if (kind === 'summary' || kind === 'histogram') {
+    new FixedDistribution(kind, options, samples);
     return;
   }
   if (kind === 'gauge') {
@@ -66,21 +66,28 @@ function register(registry: Registry<RegistryContentType>, family: Family, sampl
   }
 }
 
-interface SummaryOptions {
+interface FixedOptions {
   readonly name: string;
   readonly help: string;
   readonly labelNames: string[];
   readonly registers: Registry<RegistryContentType>[];
 }
 
-/** Quantiles that a node computed. The library computes its own from observations, which only the node has. */
-class FixedSummary extends Summary {
+const NAMELESS = { name: 'none', help: 'none', registers: [] };
+
+/**
+ * Quantiles and buckets that a node computed. The library computes its own from observations, which only the node has. A summary of the
+ * library's gives its values as it has them; its histogram does not.
+ */
+class FixedDistribution extends Summary {
+  readonly #kind: 'summary' | 'histogram';
   readonly #name: string;
   readonly #samples: readonly NodeSample[];
 
-  constructor(options: SummaryOptions, samples: Iterable<NodeSample>) {
+  constructor(kind: 'summary' | 'histogram', options: FixedOptions, samples: Iterable<NodeSample>) {
     // `quantile` is the library's own label of summaries.
     super({ ...options, labelNames: options.labelNames.filter((label) => label !== 'quantile') });
+    this.#kind = kind;
     this.#name = options.name;
     this.#samples = [...samples];
   }
@@ -90,6 +97,8 @@ class FixedSummary extends Summary {
     const values = this.#samples.map(({ node, labels, value, suffix = '' }) => ({
       ...{ metricName: this.#name + suffix, labels: { node, ...labels }, value },
     }));
-    return { ...described, values };
+    // The library's name of the type is in no module of it, only in what its metrics say.
+    const { type } = this.#kind === 'summary' ? described : await new Histogram(NAMELESS).get();
+    return { ...described, type, values };
   }
 }
