@@ -1,6 +1,7 @@
 // The console in a real browser: every view and action against three nodes under load, with a node killed while looking.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import axe, { type AxeResults } from 'axe-core';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { PLOTS } from '../../src/console/model/plots.ts';
 import { chromiumMissing, startChromium, visit } from '../support/chromium.ts';
@@ -199,19 +200,30 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
     await page.context().close();
   });
 
-  it('on a phone, light and dark, no view is wider than the screen', async () => {
+  it('on a phone, light and dark, no view is wider than the screen, and axe finds nothing', async () => {
     for (const colours of ['light', 'dark'] as const) {
-      const { page } = await visit(browser, address, { width: 360, colours });
+      const { page } = await visit(browser, address, { width: 360, colours, bypassCSP: true });
+      await page.evaluate(axe.source);
       await page.getByRole('row', { name: /node 1 .* ok/ }).waitFor();
       for (const view of [...VIEWS.map((name) => name.toLowerCase()), 'streams/demo/events']) {
         await page.goto(`${new URL(address).origin}/#/${view}`);
         await page.getByRole('heading', { level: 1 }).waitFor();
         assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, `${view}, ${colours}`);
+        assert.deepEqual(await faultsOf(page), [], `${view}, ${colours}`);
       }
+      await page.getByRole('button', { name: 'Delete demo/events' }).click();
+      await page.getByRole('dialog').waitFor();
+      assert.deepEqual(await faultsOf(page), [], `a dialog, ${colours}`);
       await page.context().close();
     }
   });
 });
+
+/** What axe finds that people with other senses, or without a mouse, would stumble over. */
+async function faultsOf(page: Page): Promise<string[]> {
+  const { violations } = await page.evaluate<AxeResults>('axe.run()');
+  return violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`));
+}
 
 /** Leaders change by themselves on a busy machine: an action that finds none is repeated, as a person would. */
 const ATTEMPTS = 5;

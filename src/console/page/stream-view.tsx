@@ -42,7 +42,7 @@ export function StreamView({ bucket, stream }: StreamProps) {
         <button type="button" onClick={again}>
           Look again
         </button>
-        <ActionButton action={flush(bucket, stream)} label="Flush to cold store" done={again} />
+        <ActionButton action={flush(bucket, stream)} label="Flush" done={again} />
         {value?.facts.isClosed === false && <ActionButton action={close(bucket, stream)} label="Close" done={again} />}
         <ActionButton action={remove(bucket, stream)} label="Delete" done={again} />
       </div>
