@@ -1,44 +1,16 @@
 /** Backups of single groups, as the admin plane offers them. */
-import type { Backups, ColdGraces, EndedExport, ExportEnd, ImportSink, Lineage } from './ports.ts';
+import type { Backups, ColdGraces, ExportEnd, ImportSink, Lineage } from './ports.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { ShardGateway } from '../ports.ts';
 import type { ReadCold } from '../cold/ports.ts';
 import { ExportThread } from './export/export-thread.ts';
+import { ExportHistory } from './export/export-history.ts';
 import { exportGroup } from './export/exporter.ts';
 import { Import, importHost } from './import/importer.ts';
 import { Pace } from './export/pace.ts';
 
 export interface WarningLog {
   warn(fields: object, message: string): void;
-}
-
-const REASON_CHARS_MAX = 300;
-
-/**
- * Why the last export of a group ended early, for its client, because a cut response cannot say so. One per group; the
- * group's next export clears it.
- */
-export class EndedExports {
-  readonly #ended = new Map<number, EndedExport>();
-  readonly #runtime: Pick<Runtime, 'nowMs'>;
-
-  constructor(runtime: Pick<Runtime, 'nowMs'>) {
-    this.#runtime = runtime;
-  }
-
-  get list(): readonly EndedExport[] {
-    return [...this.#ended.values()].sort((a, b) => a.raft_group_id - b.raft_group_id);
-  }
-
-  begun(group: number): void {
-    this.#ended.delete(group);
-  }
-
-  /** Lines after the first are for the log. */
-  ended(group: number, { code, reason }: ExportEnd): void {
-    const line = (reason.split('\n')[0] ?? '').slice(0, REASON_CHARS_MAX);
-    this.#ended.set(group, { raft_group_id: group, code, reason: line, ended_unix_ms: this.#runtime.nowMs() });
-  }
 }
 
 export interface RunningBackups extends Backups {
@@ -76,20 +48,22 @@ export function openBackups({
   const readers = new ExportThread(shardDirectories, runtime);
   const pace = new Pace(requests, runtime);
   const delayMs = (bytes: number): number => pace.delayMs(bytes);
-  const ended = new EndedExports(runtime);
-  const begun = (group: number): void => ended.begun(group);
+  const history = new ExportHistory(runtime);
+  const begun = (group: number): void => history.begun(group);
+  const over = (group: number, isWhole: boolean): void => history.over(group, isWhole);
   const endedEarly = (group: number, why: ExportEnd): void => {
-    ended.ended(group, why);
+    history.endedEarly(group, why);
     log.warn({ group, ...why }, 'an export ended early');
   };
   return {
-    exportGroup: (group, sink) => exportGroup({ gateway, readers, runtime, delayMs, begun, endedEarly }, group, sink),
+    exportGroup: (group, sink) =>
+      exportGroup({ gateway, readers, runtime, delayMs, begun, over, endedEarly }, group, sink),
     coldGraces,
     get lineage() {
       return membership.lineage;
     },
-    get endedExports() {
-      return ended.list;
+    get exports() {
+      return history.told;
     },
     importGroup: (group, wanted, sink) => {
       const { source } = wanted;

@@ -52,6 +52,26 @@ export interface EndedExport extends ExportEnd {
   readonly ended_unix_ms: number;
 }
 
+/** One under way. */
+export interface RunningExport {
+  readonly raft_group_id: number;
+  readonly since_unix_ms: number;
+}
+
+/** The last whole one of a group. */
+export interface FinishedExport {
+  readonly raft_group_id: number;
+  readonly finished_unix_ms: number;
+}
+
+/** Through this node, since it started. */
+export interface ToldExports {
+  readonly exports_running?: readonly RunningExport[];
+  readonly exports_finished?: readonly FinishedExport[];
+  /** Groups whose last export ended early. */
+  readonly exports_ended_early?: readonly EndedExport[];
+}
+
 /**
  * How long objects in the cold store outlive the stream or merge that they belonged to, and therefore how long a backup
  * may refer to them.
@@ -71,8 +91,7 @@ export interface Lineage {
 export interface Backups {
   readonly lineage: Lineage;
   exportGroup(group: number, sink: ExportSink): void;
-  /** Groups whose last export through this node ended early. */
-  readonly endedExports: readonly EndedExport[];
+  readonly exports: ToldExports;
   /** Undefined: there is no cold store. */
   readonly coldGraces: ColdGraces | undefined;
   importGroup(group: number, wanted: ImportRequest, sink: ImportSink): ImportFeed;

@@ -81,7 +81,7 @@ function keysOf(behind: Behind): WebhookKeys {
 function backupsOf(behind: Behind): Backups {
   return {
     lineage: { cluster_id: null, restored_from: [] },
-    endedExports: [],
+    exports: {},
     coldGraces: undefined,
     exportGroup: (_, sink) => {
       const { backup } = behind;

@@ -12,7 +12,7 @@ const READERS: Table = {
   'src/server/runtime.ts': 'the port that gives it to others',
   'workers/shard.ts': 'commands carry it',
   'src/shard/inbox.ts': 'commands carry it',
-  'src/backup/backups.ts': 'shown to operators',
+  'src/backup/export/export-history.ts': 'shown to operators',
   'src/cold/service/health.ts': 'since when the store is away, shown to operators',
   'src/subscriptions/service/driver.ts': 'records of the log carry it; leases and pauses in the log',
   'src/subscriptions/service/key-rotation.ts': 'from when keys sign, as records say',

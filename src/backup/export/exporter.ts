@@ -26,6 +26,8 @@ export interface ExportParts {
   /** This many bytes were sent; returns in how many ms as many may follow. */
   delayMs(bytes: number): number;
   begun(group: number): void;
+  /** Once for each that began. */
+  over(group: number, isWhole: boolean): void;
   endedEarly(group: number, why: ExportEnd): void;
 }
 
@@ -44,6 +46,8 @@ class Export {
   #writing = false;
   /** No more data will come. */
   #complete = false;
+  /** All of it was handed over. */
+  #isWhole = false;
   #released = false;
   /** Time of the last progress. */
   #restedMs = 0;
@@ -68,7 +72,7 @@ class Export {
     this.#parts.begun(this.#group);
     const { id, appliedCommands, origin } = QUERIES.exportGroup.result.read(reply);
     this.#id = id;
-    if (this.#sink.isOver) return this.#release();
+    if (this.#sink.isOver) return this.#over();
     this.#sink.onOver = () => this.#over();
     const { gateway, readers } = this.#parts;
     const { groupCount, shardCount } = gateway;
@@ -110,7 +114,9 @@ class Export {
     if (this.#writing || this.#sink.isOver) return;
     const piece = this.#pieces.shift();
     if (piece === undefined) {
-      if (this.#complete) this.#sink.end();
+      if (!this.#complete) return;
+      this.#isWhole = true;
+      this.#sink.end();
       return;
     }
     this.#writing = true;
@@ -135,6 +141,7 @@ class Export {
 
   #over(): void {
     this.#run?.close();
+    if (!this.#released) this.#parts.over(this.#group, this.#isWhole);
     this.#release();
   }
 

@@ -30,7 +30,8 @@ export function BackupsView() {
     <>
       <p class="hint">
         Backups are made by the tool, to where it is told: <code>millracectl backup-create --location DIR</code>. The
-        nodes keep no list of them; they know where this cluster was restored from, and which exports ended early.
+        nodes keep no list of them; they know where this cluster was restored from, and the exports through them since
+        they started. A whole backup has one of each group, each through the node that leads it.
       </p>
       <p>
         <button type="button" onClick={again}>
@@ -44,6 +45,11 @@ export function BackupsView() {
   );
 }
 
+function groupsIn(list: unknown, time: string): string[] {
+  if (!Array.isArray(list)) return [];
+  return list.filter(isObject).map((one) => `group ${String(one['raft_group_id'])} (${formatTime(Number(one[time]))})`);
+}
+
 function NodeBackups({ node, info, problem }: Told) {
   if (info === undefined) {
     return (
@@ -54,6 +60,8 @@ function NodeBackups({ node, info, problem }: Told) {
   }
   const restored: unknown = info['restored_from'];
   const ended: unknown = info['exports_ended_early'];
+  const running = groupsIn(info['exports_running'], 'since_unix_ms');
+  const finished = groupsIn(info['exports_finished'], 'finished_unix_ms');
   const grace = info['cold_gc_grace_ms'];
   return (
     <section aria-label={`Backups of node ${node}`} class="card">
@@ -64,6 +72,8 @@ function NodeBackups({ node, info, problem }: Told) {
         <Fact name="Restored from">
           {Array.isArray(restored) && restored.length > 0 ? restored.join(', ') : 'nothing: it began empty'}
         </Fact>
+        <Fact name="Under way">{running.length === 0 ? 'none' : running.join(', ')}</Fact>
+        <Fact name="Last exports">{finished.length === 0 ? 'none' : finished.join(', ')}</Fact>
         {typeof grace === 'number' && <Fact name="Grace of cold objects">{grace / 1000} s</Fact>}
       </dl>
       {Array.isArray(ended) && ended.length > 0 ? (

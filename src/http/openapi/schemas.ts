@@ -216,6 +216,8 @@ export const SCHEMAS = {
       restored_from: listOf(TEXT),
       cold_gc_grace_ms: COUNT,
       cold_compaction_gc_grace_ms: COUNT,
+      exports_running: listOf({ type: 'object' }),
+      exports_finished: listOf({ type: 'object' }),
       exports_ended_early: listOf({ type: 'object' }),
     },
     ['format_version', 'raft_group_count'],

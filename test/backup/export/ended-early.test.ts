@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { errorNumber } from '../../../src/base/errors.ts';
 import type { ExportSink } from '../../../src/backup/ports.ts';
 import type { ShardGateway } from '../../../src/ports.ts';
-import { EndedExports } from '../../../src/backup/backups.ts';
+import { ExportHistory } from '../../../src/backup/export/export-history.ts';
 import { exportGroup } from '../../../src/backup/export/exporter.ts';
 import type { ExportTaker } from '../../../src/backup/export/export-thread.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
@@ -54,7 +54,11 @@ test('a volume that runs short ends an export, the node says so until the group 
       assert(typeof endedMs === 'number' && Math.abs(Date.now() - endedMs) < 3_600_000);
       disk.remove('filler');
       assert.equal((await requestOnce(server.adminPort, 'GET', path)).status, 200);
-      assert.deepEqual(await infoOf(server), quiet);
+      const { exports_finished: finished, ...after } = await infoOf(server);
+      assert.deepEqual(after, quiet);
+      const [{ finished_unix_ms: finishedMs, ...whole } = {}, ...others] = finished as Record<string, unknown>[];
+      assert.deepEqual([whole, others], [{ raft_group_id: 0 }, []]);
+      assert(typeof finishedMs === 'number' && finishedMs >= endedMs);
     });
   } finally {
     await disk.dispose();
@@ -80,7 +84,9 @@ const unused = (): never => assert.fail('exports do not use this');
 
 test('what is kept of each group is the end of its last export, in a line', () => {
   let nowMs = 0;
-  const ended = new EndedExports({ nowMs: () => ++nowMs });
+  const ended = new ExportHistory({ nowMs: () => ++nowMs });
+  const running = () => (ended.told.exports_running ?? []).map(({ raft_group_id: group }) => group);
+  const endedEarly = () => ended.told.exports_ended_early ?? [];
   let holdCode = 0;
   const gateway: ShardGateway = {
     groupCount: 4,
@@ -114,7 +120,8 @@ test('what is kept of each group is the end of its last export, in a line', () =
     },
     delayMs: () => 0,
     begun: (group: number) => ended.begun(group),
-    endedEarly: (group: number, why: Parameters<EndedExports['ended']>[1]) => ended.ended(group, why),
+    over: (group: number, isWhole: boolean) => ended.over(group, isWhole),
+    endedEarly: (group: number, why: Parameters<ExportHistory['endedEarly']>[1]) => ended.endedEarly(group, why),
   };
   const begin = (group: number): void => {
     timers = [];
@@ -133,24 +140,26 @@ test('what is kept of each group is the end of its last export, in a line', () =
   begin(2);
   taker?.failed(`Error: ${'x'.repeat(1000)}\n    at somewhere`);
   begin(1);
-  while (ended.list.length < 2) hold();
+  while (endedEarly().length < 2) hold();
   begin(0);
   holdCode = errorNumber('INTERNAL');
   hold();
   assert.deepEqual(
-    ended.list.map(({ raft_group_id: group, code, ended_unix_ms: ms }) => [group, code, ms]),
+    endedEarly().map(({ raft_group_id: group, code, ended_unix_ms: ms }) => [group, code, ms]),
     [
-      [0, 'shard-refused', 3],
-      [1, 'reader-rested', 2],
-      [2, 'read-failed', 1],
+      [0, 'shard-refused', 6],
+      [1, 'reader-rested', 4],
+      [2, 'read-failed', 2],
     ],
   );
-  assert.equal(ended.list[0]?.reason, 'the shard holds it no longer (INTERNAL)');
-  assert.equal(ended.list[1]?.reason, 'its reader took nothing for 5 minutes');
-  assert.equal(ended.list[2]?.reason.length, 300);
+  assert.equal(endedEarly()[0]?.reason, 'the shard holds it no longer (INTERNAL)');
+  assert.equal(endedEarly()[1]?.reason, 'its reader took nothing for 5 minutes');
+  assert.equal(endedEarly()[2]?.reason.length, 300);
+  assert.deepEqual(running(), [], 'those that ended early are over');
   for (const group of [0, 2]) begin(group);
+  assert.deepEqual(running(), [0, 2]);
   assert.deepEqual(
-    ended.list.map(({ code }) => code),
+    endedEarly().map(({ code }) => code),
     ['reader-rested'],
   );
 });

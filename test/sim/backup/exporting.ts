@@ -160,7 +160,10 @@ export class Exporting {
       throw world.failure(`backup: an export ended early: ${reason}`);
     };
     exportGroup(
-      { gateway, readers, runtime: timersOf(world, process), delayMs: () => 0, begun: () => undefined, endedEarly },
+      {
+        ...{ gateway, readers, runtime: timersOf(world, process), endedEarly },
+        ...{ delayMs: () => 0, begun: () => undefined, over: () => undefined },
+      },
       group,
       download,
     );

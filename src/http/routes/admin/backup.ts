@@ -33,13 +33,13 @@ export function withGroup(handle: (call: RequestContext, group: number) => void)
   };
 }
 
-export function handleBackupInfo(call: RequestContext, { endedExports, coldGraces, lineage }: Backups): void {
+export function handleBackupInfo(call: RequestContext, { exports, coldGraces, lineage }: Backups): void {
   call.json(200, {
     format_version: BACKUP_FORMAT_VERSION,
     raft_group_count: call.gateway.groupCount,
     ...lineage,
     ...coldGraces,
-    ...(endedExports.length === 0 ? {} : { exports_ended_early: endedExports }),
+    ...exports,
   });
 }
 
