@@ -66,7 +66,7 @@ const SLOWEST: readonly string[] = [
   'crash/power-loss',
   'packaging/debian',
   'packaging/tarball',
-  'packaging/containers',
+  'packaging/pods',
   'console/browser',
   'operator/monitoring',
   'cluster/absent',
