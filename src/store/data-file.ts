@@ -31,18 +31,20 @@ export function checkDataFile(path: string): void {
   const file = openSync(path, 'r');
   try {
     const stat = fstatSync(file);
-    if (stat.isFile() && stat.size > 0) checkMetaPages(path, file, stat.size);
+    if (stat.isFile() && stat.size > 0) checkMetaPages(path, file);
   } finally {
     closeSync(file);
   }
 }
 
-function checkMetaPages(path: string, file: number, size: number): void {
+function checkMetaPages(path: string, file: number): void {
   const first = readMeta(path, file, 0);
   const { pageBytes } = first;
   if (pageBytes < 512 || pageBytes > PAGE_BYTES_MAX) throw damaged(path, `a page size of ${pageBytes} bytes`);
   const second = readMeta(path, file, pageBytes);
   const current = first.transaction > second.transaction ? first : second;
+  // Asked last: a thread that commits makes the file longer before it names the new pages.
+  const { size } = fstatSync(file);
   for (const root of [current.freeListRoot, current.tablesRoot]) {
     if (root !== NO_PAGE && (root + 1n) * BigInt(pageBytes) > BigInt(size)) {
       throw damaged(path, `it was cut short: ${size} bytes, and page ${root} is missing`);
