@@ -26,8 +26,17 @@ export function reportOf(snapshot: ClusterSnapshot, nodeId: number): NodeReport 
   return snapshot.find((answer) => answer.nodeId === nodeId)?.report;
 }
 
+/** Thousands of groups are looked up for each node, each time that a page is drawn. */
+const indexes = new WeakMap<NodeReport, ReadonlyMap<number, GroupReport>>();
+
 export function groupOf(report: NodeReport | undefined, group: number): GroupReport | undefined {
-  return report?.groups.find(({ id }) => id === group);
+  if (report === undefined) return undefined;
+  let index = indexes.get(report);
+  if (index === undefined) {
+    index = new Map(report.groups.map((one) => [one.id, one]));
+    indexes.set(report, index);
+  }
+  return index.get(group);
 }
 
 /** Every group that any node reports, as the node with the newest term sees it. Ascending. */

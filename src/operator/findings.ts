@@ -47,10 +47,14 @@ export function findings(nodes: readonly NamedNode[], snapshot: ClusterSnapshot)
   return found;
 }
 
+/** No cluster has more nodes that lead; an answer that names more is not worth reading on. */
+const LEADERS_SHOWN = 64;
+
 function overview(nodes: readonly NamedNode[], snapshot: ClusterSnapshot): Finding {
   const answers = snapshot.filter(({ report }) => report !== undefined).length;
   const views = groupViews(snapshot);
-  const leaders = [...leaderships(snapshot)].sort(([a], [b]) => a - b).map(([id, count]) => `${id}: ${count}`);
+  const all = [...leaderships(snapshot)].sort(([a], [b]) => a - b).map(([id, count]) => `${id}: ${count}`);
+  const leaders = all.length > LEADERS_SHOWN ? [...all.slice(0, LEADERS_SHOWN), '...'] : all;
   const groups = views.length === 1 ? '1 group' : `${views.length} groups`;
   const text = `${answers} of ${nodes.length} nodes answer; ${groups}, leaders={${leaders.join(', ')}}`;
   return { severity: 'info', from: 'comparison', text };

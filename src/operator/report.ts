@@ -1,4 +1,13 @@
-/** What a node says of itself in /__svc/metrics, as far as an operator's decisions need it. Pure. */
+/**
+ * What a node says of itself in /__svc/metrics, as far as an operator's decisions need it. Pure. What answers may be anything, so lists
+ * and texts are cut where a node of ours ends.
+ */
+import { GROUP_COUNT_MAX } from '../base/hash.ts';
+
+/** Of one group. */
+const MEMBERS_MAX = 256;
+/** A version is shorter, and so is a reason that is worth reading. */
+const TEXT_CHARS_MAX = 400;
 
 export interface GroupReport {
   readonly id: number;
@@ -60,17 +69,17 @@ export function parseMetrics(value: unknown): NodeReport | undefined {
   if (!isObject(value)) return undefined;
   const { raft_groups: reported } = value;
   if (!Array.isArray(reported)) return undefined;
-  const groups = reported.filter(isObject).map(parseGroup);
+  const groups = groupsOf(reported);
   const shed = objectAt(value, 'leadership_shed');
   const ownId = value['node_id'] ?? asObject(reported[0])['node_id'];
   return {
     nodeId: typeof ownId === 'number' ? ownId : undefined,
-    clusterId: typeof value['cluster_id'] === 'string' ? value['cluster_id'] : undefined,
+    clusterId: typeof value['cluster_id'] === 'string' ? textAt(value, 'cluster_id') : undefined,
     groups: groups.toSorted((a, b) => a.id - b.id),
-    shedState: typeof shed['state'] === 'string' ? shed['state'] : 'none',
+    shedState: textAt(shed, 'state', 'none'),
     acceptsTransfers: shed['should_accept_transfer'] !== false,
     uptimeMs: typeof value['uptime_ms'] === 'number' ? value['uptime_ms'] : undefined,
-    version: typeof value['version'] === 'string' ? value['version'] : '',
+    version: textAt(value, 'version'),
     hotBytes: numberAt(value, 'cold_hot_bytes'),
     coldBytes: numberAt(value, 'cold_bytes'),
     backlogBytes: numberAt(value, 'cold_flush_backlog_bytes'),
@@ -82,6 +91,18 @@ export function parseMetrics(value: unknown): NodeReport | undefined {
     admission: admissionOf(value),
     coldAway: coldAwayOf(objectAt(value, 'cold_store')),
   };
+}
+
+/** The first of each id. */
+function groupsOf(reported: readonly unknown[]): GroupReport[] {
+  const groups = new Map<number, GroupReport>();
+  for (const entry of reported.slice(0, GROUP_COUNT_MAX)) {
+    if (!isObject(entry)) continue;
+    const group = parseGroup(entry);
+    const isOurs = Number.isInteger(group.id) && group.id >= 0 && group.id < GROUP_COUNT_MAX;
+    if (isOurs && !groups.has(group.id)) groups.set(group.id, group);
+  }
+  return [...groups.values()];
 }
 
 function parseGroup(group: Json): GroupReport {
@@ -102,17 +123,15 @@ function parseGroup(group: Json): GroupReport {
 }
 
 function admissionOf(value: Json): string {
-  const state = objectAt(value, 'cold_write_admission')['state'];
-  return typeof state === 'string' ? state : 'open';
+  return textAt(objectAt(value, 'cold_write_admission'), 'state', 'open');
 }
 
 function coldAwayOf(store: Json): ColdAway | undefined {
   if (store['reachable'] !== false) return undefined;
-  const { unreachable_since: since, last_error: reason, was_reached: wasReached } = store;
   return {
-    since: typeof since === 'string' ? since : '',
-    wasReached: wasReached !== false,
-    reason: typeof reason === 'string' ? reason : '',
+    since: textAt(store, 'unreachable_since'),
+    wasReached: store['was_reached'] !== false,
+    reason: textAt(store, 'last_error'),
   };
 }
 
@@ -133,6 +152,11 @@ function numberAt(value: Json, name: string): number {
   return typeof found === 'number' ? found : 0;
 }
 
+function textAt(value: Json, name: string, otherwise = ''): string {
+  const found = value[name];
+  return typeof found === 'string' ? found.slice(0, TEXT_CHARS_MAX) : otherwise;
+}
+
 function sumAt(value: Json, name: string): number {
   const found = value[name];
   if (!Array.isArray(found)) return 0;
@@ -141,5 +165,5 @@ function sumAt(value: Json, name: string): number {
 
 function idsAt(value: Json, name: string): number[] {
   const found = value[name];
-  return Array.isArray(found) ? found.filter((one) => typeof one === 'number') : [];
+  return Array.isArray(found) ? found.slice(0, MEMBERS_MAX).filter((one) => typeof one === 'number') : [];
 }
