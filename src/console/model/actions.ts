@@ -10,6 +10,8 @@ export interface Action {
   readonly confirm?: string;
   /** It takes something away for good. */
   readonly isFinal?: true;
+  /** The node goes through many streams or bytes before it answers. */
+  readonly takesLong?: true;
   /** Undefined: any node does it. */
   readonly node?: number;
   readonly method: 'POST' | 'PUT' | 'DELETE';
@@ -72,6 +74,7 @@ export function purge(bucket: string): Action {
     command: line('purge', '--bucket', bucket, '--confirm', bucket),
     confirm: bucket,
     isFinal: true,
+    takesLong: true,
     method: 'DELETE',
     path: `/__svc/purge/${encodeURIComponent(bucket)}`,
   };
@@ -82,6 +85,7 @@ export function flush(bucket: string, stream: string): Action {
     title: `Flush ${bucket}/${stream}`,
     about: "Moves the stream's bytes to the cold store now.",
     command: line('flush-cold', '--bucket', bucket, '--stream', stream),
+    takesLong: true,
     method: 'POST',
     path: `/__svc/flush-cold/${pathOf(bucket, stream)}`,
   };

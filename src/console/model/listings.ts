@@ -45,17 +45,24 @@ export interface StreamPage {
   readonly next: string | undefined;
 }
 
-export function streamsOf(listing: unknown): StreamPage {
-  if (!isObject(listing) || !Array.isArray(listing['streams'])) return { streams: [], next: undefined };
+/** No node answers with more rows than a page asks for, and a page draws no more. */
+const ROWS_MAX = 1000;
+
+/** Undefined: this is no listing, or the end of it is missing. */
+export function streamsOf(listing: unknown): StreamPage | undefined {
+  if (!isObject(listing) || !Array.isArray(listing['streams'])) return undefined;
   const { next_cursor: next } = listing;
-  const streams = listing['streams'].filter(isObject).map((row) => ({
-    name: String(row['stream_id']),
-    isClosed: row['status'] === 'Closed',
-    contentType: String(row['content_type']),
-    tail: numberAt(row, 'tail_offset'),
-    createdMs: numberAt(row, 'created_at_ms'),
-    writtenMs: numberAt(row, 'last_write_at_ms'),
-  }));
+  const streams = listing['streams']
+    .slice(0, ROWS_MAX)
+    .filter(isObject)
+    .map((row) => ({
+      name: String(row['stream_id']),
+      isClosed: row['status'] === 'Closed',
+      contentType: String(row['content_type']),
+      tail: numberAt(row, 'tail_offset'),
+      createdMs: numberAt(row, 'created_at_ms'),
+      writtenMs: numberAt(row, 'last_write_at_ms'),
+    }));
   return { streams, next: typeof next === 'string' ? next : undefined };
 }
 
@@ -84,21 +91,24 @@ export interface SubscriptionPage {
   readonly next: string | undefined;
 }
 
-export function subscriptionsOf(listing: unknown): SubscriptionPage {
-  if (!isObject(listing) || !Array.isArray(listing['subscriptions'])) return { subscriptions: [], next: undefined };
+export function subscriptionsOf(listing: unknown): SubscriptionPage | undefined {
+  if (!isObject(listing) || !Array.isArray(listing['subscriptions'])) return undefined;
   const { next_cursor: next } = listing;
-  const subscriptions = listing['subscriptions'].filter(isObject).map((row): SubscriptionRow => ({
-    id: textAt(row, 'id'),
-    type: textAt(row, 'type'),
-    target: textAt(row, 'target'),
-    streams: numberAt(row, 'streams'),
-    state: stateOf(row),
-    failures: numberAt(row, 'failures'),
-    lastError: textAt(row, 'last_error'),
-    isPaused: typeof row['next_attempt_at_ms'] === 'number',
-    leaseUntilMs: typeof row['lease_until_ms'] === 'number' ? row['lease_until_ms'] : undefined,
-    holder: textAt(row, 'holder'),
-  }));
+  const subscriptions = listing['subscriptions']
+    .slice(0, ROWS_MAX)
+    .filter(isObject)
+    .map((row): SubscriptionRow => ({
+      id: textAt(row, 'id'),
+      type: textAt(row, 'type'),
+      target: textAt(row, 'target'),
+      streams: numberAt(row, 'streams'),
+      state: stateOf(row),
+      failures: numberAt(row, 'failures'),
+      lastError: textAt(row, 'last_error'),
+      isPaused: typeof row['next_attempt_at_ms'] === 'number',
+      leaseUntilMs: typeof row['lease_until_ms'] === 'number' ? row['lease_until_ms'] : undefined,
+      holder: textAt(row, 'holder'),
+    }));
   return { subscriptions, next: typeof next === 'string' ? next : undefined };
 }
 

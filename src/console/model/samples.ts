@@ -73,7 +73,10 @@ function valueIn(metrics: Json | undefined, path: readonly string[]): unknown {
   return at;
 }
 
+/** A node has fewer cores; each is a line that the page keeps. */
+const NUMBERS_MAX = 1024;
+
 export function numbersIn(metrics: Json | undefined, name: string): number[] {
   const found: unknown = metrics?.[name];
-  return Array.isArray(found) ? found.map((one) => (typeof one === 'number' ? one : 0)) : [];
+  return Array.isArray(found) ? found.slice(0, NUMBERS_MAX).map((one) => (typeof one === 'number' ? one : 0)) : [];
 }

@@ -2,11 +2,15 @@
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { isObject } from '../../operator/report.ts';
 import type { Action } from '../model/actions.ts';
-import { type Answer, jsonOf, reasonOf, sentenceOf, textOf } from './api.ts';
+import { type Answer, NoAnswer, jsonOf, reasonOf, sentenceOf, textOf } from './api.ts';
 import { useDesk } from './parts.tsx';
 
+/** Longer than a node waits for a majority. */
+const TIMEOUT_MS = 30_000;
 /** A purge goes through all streams of a bucket. */
-const TIMEOUT_MS = 600_000;
+const LONG_MS = 600_000;
+/** Of `millracectl console`: the node did not answer, or not to the end. */
+const LOST = 502;
 /** Leaders may move while they are asked. */
 const LEADERS_MAX = 4;
 const SHOWN_CHARS_MAX = 400;
@@ -34,6 +38,7 @@ export function ActionDialog({ action, done, close }: ActionDialogProps) {
     setPhase({ is: 'running' });
     try {
       const answer = await perform(watch, action);
+      if (answer.status === LOST) throw new NoAnswer(sentenceOf(answer));
       if (answer.status >= 400) return setPhase({ is: 'failed', text: sentenceOf(answer) });
       setPhase({ is: 'done', text: textOf(answer).trim().slice(0, SHOWN_CHARS_MAX) });
       done?.();
@@ -106,7 +111,7 @@ async function perform({ api, anyNode, nodes }: ReturnType<typeof useDesk>['watc
     const answer = await api.node(node, path, {
       method,
       headers,
-      timeoutMs: TIMEOUT_MS,
+      timeoutMs: action.takesLong === true ? LONG_MS : TIMEOUT_MS,
       ...(body === undefined ? {} : { body }),
     });
     const json = answer.status === 409 ? jsonOf(answer) : undefined;

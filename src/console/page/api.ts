@@ -135,6 +135,13 @@ export function jsonOf(answer: Answer): unknown {
   }
 }
 
+/** Of what was read out of an answer; undefined: no node of ours would have written it. */
+export function sound<T>(value: T | undefined): T {
+  if (value === undefined)
+    throw new NoAnswer('what answers there is not a node of this service, or its answer was cut');
+  return value;
+}
+
 const SENTENCE_CHARS_MAX = 400;
 
 /** What a refusal says: its sentence, or the reason in its JSON. */

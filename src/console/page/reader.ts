@@ -128,6 +128,11 @@ async function read(
   throw new NoAnswer(`it answered ${sentenceOf(answer)}`);
 }
 
+/** Of a record that is longer than what the page takes. */
+function beginningOf(answer: string, at: number): Line {
+  return { at, text: `${answer.slice(0, PAGE_BYTES).replace(/^\[\{"record":\d+,"value":/, '')} …` };
+}
+
 function pageOf(answer: Answer, { records: ordinals }: Facts, from: number, form: Form): Page {
   const { bytes, isCut, headers } = answer;
   const isClosed = headers.get('stream-closed') === 'true';
@@ -138,8 +143,7 @@ function pageOf(answer: Answer, { records: ordinals }: Facts, from: number, form
   }
   const found = linesOfRecords(textOf(answer));
   const last = found.at(-1);
-  // One record that is longer than what the page takes: its beginning.
-  const lines = last === undefined && isCut ? [{ at: from, text: `${textOf(answer).slice(0, PAGE_BYTES)} …` }] : found;
+  const lines = last === undefined && isCut ? [beginningOf(textOf(answer), from)] : found;
   const to = last === undefined ? from + (isCut ? 1 : 0) : last.at + 1;
   if (form !== 'hex') return { lines, from, to, isCut, isBinary: false, isClosed };
   const shown = lines.flatMap(({ at, text }) =>

@@ -4,7 +4,7 @@ import { formatBytes } from '../../operator/findings.ts';
 import { create, purge } from '../model/actions.ts';
 import { type StreamPage, bucketsOf, streamsOf } from '../model/listings.ts';
 import { formatNumber, formatTime } from '../model/units.ts';
-import { type Answer, NoAnswer, jsonOf, sentenceOf, textOf } from './api.ts';
+import { type Answer, NoAnswer, jsonOf, sentenceOf, sound, textOf } from './api.ts';
 import { useLoad } from './load.ts';
 import { ActionButton, Note, useDesk } from './parts.tsx';
 import { StreamView } from './stream-view.tsx';
@@ -116,7 +116,7 @@ function Streams({ bucket }: { bucket: string }) {
   const path = `/__svc/streams/${encodeURIComponent(bucket)}/streams?${query}`;
   const { value, problem, isLoading, again } = useLoad(path, async (signal): Promise<StreamPage> => {
     const answer = await watch.api.node(watch.anyNode, path, { signal });
-    return answer.status === 404 ? { streams: [], next: undefined } : streamsOf(jsonOf(good(answer)));
+    return answer.status === 404 ? { streams: [], next: undefined } : sound(streamsOf(jsonOf(good(answer))));
   });
   const next = value?.next;
   return (

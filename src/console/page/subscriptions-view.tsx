@@ -3,7 +3,7 @@ import { isObject } from '../../operator/report.ts';
 import { deliverAgain } from '../model/actions.ts';
 import { type SubscriptionRow, subscriptionsOf } from '../model/listings.ts';
 import { formatNumber, formatTime } from '../model/units.ts';
-import { NoAnswer, jsonOf, sentenceOf } from './api.ts';
+import { NoAnswer, jsonOf, sentenceOf, sound } from './api.ts';
 import { useLoad } from './load.ts';
 import { ActionButton, Fact, Note, useDesk } from './parts.tsx';
 
@@ -70,7 +70,7 @@ function SubscriptionList({ node, isDriver }: ListProps) {
   const { value, problem, again } = useLoad(`${node} ${path}`, async (signal) => {
     const answer = await watch.api.node(node, path, { signal });
     if (answer.status !== 200) throw new NoAnswer(sentenceOf(answer));
-    return subscriptionsOf(jsonOf(answer));
+    return sound(subscriptionsOf(jsonOf(answer)));
   });
   const next = value?.next;
   return (

@@ -19,6 +19,8 @@ import type { ConsoleKind } from './kind.ts';
 /** Fine enough for a plot; a question costs a node a millisecond. */
 const ROUND_MS = 2000;
 const TIMEOUT_MS = 5000;
+/** Nodes that answer are shown then; what others say comes with a later round. */
+const PATIENCE_MS = 1000;
 /** Of its own node, until that has said who it is. */
 const UNKNOWN_ID = 0;
 
@@ -34,6 +36,9 @@ export class Watch {
   problem: string | undefined;
   #label = '';
   #looks = 0;
+  /** Of each node that is asked: the question under way, and what came of the last one. */
+  readonly #asking = new Map<number, Promise<void>>();
+  readonly #latest = new Map<number, Sample>();
   readonly #listeners = new Set<() => void>();
 
   constructor(api: Api, kind: ConsoleKind) {
@@ -71,7 +76,7 @@ export class Watch {
   async run(): Promise<void> {
     for (;;) {
       const begunMs = performance.now();
-      if (this.locked === undefined) await this.look();
+      if (this.locked === undefined) await this.#look();
       await new Promise((resolve) => setTimeout(resolve, Math.max(0, begunMs + ROUND_MS - performance.now())));
     }
   }
@@ -82,13 +87,22 @@ export class Watch {
     void this.look();
   }
 
+  /** Asks again, also where a question is under way: something has changed. */
   async look(): Promise<void> {
+    this.#asking.clear();
+    await this.#look();
+  }
+
+  async #look(): Promise<void> {
     const look = ++this.#looks;
     try {
       if (this.kind === 'cluster' && this.nodes.length === 0) await this.#readNodes();
       const asked = this.nodes.filter(({ isAsked }) => isAsked);
-      const round = await Promise.all(asked.map(({ id }) => this.#ask(id)));
+      const asking = asked.map(({ id }) => this.#asking.get(id) ?? this.#begin(id));
+      await Promise.race([Promise.all(asking), new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
       if (look !== this.#looks) return;
+      const nowMs = performance.now();
+      const round = asked.map(({ id }) => this.#latest.get(id) ?? failed(id, nowMs, 'no answer yet'));
       this.#take(round);
       this.problem = undefined;
     } catch (error) {
@@ -123,6 +137,22 @@ export class Watch {
     this.nodes = json['nodes'].filter(isObject).map(({ id, host }) => {
       return { id: Number(id), host: String(host), isAsked: true };
     });
+  }
+
+  #begin(id: number): Promise<void> {
+    const question = this.#ask(id).then(
+      (sample) => {
+        // Not of a question that a later one has replaced.
+        if (this.#asking.get(id) === question) this.#latest.set(id, sample);
+      },
+      (error: unknown) => {
+        if (this.#asking.get(id) === question) throw error;
+      },
+    );
+    this.#asking.set(id, question);
+    const end = (): void => void (this.#asking.get(id) === question && this.#asking.delete(id));
+    question.then(end, end);
+    return question;
   }
 
   async #ask(id: number): Promise<Sample> {
