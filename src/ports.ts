@@ -55,3 +55,28 @@ export interface Forks {
   /** A fork of `group` is gone, and its source is to be told; `done` is called when it was, or could not be. */
   tell(group: number, gone: ForkGone, done: () => void): void;
 }
+
+export type TraceAttributes = Readonly<Record<string, string | number>>;
+
+/** Follows single requests for operators (tracing/). */
+export interface RequestTraces {
+  /** `traceparent`: as it was sent, '' without one. Undefined: this request is not followed. */
+  begin(traceparent: string): RequestTrace | undefined;
+}
+
+/** A request that is followed. */
+export interface RequestTrace {
+  /** A shard was asked. */
+  asked(attributes: TraceAttributes): void;
+  /** It has answered. */
+  answered(attributes: TraceAttributes): void;
+  /** The request is over; nothing follows. */
+  end(summary: TraceSummary): void;
+}
+
+export interface TraceSummary {
+  readonly name: string;
+  readonly attributes: TraceAttributes;
+  /** By a fault of the node, not of the client. */
+  readonly isFailed: boolean;
+}

@@ -74,7 +74,7 @@ function addProgram(root: string, stage: string): void {
       recursive: true,
       // Packages inside have entries of their own, and Debian has one C library.
       filter: (source) =>
-        source === from || (basename(source) !== 'node_modules' && !/\bmusl\.node$/.test(basename(source))),
+        source === from || (basename(source) !== 'node_modules' && !/\bmusl\.node$/.test(source) && isRun(source)),
     });
   }
   mkdirSync(join(root, 'usr/bin'), { recursive: true });
@@ -84,6 +84,11 @@ function addProgram(root: string, stage: string): void {
   ] as const) {
     symlinkSync(`../lib/millrace/dist/${file}`, join(root, 'usr/bin', name));
   }
+}
+
+/** Types and source maps are for who builds, and OpenTelemetry's packages hold each file three times, of which Node takes build/src. */
+function isRun(path: string): boolean {
+  return !/\.(d\.[cm]?ts|map)$|\/dist-types$|\/@opentelemetry\/[^/]+\/build\/(esm|esnext)$/.test(path);
 }
 
 /** Paths such as `node_modules/a/node_modules/b`, as npm installed them here. */

@@ -82,6 +82,15 @@ export interface Config {
     readonly webhooks: boolean;
     readonly localWebhooks: boolean;
   };
+  /** Undefined: no request is traced. */
+  readonly tracing: TracingConfig | undefined;
+}
+
+export interface TracingConfig {
+  readonly endpoint: string;
+  /** 0 to 1. */
+  readonly sampleRatio: number;
+  readonly token: string | undefined;
 }
 
 /** Gives every option its place, then checks what no single option can know. */
@@ -144,6 +153,7 @@ export function toConfig(values: Values): Config {
       webhooks: values['subscriptions.webhooks'],
       localWebhooks: values['subscriptions.local_webhooks'],
     },
+    tracing: tracingOf(values),
   };
   checkListeners(config);
   checkDoors(config);
@@ -160,6 +170,14 @@ function tlsOf(values: Values): Config['server']['tls'] {
   if (keyPath === undefined) throw refuse('server.tls_key', undefined, 'the private key of server.tls_cert');
   checkTlsPair(readText('server.tls_cert', certPath), readText('server.tls_key', keyPath));
   return { certPath, keyPath };
+}
+
+function tracingOf(values: Values): TracingConfig | undefined {
+  const endpoint = values['tracing.otlp_endpoint'];
+  // Read in any case: a file that is not there is a mistake.
+  const token = secretOf(values, 'tracing.otlp_token', 'tracing.otlp_token_file');
+  const sampleRatio = values['tracing.sample_ratio'];
+  return endpoint === undefined ? undefined : { endpoint, sampleRatio, token };
 }
 
 /** The web server would accept any files and then fail every handshake, so they are tried here. */

@@ -126,6 +126,31 @@ export const url: Kind<string> = {
   format: quote,
 };
 
+/** Where a service of others takes what we post: with a path, and without parts that could hold a secret, because it is logged. */
+export const endpoint: Kind<string> = {
+  label: 'URL',
+  expected: 'an http:// or https:// address, with a path if need be, such as "http://127.0.0.1:4318/v1/traces"',
+  parse: (raw, key) => {
+    if (!isText(raw)) return undefined;
+    if (/[@?#]/.test(raw)) {
+      throw new ConfigError(
+        `${key} (not shown) holds an @, ? or #: expected an address without credentials and parameters; tokens have keys of their own`,
+      );
+    }
+    return /^https?:\/\/[^/]/.test(raw) && URL.canParse(raw) ? raw : undefined;
+  },
+  format: quote,
+};
+
+/** A share of something. */
+export const ratio: Kind<number> = {
+  label: 'number',
+  expected: 'a number from 0 to 1, such as 0.01',
+  parse: (raw) => inRange(typeof raw === 'number' ? raw : undefined, 0, 1),
+  fromText: (text) => (/^\d(\.\d{1,9})?$/.test(text) ? Number(text) : text),
+  format: String,
+};
+
 /** Part of object keys, so it keeps to what every store takes. */
 export const keyPrefix: Kind<string> = {
   label: 'string',

@@ -222,6 +222,18 @@ export const OPTIONS = {
     false,
     'For development: webhooks may be at `localhost` or `127.0.0.x`, also by http.',
   ),
+
+  'tracing.otlp_endpoint': optional(
+    kind.endpoint,
+    'Where traces of requests go: the URL of a receiver of OTLP over HTTP, such as `http://127.0.0.1:4318/v1/traces`. Without it nothing is traced.',
+  ),
+  'tracing.sample_ratio': option(
+    kind.ratio,
+    0.01,
+    'Share of the requests without a `traceparent` that are followed. One with a `traceparent` is followed when that says sampled. Of each kind at most 100 a second.',
+  ),
+  'tracing.otlp_token': optional(kind.token, 'Bearer token that the receiver requires.'),
+  'tracing.otlp_token_file': optional(kind.path, 'File with the token, instead of `tracing.otlp_token`.'),
 } as const satisfies Readonly<Record<string, Option<unknown>>>;
 
 export type OptionKey = keyof typeof OPTIONS;

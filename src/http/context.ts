@@ -3,7 +3,7 @@ import { SUBSCRIPTION_BODY_BYTES_MAX } from '../base/limits.ts';
 import { BodyBudget, SlowBodies } from './body.ts';
 import type { ErrorLog } from './guard.ts';
 import type { Connections } from './connections.ts';
-import type { Forks, ShardGateway } from '../ports.ts';
+import type { Forks, RequestTraces, ShardGateway } from '../ports.ts';
 import { type Request, newRequest } from '../protocol/request.ts';
 
 /** The two route families answer some refusals with different statuses. */
@@ -95,6 +95,8 @@ export interface RouteTraits {
   readonly bodyBytesMax?: number;
   /** For the console's page alone, so the OpenAPI document is silent about it. */
   readonly isForConsole?: true;
+  /** Of its path, as in the table of routes. */
+  readonly pattern?: string;
 }
 
 /** Before a route is found. */
@@ -128,6 +130,8 @@ export interface HttpContext {
   monotonicMs(): number;
   readonly logError: ErrorLog;
   readonly connections: Connections;
+  /** Undefined: requests are not traced. */
+  readonly traces?: RequestTraces;
 }
 
 /** Four requests of the largest size; usual ones take a few hundred bytes. */
@@ -159,6 +163,8 @@ export class HttpServerContext {
   readonly ctx: HttpContext;
   readonly gateway: ShardGateway;
   readonly settings: HttpSettings;
+  /** Where the plane listens, without the port; for traces. */
+  readonly address: string;
   readonly budget: BodyBudget;
   /** For bodies of unauthenticated senders: they take no room from the others. */
   readonly strangers = new BodyBudget(STRANGER_BYTES_MAX);
@@ -172,8 +178,9 @@ export class HttpServerContext {
   closing = false;
   #idle: (() => void) | undefined;
 
-  constructor(ctx: HttpContext, budget: BodyBudget) {
+  constructor(ctx: HttpContext, budget: BodyBudget, address = '') {
     this.ctx = ctx;
+    this.address = address;
     this.gateway = ctx.gateway;
     this.settings = ctx.settings;
     this.budget = budget;

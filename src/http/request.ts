@@ -47,7 +47,7 @@ export type AggregateResponse = Pick<
   'isOver' | 'json' | 'text' | 'empty' | 'unavailable' | 'refuse' | 'guard'
 >;
 
-interface ContextPool {
+export interface ContextPool {
   give(call: RequestContext): void;
 }
 
@@ -305,7 +305,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
   finish(): void {
     const { res } = this;
     if (res === undefined) return;
-    this.#end();
+    this.end();
     res.cork(() => res.end());
   }
 
@@ -336,7 +336,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
   /** The answer with `status` is written. */
   done(status: number): void {
     this.server.count(this.operation, status, this.startedMs);
-    this.#end();
+    this.end();
   }
 
   /** Cuts the connection; `status` is what the metrics count. */
@@ -351,7 +351,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
   cut(): void {
     const { res } = this;
     if (res === undefined) return;
-    this.#end();
+    this.end();
     res.close();
   }
 
@@ -374,13 +374,13 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
 
   #aborted(): void {
     const live = this.#live;
-    this.#end();
+    this.end();
     live?.gone();
     this.onAbort?.();
   }
 
   /** Answered, or the client is gone. A reply that is on its way is dropped when it comes. */
-  #end(): void {
+  protected end(): void {
     if (this.res === undefined) return;
     this.res = undefined;
     this.#streaming?.release();

@@ -27,6 +27,7 @@ import { RequestContext } from './request.ts';
 import { type Responder, Responders } from './response.ts';
 import { AdminRouter, ClientRouter, type Router } from './router.ts';
 import { ADMIN_ROWS, CLIENT_ROWS, type Operations, bindRows, methodsOf } from './routes/table.ts';
+import { TracedRequest } from './traced-request.ts';
 import { type UwsApp, type UwsRequest, type UwsResponse, loadUws } from './uws.ts';
 
 export interface PlaneOptions {
@@ -54,9 +55,9 @@ export interface Planes {
 export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
   const uws = loadUws();
   const budget = new BodyBudget(ctx.settings.inflightBodyBytes);
-  const { tls } = ctx.settings;
-  const clientPlane = newClientPlane(new HttpServerContext(ctx, budget), operations);
-  const adminPlane = newAdminPlane(new HttpServerContext(ctx, budget), operations);
+  const { tls, clientHosts, adminHosts } = ctx.settings;
+  const clientPlane = newClientPlane(new HttpServerContext(ctx, budget, clientHosts.listen), operations);
+  const adminPlane = newAdminPlane(new HttpServerContext(ctx, budget, adminHosts.listen), operations);
   const { server: client } = clientPlane;
   const { server: admin } = adminPlane;
   const common = { uws, tls, log: ctx.logError };
@@ -241,7 +242,13 @@ export class RequestPool {
   }
 
   take(): RequestContext {
-    return this.#kept.pop() ?? new RequestContext(this.#server, this.#responder, this);
+    return this.#kept.pop() ?? this.#make();
+  }
+
+  #make(): RequestContext {
+    const { traces } = this.#server.ctx;
+    if (traces === undefined) return new RequestContext(this.#server, this.#responder, this);
+    return new TracedRequest(this.#server, this.#responder, this, traces);
   }
 
   give(call: RequestContext): void {

@@ -3,6 +3,7 @@ import process from 'node:process';
 import { doorWarnings } from '../config/doors.ts';
 import { ConfigError } from '../config/error.ts';
 import { helpOrVersion, loadConfig } from '../config/load.ts';
+import { VERSION } from '../config/version.ts';
 import { ListenError } from '../http/listener.ts';
 import type { Planes } from '../http/server.ts';
 import { HttpLibraryError } from '../http/uws.ts';
@@ -16,6 +17,7 @@ import { EXIT_CONFIG, EXIT_FAILURE, endOnBug, onSignal, prepareProcess } from '.
 import { Reloads } from './reload.ts';
 import { PROCESS_RUNTIME } from './runtime.ts';
 import { openServices, startServices, stopServices } from './services.ts';
+import { openTracing } from '../tracing/tracing.ts';
 import type { Closed } from '../threads/thread-pool.ts';
 
 /** Accepted requests get this long to be answered after SIGTERM. */
@@ -36,7 +38,15 @@ async function main(argv: readonly string[]): Promise<void> {
   const claim = await claimDataDir(config, log);
   const core = await startCore(config, claim, log);
   const services = openServices(config, claim, core);
-  const node: Node = { config, core, services };
+  const tracing = await openTracing(
+    {
+      node: { id: config.raft.nodeId, cluster: config.cluster.name, version: VERSION },
+      log: createLogger('tracing'),
+      runtime: PROCESS_RUNTIME,
+    },
+    config.tracing,
+  );
+  const node: Node = { config, core, services, tracing };
   const planes = await openPlanes(node);
   const startMs = performance.now() - startedMs;
   log.info({ ms: Math.round(startMs) }, 'listening');
@@ -55,13 +65,16 @@ async function main(argv: readonly string[]): Promise<void> {
   });
 }
 
-async function stop({ core, services }: Node, planes: Planes): Promise<Closed> {
+async function stop({ core, services, tracing }: Node, planes: Planes): Promise<Closed> {
   await planes.close(STOP_GRACE_MS);
+  // Beside the rest: a receiver that hangs must not keep the shards from their checkpoints.
+  const traced = tracing.stop();
   services.subscriptions.close();
   await services.backups.stop();
   const shards = await core.shards.stop();
   core.gateway.close();
   const cold = (await core.cold?.close()) ?? 'ended';
+  await traced;
   return shards === 'ended' ? cold : shards;
 }
 

@@ -14,6 +14,7 @@ import { type Planes, createPlanes } from '../http/server.ts';
 import { createLogger } from '../logging/logger.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
 import { describeShed } from '../placement/state/shed.ts';
+import type { Tracing } from '../tracing/tracing.ts';
 import type { Core } from './core.ts';
 import { openConnections } from './file-limit.ts';
 import { PROCESS_RUNTIME } from './runtime.ts';
@@ -28,6 +29,7 @@ export interface Node {
   readonly config: Config;
   readonly core: Core;
   readonly services: Services;
+  readonly tracing: Tracing;
 }
 
 export async function openPlanes(node: Node): Promise<Planes> {
@@ -42,7 +44,7 @@ export async function openPlanes(node: Node): Promise<Planes> {
 }
 
 function composePlanes(node: Node, volume: VolumeWatch): Planes {
-  const { config, core, services } = node;
+  const { config, core, services, tracing } = node;
   const { quotas, forks, subscriptions, backups } = services;
   const metrics = new HttpCounters();
   const http = createLogger('http');
@@ -56,6 +58,7 @@ function composePlanes(node: Node, volume: VolumeWatch): Planes {
     settings: httpSettings(config),
     monotonicMs: () => PROCESS_RUNTIME.monotonicMs(),
     connections: openConnections(config, http),
+    ...(tracing.traces === undefined ? {} : { traces: tracing.traces }),
     // pino leaves out what is undefined.
     logError: (error, where, requestId) => http.error({ err: error, where, requestId }, 'handler failed'),
   };
@@ -82,7 +85,7 @@ function composePlanes(node: Node, volume: VolumeWatch): Planes {
   });
 }
 
-function processMetrics({ config, core, services }: Node): Readonly<Record<string, unknown>> {
+function processMetrics({ config, core, services, tracing }: Node): Readonly<Record<string, unknown>> {
   const { gateway, shards, cold, drainMark } = core;
   const { governance, quotas, forks, subscriptions } = services;
   return {
@@ -111,6 +114,7 @@ function processMetrics({ config, core, services }: Node): Readonly<Record<strin
     leadership_shed: describeShed(drainMark.bits),
     ...governance.metrics(),
     ...subscriptions.metrics(),
+    ...tracing.metrics(),
     ...(cold?.metrics() ?? NO_COLD_STORE_METRICS),
   };
 }

@@ -258,6 +258,23 @@ const BOUNDS: readonly Bound[] = [
     shownBy: ['test/subscriptions/state/links.test.ts', 'subscriptions, streams and bytes have bounds'],
   },
   {
+    what: 'requests that are traced',
+    source: ['src/tracing/otlp-traces.ts', 'FOLLOWED_PER_SECOND'],
+    holds: '100 a second',
+    full: 'the others are not followed, and counted',
+    shownBy: [
+      'test/tracing/tracing.test.ts',
+      'a request that a client follows: its spans join the trace, and say neither queries nor tokens',
+    ],
+  },
+  {
+    what: 'spans that wait for the receiver',
+    source: ['src/tracing/span-queue.ts', 'WAITING_SPANS_MAX'],
+    holds: '2048',
+    full: 'what comes is lost, and counted',
+    shownBy: ['test/tracing/span-queue.test.ts', 'a receiver that hangs: spans wait up to the bound, the rest is lost'],
+  },
+  {
     what: 'uploads of backups that wait on disk',
     source: ['src/backup/import/spool.ts', 'class Spool'],
     holds: 'half of what is free',

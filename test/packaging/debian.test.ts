@@ -127,6 +127,8 @@ test('the unit starts what the package holds, closed as far as systemd can measu
     MILLRACE_SERVER__ADMIN_LISTEN: `127.0.0.1:${port + 1}`,
     MILLRACE_RUNTIME__CORE_COUNT: '1',
     MILLRACE_RAFT__GROUP_COUNT: '2',
+    // Nothing takes them there, but what makes them has to be in the package.
+    MILLRACE_TRACING__OTLP_ENDPOINT: 'http://127.0.0.1:9/v1/traces',
   };
   const trace = has('strace') && has('systemd-analyze') ? join(folder, 'calls') : undefined;
   const traced = trace === undefined ? [] : ['strace', '-D', '-f', '-qq', '-c', '-o', trace, '-e', refusedCalls()];

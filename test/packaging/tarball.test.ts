@@ -94,6 +94,8 @@ test('it serves from an empty folder, configured by the environment alone', asyn
     MILLRACE_SERVER__ADMIN_LISTEN: `127.0.0.1:${port + 1}`,
     MILLRACE_RUNTIME__CORE_COUNT: '1',
     MILLRACE_RAFT__GROUP_COUNT: '2',
+    // Nothing takes them there, but what makes them has to be in the package.
+    MILLRACE_TRACING__OTLP_ENDPOINT: 'http://127.0.0.1:9/v1/traces',
   };
   const server = await startReady(command('millrace'), env, port + 1, own);
   const client = await RawClient.connect(port);

@@ -38,7 +38,7 @@ const REASON_CHARS_MIN = 20;
 const BANNED =
   /\b(shall|whoever|nobody|for ever|errands?|wire-facts|service\.md|decisions\.md|design\.md|house\.md)\b/i;
 
-const ENVIRONMENT = /^(MILLRACE|AWS|NODE)_/;
+const ENVIRONMENT = /^(MILLRACE|AWS|NODE|OTEL)_/;
 const KEYS: readonly string[] = OPTION_KEYS;
 const SECTIONS = new Set(KEYS.map((key) => key.split('.')[0] ?? ''));
 
@@ -137,14 +137,17 @@ test('commands, scenarios, tests, paths, keys and refusals that documents name e
   const scripts = (JSON.parse(readText('package.json')) as { scripts: Record<string, string> }).scripts;
   const tests = sourcePaths(['test']).filter((path) => path.endsWith('.test.ts'));
   const scenarios = sourcePaths(['bench/scenarios']).map(readText).join('\n');
+  const spans = readText('src/http/traced-request.ts');
   const known: Known = {
     script: (name) => ['test', 'start', 'install', 'ci', 'link', 'pack'].includes(name) || scripts[name] !== undefined,
     test: (word) => tests.some((path) => path.slice('test/'.length).includes(word)),
     scenario: (name) => scenarios.includes(`'${name}'`),
     code: (name) => Object.hasOwn(ERRORS, name) || ENVIRONMENT.test(name),
-    // What does not begin as a key does is the name of a file, or of something else.
+    // What does not begin as a key does is the name of a file, or of something else. Attributes of spans look like keys.
     key: (name) =>
-      !SECTIONS.has(name.split('.')[0] ?? '') || KEYS.some((key) => key === name || key.startsWith(`${name}.`)),
+      !SECTIONS.has(name.split('.')[0] ?? '') ||
+      KEYS.some((key) => key === name || key.startsWith(`${name}.`)) ||
+      spans.includes(`'${name}'`),
   };
   const found = faults((markdown, path) =>
     path === 'CHANGELOG.md' ? [] : codeOf(markdown).flatMap((code) => codeFaults(code, known)),

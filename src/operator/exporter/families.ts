@@ -336,6 +336,8 @@ export const FAMILIES: readonly Family[] = [
   counter('cold_read_bad_objects', 'cold_read_bad_objects', 'Objects that were missing or altered'),
   counter('cold_refusals', 'cold_backpressure_events', 'Writes refused until bytes have left'),
   // Features.
+  counter('trace_spans_exported', 'trace_spans_exported', 'Spans that the receiver of traces took'),
+  counter('trace_spans_lost', 'trace_spans_lost', 'Spans that it did not take, or that found the queue full'),
   gauge('subscriptions', 'subscriptions.total', 'Subscriptions that this node drives'),
   gauge('subscriptions_failing', 'subscriptions.failing', 'Of these, whose deliveries fail'),
   counter('subscription_deliveries', 'subscriptions.delivered', 'Deliveries that were taken'),
