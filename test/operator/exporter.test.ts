@@ -2,8 +2,9 @@
 // Debian's promtool reads what is served.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { type RequestListener, createServer, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { Cluster } from '../../src/operator/cluster.ts';
 import { ExporterServer } from '../../src/operator/exporter/server.ts';
@@ -24,8 +25,24 @@ interface Told {
 
 type Ask = (path: string, headers?: Record<string, string>, method?: string) => Promise<Told>;
 
+interface Started {
+  readonly ask: Ask;
+  readonly port: number;
+  /** What it said of the nodes. */
+  readonly said: readonly string[];
+}
+
+interface Settings {
+  readonly token?: string;
+  readonly takingMs?: number;
+}
+
 /** An exporter in front of nodes 1, 2, ... */
-async function startExporter(t: TestContext, nodes: readonly RequestListener[], token?: string): Promise<Ask> {
+async function startExporter(
+  t: TestContext,
+  nodes: readonly RequestListener[],
+  { token, ...settings }: Settings = {},
+): Promise<Started> {
   const servers = await Promise.all(
     nodes.map(async (node) => {
       const server = createServer(node);
@@ -39,7 +56,9 @@ async function startExporter(t: TestContext, nodes: readonly RequestListener[], 
   }));
   const file = { label: 'cluster.toml', nodes: listed, restartCommand: undefined };
   const options = { timeoutMs: TIMEOUT_MS, token: 'admin', ca: undefined, signal: new AbortController().signal };
-  const exporter = new ExporterServer({ scraper: new Scraper(new Cluster(file, options), () => undefined), token });
+  const said: string[] = [];
+  const scraper = new Scraper(new Cluster(file, options), (line) => said.push(line));
+  const exporter = new ExporterServer({ scraper, token, ...settings });
   const { port } = await exporter.listen({ host: '127.0.0.1', port: 0 });
   t.after(async () => {
     await exporter.close();
@@ -48,7 +67,7 @@ async function startExporter(t: TestContext, nodes: readonly RequestListener[], 
       server.close();
     }
   });
-  return (path, headers = {}, method = 'GET') =>
+  const ask: Ask = (path, headers = {}, method = 'GET') =>
     new Promise((resolve, reject) => {
       request({ port, host: '127.0.0.1', method, path, headers, agent: false }, (answer) => {
         let text = '';
@@ -59,6 +78,7 @@ async function startExporter(t: TestContext, nodes: readonly RequestListener[], 
         .on('error', reject)
         .end();
     });
+  return { ask, port, said };
 }
 
 const json = (text: string): RequestListener => {
@@ -92,7 +112,7 @@ test('a node may answer anything: the others are served, and no series comes of 
       "responses_by_status":{"__proto__":5,"999":1,"200":4,"404":"many"},"mailbox_depths":{"0":1},"leadership_shed":[],"constructor":{}}`,
   );
   const nested = json('['.repeat(1_000_000));
-  const ask = await startExporter(t, [
+  const { ask } = await startExporter(t, [
     GOOD,
     json('{"a":'),
     json('[]'),
@@ -127,11 +147,49 @@ test('a node may answer anything: the others are served, and no series comes of 
   assert(process.memoryUsage.rss() - before < 256 * 1024 * 1024, 'an endless answer is cut off');
 });
 
+test('a sum of years in small units stays, bounds that are not in order are dropped, and what a node says is one line', async (t) => {
+  const sums = '"latency_us":{"long_poll":{"sum":2e16,"buckets":[1,2]}},"wal_sync_ns":4e16,"accepted_appends":2e16';
+  const { ask, said } = await startExporter(t, [
+    json(`{"node_id":1,"raft_groups":[],"latency_buckets_us":[100],${sums}}`),
+    json('{"node_id":2,"raft_groups":[],"latency_buckets_us":[1,1],"latency_us":{"read":{"sum":1,"buckets":[1,1,1]}}}'),
+    (_, response) => void response.writeHead(500).end('{"reason":"red\\u001b[31m\\nnode 1: answers again"}'),
+  ]);
+  const { text } = await ask('/metrics');
+  const shown = text.split('\n').filter((line) => /^millrace_(log_commit_seconds|request_duration|appends)/.test(line));
+  assert.deepEqual(shown, [
+    'millrace_request_duration_seconds_bucket{node="1",operation="long_poll",le="0.0001"} 1',
+    'millrace_request_duration_seconds_bucket{node="1",operation="long_poll",le="+Inf"} 3',
+    'millrace_request_duration_seconds_sum{node="1",operation="long_poll"} 20000000000',
+    'millrace_request_duration_seconds_count{node="1",operation="long_poll"} 3',
+    'millrace_log_commit_seconds_total{node="1"} 40000000',
+  ]);
+  assert.deepEqual(said, ['node 3: it answered 500 (red\\u001b[31m\\u000anode 1: answers again)']);
+});
+
+test('a client that reads nothing of its answer does not keep its connection', async (t) => {
+  const groups = Array.from({ length: 4096 }, (_, id) => ({
+    ...{ raft_group_id: id, leader: 1, current_term: 1, committed_index: 1, last_applied: 1, last_log_index: 1 },
+    ...{ log_bytes: 1, caught_up: true, stalled: false, voter_ids: [1], hot_bytes: 1, cold_bytes: 1 },
+  }));
+  // More than the system takes off our hands.
+  const nodes = [1, 2, 3, 4].map((id) => json(JSON.stringify({ node_id: id, raft_groups: groups })));
+  const { port } = await startExporter(t, nodes, { takingMs: 200 });
+  const client = connect(port, '127.0.0.1');
+  client.on('error', () => undefined);
+  client.write('GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  await once(client, 'readable');
+  await until('the exporter has given up', () => {
+    // Bytes keep the connection busy, and one that the other side has ended is reset.
+    client.write('\r');
+    return client.destroyed;
+  });
+});
+
 test('both formats, by what the scraper prefers; scrapers at the same time share one look', async (t) => {
   let asked = 0;
   let release = (): void => undefined;
   const held = new Promise<void>((resolve) => (release = resolve));
-  const ask = await startExporter(t, [
+  const { ask } = await startExporter(t, [
     (incoming, response) => {
       asked++;
       void held.then(() => GOOD(incoming, response as Parameters<RequestListener>[1]));
@@ -154,12 +212,12 @@ test('both formats, by what the scraper prefers; scrapers at the same time share
 });
 
 test('who may ask: with a token its bearer, without one no foreign name', async (t) => {
-  const open = await startExporter(t, [GOOD]);
+  const { ask: open } = await startExporter(t, [GOOD]);
   assert.equal((await open('/metrics', { host: 'evil.example' })).status, 421);
   assert.equal((await open('/metrics', { host: 'localhost:1' })).status, 200);
   assert.equal((await open('/metrics', {}, 'POST')).status, 405);
   assert.equal((await open('/elsewhere')).status, 404);
-  const closed = await startExporter(t, [GOOD], 'scrape');
+  const { ask: closed } = await startExporter(t, [GOOD], { token: 'scrape' });
   assert.equal((await closed('/metrics')).status, 401);
   assert.equal((await closed('/metrics', { authorization: 'Bearer admin' })).status, 401);
   assert.equal((await closed('/metrics', { authorization: 'Bearer scrape', host: 'exporter:4490' })).status, 200);
@@ -201,7 +259,8 @@ test('the verb serves a real cluster under the names of the document, also with 
     assert(now.includes('millrace_uptime_seconds{node="1"}') || up[0] === '0');
     return up.join('') === '101';
   });
-  assert.match(run.stderr, /^node 2: /m);
+  // Another pipe than that of the answer.
+  await until('stderr says why', () => /^node 2: /m.test(run.stderr));
   run.child.kill('SIGTERM');
   assert.equal(await run.ended, 0, run.stderr);
 });

@@ -35,25 +35,28 @@ const BUCKETS_MAX = 64;
 const OPERATION = /^[a-z][a-z_]{0,23}$/;
 const STATUS = /^[1-5]\d\d$/;
 const VERSION = /^[\w.+-]{1,40}$/;
-/** Beyond it a double is no whole number any more, and no count of ours. */
+/**
+ * In the units of the metric, since sums in the node's grow large: 10,000 long-polls that wait pass 2^53 microseconds in eleven days. Beyond
+ * it a double is no whole number any more, and no count of ours.
+ */
 const VALUE_MAX = Number.MAX_SAFE_INTEGER;
 
 const QUANTILES = { p50: '0.5', p90: '0.9', p99: '0.99', p999: '0.999' } as const;
 
-/** Undefined: not a number that a node of ours says. */
-function valueOf(found: unknown): number | undefined {
+/** In units of which each is `per` of the node's. Undefined: not a number that a node of ours says. */
+function valueOf(found: unknown, per = 1): number | undefined {
   if (typeof found === 'boolean') return Number(found);
-  return typeof found === 'number' && found >= 0 && found <= VALUE_MAX ? found : undefined;
+  // Divided, so that 10 ms are 0.01 s.
+  return typeof found === 'number' && found >= 0 && found / per <= VALUE_MAX ? found / per : undefined;
 }
 
 function ownOf(value: Json, name: string): unknown {
   return Object.hasOwn(value, name) ? value[name] : undefined;
 }
 
-function* one(found: unknown, scale = 1, labels: Sample['labels'] = {}): Iterable<Sample> {
-  const value = valueOf(found);
-  // Divided, so that 10 ms are 0.01 s.
-  if (value !== undefined) yield { labels, value: value / scale };
+function* one(found: unknown, per = 1, labels: Sample['labels'] = {}): Iterable<Sample> {
+  const value = valueOf(found, per);
+  if (value !== undefined) yield { labels, value };
 }
 
 function at(node: Json, path: string): unknown {
@@ -128,7 +131,7 @@ function operationsOf(node: Json): [string, Json][] {
 /** Whole numbers that a node of ours says, or none at all. */
 function countsOf(found: unknown): number[] {
   if (!Array.isArray(found) || found.length > BUCKETS_MAX) return [];
-  const counts = found.map(valueOf).filter((value) => value !== undefined);
+  const counts = found.map((count) => valueOf(count)).filter((value) => value !== undefined);
   return counts.length === found.length ? counts : [];
 }
 
@@ -140,9 +143,11 @@ const DURATION: Family = {
   from: 'latency_us',
   *read(node) {
     const bounds = countsOf(at(node, 'latency_buckets_us'));
+    // Two buckets of one bound would be one series with two values.
+    if (bounds.some((bound, i) => i > 0 && bound <= (bounds[i - 1] ?? 0))) return;
     for (const [operation, found] of operationsOf(node)) {
       const buckets = countsOf(ownOf(found, 'buckets'));
-      const sum = valueOf(ownOf(found, 'sum'));
+      const sum = valueOf(ownOf(found, 'sum'), US);
       if (bounds.length === 0 || buckets.length !== bounds.length + 1 || sum === undefined) continue;
       let value = 0;
       for (const [i, count] of buckets.entries()) {
@@ -151,7 +156,7 @@ const DURATION: Family = {
         const le = bound === undefined ? '+Inf' : String(bound / US);
         yield { labels: { operation, le }, value, suffix: '_bucket' };
       }
-      yield { labels: { operation }, value: sum / US, suffix: '_sum' };
+      yield { labels: { operation }, value: sum, suffix: '_sum' };
       yield { labels: { operation }, value, suffix: '_count' };
     }
   },

@@ -1,6 +1,7 @@
 /** Asks all nodes at once, each for a bounded time. Scrapers that come meanwhile share the answers. */
 import { Cluster } from '../cluster.ts';
 import { Failure, reasonOf } from '../failure.ts';
+import { printable } from '../output.ts';
 import type { Json } from '../report.ts';
 
 export interface NodeAnswer {
@@ -64,6 +65,7 @@ export class Scraper {
     if (fault === this.#faults.get(nodeId)) return;
     if (fault === undefined) this.#faults.delete(nodeId);
     else this.#faults.set(nodeId, fault);
-    this.#tell(`node ${nodeId}: ${fault ?? 'answers again'}`);
+    // It may quote what answers there, which must neither drive a terminal nor add lines to a log.
+    this.#tell(`node ${nodeId}: ${printable(fault ?? 'answers again')}`);
   }
 }

@@ -16,10 +16,14 @@ export interface ExporterOptions {
   readonly scraper: Scraper;
   /** What scrapers send as a bearer token; undefined: none. */
   readonly token: string | undefined;
+  /** How long a client may take for its answer; TAKING_MS when left out. */
+  readonly takingMs?: number;
 }
 
 /** Scrapers are few, and all share one look at the nodes. */
 const CONNECTIONS_MAX = 64;
+/** Scrapers give up before. Clients that read nothing would otherwise hold all connections and keep scrapers out. */
+const TAKING_MS = 30_000;
 const HEADERS_BYTES_MAX = 16 * 1024;
 const HEADERS_TIMEOUT_MS = 10_000;
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/;
@@ -94,6 +98,9 @@ export class ExporterServer {
     const answers = await scraper.scrape();
     const format = formatFor(headers.accept ?? '');
     const text = await this.#text(answers, format);
+    // Not the library's timeout, which every byte of the client restarts.
+    const giveUp = setTimeout(() => response.destroy(), this.#options.takingMs ?? TAKING_MS).unref();
+    response.once('close', () => clearTimeout(giveUp));
     response.writeHead(200, { 'content-type': CONTENT_TYPES[format], 'cache-control': 'no-store', vary: 'accept' });
     response.end(method === 'HEAD' ? undefined : text);
   }
