@@ -48,6 +48,13 @@ test('every metric of the dashboard and of the alerts is one that the exporter s
   );
 });
 
+test('alerts and dashboard keep the clusters of several exporters apart', () => {
+  for (const { alert, expr } of alerts) assert.doesNotMatch(expr, /\b(by|on) \(/, alert);
+  for (const { title, expr } of queries)
+    for (const [, filter] of expr.matchAll(/\bmillrace_\w+(\{[^,}]*)?/g))
+      assert.equal(filter, '{instance=~"$exporter"', title);
+});
+
 test('promtool takes configuration, rules and their tests', { skip }, () => {
   for (const words of [
     ['check', 'config', 'prometheus.yml'],
@@ -103,7 +110,7 @@ test('Prometheus fills the dashboard and raises the alert of a killed node', { s
     }
   };
   const resultOf = async (expr: string): Promise<readonly { readonly value: readonly [number, string] }[]> => {
-    const local = expr.replaceAll('$__rate_interval', '20s').replaceAll('$node', '.*');
+    const local = expr.replaceAll('$__rate_interval', '20s').replaceAll(/\$(node|exporter)/g, '.*');
     const answer = await api(`query?query=${encodeURIComponent(local)}`);
     assert.notEqual(answer['errorType'], 'bad_data', `${expr}: ${String(answer['error'])}`);
     const { result = [] } = (answer['data'] ?? {}) as { result?: { value: [number, string] }[] };

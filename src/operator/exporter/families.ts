@@ -97,7 +97,8 @@ const ofGroup = (
   help: string,
   read: ReadGroup = (group) => ownOf(group, from),
 ): Family => ({
-  ...{ name, kind: 'gauge', help, from: `raft_groups.${from}`, labels: ['node', 'group'] },
+  ...{ name, kind: name.endsWith('_total') ? 'counter' : 'gauge', help, from: `raft_groups.${from}` },
+  labels: ['node', 'group'],
   *read(node) {
     for (const [id, group] of groupsOf(node))
       yield* one(read(group, node), name.endsWith('_seconds') ? MS : 1, { group: String(id) });
@@ -302,7 +303,12 @@ export const FAMILIES: readonly Family[] = [
   ofGroup('millrace_group_last_log_index', 'last_log_index', 'Last entry of the log of the node'),
   ofGroup('millrace_group_log_bytes', 'log_bytes', 'What the log of the group takes on disk'),
   ofGroup('millrace_group_caught_up', 'caught_up', '0 while the node may know less of the group than it acknowledged'),
-  ofGroup('millrace_group_stalled', 'stalled', '1 while the leader commits nothing although followers answer'),
+  ofGroup(
+    'millrace_group_stalled',
+    'stalled',
+    '1 for some 20 election timeouts after the node led the group, committed nothing although followers answered, and gave up',
+  ),
+  ofGroup('millrace_group_leaderships_given_up_total', 'leaderships_given_up', 'How often it did'),
   ofGroup('millrace_group_log_lost', 'log_lost', '1 while the node waits to be refilled and does not vote', (group) => {
     return ownOf(group, 'log_lost') !== undefined;
   }),
@@ -343,9 +349,13 @@ export const FAMILIES: readonly Family[] = [
   // Features.
   counter('trace_spans_exported', 'trace_spans_exported', 'Spans that the receiver of traces took'),
   counter('trace_spans_lost', 'trace_spans_lost', 'Spans that it did not take, or that found the queue full'),
-  gauge('subscriptions', 'subscriptions.total', 'Subscriptions that this node drives'),
+  gauge('subscriptions', 'subscriptions.total', 'Subscriptions of the cluster, which every node knows'),
   gauge('subscriptions_failing', 'subscriptions.failing', 'Of these, whose deliveries fail'),
-  counter('subscription_deliveries', 'subscriptions.delivered', 'Deliveries that were taken'),
+  counter(
+    'subscription_deliveries',
+    'subscriptions.delivered',
+    'Deliveries of this node, which drives all or none of them, that were taken',
+  ),
   counter('subscription_delivery_failures', 'subscriptions.delivery_failures', 'Deliveries that were not'),
   counter('forks_made', 'forks_made', 'Forks'),
   counter('forks_failed', 'forks_failed', 'Forks that were given up'),
