@@ -88,8 +88,9 @@ export async function call(
   const bytes = typeof body === 'string' ? new TextEncoder().encode(body) : body;
   const init = bytes === undefined ? {} : { body: bytes };
   const response = await fetch(url, { method, headers, redirect: 'manual', ...init });
-  assertDocumented(method, url, response);
-  return { status: response.status, headers: response.headers, text: await response.text() };
+  const text = await response.text();
+  assertDocumented(method, url, response, text);
+  return { status: response.status, headers: response.headers, text };
 }
 
 /** Moves all of a stream to the cold store and waits until the node that answers clients knows. */

@@ -6,7 +6,7 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { openApiDocument } from '../../src/http/openapi/document.ts';
 import { PARAMETERS, type Parameter } from '../../src/http/openapi/parameters.ts';
 import { ADMIN_ROWS, CLIENT_ROWS } from '../../src/http/routes/table.ts';
-import { CATALOG, faultOf } from '../support/documented.ts';
+import { CATALOG, bodyFaultOf, faultOf } from '../support/documented.ts';
 import { RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
 import { until } from '../support/until.ts';
 import { startPlanes } from './planes.ts';
@@ -50,12 +50,15 @@ function fault(entry: (typeof CATALOG)[number], wanted: string, answer: RawRespo
   const code = headers.get('millrace-error');
   const got = code === undefined ? String(status) : `${status} ${code}`;
   const url = urlOf(entry);
-  const undocumented = faultOf({ method: entry.method, url, status, headers }, headers.keys());
+  const seen = { method: entry.method, url, status, headers };
+  const undocumented = faultOf(seen, headers.keys());
+  const unsound = bodyFaultOf(seen, body.toString());
   return [
     ...(got === wanted
       ? []
       : [`${entry.method} ${url}: ${got} instead of ${wanted}: ${body.toString().slice(0, 200)}`]),
     ...(undocumented === undefined ? [] : [undocumented]),
+    ...(unsound === undefined ? [] : [unsound]),
     // Of every refusal, and of nothing else.
     ...(/^[\w.:/+=@-]{1,128}$/.test(headers.get('x-request-id') ?? '') === status >= 400
       ? []

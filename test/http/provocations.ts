@@ -3,6 +3,8 @@ import type { TestContext } from 'node:test';
 import { ERRORS, type ErrorCode, MillraceError, errorNumber } from '../../src/base/errors.ts';
 import type { Backups } from '../../src/backup/ports.ts';
 import type { CatalogEntry } from '../../src/http/openapi/catalog.ts';
+import type { Content } from '../../src/http/openapi/operation.ts';
+import { SCHEMAS } from '../../src/http/openapi/schemas.ts';
 import type { ResolvedRefusal } from '../../src/http/openapi/refusals.ts';
 import type { CallOutcome } from '../../src/protocol/call-result.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
@@ -15,6 +17,7 @@ import {
 } from '../../src/protocol/reply.ts';
 import type { ControlAnswer, ControlPort, WebhookKeys } from '../../src/subscriptions/ports.ts';
 import { Refusal, refusalAnswer } from '../../src/subscriptions/service/api-refusal.ts';
+import { type Shape, exampleOf } from '../support/examples.ts';
 import { type HeaderList, RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
 import type { Asked, Script } from '../support/scripted-gateway.ts';
 import { type Rig, startPlanes } from './planes.ts';
@@ -274,10 +277,20 @@ export async function provoke(scene: Scene, entry: CatalogEntry, refusal: Resolv
   if (found !== undefined) return await found(scene, entry, refusal);
   const outcome = (tag === 'raft' || id === 'flushCold') && code !== 'STOPPING' ? OUTCOMES.get(status) : undefined;
   const script: Script = (_, reply) => {
-    if (outcome !== undefined) QUERIES.admin.result.write(reply, { outcome, body: 'why' });
+    if (outcome !== undefined)
+      QUERIES.admin.result.write(reply, { outcome, body: exampleIn(refusal.content)?.value ?? 'why' });
     else reply.code = isErrorCode(code) ? errorNumber(code) : 0;
   };
   return await withScript(scene.rig, script, () => shoot(scene.rig, entry));
+}
+
+type Answered = Readonly<Record<string, unknown>>;
+
+/** Undefined: the document allows text, or nothing. */
+function exampleIn(content: Content | undefined): { readonly type: string; readonly value: Answered } | undefined {
+  const [[type, schema] = ['', undefined]] = Object.entries(content ?? {});
+  if (schema === undefined || !/[/+]json$/.test(type) || content?.['text/plain'] !== undefined) return undefined;
+  return { type, value: exampleOf(SCHEMAS[schema] as Shape) as Answered };
 }
 
 /** Not refused before the service is asked. */
@@ -354,7 +367,8 @@ const SUCCESSES: ReadonlyMap<string, Success> = new Map<string, Success>([
 ]);
 
 export async function succeed({ rig, behind }: Scene, entry: CatalogEntry, status: number): Promise<RawResponse> {
-  behind.control = status === 204 ? { status } : { status, json: {} };
+  const example = exampleIn(entry.operation.answers.find((one) => one.status === status)?.content);
+  behind.control = example === undefined ? { status } : { status, json: example.value, contentType: example.type };
   behind.keys = undefined;
   behind.backup = 'answer';
   const { shot, script } = SUCCESSES.get(`${status} ${entry.operation.id.replace(/(ByPath|Head)$/, '')}`) ?? {};

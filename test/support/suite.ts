@@ -53,14 +53,15 @@ export function serverSuite(name: string, options: ServerOptions, define: (suite
         ...(body === undefined ? {} : { body: typeof body === 'string' ? new TextEncoder().encode(body) : body }),
         redirect: 'manual',
       });
-      assertDocumented(target.slice(0, space), response.url, response);
+      const text = await response.text();
+      assertDocumented(target.slice(0, space), response.url, response, text);
       const { status, headers: answered } = response;
       // The library's own answers, before any of our code runs, cannot carry it.
       if (status >= 400 && !LIBRARY_STATUSES.includes(status)) {
         assert.match(answered.get('millrace-error') ?? '', /^[A-Z_]+$/, `${target}: ${status} needs a code`);
         assert.match(answered.get('x-request-id') ?? '', /^[\w.:/+=@-]{1,128}$/, `${target}: ${status} needs an id`);
       }
-      return { status, headers: answered, text: await response.text() };
+      return { status, headers: answered, text };
     };
     const expect = async (status: number, target: string, what: Ask = {}): Promise<Answer> => {
       const answer = await ask(target, what);

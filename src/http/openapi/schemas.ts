@@ -33,6 +33,9 @@ const paths = listOf(TEXT, { maxItems: SUBSCRIPTION_LINKS_MAX, example: ['shop/o
 const lease: Schema = { type: 'integer', minimum: 1000, maximum: 600_000, default: 30_000 };
 const shortText: Schema = { type: 'string', maxLength: SUBSCRIPTION_TEXT_BYTES_MAX };
 
+const ingressLimit = object({ error: { type: 'string', enum: ['IngressBodyBytesLimitReached'] } });
+const subscriptionError = object({ error: partial({ code: TEXT, message: shortText }, ['code', 'message']) });
+
 export const SCHEMAS = {
   Bytes: { description: 'Bytes as they were stored, or as they are to be stored.' },
   Sentence: { type: 'string', description: 'One sentence that says what to change.' },
@@ -73,7 +76,7 @@ export const SCHEMAS = {
     next_cursor: orNull('string'),
     has_more: YES_NO,
   }),
-  IngressLimit: object({ error: { type: 'string', enum: ['IngressBodyBytesLimitReached'] } }),
+  IngressLimit: ingressLimit,
   // Subscriptions.
   SubscriptionRequest: partial(
     {
@@ -135,7 +138,11 @@ export const SCHEMAS = {
     { description: 'The body of a webhook.' },
   ),
   KeySet: object({ keys: listOf({ type: 'object' }) }, { description: 'A JWK Set of Ed25519 keys (RFC 7517).' }),
-  SubscriptionError: object({ error: partial({ code: TEXT, message: shortText }, ['code', 'message']) }),
+  SubscriptionError: subscriptionError,
+  SubscriptionsFull: {
+    description: 'What the node says before the subscriptions are asked, or they themselves.',
+    oneOf: [ingressLimit, subscriptionError],
+  },
   // The node.
   Health: object({ status: { const: 'up' } }),
   Ready: partial(
@@ -188,7 +195,7 @@ export const SCHEMAS = {
   Purged: object({
     bucket: TEXT,
     removed_streams: COUNT,
-    groups_with_streams: COUNT,
+    groups_with_streams: listOf(GROUP),
     cold_gc_entries_reclaimed: COUNT,
   }),
   // Groups.

@@ -27,7 +27,8 @@ const LOG = [
   ...(['NO_LEADER', 'LEADER_BUSY', 'OUTCOME_UNKNOWN', 'CATCHING_UP', 'SHARD_BUSY', 'DISK_FULL'] as const).map(json),
   'INTERNAL' as const,
 ];
-const BODY = [TOO_LARGE, json('INFLIGHT_FULL'), 'INFLIGHT_FULL'] as const;
+const FULL: OwnRefusal = { ...json('INFLIGHT_FULL'), content: { 'application/json': 'SubscriptionsFull' } };
+const BODY = [TOO_LARGE, FULL] as const;
 const SUBSCRIPTION = '/v1/stream/__ds/subscriptions/{id}';
 
 export const SUBSCRIPTION_OPERATIONS: Operations = {
