@@ -17,7 +17,7 @@ export interface NodeStatus {
   /** Arrays by core, in the order of the shards, named per_core_*. */
   readonly perCore: Record<string, number[]>;
   readonly perGroup: Record<string, unknown>;
-  /** Members of a shard's answer that no rule names, last one wins. */
+  /** Members of a shard's answer that no rule names: true when one shard says so, of others the last one wins. */
   readonly rest: Record<string, unknown>;
 }
 
@@ -36,14 +36,14 @@ export function mergeStatus(parts: readonly StatusResult[]): NodeStatus {
   const counters: Record<string, number> = {};
   const perCore: Record<string, number[]> = {};
   let perGroup: Record<string, unknown> = {};
-  let rest: Record<string, unknown> = {};
+  const rest: Record<string, unknown> = {};
   for (const part of parts) {
     const { raft_groups, counters: counted, per_core, per_group, ...others } = part;
     for (const [name, value] of Object.entries(per_core ?? {})) (perCore[`per_core_${name}`] ??= []).push(value);
     raftGroups.push(...(raft_groups ?? []));
     for (const [name, value] of Object.entries(counted ?? {})) counters[name] = (counters[name] ?? 0) + value;
     perGroup = mergeMembers(perGroup, per_group ?? {});
-    rest = { ...rest, ...others };
+    for (const [name, value] of Object.entries(others)) if (rest[name] !== true) rest[name] = value;
   }
   raftGroups.sort((left, right) => left.raft_group_id - right.raft_group_id);
   return { raftGroups, counters, perCore, perGroup, rest };

@@ -77,7 +77,7 @@ export interface ShardStatus {
   readonly full: boolean;
   readonly storage: Pick<
     ShardStorage,
-    'logBytesBehind' | 'logFileBytes' | 'logMemoryBytes' | 'logReadBack' | 'logSegments'
+    'logBytesBehind' | 'logFileBytes' | 'logMemoryBytes' | 'logReadBack' | 'logSegments' | 'spaceLeft'
   >;
   readonly snapshots: GroupSnapshotCounters;
   readonly counters: Readonly<
@@ -124,7 +124,8 @@ function answerStatus(shard: ShardStatus, nowMs: number, reply: Reply): void {
   const { appends, reads, ...named } = perCore;
   QUERIES.status.result.write(reply, {
     raft_groups: groups.map((group) => describeGroup(shard, group, nowMs)),
-    disk_full: shard.full,
+    // Within the reserve writes are refused too, while what frees space is still committed.
+    disk_full: shard.full || !shard.storage.spaceLeft,
     counters: {
       accepted_appends: appends,
       served_reads: reads,

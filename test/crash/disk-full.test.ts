@@ -106,6 +106,8 @@ async function scenario(server: TestServer, disk: SmallDisk): Promise<void> {
     .filter((line) => /"(warn|error|fatal)"/.test(line));
   assert(warnings.length < REFUSALS, `the log must not have a line for every refusal: ${warnings.length} lines`);
   const freeWhenFull = disk.freeBytes();
+  const metrics = JSON.parse((await client.request('GET', '/__svc/metrics')).body.toString('utf8')) as object;
+  assert('disk_full' in metrics && metrics.disk_full === true, 'the metrics tell why writes are refused');
 
   disk.remove(FILLERS[0]);
   const recoveryMs = await appendUntilAccepted(client, streams[0] as Written);

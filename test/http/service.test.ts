@@ -134,7 +134,7 @@ test('metrics merge groups and counters', async (t) => {
       ],
       counters: { accepted_appends: 10, turns: shard },
       per_group: { per_group_appends: shard === 0 ? [1, 0, 3, 0] : [0, 2, 0, 4] },
-      disk_full: false,
+      disk_full: shard === 0,
     });
   };
   const metrics = (await (await fetch(`${client}/__svc/metrics`)).json()) as Record<string, unknown>;
@@ -146,7 +146,7 @@ test('metrics merge groups and counters', async (t) => {
   );
   assert.deepEqual([metrics['accepted_appends'], metrics['turns'], metrics['raft_group_count']], [20, 1, 4]);
   assert.deepEqual(metrics['per_group_appends'], [1, 2, 3, 4]);
-  assert.deepEqual([metrics['mailbox_depths'], metrics['disk_full'], metrics['node_id']], [[1, 2], false, 1]);
+  assert.deepEqual([metrics['mailbox_depths'], metrics['disk_full'], metrics['node_id']], [[1, 2], true, 1]);
   assert.deepEqual(metrics['cold_write_admission'], { state: 'open', refusing_groups: [] });
   assert((metrics['process_rss_bytes'] as number) > 0);
   const again = (await (await fetch(`${admin}/__svc/metrics`)).json()) as Record<string, unknown>;

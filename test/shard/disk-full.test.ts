@@ -157,9 +157,17 @@ test('the state of the disk is part of the status', () => {
   harness.storage.isFull = true;
   harness.append(0, 's', 'x');
   harness.turn();
-  const slot = harness.ask(QUERIES.status.number);
-  const status = JSON.parse(text(find(harness.turn(), slot))) as { disk_full: boolean };
-  assert.equal(status.disk_full, true);
+  const isFull = (): boolean => {
+    const slot = harness.ask(QUERIES.status.number);
+    return (JSON.parse(text(find(harness.turn(100), slot))) as { disk_full: boolean }).disk_full;
+  };
+  assert(isFull());
+  harness.storage.isFull = false;
+  harness.storage.spaceLeft = false;
+  for (let i = 0; i < 20 && harness.shard.full; i++) harness.turn(100);
+  assert(!harness.shard.full && isFull(), 'down to the reserve writes are refused too');
+  harness.storage.spaceLeft = true;
+  assert(!isFull());
 });
 
 test('a stop on a full disk answers everyone', () => {
