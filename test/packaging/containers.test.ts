@@ -1,8 +1,8 @@
 // The Dockerfile, the compose file and the Kubernetes manifests, read by tools that know their formats. pods.test.ts executes them.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { delimiter, dirname, join } from 'node:path';
 import process from 'node:process';
 import { after, test } from 'node:test';
 import { Ajv } from 'ajv';
@@ -82,8 +82,14 @@ test('the compose file fits the Compose specification, and its environment is on
   const made = join(folder, 'secrets-of-compose');
   mkdirSync(made);
   writeFileSync(join(made, 'make-secrets.sh'), readText('scripts/docker/make-secrets.sh'));
-  const { status, stderr } = spawnSync('sh', [join(made, 'make-secrets.sh')], { encoding: 'utf8' });
+  const make = (env = process.env) => spawnSync('sh', [join(made, 'make-secrets.sh')], { encoding: 'utf8', env });
+  const without = join(made, 'without-openssl');
+  mkdirSync(without);
+  writeFileSync(join(without, 'openssl'), '#!/bin/sh\nexit 1\n', { mode: 0o755 });
+  assert.notEqual(make({ ...process.env, PATH: [without, process.env['PATH']].join(delimiter) }).status, 0);
+  const { status, stderr } = make();
   assert.equal(status, 0, stderr);
+  assert.equal(statSync(join(made, 'secrets')).mode & 0o777, 0o700, 'only for containers');
   for (const { file: path } of Object.values(file.secrets)) {
     assert.match(readFileSync(join(made, path), 'utf8'), /^[0-9a-f]{64}\n$/);
   }
