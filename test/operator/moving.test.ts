@@ -202,6 +202,11 @@ describe('millracectl export and import', () => {
     const liar = createServer(({ method, url = '' }, response) => {
       asked++;
       const isBusy = url.startsWith('/v1/stream/a/busy') && method === 'GET' && asked < 3;
+      const turn = /offset=(\d+)$/.exec(url)?.[1] ?? '0';
+      if (url.startsWith('/v1/stream/a/running'))
+        return void response
+          .writeHead(200, { 'content-type': 'text/plain', 'stream-next-offset': Number(turn) + 1 })
+          .end();
       if (isBusy) return void response.writeHead(429, { 'retry-after': '1' }).end();
       const headers = { 'content-type': 'text/plain', 'stream-next-offset': 'again' };
       if (url.startsWith('/v1/stream/a/busy'))
@@ -216,6 +221,11 @@ describe('millracectl export and import', () => {
         1,
         `import ${at}/endless --to lies/endless`,
         /there is more behind offset again, it says, and sends nothing$/,
+      );
+      await fails(
+        1,
+        `import ${at}/running --to lies/running`,
+        /there is more behind offset \d+, it says, and sends nothing$/,
       );
       asked = 0;
       assert.match(await said(`import ${at}/busy --to lies/busy`), /: 5 bytes imported$/);

@@ -76,6 +76,9 @@ function startOf(isJson: boolean, from: number, { floor, firstRecord }: Begin): 
   return { query: isJson ? `record=${firstRecord + from}` : `offset=${offsetText(floor + from)}`, skip: 0 };
 }
 
+/** In a row. A server may have gaps; one that says that there is more, and sends nothing, leads nowhere. */
+const EMPTY_ANSWERS_MAX = 100;
+
 async function* readFrom(
   server: SourceServer,
   isJson: boolean,
@@ -83,6 +86,7 @@ async function* readFrom(
   begin: Begin,
 ): AsyncGenerator<readonly Unit[], boolean> {
   let { query, skip } = startOf(isJson, from, begin);
+  let emptyAnswers = 0;
   for (;;) {
     const answer = await server.ask('GET', query);
     let seen = 0;
@@ -107,7 +111,8 @@ async function* readFrom(
     const isAtTail = answer.headers['stream-up-to-date'] === 'true';
     if (isAtTail || typeof next !== 'string') return answer.headers['stream-closed'] === 'true';
     const following = `offset=${encodeURIComponent(next)}`;
-    if (seen === 0 && following === query)
+    emptyAnswers = seen === 0 ? emptyAnswers + 1 : 0;
+    if (emptyAnswers > EMPTY_ANSWERS_MAX || (seen === 0 && following === query))
       throw new Failure(`${server.url}: there is more behind offset ${next}, it says, and sends nothing`);
     query = following;
   }
