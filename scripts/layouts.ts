@@ -29,6 +29,7 @@ import { IMPORT_TOTALS } from '../src/protocol/import-command.ts';
 import { POSITION } from '../src/protocol/position-command.ts';
 import { REPLY } from '../src/protocol/reply.ts';
 import { QUERY, REQUEST } from '../src/protocol/request.ts';
+import { STAGE } from '../src/protocol/stage.ts';
 import { APPEND, APPENDED, APPENDED_ENTRY, APPEND_HINT } from '../src/raft/codec/append.ts';
 import { RECOVERY_NOTE } from '../src/raft/codec/codec.ts';
 import { HEARTBEAT, HEARTBEAT_ANSWER } from '../src/raft/codec/heartbeat.ts';
@@ -93,6 +94,7 @@ export const LAYOUTS: Readonly<Record<string, Layouts>> = {
     request: REQUEST,
     query: QUERY,
     reply: REPLY,
+    'stage of a traced request': STAGE,
     'command in a log entry': ITEM,
     command: COMMAND,
     producer: PRODUCER_PART,

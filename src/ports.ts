@@ -1,6 +1,7 @@
 /** Interfaces between the folders that must not import each other. Implementations are wired in src/server and workers/. */
 import type { Reply } from './protocol/reply.ts';
 import type { Request } from './protocol/request.ts';
+import type { Stage } from './protocol/stage.ts';
 import type { ForkGone } from './protocol/fork-gone.ts';
 
 /** Gets the answer to one request. */
@@ -68,8 +69,8 @@ export interface RequestTraces {
 export interface RequestTrace {
   /** A shard was asked. */
   asked(attributes: TraceAttributes): void;
-  /** It has answered. */
-  answered(attributes: TraceAttributes): void;
+  /** It has answered. `stages`: what it says of its part. */
+  answered(attributes: TraceAttributes, stages: readonly Stage[]): void;
   /** The request is over; nothing follows. */
   end(summary: TraceSummary): void;
 }

@@ -39,7 +39,10 @@ export class TracedRequest extends RequestContext {
   }
 
   override send(request: Request, renderer: ReplyRenderer, shard?: number): void {
+    // Others use the object as well.
+    request.isTraced = this.#trace !== undefined;
     super.send(request, renderer, shard);
+    request.isTraced = false;
     this.#asked(request.group);
   }
 
@@ -49,7 +52,7 @@ export class TracedRequest extends RequestContext {
   }
 
   override onReply(reply: Reply): void {
-    this.#trace?.answered(reply.code === 0 ? {} : { 'millrace.error': errorCode(reply.code) });
+    this.#trace?.answered(reply.code === 0 ? {} : { 'millrace.error': errorCode(reply.code) }, reply.stages);
     super.onReply(reply);
   }
 

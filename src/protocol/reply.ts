@@ -1,12 +1,14 @@
 /**
  * Frames shard -> main thread: the answer to one request (by slot) or a tail event of a watched stream (by topic).
  *
- * Content type, text and body follow the head; the body is absent when it is in the transfer channel.
+ * Content type, text, body and stages follow the head; the body is absent when it is in the transfer channel. Only answers to requests
+ * that are traced have stages, so older nodes, which do not look for them, are never sent any.
  * What a, b, c and text mean says the operation (operations.ts); in a refusal text is what was compared (refusal.ts).
  */
 import { f64, struct, u16, u32, u8 } from '../base/struct.ts';
 import { readText, writeText } from '../base/text.ts';
 import { A, B, C, TEXT } from './generic-fields.ts';
+import { NO_STAGES, STAGE, readStages, writeStages } from './stage.ts';
 
 export const REPLY_RESULT = 0;
 export const REPLY_TAIL = 1;
@@ -39,11 +41,11 @@ export const REPLY_HELD = 1024;
 /** `id`: slot or topic. `code`: base/errors.ts. */
 export const REPLY = struct(
   {
-    ...{ id: u32, kind: u8, zero: u8, code: u16, flags: u16, contentTypeBytes: u16, textBytes: u16, zeros: u16 },
+    ...{ id: u32, kind: u8, stages: u8, code: u16, flags: u16, contentTypeBytes: u16, textBytes: u16, zeros: u16 },
     ...{ bodyBytes: u32, transferId: u32, startOffset: f64, nextOffset: f64, recordFirst: f64, recordStart: f64 },
     ...{ recordNext: f64, a: f64, b: f64, c: f64 },
   },
-  'content type, text, body',
+  'content type, text, body, stages',
 );
 const HEAD = REPLY.fields;
 export const REPLY_HEAD_BYTES = REPLY.size;
@@ -70,6 +72,7 @@ export class Reply {
   [C] = 0;
   transferId = 0;
   body: Uint8Array | undefined = undefined;
+  stages = NO_STAGES;
   /** The memory of `body` is not used again: it may be kept, but not changed. Never part of a frame. */
   isBodyKept = false;
 
@@ -96,12 +99,14 @@ export class Reply {
     this.transferId = 0;
     this.body = undefined;
     this.isBodyKept = false;
+    this.stages = NO_STAGES;
   }
 
   /** Upper bound of the frame's size in bytes; a body in the transfer channel does not count. */
   bytesMax(): number {
     const body = this.transferId === 0 ? (this.body?.length ?? 0) : 0;
-    return REPLY_HEAD_BYTES + 3 * (this.contentType.length + this[TEXT].length) + body;
+    const stages = this.stages.length * STAGE.size;
+    return REPLY_HEAD_BYTES + 3 * (this.contentType.length + this[TEXT].length) + body + stages;
   }
 
   /** Writes the frame at `offset`; returns its size. */
@@ -109,7 +114,7 @@ export class Reply {
     const body = this.body;
     HEAD.id.set(view, offset, this.id);
     HEAD.kind.set(view, offset, this.kind);
-    HEAD.zero.set(view, offset, 0);
+    HEAD.stages.set(view, offset, this.stages.length);
     HEAD.code.set(view, offset, this.code);
     HEAD.flags.set(view, offset, this.transferId === 0 ? this.flags : this.flags | REPLY_TRANSFERRED);
     HEAD.zeros.set(view, offset, 0);
@@ -134,6 +139,7 @@ export class Reply {
       bytes.set(body, at);
       at += body.length;
     }
+    if (this.stages.length > 0) at += writeStages(view, at, this.stages);
     return at - offset;
   }
 
@@ -164,6 +170,9 @@ export class Reply {
     this[TEXT] = textBytes === 0 ? '' : readText(bytes, at, textBytes);
     at += textBytes;
     this.isBodyKept = false;
-    this.body = bodyBytes === 0 || this.transferId !== 0 ? undefined : bytes.subarray(at, at + bodyBytes);
+    const hasBody = bodyBytes !== 0 && this.transferId === 0;
+    this.body = hasBody ? bytes.subarray(at, at + bodyBytes) : undefined;
+    const stages = HEAD.stages.get(view, offset);
+    this.stages = stages === 0 ? NO_STAGES : readStages(view, hasBody ? at + bodyBytes : at, stages);
   }
 }

@@ -25,7 +25,7 @@ import {
 export const FIRST_QUERY_NUMBER = 32;
 
 export const ALL_GROUPS = 0xffff;
-/** `flags` 1: the payload is in the transfer channel. `quotaMark`: one of QUOTA_*. */
+/** `flags` 1: the payload is in the transfer channel; 2: the answer says its stages. `quotaMark`: one of QUOTA_*. */
 const REQUEST_HEAD = { op: u8, flags: u8, group: u16, slot: u32, transferId: u32, quotaMark: u32 };
 export const REQUEST = struct(REQUEST_HEAD, 'command, or the rest of a query');
 export const QUERY = struct(
@@ -40,6 +40,8 @@ const HEAD = REQUEST.fields;
 const PARAMETERS = QUERY.fields;
 export const REQUEST_HEAD_BYTES = REQUEST.size;
 export const REQUEST_FLAG_TRANSFERRED = 1;
+/** The request is traced: its answer says how long the stages of the shards took (stage.ts). Older leaders ignore it. */
+export const REQUEST_FLAG_TRACED = 2;
 
 /**
  * The sender makes no statement, as in the previous version, or has found that it fits: the group's own share of the
@@ -63,6 +65,7 @@ export function quotaMark(view: DataView, at: number): number {
 export interface Request {
   /** Commands: one of QUOTA_*. A command that adds nothing is answered as usual. Older leaders ignore it. */
   quotaMark: number;
+  isTraced: boolean;
   op: number;
   group: number;
   /** For commands: everything. For queries only bucket and stream are read from here. */
@@ -84,6 +87,7 @@ export interface Request {
 export function newRequest(): Request {
   return {
     quotaMark: QUOTA_UNMARKED,
+    isTraced: false,
     op: 0,
     group: 0,
     command: newCommandFields(),
@@ -181,7 +185,8 @@ export function writeRequest(
   offset: number,
 ): number {
   HEAD.op.set(view, offset, request.op);
-  HEAD.flags.set(view, offset, transferId === 0 ? 0 : REQUEST_FLAG_TRANSFERRED);
+  const transferred = transferId === 0 ? 0 : REQUEST_FLAG_TRANSFERRED;
+  HEAD.flags.set(view, offset, request.isTraced ? transferred | REQUEST_FLAG_TRACED : transferred);
   HEAD.group.set(view, offset, request.group);
   HEAD.slot.set(view, offset, slot);
   HEAD.transferId.set(view, offset, transferId);

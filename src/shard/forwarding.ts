@@ -95,6 +95,8 @@ export class Forwarding {
   /** Requests of other nodes in progress here, by slot. */
   readonly #origins = new Map<number, { readonly origin: ForwardOrigin; readonly group: Group }>();
   readonly #slots = new SlotSequence('node');
+  /** The leader has answered the request of this slot. */
+  onAnswered: ((slot: number) => void) | undefined;
   readonly counters = { sent: 0, served: 0, queued: 0 };
 
   /** `deliver` writes an answer to the main thread; `wake` asks for a turn. */
@@ -248,6 +250,7 @@ export class Forwarding {
       return undefined;
     }
     this.#waitingBytes -= frame.length;
+    this.onAnswered?.(slot);
     const deadlineMs = this.#clockMs + BUSY_WAIT_MS;
     const bytes = this.#memory.copy(answer.subarray(8));
     const index = planted('reply-before-apply') ? 0 : view.getFloat64(answer.byteOffset, true);

@@ -9,6 +9,7 @@ import { LOG_KEPT_BYTES, type PinBounds } from './log-pins.ts';
 import { JoinedNodes } from './members.ts';
 import { OutgoingGroupSnapshots } from './outgoing-group-snapshots.ts';
 import type { ForwardOrigin, IncomingSnapshot, Log, PeerPort, ShardStorage } from './ports.ts';
+import type { TracedSlots } from './traced-slots.ts';
 import type { GroupSnapshotCounters, Replication, ShardLinks } from './replication.ts';
 
 export interface ReplicatedOptions {
@@ -21,6 +22,7 @@ export interface ReplicatedOptions {
   /** Writes an answer to the main thread. */
   readonly deliver: (reply: Reply) => void;
   readonly group: (id: number) => Group | undefined;
+  readonly traced: TracedSlots;
 }
 
 export class Replicated implements Replication {
@@ -33,12 +35,13 @@ export class Replicated implements Replication {
   readonly #incoming: IncomingGroupSnapshots;
   readonly #joined: JoinedNodes;
 
-  constructor({ links, nodeId, groups, storage, log, pinBounds, deliver, group }: ReplicatedOptions) {
+  constructor({ links, nodeId, groups, storage, log, pinBounds, deliver, group, traced }: ReplicatedOptions) {
     const { peers, wake } = links;
     this.#peers = peers;
     this.#storage = storage;
     this.#group = group;
     this.#forwarding = new Forwarding(peers, nodeId, deliver, wake);
+    this.#forwarding.onAnswered = (slot) => traced.answered(slot);
     this.#outgoing = new OutgoingGroupSnapshots({ storage, peers, log, wake, bounds: pinBounds });
     this.#incoming = new IncomingGroupSnapshots(storage, groups, peers, log, wake);
     this.#joined = new JoinedNodes((addresses) => peers.setJoined(addresses));

@@ -11,7 +11,13 @@ import type { Group } from '../group/group.ts';
 import type { LogReader, Message } from '../raft/types.ts';
 import { State } from '../stream/state.ts';
 import { Reply } from '../protocol/reply.ts';
-import { ALL_GROUPS, REQUEST, REQUEST_FLAG_TRANSFERRED, REQUEST_HEAD_BYTES } from '../protocol/request.ts';
+import {
+  ALL_GROUPS,
+  REQUEST,
+  REQUEST_FLAG_TRACED,
+  REQUEST_FLAG_TRANSFERRED,
+  REQUEST_HEAD_BYTES,
+} from '../protocol/request.ts';
 import { type AdminHost, Administration } from './admin.ts';
 import { ColdTier } from '../cold/shard/tier.ts';
 import { Proposals } from '../cold/shard/proposals.ts';
@@ -31,6 +37,7 @@ import { WholeBuffer, commandKind, isCommandFrame } from './frames.ts';
 import { Queries } from './queries.ts';
 import type { ShardStatus } from './summaries.ts';
 import { QUERIES } from '../protocol/operations.ts';
+import { TracedSlots } from './traced-slots.ts';
 
 /** One tick of Raft's logical time. */
 export const TICK_MS = 100;
@@ -45,6 +52,7 @@ export class Shard {
   /** How its groups are shared with other nodes. */
   readonly replication: Replication;
   readonly #sink: ReplyRouter;
+  readonly #traced: TracedSlots;
   readonly #commits: Commits;
   readonly #pressure: DiskPressure;
   readonly #admin: Administration;
@@ -66,8 +74,9 @@ export class Shard {
   constructor(options: ShardOptions) {
     this.#options = options;
     const { storage, links } = options;
-    const ring = new RingSink(options.replies);
-    const own = { deliver: (reply: Reply) => ring.send(reply), group: (id: number) => this.#byId.get(id) };
+    const traced = (this.#traced = new TracedSlots(options.nodeId, () => options.runtime.monotonicMs()));
+    const ring = new RingSink(options.replies, traced);
+    const own = { deliver: (reply: Reply) => ring.send(reply), group: (id: number) => this.#byId.get(id), traced };
     this.replication = links === undefined ? SINGLE_NODE : new Replicated({ ...options, ...own, links });
     const proposals = new Proposals();
     this.#sink = new ReplyRouter(ring, this.replication, proposals);
@@ -173,6 +182,8 @@ export class Shard {
     const { bytes, view } = this.#received.of(frame);
     if (!isCommandFrame(bytes, view, frame)) return;
     const slot = this.replication.accept(origin, group);
+    if ((REQUEST.fields.flags.get(view, frame.byteOffset) & REQUEST_FLAG_TRACED) !== 0)
+      this.#traced.take(slot, 'write');
     if (group.leads && this.#pressure.refuses(group, commandKind(frame))) {
       // After NO_LEADER the other node asks again.
       this.#refuse(slot, this.#pressure.mayPass ? 'NO_LEADER' : 'DISK_FULL');
@@ -233,10 +244,13 @@ export class Shard {
     const op = REQUEST.fields.op.get(view, offset);
     const groupId = REQUEST.fields.group.get(view, offset);
     const slot = REQUEST.fields.slot.get(view, offset);
-    const isTransferred = REQUEST.fields.flags.get(view, offset) === REQUEST_FLAG_TRANSFERRED;
+    const flags = REQUEST.fields.flags.get(view, offset);
+    const isTransferred = (flags & REQUEST_FLAG_TRANSFERRED) !== 0;
+    const isTraced = (flags & REQUEST_FLAG_TRACED) !== 0;
     const payload = isTransferred ? source.takeTransfer(REQUEST.fields.transferId.get(view, offset)) : undefined;
     const group = this.#byId.get(groupId);
     if (op >= QUERIES.read.number && (group !== undefined || groupId === ALL_GROUPS)) {
+      if (isTraced) this.#traced.take(slot, 'read');
       this.#queries.handle(source, group, slot, nowMs, this.#clockMs);
       return 0;
     }
@@ -245,9 +259,11 @@ export class Shard {
       this.counters.refusedDiskFull++;
       this.#refuse(slot, 'DISK_FULL');
     } else if (!group.accepts && this.replication.hasOthers) {
+      if (isTraced) this.#traced.take(slot, 'forward');
       const frame = bytes.subarray(offset, offset + source.length);
       this.replication.submit(group, slot, frame, payload, nowMs);
     } else {
+      if (isTraced) this.#traced.take(slot, 'write');
       group.submit(slot, bytes, view, offset + REQUEST_HEAD_BYTES, payload, nowMs);
     }
     return payload?.length ?? 0;
@@ -308,6 +324,7 @@ export class Shard {
     this.#options.replies.publish();
     this.replication.flush();
     if (!this.#commits.append(batches, clockMs)) return false;
+    if (!this.#traced.isEmpty) this.#traced.written();
     for (const batch of batches) this.#persisted(batch);
     for (const { group, messages } of this.#afterPersist.splice(0)) this.replication.send(group, messages);
     return true;

@@ -8,6 +8,7 @@ import { REPLY_RESULT, type Reply } from '../protocol/reply.ts';
 import type { Proposals } from '../cold/shard/proposals.ts';
 import type { ReplyTarget } from './ports.ts';
 import type { Replication } from './replication.ts';
+import type { TracedSlots } from './traced-slots.ts';
 
 const OUTCOME_UNKNOWN = errorNumber('OUTCOME_UNKNOWN');
 const NO_LEADER = errorNumber('NO_LEADER');
@@ -15,15 +16,18 @@ const NO_LEADER = errorNumber('NO_LEADER');
 /** Writes into the reply ring; large bodies are transferred separately. */
 export class RingSink implements ReplySink {
   readonly #target: ReplyTarget;
+  readonly traced: TracedSlots;
   sent = 0;
   bodyBytes = 0;
 
-  constructor(target: ReplyTarget) {
+  constructor(target: ReplyTarget, traced: TracedSlots) {
     this.#target = target;
+    this.traced = traced;
   }
 
   send(reply: Reply): void {
     if (planted('unknown-means-not-done') && reply.code === OUTCOME_UNKNOWN) reply.code = NO_LEADER;
+    if (!this.traced.isEmpty && reply.kind === REPLY_RESULT) this.traced.end(reply);
     const body = reply.body;
     if (body !== undefined && body.length > INLINE_PAYLOAD_BYTES_MAX) {
       // The transfer detaches the memory, so it must hold nothing but the body.
@@ -51,7 +55,9 @@ export class ReplyRouter implements ReplySink {
   send(reply: Reply): void {
     const receiver = reply.kind === REPLY_RESULT ? receiverOf(reply.id) : 'client';
     if (receiver === 'client') this.#ring.send(reply);
-    else if (receiver === 'node') this.#replication.answer(reply);
-    else this.#proposals.answered(reply);
+    else if (receiver === 'node') {
+      this.#ring.traced.end(reply);
+      this.#replication.answer(reply);
+    } else this.#proposals.answered(reply);
   }
 }

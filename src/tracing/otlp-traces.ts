@@ -1,11 +1,23 @@
 /** Which requests are followed, and their spans. Only tracing.ts loads this file, and only where traces are on. */
-import { ROOT_CONTEXT, type Span, SpanKind, SpanStatusCode, TraceFlags, type Tracer, trace } from '@opentelemetry/api';
+import {
+  type Context,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  TraceFlags,
+  type Tracer,
+  trace,
+} from '@opentelemetry/api';
 import { parseTraceParent } from '@opentelemetry/core';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { AlwaysOnSampler, TracerProvider } from '@opentelemetry/sdk-trace';
 import type { RequestTrace, RequestTraces, TraceAttributes, TraceSummary } from '../ports.ts';
+import type { Stage } from '../protocol/stage.ts';
 import { Allowance } from './allowance.ts';
+import { SpanMaker } from './span-maker.ts';
 import { SpanQueue, newExporter } from './span-queue.ts';
+import { partsOf } from './stage-parts.ts';
 import type { TraceCounters, TracingOptions } from './tracing.ts';
 
 /**
@@ -20,7 +32,7 @@ const ATTRIBUTE_CHARS_MAX = 1024;
 
 export class OtlpTraces implements RequestTraces {
   readonly #ratio: number;
-  readonly #random: () => number;
+  readonly #runtime: TracingOptions['runtime'];
   readonly #counters: TraceCounters;
   readonly #provider: TracerProvider;
   readonly #tracer: Tracer;
@@ -30,7 +42,7 @@ export class OtlpTraces implements RequestTraces {
   constructor(options: TracingOptions, counters: TraceCounters) {
     const { config, node, runtime } = options;
     this.#ratio = config.sampleRatio;
-    this.#random = runtime.random;
+    this.#runtime = runtime;
     this.#counters = counters;
     const clockMs = (): number => runtime.monotonicMs();
     this.#drawn = new Allowance(FOLLOWED_PER_SECOND, clockMs);
@@ -52,7 +64,8 @@ export class OtlpTraces implements RequestTraces {
 
   begin(traceparent: string): RequestTrace | undefined {
     const parent = traceparent === '' ? null : parseTraceParent(traceparent);
-    const wanted = parent === null ? this.#random() < this.#ratio : (parent.traceFlags & TraceFlags.SAMPLED) !== 0;
+    const wanted =
+      parent === null ? this.#runtime.random() < this.#ratio : (parent.traceFlags & TraceFlags.SAMPLED) !== 0;
     if (!wanted) return undefined;
     if (!(parent === null ? this.#drawn : this.#chosen).take()) {
       this.#counters.leftOut++;
@@ -60,7 +73,7 @@ export class OtlpTraces implements RequestTraces {
     }
     this.#counters.followed++;
     const context = parent === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, { ...parent, isRemote: true });
-    return new FollowedRequest(this.#tracer, this.#tracer.startSpan('request', { kind: SpanKind.SERVER }, context));
+    return new FollowedRequest(new SpanMaker(this.#tracer, this.#runtime), context);
   }
 
   /** Sends what waits. Rejections were counted and logged with their spans. */
@@ -69,34 +82,48 @@ export class OtlpTraces implements RequestTraces {
   }
 }
 
+/** A request that is followed, and the shard that it asked last. */
 class FollowedRequest implements RequestTrace {
-  readonly #tracer: Tracer;
+  readonly #spans: SpanMaker;
   readonly #span: Span;
-  #shard: Span | undefined;
+  #shard: { readonly span: Span; readonly startMs: number } | undefined;
   #asked = 0;
 
-  constructor(tracer: Tracer, span: Span) {
-    this.#tracer = tracer;
-    this.#span = span;
+  constructor(spans: SpanMaker, parent: Context) {
+    this.#spans = spans;
+    this.#span = spans.start('request', { kind: SpanKind.SERVER, startTime: spans.nowMs() }, parent);
   }
 
   asked(attributes: TraceAttributes): void {
     if (++this.#asked > SHARD_SPANS_MAX) return;
-    this.#shard?.end();
-    const context = trace.setSpan(ROOT_CONTEXT, this.#span);
-    this.#shard = this.#tracer.startSpan('shard', { attributes: { ...attributes } }, context);
+    this.#endShard();
+    const startMs = this.#spans.nowMs();
+    const span = this.#spans.start(
+      'shard',
+      { startTime: startMs, attributes: { ...attributes } },
+      trace.setSpan(ROOT_CONTEXT, this.#span),
+    );
+    this.#shard = { span, startMs };
   }
 
-  answered(attributes: TraceAttributes): void {
-    this.#shard?.setAttributes({ ...attributes }).end();
-    this.#shard = undefined;
+  answered(attributes: TraceAttributes, stages: readonly Stage[]): void {
+    const shard = this.#shard;
+    if (shard === undefined) return;
+    const endMs = this.#spans.nowMs();
+    for (const part of partsOf(stages, shard.startMs, endMs)) this.#spans.add(shard.span, part);
+    shard.span.setAttributes({ ...attributes });
+    this.#endShard();
   }
 
   end({ name, attributes, isFailed }: TraceSummary): void {
-    this.#shard?.end();
-    this.#shard = undefined;
+    this.#endShard();
     this.#span.updateName(name).setAttributes({ ...attributes });
     if (isFailed) this.#span.setStatus({ code: SpanStatusCode.ERROR });
-    this.#span.end();
+    this.#span.end(this.#spans.nowMs());
+  }
+
+  #endShard(): void {
+    this.#shard?.span.end(this.#spans.nowMs());
+    this.#shard = undefined;
   }
 }

@@ -12,7 +12,7 @@ export interface TracingOptions {
   /** Who it is: these go with every span. */
   readonly node: { readonly id: number; readonly cluster: string; readonly version: string };
   readonly log: Logger;
-  readonly runtime: Pick<Runtime, 'monotonicMs' | 'random' | 'setTimer'>;
+  readonly runtime: Pick<Runtime, 'nowMs' | 'monotonicMs' | 'random' | 'setTimer'>;
 }
 
 export interface TraceCounters {

@@ -263,9 +263,16 @@ const BOUNDS: readonly Bound[] = [
     holds: '100 a second',
     full: 'the others are not followed, and counted',
     shownBy: [
-      'test/tracing/tracing.test.ts',
-      'a request that a client follows: its spans join the trace, and say neither queries nor tokens',
+      'test/tracing/span-queue.test.ts',
+      'a hundred requests a second are followed, of those that clients choose and of the others',
     ],
+  },
+  {
+    what: 'traced requests of a shard',
+    source: ['src/shard/traced-slots.ts', 'TRACED_SLOTS_MAX'],
+    holds: '1024',
+    full: 'their spans have no stages',
+    shownBy: ['test/tracing/stage-parts.test.ts', 'a reply carries stages behind its body, and the next one none'],
   },
   {
     what: 'spans that wait for the receiver',

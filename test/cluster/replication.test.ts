@@ -1,10 +1,12 @@
 // Any node serves: writes through every node on all routes, reads of the same node at once, reads of the others soon.
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { fnv1a64mod } from '../../src/base/hash.ts';
 import type { HeaderList, RawResponse } from '../support/raw-client.ts';
 import { TestCluster } from '../support/cluster.ts';
 import { type PatientClient, patiently, untilDecided } from '../support/patient.ts';
+import { OtlpReceiver, type ReceivedSpan } from '../support/otlp-receiver.ts';
 import { until } from '../support/until.ts';
 
 const TEXT = { 'Content-Type': 'text/plain' } as const;
@@ -13,16 +15,20 @@ const STREAMS = 24;
 
 describe('three nodes act as one', () => {
   let cluster: TestCluster;
+  let traces: OtlpReceiver;
   let hasFailed = false;
   let tests = 0;
 
   before(async () => {
-    cluster = await TestCluster.create({ groups: 8, longPollTimeout: '5s' });
+    traces = await OtlpReceiver.start();
+    const toml = `[tracing]\notlp_endpoint = "${traces.url}"\nsample_ratio = 0`;
+    cluster = await TestCluster.create({ groups: 8, longPollTimeout: '5s', toml });
     await cluster.startAll();
   });
   after(async () => {
     if (hasFailed) process.stderr.write(cluster.logs());
     await cluster.dispose();
+    await traces.close();
   });
 
   /** In a bucket of its own. */
@@ -115,6 +121,46 @@ describe('three nodes act as one', () => {
         assert.equal(await content(id, path), whole, `${name} on node ${id}, read straight after the answer`);
       }
       await everywhere(`/${bucket}/${name}`, whole);
+    }
+  });
+
+  test('the trace of a write through a follower says what the leader did', async (bucket) => {
+    const path = `/${bucket}/traced`;
+    await expect(201, 1, 'PUT', path, TEXT);
+    // A leadership may move just then, so several are asked for.
+    for (let attempt = 1; ; attempt++) {
+      const follower = await followerOf(path);
+      const traceId = randomBytes(16).toString('hex');
+      const traceparent = `00-${traceId}-00f067aa0ba902b7-01`;
+      await expect(204, follower, 'POST', path, { ...TEXT, traceparent }, 'x');
+      const spans = await traces.trace(traceId, 4);
+      const named = (name: string): ReceivedSpan | undefined => spans.find((span) => span.name === name);
+      const [whole, shard] = [named('POST /{bucket}/{stream}'), named('shard')];
+      const [leader, apply, log, commit] = [named('leader'), named('apply'), named('log'), named('commit')];
+      if (spans.length !== 6 || leader === undefined) {
+        assert(attempt < 5, JSON.stringify(spans));
+        continue;
+      }
+      assert.equal(whole?.resource['service.instance.id'], String(follower));
+      assert.equal(shard?.parentSpanId, whole.spanId);
+      for (const part of [leader, apply]) assert.equal(part?.parentSpanId, shard.spanId);
+      for (const part of [log, commit]) assert.equal(part?.parentSpanId, leader.spanId);
+      const leaderId = Number(leader.attributes['millrace.node']);
+      assert.notEqual(leaderId, follower);
+      assert.deepEqual(
+        [apply, log, commit].map((part) => part?.attributes['millrace.node']),
+        [follower, leaderId, leaderId],
+      );
+      const inside: readonly (readonly [ReceivedSpan, ReceivedSpan | undefined])[] = [
+        ...[shard].map((part) => [whole, part] as const),
+        ...[leader, apply].map((part) => [shard, part] as const),
+        ...[log, commit].map((part) => [leader, part] as const),
+      ];
+      for (const [outer, inner] of inside) {
+        assert(BigInt(inner?.startTimeUnixNano ?? 0) >= BigInt(outer.startTimeUnixNano), JSON.stringify(spans));
+        assert(BigInt(inner?.endTimeUnixNano ?? 0) <= BigInt(outer.endTimeUnixNano), JSON.stringify(spans));
+      }
+      return;
     }
   });
 

@@ -81,7 +81,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   metrics: ['base'],
   config: ['base'],
   logging: ['config'],
-  tracing: ['base', 'config', 'logging'],
+  tracing: ['base', 'protocol', 'config', 'logging'],
   threads: ['base'],
   mailbox: ['base'],
   store: ['base', 'peer/codec'],

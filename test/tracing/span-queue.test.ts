@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { Allowance } from '../../src/tracing/allowance.ts';
-import { openTracing } from '../../src/tracing/tracing.ts';
+import { type Tracing, openTracing } from '../../src/tracing/tracing.ts';
 import { createLogger } from '../../src/logging/logger.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { OtlpReceiver } from '../support/otlp-receiver.ts';
@@ -10,21 +10,40 @@ import { OtlpReceiver } from '../support/otlp-receiver.ts';
 const receiver = await OtlpReceiver.start();
 after(() => receiver.close());
 
+function tracingAt(monotonicMs: () => number): Promise<Tracing> {
+  const node = { id: 1, cluster: 'c', version: '0' };
+  const runtime = { ...PROCESS_RUNTIME, monotonicMs };
+  const config = { endpoint: receiver.url, sampleRatio: 1, token: undefined };
+  return openTracing({ node, log: createLogger('test'), runtime }, config);
+}
+
+function follow({ traces }: Tracing, count: number, traceparent: string): void {
+  for (let i = 0; i < count; i++) traces?.begin(traceparent)?.end({ name: 'GET', attributes: {}, isFailed: false });
+}
+
+test('a hundred requests a second are followed, of those that clients choose and of the others', async () => {
+  let clockMs = 1000;
+  const tracing = await tracingAt(() => clockMs);
+  const counted = (): readonly (number | undefined)[] => {
+    const { traced_requests: followed, traced_requests_left_out: leftOut } = tracing.metrics();
+    return [followed, leftOut];
+  };
+  follow(tracing, 300, `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`);
+  assert.deepEqual(counted(), [100, 200]);
+  // They have taken nothing from the sample.
+  follow(tracing, 300, '');
+  assert.deepEqual(counted(), [200, 400]);
+  clockMs += 500;
+  follow(tracing, 300, '');
+  assert.deepEqual(counted(), [250, 650]);
+});
+
 test('a receiver that hangs: spans wait up to the bound, the rest is lost', async () => {
   receiver.behaviour = 'hang';
   let clockMs = 0;
-  const tracing = await openTracing(
-    {
-      node: { id: 1, cluster: 'c', version: '0' },
-      log: createLogger('test'),
-      // A second goes by from one request to the next, so that the queue is the only bound.
-      runtime: { ...PROCESS_RUNTIME, monotonicMs: () => (clockMs += 1000) },
-    },
-    { endpoint: receiver.url, sampleRatio: 1, token: undefined },
-  );
-  for (let i = 0; i < 3000; i++) {
-    tracing.traces?.begin('')?.end({ name: 'GET', attributes: { 'url.path': '/x' }, isFailed: false });
-  }
+  // A second goes by from one request to the next, so that the queue is the only bound.
+  const tracing = await tracingAt(() => (clockMs += 1000));
+  follow(tracing, 3000, '');
   assert.deepEqual(tracing.metrics(), {
     traced_requests: 3000,
     traced_requests_left_out: 0,
