@@ -25,7 +25,7 @@ import {
   FLAG_PRODUCER,
 } from '../protocol/command.ts';
 import { EntryBuilder, eachCommand } from './entry.ts';
-import { REPLY_DUPLICATE, REPLY_PRODUCER, Reply } from '../protocol/reply.ts';
+import { REPLY_COLD, REPLY_DUPLICATE, REPLY_PRODUCER, Reply } from '../protocol/reply.ts';
 import { refuse } from '../stream/append.ts';
 import { QuotaExtras } from '../stream/quota-extras.ts';
 import { Query, quotaMark } from '../protocol/request.ts';
@@ -107,7 +107,9 @@ export class Group {
   /** Bytes that count for quotas in addition to those of streams. */
   readonly quotaExtras = new QuotaExtras();
   /** For the metrics. */
-  readonly counters = { commands: 0, appends: 0, reads: 0, entries: 0, refusedNoLeader: 0 };
+  readonly counters = {
+    ...{ commands: 0, appends: 0, appendedBytes: 0, reads: 0, readBytes: 0, entries: 0, refusedNoLeader: 0 },
+  };
 
   constructor(state: State, raft: RaftConfig, sink: ReplySink) {
     this.id = state.group;
@@ -212,7 +214,12 @@ export class Group {
       this.onMissing(slot);
       return;
     }
-    if (query.op === READ) this.counters.reads++;
+    if (query.op === READ) {
+      this.counters.reads++;
+      this.counters.readBytes += reply.has(REPLY_COLD)
+        ? Math.max(0, reply.nextOffset - reply.startOffset)
+        : (reply.body?.length ?? 0);
+    }
     this.#sink.send(reply);
     if (used !== undefined) this.#renew(used, shownMs);
   }
@@ -314,7 +321,10 @@ export class Group {
       this.counters.commands++;
       apply(this.state, command, reply);
       const appends = command.kind === APPEND || command.kind === APPEND_BATCH;
-      if (appends && reply.code === 0 && !reply.has(REPLY_DUPLICATE)) this.counters.appends++;
+      if (appends && reply.code === 0 && !reply.has(REPLY_DUPLICATE)) {
+        this.counters.appends++;
+        this.counters.appendedBytes += command.payload.length;
+      }
       if (slot !== NO_SLOT) this.#sink.send(reply);
       // An import replaced the state without telling the listeners.
       if (command.kind === COMMANDS.importEnd.number && reply.code === 0) this.watchers.observer.rebase(this.id);

@@ -129,6 +129,8 @@ function answerStatus(shard: ShardStatus, nowMs: number, reply: Reply): void {
     counters: {
       accepted_appends: appends,
       served_reads: reads,
+      appended_bytes: sum(groups.map((group) => group.counters.appendedBytes)),
+      read_bytes: sum(groups.map((group) => group.counters.readBytes)),
       ...named,
       ...coldCounters(groups, shard.cold),
       ...snapshotCounters(shard),

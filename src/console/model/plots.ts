@@ -73,6 +73,13 @@ function percentileMs({ now, before }: Pair, operation: string, part: number): n
   return undefined;
 }
 
+/** What shards brought, what was in the memory of the main thread, and event streams. */
+function bytesOut(metrics: Json): number | undefined {
+  const brought = numberIn(metrics, 'read_bytes');
+  if (brought === undefined) return undefined;
+  return brought + (numberIn(metrics, 'read_cache_hit_bytes') ?? 0) + (numberIn(metrics, 'sse_rendered_bytes') ?? 0);
+}
+
 /** Between two rounds: the time that records of the log took, by their number. */
 function commitMs({ now, before }: Pair): number | undefined {
   const grown = (name: string): number => (numberIn(now, name) ?? 0) - (numberIn(before, name) ?? 0);
@@ -94,6 +101,16 @@ export const PLOTS: readonly Plot[] = [
     unit: 'per second',
     about: 'reads and long-polls that each node answered',
     lines: alone(rate(total('read', 'long_poll', 'bootstrap'))),
+  },
+  {
+    id: 'bytes',
+    title: 'Bytes',
+    unit: 'bytes per second',
+    about: 'in: of appends that each node applied, as each has them all; out: of reads that it answered',
+    lines: (pair) => [
+      ['in', rate((metrics) => numberIn(metrics, 'appended_bytes'))(pair)],
+      ['out', rate(bytesOut)(pair)],
+    ],
   },
   {
     id: 'latency',

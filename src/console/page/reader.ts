@@ -40,6 +40,8 @@ export interface Place {
 
 export const PAGE_BYTES = 64 * 1024;
 export const PAGE_RECORDS = 100;
+/** Requests for one page. */
+const PIECES_MAX = 8;
 /** A record may be larger; only its beginning is shown. */
 const ANSWER_BYTES_MAX = 2 * 1024 * 1024;
 /** Shorter than what proxies give a quiet request. */
@@ -90,9 +92,25 @@ export async function readPage(
   signal: AbortSignal,
 ): Promise<Page> {
   if (from >= ends(facts).end) return emptyPage(from);
-  const query = facts.records === undefined ? `offset=${offset(from)}&max_bytes=${PAGE_BYTES}` : records(from);
-  const answer = await read(place, query, { signal, timeoutMs: TAIL_SLACK_MS });
+  const ask = { signal, timeoutMs: TAIL_SLACK_MS };
+  if (facts.records !== undefined) return pageOf(await read(place, records(from), ask), facts, from, form);
+  const wanted = Math.min(PAGE_BYTES, ends(facts).end - from);
+  let answer = await read(place, `offset=${offset(from)}&max_bytes=${wanted}`, ask);
+  // An answer ends early where an object of the cold store ends.
+  for (let piece = 1; piece < PIECES_MAX && answer.bytes.length < wanted; piece++) {
+    const at = from + answer.bytes.length;
+    const next = await read(place, `offset=${offset(at)}&max_bytes=${wanted - answer.bytes.length}`, ask);
+    if (next.bytes.length === 0) break;
+    answer = { ...next, bytes: joined(answer.bytes, next.bytes) };
+  }
   return pageOf(answer, facts, from, form);
+}
+
+function joined(head: Uint8Array, tail: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(head.length + tail.length);
+  bytes.set(head);
+  bytes.set(tail, head.length);
+  return bytes;
 }
 
 /** Waits for what is appended at `from`; an empty page when nothing came for a while. */
