@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { readAll } from '../crash/look.ts';
 import { requestOnce, type RawResponse } from '../support/raw-client.ts';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { assertDocumented } from '../support/documented.ts';
 import { tried } from '../support/tries.ts';
 import { until } from '../support/until.ts';
 import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
@@ -21,7 +22,9 @@ async function admin(cluster: TestCluster, group: number, call: string): Promise
   // A concurrent change, or a leadership transfer, is over after a moment.
   await until(`group ${group} takes ${call}`, async () => {
     const leader = await cluster.leaderOf(group);
-    const answer = await requestOnce(cluster.node(leader).adminPort, 'POST', `/__svc/raft/${group}/${call}`);
+    const url = `/__svc/raft/${group}/${call}`;
+    const answer = await requestOnce(cluster.node(leader).adminPort, 'POST', url);
+    assertDocumented('POST', url, answer, answer.body.toString());
     const said = `${call} on node ${leader}: ${answer.status} ${answer.body.toString('utf8')}`;
     assert([200, 409, 503].includes(answer.status), said);
     if (answer.status === 200) granted = answer;
@@ -206,8 +209,11 @@ test('a node that was taken out while it was down says that it is not ready, and
 
 test('calls that mean nothing are refused with a sentence', async () => {
   await withCluster({ groups: 1 }, async (cluster) => {
-    const post = (id: number, path: string): Promise<RawResponse> =>
-      cluster.node(id).admin.request('POST', `/__svc/raft/${path}`);
+    const post = async (id: number, path: string): Promise<RawResponse> => {
+      const answer = await cluster.node(id).admin.request('POST', `/__svc/raft/${path}`);
+      assertDocumented('POST', `/__svc/raft/${path}`, answer, answer.body.toString());
+      return answer;
+    };
     const followerOf = (leader: number): number => cluster.ids.find((id) => id !== leader) as number;
     type Call = readonly [path: (leader: number, follower: number) => string, status: number];
     const toLeader: readonly Call[] = [
@@ -243,7 +249,9 @@ test('calls that mean nothing are refused with a sentence', async () => {
     assert.equal((await post(1, '7/snapshot')).status >= 400, true);
     // A wrong address is a mistake that shows only when no node answers there; the learner can be removed again.
     const forget = async (id: number, node: number): Promise<[number, unknown]> => {
-      const answer = await requestOnce(cluster.node(id).adminPort, 'DELETE', `/__svc/raft/0/learners/${node}`);
+      const url = `/__svc/raft/0/learners/${node}`;
+      const answer = await requestOnce(cluster.node(id).adminPort, 'DELETE', url);
+      assertDocumented('DELETE', url, answer, answer.body.toString());
       const body = answer.body.toString('utf8');
       return [answer.status, body.startsWith('{') ? (JSON.parse(body) as { changed: boolean }).changed : undefined];
     };

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { fnv1a64mod } from '../../src/base/hash.ts';
 import { TestCluster } from '../support/cluster.ts';
 import type { ColdStore } from '../support/cold-store.ts';
-import { assertDocumented } from '../support/documented.ts';
+import { assertDocumented, sentOf } from '../support/documented.ts';
 import { TestServer } from '../support/server.ts';
 import { patiently } from '../support/patient.ts';
 import type { Answer, Ask } from '../support/suite.ts';
@@ -89,7 +89,7 @@ export async function call(
   const init = bytes === undefined ? {} : { body: bytes };
   const response = await fetch(url, { method, headers, redirect: 'manual', ...init });
   const text = await response.text();
-  assertDocumented(method, url, response, text);
+  assertDocumented(method, url, response, text, sentOf(headers, body));
   return { status: response.status, headers: response.headers, text };
 }
 

@@ -2,15 +2,16 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { SchemaName } from '../../src/http/openapi/schemas.ts';
-import { CATALOG, CHECKED, assertDocumented, bodyFaultOf } from '../support/documented.ts';
+import { CATALOG, CHECKED, assertDocumented, sentOf } from '../support/documented.ts';
 import { patiently } from '../support/patient.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
+import { until } from '../support/until.ts';
 
 const JSON_TYPE = { 'Content-Type': 'application/json' };
 const TEXT_TYPE = { 'Content-Type': 'text/plain' };
 const SUBSCRIPTION = '/v1/stream/__ds/subscriptions/s1';
 
-/** These need another node, or a group that is being imported; test/http/openapi.test.ts gives them with stand-ins. */
+/** These need another node, which test/cluster/membership.test.ts has, or an empty group; test/http/openapi.test.ts gives it with a stand-in. */
 const ELSEWHERE: readonly SchemaName[] = ['Learner', 'Transfer', 'Revert', 'Imported'];
 
 interface Told {
@@ -40,7 +41,7 @@ describe('a real node answers with what the OpenAPI document says', () => {
       });
     });
     const text = await answer.text();
-    assertDocumented(method, url, answer, text);
+    assertDocumented(method, url, answer, text, sentOf(headers, body));
     return { status: answer.status, text };
   }
 
@@ -54,15 +55,6 @@ describe('a real node answers with what the OpenAPI document says', () => {
     assert.equal(told.status, status, `${target}: ${told.status} ${told.text}`);
     return told;
   }
-
-  it('a body that is not what the document says is noticed', () => {
-    const seen = (headers: Record<string, string>) => ({
-      ...{ method: 'GET', url: '/__svc/health', status: 200, headers: new Headers(headers) },
-    });
-    assert.equal(bodyFaultOf(seen(JSON_TYPE), '{"status":"up"}'), undefined);
-    assert.match(bodyFaultOf(seen(JSON_TYPE), '{"status":"down"}') ?? '', /is no Health .*status must be equal/);
-    assert.match(bodyFaultOf(seen(TEXT_TYPE), 'up') ?? '', /has the type text\/plain/);
-  });
 
   it('about streams and buckets', async () => {
     await expect(201, 'PUT /b/log', TEXT_TYPE, 'hello');
@@ -94,16 +86,24 @@ describe('a real node answers with what the OpenAPI document says', () => {
     await ask('POST /__svc/raft/0/leader/transfer/2');
     await ask('POST /__svc/raft/0/nodes/2/allow-next-revert');
     await expect(404, 'POST /__svc/raft/999/snapshot');
-    await expect(200, 'POST /__svc/flush-cold/b/log');
+    // The node moves bytes to the cold store by itself, too.
+    await until('something is moved', async () => {
+      await expect(204, 'POST /b/log', TEXT_TYPE, 'hot');
+      return (await ask('POST /__svc/flush-cold/b/log')).status === 200;
+    });
     await expect(204, 'PUT /__svc/quota/b', JSON_TYPE, '{"max_streams":100}');
     await expect(200, 'GET /__svc/quota/b');
+    const exported = await fetch(`${server.adminUrl}/__svc/backup/group/0`);
+    await exported.arrayBuffer();
+    // With what was exported.
+    await expect(200, 'GET /__svc/backup/info');
     await expect(201, 'PUT /doomed/log', TEXT_TYPE, 'x');
     await expect(200, 'DELETE /__svc/purge/doomed');
   });
 
   it('about subscriptions', async () => {
     await expect(404, `GET ${SUBSCRIPTION}`);
-    const wanted = { type: 'pull-wake', streams: ['b/log'], wake_stream: 'b/wakes' };
+    const wanted = { type: 'pull-wake', streams: ['b/log'], wake_stream: 'b/wakes', description: 'D' };
     await expect(201, 'PUT /b/wakes', JSON_TYPE);
     await expect(201, `PUT ${SUBSCRIPTION}`, JSON_TYPE, JSON.stringify(wanted));
     await expect(200, `GET ${SUBSCRIPTION}`);

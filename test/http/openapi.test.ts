@@ -6,7 +6,8 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { openApiDocument } from '../../src/http/openapi/document.ts';
 import { PARAMETERS, type Parameter } from '../../src/http/openapi/parameters.ts';
 import { ADMIN_ROWS, CLIENT_ROWS } from '../../src/http/routes/table.ts';
-import { CATALOG, bodyFaultOf, faultOf } from '../support/documented.ts';
+import { CATALOG, DOCUMENT, bodyFaultOf, faultOf } from '../support/documented.ts';
+import { type Document, DocumentSchemas, type Exchange } from '../support/documented-body.ts';
 import { RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
 import { until } from '../support/until.ts';
 import { startPlanes } from './planes.ts';
@@ -52,7 +53,7 @@ function fault(entry: (typeof CATALOG)[number], wanted: string, answer: RawRespo
   const url = urlOf(entry);
   const seen = { method: entry.method, url, status, headers };
   const undocumented = faultOf(seen, headers.keys());
-  const unsound = bodyFaultOf(seen, body.toString());
+  const unsound = bodyFaultOf({ ...seen, body: body.toString() });
   return [
     ...(got === wanted
       ? []
@@ -65,6 +66,39 @@ function fault(entry: (typeof CATALOG)[number], wanted: string, answer: RawRespo
       : [`${entry.method} ${url}: ${status} with the request id ${headers.get('x-request-id')}`]),
   ];
 }
+
+test('a wrong schema, status, type or header in the document, or in what a node gives, is seen', () => {
+  const bucket = {
+    ...{ method: 'GET', path: '/{bucket}', status: 200, body: '{"bucket_id":"b","streams":1}' },
+    headers: new Map([['content-type', 'application/json']]),
+  };
+  const quota = {
+    ...{ method: 'PUT', path: '/__svc/quota/{bucket}', status: 204, body: '', headers: new Map<string, string>() },
+    sent: { type: 'application/json', body: '{"max_streams":1}' },
+  };
+  const text = JSON.stringify(DOCUMENT);
+  const faults = (from: string, to: string, exchange: Exchange): string => {
+    const planted = text.replace(from, to);
+    assert(from === '' || planted !== text, from);
+    return new DocumentSchemas(JSON.parse(planted) as Document).faultsOf(exchange).join('; ');
+  };
+  assert.equal(faults('', '', bucket), '');
+  assert.equal(faults('', '', quota), '');
+  const schema =
+    '"Bucket":{"type":"object","required":["bucket_id","streams"],"properties":{"bucket_id":{"type":"string"},';
+  assert.match(faults(schema, schema.replace('"string"', '"integer"'), bucket), /bucket_id must be integer/);
+  assert.match(faults('', '', { ...bucket, body: '{"bucket_id":"b"}' }), /required property 'streams'/);
+  assert.match(faults('', '', { ...bucket, body: '{"bucket_id":"b","streams":1,"x":1}' }), /additional properties/);
+  assert.match(faults('', '', { ...bucket, status: 202 }), /202 is not in the document/);
+  assert.match(faults('', '', { ...bucket, body: '{' }), /is no JSON/);
+  const html = new Map([['content-type', 'text/html']]);
+  assert.match(faults('', '', { ...bucket, headers: html }), /text\/html, and the document application\/json/);
+  assert.match(faults('', '', { ...quota, body: 'x' }), /a body that is not in the document/);
+  const sent = { type: 'application/json', body: '{"max_streams":"1"}' };
+  assert.match(faults('', '', { ...quota, sent }), /request was taken.*max_streams must be integer,null/);
+  const created = { ...quota, path: '/{bucket}/{stream}', status: 201, headers: new Map([['Stream-TTL', 'soon']]) };
+  assert.match(faults('', '', created), /header Stream-TTL: soon .*must be integer/);
+});
 
 test('every answer in the document is given', async (t) => {
   const scene = await startScene(t);

@@ -95,8 +95,8 @@ function backupsOf(behind: Behind): Backups {
     importGroup: (_, _wanted, sink) => {
       const end = (): void => {
         const { backup } = behind;
-        if (backup === 'answer') sink.json(200, {});
-        else if (backup === 'conflict') sink.json(409, {});
+        if (backup === 'answer') sink.json(200, exampleOf(SCHEMAS.Imported));
+        else if (backup === 'conflict') sink.json(409, exampleOf(SCHEMAS.ImportConflict));
         else sink.fail(backup);
       };
       return { push: () => undefined, end, abort: () => undefined };
@@ -372,5 +372,9 @@ export async function succeed({ rig, behind }: Scene, entry: CatalogEntry, statu
   behind.keys = undefined;
   behind.backup = 'answer';
   const { shot, script } = SUCCESSES.get(`${status} ${entry.operation.id.replace(/(ByPath|Head)$/, '')}`) ?? {};
-  return await withScript(rig, script ?? (() => undefined), () => shoot(rig, entry, shot));
+  const isAdministration = entry.operation.tag === 'raft' || entry.operation.id === 'flushCold';
+  const done: Script = (_, reply) => {
+    if (isAdministration) QUERIES.admin.result.write(reply, { outcome: 'done', body: example?.value ?? {} });
+  };
+  return await withScript(rig, script ?? done, () => shoot(rig, entry, shot));
 }

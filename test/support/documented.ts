@@ -1,19 +1,51 @@
 // What the OpenAPI document says of an answer that a test has seen: nothing, or what is missing there.
 import assert from 'node:assert/strict';
-import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { type CatalogEntry, catalogOf } from '../../src/http/openapi/catalog.ts';
-import type { Content } from '../../src/http/openapi/operation.ts';
-import { SCHEMAS, type SchemaName } from '../../src/http/openapi/schemas.ts';
+import { openApiDocument } from '../../src/http/openapi/document.ts';
+import type { SchemaName } from '../../src/http/openapi/schemas.ts';
 import { ADMIN_ROWS, CLIENT_ROWS } from '../../src/http/routes/table.ts';
+import { type Document, DocumentSchemas, type Exchange } from './documented-body.ts';
 
-export const CATALOG: readonly CatalogEntry[] = catalogOf({ client: CLIENT_ROWS, admin: ADMIN_ROWS });
+const ROWS = { client: CLIENT_ROWS, admin: ADMIN_ROWS };
+export const CATALOG: readonly CatalogEntry[] = catalogOf(ROWS);
+/** As both planes together serve it. */
+export const DOCUMENT = JSON.parse(
+  JSON.stringify(openApiDocument({ rows: ROWS, version: '1.2.3', plane: 'admin' })),
+) as Document;
+const SCHEMAS = new DocumentSchemas(DOCUMENT);
+/** The schemas that bodies of answers were checked with in this process. */
+export const CHECKED: ReadonlySet<string> = SCHEMAS.checked;
 
-/** What a test was answered stands in the OpenAPI document. `body` as text, where a test has read it. */
-export function assertDocumented(method: string, url: string, { status, headers }: Response, body?: string): void {
-  const { pathname, search } = new URL(url);
-  const seen = { method, url: `${pathname}${search}`, status, headers };
-  const fault = faultOf(seen, headers.keys()) ?? (body === undefined ? undefined : bodyFaultOf(seen, body));
+interface Given {
+  readonly status: number;
+  readonly headers: { get(name: string): string | null | undefined; keys(): Iterable<string> };
+}
+
+/** What a test sent, as far as it tells, and what it was answered stands in the OpenAPI document. */
+export function assertDocumented(
+  method: string,
+  url: string,
+  { status, headers }: Given,
+  body: string,
+  sent?: Exchange['sent'],
+): void {
+  const { pathname, search } = new URL(url, 'http://localhost');
+  const seen = { method, url: `${pathname}${search}`, status, headers, body, sent };
+  const fault = faultOf(seen, headers.keys()) ?? bodyFaultOf(seen);
   assert.equal(fault, undefined, `${fault}: see src/http/openapi`);
+}
+
+/** What a webhook is sent. */
+export function assertSchema(name: SchemaName, body: string): void {
+  assert.equal(SCHEMAS.faultOf(name, body), undefined);
+}
+
+export function sentOf(
+  headers: Readonly<Record<string, string>> = {},
+  body: string | Uint8Array | undefined = '',
+): Exchange['sent'] {
+  const [, type] = Object.entries(headers).find(([name]) => name.toLowerCase() === 'content-type') ?? [];
+  return { type, body: typeof body === 'string' ? body : new TextDecoder().decode(body) };
 }
 
 /** The variable of the flat routes and of streams of subscriptions takes several segments. */
@@ -31,12 +63,9 @@ const PATHS = [...new Set(CATALOG.map(({ path }) => path))]
   .map((path) => ({ path, pattern: patternOf(path), letters: path.replaceAll(/\{\w+\}/g, '').length }))
   .sort((a, b) => b.letters - a.letters);
 
-export interface Seen {
-  readonly method: string;
+export interface Seen extends Omit<Exchange, 'path' | 'body'> {
   /** Path and query. */
   readonly url: string;
-  readonly status: number;
-  readonly headers: { get(name: string): string | null | undefined };
 }
 
 /** Names that the document has to mention; others are of HTTP itself. */
@@ -74,36 +103,16 @@ export function faultOf({ method, url, status, headers }: Seen, names: Iterable<
   return untold.length === 0 ? undefined : `${what}: the headers ${untold.join(', ')} are not documented`;
 }
 
-const ajv = new Ajv2020({ strict: true, strictRequired: false, strictTypes: false, allowUnionTypes: true });
-ajv.addVocabulary(['example']);
-ajv.addFormat('date-time', (text: string) => !Number.isNaN(Date.parse(text)));
-const VALIDATORS = new Map<SchemaName, ValidateFunction>();
-
-/** The schemas that bodies of answers were checked with in this process. */
-export const CHECKED: Set<SchemaName> = new Set();
-
-/** Undefined: the body of a documented answer is what the document says. */
-export function bodyFaultOf({ method, url, status, headers }: Seen, body: string): string | undefined {
+/** Undefined: media type, body and headers of a documented answer, and the body of a request that was taken, are what the document says. */
+export function bodyFaultOf(seen: Seen & Pick<Exchange, 'body'>): string | undefined {
+  const { method, url, status } = seen;
   const entry = entryOf(method, url);
-  const code = headers.get('millrace-error');
+  const code = seen.headers.get('millrace-error');
   const told =
     entry?.operation.answers.find((one) => one.status === status) ??
     entry?.refusals.find((one) => one.status === status && one.code === code);
-  if (told === undefined || method === 'HEAD') return undefined;
-  const fault = contentFaultOf(told.content, headers.get('content-type') ?? '', body);
-  return fault === undefined ? undefined : `${method} ${url}: ${status} ${fault}: ${body.slice(0, 300)}`;
-}
-
-function contentFaultOf(content: Content | undefined, type: string, body: string): string | undefined {
-  if (content === undefined) return body === '' ? undefined : 'has a body that is not documented';
-  const media = type.split(';')[0]?.trim().toLowerCase() ?? '';
-  const isJson = /[/+]json$/.test(media);
-  if (body === '' && !isJson) return undefined;
-  const name = content[media] ?? content[`${media.split('/')[0]}/*`] ?? content['*/*'];
-  if (name === undefined) return `has the type ${media}, which is none of ${Object.keys(content).join(', ')}`;
-  CHECKED.add(name);
-  if (!isJson || name === 'Bytes') return undefined;
-  let validate = VALIDATORS.get(name);
-  if (validate === undefined) VALIDATORS.set(name, (validate = ajv.compile(SCHEMAS[name])));
-  return validate(JSON.parse(body)) ? undefined : `is no ${name} (${ajv.errorsText(validate.errors)})`;
+  // faultOf says so, or allows it.
+  if (entry === undefined || told === undefined) return undefined;
+  const faults = SCHEMAS.faultsOf({ ...seen, path: entry.path });
+  return faults.length === 0 ? undefined : `${method} ${url}: ${status}: ${faults.join('; ')}`;
 }

@@ -1,5 +1,6 @@
 // Subscription requests of tests.
 import assert from 'node:assert/strict';
+import { assertDocumented, sentOf } from './documented.ts';
 import { patiently } from './patient.ts';
 import type { WakeBody, WakeStream } from './webhook-receiver.ts';
 
@@ -53,12 +54,11 @@ export class Subscriber {
     body?: unknown,
     headers: Readonly<Record<string, string>> = {},
   ): Promise<Replied> {
-    const response = await fetch(`${this.base()}/v1/stream/${path}`, {
-      method,
-      headers: { ...JSON_TYPE, ...this.headers, ...headers },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
+    const sent = body === undefined ? {} : { body: JSON.stringify(body) };
+    const url = `${this.base()}/v1/stream/${path}`;
+    const response = await fetch(url, { method, headers: { ...JSON_TYPE, ...this.headers, ...headers }, ...sent });
     const text = await response.text();
+    assertDocumented(method, url, response, text, sentOf(JSON_TYPE, sent.body));
     let json: unknown = text;
     try {
       json = JSON.parse(text);

@@ -1,7 +1,7 @@
 // One real server for all tests of a file, and a short way to ask it. The log is printed when a test failed.
 import { after, before, describe, it } from 'node:test';
 import assert from 'node:assert/strict';
-import { assertDocumented } from './documented.ts';
+import { assertDocumented, sentOf } from './documented.ts';
 import { TestServer, type ServerOptions } from './server.ts';
 
 export interface Answer {
@@ -54,7 +54,7 @@ export function serverSuite(name: string, options: ServerOptions, define: (suite
         redirect: 'manual',
       });
       const text = await response.text();
-      assertDocumented(target.slice(0, space), response.url, response, text);
+      assertDocumented(target.slice(0, space), response.url, response, text, sentOf(headers, body));
       const { status, headers: answered } = response;
       // The library's own answers, before any of our code runs, cannot carry it.
       if (status >= 400 && !LIBRARY_STATUSES.includes(status)) {

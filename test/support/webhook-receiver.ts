@@ -4,6 +4,7 @@ import { createPublicKey, verify } from 'node:crypto';
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import { type ServerOptions, createServer as createSecureServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { assertSchema } from './documented.ts';
 import { patiently } from './patient.ts';
 import { within } from './server.ts';
 import { PATIENCE_MS } from './until.ts';
@@ -74,7 +75,9 @@ export class WebhookReceiver {
       look();
     });
     await within(came, PATIENCE_MS, `webhook request ${index + 1}`);
-    return this.received[index] as Received;
+    const received = this.received[index] as Received;
+    assertSchema('Wake', received.raw);
+    return received;
   }
 
   async close(): Promise<void> {

@@ -26,6 +26,10 @@ function partial(properties: Readonly<Record<string, Schema>>, required: readonl
   return { type: 'object', properties, ...(required.length === 0 ? {} : { required }) };
 }
 
+function withOptional(schema: Schema, properties: Readonly<Record<string, Schema>>): Schema {
+  return { ...schema, properties: Object.assign({}, schema['properties'], properties) };
+}
+
 const link = { path: TEXT, link_type: { type: 'string', enum: ['explicit', 'glob'] }, acked_offset: OFFSET };
 /** A stream of a wake, as webhooks and workers see it. */
 const woken = object({ ...link, tail_offset: OFFSET, has_pending: YES_NO });
@@ -92,8 +96,8 @@ export const SCHEMAS = {
     },
     ['type'],
   ),
-  Subscription: {
-    ...object({
+  Subscription: withOptional(
+    object({
       id: TEXT,
       subscription_id: TEXT,
       type: { type: 'string', enum: ['webhook', 'pull-wake'] },
@@ -111,8 +115,8 @@ export const SCHEMAS = {
       created_at: { type: 'string', format: 'date-time' },
       status: { type: 'string', enum: ['active', 'failed'] },
     }),
-    description: 'A `description` is there if it was given.',
-  },
+    { description: TEXT },
+  ),
   StreamPaths: object({ streams: { ...paths, minItems: 1 } }),
   Claim: object({ worker: { type: 'string', minLength: 1, maxLength: SUBSCRIPTION_NAME_BYTES_MAX } }),
   Claimed: object({ wake_id: TEXT, generation: COUNT, token: TEXT, streams: listOf(woken), lease_ttl_ms: lease }),
@@ -120,7 +124,9 @@ export const SCHEMAS = {
     {
       wake_id: TEXT,
       generation: COUNT,
-      acks: listOf(object({ stream: TEXT, offset: OFFSET }), { maxItems: SUBSCRIPTION_LINKS_MAX }),
+      acks: listOf(object({ stream: TEXT, offset: { ...OFFSET, pattern: '^[0-9]+$' } }), {
+        maxItems: SUBSCRIPTION_LINKS_MAX,
+      }),
       done: { type: 'boolean', default: false },
     },
     ['wake_id', 'generation'],
@@ -137,7 +143,17 @@ export const SCHEMAS = {
     },
     { description: 'The body of a webhook.' },
   ),
-  KeySet: object({ keys: listOf({ type: 'object' }) }, { description: 'A JWK Set of Ed25519 keys (RFC 7517).' }),
+  KeySet: object(
+    {
+      keys: listOf(
+        object({
+          ...{ kty: { const: 'OKP' }, crv: { const: 'Ed25519' }, kid: TEXT },
+          ...{ use: { const: 'sig' }, alg: { const: 'EdDSA' }, x: TEXT },
+        }),
+      ),
+    },
+    { description: 'A JWK Set of Ed25519 keys (RFC 7517).' },
+  ),
   SubscriptionError: subscriptionError,
   SubscriptionsFull: {
     description: 'What the node says before the subscriptions are asked, or they themselves.',
@@ -206,14 +222,20 @@ export const SCHEMAS = {
     ...['raft_group_id', 'node_id', 'log_index'],
   ]),
   Transfer: object({ raft_group_id: GROUP, from: NODE, to: NODE, transferred: YES_NO }),
-  Revert: object({ raft_group_id: GROUP, node_id: NODE, allow_next_revert: YES_NO }),
+  Revert: partial({ raft_group_id: GROUP, node_id: NODE, allow_next_revert: YES_NO, reason: TEXT }, [
+    ...['raft_group_id', 'node_id', 'allow_next_revert'],
+  ]),
   Flushed: object({ hot_start_offset: COUNT, group_commit_index: COUNT }),
-  NotDone: partial({
-    raft_group_id: GROUP,
-    current_leader: orNull('integer'),
-    leader: orNull('integer'),
-    reason: TEXT,
-  }),
+  NotDone: partial(
+    {
+      ...{ raft_group_id: GROUP, node_id: NODE, from: NODE, to: NODE },
+      current_leader: orNull('integer'),
+      leader: orNull('integer'),
+      ...{ changed: { const: false }, transferred: { const: false }, allow_next_revert: { const: false } },
+      reason: TEXT,
+    },
+    ['raft_group_id', 'reason'],
+  ),
   // Backup.
   BackupInfo: partial(
     {
@@ -223,14 +245,37 @@ export const SCHEMAS = {
       restored_from: listOf(TEXT),
       cold_gc_grace_ms: COUNT,
       cold_compaction_gc_grace_ms: COUNT,
-      exports_running: listOf({ type: 'object' }),
-      exports_finished: listOf({ type: 'object' }),
-      exports_ended_early: listOf({ type: 'object' }),
+      exports_running: listOf(object({ raft_group_id: GROUP, since_unix_ms: COUNT })),
+      exports_finished: listOf(object({ raft_group_id: GROUP, finished_unix_ms: COUNT })),
+      exports_ended_early: listOf(
+        object({
+          raft_group_id: GROUP,
+          code: { type: 'string', enum: ['volume-short', 'reader-rested', 'read-failed', 'shard-refused'] },
+          reason: TEXT,
+          ended_unix_ms: COUNT,
+        }),
+      ),
     },
-    ['format_version', 'raft_group_count'],
+    ['format_version', 'raft_group_count', 'cluster_id', 'restored_from'],
   ),
-  Imported: { type: 'object', description: 'What the group holds now, and how many objects cannot be read.' },
-  ImportConflict: { type: 'object', description: 'The group is not empty, and which backup it came from.' },
+  Imported: {
+    ...partial(
+      {
+        ...{ buckets: COUNT, streams: COUNT, group_commit_index: COUNT },
+        ...{ cold_objects_sampled: COUNT, cold_objects_unreadable: COUNT, cold_reason: TEXT },
+      },
+      ['buckets', 'streams', 'group_commit_index'],
+    ),
+    description: 'What the group holds now, and how many of the objects that were tried cannot be read.',
+  },
+  ImportConflict: {
+    ...object({
+      raft_group_id: GROUP,
+      reason: TEXT,
+      imported_blake3: orNull('string', { pattern: '^[0-9a-f]{64}$', example: '0'.repeat(64) }),
+    }),
+    description: 'The group is not empty, and which backup it came from.',
+  },
 } as const satisfies Readonly<Record<string, Schema>>;
 
 export type SchemaName = keyof typeof SCHEMAS;
