@@ -323,7 +323,7 @@ export class Group {
       const appends = command.kind === APPEND || command.kind === APPEND_BATCH;
       if (appends && reply.code === 0 && !reply.has(REPLY_DUPLICATE)) {
         this.counters.appends++;
-        this.counters.appendedBytes += command.payload.length;
+        this.counters.appendedBytes += command.payloadBytes;
       }
       if (slot !== NO_SLOT) this.#sink.send(reply);
       // An import replaced the state without telling the listeners.

@@ -183,6 +183,7 @@ serverSuite('metrics, health and headers', { cores: 2, groups: 8 }, ({ server, t
       assert.equal((metrics['mailbox_depths'] as number[]).length, 2, 'one mailbox depth per core');
       assert.equal(metrics['accepted_appends'], 1);
       assert.equal(metrics['served_reads'], 1);
+      assert.deepEqual([metrics['appended_bytes'], metrics['read_bytes']], [1, 2]);
       assert.equal(metrics['cold_hot_bytes'], 2);
       assert.equal(metrics['cold_hot_group_bytes_max'], 2);
       assert.equal(metrics['cold_hot_group_bytes_high_watermark'], 2, 'never below what is there');
