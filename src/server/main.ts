@@ -53,7 +53,8 @@ async function main(argv: readonly string[]): Promise<void> {
   process.stdout.write(greeting(config, { shardCount: claim.layout.shardCount, startMs, onDisk: claim.onDisk }));
   startServices(config, services);
   reloads.begin(planes);
-  followHeapSize(PROCESS_RUNTIME);
+  const { cold, gateway } = core;
+  followHeapSize({ runtime: PROCESS_RUNTIME, cachedBytes: () => gateway.reads.bytes + (cold?.cachedBytes() ?? 0) });
   onSignal(async () => {
     reloads.end();
     stopServices(services);

@@ -37,6 +37,8 @@ export interface ColdStore {
   serve(gateway: Gateway): void;
   /** The member `cold_store` of the metrics, and counters. */
   metrics(): Record<string, unknown>;
+  /** What was read and is kept in memory. */
+  cachedBytes(): number;
   close(): Promise<Closed>;
 }
 
@@ -103,6 +105,7 @@ export async function startColdStore(config: Config, host: ColdHost): Promise<Co
       cold_store_merges: service.counters.merges,
       cold_store_merge_errors: service.counters.mergeErrors,
     }),
+    cachedBytes: () => loader.cachedBytes,
     close: async () => {
       health.stop();
       return await pool.close(STOP_WAIT_MS);
