@@ -11,6 +11,8 @@ export interface ReplyHandler {
    * code STOPPING, for everything still unanswered when the server stops.
    */
   onReply(reply: Reply): void;
+  /** Of the client's request that it answers, for log lines. */
+  readonly requestId?: string | undefined;
 }
 
 /** Gets the tail events of one watched stream. */

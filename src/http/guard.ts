@@ -6,8 +6,8 @@
 import type { ErrorCode } from '../base/errors.ts';
 import type { UwsApp, UwsResponse } from './uws.ts';
 
-/** Receives what went wrong inside a handler: a bug, never a client's mistake; and whose request it was, if it was one. */
-export type ErrorLog = (error: unknown, what: string, requestId?: string) => void;
+/** Receives what went wrong inside a handler: a bug, never a client's mistake; and whose request it was, or undefined. */
+export type ErrorLog = (error: unknown, what: string, requestId: string | undefined) => void;
 
 /** Keeps a response after its route handler has returned. */
 export interface ResponseOwner {
@@ -108,7 +108,7 @@ export function watchConnections(app: UwsApp, log: ErrorLog, changed: (res: UwsR
     try {
       changed(res, Number(by));
     } catch (error) {
-      log(error, 'connection');
+      log(error, 'connection', undefined);
     }
   });
 }

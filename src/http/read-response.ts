@@ -14,6 +14,7 @@ import type { HttpContext, ReadParams } from './context.ts';
 import type { ErrorLog } from './guard.ts';
 import { writeHeaders } from './headers.ts';
 import type { RequestContext } from './request.ts';
+import { requestIdOf } from './request-ids.ts';
 import { type CacheControl, RECORD_EXTENSION, type Responder } from './response.ts';
 import type { UwsResponse } from './uws.ts';
 import { GZIP_SUFFIX, rangeTag } from '../protocol/condition.ts';
@@ -103,10 +104,13 @@ export class ReadCoding {
   readonly #bucket: string;
   readonly #stream: string;
   readonly #acceptEncoding = writeHeaders().acceptEncoding;
+  readonly #call: RequestContext;
   #packed: Uint8Array | undefined;
 
-  constructor({ server, bucket, stream }: RequestContext, params: ReadParams) {
+  constructor(call: RequestContext, params: ReadParams) {
+    const { server, bucket, stream } = call;
     this.#ctx = server.ctx;
+    this.#call = call;
     this.#params = params;
     this.#bucket = bucket;
     this.#stream = stream;
@@ -120,12 +124,16 @@ export class ReadCoding {
     if (this.known(tag) !== undefined) return false;
     const answer = Object.assign(new Reply(), reply);
     // No name holds NUL. The tag alone names bytes of one stream only.
-    return compressionOf(this.#ctx).start(`${this.#bucket}\0${this.#stream}\0${tag}`, body, (copy, packed) => {
+    // The response, because the context serves other requests once its client has left.
+    const { res } = this.#call;
+    const requestId = (): string | undefined => (res === undefined ? undefined : requestIdOf(res));
+    const done = (copy: Uint8Array, packed: Uint8Array | undefined): void => {
       answer.body = copy;
       answer.isBodyKept = true;
       this.#packed = packed;
       later(answer);
-    });
+    };
+    return compressionOf(this.#ctx).start(`${this.#bucket}\0${this.#stream}\0${tag}`, body, { done, requestId });
   }
 
   /** The ETag of the form that the client has, if it has one that it may be told to use. */
@@ -210,34 +218,40 @@ const MAKING_BYTES_MAX = 16 * 1024 * 1024;
 /** `body`: a copy of what was given; `packed` is undefined when compressing failed or saved nothing. */
 export type Packed = (body: Uint8Array, packed: Uint8Array | undefined) => void;
 
+export interface Packing {
+  readonly done: Packed;
+  /** For log lines: made when it is asked for. */
+  readonly requestId?: () => string | undefined;
+}
+
 export class Compression {
   /** Bytes that are held for work under way. */
   usedBytes = 0;
   readonly #log: ErrorLog;
   /** By the name of the bytes: who waits for them. */
-  readonly #waiting = new Map<string, Packed[]>();
+  readonly #waiting = new Map<string, Packing[]>();
 
   constructor(log: ErrorLog) {
     this.#log = log;
   }
 
   /** False: there is no room. Else `done` runs once, later. Equal keys mean equal bytes; their memory may be reused afterwards. */
-  start(key: string, body: Uint8Array, done: Packed): boolean {
+  start(key: string, body: Uint8Array, packing: Packing): boolean {
     const others = this.#waiting.get(key);
     if (others !== undefined) {
-      others.push(done);
+      others.push(packing);
       return true;
     }
     const bytes = 2 * body.length + STATE_BYTES;
     if (this.usedBytes + bytes > MAKING_BYTES_MAX) return false;
     this.usedBytes += bytes;
-    const waiting = [done];
+    const waiting = [packing];
     this.#waiting.set(key, waiting);
     const copy = body.slice();
     gzip(copy, { level: LEVEL }, (error, packed) => {
       this.usedBytes -= bytes;
       this.#waiting.delete(key);
-      if (error !== null) this.#log(error, 'gzip');
+      if (error !== null) this.#log(error, 'gzip', packing.requestId?.());
       const result = error === null && packed.length < copy.length ? packed : undefined;
       for (const one of waiting) this.#tell(one, copy, result);
     });
@@ -245,11 +259,11 @@ export class Compression {
   }
 
   /** What throws here would end the process. */
-  #tell(done: Packed, body: Uint8Array, packed: Uint8Array | undefined): void {
+  #tell({ done, requestId }: Packing, body: Uint8Array, packed: Uint8Array | undefined): void {
     try {
       done(body, packed);
     } catch (error) {
-      this.#log(error, 'gzip');
+      this.#log(error, 'gzip', requestId?.());
     }
   }
 }

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { Compression, prefersGzip } from '../../src/http/read-response.ts';
+import type { ErrorLog } from '../../src/http/guard.ts';
+import { Compression, type Packed, prefersGzip } from '../../src/http/read-response.ts';
 
 test('Accept-Encoding: who gets gzip', () => {
   const wanted = [
@@ -52,9 +53,14 @@ test('Accept-Encoding: who gets gzip', () => {
   for (const header of refused) assert(!prefersGzip(header), header);
 });
 
-function compressing(): { compression: Compression; errors: unknown[] } {
+function compressing(): { compression: Compression; errors: unknown[]; requestIds: unknown[] } {
   const errors: unknown[] = [];
-  return { compression: new Compression((error) => errors.push(error)), errors };
+  const requestIds: unknown[] = [];
+  const log: ErrorLog = (error, _, requestId) => {
+    errors.push(error);
+    requestIds.push(requestId);
+  };
+  return { compression: new Compression(log), errors, requestIds };
 }
 
 test('the bytes may be reused at once, and who asks for the same ones waits for the same work', async () => {
@@ -66,7 +72,8 @@ test('the bytes may be reused at once, and who asks for the same ones waits for 
     { length: 100 },
     () =>
       new Promise<Uint8Array | undefined>((resolve) => {
-        assert(compression.start('one', body, (copy, packed) => resolve(packed === undefined ? copy : packed)));
+        const done: Packed = (copy, packed) => resolve(packed === undefined ? copy : packed);
+        assert(compression.start('one', body, { done }));
         held ||= compression.usedBytes;
         assert.equal(compression.usedBytes, held, 'once for all of them');
       }),
@@ -84,7 +91,7 @@ test('what cannot be made smaller stays as it is', async () => {
   const { compression } = compressing();
   const body = new Uint8Array(randomBytes(20_000));
   const packed = await new Promise((resolve) => {
-    compression.start('noise', body, (copy, result) => resolve([copy, result]));
+    compression.start('noise', body, { done: (copy, result) => resolve([copy, result]) });
   });
   assert.deepEqual(packed, [body, undefined]);
 });
@@ -96,23 +103,25 @@ test('beyond the bound nothing is begun, and room comes back', async () => {
   for (;;) {
     let finish = (): void => undefined;
     const finished = new Promise<void>((resolve) => (finish = resolve));
-    if (!compression.start(`${done.length}`, body, finish)) break;
+    if (!compression.start(`${done.length}`, body, { done: finish })) break;
     done.push(finished);
     assert(done.length < 100, 'there is no bound');
   }
   assert(done.length >= 2);
-  assert(!compression.start('large', new Uint8Array(32 * 1024 * 1024), () => undefined));
+  assert(!compression.start('large', new Uint8Array(32 * 1024 * 1024), { done: () => undefined }));
   await Promise.all(done);
   assert.equal(compression.usedBytes, 0);
-  await new Promise<void>((resolve) => assert(compression.start('again', body, () => resolve())));
+  await new Promise<void>((resolve) => assert(compression.start('again', body, { done: () => resolve() })));
 });
 
-test('an answer that throws is logged, and the others come', async () => {
-  const { compression, errors } = compressing();
+test('an answer that throws is logged with the id of its request, and the others come', async () => {
+  const { compression, errors, requestIds } = compressing();
   const body = new Uint8Array(20_000);
-  compression.start('one', body, () => {
+  const done = (): void => {
     throw new Error('planted');
-  });
-  await new Promise<void>((resolve) => compression.start('one', body, () => resolve()));
+  };
+  compression.start('one', body, { done, requestId: () => 'mine' });
+  await new Promise<void>((resolve) => compression.start('one', body, { done: () => resolve() }));
   assert.equal(errors.length, 1);
+  assert.deepEqual(requestIds, ['mine']);
 });

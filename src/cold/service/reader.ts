@@ -62,6 +62,10 @@ class Again implements ReplyHandler {
     this.missing = missing;
   }
 
+  get requestId(): string | undefined {
+    return this.handler.requestId;
+  }
+
   onReply(reply: Reply): void {
     this.handler.onReply(reply);
   }
@@ -104,7 +108,7 @@ export class ColdReader {
   }
 
   #begin(reply: Reply, handler: ReplyHandler, missing: ChunkRef | undefined): void {
-    const plan = this.#decode(reply);
+    const plan = this.#decode(reply, handler);
     if (plan === undefined) {
       this.#answerError(handler, 'INTERNAL');
       return;
@@ -135,11 +139,11 @@ export class ColdReader {
     this.#readAhead(plan);
   }
 
-  #decode(reply: Reply): ColdPlan | undefined {
+  #decode(reply: Reply, handler: ReplyHandler): ColdPlan | undefined {
     try {
       return decodeColdPlan(reply.body ?? new Uint8Array(0));
     } catch (error) {
-      this.#options.log.error({ err: error }, 'a shard sent a plan that cannot be read');
+      this.#options.log.error({ err: error, requestId: handler.requestId }, 'a shard sent a plan that cannot be read');
       return undefined;
     }
   }
@@ -162,7 +166,7 @@ export class ColdReader {
       }
       if (this.#end(job)) this.#finish(job, chunks);
     } catch (error) {
-      log.error({ err: error }, 'a cold read failed');
+      log.error({ err: error, requestId: job.handler.requestId }, 'a cold read failed');
       this.#refuse(job, 'INTERNAL');
     }
   }
@@ -172,11 +176,12 @@ export class ColdReader {
     try {
       this.#assembled(job, chunks);
     } catch (error) {
-      this.#options.log.error({ err: error }, 'an answer from the cold store cannot be given');
+      const { requestId } = job.handler;
+      this.#options.log.error({ err: error, requestId }, 'an answer from the cold store cannot be given');
       try {
         this.#answerError(job.handler, 'INTERNAL');
       } catch (again) {
-        this.#options.log.error({ err: again }, 'nor can the refusal');
+        this.#options.log.error({ err: again, requestId }, 'nor can the refusal');
       }
     }
   }
@@ -251,7 +256,7 @@ export class ColdReader {
 
   #bad(handler: ReplyHandler, what: string): void {
     this.counters.bad++;
-    this.#logNowAndThen(what, 'an object of the cold store is not what was written');
+    this.#logNowAndThen(what, handler.requestId, 'an object of the cold store is not what was written');
     this.#answerError(handler, 'COLD_OBJECT_BAD', what);
   }
 
@@ -274,11 +279,11 @@ export class ColdReader {
     return true;
   }
 
-  #logNowAndThen(reason: string, sentence: string): void {
+  #logNowAndThen(reason: string, requestId: string | undefined, sentence: string): void {
     const clockMs = this.#options.runtime.monotonicMs();
     if (clockMs - this.#loggedMs < LOG_EVERY_MS) return;
     this.#loggedMs = clockMs;
-    this.#options.log.error({ reason }, sentence);
+    this.#options.log.error({ reason, requestId }, sentence);
   }
 }
 

@@ -22,6 +22,10 @@ export abstract class Timed {
   slot = UNSCHEDULED;
   slotIndex = 0;
   abstract onTime(clockMs: number): void;
+  /** Of the request that waits; undefined: it is no single one's. Asked for only when onTime threw. */
+  get requestId(): string | undefined {
+    return undefined;
+  }
   /** onTime threw, which is logged already. */
   onTimeFailed(): void {}
 }
@@ -102,7 +106,7 @@ export class Clock {
       try {
         entry.onTime(this.clockMs);
       } catch (error) {
-        this.#log(error, 'live reader');
+        this.#log(error, 'live reader', entry.requestId);
         entry.onTimeFailed();
       }
     }

@@ -84,6 +84,10 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, LiveA
     live.ctx.metrics.live.longPolls++;
   }
 
+  override get requestId(): string | undefined {
+    return this.#call?.requestId;
+  }
+
   start(): void {
     this.#call?.follow(this);
     if (this.#topic.read(this.#position, this)) this.#live.clock.schedule(this, this.#params.timeoutMs);

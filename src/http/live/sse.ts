@@ -116,6 +116,10 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     live.ctx.metrics.live.sseReaders++;
   }
 
+  override get requestId(): string | undefined {
+    return this.#call?.requestId;
+  }
+
   start(): void {
     this.#call?.follow(this);
     if (this.#topic.read(this.#position, this)) this.#appoint();

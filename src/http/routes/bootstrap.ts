@@ -70,6 +70,10 @@ class Bootstrap implements ReplyHandler {
     });
   }
 
+  get requestId(): string {
+    return this.#call.requestId;
+  }
+
   onReply(reply: Reply): void {
     this.#response.guard(() => this.#take(reply));
   }

@@ -210,6 +210,10 @@ export class Slices implements ReplyHandler {
     this.#write();
   }
 
+  get requestId(): string {
+    return this.#call.requestId;
+  }
+
   onReply(reply: Reply): void {
     this.#response.guard(() => this.#take(reply));
   }

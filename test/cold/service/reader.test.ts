@@ -61,6 +61,7 @@ async function answers(reader: ColdReader, onReply: (reply: Reply) => void = () 
   const reply = new Reply();
   reply.body = encodeColdPlan(PLAN);
   reader.take(reply, {
+    requestId: 'mine',
     onReply: (answer) => {
       codes.push(errorCode(answer.code));
       onReply(answer);
@@ -78,7 +79,7 @@ test('what breaks while an answer is put together is answered with INTERNAL, and
   assert.deepEqual(await answers(reader), ['INTERNAL'], 'from the cache');
   assert.equal(reader.pending, 0);
   assert.equal(reader.pendingBytes, 0);
-  assert.equal(lines.filter((line) => line.includes('a row that cannot be')).length, 2);
+  assert.equal(lines.filter((line) => /a row that cannot be.*"requestId":"mine"/.test(line)).length, 2);
 });
 
 test('what breaks while an answer is taken is refused once, and logged', async () => {
@@ -91,5 +92,5 @@ test('what breaks while an answer is taken is refused once, and logged', async (
     throw new Error('never');
   });
   assert.deepEqual(hopeless, ['OK', 'INTERNAL']);
-  assert.equal(lines.length, 3);
+  assert.equal(lines.filter((line) => line.includes('"requestId":"mine"')).length, 3);
 });

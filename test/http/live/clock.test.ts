@@ -139,10 +139,14 @@ test('an entry that throws is logged and told, and those after it fire', () => {
   let clockMs = 0;
   const clock = new Clock(
     () => clockMs,
-    (error) => errors.push(error),
+    (error, _, requestId) => errors.push([error, requestId]),
   );
   let told = 0;
   class Failing extends Entry {
+    override get requestId(): string {
+      return 'mine';
+    }
+
     override onTimeFailed(): void {
       told++;
     }
@@ -156,5 +160,5 @@ test('an entry that throws is logged and told, and those after it fire', () => {
   clock.schedule(next, 10);
   clockMs = 1000;
   clock.advance();
-  assert.deepEqual([errors, told, next.fired.length, clock.size], [[bug], 1, 1, 0]);
+  assert.deepEqual([errors, told, next.fired.length, clock.size], [[[bug, 'mine']], 1, 1, 0]);
 });
