@@ -21,7 +21,11 @@ interface Told {
 
 describe('a real node answers with what the OpenAPI document says', () => {
   const cold = temporaryFolder('openapi');
-  const server = new TestServer({ cores: 1, groups: 2, toml: `[storage.cold]\nbackend = "dir"\ndir = "${cold}"` });
+  const server = new TestServer({
+    cores: 1,
+    groups: 2,
+    toml: `[storage.cold]\nbackend = "dir"\ndir = "${cold}"\nflush_interval = "1h"`,
+  });
   before(async () => void (await server.start()));
   after(async () => {
     await server.dispose();
