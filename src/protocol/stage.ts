@@ -21,6 +21,9 @@ export interface Stage {
   readonly totalMs: number;
 }
 
+/** The shard that answers, and the leader. */
+const STAGES_MAX = 2;
+
 /** Of all requests but the few that are traced. */
 export const NO_STAGES: readonly Stage[] = [];
 
@@ -30,6 +33,8 @@ export function writeStages(view: DataView, at: number, stages: readonly Stage[]
   return stages.length * STAGE.size;
 }
 
+/** Other nodes say `count` too, so what cannot be is none. */
 export function readStages(view: DataView, at: number, count: number): readonly Stage[] {
+  if (count > STAGES_MAX || at + count * STAGE.size > view.byteLength) return NO_STAGES;
   return Array.from({ length: count }, (_, i) => STAGE.read(view, at + i * STAGE.size));
 }

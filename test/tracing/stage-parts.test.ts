@@ -1,7 +1,7 @@
 // Where the stages that shards report are placed, and how they travel.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Reply } from '../../src/protocol/reply.ts';
+import { REPLY, Reply } from '../../src/protocol/reply.ts';
 import { STAGE_FORWARDED, STAGE_PLAIN, STAGE_WRITTEN, type Stage } from '../../src/protocol/stage.ts';
 import { TracedSlots } from '../../src/shard/traced-slots.ts';
 import { type Part, partsOf } from '../../src/tracing/stage-parts.ts';
@@ -80,4 +80,26 @@ test('a reply carries stages behind its body, and the next one none', () => {
   reply.reset(4000);
   slots.end(reply);
   assert.deepEqual(reply.stages, [], 'beyond the bound nothing is kept');
+});
+
+test('a count of stages that no node writes is none, wherever the frame ends', () => {
+  const reply = new Reply();
+  reply.reset(1);
+  reply.stages = [stage(1, STAGE_WRITTEN, 1, 2)];
+  const bytes = new Uint8Array(reply.bytesMax());
+  const view = new DataView(bytes.buffer);
+  const size = reply.write(bytes, view, 0);
+  const read = new Reply();
+  read.read(bytes, view, 0);
+  assert.equal(read.stages.length, 1);
+  for (const [count, end] of [
+    [2, size],
+    [255, size],
+    [1, size - 1],
+  ] as const) {
+    const cut = bytes.slice(0, end);
+    REPLY.fields.stages.set(new DataView(cut.buffer), 0, count);
+    read.read(cut, new DataView(cut.buffer), 0);
+    assert.deepEqual(read.stages, [], `${count} of ${end} bytes`);
+  }
 });
