@@ -15,19 +15,20 @@ export class LogFile implements DestinationStream {
   readonly #monotonicMs: () => number;
   readonly #file: ReturnType<typeof destination>;
   #nextLookMs = 0;
-  /** Device and inode of the open file. */
+  /** Device and inode of the open file; undefined: not known for sure. */
   #opened: string | undefined;
 
   /** Throws ConfigError when the file cannot be opened. */
   constructor(path: string, monotonicMs: () => number) {
     this.#path = path;
     this.#monotonicMs = monotonicMs;
+    const before = this.#named();
     try {
       this.#file = destination({ dest: path, append: true, sync: true, mode: OWNER_ONLY });
     } catch (error) {
       throw new ConfigError(`MILLRACE_LOG_FILE: ${path} cannot be opened (${String(error)})`);
     }
-    this.#opened = this.#identify();
+    this.#opened = this.#since(before);
     // As with stderr: a log that cannot be written ends no node.
     this.#file.on('error', () => undefined);
   }
@@ -41,22 +42,34 @@ export class LogFile implements DestinationStream {
     const clockMs = this.#monotonicMs();
     if (clockMs >= this.#nextLookMs) {
       this.#nextLookMs = clockMs + LOOK_PAUSE_MS;
-      if (this.#identify() !== this.#opened) this.#reopen();
+      const named = this.#named();
+      if (named === undefined || named !== this.#opened) this.#reopen();
     }
     this.#file.write(line);
   }
 
-  /** What the path names now; undefined: nothing. */
-  #identify(): string | undefined {
-    const found = statSync(this.#path, { throwIfNoEntry: false });
-    return found === undefined ? undefined : `${found.dev}:${found.ino}`;
+  /** What the path names now; undefined: nothing, or nothing that this process may see. */
+  #named(): string | undefined {
+    try {
+      const { dev, ino } = statSync(this.#path);
+      return `${dev}:${ino}`;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** The file that was opened; undefined when the path named another one or none before, so that a later line looks again. */
+  #since(before: string | undefined): string | undefined {
+    const now = this.#named();
+    return now === before ? now : undefined;
   }
 
   /** The file before stays when that fails. */
   #reopen(): void {
     try {
+      const before = this.#named();
       this.#file.reopen();
-      this.#opened = this.#identify();
+      this.#opened = this.#since(before);
     } catch {
       // It is tried again with a later line.
     }

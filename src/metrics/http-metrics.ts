@@ -28,7 +28,7 @@ export const OPERATIONS = [
 
 export type OperationName = (typeof OPERATIONS)[number];
 
-/** Longest latency that is told apart, in microseconds: ten minutes. Three digits of precision cost 200 KiB at most. */
+/** Longest latency that is told apart, in microseconds: ten minutes. Two digits of precision are enough to read. */
 const MICROS_MAX = 600_000_000;
 const STATUSES = 600;
 /** Upper bounds in microseconds, from an append without a wait to a long-poll. A last bucket has what is above. */
