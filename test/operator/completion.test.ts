@@ -1,4 +1,4 @@
-// What the TAB key offers, by the function that bash itself runs. zsh and fish: see their skipped cases.
+// What the TAB key offers: in bash by the function that it runs, in zsh on a terminal, in fish by its own question.
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
@@ -8,10 +8,11 @@ import { completions } from '../../src/operator/completion.ts';
 import { VERBS } from '../../src/operator/verbs.ts';
 import { CTL_ENTRY } from '../support/ctl.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
+import { PATIENCE_MS } from '../support/until.ts';
 
 const folder = temporaryFolder('completion');
 after(() => removeFolder(folder));
-const env = { ...process.env, XDG_CONFIG_HOME: folder, PATH: `${folder}:${process.env['PATH']}` };
+const env = { ...process.env, TERM: 'dumb', XDG_CONFIG_HOME: folder, PATH: `${folder}:${process.env['PATH']}` };
 
 before(() => {
   const tool = join(folder, 'millracectl');
@@ -23,7 +24,7 @@ before(() => {
 });
 
 function inShell(shell: string, ...args: string[]): string {
-  const { status, stdout, stderr } = spawnSync(shell, args, { env, encoding: 'utf8' });
+  const { status, stdout, stderr } = spawnSync(shell, args, { env, encoding: 'utf8', timeout: PATIENCE_MS });
   assert.deepEqual([status, stderr], [0, '']);
   return stdout;
 }
@@ -73,15 +74,47 @@ test('every verb and flag is offered; where a file may stand, nothing is, so tha
   assert.deepEqual(completions(['fish', 'stream', 'rm'], VERBS), ['rm\tdelete a stream; asks first']);
 });
 
-for (const shell of ['zsh', 'fish'] as const) {
-  const isThere = spawnSync(shell, ['--version']).status === 0;
-  const skip = isThere ? false : `${shell} is not installed: apt-get install ${shell}`;
-  test(`${shell} reads its script`, { skip }, () => {
-    const load = shell === 'zsh' ? 'autoload -U compinit; compinit -u -D;' : '';
-    const script =
-      shell === 'zsh'
-        ? `${load} source <(millracectl completion zsh); print -r -- \${_comps[millracectl]}`
-        : `millracectl completion fish | source; complete -C 'millracectl stream t'`;
-    assert.match(inShell(shell, '-c', script), shell === 'zsh' ? /^_millracectl$/m : /^tail\t/m);
-  });
+const without = (shell: string): string | false =>
+  spawnSync(shell, ['--version']).status === 0 ? false : `${shell} is not installed: apt-get install ${shell}`;
+
+/** An interactive zsh on a terminal of its own: each line is typed up to the TAB key, until its pattern shows. */
+const ZSH_SESSION = String.raw`
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell 'PS1=; autoload -U compinit; compinit -u -D; source <(millracectl completion zsh); print rea""dy'
+zpty -r -m shell shown '*ready*' || exit 1
+typed() {
+  zpty -w -n shell "$1"$'\t'
+  zpty -r -m shell shown "$2" || exit 1
+  zpty -w -n shell $'\C-u'
+  print -r -- "$1"
 }
+typed 'millracectl str' '*stream *'
+typed 'millracectl stream ta' '*tail *'
+typed 'millracectl stream tail --fo' '*--follow*'
+typed 'millracectl context use proo' '*proof *'
+typed 'millracectl status --config ctl-fi' '*ctl-file.toml*'
+zpty -d shell
+`;
+
+test('zsh completes what is typed, with files where a file may stand', { skip: without('zsh') }, () => {
+  writeFileSync(join(folder, 'ctl-file.toml'), '');
+  const shown = inShell('zsh', '-f', '-c', `cd '${folder}'; ${ZSH_SESSION}`);
+  assert.equal(shown.trim().split('\n').length, 5, shown);
+});
+
+test('fish completes what is typed, with files where a file may stand', { skip: without('fish') }, () => {
+  writeFileSync(join(folder, 'ctl-file.toml'), '');
+  const typed = [
+    'str',
+    'stream ta',
+    'stream tail --fo',
+    'stream ls demo --output ',
+    'context use pr',
+    'status --config ctl-fi',
+  ];
+  const script = typed.map((line) => `complete -C 'millracectl ${line}'`).join('; ');
+  const offered = inShell('fish', '-c', `cd '${folder}'; millracectl completion fish | source; ${script}`);
+  const words = offered.split('\n').map((line) => line.split('\t')[0]);
+  assert.deepEqual(words, [...['stream', 'tail', '--follow', 'json', 'table', 'prod', 'proof', 'ctl-file.toml'], '']);
+});
