@@ -1,6 +1,8 @@
 // A node whose planes speak HTTPS and want a token: every kind of call goes through, and each mistake is a sentence.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { makeCertificate } from '../support/certificate.ts';
@@ -87,6 +89,18 @@ test('TLS and a token file: looking, draining, backup and restore', async () => 
       await failed(/^millracectl: --ca-file \S+token: expected cert/, 2, verb, one(adminUrl, '--ca-file', token));
       await failed(/^millracectl: --ca-file \/no cannot be read: /, 2, verb, one(adminUrl, '--ca-file', '/no'));
     }
+
+    // Of streams, on the client plane; a named pipe stands for what a shell makes of <(...).
+    const pipe = join(folder, 'pipe');
+    assert.equal(spawnSync('mkfifo', [pipe]).status, 0);
+    const believing = ['--config', fileOf(source.adminUrl, source.httpUrl), '--ca-file', certPath];
+    const appending = ctl(['stream', 'append', 'demo/log', '--create', '--file', pipe, ...believing]);
+    // Waits until the tool opens the other end.
+    await writeFile(pipe, 'one\ntwo\n');
+    assert.equal((await appending).code, 0, (await appending).stderr);
+    assert.equal((await ctl(['stream', 'cat', 'demo/log', ...believing])).stdout, 'one\ntwo\n');
+    assert.equal((await ctl(['stream', 'tail', 'demo/log', '-n', '1', ...believing])).stdout, 'two\n');
+    assert.match((await ctl(['stream', 'ls', 'demo', ...believing])).stdout, /^log /m);
 
     const created = await ask('backup-create', ['--location', location, ...believed]);
     assert.match(created.stdout, /^backup created: 2 groups, /, created.stderr);

@@ -25,7 +25,9 @@ export async function writeOut(bytes: Uint8Array): Promise<void> {
 
 /** Of a file from a byte on, or of stdin. */
 export async function* piecesOf(path: string, signal: AbortSignal, from = 0): AsyncGenerator<Buffer, void> {
-  const input = path === '-' ? process.stdin : createReadStream(path, { start: from, highWaterMark: 1024 * 1024 });
+  // A start, even 0, is a seek, which pipes refuse: `--file <(...)`.
+  const start = from === 0 ? {} : { start: from };
+  const input = path === '-' ? process.stdin : createReadStream(path, { ...start, highWaterMark: 1024 * 1024 });
   const end = (): void => void input.destroy();
   signal.addEventListener('abort', end, { once: true });
   try {
