@@ -38,7 +38,9 @@ const lease: Schema = { type: 'integer', minimum: 1000, maximum: 600_000, defaul
 const shortText: Schema = { type: 'string', maxLength: SUBSCRIPTION_TEXT_BYTES_MAX };
 
 const ingressLimit = object({ error: { type: 'string', enum: ['IngressBodyBytesLimitReached'] } });
-const subscriptionError = object({ error: partial({ code: TEXT, message: shortText }, ['code', 'message']) });
+/** The last two with ALREADY_CLAIMED. */
+const refusal = { code: TEXT, message: shortText, current_holder: TEXT, generation: COUNT };
+const subscriptionError = object({ error: partial(refusal, ['code', 'message']) });
 
 export const SCHEMAS = {
   Bytes: { description: 'Bytes as they were stored, or as they are to be stored.' },
