@@ -95,6 +95,8 @@ function build() {
     fs.chmodSync(join(DIST, name), 0o755);
   }
   if (compiled !== undefined) fail(`the build failed (tsc: ${compiled})`);
+  const described = runNode(join(DIST, 'scripts', 'openapi', 'build.js'));
+  if (described !== undefined) fail(`the build of the OpenAPI documents failed (${described})`);
   const checked = runNode(tsc, '-p', PAGE);
   if (checked !== undefined) fail(`the build of the console's page failed (tsc: ${checked})`);
   const bundled = runNode(join('scripts', 'console-bundle.mjs'));

@@ -4,7 +4,6 @@ import { ERRORS, type ErrorRow } from '../src/base/errors.ts';
 import { PLANTED_BUGS } from '../src/base/planted-bugs.ts';
 import { describeOptions } from '../src/config/describe.ts';
 import { VERSION } from '../src/config/version.ts';
-import { openApiDocument } from '../src/http/openapi/document.ts';
 import { FAMILIES } from '../src/operator/exporter/families.ts';
 import type { CommandTraits, QueryTraits } from '../src/protocol/operation.ts';
 import { ADMIN_ROWS, CLIENT_ROWS, type Row } from '../src/http/routes/table.ts';
@@ -13,6 +12,7 @@ import { FOUND_BY } from '../test/sim/fixed-seeds.ts';
 import { DISK_FAULTS } from '../test/sim/disk-faults.ts';
 import { MAY_IMPORT, PACKAGE_HOME, PURE } from '../test/tidy/import-rules.ts';
 import { LAYOUTS, describeLayouts } from './layouts.ts';
+import { openApiDocument } from './openapi/document.ts';
 
 export interface GeneratedPart {
   /** Path of the document. */

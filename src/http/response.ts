@@ -168,7 +168,7 @@ export class Responder {
   }
 
   /** A whole JSON answer. Returns the status, for the metrics, as every whole answer does. */
-  json(res: UwsResponse, status: number, body: string): number {
+  json(res: UwsResponse, status: number, body: string | Uint8Array): number {
     this.begin(res, status);
     res.writeHeader('content-type', JSON_TYPE);
     this.end(res, body);

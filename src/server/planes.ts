@@ -65,7 +65,6 @@ function composePlanes(node: Node, volume: VolumeWatch): Planes {
   return createPlanes({
     ctx,
     operations: {
-      version: VERSION,
       metrics: {
         mailboxDepths: () => core.shards.depths(),
         mailboxCapacities: () => core.shards.depths().map(() => REQUEST_RING_BYTES),

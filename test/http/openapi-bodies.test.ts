@@ -1,7 +1,7 @@
 // Bodies of a real node against the schemas of the OpenAPI document: one answer at least of each operation that answers with JSON.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { SchemaName } from '../../src/http/openapi/schemas.ts';
+import type { SchemaName } from '../../scripts/openapi/schemas.ts';
 import { CATALOG, CHECKED, assertDocumented, sentOf } from '../support/documented.ts';
 import { patiently } from '../support/patient.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';

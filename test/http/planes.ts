@@ -77,7 +77,6 @@ export const SETTINGS: HttpSettings = {
 
 export function newOperations(gateway: ScriptedGateway): Operations {
   return {
-    version: '1.2.3',
     drainMark: new FakeDrainMark(),
     hasClusterPlane: true,
     peers: new Map([[2, '127.0.0.1:6250']]),

@@ -2,10 +2,10 @@
 import type { TestContext } from 'node:test';
 import { ERRORS, type ErrorCode, MillraceError, errorNumber } from '../../src/base/errors.ts';
 import type { Backups } from '../../src/backup/ports.ts';
-import type { CatalogEntry } from '../../src/http/openapi/catalog.ts';
-import type { Content } from '../../src/http/openapi/operation.ts';
-import { SCHEMAS } from '../../src/http/openapi/schemas.ts';
-import type { ResolvedRefusal } from '../../src/http/openapi/refusals.ts';
+import type { CatalogEntry } from '../../scripts/openapi/catalog.ts';
+import type { Content } from '../../scripts/openapi/operation.ts';
+import { SCHEMAS } from '../../scripts/openapi/schemas.ts';
+import type { ResolvedRefusal } from '../../scripts/openapi/refusals.ts';
 import type { CallOutcome } from '../../src/protocol/call-result.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 import {

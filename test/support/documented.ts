@@ -1,8 +1,8 @@
 // What the OpenAPI document says of an answer that a test has seen: nothing, or what is missing there.
 import assert from 'node:assert/strict';
-import { type CatalogEntry, catalogOf } from '../../src/http/openapi/catalog.ts';
-import { openApiDocument } from '../../src/http/openapi/document.ts';
-import type { SchemaName } from '../../src/http/openapi/schemas.ts';
+import { type CatalogEntry, catalogOf } from '../../scripts/openapi/catalog.ts';
+import { openApiDocument } from '../../scripts/openapi/document.ts';
+import type { SchemaName } from '../../scripts/openapi/schemas.ts';
 import { ADMIN_ROWS, CLIENT_ROWS } from '../../src/http/routes/table.ts';
 import { type Document, DocumentSchemas, type Exchange } from './documented-body.ts';
 
@@ -32,7 +32,7 @@ export function assertDocumented(
   const { pathname, search } = new URL(url, 'http://localhost');
   const seen = { method, url: `${pathname}${search}`, status, headers, body, sent };
   const fault = faultOf(seen, headers.keys()) ?? bodyFaultOf(seen);
-  assert.equal(fault, undefined, `${fault}: see src/http/openapi`);
+  assert.equal(fault, undefined, `${fault}: see scripts/openapi`);
 }
 
 /** What a webhook is sent. */

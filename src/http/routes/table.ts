@@ -10,11 +10,10 @@ import type { DrainMark } from '../../placement/ports.ts';
 import type { AdminCall } from '../../protocol/administration.ts';
 import type { ControlPort, Inspection, WebhookKeys } from '../../subscriptions/ports.ts';
 import type { ColdObjects } from '../../tenants/bucket-purge.ts';
+import { type Plane, serveApiDocument } from '../api-document.ts';
 import type { WriteHeaders } from '../headers.ts';
 import type { PathPattern } from '../paths.ts';
 import type { Handler, Method, Route } from '../router.ts';
-import { OpenApiAnswer } from '../openapi/answer.ts';
-import type { Plane } from '../openapi/refusals.ts';
 import { handleBackupInfo, handleExport, handleImport, withGroup } from './admin/backup.ts';
 import { handleConsole } from './admin/console.ts';
 import {
@@ -49,8 +48,6 @@ import { allowOfControl, handleControl } from './subscriptions.ts';
 
 /** What service routes need beyond the shards. */
 export interface Operations {
-  /** Of Millrace, for the OpenAPI document. */
-  readonly version: string;
   readonly drainMark: DrainMark;
   /** Whether other nodes reach this one on a port of its own. */
   readonly hasClusterPlane: boolean;
@@ -178,12 +175,8 @@ const SHED = service(
       handleReadShed(call, drainMark),
 );
 
-/** Made of these very rows, when it is asked for. */
 function openApi(plane: Plane): Row {
-  return service(READ, 'openapi.json', ({ version }) => {
-    const answer = new OpenApiAnswer({ rows: { client: CLIENT_ROWS, admin: ADMIN_ROWS }, version, plane });
-    return (call) => answer.write(call);
-  });
+  return service(READ, 'openapi.json', () => serveApiDocument(plane));
 }
 
 export const CLIENT_ROWS: readonly Row[] = [

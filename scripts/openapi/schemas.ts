@@ -4,7 +4,7 @@ import {
   SUBSCRIPTION_NAME_BYTES_MAX,
   SUBSCRIPTION_TEXT_BYTES_MAX,
   WEBHOOK_URL_BYTES_MAX,
-} from '../../base/limits.ts';
+} from '../../src/base/limits.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
 

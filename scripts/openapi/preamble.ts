@@ -1,5 +1,5 @@
 /** What the document says of the API as a whole. */
-import type { Plane } from './refusals.ts';
+import type { Plane } from '../../src/http/api-document.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 

@@ -1,10 +1,11 @@
 /** All operations of both planes: rows of the table of routes joined with what describes them. */
-import type { Family } from '../context.ts';
-import { CONTROL_PREFIX } from '../paths.ts';
+import type { Plane } from '../../src/http/api-document.ts';
+import type { Family } from '../../src/http/context.ts';
+import { CONTROL_PREFIX } from '../../src/http/paths.ts';
 import { BUCKET_OPERATIONS } from './buckets.ts';
 import type { Answer, Operation, Operations } from './operation.ts';
 import { OPERATOR_OPERATIONS } from './operators.ts';
-import { type Asked, type DocumentedRow, type Plane, type ResolvedRefusal, refusalsOf } from './refusals.ts';
+import { type Asked, type DocumentedRow, type ResolvedRefusal, refusalsOf } from './refusals.ts';
 import { SNAPSHOT_OPERATIONS } from './snapshots.ts';
 import { STREAM_OPERATIONS } from './streams.ts';
 import { SUBSCRIPTION_OPERATIONS } from './subscriptions.ts';
@@ -79,7 +80,7 @@ function describe({ method, path, row }: Asked): Operation {
   const pattern = row.methods.includes('*') ? path : row.pattern;
   const found = all[`${method} ${pattern}`];
   const operation = found ?? (method === 'HEAD' ? headOf(all[`GET ${pattern}`]) : undefined);
-  if (operation === undefined) throw new Error(`${method} ${pattern} has no description (src/http/openapi)`);
+  if (operation === undefined) throw new Error(`${method} ${pattern} has no description (scripts/openapi)`);
   return path === FLAT ? { ...operation, id: `${operation.id}ByPath` } : operation;
 }
 

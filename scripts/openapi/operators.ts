@@ -1,5 +1,5 @@
 /** Operations on the node, on groups, and for backups. */
-import { BACKUP_CONTENT_TYPE } from '../../base/limits.ts';
+import { BACKUP_CONTENT_TYPE } from '../../src/base/limits.ts';
 import {
   ASK,
   type Content,

@@ -1,5 +1,5 @@
 /** Operations on one stream, and on its attributes. */
-import { BATCH_FRAMES_MAX } from '../../base/limits.ts';
+import { BATCH_FRAMES_MAX } from '../../src/base/limits.ts';
 import { LIFETIME, PRODUCER_ECHO, RECORDS_WRITTEN, RECORD_RANGE, STORED_TYPE } from './headers.ts';
 import type { HeaderName } from './headers.ts';
 import { ASK, COLD, CONDITION, GROW, NO_STREAM, type Operations, PRODUCER, WRITE } from './operation.ts';

@@ -1,12 +1,11 @@
 /** Which refusals an operation answers: its own, and those that follow from its row. */
-import { ERRORS, type ErrorCode } from '../../base/errors.ts';
-import type { Family } from '../context.ts';
-import { CODES_WITH_OFFSET } from '../response.ts';
-import type { Route } from '../router.ts';
+import { ERRORS, type ErrorCode } from '../../src/base/errors.ts';
+import type { Plane } from '../../src/http/api-document.ts';
+import type { Family } from '../../src/http/context.ts';
+import { CODES_WITH_OFFSET } from '../../src/http/response.ts';
+import type { Route } from '../../src/http/router.ts';
 import { type HeaderName, RECORD_RANGE } from './headers.ts';
 import type { Content, Operation, OwnRefusal, Refusal } from './operation.ts';
-
-export type Plane = 'client' | 'admin';
 
 /** What the document looks at of a row. */
 export type DocumentedRow = Pick<Route, 'methods' | 'pattern' | 'access' | 'bodyBytesMax' | 'isForConsole'>;

@@ -7,8 +7,8 @@ import {
   READ_BYTES_MAX,
   SUBSCRIPTION_NAME_BYTES_MAX,
   TOKEN_BYTES_MAX,
-} from '../../base/limits.ts';
-import { LONG_POLL_MS_MAX } from '../query.ts';
+} from '../../src/base/limits.ts';
+import { LONG_POLL_MS_MAX } from '../../src/http/query.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
 

@@ -1,9 +1,10 @@
-/** The OpenAPI document of a node, made from the table of routes. It is src/http/openapi.json, and what GET /__svc/openapi.json answers. */
+/** The OpenAPI document, made from the table of routes: src/http/openapi.json, and what each plane serves at /__svc/openapi.json (build.ts). */
+import type { Plane } from '../../src/http/api-document.ts';
 import { type CatalogEntry, type PlaneRows, catalogOf } from './catalog.ts';
 import { HEADERS, type HeaderName } from './headers.ts';
 import { type Answer, type Content, TAGS } from './operation.ts';
 import { PARAMETERS, PATH_VARIABLES, type ParameterName } from './parameters.ts';
-import type { Plane, ResolvedRefusal } from './refusals.ts';
+import type { ResolvedRefusal } from './refusals.ts';
 import { SCHEMAS } from './schemas.ts';
 import { INFO, SECURITY_SCHEMES, SERVERS, WEBHOOKS } from './preamble.ts';
 

@@ -1,5 +1,5 @@
 /** Operations on subscriptions. All their refusals are JSON objects. */
-import { ERRORS, type ErrorCode } from '../../base/errors.ts';
+import { ERRORS, type ErrorCode } from '../../src/base/errors.ts';
 import type { Content, Operations, OwnRefusal } from './operation.ts';
 
 const ERROR: Content = { 'application/json': 'SubscriptionError' };

@@ -2,7 +2,7 @@
  * What a route tells its callers beside what its row says (routes/table.ts): what it is for, its parameters, its body, and its answers. The
  * row adds what follows from its traits: path variables, tokens, the bound of the body, the refusals that come before the handler.
  */
-import type { ErrorCode } from '../../base/errors.ts';
+import type { ErrorCode } from '../../src/base/errors.ts';
 import type { HeaderName } from './headers.ts';
 import type { ParameterName } from './parameters.ts';
 import type { SchemaName } from './schemas.ts';
