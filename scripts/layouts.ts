@@ -1,11 +1,11 @@
 /** The tables of layouts in the documents, from the declarations in the code. */
-import { IMPORT_ROW } from '../src/backup/state/import-mark.ts';
+import { IMPORT_ROW } from '../src/stream/core/import-mark.ts';
 import { SENT_ROW } from '../src/base/row-bytes.ts';
 import type { Struct } from '../src/base/struct.ts';
-import { CHUNK_HEAD, CHUNK_ROW } from '../src/cold/state/chunk-layout.ts';
-import { GC_ROW, OBJECT_ROW } from '../src/cold/state/objects.ts';
-import { RELEASE_ROW } from '../src/cold/state/release.ts';
-import { FORK_ROW, PIN_ROW, TOMBSTONE_ROW } from '../src/forks/state/rows.ts';
+import { CHUNK_HEAD, CHUNK_ROW } from '../src/stream/cold/chunk-layout.ts';
+import { GC_ROW, OBJECT_ROW } from '../src/stream/cold/objects.ts';
+import { RELEASE_ROW } from '../src/stream/cold/release.ts';
+import { FORK_ROW, PIN_ROW, TOMBSTONE_ROW } from '../src/stream/core/fork-rows.ts';
 import { ITEM } from '../src/group/entry.ts';
 import { FORWARD, FORWARD_REPLIES, FORWARD_REPLY } from '../src/peer/codec/forward.ts';
 import { FRAME } from '../src/peer/codec/frame.ts';
@@ -42,13 +42,13 @@ import { RUN_ROW } from '../src/store/run-row.ts';
 import { LOG_ENTRY } from '../src/store/log-entry.ts';
 import { RECORD_HEAD } from '../src/store/log-record.ts';
 import { LMDB_LOG_ENTRY, LMDB_LOG_KEY } from '../src/store/lmdb-log.ts';
-import { BUCKET_ROW } from '../src/stream/buckets.ts';
-import { GARBAGE_MARK } from '../src/stream/garbage.ts';
-import { HEAD_ROW } from '../src/stream/head.ts';
-import { INCARNATION_KEY, POSITION_KEY, TIMED_KEY, TOKEN_KEY } from '../src/stream/keys.ts';
-import { META_ROW } from '../src/stream/meta.ts';
-import { PRODUCER_ROW, RECEIPT } from '../src/stream/producers.ts';
-import { DATA_ROW, START_ROW } from '../src/stream/row.ts';
+import { BUCKET_ROW } from '../src/stream/core/buckets.ts';
+import { GARBAGE_MARK } from '../src/stream/core/garbage.ts';
+import { HEAD_ROW } from '../src/stream/core/head.ts';
+import { INCARNATION_KEY, POSITION_KEY, TIMED_KEY, TOKEN_KEY } from '../src/stream/core/keys.ts';
+import { META_ROW } from '../src/stream/core/meta.ts';
+import { PRODUCER_ROW, RECEIPT } from '../src/stream/core/producers.ts';
+import { DATA_ROW, START_ROW } from '../src/stream/core/row.ts';
 
 type Layouts = Readonly<Record<string, Pick<Struct, 'fields' | 'rest'>>>;
 

@@ -6,7 +6,7 @@ import process from 'node:process';
 import { move, transferableSymbol, valueSymbol, workerData } from 'piscina';
 import { type Backend, openStore } from '../src/cold/store/backend.ts';
 import { type ColdOutcome, type ColdResults, type ColdTask, perform } from '../src/cold/service/pool-tasks.ts';
-import { mergeChunks } from '../src/cold/state/merge.ts';
+import { mergeChunks } from '../src/stream/cold/merge.ts';
 
 /** Ends with the thread; each operation has its own bound. */
 const { signal } = new AbortController();

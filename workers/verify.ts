@@ -3,7 +3,7 @@ import { parentPort } from 'node:worker_threads';
 import { openLocation } from '../src/backup/format/location.ts';
 import type { GroupEntry } from '../src/backup/format/manifest.ts';
 import { VERIFIER_LOADED, verifyGroup } from '../src/backup/format/verify.ts';
-import { Fault } from '../src/backup/state/fault.ts';
+import { Fault } from '../src/stream/backup/fault.ts';
 
 export interface VerifyTask {
   readonly location: string;

@@ -23,7 +23,7 @@ export interface Pending {
 }
 
 /**
- * Keys begin with prefix u16, tag u8 and usually an incarnation u48 (stream/keys.ts), so keys that are read together are
+ * Keys begin with prefix u16, tag u8 and usually an incarnation u48 (stream/core/keys.ts), so keys that are read together are
  * stored together.
  */
 const TAG_AT = 2;

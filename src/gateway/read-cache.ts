@@ -2,7 +2,7 @@
  * Recently read ranges, shared by all readers: bytes at an offset never change, so a read that was answered before needs only the
  * shard's word that the same bytes are still the answer, and no bytes cross the mailbox.
  *
- * The shard decides in its applied state, for each request (stream/read.ts). Deletion, expiry, retention and purges are therefore seen
+ * The shard decides in its applied state, for each request (stream/operations/read.ts). Deletion, expiry, retention and purges are therefore seen
  * at once; incarnation and lineage tell a new stream of the same name from the one whose bytes are here.
  *
  * Entries are found by a 32-bit hash and compared in full: a collision costs a miss. What is read only once is not kept: an answer

@@ -7,7 +7,7 @@
 import { type ErrorCode } from '../base/errors.ts';
 import { planted } from '../base/planted.ts';
 import type { Raft } from '../raft/raft.ts';
-import type { State } from '../stream/state.ts';
+import type { State } from '../stream/core/state.ts';
 import { type Command } from '../protocol/command.ts';
 import { Gate } from './gate.ts';
 import { wouldAddBytes } from './would-add-bytes.ts';

@@ -13,9 +13,9 @@ import { planted } from '../base/planted.ts';
 import { Raft } from '../raft/raft.ts';
 import { ENTRY_CONFIG, ENTRY_DATA, type Entry, type RaftConfig } from '../raft/types.ts';
 import { apply, expiryDue } from '../stream/apply.ts';
-import type { Head } from '../stream/head.ts';
-import { isImporting } from '../backup/state/apply-import.ts';
-import type { State } from '../stream/state.ts';
+import type { Head } from '../stream/core/head.ts';
+import { isImporting } from '../stream/backup/apply-import.ts';
+import type { State } from '../stream/core/state.ts';
 import {
   Command,
   type CommandFields,
@@ -26,8 +26,8 @@ import {
 } from '../protocol/command.ts';
 import { EntryBuilder, eachCommand } from './entry.ts';
 import { REPLY_COLD, REPLY_DUPLICATE, REPLY_PRODUCER, Reply } from '../protocol/reply.ts';
-import { refuse } from '../stream/append.ts';
-import { QuotaExtras } from '../stream/quota-extras.ts';
+import { refuse } from '../stream/operations/append.ts';
+import { QuotaExtras } from '../stream/operations/quota-extras.ts';
 import { Query, quotaMark } from '../protocol/request.ts';
 import { Admission } from './admission.ts';
 import { prepare } from './prepare.ts';

@@ -9,8 +9,8 @@
 import { Glob } from '../base/glob.ts';
 import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
-import type { Head } from '../stream/head.ts';
-import type { State } from '../stream/state.ts';
+import type { Head } from '../stream/core/head.ts';
+import type { State } from '../stream/core/state.ts';
 import { flatPath } from '../protocol/flat-path.ts';
 import { REPLY_BODY_OMITTED, REPLY_TAIL, REPLY_UP_TO_DATE, Reply } from '../protocol/reply.ts';
 import type { Query } from '../protocol/request.ts';

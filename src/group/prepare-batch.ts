@@ -1,7 +1,7 @@
 /** Normalises the JSON frames of an append-batch: all of them or none. */
 import type { ErrorCode } from '../base/errors.ts';
 import { RECORDS_PER_REQUEST_MAX } from '../base/limits.ts';
-import { normalizeJson } from '../stream/json-records.ts';
+import { normalizeJson } from '../stream/json/json-records.ts';
 import { FRAME_HEAD_BYTES, frameEnd, joinFrames } from '../protocol/append-batch.ts';
 
 export type BatchResult =

@@ -4,8 +4,8 @@
  */
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { RECORDS_PER_REQUEST_MAX } from '../base/limits.ts';
-import { parseAttributes } from '../stream/attributes.ts';
-import { normalizeJson } from '../stream/json-records.ts';
+import { parseAttributes } from '../stream/json/attributes.ts';
+import { normalizeJson } from '../stream/json/json-records.ts';
 import { batchShape } from '../protocol/append-batch.ts';
 import { type Command, FLAG_ATTRS } from '../protocol/command.ts';
 import { normalizeBatch } from './prepare-batch.ts';

@@ -2,12 +2,12 @@
 import { errorNumber } from '../base/errors.ts';
 import { toHex } from '../base/hex.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
-import { refuse, refuseAbsent, tagOf } from '../stream/append.ts';
-import { gcOfBucket } from '../cold/state/objects.ts';
-import type { Head } from '../stream/head.ts';
-import { planRead } from '../stream/read.ts';
-import { published } from '../stream/publish.ts';
-import type { State } from '../stream/state.ts';
+import { refuse, refuseAbsent, tagOf } from '../stream/operations/append.ts';
+import { gcOfBucket } from '../stream/cold/objects.ts';
+import type { Head } from '../stream/core/head.ts';
+import { planRead } from '../stream/operations/read.ts';
+import { published } from '../stream/operations/publish.ts';
+import type { State } from '../stream/core/state.ts';
 import { isOwnObject } from '../protocol/object-key.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
 import { READ_FLAG_NO_TOUCH } from '../protocol/read.ts';

@@ -2,7 +2,7 @@
  * The leader's answer to a write that carries a gate's mark (gateway/quota-gate.ts), given before the write is
  * proposed.
  */
-import type { State } from '../stream/state.ts';
+import type { State } from '../stream/core/state.ts';
 import type { Command } from '../protocol/command.ts';
 import { QUOTA_OVER, QUOTA_UNKNOWN } from '../protocol/request.ts';
 import { wouldAddBytes } from './would-add-bytes.ts';

@@ -3,10 +3,10 @@
  * sent as one tail event per stream and turn, so a burst of appends is one event.
  */
 import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
-import type { Head } from '../stream/head.ts';
-import { planTail } from '../stream/read.ts';
-import type { StateListener } from '../stream/listener.ts';
-import type { State } from '../stream/state.ts';
+import type { Head } from '../stream/core/head.ts';
+import { planTail } from '../stream/operations/read.ts';
+import type { StateListener } from '../stream/core/listener.ts';
+import type { State } from '../stream/core/state.ts';
 import { Observer } from './observer.ts';
 import type { ReplySink } from './reply-sink.ts';
 import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_TAIL, Reply } from '../protocol/reply.ts';

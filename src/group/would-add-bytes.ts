@@ -3,12 +3,12 @@
  * accepted one. Back-pressure lets such writes pass, so that they get their real answer, and a producer whose answer
  * was lost gets it.
  */
-import { checkAppend } from '../stream/append.ts';
-import { exceedsRetained } from '../stream/buckets.ts';
-import { exceedsQuota, isHeld } from '../stream/create.ts';
-import type { Head } from '../stream/head.ts';
-import { decide } from '../stream/producers.ts';
-import type { State } from '../stream/state.ts';
+import { checkAppend } from '../stream/operations/append.ts';
+import { exceedsRetained } from '../stream/core/buckets.ts';
+import { exceedsQuota, isHeld } from '../stream/operations/create.ts';
+import type { Head } from '../stream/core/head.ts';
+import { decide } from '../stream/core/producers.ts';
+import type { State } from '../stream/core/state.ts';
 import { type Command, FLAG_MATCH, FLAG_PRODUCER } from '../protocol/command.ts';
 import { isJson } from '../protocol/media-type.ts';
 import { COMMANDS, type CommandsWith, byNumber } from '../protocol/operations.ts';

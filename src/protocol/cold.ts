@@ -19,7 +19,7 @@ export interface ObjectId {
   readonly seq: number;
 }
 
-/** Location of bytes of one stream: a chunk (cold/state/chunk-layout.ts) inside an object. */
+/** Location of bytes of one stream: a chunk (stream/cold/chunk-layout.ts) inside an object. */
 export interface Chunk {
   readonly start: number;
   /** Offset after the last byte. */
@@ -202,7 +202,7 @@ export interface ChunkRef extends Chunk {
 }
 
 /**
- * The information for answering a read from the cold store (src/cold/state/assemble.ts), and for asking the shard
+ * The information for answering a read from the cold store (src/stream/cold/assemble.ts), and for asking the shard
  * again. The rest (content type, first record, incarnation) is in the reply that carries it.
  */
 export interface ColdPlan {

@@ -1,5 +1,5 @@
 /**
- * Payloads of the commands that make a fork (forks/state/). Names are keys: bucket, NUL, stream. Little-endian.
+ * Payloads of the commands that make a fork (stream/forks/). Names are keys: bucket, NUL, stream. Little-endian.
  *
  *   BEGIN  source, u16 and bytes | offset f64 (-1: the tail) | sub-offset f64
  *   PIN    fork, u16 and bytes | offset f64 (-1: the tail)
@@ -237,7 +237,7 @@ const FORKS_RESULT: ResultCodec<ForksResult> = {
   read: (reply) => readJson(reply, isForksResult),
 };
 
-/** Pending fork work of the groups that this shard leads (forks/state/notifications.ts). */
+/** Pending fork work of the groups that this shard leads (stream/forks/notifications.ts). */
 export const forks = query({
   number: 47,
   scope: 'shard',

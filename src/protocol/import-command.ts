@@ -1,6 +1,6 @@
 /**
  * Payloads of the commands that import a backup into an empty group, a bounded piece at a time
- * (backup/state/apply-import.ts). `token` identifies one attempt: 16 hex digits, drawn by the node that reads the
+ * (stream/backup/apply-import.ts). `token` identifies one attempt: 16 hex digits, drawn by the node that reads the
  * upload. Little-endian.
  */
 import { NO_ORIGIN } from './object-key.ts';

@@ -5,7 +5,7 @@
  */
 import { PAGE_VALUE_BYTES } from '../base/limits.ts';
 import type { Group } from '../group/group.ts';
-import type { State } from '../stream/state.ts';
+import type { State } from '../stream/core/state.ts';
 
 /**
  * Age at which changed state is written. Also bounds the log that a restart replays. A stream's last row and its head

@@ -4,7 +4,7 @@ import { Group } from '../group/group.ts';
 import type { ReplySink } from '../group/reply-sink.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { LogReader, RaftConfig } from '../raft/types.ts';
-import type { State } from '../stream/state.ts';
+import type { State } from '../stream/core/state.ts';
 import type { ClusterIdentity } from './cluster-identity.ts';
 import type { ColdPort, ColdSettings } from '../cold/shard/port.ts';
 import type { PinBounds } from './log-pins.ts';

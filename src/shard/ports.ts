@@ -54,7 +54,7 @@ export interface ShardStorage {
   openLog(group: number, appliedIndex: number, appliedTerm: number): LogReader;
   load(): void;
   vote(group: number): StoredVote;
-  /** Prefix of the rows of the group's state (stream/keys.ts). */
+  /** Prefix of the rows of the group's state (stream/core/keys.ts). */
   prefix(group: number): number;
   /** True: this node lost the group's log and must not vote until a leader restored it. */
   lost(group: number): boolean;

@@ -9,7 +9,7 @@ import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { TURN_BYTES_MAX } from '../base/limits.ts';
 import type { Group } from '../group/group.ts';
 import type { LogReader, Message } from '../raft/types.ts';
-import { State } from '../stream/state.ts';
+import { State } from '../stream/core/state.ts';
 import { Reply } from '../protocol/reply.ts';
 import {
   ALL_GROUPS,

@@ -3,7 +3,7 @@
  * seconds.
  */
 import type { Group } from '../group/group.ts';
-import { isMetered } from '../stream/buckets.ts';
+import { isMetered } from '../stream/core/buckets.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Query } from '../protocol/request.ts';
 import { compareText } from '../base/text.ts';

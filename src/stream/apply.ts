@@ -7,14 +7,14 @@ import { type Command } from '../protocol/command.ts';
 import { RELEASE_CHUNKS_AT_ONCE, RELEASE_CHUNKS_PER_EXPIRE } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
 import type { Reply } from '../protocol/reply.ts';
-import { applyAppend, isAllowed, refuse, refuseAbsent, refuseWrite } from './append.ts';
-import { applyBatch } from './batch.ts';
-import { applyCompact } from '../cold/state/compact.ts';
-import { applyMarkOrphan, applyFlush, applyGcDone } from '../cold/state/flush.ts';
-import { releaseDue, continueReleases } from '../cold/state/release.ts';
-import { applyCreate, commandAttributes, listDeadline } from './create.ts';
-import { applyForkBegin } from '../forks/state/begin.ts';
-import { applyForkData, applyForkEnd } from '../forks/state/form.ts';
+import { applyAppend, isAllowed, refuse, refuseAbsent, refuseWrite } from './operations/append.ts';
+import { applyBatch } from './operations/batch.ts';
+import { applyCompact } from './cold/compact.ts';
+import { applyMarkOrphan, applyFlush, applyGcDone } from './cold/flush.ts';
+import { releaseDue, continueReleases } from './cold/release.ts';
+import { applyCreate, commandAttributes, listDeadline } from './operations/create.ts';
+import { applyForkBegin } from './forks/begin.ts';
+import { applyForkData, applyForkEnd } from './forks/form.ts';
 import {
   applyForkAbort,
   applyForkCheck,
@@ -22,20 +22,20 @@ import {
   applyForkUnpin,
   applyForkUnpinned,
   showUnpin,
-} from '../forks/state/pin.ts';
+} from './forks/pin.ts';
 import {
   applyImportAbort,
   applyImportBegin,
   applyImportEnd,
   applyImportRows,
   isImporting,
-} from '../backup/state/apply-import.ts';
-import { expiryKey, timeOf, timedIncarnationOf } from './keys.ts';
-import { applyPublish, applyRetention } from './publish.ts';
-import { applyPurge } from './purge.ts';
-import { applyQuota } from './quota.ts';
-import { removeStream } from './remove.ts';
-import type { State } from './state.ts';
+} from './backup/apply-import.ts';
+import { expiryKey, timeOf, timedIncarnationOf } from './core/keys.ts';
+import { applyPublish, applyRetention } from './operations/publish.ts';
+import { applyPurge } from './operations/purge.ts';
+import { applyQuota } from './operations/quota.ts';
+import { removeStream } from './operations/remove.ts';
+import type { State } from './core/state.ts';
 import { COMMANDS, type CommandName, byNumber, commandsWhere } from '../protocol/operations.ts';
 
 /** Expiry-index entries handled by one expire command; bounds the time of one apply. */

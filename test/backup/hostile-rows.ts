@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Contents, DocumentReader } from '../../src/backup/format/document.ts';
-import { BACKUP_TAGS } from '../../src/backup/state/row-order.ts';
-import { nextCompaction } from '../../src/cold/state/compaction-plan.ts';
-import { pendingNotifications, pinChecks } from '../../src/forks/state/notifications.ts';
-import { nextFlush } from '../../src/cold/state/flush-plan.ts';
+import { BACKUP_TAGS } from '../../src/stream/backup/row-order.ts';
+import { nextCompaction } from '../../src/stream/cold/compaction-plan.ts';
+import { pendingNotifications, pinChecks } from '../../src/stream/forks/notifications.ts';
+import { nextFlush } from '../../src/stream/cold/flush-plan.ts';
 import { encodePurge } from '../../src/protocol/bucket-command.ts';
 import {
   Command,
@@ -25,7 +25,7 @@ import { requestFor } from '../../src/protocol/request.ts';
 import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import type { Random } from '../support/random.ts';
-import { type Row, exportOf, validated } from './state/exporting.ts';
+import { type Row, exportOf, validated } from '../stream/backup/exporting.ts';
 import { Replica, streamRequest } from '../stream/replica.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 

@@ -5,11 +5,11 @@ import { test } from 'node:test';
 import { Packr } from 'msgpackr';
 import { DocumentReader, DocumentWriter } from '../../src/backup/format/document.ts';
 import { parseManifest } from '../../src/backup/format/manifest.ts';
-import { Fault } from '../../src/backup/state/fault.ts';
+import { Fault } from '../../src/stream/backup/fault.ts';
 import { type Random, createRandom, seedFromEnvironment } from '../support/random.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { withServer } from '../support/server.ts';
-import { type Row, validated } from './state/exporting.ts';
+import { type Row, validated } from '../stream/backup/exporting.ts';
 import { Used, forkedRows, goldenRows, tamper } from './hostile-rows.ts';
 
 const ROUNDS = Number(process.env['ROUNDS'] ?? 250);

@@ -214,7 +214,7 @@ const BOUNDS: readonly Bound[] = [
   },
   {
     what: 'heads of streams in memory',
-    source: ['src/stream/state.ts', 'cachedHeads'],
+    source: ['src/stream/core/state.ts', 'cachedHeads'],
     holds: 'a number of a group',
     full: 'the longest unused go',
     shownBy: ['test/stream/state.test.ts', 'heads in memory are bounded when many streams are only read'],

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { ENTRY_DATA, type Entry } from '../../src/raft/types.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
-import { State } from '../../src/stream/state.ts';
+import { State } from '../../src/stream/core/state.ts';
 import { Command, commandBytesMax, newCommandFields, writeCommand } from '../../src/protocol/command.ts';
 import { EntryBuilder } from '../../src/group/entry.ts';
 import { FRAME_PAYLOAD_BYTES_MAX } from '../../src/peer/codec/frame.ts';

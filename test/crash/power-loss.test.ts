@@ -5,7 +5,7 @@ import { cpSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { ShardStore } from '../../src/store/shard-store.ts';
-import { State } from '../../src/stream/state.ts';
+import { State } from '../../src/stream/core/state.ts';
 import { STORE_OPTIONS } from '../store/temporary.ts';
 import { type Random, createRandom, seedFromEnvironment } from '../support/random.ts';
 import { RawClient } from '../support/raw-client.ts';

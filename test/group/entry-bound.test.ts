@@ -8,7 +8,7 @@ import { BODY_BYTES_MAX, COMMAND_BYTES_MAX, ENTRY_BYTES_MAX, ENTRY_FILL_BYTES } 
 import { Group } from '../../src/group/group.ts';
 import { Raft } from '../../src/raft/raft.ts';
 import { ENTRY_DATA, type Entry, type LogReader, type RaftConfig } from '../../src/raft/types.ts';
-import { State } from '../../src/stream/state.ts';
+import { State } from '../../src/stream/core/state.ts';
 import { Command } from '../../src/protocol/command.ts';
 import { eachCommand } from '../../src/group/entry.ts';
 import { encodeRaftFrame, raftItemBytes } from '../../src/peer/codec/raft-frame.ts';

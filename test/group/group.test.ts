@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { errorCode } from '../../src/base/errors.ts';
 import { Group } from '../../src/group/group.ts';
 import { ENTRY_EMPTY, type Entry, type LogReader, type Message } from '../../src/raft/types.ts';
-import { State } from '../../src/stream/state.ts';
+import { State } from '../../src/stream/core/state.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { REQUEST_HEAD_BYTES, newRequest, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
 import { SortedMapTx } from '../stream/sorted-map-tx.ts';

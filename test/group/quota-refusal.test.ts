@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { quotaRefusal } from '../../src/group/quota-refusal.ts';
-import { State } from '../../src/stream/state.ts';
+import { State } from '../../src/stream/core/state.ts';
 import { Command } from '../../src/protocol/command.ts';
 import {
   QUOTA_OVER,

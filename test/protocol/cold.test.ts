@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { CHUNK_HEAD, decodeChunk, writeChunkHead } from '../../src/cold/state/chunk-layout.ts';
+import { CHUNK_HEAD, decodeChunk, writeChunkHead } from '../../src/stream/cold/chunk-layout.ts';
 import {
   type ChunkRef,
   type ColdPlan,

@@ -2,7 +2,7 @@
  * Disks that do not do what they say: faults of the simulator's own disk, which must be found like planted bugs. Those
  * are in src/base/planted-bugs.ts.
  */
-import { TAG_IMPORT, TAG_PRODUCER } from '../../src/stream/keys.ts';
+import { TAG_IMPORT, TAG_PRODUCER } from '../../src/stream/core/keys.ts';
 import { LOG_PAGE_BYTES } from '../../src/store/log-record.ts';
 import type { SimDisk } from './disk.ts';
 import { coveredOf, recordsOf } from './log-records.ts';

@@ -3,9 +3,9 @@
  * the reference says what a group holds, and nothing is let in above the bound or kept out below it.
  */
 import { errorCode, errorNumber } from '../../src/base/errors.ts';
-import { decodeHead } from '../../src/stream/head.ts';
-import { TAG_HEAD } from '../../src/stream/keys.ts';
-import type { State } from '../../src/stream/state.ts';
+import { decodeHead } from '../../src/stream/core/head.ts';
+import { TAG_HEAD } from '../../src/stream/core/keys.ts';
+import type { State } from '../../src/stream/core/state.ts';
 import { type Quota, decodeQuota } from '../../src/protocol/bucket-command.ts';
 import { type Command } from '../../src/protocol/command.ts';
 import { REPLY_CREATED, REPLY_DUPLICATE, type Reply } from '../../src/protocol/reply.ts';

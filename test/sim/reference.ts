@@ -4,7 +4,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { apply } from '../../src/stream/apply.ts';
-import { State } from '../../src/stream/state.ts';
+import { State } from '../../src/stream/core/state.ts';
 import { ENTRY_CONFIG, ENTRY_DATA, type Entry } from '../../src/raft/types.ts';
 import { LmdbTx } from '../../src/store/environment.ts';
 import { Command } from '../../src/protocol/command.ts';

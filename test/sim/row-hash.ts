@@ -5,12 +5,19 @@
  * Left out, because replicas may differ there: the two bytes of prefix, garbage marks, rows of incarnations whose head
  * is gone, and of living ones those in front of their hotStart (both are reclaimed some time later).
  */
-import { TAG_ATTRIBUTES, TAG_DATA, TAG_GARBAGE, TAG_HEAD, TAG_PRODUCER, TAG_RECORD } from '../../src/stream/keys.ts';
+import {
+  TAG_ATTRIBUTES,
+  TAG_DATA,
+  TAG_GARBAGE,
+  TAG_HEAD,
+  TAG_PRODUCER,
+  TAG_RECORD,
+} from '../../src/stream/core/keys.ts';
 import { SYSTEM_PREFIX } from '../../src/store/key-space.ts';
 
 const BY_INCARNATION = new Set([TAG_ATTRIBUTES, TAG_DATA, TAG_PRODUCER, TAG_RECORD]);
 /**
- * Position of the incarnation in an encoded head (stream/head.ts), and of the positions below which rows are garbage.
+ * Position of the incarnation in an encoded head (stream/core/head.ts), and of the positions below which rows are garbage.
  */
 const HEAD_INCARNATION_AT = 8;
 const HEAD_HOT_START_AT = 104;

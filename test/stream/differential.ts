@@ -21,10 +21,10 @@ import type { ModelStream } from './model-rules.ts';
 import { type ModelRead, modelList, modelRead, modelUsage } from './model-read.ts';
 import { Proposer } from './propose.ts';
 import { type World, plainCommand, randomCommand } from './random-commands.ts';
-import { checkBackup } from '../backup/state/exporting.ts';
+import { checkBackup } from './backup/exporting.ts';
 import { type Answer, GROUP, Replica, streamRequest } from './replica.ts';
-import { checkColdRows } from '../cold/state/rows.ts';
-import { ColdRun } from '../cold/state/run.ts';
+import { checkColdRows } from './cold/rows.ts';
+import { ColdRun } from './cold/run.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 import { requestFor } from '../../src/protocol/request.ts';
 

@@ -19,8 +19,16 @@ const PORTS = new Set([
   ...FEATURES.map((feature) => `src/${feature}/ports.ts`),
 ]);
 
-/** The replicated state machine: streams, and what each feature adds to them. Files among these have no cycles. */
-const STATE = ['stream', 'cold/state', 'forks/state', 'backup/state'];
+/** The parts of the replicated state machine, lowest first: each knows only those in front of it. */
+const STATE = [
+  'stream/json',
+  'stream/core',
+  'stream/cold',
+  'stream/operations',
+  'stream/backup',
+  'stream/forks',
+  'stream',
+];
 export const PURE: readonly string[] = [
   'base',
   'protocol',
@@ -68,14 +76,15 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   raft: ['base'],
   'raft/codec': ['base', 'raft'],
   'peer/codec': ['base', 'raft', 'raft/codec'],
-  ...Object.fromEntries(STATE.map((room) => [room, ['base', 'protocol', 'subscriptions/state', ...STATE]])),
+  ...Object.fromEntries(STATE.map((part, floor) => [part, ['base', 'protocol', ...STATE.slice(0, floor)]])),
+  'stream/backup': ['base', 'protocol', 'subscriptions/state', ...STATE.slice(0, STATE.indexOf('stream/backup'))],
   'subscriptions/state': ['base', 'protocol'],
   'placement/state': ['base'],
   group: ['base', 'protocol', 'raft', ...STATE],
   shard: [...SHARD, 'metrics'],
   'cold/shard': [...SHARD, 'metrics'],
-  'forks/shard': ['base', 'protocol', 'group', 'forks/state'],
-  'backup/shard': ['base', 'protocol', 'group', 'backup/state'],
+  'forks/shard': ['base', 'protocol', 'group', 'stream/forks'],
+  'backup/shard': ['base', 'protocol', 'group', 'stream/backup'],
   // Adapters.
   digest: ['base'],
   metrics: ['base'],
@@ -96,12 +105,12 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   console: [],
   'console/model': ['operator'],
   'console/page': ['console/model', 'operator'],
-  'backup/format': ['base', 'protocol', 'backup/state', 'digest', 'cold/store'],
+  'backup/format': ['base', 'protocol', 'stream/backup', 'digest', 'cold/store'],
   'backup/export': [...PURE, 'digest', 'backup/format', 'cold/store', 'gateway', 'threads'],
   'backup/import': [...PURE, 'digest', 'backup/format', 'backup/export', 'gateway'],
   backup: ['base', 'backup/export', 'backup/import'],
   'cold/service': [...PURE, 'config', 'digest', 'cold/shard', 'cold/store', 'gateway', 'logging', 'threads'],
-  'forks/service': ['base', 'protocol', 'forks/state', 'gateway'],
+  'forks/service': ['base', 'protocol', 'stream/forks', 'gateway'],
   'subscriptions/webhooks': ['base', 'protocol', 'subscriptions/state', 'gateway'],
   'subscriptions/service': [
     'base',
@@ -123,7 +132,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'config',
     'digest',
     'backup/format',
-    'backup/state',
+    'stream/backup',
     'cold/store',
     'subscriptions/state',
     'threads',
@@ -214,8 +223,8 @@ function parse(path: string, text: string): Parsed {
 }
 
 /**
- * The room of a file: `base` of src/base/x.ts, `cold/state` of src/cold/state/x.ts, `http` of src/http/live/x.ts, `src`
- * of src/ports.ts, `workers` of workers/x.ts.
+ * The room of a file: `base` of src/base/x.ts, `stream/cold` of src/stream/cold/x.ts, `http` of src/http/live/x.ts,
+ * `src` of src/ports.ts, `workers` of workers/x.ts.
  */
 function folderOf(path: string): string {
   const [top = '', second, third, fourth] = path.split('/');

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { touchFrame } from '../../src/shard/frames.ts';
-import * as keys from '../../src/stream/keys.ts';
+import * as keys from '../../src/stream/core/keys.ts';
 import { peerKey, systemKey } from '../../src/store/rows.ts';
 import { decodePurge, decodeQuota, encodePurge, encodeQuota } from '../../src/protocol/bucket-command.ts';
 import * as cold from '../../src/protocol/cold.ts';

@@ -10,7 +10,7 @@ import { encodeForkBegin, encodeForkPin } from '../../src/protocol/fork-command.
 import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../src/protocol/import-command.ts';
 import { areRows, eachRow, rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import { createRandom } from '../support/random.ts';
-import { ColdRun } from '../cold/state/run.ts';
+import { ColdRun } from '../stream/cold/run.ts';
 import type { SortedMapTx } from '../stream/sorted-map-tx.ts';
 import { IDENTITY } from './layout-inputs.ts';
 import { Layouts, utf8 } from './layouts.ts';

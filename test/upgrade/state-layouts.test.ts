@@ -4,11 +4,11 @@ import { test } from 'node:test';
 import { snapshotDigest } from '../../src/digest/snapshot-digest.ts';
 import { configurationOf } from './layout-inputs.ts';
 import { encodeConfiguration, decodeConfiguration } from '../../src/raft/configuration.ts';
-import { releaseChunks } from '../../src/cold/state/release.ts';
-import { garbageBelow } from '../../src/stream/garbage.ts';
-import { eachChunk } from '../../src/cold/state/chunks.ts';
-import { type CompactSlice, sliceOf } from '../../src/cold/state/compaction-plan.ts';
-import type { State } from '../../src/stream/state.ts';
+import { releaseChunks } from '../../src/stream/cold/release.ts';
+import { garbageBelow } from '../../src/stream/core/garbage.ts';
+import { eachChunk } from '../../src/stream/cold/chunks.ts';
+import { type CompactSlice, sliceOf } from '../../src/stream/cold/compaction-plan.ts';
+import type { State } from '../../src/stream/core/state.ts';
 import { encodePurge, encodeQuota } from '../../src/protocol/bucket-command.ts';
 import { type StoredChunk, encodeOrphanList } from '../../src/protocol/cold.ts';
 import { encodeForkBegin, encodeForkData, encodeForkPin } from '../../src/protocol/fork-command.ts';
@@ -20,7 +20,7 @@ import {
   writePublishHead,
 } from '../../src/protocol/position-command.ts';
 import { createRandom } from '../support/random.ts';
-import { ColdRun } from '../cold/state/run.ts';
+import { ColdRun } from '../stream/cold/run.ts';
 import { Layouts, utf8 } from './layouts.ts';
 import { NOW, Teller } from './state-teller.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';

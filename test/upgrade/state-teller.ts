@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { prepare } from '../../src/group/prepare.ts';
 import { apply } from '../../src/stream/apply.ts';
-import { State } from '../../src/stream/state.ts';
+import { State } from '../../src/stream/core/state.ts';
 import {
   Command,
   type CommandFields,

@@ -3,8 +3,8 @@
  * whether the store is the source's, or a copy. Checked when the group is restored, before readers find out.
  */
 import type { ReadCold } from '../../cold/ports.ts';
-import { decodeObjectRow } from '../../cold/state/objects.ts';
-import { TAG_CHUNK, TAG_OBJECT } from '../../stream/keys.ts';
+import { decodeObjectRow } from '../../stream/cold/objects.ts';
+import { TAG_CHUNK, TAG_OBJECT } from '../../stream/core/keys.ts';
 import { type ChunkRef, type StoredChunk, decodeChunkRow, decodeObjectId } from '../../protocol/cold.ts';
 
 /** At each end. */

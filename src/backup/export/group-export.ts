@@ -3,13 +3,13 @@ import { DocumentWriter } from '../format/document.ts';
 import { toHex } from '../../base/hex.ts';
 import { assert } from '../../base/assert.ts';
 import { type Hasher, createHasher } from '../../digest/blake3.ts';
-import { Canonical } from '../state/canonical.ts';
-import { BACKUP_TAGS } from '../state/row-order.ts';
-import { WithoutKeys } from '../state/without-keys.ts';
-import { decodeBucket } from '../../stream/buckets.ts';
-import { ColdCounters } from '../../cold/state/counters.ts';
-import { TAG_BUCKET, TAG_HEAD, TAG_META } from '../../stream/keys.ts';
-import { type Meta, decodeMeta } from '../../stream/meta.ts';
+import { Canonical } from '../../stream/backup/canonical.ts';
+import { BACKUP_TAGS } from '../../stream/backup/row-order.ts';
+import { WithoutKeys } from '../../stream/backup/without-keys.ts';
+import { decodeBucket } from '../../stream/core/buckets.ts';
+import { ColdCounters } from '../../stream/core/cold-counters.ts';
+import { TAG_BUCKET, TAG_HEAD, TAG_META } from '../../stream/core/keys.ts';
+import { type Meta, decodeMeta } from '../../stream/core/meta.ts';
 
 /** Bytes before a key's tag. */
 const PREFIX_BYTES = 2;

@@ -4,9 +4,9 @@
  * 1. map: format "millrace-group-snapshot", format_version 1, group, group_count, write_unit_bytes, commit_index,
  *      origin (of the
  *      group's own objects, protocol/object-key.ts; may be absent)
- * 2. any number of arrays [key, value, key, value, ...] (bin): rows in the order of backup/state/order.ts, keys without
+ * 2. any number of arrays [key, value, key, value, ...] (bin): rows in the order of stream/backup/row-order.ts, keys without
  *      the
- * group's prefix (stream/keys.ts), values in the row formats of src/stream, each with its own format byte if it may
+ * group's prefix (stream/core/keys.ts), values in the row formats of src/stream, each with its own format byte if it may
  *      change
  *   3. map: rows, buckets, streams, blake3 (bin, of everything before this map)
  *
@@ -16,9 +16,9 @@ import { Packr } from 'msgpackr';
 import { toHex } from '../../base/hex.ts';
 import { BACKUP_FORMAT_VERSION, WRITE_UNIT_BYTES } from '../../base/limits.ts';
 import { createHasher, sameDigest } from '../../digest/blake3.ts';
-import { Fault, check } from '../state/fault.ts';
-import { type RowSink } from '../state/row-order.ts';
-import { type Summary, Validator } from '../state/validate.ts';
+import { Fault, check } from '../../stream/backup/fault.ts';
+import { type RowSink } from '../../stream/backup/row-order.ts';
+import { type Summary, Validator } from '../../stream/backup/validate.ts';
 import { Batch } from './row-batch.ts';
 import { IMPOSSIBLE, INCOMPLETE, valueEnd } from './scan.ts';
 import { caughtMessage } from '../../base/caught.ts';

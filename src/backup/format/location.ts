@@ -3,7 +3,7 @@ import { type FileHandle, open, readdir, rename, stat, unlink } from 'node:fs/pr
 import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { Fault } from '../state/fault.ts';
+import { Fault } from '../../stream/backup/fault.ts';
 import { makeFolder } from '../../cold/store/folder.ts';
 import type { S3Store } from '../../cold/store/s3-store.ts';
 import { StoreError } from '../../cold/store/store.ts';

@@ -1,6 +1,6 @@
 /** manifest.json: the content of a backup. Written last, so a location without one holds no backup. */
 import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
-import { check } from '../state/fault.ts';
+import { check } from '../../stream/backup/fault.ts';
 import type { Location } from './location.ts';
 
 export const MANIFEST = 'manifest.json';

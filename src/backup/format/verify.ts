@@ -1,5 +1,5 @@
 /** Compares one group's file with the manifest: present, complete, unaltered, and a valid state of a group. */
-import { Fault, check } from '../state/fault.ts';
+import { Fault, check } from '../../stream/backup/fault.ts';
 import { DocumentReader } from './document.ts';
 import type { Location } from './location.ts';
 import type { GroupEntry } from './manifest.ts';

@@ -10,7 +10,7 @@ import { ERRORS, type ErrorCode } from '../../base/errors.ts';
 import { IMPORT_PIECE_BYTES } from '../../base/limits.ts';
 import type { ImportFeed, ImportSink } from '../ports.ts';
 import type { ShardGateway } from '../../ports.ts';
-import { Fault, check } from '../state/fault.ts';
+import { Fault, check } from '../../stream/backup/fault.ts';
 import type { ImportEnd } from '../../protocol/import-command.ts';
 import { NO_ORIGIN } from '../../protocol/object-key.ts';
 import { rowSize, writeRow } from '../../base/row-bytes.ts';

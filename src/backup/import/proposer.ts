@@ -9,7 +9,7 @@ import type { RetryClock, RetryPolicy } from '../../gateway/retry.ts';
 import { type Answer, type Callable, callUntilDone } from '../../gateway/shard-client.ts';
 
 /**
- * Longer than an election, and than the silence after which a dead attempt is replaced (backup/state/apply-import.ts).
+ * Longer than an election, and than the silence after which a dead attempt is replaced (stream/backup/apply-import.ts).
  */
 const PATIENCE_MS = 30_000;
 const AGAIN_MS = 100;

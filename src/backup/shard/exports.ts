@@ -11,7 +11,7 @@ import { type ErrorCode, errorNumber } from '../../base/errors.ts';
 import { EXPORTS_MAX } from '../../base/limits.ts';
 import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
-import { isImporting } from '../state/apply-import.ts';
+import { isImporting } from '../../stream/backup/apply-import.ts';
 import { Reply } from '../../protocol/reply.ts';
 import type { Query } from '../../protocol/request.ts';
 import type { ShardStorage } from '../../shard/ports.ts';

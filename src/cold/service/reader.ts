@@ -26,7 +26,7 @@ const TRAIL_MAX = 4096;
 /** The reason of failed reads is logged at most this often. */
 const LOG_EVERY_MS = 60_000;
 
-/** Fills the reply from the chunks; returns the first invalid ref, if any (cold/state/assemble.ts). */
+/** Fills the reply from the chunks; returns the first invalid ref, if any (stream/cold/assemble.ts). */
 export type Assemble = (plan: ColdPlan, chunks: readonly Uint8Array[], reply: Reply) => ChunkRef | undefined;
 
 export interface ColdReaderOptions {

@@ -11,7 +11,7 @@ import type { ColdConfig } from '../../config/cold.ts';
 import { ConfigError } from '../../config/error.ts';
 import type { Backend } from '../store/backend.ts';
 import type { ColdGraces } from '../../backup/ports.ts';
-import { assembleRead } from '../state/assemble.ts';
+import { assembleRead } from '../../stream/cold/assemble.ts';
 import { ColdPool, TASKS_PER_THREAD } from './cold-pool.ts';
 import type { Failed } from './pool-tasks.ts';
 import type { ColdSettings } from '../shard/port.ts';

@@ -1,6 +1,6 @@
 /** The cold tier in the metrics. */
 import type { Group } from '../../group/group.ts';
-import { oldestHotMs } from '../state/flush-plan.ts';
+import { oldestHotMs } from '../../stream/cold/flush-plan.ts';
 import type { ColdTier } from './tier.ts';
 
 const NS_PER_MS = 1_000_000;

@@ -6,7 +6,7 @@
 import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
-import { gcDue } from '../state/objects.ts';
+import { gcDue } from '../../stream/cold/objects.ts';
 import { commandFor } from '../../protocol/command-request.ts';
 import { isOwnObject } from '../../protocol/object-key.ts';
 import { BackOff } from './back-off.ts';

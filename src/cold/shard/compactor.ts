@@ -1,6 +1,6 @@
 /**
  * Merges small chunks of the groups that this node leads: a stream that grows slowly leaves one per flush interval. A
- * job is planned from the state (cold/state/compaction-plan.ts), executed by the pool, and published with a COMPACT
+ * job is planned from the state (stream/cold/compaction-plan.ts), executed by the pool, and published with a COMPACT
  * command. No client waits for it, so it has the lowest priority: one job per group, few per shard, none while bytes
  * must be flushed.
  *
@@ -10,8 +10,8 @@
  */
 import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
-import { type CompactPlan, isSmall, nextCompaction } from '../state/compaction-plan.ts';
-import type { FlushPlan } from '../state/flush-plan.ts';
+import { type CompactPlan, isSmall, nextCompaction } from '../../stream/cold/compaction-plan.ts';
+import type { FlushPlan } from '../../stream/cold/flush-plan.ts';
 import { type ObjectId, type Slice } from '../../protocol/cold.ts';
 import { commandFor } from '../../protocol/command-request.ts';
 import { NO_ORIGIN, objectKey } from '../../protocol/object-key.ts';

@@ -4,7 +4,7 @@
  */
 import { ERRORS } from '../../base/errors.ts';
 import type { Group } from '../../group/group.ts';
-import { isImporting } from '../../backup/state/apply-import.ts';
+import { isImporting } from '../../stream/backup/apply-import.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 import type { Query } from '../../protocol/request.ts';
 import { notLeader, sentence } from '../../shard/answers.ts';

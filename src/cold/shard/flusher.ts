@@ -10,7 +10,7 @@
 import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
-import { type FlushPlan, nextFlush } from '../state/flush-plan.ts';
+import { type FlushPlan, nextFlush } from '../../stream/cold/flush-plan.ts';
 import { type ObjectId } from '../../protocol/cold.ts';
 import { commandFor } from '../../protocol/command-request.ts';
 import { NO_ORIGIN, objectKey } from '../../protocol/object-key.ts';

@@ -9,7 +9,7 @@
 import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
-import { objectKnown } from '../state/objects.ts';
+import { objectKnown } from '../../stream/cold/objects.ts';
 import { type ObjectId, type Orphan } from '../../protocol/cold.ts';
 import { commandFor } from '../../protocol/command-request.ts';
 import { NO_ORIGIN, objectPrefix, parseObjectKey } from '../../protocol/object-key.ts';

@@ -1,11 +1,11 @@
 /**
  * Creates one fork, step by step in two groups: reserve its name, pin its source, copy what it inherits, and make it
  * visible. A failure is undone before it is answered. When this node dies in between, the fork's group abandons it
- * after a while, and the source is notified (forks/state/, stream/remove.ts).
+ * after a while, and the source is notified (stream/forks/, stream/operations/remove.ts).
  */
 import { type ErrorCode, errorCode } from '../../base/errors.ts';
 import type { ForkRequest } from '../../ports.ts';
-import { Cutter, decodeParts } from '../state/cutter.ts';
+import { Cutter, decodeParts } from '../../stream/forks/cutter.ts';
 import { type CommandFields } from '../../protocol/command.ts';
 import { FORK_AT_TAIL, type ForkName } from '../../protocol/fork-command.ts';
 import { isJson } from '../../protocol/media-type.ts';

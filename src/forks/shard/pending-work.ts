@@ -1,6 +1,6 @@
-/** Pending fork work in the groups that this node leads (forks/state/notifications.ts). */
+/** Pending fork work in the groups that this node leads (stream/forks/notifications.ts). */
 import type { Group } from '../../group/group.ts';
-import { pendingNotifications, pinChecks } from '../state/notifications.ts';
+import { pendingNotifications, pinChecks } from '../../stream/forks/notifications.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Query } from '../../protocol/request.ts';
 import { QUERIES } from '../../protocol/operations.ts';

@@ -5,7 +5,7 @@
 import { type Contents, DocumentReader } from '../../backup/format/document.ts';
 import type { Location } from '../../backup/format/location.ts';
 import { type GroupEntry, isPartOfBackup, objectName } from '../../backup/format/manifest.ts';
-import { Fault, check } from '../../backup/state/fault.ts';
+import { Fault, check } from '../../stream/backup/fault.ts';
 import { fnv1a64mod } from '../../base/hash.ts';
 import { whyEnded } from './info.ts';
 import { type Download, EndedEarly, download } from './transfer.ts';

@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';
 import { type Location, openLocation, unfinished } from '../../backup/format/location.ts';
 import { type GroupEntry, MANIFEST, type Manifest, objectName, writeManifest } from '../../backup/format/manifest.ts';
-import { Fault } from '../../backup/state/fault.ts';
+import { Fault } from '../../stream/backup/fault.ts';
 import { createGroup, endUnfinished, sendOrder } from '../backup/create.ts';
 import { coldNote, infoOf, lineageOf } from '../backup/info.ts';
 import { checkFree, checkResumable, restoreGroups } from '../backup/restore.ts';

@@ -2,7 +2,7 @@
 // it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eachChunk } from '../../../src/cold/state/chunks.ts';
+import { eachChunk } from '../../../src/stream/cold/chunks.ts';
 import { ColdHarness } from './harness.ts';
 import { code, find } from '../../shard/harness.ts';
 

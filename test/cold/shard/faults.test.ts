@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { test } from 'node:test';
 import type { ColdSettings } from '../../../src/cold/shard/port.ts';
-import { objectKnown } from '../../../src/cold/state/objects.ts';
+import { objectKnown } from '../../../src/stream/cold/objects.ts';
 import { parseObjectKey } from '../../../src/protocol/object-key.ts';
 import { type Random, createRandom, seedFromEnvironment } from '../../support/random.ts';
 import { ColdHarness } from './harness.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Group } from '../../../src/group/group.ts';
 import type { ColdSettings } from '../../../src/cold/shard/port.ts';
 import type { ColdTier } from '../../../src/cold/shard/tier.ts';
-import { assembleRead } from '../../../src/cold/state/assemble.ts';
+import { assembleRead } from '../../../src/stream/cold/assemble.ts';
 import { decodeColdPlan } from '../../../src/protocol/cold.ts';
 import { REPLY_COLD, type Reply } from '../../../src/protocol/reply.ts';
 import { requestFor } from '../../../src/protocol/request.ts';

@@ -12,7 +12,7 @@ import type {
   UploadRequest,
 } from '../../../src/cold/shard/port.ts';
 import type { ListedObject } from '../../../src/cold/ports.ts';
-import { mergeChunks } from '../../../src/cold/state/merge.ts';
+import { mergeChunks } from '../../../src/stream/cold/merge.ts';
 import type { ColdTier } from '../../../src/cold/shard/tier.ts';
 
 /** `error`: nothing was done. `lost`: it was done, and the shard is told that it was not. */

@@ -5,11 +5,11 @@ import { encodeUtf8 } from '../../../src/base/utf8.ts';
 import { ForkService } from '../../../src/forks/service/fork-service.ts';
 import type { ForkPort } from '../../../src/forks/service/steps.ts';
 import type { ReplyHandler } from '../../../src/ports.ts';
-import { pendingNotifications, pinChecks } from '../../../src/forks/state/notifications.ts';
-import { planRead } from '../../../src/stream/read.ts';
+import { pendingNotifications, pinChecks } from '../../../src/stream/forks/notifications.ts';
+import { planRead } from '../../../src/stream/operations/read.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
 import { Query, type Request, requestFor, requestBytesMax, writeRequest } from '../../../src/protocol/request.ts';
-import { Group } from '../state/commands.ts';
+import { Group } from '../../stream/forks/commands.ts';
 import { COMMANDS, QUERIES } from '../../../src/protocol/operations.ts';
 import { FakeRuntime } from '../../support/fake-runtime.ts';
 

@@ -3,9 +3,9 @@
  * nothing else, and what producers were told is remembered.
  */
 import { errorCode } from '../../../src/base/errors.ts';
-import type { Head } from '../../../src/stream/head.ts';
-import { TAG_PRODUCER, bareIncarnationOf } from '../../../src/stream/keys.ts';
-import { type Producer as Known, decodeProducer } from '../../../src/stream/producers.ts';
+import type { Head } from '../../../src/stream/core/head.ts';
+import { TAG_PRODUCER, bareIncarnationOf } from '../../../src/stream/core/keys.ts';
+import { type Producer as Known, decodeProducer } from '../../../src/stream/core/producers.ts';
 import { REPLY_DUPLICATE } from '../../../src/protocol/reply.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import { latin1 } from '../../support/sorted-rows.ts';

@@ -4,10 +4,10 @@
  * nothing.
  */
 import { toHex } from '../../../src/base/hex.ts';
-import type { ImportMark } from '../../../src/backup/state/import-mark.ts';
-import { isImporting } from '../../../src/backup/state/apply-import.ts';
-import * as keys from '../../../src/stream/keys.ts';
-import type { State } from '../../../src/stream/state.ts';
+import type { ImportMark } from '../../../src/stream/core/import-mark.ts';
+import { isImporting } from '../../../src/stream/backup/apply-import.ts';
+import * as keys from '../../../src/stream/core/keys.ts';
+import type { State } from '../../../src/stream/core/state.ts';
 import { type Command } from '../../../src/protocol/command.ts';
 import { errorNumber } from '../../../src/base/errors.ts';
 import { decodeImportEnd } from '../../../src/protocol/import-command.ts';
@@ -26,7 +26,7 @@ const TAGS: readonly number[] = Object.entries(keys).flatMap(([name, tag]) =>
 );
 const NOTHING = new Uint8Array(0);
 const TOKEN_BYTES = 8;
-/** What an attempt may be silent at least (backup/state/apply-import.ts). */
+/** What an attempt may be silent at least (stream/backup/apply-import.ts). */
 const SILENCE_MS = 10_000;
 
 export class Restored {

@@ -4,7 +4,7 @@
  * clients continue with the restored streams (inherit.ts).
  */
 import type { ErrorCode } from '../../../src/base/errors.ts';
-import { TAG_BUCKET, prefixEnd, taggedKey } from '../../../src/stream/keys.ts';
+import { TAG_BUCKET, prefixEnd, taggedKey } from '../../../src/stream/core/keys.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import type { Clients } from '../clients.ts';
 import type { Reference } from '../reference.ts';

@@ -1,11 +1,11 @@
 /**
  * What a backup must preserve of a group, derived from the raw rows of a store by independent rules: it judges the
- * product's way from rows to a document (backup/state/canonical.ts, derive.ts).
+ * product's way from rows to a document (stream/backup/canonical.ts, derive.ts).
  */
 import { Buffer } from 'node:buffer';
 import { decodeChunkRow, decodeObjectId } from '../../../src/protocol/cold.ts';
-import { decodeTombstone } from '../../../src/forks/state/rows.ts';
-import { type Head, decodeHead } from '../../../src/stream/head.ts';
+import { decodeTombstone } from '../../../src/stream/core/fork-rows.ts';
+import { type Head, decodeHead } from '../../../src/stream/core/head.ts';
 import {
   TAG_ATTRIBUTES,
   TAG_BUCKET,
@@ -28,7 +28,7 @@ import {
   bareIncarnationOf,
   bareTokenOf,
   timedIncarnationOf,
-} from '../../../src/stream/keys.ts';
+} from '../../../src/stream/core/keys.ts';
 import { latin1 } from '../../support/sorted-rows.ts';
 
 /** Key without the prefix, value. */
@@ -55,7 +55,7 @@ export interface StateDigest {
   readonly origin: string;
 }
 
-/** Offsets in an object row (cold/state/objects.ts), a bucket row and the meta row. */
+/** Offsets in an object row (stream/cold/objects.ts), a bucket row and the meta row. */
 const REFS_AT = 0;
 const OBJECT_BYTES_AT = 8;
 const GC_SEQ_AT = 16;

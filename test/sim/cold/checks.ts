@@ -4,13 +4,13 @@
  * only moves forward; entries that left the GC queue are gone; and the counters balance.
  */
 import { digestOf, sameDigest } from '../../../src/digest/blake3.ts';
-import { type Head, decodeHead } from '../../../src/stream/head.ts';
-import { TAG_CHUNK, TAG_GC, TAG_HEAD, TAG_OBJECT, incarnationOf } from '../../../src/stream/keys.ts';
-import { chunksAt } from '../../../src/cold/state/chunks.ts';
-import { gcDue, storedObject } from '../../../src/cold/state/objects.ts';
-import { isImporting } from '../../../src/backup/state/apply-import.ts';
-import type { State } from '../../../src/stream/state.ts';
-import { decodeChunk } from '../../../src/cold/state/chunk-layout.ts';
+import { type Head, decodeHead } from '../../../src/stream/core/head.ts';
+import { TAG_CHUNK, TAG_GC, TAG_HEAD, TAG_OBJECT, incarnationOf } from '../../../src/stream/core/keys.ts';
+import { chunksAt } from '../../../src/stream/cold/chunks.ts';
+import { gcDue, storedObject } from '../../../src/stream/cold/objects.ts';
+import { isImporting } from '../../../src/stream/backup/apply-import.ts';
+import type { State } from '../../../src/stream/core/state.ts';
+import { decodeChunk } from '../../../src/stream/cold/chunk-layout.ts';
 import { type Chunk, decodeChunkRow, decodeFlushList, decodeGcList } from '../../../src/protocol/cold.ts';
 import { type Command } from '../../../src/protocol/command.ts';
 import { isOwnObject, parseObjectKey } from '../../../src/protocol/object-key.ts';

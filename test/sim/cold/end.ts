@@ -15,7 +15,7 @@ import type { SimColdStore } from './store.ts';
 /** Everything that waits for a clock that was an hour ahead is due then. */
 const AHEAD_MS = 30 * 86_400_000;
 const RETRY_MS = 150;
-/** Tags (stream/keys.ts) of what a group holds besides hot bytes, */
+/** Tags (stream/core/keys.ts) of what a group holds besides hot bytes, */
 const HOT_FREE = 'abcCFhimopPqsgTUwx';
 /** and of what stays when everything is deleted. */
 const EMPTY = 'bim';

@@ -4,8 +4,8 @@
  */
 import { errorNumber, type ErrorCode } from '../../../src/base/errors.ts';
 import { digestOf, sameDigest } from '../../../src/digest/blake3.ts';
-import { assembleRead } from '../../../src/cold/state/assemble.ts';
-import { storedObject } from '../../../src/cold/state/objects.ts';
+import { assembleRead } from '../../../src/stream/cold/assemble.ts';
+import { storedObject } from '../../../src/stream/cold/objects.ts';
 import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../../src/protocol/cold.ts';
 import { parseObjectKey } from '../../../src/protocol/object-key.ts';
 import { REPLY_COLD, Reply } from '../../../src/protocol/reply.ts';

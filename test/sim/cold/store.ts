@@ -18,10 +18,10 @@ import type {
   UploadRequest,
 } from '../../../src/cold/shard/port.ts';
 import type { MergedSlice } from '../../../src/cold/ports.ts';
-import { mergeChunks } from '../../../src/cold/state/merge.ts';
+import { mergeChunks } from '../../../src/stream/cold/merge.ts';
 import { type Random, createRandom } from '../../support/random.ts';
-import { decodeObjectRow } from '../../../src/cold/state/objects.ts';
-import { TAG_OBJECT } from '../../../src/stream/keys.ts';
+import { decodeObjectRow } from '../../../src/stream/cold/objects.ts';
+import { TAG_OBJECT } from '../../../src/stream/core/keys.ts';
 import { decodeObjectId } from '../../../src/protocol/cold.ts';
 import type { StateDigest } from '../backup/state-digest.ts';
 import type { SimProcess } from '../process.ts';

@@ -4,7 +4,7 @@
  * began then.
  */
 import { Buffer } from 'node:buffer';
-import type { State } from '../../../src/stream/state.ts';
+import type { State } from '../../../src/stream/core/state.ts';
 import { type Command } from '../../../src/protocol/command.ts';
 import { decodeForkData } from '../../../src/protocol/fork-command.ts';
 import { REPLY_CREATED, REPLY_DUPLICATE, type Reply } from '../../../src/protocol/reply.ts';

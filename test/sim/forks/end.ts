@@ -3,7 +3,7 @@
  * source, also after sources have verified their pins, and when all of them are deleted nothing is left of them.
  */
 import { errorCode } from '../../../src/base/errors.ts';
-import { type Head, decodeHead } from '../../../src/stream/head.ts';
+import { type Head, decodeHead } from '../../../src/stream/core/head.ts';
 import {
   TAG_FORK,
   TAG_HEAD,
@@ -12,8 +12,8 @@ import {
   TAG_UNPIN,
   incarnationOf,
   lastPosition,
-} from '../../../src/stream/keys.ts';
-import { decodeOrigin, decodePin, decodeTombstone } from '../../../src/forks/state/rows.ts';
+} from '../../../src/stream/core/keys.ts';
+import { decodeOrigin, decodePin, decodeTombstone } from '../../../src/stream/core/fork-rows.ts';
 import { readText } from '../../../src/base/text.ts';
 import type { Clients } from '../clients.ts';
 import type { Until } from '../liveness.ts';

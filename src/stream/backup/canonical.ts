@@ -1,0 +1,123 @@
+/**
+ * Turns the rows of a group, in backup order, into the rows of the backup. Omits what only waits to be reclaimed: rows
+ * of removed streams, rows and chunks below a frontier, and objects without references.
+ */
+import { byteAt } from '../../base/bytes.ts';
+import { assert } from '../../base/assert.ts';
+import { planted } from '../../base/planted.ts';
+import { decodeChunkRow, decodeObjectId } from '../../protocol/cold.ts';
+import { decodeObjectRow, encodeObjectRow } from '../cold/objects.ts';
+import { decodeTombstone } from '../core/fork-rows.ts';
+import { type Head, decodeHead, encodeHead } from '../core/head.ts';
+import {
+  TAG_ATTRIBUTES,
+  TAG_BUCKET,
+  TAG_CHUNK,
+  TAG_DATA,
+  TAG_FORK,
+  TAG_HEAD,
+  TAG_OBJECT,
+  TAG_PIN,
+  TAG_PRODUCER,
+  TAG_SNAPSHOT,
+  TAG_TOMBSTONE,
+  TAG_UNPIN,
+  bareIncarnationOf,
+  barePositionOf,
+} from '../core/keys.ts';
+import type { RowSink } from './row-order.ts';
+
+interface Live {
+  readonly startOffset: number;
+  readonly hotStart: number;
+  readonly hasSnapshot: boolean;
+  readonly hasAttributes: boolean;
+  readonly forked: boolean;
+  readonly hasPins: boolean;
+}
+
+export class Canonical {
+  readonly #sink: RowSink;
+  readonly #live = new Map<number, Live>();
+  /** Incarnations of tombstones. */
+  readonly #tombstones = new Set<number>();
+  /** References of live streams by object. */
+  readonly #refs = new Map<string, number>();
+
+  constructor(sink: RowSink) {
+    this.#sink = sink;
+  }
+
+  row(key: Uint8Array, value: Uint8Array): void {
+    const tag = byteAt(key, 0);
+    if (tag === TAG_BUCKET || tag === TAG_UNPIN) return this.#sink(key, value);
+    if (tag === TAG_TOMBSTONE) return this.#tombstone(key, value);
+    if (tag === TAG_HEAD) return this.#head(key, value);
+    if (tag === TAG_OBJECT) return this.#object(key, value);
+    const incarnation = bareIncarnationOf(key);
+    if (tag === TAG_PIN && this.#tombstones.has(incarnation)) return this.#sink(key, value);
+    const live = this.#live.get(incarnation);
+    if (live !== undefined && this.#belongs(tag, live, key, value)) this.#sink(key, value);
+  }
+
+  #head(key: Uint8Array, value: Uint8Array): void {
+    const head = decodeHead(key.slice(1), 0, value);
+    this.#live.set(head.incarnation, {
+      startOffset: head.startOffset,
+      hotStart: head.hotStart,
+      hasSnapshot: head.snapshotOffset >= 0,
+      hasAttributes: head.hasAttributes,
+      forked: head.forked,
+      hasPins: head.hasPins,
+    });
+    if (planted('export-loses-start-offset')) forgetStartOffset(head, value);
+    this.#sink(key, value);
+  }
+
+  #tombstone(key: Uint8Array, value: Uint8Array): void {
+    this.#tombstones.add(decodeTombstone(value).incarnation);
+    this.#sink(key, value);
+  }
+
+  #belongs(tag: number, live: Live, key: Uint8Array, value: Uint8Array): boolean {
+    switch (tag) {
+      case TAG_DATA:
+        return barePositionOf(key) >= live.hotStart;
+      case TAG_CHUNK:
+        return this.#refer(live, value);
+      case TAG_ATTRIBUTES:
+        return live.hasAttributes;
+      case TAG_SNAPSHOT:
+        return live.hasSnapshot;
+      case TAG_FORK:
+        return live.forked;
+      case TAG_PIN:
+        return live.hasPins;
+      default:
+        assert(tag === TAG_PRODUCER, `rows of tag ${tag} are in no backup`);
+        return !planted('export-loses-producers');
+    }
+  }
+
+  /** A chunk below the start offset will be released. */
+  #refer(live: Live, value: Uint8Array): boolean {
+    const { end, object } = decodeChunkRow(value);
+    if (end <= live.startOffset) return false;
+    const id = `${object.run}-${object.seq}`;
+    this.#refs.set(id, (this.#refs.get(id) ?? 0) + 1);
+    return true;
+  }
+
+  #object(key: Uint8Array, value: Uint8Array): void {
+    const object = decodeObjectId(key, 1);
+    const refs = this.#refs.get(`${object.run}-${object.seq}`);
+    if (refs === undefined) return;
+    this.#sink(key, encodeObjectRow({ ...decodeObjectRow(object, value), refs, gcSeq: -1 }));
+  }
+}
+
+function forgetStartOffset(head: Head, value: Uint8Array): void {
+  head.startOffset = 0;
+  head.recordFirst = 0;
+  encodeHead(head, value, new DataView(value.buffer, value.byteOffset, value.length));
+}

@@ -1,0 +1,131 @@
+/**
+ * What a group's leader should upload next: the oldest bytes in rows, as chunks in one body. It only reads the state;
+ * the FLUSH command after the upload publishes the result.
+ *
+ * A flush ends at a message boundary, so that no record is split between rows and the cold store. A single message
+ * larger than the limits is uploaded alone.
+ */
+import { FLUSH_LIST_BYTES_MAX, FLUSH_SLICES_MAX } from '../../base/limits.ts';
+import { type Slice, sliceBytes } from '../../protocol/cold.ts';
+import { readText } from '../../base/text.ts';
+import type { Head } from '../core/head.ts';
+import { hotRows } from '../core/hot-rows.ts';
+import { TAG_FLUSH, flushKey, timeOf, taggedKey } from '../core/keys.ts';
+import { RowView } from '../core/row-view.ts';
+import type { State } from '../core/state.ts';
+import { ChunkWriter } from './chunk-writer.ts';
+
+const view = new RowView();
+const NOTHING = new Uint8Array(0);
+/** Entries of the flush index that one search examines to find those of the first one's bucket. */
+const LOOKS_MAX = 4 * FLUSH_SLICES_MAX;
+/** A stream of which less than this fits is left to the next object instead of being cut. */
+const CUT_BYTES_MIN = 64 * 1024;
+
+export interface FlushLimits {
+  /** Streams with bytes in rows since before this; Infinity: all with any. */
+  readonly hotBeforeMs: number;
+  /** Payload of the object, unless one message is larger. */
+  readonly maxBytes: number;
+  readonly maxSlices?: number;
+  /** Size of a chunk, unless one row is larger. */
+  readonly chunkBytes?: number;
+  /** Key of the only stream wanted. */
+  readonly only?: Uint8Array;
+}
+
+export interface FlushPlan {
+  readonly bucket: string;
+  /** The only stream in the object; 0 = several. */
+  readonly incarnation: number;
+  readonly body: Uint8Array<ArrayBuffer>;
+  readonly slices: readonly Omit<Slice, 'digest'>[];
+  /** Payload. */
+  readonly bytes: number;
+}
+
+/** Undefined: nothing is due. */
+export function nextFlush(state: State, limits: FlushLimits): FlushPlan | undefined {
+  const slicesMax = Math.min(limits.maxSlices ?? FLUSH_SLICES_MAX, FLUSH_SLICES_MAX);
+  const streams = limits.only === undefined ? oldest(state, limits.hotBeforeMs, slicesMax) : [limits.only];
+  const writer = new ChunkWriter();
+  const slices: Omit<Slice, 'digest'>[] = [];
+  let listBytes = 0;
+  let left = limits.maxBytes;
+  for (const stream of streams) {
+    const head = state.findAny(stream, 0, stream.length);
+    if (head === undefined || head.hotStart === head.tail) continue;
+    if (slices.length > 0 && left < Math.min(CUT_BYTES_MIN, head.tail - head.hotStart)) break;
+    const to = flushEnd(state, head, left);
+    // Longer than the remaining space: it begins the next object.
+    if (slices.length > 0 && to - head.hotStart > left) break;
+    for (let start = head.hotStart; start < to;) {
+      const chunk = writer.add(hotRows.of(state, head), head.incarnation, start, to, limits.chunkBytes);
+      slices.push({ stream, incarnation: head.incarnation, ...chunk });
+      listBytes += sliceBytes(stream.length);
+      start = chunk.end;
+    }
+    left -= to - head.hotStart;
+    if (left <= 0 || slices.length >= slicesMax || listBytes >= FLUSH_LIST_BYTES_MAX) break;
+  }
+  const [first] = slices;
+  if (first === undefined) return undefined;
+  const single = slices.every(({ incarnation }) => incarnation === first.incarnation);
+  return {
+    bucket: readText(first.stream, 0, first.stream.indexOf(0)),
+    incarnation: single ? first.incarnation : 0,
+    body: writer.finish(),
+    slices,
+    bytes: slices.reduce((sum, slice) => sum + slice.end - slice.start, 0),
+  };
+}
+
+/** Time in milliseconds since which the oldest bytes are in rows; undefined when there are none. */
+export function oldestHotMs(state: State): number | undefined {
+  let since: number | undefined;
+  const from = taggedKey(state.prefix, TAG_FLUSH, NOTHING);
+  state.overlay.range(from, flushKey(state.prefix, Number.MAX_SAFE_INTEGER, 0), false, (key) => {
+    since = timeOf(key);
+    return false;
+  });
+  return since;
+}
+
+/** Keys of one bucket's streams that have waited longest, oldest first. */
+function oldest(state: State, beforeMs: number, most: number): Uint8Array[] {
+  const streams: Uint8Array[] = [];
+  const from = taggedKey(state.prefix, TAG_FLUSH, NOTHING);
+  const to = flushKey(state.prefix, Math.min(beforeMs, Number.MAX_SAFE_INTEGER), 0);
+  let bucketBytes = 0;
+  let looks = 0;
+  state.overlay.range(from, to, false, (_key, stream) => {
+    if (streams.length === 0) bucketBytes = stream.indexOf(0) + 1;
+    if (streams.length === 0 || sameBucket(streams[0] as Uint8Array, stream, bucketBytes)) streams.push(stream.slice());
+    return streams.length < most && ++looks < LOOKS_MAX;
+  });
+  return streams;
+}
+
+function sameBucket(a: Uint8Array, b: Uint8Array, bucketBytes: number): boolean {
+  for (let i = 0; i < bucketBytes; i++) if (a[i] !== b[i]) return false;
+  return true;
+}
+
+/**
+ * Where a flush of about `most` bytes of the stream ends: the last message end up to there, otherwise the first one.
+ */
+function flushEnd(state: State, head: Head, most: number): number {
+  if (head.tail - head.hotStart <= most) return head.tail;
+  const rows = hotRows.of(state, head);
+  let limit = head.hotStart + Math.max(1, most);
+  rows.viewAt(view, limit - 1, -1);
+  for (;;) {
+    const ends = view.endsUpTo(limit - view.start);
+    if (ends > 0) return view.start + view.end(ends - 1);
+    if (view.start <= head.hotStart) break;
+    limit = view.start;
+    rows.viewAt(view, limit - 1, -1);
+  }
+  for (rows.viewAt(view, head.hotStart, head.hotStart); view.count === 0;) rows.viewAt(view, view.stop, view.stop);
+  return view.start + view.end(0);
+}

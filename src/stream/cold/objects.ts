@@ -1,0 +1,231 @@
+/**
+ * Objects of the cold store as a group knows them: how many chunks refer to each, and the queue of those that are to be
+ * deleted. An object has its row from its first mention until it is known to be deleted; nothing refers to it again once
+ * it is queued.
+ *
+ * The queue has classes, because entries of each become due in order only among themselves. The gcClass is part of a GC seq.
+ */
+import { assert } from '../../base/assert.ts';
+import { viewOf } from '../../base/bytes.ts';
+import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
+import { planted } from '../../base/planted.ts';
+import { bytes, f64, f64OrNone, struct, u16, u32, u8 } from '../../base/struct.ts';
+import {
+  type ChunkRef,
+  OBJECT_ID_BYTES,
+  type ObjectId,
+  type StoredChunk,
+  decodeObjectId,
+  encodeObjectId,
+} from '../../protocol/cold.ts';
+import { TAG_GC, TAG_OBJECT, incarnationKey, prefixEnd, sequenceOf, taggedKey } from '../core/keys.ts';
+import type { State } from '../core/state.ts';
+
+/** Its content was deleted, or it was never referenced. */
+export const GC_USUAL = 0;
+/** Queued by a purge: due immediately. */
+export const GC_IMMEDIATE = 1;
+/** Its content is now in another object; earlier backups refer to this one. */
+export const GC_MERGED = 2;
+export type GcClass = typeof GC_USUAL | typeof GC_IMMEDIATE | typeof GC_MERGED;
+
+const GC_CLASSES: readonly GcClass[] = [GC_IMMEDIATE, GC_USUAL, GC_MERGED];
+/** A GC seq is the lane times this plus a number that counts through all lanes. */
+const CLASS_SEQS = 2 ** 44;
+
+const MERGED = 1;
+/** `gcSeq` -1: not in the GC queue. */
+export const OBJECT_ROW = struct(
+  { refs: u32, flags: u32, bytes: f64, gcSeq: f64OrNone, bucketBytes: u16 },
+  'bucket, object key',
+);
+export const GC_ROW = struct({ queuedMs: f64, gcClass: u8, object: bytes(OBJECT_ID_BYTES) }, 'bucket');
+const NOTHING = new Uint8Array(0);
+
+export interface ObjectRow {
+  readonly object: ObjectId;
+  refs: number;
+  readonly bytes: number;
+  /** Its entry in the GC queue; -1: none. */
+  gcSeq: number;
+  /** Some of its chunks were merged into others. */
+  merged: boolean;
+  /** Empty when unknown: found by the sweep for orphans. */
+  readonly bucket: string;
+  readonly key: string;
+}
+
+export function sameObject(a: ObjectId, b: ObjectId): boolean {
+  return a.seq === b.seq && a.run === b.run;
+}
+
+function rowKey(state: State, object: ObjectId): Uint8Array {
+  return taggedKey(state.prefix, TAG_OBJECT, encodeObjectId(object));
+}
+
+export function storedObject(state: State, object: ObjectId): ObjectRow | undefined {
+  const row = state.overlay.get(rowKey(state, object));
+  return row === undefined ? undefined : decodeObjectRow(object, row);
+}
+
+export function decodeObjectRow(object: ObjectId, row: Uint8Array): ObjectRow {
+  const { refs, flags, bytes: size, gcSeq, bucketBytes } = OBJECT_ROW.decode(row);
+  const keyAt = OBJECT_ROW.size + bucketBytes;
+  return {
+    object,
+    refs,
+    bytes: size,
+    gcSeq,
+    merged: (flags & MERGED) !== 0,
+    bucket: decodeUtf8(row, OBJECT_ROW.size, keyAt),
+    key: decodeUtf8(row, keyAt, row.length),
+  };
+}
+
+function putObject(state: State, stored: ObjectRow): void {
+  state.overlay.put(rowKey(state, stored.object), encodeObjectRow(stored));
+}
+
+export function encodeObjectRow(stored: ObjectRow): Uint8Array {
+  const bucket = encodeUtf8(stored.bucket);
+  const key = encodeUtf8(stored.key);
+  const row = new Uint8Array(OBJECT_ROW.size + bucket.length + key.length);
+  const flags = stored.merged ? MERGED : 0;
+  OBJECT_ROW.write(viewOf(row), 0, { ...stored, flags, bucketBytes: bucket.length });
+  row.set(bucket, OBJECT_ROW.size);
+  row.set(key, OBJECT_ROW.size + bucket.length);
+  return row;
+}
+
+/** Adds an unknown object; without references it goes into the GC queue immediately. */
+export function addObject(state: State, stored: Omit<ObjectRow, 'gcSeq' | 'merged'>, nowMs: number): void {
+  state.cold.objects++;
+  state.cold.objectBytes += stored.bytes;
+  const added = { ...stored, gcSeq: -1, merged: false };
+  if (added.refs === 0) queueObject(state, added, nowMs, GC_USUAL);
+  else putObject(state, added);
+}
+
+/** Removes `count` chunk references; `lane` gives the reason. */
+export function releaseObject(state: State, object: ObjectId, count: number, nowMs: number, gcClass: GcClass): void {
+  const stored = storedObject(state, object);
+  assert(stored !== undefined && stored.refs >= count, 'a chunk refers to an object that is counted');
+  stored.refs -= planted('release-counts-double') ? Math.min(stored.refs, 2 * count) : count;
+  if (gcClass === GC_MERGED) stored.merged = true;
+  // Whatever removed the last reference: a backup may need what was merged before.
+  if (stored.refs === 0) queueObject(state, stored, nowMs, gcClass === GC_USUAL && stored.merged ? GC_MERGED : gcClass);
+  else putObject(state, stored);
+}
+
+function queueObject(state: State, stored: ObjectRow, nowMs: number, gcClass: GcClass): void {
+  assert(stored.refs === 0 && stored.gcSeq < 0, 'an object is queued once, when nothing refers to it');
+  stored.gcSeq = gcClass * CLASS_SEQS + state.cold.nextGcSeq++;
+  state.cold.gcLength++;
+  const { tally } = state.cold;
+  if (tally?.bucket === stored.bucket) tally.queued++;
+  const object = encodeObjectId(stored.object);
+  const row = GC_ROW.encode({ queuedMs: nowMs, gcClass, object }, encodeUtf8(stored.bucket));
+  state.overlay.put(incarnationKey(state.prefix, TAG_GC, stored.gcSeq), row);
+  putObject(state, stored);
+}
+
+/** The object of a queue entry was deleted, so the group forgets it. */
+export function forgetObject(state: State, seq: number): void {
+  const key = incarnationKey(state.prefix, TAG_GC, seq);
+  const row = state.overlay.get(key);
+  if (row === undefined) return;
+  const stored = storedObject(state, objectOf(row));
+  assert(stored?.gcSeq === seq, 'a queue entry and its object name each other');
+  state.overlay.delete(key);
+  state.overlay.delete(rowKey(state, stored.object));
+  state.cold.gcLength--;
+  state.cold.objects--;
+  state.cold.objectBytes -= stored.bytes;
+}
+
+/** Referenced, or in the GC queue. Used by the sweep for orphans. */
+export function objectKnown(state: State, object: ObjectId): boolean {
+  return storedObject(state, object) !== undefined;
+}
+
+/** Chunks of one stream, with the keys of their objects. */
+export function withKeys(state: State, chunks: readonly StoredChunk[]): ChunkRef[] {
+  const refs: ChunkRef[] = [];
+  for (const { object, ...chunk } of chunks) {
+    const last = chunks[refs.length - 1]?.object;
+    const same = last !== undefined && sameObject(last, object);
+    const key = same ? refs[refs.length - 1]?.key : storedObject(state, object)?.key;
+    assert(key !== undefined, 'the object of a chunk is known');
+    refs.push({ ...chunk, key });
+  }
+  return refs;
+}
+
+export interface GcEntry {
+  readonly seq: number;
+  readonly object: ObjectId;
+  readonly key: string;
+  readonly bucket: string;
+  readonly bytes: number;
+  readonly queuedMs: number;
+  readonly gcClass: GcClass;
+}
+
+/** Entries queued before these times are due; immediate ones always are. */
+export interface GcDeadlines {
+  readonly usualMs: number;
+  readonly mergedMs: number;
+}
+
+/**
+ * Up to `most` due entries, in order within each lane. Examines at most twice as many entries of a lane: except for
+ * different clocks of two leaders, entries that are not due come after those that are.
+ */
+export function gcDue(state: State, { usualMs, mergedMs }: GcDeadlines, most: number): GcEntry[] {
+  const before = { [GC_IMMEDIATE]: Infinity, [GC_USUAL]: usualMs, [GC_MERGED]: mergedMs };
+  const due: GcEntry[] = [];
+  for (const gcClass of GC_CLASSES) {
+    if (due.length === most) break;
+    const start = incarnationKey(state.prefix, TAG_GC, gcClass * CLASS_SEQS);
+    const end = incarnationKey(state.prefix, TAG_GC, (gcClass + 1) * CLASS_SEQS);
+    due.push(...queued(state, start, end, most - due.length, 2 * most, (row) => queuedMs(row) < before[gcClass]));
+  }
+  return due;
+}
+
+/** Up to `most` entries of one bucket. */
+export function gcOfBucket(state: State, bucket: string, most: number): GcEntry[] {
+  const start = taggedKey(state.prefix, TAG_GC, NOTHING);
+  const isOfBucket = (row: Uint8Array): boolean => decodeUtf8(row, GC_ROW.size, row.length) === bucket;
+  return queued(state, start, prefixEnd(start), most, Infinity, isOfBucket);
+}
+
+function queuedMs(row: Uint8Array): number {
+  return GC_ROW.fields.queuedMs.get(viewOf(row), 0);
+}
+
+function objectOf(row: Uint8Array): ObjectId {
+  return decodeObjectId(row, GC_ROW.fields.object.at);
+}
+
+function queued(
+  state: State,
+  start: Uint8Array,
+  end: Uint8Array,
+  most: number,
+  looks: number,
+  wanted: (row: Uint8Array) => boolean,
+): GcEntry[] {
+  const rows: { readonly seq: number; readonly row: Uint8Array }[] = [];
+  let left = looks;
+  state.overlay.range(start, end, false, (key, row) => {
+    if (wanted(row)) rows.push({ seq: sequenceOf(key), row: row.slice() });
+    return rows.length < most && --left > 0;
+  });
+  return rows.map(({ seq, row }) => {
+    const stored = storedObject(state, objectOf(row));
+    assert(stored !== undefined, 'a queued object has its row');
+    const { object, key, bucket, bytes } = stored;
+    return { seq, object, key, bucket, bytes, queuedMs: queuedMs(row), gcClass: GC_ROW.decode(row).gcClass as GcClass };
+  });
+}

@@ -1,0 +1,172 @@
+/**
+ * Collects the body of a read in one buffer, row by row, from any source: memory and the store (hot-rows.ts), or chunks
+ * of the cold store (cold/assemble.ts). The buffer is reused, so a body is valid until the next read.
+ *
+ * JSON streams answer with the array form. A stored line ends in \n, so the array is `[`, the lines with `,` in place
+ * of \n, and `]` in place of the last \n.
+ */
+import { PARTS_MAX, READ_BYTES_MAX } from '../../base/limits.ts';
+import { encodeUtf8 } from '../../base/utf8.ts';
+import { RowView } from './row-view.ts';
+
+const OPEN = 0x5b;
+const CLOSE = 0x5d;
+const COMMA = 0x2c;
+const NEWLINE = 0x0a;
+
+/** Large enough for a typical answer. A buffer that grew for a huge record is released. */
+const BUFFER_BYTES = READ_BYTES_MAX + 64 * 1024;
+let buffer = new Uint8Array(BUFFER_BYTES);
+const view = new RowView();
+
+/** Contiguous rows of one stream. */
+export interface RowSource {
+  /** Offset after the last available byte. */
+  readonly end: number;
+  /**
+   * Points `view` at the row that holds `offset`, which must be below the end. A non-negative `start` is where that row
+   * begins.
+   */
+  viewAt(view: RowView, offset: number, start: number): void;
+}
+
+/** What a read returns. */
+export interface Plan {
+  startOffset: number;
+  nextOffset: number;
+  recordStart: number;
+  recordNext: number;
+  readonly json: boolean;
+  readonly envelope: boolean;
+  /** READ_FLAG_PARTS. */
+  readonly parts: boolean;
+  /** Raw bytes, the JSON array, or parts. Valid until the next read. */
+  body: Uint8Array;
+}
+
+/** Collects the body from plan.startOffset: up to `budget` bytes and `records` records, but at least one record. */
+export function collect(source: RowSource, plan: Plan, budget: number, records: number): void {
+  plan.nextOffset = plan.startOffset;
+  if (!plan.json && !plan.parts) {
+    plan.body = collectBytes(source, plan, budget);
+    return;
+  }
+  const ends: number[] | undefined = plan.parts ? [] : undefined;
+  const most = plan.parts ? Math.min(records, PARTS_MAX) : records;
+  const size = plan.startOffset < source.end ? collectWhole(source, plan, budget, most, ends) : 0;
+  if (ends !== undefined) {
+    plan.body = partsBody(ends, buffer.subarray(1, 1 + size));
+  } else if (plan.envelope) {
+    plan.body = envelopeBody(buffer.subarray(1, 1 + size), plan.recordStart);
+  } else {
+    buffer[0] = OPEN;
+    buffer[Math.max(1, size)] = CLOSE;
+    plan.body = buffer.subarray(0, Math.max(2, size + 1));
+  }
+}
+
+function collectBytes(source: RowSource, plan: Plan, budget: number): Uint8Array {
+  const size = Math.min(source.end - plan.startOffset, budget);
+  startBuffer(size);
+  let position = plan.startOffset;
+  let start = -1;
+  for (let done = 0; done < size;) {
+    source.viewAt(view, position, start);
+    const from = position - view.start;
+    const part = Math.min(view.length - from, size - done);
+    view.copy(from, from + part, buffer, done);
+    done += part;
+    position += part;
+    // Rows are contiguous.
+    start = position;
+  }
+  plan.nextOffset = position;
+  return buffer.subarray(0, size);
+}
+
+/**
+ * Collects complete lines or messages after buffer[0] and returns their size. Lines of the array form end in `,`.
+ * Pieces of a record that spans rows are collected too, and count once its end is found. `ends` receives all the ends.
+ */
+function collectWhole(
+  source: RowSource,
+  plan: Plan,
+  budget: number,
+  records: number,
+  ends: number[] | undefined,
+): number {
+  startBuffer(Math.min(source.end - plan.startOffset, budget) + 2);
+  source.viewAt(view, plan.startOffset, -1);
+  plan.recordStart = view.firstRecord + view.endsUpTo(plan.startOffset - view.start);
+  const separated = !plan.envelope && ends === undefined;
+  let record = plan.recordStart;
+  let position = plan.startOffset;
+  let gathered = 0;
+  let whole = 0;
+  for (;;) {
+    const from = position - view.start;
+    reserve(1 + gathered, view.length - from + 1);
+    view.copy(from, view.length, buffer, 1 + gathered);
+    let full = false;
+    for (let i = record - view.firstRecord; i < view.count; i++) {
+      const size = gathered + view.end(i) - from;
+      full = record - plan.recordStart >= records || (size > budget && record > plan.recordStart);
+      if (full) break;
+      if (separated) buffer[size] = COMMA;
+      else ends?.push(size);
+      whole = size;
+      record++;
+    }
+    gathered += view.length - from;
+    position = view.stop;
+    if (full || position >= source.end || record - plan.recordStart >= records) break;
+    // A long record after the first one, with no end within the budget.
+    if (gathered > budget && record > plan.recordStart) break;
+    source.viewAt(view, position, position);
+  }
+  plan.recordNext = record;
+  plan.nextOffset = plan.startOffset + whole;
+  return whole;
+}
+
+/** Renders the lines of the buffer as `[{"record":n,"value":...},...]`. */
+function envelopeBody(lines: Uint8Array, firstRecord: number): Uint8Array {
+  const parts: Uint8Array[] = [];
+  let start = 0;
+  let record = firstRecord;
+  for (let end = lines.indexOf(NEWLINE); end >= 0; end = lines.indexOf(NEWLINE, start)) {
+    const front = `${parts.length === 0 ? '[' : ','}{"record":${record++},"value":`;
+    parts.push(encodeUtf8(front), lines.subarray(start, end), encodeUtf8('}'));
+    start = end + 1;
+  }
+  parts.push(encodeUtf8(parts.length === 0 ? '[]' : ']'));
+  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}
+
+/** count u32 | ends u32 | bytes. */
+function partsBody(ends: readonly number[], bytes: Uint8Array): Uint8Array {
+  const body = new Uint8Array(4 + 4 * ends.length + bytes.length);
+  const target = new DataView(body.buffer);
+  target.setUint32(0, ends.length, true);
+  ends.forEach((end, i) => target.setUint32(4 + 4 * i, end, true));
+  body.set(bytes, 4 + 4 * ends.length);
+  return body;
+}
+
+function startBuffer(size: number): void {
+  if (buffer.length > 4 * BUFFER_BYTES && size <= BUFFER_BYTES) buffer = new Uint8Array(BUFFER_BYTES);
+  reserve(0, size);
+}
+
+function reserve(used: number, extra: number): void {
+  if (used + extra <= buffer.length) return;
+  const grown = new Uint8Array(Math.max(used + extra, 2 * buffer.length));
+  grown.set(buffer.subarray(0, used));
+  buffer = grown;
+}

@@ -1,0 +1,237 @@
+/**
+ * Keys of a group's rows. All of a group's state lies under its two-byte prefix, so a group can be scanned, exported or
+ * moved as one range (store/key-space.ts). Numbers are big-endian, so key order is number order.
+ *
+ *   prefix u16 | tag u8 | rest
+ *     'a' attributes          incarnation u48
+ *     'b' bucket and usage    bucket
+ *     'c' chunk               incarnation u48, start offset u64 -> where it lies in the cold store (protocol/cold.ts)
+ *     'C' chunk by record     incarnation u48, first record u64 -> start offset; only of chunks in which a record ends
+ *     'd' data row            incarnation u48, start offset u64
+ *     'f' flush index         hot since ms u64, incarnation u48 -> stream key, of streams with bytes in rows
+ *     'F' fork                incarnation u48            whose fork the stream is (fork/rows.ts)
+ *     'g' garbage             incarnation u48            rows still to be reclaimed: all, or those below a position
+ *     'h' stream head         bucket, NUL, stream
+ *     'i' import              -                          the import from a backup under way, or the one that there was
+ *     'm' meta                -                          applied index, next incarnation
+ *     'o' object              run u64, seq u48           references to an object of the cold store
+ *     'P' pin                 incarnation u48, token u64 -> key of a fork of the stream, or tombstone, of that incarnation
+ *     'p' producer            incarnation u48, producer id
+ *     'q' GC queue            seq u48                    objects to be deleted from the cold store
+ *     'r' record index        incarnation u48, first record u64 -> start offset of its data row
+ *     's' published snapshot  incarnation u48, part u32
+ *     'T' tombstone           bucket, NUL, stream        a stream that was removed while forks of it live
+ *     'U' unpin               token u64 -> key of a source that is to be told that its fork is gone
+ *     'w' release queue       incarnation u48            chunks still to be released: all, or those below a position
+ *     'x' expiry              deadline ms u64, incarnation u48 -> stream key
+ */
+import { byteAt } from '../../base/bytes.ts';
+import { type NumberField, struct, u16BE, u48BE, u64BE, u8 } from '../../base/struct.ts';
+
+export const TAG_ATTRIBUTES = 0x61;
+export const TAG_BUCKET = 0x62;
+export const TAG_CHUNK = 0x63;
+export const TAG_CHUNK_RECORD = 0x43;
+export const TAG_DATA = 0x64;
+export const TAG_FLUSH = 0x66;
+export const TAG_GARBAGE = 0x67;
+export const TAG_HEAD = 0x68;
+export const TAG_IMPORT = 0x69;
+export const TAG_META = 0x6d;
+export const TAG_OBJECT = 0x6f;
+export const TAG_PRODUCER = 0x70;
+export const TAG_GC = 0x71;
+export const TAG_RECORD = 0x72;
+export const TAG_SNAPSHOT = 0x73;
+export const TAG_RELEASE = 0x77;
+export const TAG_EXPIRY = 0x78;
+export const TAG_FORK = 0x46;
+export const TAG_PIN = 0x50;
+export const TAG_TOMBSTONE = 0x54;
+export const TAG_UNPIN = 0x55;
+
+export const NUL = 0;
+
+const TWO_32 = 0x1_0000_0000;
+
+/** Of a field; numbers of keys are written byte by byte, because a DataView for each key costs more than the key. */
+type Place = Pick<NumberField, 'at' | 'bytes'>;
+
+const TAGGED = { prefix: u16BE, tag: u8 };
+const TAGGED_KEY = struct(TAGGED, 'what the tag says');
+export const INCARNATION_KEY = struct({ ...TAGGED, incarnation: u48BE });
+export const POSITION_KEY = struct({ ...TAGGED, incarnation: u48BE, position: u64BE });
+export const TIMED_KEY = struct({ ...TAGGED, timeMs: u64BE, incarnation: u48BE });
+export const TOKEN_KEY = struct({ ...TAGGED, token: u64BE });
+const { prefix: PREFIX, tag: TAG } = TAGGED_KEY.fields;
+const { incarnation: INCARNATION, position: POSITION } = POSITION_KEY.fields;
+const { timeMs: TIME_MS, incarnation: TIMED_INCARNATION } = TIMED_KEY.fields;
+const { token: TOKEN } = TOKEN_KEY.fields;
+
+/** Size of such a key in backups, which leave the prefix out. */
+export function bareBytes({ size }: { readonly size: number }): number {
+  return size - PREFIX.end;
+}
+
+function prefixed(group: number, tag: number, size: number): Uint8Array {
+  const key = new Uint8Array(size);
+  key[PREFIX.at] = group >> 8;
+  key[PREFIX.at + 1] = group & 0xff;
+  key[TAG.at] = tag;
+  return key;
+}
+
+function writeUint(key: Uint8Array, { at, bytes }: Place, value: number): void {
+  const high = Math.floor(value / TWO_32);
+  const low = value >>> 0;
+  let i = at;
+  if (bytes === 8) {
+    key[i++] = high >>> 24;
+    key[i++] = (high >>> 16) & 0xff;
+  }
+  key[i++] = (high >>> 8) & 0xff;
+  key[i++] = high & 0xff;
+  key[i++] = low >>> 24;
+  key[i++] = (low >>> 16) & 0xff;
+  key[i++] = (low >>> 8) & 0xff;
+  key[i] = low & 0xff;
+}
+
+/** Reads a big-endian number; `dropped`: bytes that a shortened key lacks in front. */
+function readUint(key: Uint8Array, { at, bytes }: Place, dropped = 0): number {
+  let value = 0;
+  for (let i = at - dropped, end = i + bytes; i < end; i++) value = value * 256 + byteAt(key, i);
+  return value;
+}
+
+/** The key without its prefix, as backups hold it; a view. */
+export function bareKey(key: Uint8Array): Uint8Array {
+  return key.subarray(PREFIX.end);
+}
+
+/** What follows the tag of a key, as a view. */
+export function restOf(key: Uint8Array): Uint8Array {
+  return key.subarray(TAG.end);
+}
+
+/** The incarnation right after the tag of a key. */
+export function incarnationOf(key: Uint8Array): number {
+  return readUint(key, INCARNATION);
+}
+
+/** Sequence of a GC queue key. */
+export function sequenceOf(key: Uint8Array): number {
+  return readUint(key, INCARNATION);
+}
+
+/** Time of a key in a time index, which begins with it: a deadline, or since when bytes have been waiting. */
+export function timeOf(key: Uint8Array): number {
+  return readUint(key, TIME_MS);
+}
+
+/** Incarnation of a key in a time index. */
+export function timedIncarnationOf(key: Uint8Array): number {
+  return readUint(key, TIMED_INCARNATION);
+}
+
+/** The position or token at the end of a key. */
+export function lastPosition(key: Uint8Array): number {
+  return readUint(key, POSITION, POSITION_KEY.size - key.length);
+}
+
+/** As incarnationOf, for backup keys, which have no group prefix: the tag comes first. */
+export function bareIncarnationOf(key: Uint8Array): number {
+  return readUint(key, INCARNATION, PREFIX.end);
+}
+
+/** The position after the incarnation of a backup key. */
+export function barePositionOf(key: Uint8Array): number {
+  return readUint(key, POSITION, PREFIX.end);
+}
+
+/** The token of an unpin key in a backup. */
+export function bareTokenOf(key: Uint8Array): number {
+  return readUint(key, TOKEN, PREFIX.end);
+}
+
+/** An incarnation on its own, as in a garbage key. */
+export function readIncarnation(bytes: Uint8Array): number {
+  return readUint(bytes, INCARNATION, TAG.end);
+}
+
+/** Key of a tag followed by arbitrary bytes. */
+export function taggedKey(group: number, tag: number, rest: Uint8Array): Uint8Array {
+  const key = prefixed(group, tag, TAG.end + rest.length);
+  key.set(rest, TAG.end);
+  return key;
+}
+
+/** Key of a tag with an incarnation. */
+export function incarnationKey(group: number, tag: number, incarnation: number): Uint8Array {
+  const key = prefixed(group, tag, INCARNATION_KEY.size);
+  writeUint(key, INCARNATION, incarnation);
+  return key;
+}
+
+/** Key of a tag with an incarnation and a position (offset or ordinal). */
+export function positionKey(group: number, tag: number, incarnation: number, position: number): Uint8Array {
+  const key = prefixed(group, tag, POSITION_KEY.size);
+  writeUint(key, INCARNATION, incarnation);
+  writeUint(key, POSITION, position);
+  return key;
+}
+
+export function producerKey(group: number, incarnation: number, id: Uint8Array): Uint8Array {
+  const key = prefixed(group, TAG_PRODUCER, INCARNATION.end + id.length);
+  writeUint(key, INCARNATION, incarnation);
+  key.set(id, INCARNATION.end);
+  return key;
+}
+
+export function expiryKey(group: number, deadlineMs: number, incarnation: number): Uint8Array {
+  const key = prefixed(group, TAG_EXPIRY, TIMED_KEY.size);
+  writeUint(key, TIME_MS, deadlineMs);
+  writeUint(key, TIMED_INCARNATION, incarnation);
+  return key;
+}
+
+/** Oldest first, like the expiry index. */
+export function flushKey(group: number, hotSinceMs: number, incarnation: number): Uint8Array {
+  const key = prefixed(group, TAG_FLUSH, TIMED_KEY.size);
+  writeUint(key, TIME_MS, hotSinceMs);
+  writeUint(key, TIMED_INCARNATION, incarnation);
+  return key;
+}
+
+/** Key of a source that must be notified. */
+export function unpinKey(group: number, token: number): Uint8Array {
+  const key = prefixed(group, TAG_UNPIN, TOKEN_KEY.size);
+  writeUint(key, TOKEN, token);
+  return key;
+}
+
+/** First key after all keys that start with `prefix`. */
+export function prefixEnd(prefix: Uint8Array): Uint8Array {
+  const end = prefix.slice();
+  for (let i = end.length - 1; i >= 0; i--) {
+    if (byteAt(end, i) < 0xff) {
+      end[i] = byteAt(end, i) + 1;
+      return end.subarray(0, i + 1);
+    }
+  }
+  return new Uint8Array([0xff, 0xff, 0xff, 0xff]);
+}
+
+/** FNV-1a, 32 bits, over a part of `bytes`: the hash of the head cache. Not stored anywhere. */
+export function hashBytes(bytes: Uint8Array, start: number, length: number): number {
+  let hash = 0x811c9dc5 | 0;
+  for (let i = start; i < start + length; i++) hash = Math.imul(hash ^ byteAt(bytes, i), 0x01000193);
+  return hash;
+}
+
+/** True when `key` equals the given part of `bytes`. */
+export function equalsPart(key: Uint8Array, bytes: Uint8Array, start: number, length: number): boolean {
+  if (key.length !== length) return false;
+  for (let i = 0; i < length; i++) if (key[i] !== bytes[start + i]) return false;
+  return true;
+}

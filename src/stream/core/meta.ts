@@ -1,0 +1,59 @@
+/** The meta row of a group: the position that the rows show, and counters. */
+import { assert } from '../../base/assert.ts';
+import { WRITE_UNIT_BYTES } from '../../base/limits.ts';
+import { planted } from '../../base/planted.ts';
+import { f64, struct, text, u32, u8, zeros } from '../../base/struct.ts';
+import type { ColdCounters } from './cold-counters.ts';
+
+const FORMAT = 3;
+/** Without the count of applied commands. */
+const FORMAT_BEFORE = 2;
+
+const FORMAT_2 = {
+  ...{ format: u8, zeros: zeros(3), writeUnitBytes: u32, appliedIndex: f64, appliedTerm: f64, nextIncarnation: f64 },
+  ...{ hotBytes: f64, bytes: f64, objects: f64, objectBytes: f64, gcLength: f64, nextGcSeq: f64, origin: text(16) },
+};
+const META_ROW_BEFORE = struct(FORMAT_2, 'configuration');
+export const META_ROW = struct({ ...FORMAT_2, appliedCommands: f64 }, 'configuration');
+
+export interface Meta {
+  appliedIndex: number;
+  appliedTerm: number;
+  nextIncarnation: number;
+  appliedCommands: number;
+  hotBytes: number;
+  readonly cold: ColdCounters;
+  configuration: Uint8Array;
+}
+
+export function encodeMeta(meta: Meta): Uint8Array {
+  const appliedIndex = planted('applied-twice') ? Math.max(0, meta.appliedIndex - 1) : meta.appliedIndex;
+  const { appliedTerm, nextIncarnation, appliedCommands, hotBytes, configuration } = meta;
+  const { bytes, objects, objectBytes, gcLength, nextGcSeq, origin } = meta.cold;
+  const position = { format: FORMAT, writeUnitBytes: WRITE_UNIT_BYTES, appliedIndex, appliedTerm, nextIncarnation };
+  const counters = { hotBytes, bytes, objects, objectBytes, gcLength, nextGcSeq, origin, appliedCommands };
+  return META_ROW.encode({ ...position, ...counters }, configuration);
+}
+
+/** Fills `meta` from its row. */
+export function decodeMeta(bytes: Uint8Array, meta: Meta): void {
+  const format = bytes[0];
+  assert(format === FORMAT || format === FORMAT_BEFORE, 'known meta row format');
+  const row = META_ROW_BEFORE.decode(bytes);
+  const unit = row.writeUnitBytes;
+  // Counters in different units cannot be added, and all replicas must count in the same unit.
+  assert(unit === WRITE_UNIT_BYTES, `usage is counted in units of ${WRITE_UNIT_BYTES} bytes, not ${unit}`);
+  meta.appliedIndex = row.appliedIndex;
+  meta.appliedTerm = row.appliedTerm;
+  meta.nextIncarnation = row.nextIncarnation;
+  meta.hotBytes = row.hotBytes;
+  meta.cold.bytes = row.bytes;
+  meta.cold.objects = row.objects;
+  meta.cold.objectBytes = row.objectBytes;
+  meta.cold.gcLength = row.gcLength;
+  meta.cold.nextGcSeq = row.nextGcSeq;
+  meta.cold.origin = row.origin;
+  // Older formats did not count applied commands. The index is an upper bound, exact enough for comparing replicas.
+  meta.appliedCommands = format === FORMAT ? META_ROW.decode(bytes).appliedCommands : meta.appliedIndex;
+  meta.configuration = bytes.slice(format === FORMAT ? META_ROW.size : META_ROW_BEFORE.size);
+}

@@ -1,0 +1,148 @@
+/**
+ * Stream attributes: the JSON object of Stream-Attrs and PUT attrs, reduced to the members that are kept. Values keep
+ * their spelling (escapes, numbers, order inside `metadata`); only whitespace between tokens is dropped.
+ * attributes-equal.ts compares them.
+ */
+import { byteAt } from '../../base/bytes.ts';
+import { ATTRIBUTES_BYTES_MAX } from '../../base/limits.ts';
+import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
+import { compactJson } from './json-records.ts';
+import { scanString } from './json-scan.ts';
+
+export type AttributesResult =
+  | {
+      ok: true;
+      /** `{"title":...,"metadata":...}` without whitespace; either member may be missing. */
+      encoded: Uint8Array;
+    }
+  | { ok: false; reason: string };
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const BACKSLASH = 0x5c;
+const ARRAY_OPEN = 0x5b;
+const ARRAY_CLOSE = 0x5d;
+const OBJECT_OPEN = 0x7b;
+const OBJECT_CLOSE = 0x7d;
+const LETTER_N = 0x6e;
+
+const TITLE_PREFIX = encodeUtf8('"title":');
+const METADATA_PREFIX = encodeUtf8('"metadata":');
+/**
+ * `metadata` with every letter written as \uXXXX, plus quotes. A longer name cannot be one of ours, so it is not
+ * decoded.
+ */
+const NAME_BYTES_MAX = 'metadata'.length * 6 + 2;
+
+/** A part of the text, from `start` to before `end`. */
+interface Span {
+  start: number;
+  end: number;
+}
+
+/** Position after the value at `at`. The text is known to be valid and free of whitespace. */
+function skipValue(text: Uint8Array, at: number): number {
+  let depth = 0;
+  for (;;) {
+    const byte = byteAt(text, at);
+    if (byte === QUOTE) {
+      at = scanString(text, at + 1, text.length);
+    } else if (byte === OBJECT_OPEN || byte === ARRAY_OPEN) {
+      depth++;
+      at++;
+      continue;
+    } else if (byte === OBJECT_CLOSE || byte === ARRAY_CLOSE) {
+      // No bracket is open, so this one ends the object that contains the number or literal.
+      if (depth === 0) return at;
+      depth--;
+      at++;
+    } else if (byte === COMMA && depth === 0) {
+      return at;
+    } else {
+      at++;
+      continue;
+    }
+    if (depth === 0) return at;
+  }
+}
+
+/** The member name in `text` between its quotes, unescaped; '' for a name too long to be one of ours. */
+function memberName(text: Uint8Array, start: number, end: number): string {
+  if (end - start > NAME_BYTES_MAX) return '';
+  const quoted = decodeUtf8(text, start, end);
+  for (let i = start; i < end; i++) {
+    if (text[i] === BACKSLASH) return JSON.parse(quoted) as string;
+  }
+  return quoted.slice(1, -1);
+}
+
+/** Finds the values of the kept members. Of a repeated name the last one counts. */
+function findMembers(text: Uint8Array): { title: Span | undefined; metadata: Span | undefined } {
+  let title: Span | undefined;
+  let metadata: Span | undefined;
+  let at = 1;
+  while (text[at] !== OBJECT_CLOSE) {
+    const nameEnd = scanString(text, at + 1, text.length);
+    const name = memberName(text, at, nameEnd);
+    const start = nameEnd + 1;
+    const end = skipValue(text, start);
+    if (name === 'title') title = { start, end };
+    else if (name === 'metadata') metadata = { start, end };
+    at = text[end] === COMMA ? end + 1 : end;
+  }
+  return { title, metadata };
+}
+
+/**
+ * Writes braces, commas and the kept members into a new buffer. Attributes live long, so they must not be a view of a
+ * larger buffer.
+ */
+function encode(text: Uint8Array, title: Span | undefined, metadata: Span | undefined): Uint8Array {
+  const titleBytes = title === undefined ? 0 : TITLE_PREFIX.length + title.end - title.start;
+  const metadataBytes = metadata === undefined ? 0 : METADATA_PREFIX.length + metadata.end - metadata.start;
+  const comma = titleBytes > 0 && metadataBytes > 0 ? 1 : 0;
+  const encoded = new Uint8Array(2 + titleBytes + comma + metadataBytes);
+  encoded[0] = OBJECT_OPEN;
+  let at = 1;
+  if (title !== undefined) {
+    encoded.set(TITLE_PREFIX, at);
+    encoded.set(text.subarray(title.start, title.end), at + TITLE_PREFIX.length);
+    at += titleBytes;
+  }
+  if (comma > 0) encoded[at++] = COMMA;
+  if (metadata !== undefined) {
+    encoded.set(METADATA_PREFIX, at);
+    encoded.set(text.subarray(metadata.start, metadata.end), at + METADATA_PREFIX.length);
+    at += metadataBytes;
+  }
+  encoded[at] = OBJECT_CLOSE;
+  return encoded;
+}
+
+/**
+ * Accepts `title` (string; null counts as absent) and `metadata` (object; `{}` counts as absent). Other members are
+ * accepted and not stored. Refuses with a sentence: over 16 KiB encoded, wrong types, not an object, not JSON.
+ */
+export function parseAttributes(body: Uint8Array): AttributesResult {
+  const compact = compactJson(body);
+  if (!compact.ok) return { ok: false, reason: `attributes: ${compact.reason}` };
+  const text = compact.bytes;
+  if (text[0] !== OBJECT_OPEN) return { ok: false, reason: 'attributes must be a JSON object' };
+  let { title, metadata } = findMembers(text);
+  if (title !== undefined && text[title.start] !== QUOTE) {
+    if (text[title.start] !== LETTER_N) return { ok: false, reason: 'the attribute title must be a string or null' };
+    title = undefined;
+  }
+  if (metadata !== undefined) {
+    if (text[metadata.start] !== OBJECT_OPEN) return { ok: false, reason: 'the attribute metadata must be an object' };
+    if (metadata.end - metadata.start === 2) metadata = undefined;
+  }
+  const encoded = encode(text, title, metadata);
+  if (encoded.length > ATTRIBUTES_BYTES_MAX) {
+    return {
+      ok: false,
+      reason: `attributes are ${encoded.length} bytes encoded; the limit is ${ATTRIBUTES_BYTES_MAX}`,
+    };
+  }
+  return { ok: true, encoded };
+}

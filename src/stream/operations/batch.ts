@@ -1,0 +1,172 @@
+/**
+ * Append-batch. Without a producer each frame is an append of its own, accepted or refused independently. With a
+ * producer the batch is one sequence: all frames or none.
+ *
+ * The reply's body is the JSON array for the client; its record range is that of the whole batch.
+ */
+import { ERRORS, type ErrorCode } from '../../base/errors.ts';
+import { encodeUtf8 } from '../../base/utf8.ts';
+import { FRAME_HEAD_BYTES, frameBytes } from '../../protocol/append-batch.ts';
+import { type Command, FLAG_PRODUCER, FLAG_RECORDS } from '../../protocol/command.ts';
+import { REPLY_DUPLICATE, type Reply } from '../../protocol/reply.ts';
+import {
+  acceptProducer,
+  admitProducer,
+  type PayloadPart,
+  appendPayload,
+  checkAppend,
+  meter,
+  refuse,
+  refuseAbsent,
+  refuseWrite,
+  showRecords,
+} from './append.ts';
+import { type Bucket, exceedsRetained } from '../core/buckets.ts';
+import { type Head, internType } from '../core/head.ts';
+import type { Producer } from '../core/producers.ts';
+import type { State } from '../core/state.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
+
+export function applyBatch(state: State, command: Command, reply: Reply): void {
+  const head = state.find(command.bytes, command.keyAt, command.keyBytes);
+  if (head === undefined || head.expired(command.nowMs)) return refuseAbsent(state, head, command, reply);
+  const frames = framesOf(command);
+  const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
+  if (command.has(FLAG_PRODUCER)) return applyWhole(state, head, bucket, command, frames, reply);
+  const from = head.tail;
+  const recordStart = head.recordNext;
+  const results: string[] = [];
+  let framesRefused = 0;
+  for (const frame of frames) {
+    const size = frame.to - frame.from;
+    const code = checkFrame(head, bucket, command, size);
+    const first = head.recordNext;
+    if (code === 'OK') {
+      store(state, head, command, frame);
+      meter(state, bucket, size, head.recordNext - first);
+    } else {
+      framesRefused++;
+    }
+    results.push(result(code, head, first));
+  }
+  COMMANDS.appendBatch.result.write(reply, { framesRefused });
+  finish(state, head, command, { from, recordStart, results }, reply);
+}
+
+function checkFrame(head: Head, bucket: Bucket, command: Command, size: number): ErrorCode {
+  if (size === 0) return 'EMPTY_BODY';
+  const code = checkAppend(head, command);
+  return code === 'OK' && exceedsRetained(bucket, size) ? 'QUOTA_EXCEEDED' : code;
+}
+
+/** Applies the batch of a producer as one unit. */
+function applyWhole(
+  state: State,
+  head: Head,
+  bucket: Bucket,
+  command: Command,
+  frames: readonly PayloadPart[],
+  reply: Reply,
+): void {
+  const producerId = command.producerId();
+  const idBytes = command.bytes.slice(command.producerIdAt, command.producerIdAt + command.producerIdBytes);
+  const producer: Producer | undefined = state.producer(head, producerId, idBytes);
+  if (!admitProducer(head, producer, command, reply)) {
+    if (reply.has(REPLY_DUPLICATE)) reply.body = encodeResults(repeatedResults(head, frames, reply));
+    return;
+  }
+  const size = frames.reduce((sum, frame) => sum + frame.to - frame.from, 0);
+  const refused = checkAppend(head, command);
+  if (refused !== 'OK') return refuseWrite(reply, refused, head, command);
+  if (frames.some((frame) => frame.from === frame.to)) return refuse(reply, 'EMPTY_BODY', head);
+  if (exceedsRetained(bucket, size)) return refuse(reply, 'QUOTA_EXCEEDED', head);
+  const from = head.tail;
+  const recordStart = head.recordNext;
+  const results: string[] = [];
+  for (const frame of frames) {
+    const first = head.recordNext;
+    store(state, head, command, frame);
+    results.push(result('OK', head, first));
+  }
+  meter(state, bucket, size, head.recordNext - recordStart);
+  acceptProducer(state, head, producer, producerId, command, recordStart);
+  finish(state, head, command, { from, recordStart, results }, reply);
+}
+
+function framesOf(command: Command): PayloadPart[] {
+  const frames: PayloadPart[] = [];
+  const { bytes, payloadAt, payloadBytes } = command;
+  const ends = command.has(FLAG_RECORDS) ? command.recordCount : 0;
+  let nextEnd = 0;
+  for (let at = 0; at < payloadBytes;) {
+    const from = at + FRAME_HEAD_BYTES;
+    const to = from + frameBytes(bytes, payloadAt + at);
+    const firstEnd = nextEnd;
+    while (nextEnd < ends && command.view.getUint32(command.endsAt + 4 * nextEnd, true) <= to) nextEnd++;
+    frames.push({ from, to, firstEnd, records: nextEnd - firstEnd });
+    at = to;
+  }
+  return frames;
+}
+
+function store(state: State, head: Head, command: Command, frame: PayloadPart): void {
+  if (head.contentType === '') {
+    head.setContentType(internType(command.contentType()));
+    head.typeFromAppend = true;
+  }
+  appendPayload(state, head, command, frame);
+}
+
+interface Written {
+  /** Tail and next ordinal before the batch. */
+  readonly from: number;
+  readonly recordStart: number;
+  /** One for each frame, as JSON. */
+  readonly results: readonly string[];
+}
+
+function finish(
+  state: State,
+  head: Head,
+  command: Command,
+  { from, recordStart, results }: Written,
+  reply: Reply,
+): void {
+  reply.startOffset = from;
+  reply.nextOffset = head.tail;
+  reply.body = encodeResults(results);
+  if (head.json) showRecords(head, reply, recordStart, head.recordNext);
+  if (head.tail === from) return;
+  head.touchedAtMs = Math.max(head.touchedAtMs, command.nowMs);
+  head.writtenAtMs = command.nowMs;
+  state.touch(head, head.tail - from);
+  state.listener?.changed(head, from);
+}
+
+/** 204 with the records made, or only the status of the refusal. Batches exist on the bucketed routes only. */
+function result(code: ErrorCode, head: Head, firstRecord: number): string {
+  if (code !== 'OK') return `{"status":${ERRORS[code].bucketed}}`;
+  if (!head.json) return '{"status":204}';
+  return `{"status":204,"stream_record_start":${firstRecord},"stream_record_next":${head.recordNext}}`;
+}
+
+/**
+ * Results of a batch that was accepted before. Receipts hold the range of the whole batch; the repeated request itself
+ * says how it was divided. When the two do not match (another body, or a receipt that has left the window), no ranges
+ * are shown.
+ */
+function repeatedResults(head: Head, frames: readonly PayloadPart[], reply: Reply): string[] {
+  const total = frames.reduce((sum, frame) => sum + frame.records, 0);
+  const fits = head.json && total > 0 && total === reply.recordNext - reply.recordStart;
+  let record = reply.recordStart;
+  return frames.map((frame) => {
+    if (!fits) return '{"status":204}';
+    const start = record;
+    record += frame.records;
+    return `{"status":204,"stream_record_start":${start},"stream_record_next":${record}}`;
+  });
+}
+
+function encodeResults(results: readonly string[]): Uint8Array {
+  return encodeUtf8(`[${results.join(',')}]`);
+}

@@ -1,0 +1,118 @@
+// What the differential test cannot see: the bounds of the caches.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ModelCommand } from '../model-command.ts';
+import { Proposer } from '../propose.ts';
+import { plainCommand } from '../random-commands.ts';
+import { Replica, streamRequest } from '../replica.ts';
+import { QUERIES } from '../../../src/protocol/operations.ts';
+
+/**
+ * State.HEADS_CACHED_MAX, twice: what reads may gather between two flushes. One more: the first pass gives a second
+ * chance.
+ */
+const HEADS_MAX = 2 * 2048 + 1;
+const NOW = 1_700_000_000_000;
+
+class Writer {
+  readonly replica = new Replica();
+  readonly #proposer = new Proposer();
+  #index = 0;
+
+  write(...commands: ModelCommand[]): string[] {
+    for (const command of commands) assert.equal(this.#proposer.add(command, undefined, false), 'OK');
+    return this.replica.applyEntry(++this.#index, this.#proposer.finish()).map((outcome) => outcome.code);
+  }
+}
+
+function create(stream: string, body = ''): ModelCommand {
+  const bytes = new Uint8Array(Buffer.from(body));
+  return { ...plainCommand(NOW, 'bucket', stream), kind: 'create', type: 'text/plain', body: bytes };
+}
+
+test('heads in memory are bounded when many streams are only read', () => {
+  const { replica } = withStreams(10_000);
+  replica.restart(false);
+  for (let i = 0; i < 10_000; i++) {
+    assert.equal(replica.query(streamRequest(QUERIES.head.number, 'bucket', `s${i}`), NOW).outcome.code, 'OK');
+    assert(replica.state.cachedHeads <= HEADS_MAX, `${replica.state.cachedHeads} heads after ${i} streams`);
+  }
+});
+
+test('heads in memory are bounded when the same streams are read again and again', () => {
+  const { replica } = withStreams(6000);
+  for (let round = 0; round < 5; round++) {
+    for (let i = 0; i < 6000; i++) replica.query(streamRequest(QUERIES.read.number, 'bucket', `s${i}`), NOW);
+    assert(replica.state.cachedHeads <= HEADS_MAX, `${replica.state.cachedHeads} heads`);
+  }
+});
+
+test('what has changed stays in memory until it is written, however much is read meanwhile', () => {
+  const writer = withStreams(10_000);
+  const { replica } = writer;
+  replica.restart(false);
+  const s0 = { ...plainCommand(NOW, 'bucket', 's0'), type: 'text/plain', body: new Uint8Array(2) };
+  writer.write(create('fresh', 'abc'), s0, { ...plainCommand(NOW, 'bucket', 's1'), kind: 'delete' });
+  const look = (): unknown[] =>
+    ['fresh', 's0', 's1'].map((name) => {
+      const { code, next } = replica.query(streamRequest(QUERIES.head.number, 'bucket', name), NOW).outcome;
+      return [code, next];
+    });
+  const expected = look();
+  // The first round takes away the second chance of what was just used.
+  for (let round = 0; round < 3; round++) {
+    for (let i = 2; i < 10_000; i++) replica.query(streamRequest(QUERIES.head.number, 'bucket', `s${i}`), NOW);
+    assert.deepEqual(look(), expected);
+  }
+  replica.flush();
+  replica.restart(false);
+  assert.deepEqual(look(), expected);
+  assert.deepEqual(expected, [
+    ['OK', 3],
+    ['OK', 3],
+    ['STREAM_NOT_FOUND', 0],
+  ]);
+});
+
+function withStreams(count: number): Writer {
+  const writer = new Writer();
+  for (let i = 0; i < count; i++) {
+    writer.write(create(`s${i}`, 'x'));
+    if (i % 500 === 0) writer.replica.flush();
+  }
+  writer.replica.flush();
+  return writer;
+}
+
+test('a state is dirty until the store knows the index it has applied', () => {
+  assert(!withStreams(1).replica.state.dirty);
+  const writer = new Writer();
+  writer.write({ ...plainCommand(NOW, 'bucket', 'absent'), kind: 'delete' });
+  assert(writer.replica.state.dirty, 'a refused command is an applied one');
+  writer.replica.flushInVain();
+  assert(writer.replica.state.dirty);
+  writer.replica.flush();
+  assert(!writer.replica.state.dirty);
+});
+
+test('rows of a removed stream go away in portions, and the state stays dirty until the last', () => {
+  const writer = new Writer();
+  writer.write(create('big'));
+  for (let i = 0; i < 2600; i++) {
+    writer.write({ ...plainCommand(NOW, 'bucket', 'big'), type: 'text/plain', body: new Uint8Array(8000).fill(i) });
+  }
+  const { replica } = writer;
+  replica.flush();
+  const before = replica.tx.size;
+  writer.write({ ...plainCommand(NOW, 'bucket', 'big'), kind: 'delete' });
+  let flushes = 0;
+  let last = before;
+  while (replica.state.dirty) {
+    replica.flush();
+    flushes++;
+    assert(last - replica.tx.size <= 2060, 'a bounded number of rows per commit');
+    last = replica.tx.size;
+  }
+  assert(flushes >= 3, `${flushes} commits for ${before} rows`);
+  assert.equal(replica.tx.size, 2, 'meta and bucket are left');
+});
