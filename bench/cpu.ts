@@ -21,13 +21,6 @@ export interface CpuMs {
   readonly others: number;
 }
 
-/** Microseconds per operation, of all processes of the server together. */
-export interface CpuUsPerOperation {
-  readonly all: number;
-  readonly main: number;
-  readonly shard: number;
-}
-
 /** What the processes use while `work` runs. */
 export async function measureCpu<T>(
   processes: readonly Watched[],

@@ -1,7 +1,6 @@
 // Two builds of Millrace in one run: how the one under test compares with the one before.
 
-import type { Rounds } from './scenarios/scenario.ts';
-import { median, medianRatio, type LoadResult } from './stats.ts';
+import { type LoadResult, type Rounds, median, medianRatio } from './stats.ts';
 
 export interface PairFigure {
   readonly what: string;

@@ -1,9 +1,15 @@
 // Order statistics of the benchmark. Samples are plain numbers; units are the caller's.
 
 import assert from 'node:assert/strict';
-import type { CpuUsPerOperation } from './cpu.ts';
 
-/** What one run of a load generator saw. Latencies in milliseconds, from request sent to response complete. */
+/** Microseconds per operation, of all processes of the server together. */
+export interface CpuUsPerOperation {
+  readonly all: number;
+  readonly main: number;
+  readonly shard: number;
+}
+
+/** One run of a load generator. Latencies in milliseconds, from request sent to response complete. */
 export interface LoadResult {
   /** Successful requests per second: failed ones do not count as work done. */
   readonly ratePerSecond: number;
@@ -16,9 +22,12 @@ export interface LoadResult {
   readonly failed: number;
   /** Why requests failed, for the notes under the table; empty when none did. */
   readonly failures: string;
-  /** What an operation costs the server; absent where its processes are not watched. */
+  /** Absent where the server's processes are not watched. */
   readonly cpuUs?: CpuUsPerOperation;
 }
+
+/** Results per target, one per round. */
+export type Rounds = ReadonlyMap<string, readonly LoadResult[]>;
 
 /** Nearest-rank percentile of ascending samples. */
 export function percentile(ascending: ArrayLike<number>, percent: number): number {

@@ -7,22 +7,13 @@ import { createStreams } from '../load/streams.ts';
 import { runWrk, wrkMissing, writePaths } from '../load/wrk.ts';
 import { pairsOf } from '../pair.ts';
 import { check, formatMs, type Check, type ScenarioReport } from '../report.ts';
-import { median, type LoadResult } from '../stats.ts';
+import { type LoadResult, type Rounds, median } from '../stats.ts';
 import { bare } from '../targets/bare.ts';
 import { millrace, millraceBefore } from '../targets/millrace.ts';
 import { redis } from '../targets/redis.ts';
 import { referenceFile } from '../targets/reference.ts';
 import { streamPath, type Running } from '../targets/target.ts';
-import {
-  alternate,
-  compare,
-  rowsOf,
-  selectTargets,
-  withTargets,
-  type Context,
-  type Rounds,
-  type Scenario,
-} from './scenario.ts';
+import { alternate, compare, rowsOf, selectTargets, withTargets, type Context, type Scenario } from './scenario.ts';
 
 const PAYLOAD_BYTES = 256;
 /** Enough fsyncs (thousands on a good disk) for a p99 that means something. */

@@ -9,14 +9,14 @@ import { runWrk, wrkMissing, writePaths } from '../load/wrk.ts';
 import { pairsOf } from '../pair.ts';
 import { startChild } from '../processes.ts';
 import { check, type Check, type ScenarioReport } from '../report.ts';
-import { median, type LoadResult } from '../stats.ts';
+import { type LoadResult, type Rounds, median } from '../stats.ts';
 import { etcd } from '../targets/etcd.ts';
 import { commitsOfNodes, leadersPerNode, millraceCluster, millraceClusterBefore } from '../targets/millrace-cluster.ts';
 import { nats } from '../targets/nats.ts';
 import { NODES } from '../targets/nodes.ts';
 import { referenceFile } from '../targets/reference.ts';
 import { streamPath, type Running, type RunningCluster, type Target } from '../targets/target.ts';
-import { alternate, compare, rowsOf, selectTargets, type Context, type Rounds, type Scenario } from './scenario.ts';
+import { alternate, compare, rowsOf, selectTargets, type Context, type Scenario } from './scenario.ts';
 
 const NAME = 'cluster';
 const PAYLOAD_BYTES = 256;

@@ -4,20 +4,12 @@ import { withCpu } from '../cpu.ts';
 import { runFanOut } from '../load/fan-out.ts';
 import { pairsOf } from '../pair.ts';
 import { check, type Check, type ScenarioReport } from '../report.ts';
+import type { Rounds } from '../stats.ts';
 import { broadcaster } from '../targets/bare.ts';
 import { millrace, millraceBefore } from '../targets/millrace.ts';
 import { referenceMemory } from '../targets/reference.ts';
 import { streamPath } from '../targets/target.ts';
-import {
-  alternate,
-  compare,
-  rowsOf,
-  selectTargets,
-  withTargets,
-  type Context,
-  type Rounds,
-  type Scenario,
-} from './scenario.ts';
+import { alternate, compare, rowsOf, selectTargets, withTargets, type Context, type Scenario } from './scenario.ts';
 
 const NAME = 'fan-out';
 const EVENT_BYTES = 256;

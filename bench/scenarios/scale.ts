@@ -6,10 +6,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { HttpExchange } from '../load/exchange.ts';
 import { runWrk, wrkMissing, writePaths } from '../load/wrk.ts';
 import { check, type Check, type ScenarioReport } from '../report.ts';
-import { medianRatio, type LoadResult } from '../stats.ts';
+import { type LoadResult, type Rounds, medianRatio } from '../stats.ts';
 import { millrace } from '../targets/millrace.ts';
 import { streamPath, type Running } from '../targets/target.ts';
-import { alternate, rowsOf, selectTargets, withTargets, type Context, type Rounds, type Scenario } from './scenario.ts';
+import { alternate, rowsOf, selectTargets, withTargets, type Context, type Scenario } from './scenario.ts';
 
 const NAME = 'scale';
 const PREFIX = streamPath('scale-');

@@ -2,7 +2,7 @@
 
 import type { LoadOptions } from '../load/wrk.ts';
 import type { Check, Row, ScenarioReport } from '../report.ts';
-import { medianOfRounds, medianRatio, type LoadResult } from '../stats.ts';
+import { type LoadResult, type Rounds, medianOfRounds, medianRatio } from '../stats.ts';
 import type { Running, StartOptions, Target } from '../targets/target.ts';
 
 export interface Context {
@@ -56,9 +56,6 @@ export async function withTargets<T>(
     for (const one of running) await one.stop();
   }
 }
-
-/** Results per target, one per round. */
-export type Rounds = ReadonlyMap<string, readonly LoadResult[]>;
 
 /**
  * Rounds of A B C, then B C A, ...: neighbours in time are compared, and no target is always the first after a pause.

@@ -6,7 +6,6 @@ import { QUERIES } from '../../src/protocol/operations.ts';
 import { type ReadQuestion, copyQuestion, holdRead } from '../../src/protocol/read.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { type Request, requestFor } from '../../src/protocol/request.ts';
-import type { Answer } from './replica.ts';
 
 /** Small enough to evict, large enough to hold what is repeated. */
 const CACHE = { bytesMax: 256 * 1024, answerBytesMin: 1, answerBytesMax: 128 * 1024 };
@@ -15,7 +14,10 @@ const REMEMBERED = 8;
 const SLOT = 7;
 
 /** Answers a request; `complete` sees the reply before it is taken down, with whether its bytes came from chunks. */
-export type AskReplica = (request: Request, complete: (reply: Reply, cold: boolean) => void) => Answer;
+export type AskReplica = (
+  request: Request,
+  complete: (reply: Reply, cold: boolean) => void,
+) => { readonly short: boolean };
 
 export class HeldReads {
   readonly cache = new ReadCache(CACHE);
