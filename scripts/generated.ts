@@ -10,7 +10,8 @@ import { ADMIN_ROWS, CLIENT_ROWS, type Row } from '../src/http/routes/table.ts';
 import { COMMANDS, QUERIES } from '../src/protocol/operations.ts';
 import { FOUND_BY } from '../test/sim/fixed-seeds.ts';
 import { DISK_FAULTS } from '../test/sim/disk-faults.ts';
-import { MAY_IMPORT, PACKAGE_HOME, PURE } from '../test/tidy/import-rules.ts';
+import { ROOMS, allowedTo, floorOf } from '../test/tidy/import-rules.ts';
+import { PACKAGE_HOME, PURE } from '../test/tidy/rooms.ts';
 import { LAYOUTS, describeLayouts } from './layouts.ts';
 import { openApiDocument } from './openapi/document.ts';
 
@@ -23,13 +24,13 @@ export interface GeneratedPart {
   readonly write: () => string;
 }
 
-/** Fewer than these are told by name instead of all the others. */
-const MISSING_MAX = 6;
+/** Longer lists than this say what they have in common, if they can. */
+const LISTED_MAX = 10;
 
 const dependencies = Object.keys(
   (JSON.parse(readFileSync('package.json', 'utf8')) as { dependencies: Record<string, string> }).dependencies,
 );
-const rooms = [...new Set(Object.keys(MAY_IMPORT).map((part) => part.split('/')[0] ?? ''))];
+const rooms = [...new Set(ROOMS.map((part) => part.split('/')[0] ?? ''))];
 
 export const GENERATED: readonly GeneratedPart[] = [
   { path: 'src/config/README.md', name: 'options', write: describeOptions },
@@ -142,29 +143,32 @@ function orNothing(value: string): string {
   return value === 'none' ? '' : value;
 }
 
-/** What a room may import, or each part of it with separate rules. */
+/** The floor of a room and what it may import, or those of each part with separate rules. */
 function describeImports(room: string): string {
-  const parts = Object.keys(MAY_IMPORT).filter((part) => part === room || part.startsWith(`${room}/`));
+  const parts = ROOMS.filter((part) => part === room || part.startsWith(`${room}/`));
   if (parts.length === 1) {
     const purity = PURE.includes(room) ? ' Pure: no `node:` module, no clock, no randomness, no `async`.' : '';
     const packages = packagesOf(room);
-    return `May import ${importsOf(room)}.${purity}${packages === '' ? '' : ` Packages: ${packages}.`}\n`;
+    const more = packages === '' ? '' : ` Packages: ${packages}.`;
+    return `On floor ${floorOf(room)}; may import ${importsOf(room)}.${purity}${more}\n`;
   }
   const rows = parts.map((part) => {
     const more = PURE.includes(part) ? 'pure' : packagesOf(part);
-    return `| \`${part}\` | ${importsOf(part)} | ${more} |`;
+    return `| \`${part}\` | ${floorOf(part)} | ${importsOf(part)} | ${more} |`;
   });
-  return ['| Part | May import | Packages |', '| --- | --- | --- |', ...rows, ''].join('\n');
+  return ['| Part | Floor | May import | Packages |', '| --- | --- | --- | --- |', ...rows, ''].join('\n');
 }
 
 function importsOf(part: string): string {
-  const allowed = new Set(MAY_IMPORT[part]);
-  allowed.delete(part);
-  if (allowed.size === 0) return 'nothing';
-  const missing = Object.keys(MAY_IMPORT).filter((other) => other !== part && !allowed.has(other));
-  if (missing.length < MISSING_MAX) return `everything but ${listOf(missing)}`;
-  if (!PURE.every((pure) => allowed.has(pure))) return listOf([...allowed]);
-  return ['every pure part', listOf([...allowed].filter((other) => !PURE.includes(other)))].join(', ');
+  const allowed = allowedTo(part);
+  const isPort = (other: string): boolean => other.endsWith('.ts');
+  if (allowed.length === 0) return 'nothing';
+  const below = ROOMS.filter((other) => !isPort(other) && floorOf(other) < floorOf(part));
+  const missing = below.filter((other) => !allowed.includes(other));
+  if (missing.length === 0 && allowed.length > LISTED_MAX) return 'every lower floor';
+  const pure = PURE.filter((room) => !isPort(room));
+  if (!pure.every((room) => allowed.includes(room))) return listOf(allowed);
+  return ['every pure part', listOf(allowed.filter((other) => !PURE.includes(other)))].join(', ');
 }
 
 /** Dependencies that only this part, or few others, may know. */

@@ -27,6 +27,18 @@ export interface CallResult {
   readonly body: Readonly<Record<string, unknown>> | string;
 }
 
+export const sentence = (outcome: CallOutcome, text: string): CallResult => ({ outcome, body: `${text}\n` });
+
+/** The 409 of a call that only a leader can serve. */
+export function notLeader(
+  { id, raft: { leader } }: { readonly id: number; readonly raft: { readonly leader: number } },
+  more: Record<string, unknown>,
+): CallResult {
+  const current = leader === 0 ? null : leader;
+  const body = { raft_group_id: id, current_leader: current, leader: current, ...more, reason: 'not leader' };
+  return { outcome: 'refused', body };
+}
+
 /** The same after transport in the frame, where the JSON is text. */
 export interface CallAnswer {
   readonly outcome: CallOutcome;

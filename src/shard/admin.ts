@@ -4,13 +4,12 @@
  */
 import type { Group } from '../group/group.ts';
 import type { Configuration } from '../raft/types.ts';
-import { notLeader, sentence } from './answers.ts';
 import { flushCall } from '../cold/shard/flush-call.ts';
 import type { ColdTier } from '../cold/shard/tier.ts';
 import { Reply } from '../protocol/reply.ts';
 import type { Query } from '../protocol/request.ts';
 import { QUERIES } from '../protocol/operations.ts';
-import type { CallResult } from '../protocol/call-result.ts';
+import { type CallResult, notLeader, sentence } from '../protocol/call-result.ts';
 
 /** How long to wait for learners and membership changes. */
 const WAIT_MS = 10_000;

@@ -96,7 +96,10 @@ export class Shard {
       checkpointed: (group, index) => this.#compactBehindCheckpoint(group, index),
     });
     this.#pressure = new DiskPressure(this.groups, this.#commits, storage);
-    this.cold = ColdTier.of(options, this.groups, proposals);
+    if (options.cold !== undefined) {
+      const { cold, seed, log } = options;
+      this.cold = new ColdTier({ ...cold, groups: this.groups, proposals, seed, log, short: () => !storage.spaceLeft });
+    }
     this.#admin = new Administration(this.#adminHost());
     this.#exports = new Exports(storage, this.#adminHost());
     this.#queries = new Queries({

@@ -3,162 +3,41 @@
  */
 import { posix } from 'node:path';
 import { parseSync } from 'oxc-parser';
+import { ALL_BELOW, FLOORS, type Floor, PACKAGE_HOME, PRIVATE, PURE } from './rooms.ts';
 
 /** Path from the repository's root with forward slashes -> text. */
 export type Sources = ReadonlyMap<string, string>;
 
-/** Features: rooms with their own parts. Their services know neither the HTTP side nor the composition. */
-const FEATURES = ['cold', 'backup', 'forks', 'subscriptions', 'placement'];
+const FLOOR_OF: ReadonlyMap<string, number> = new Map(
+  FLOORS.flatMap((floor, number) => Object.keys(floor).map((room) => [room, number])),
+);
+const ROWS: ReadonlyMap<string, readonly string[]> = new Map(FLOORS.flatMap((floor) => Object.entries(floor)));
 
-/**
- * Interfaces between folders (and the errors they throw): adapters implement them, so they may know them. `ports.ts` of
- * a feature says what its service offers: HTTP imports that, and never the other way around.
- */
-const PORTS = new Set([
-  ...['src/ports.ts', 'src/raft/types.ts', 'src/shard/ports.ts', 'src/base/tx.ts'],
-  ...FEATURES.map((feature) => `src/${feature}/ports.ts`),
-]);
+/** The rooms, their parts and ports, lowest first; what each may import; and the number of its floor. */
+export const ROOMS: readonly string[] = [...ROWS.keys()];
 
-/** The parts of the replicated state machine, lowest first: each knows only those in front of it. */
-const STATE = [
-  'stream/json',
-  'stream/core',
-  'stream/cold',
-  'stream/operations',
-  'stream/backup',
-  'stream/forks',
-  'stream',
-];
-export const PURE: readonly string[] = [
-  'base',
-  'protocol',
-  'raft',
-  'raft/codec',
-  'peer/codec',
-  'group',
-  ...STATE,
-  'subscriptions/state',
-  'placement/state',
-];
-/** Everything that a shard's thread runs, without its adapters. */
-const SHARD = [...PURE, 'shard', 'cold/shard', 'forks/shard', 'backup/shard'];
+export function allowedTo(room: string): readonly string[] {
+  const allowed = ROWS.get(room) ?? [];
+  return allowed.includes(ALL_BELOW) ? ROOMS.filter((other) => floorOf(other) < floorOf(room)) : allowed;
+}
 
-/** What is composed into a process. The operator's tool is a separate program. */
-const MAIN_THREAD = [
-  ...[
-    ...SHARD,
-    'digest',
-    'logging',
-    'threads',
-    'metrics',
-    'config',
-    'mailbox',
-    'store',
-    'peer',
-    'gateway',
-    'tenants',
-    'http',
-    'placement',
-    'console',
-    'tracing',
-  ],
-  ...['cold/store', 'cold/service', 'forks/service', 'subscriptions/service', 'subscriptions/webhooks'],
-  ...['backup', 'backup/format', 'backup/export', 'backup/import'],
-];
+export function floorOf(room: string): number {
+  return FLOOR_OF.get(room) ?? -1;
+}
 
-/**
- * What each room may import besides itself. A room is a folder of src/, or one of the parts of a feature with separate
- * rules. Raft and the state machine do not know each other.
- */
-export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
-  base: [],
-  protocol: ['base'],
-  raft: ['base'],
-  'raft/codec': ['base', 'raft'],
-  'peer/codec': ['base', 'raft', 'raft/codec'],
-  ...Object.fromEntries(STATE.map((part, floor) => [part, ['base', 'protocol', ...STATE.slice(0, floor)]])),
-  'stream/backup': ['base', 'protocol', 'subscriptions/state', ...STATE.slice(0, STATE.indexOf('stream/backup'))],
-  'subscriptions/state': ['base', 'protocol'],
-  'placement/state': ['base'],
-  group: ['base', 'protocol', 'raft', ...STATE],
-  shard: [...SHARD, 'metrics'],
-  'cold/shard': [...SHARD, 'metrics'],
-  'forks/shard': ['base', 'protocol', 'group', 'stream/forks'],
-  'backup/shard': ['base', 'protocol', 'group', 'stream/backup'],
-  // Adapters.
-  digest: ['base'],
-  metrics: ['base'],
-  config: ['base'],
-  logging: ['config'],
-  tracing: ['base', 'protocol', 'config', 'logging'],
-  threads: ['base'],
-  mailbox: ['base'],
-  store: ['base', 'peer/codec'],
-  peer: ['base', 'raft', 'raft/codec', 'peer/codec'],
-  'cold/store': ['base', 'protocol', 'digest'],
-  cold: ['protocol'],
-  // The main thread.
-  gateway: ['base', 'protocol', 'mailbox'],
-  tenants: ['base', 'protocol', 'gateway'],
-  http: ['base', 'protocol', 'digest', 'gateway', 'tenants', 'placement/state', 'console'],
-  // Reads the built page; what is in the page shares the tool's findings.
-  console: [],
-  'console/model': ['operator'],
-  'console/page': ['console/model', 'operator'],
-  'backup/format': ['base', 'protocol', 'stream/backup', 'digest', 'cold/store'],
-  'backup/export': [...PURE, 'digest', 'backup/format', 'cold/store', 'gateway', 'threads'],
-  'backup/import': [...PURE, 'digest', 'backup/format', 'backup/export', 'gateway'],
-  backup: ['base', 'backup/export', 'backup/import'],
-  'cold/service': [...PURE, 'config', 'digest', 'cold/shard', 'cold/store', 'gateway', 'logging', 'threads'],
-  'forks/service': ['base', 'protocol', 'stream/forks', 'gateway'],
-  'subscriptions/webhooks': ['base', 'protocol', 'subscriptions/state', 'gateway'],
-  'subscriptions/service': [
-    'base',
-    'protocol',
-    'subscriptions/state',
-    'subscriptions/webhooks',
-    'digest',
-    'gateway',
-    'logging',
-    'threads',
-  ],
-  subscriptions: [],
-  placement: ['base', 'protocol', 'placement/state', 'config', 'gateway', 'logging', 'peer'],
-  // A client of the nodes like any other: what it knows of them came over HTTP. `backup` verifies, `cold` reaches the
-  // store.
-  operator: [
-    'base',
-    'protocol',
-    'config',
-    'digest',
-    'backup/format',
-    'stream/backup',
-    'cold/store',
-    'subscriptions/state',
-    'threads',
-    'console',
-  ],
-  server: MAIN_THREAD,
-  workers: [...MAIN_THREAD, 'server'],
-};
-
-/** Files that only their own room may import: others use the results of the operations. */
-const PRIVATE = new Set(['src/protocol/generic-fields.ts']);
-
-/** Packages that only these rooms may import: other rooms use a port. */
-export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
-  [/^uws-/, 'http'],
-  // The data directory of the reference server, for imports.
-  [/^lmdb$/, 'store', 'operator'],
-  [/^(@napi-rs\/blake-hash|blake3)$/, 'digest'],
-  [/^piscina$/, 'threads', 'operator', 'workers'],
-  [/^msgpackr$/, 'backup/format'],
-  [/^@(aws-sdk|smithy)\//, 'cold/store'],
-  [/^@opentelemetry\//, 'tracing'],
-  [/^(yargs|smol-toml)$/, 'config', 'operator'],
-  [/^(yaml|cli-table3|cli-progress|prom-client)$/, 'operator'],
-  [/^(preact|uplot)(\/|$)/, 'console/page'],
-];
+/** One sentence for each row of the table that names a room on no lower floor. */
+export function faultsOfPlan(floors: readonly Floor[]): string[] {
+  const below = new Set<string>();
+  return floors.flatMap((floor) => {
+    const faults = Object.entries(floor).flatMap(([room, allowed]) =>
+      allowed
+        .filter((other) => other !== ALL_BELOW && !below.has(other))
+        .map((other) => `${room} may not name ${other}, which is not on a lower floor`),
+    );
+    for (const room of Object.keys(floor)) below.add(room);
+    return faults;
+  });
+}
 
 const IMPURE_GLOBALS = new Set(
   (
@@ -186,23 +65,28 @@ export function violations(sources: Sources): string[] {
   const graph = new Map<string, string[]>();
   for (const [path, text] of sources) {
     const parsed = parse(path, text);
-    const folder = folderOf(path);
-    if (folder !== 'src' && MAY_IMPORT[folder] === undefined)
-      found.push(`${path}: the folder ${folder} has no place in the layers`);
+    const room = roomOf(path);
+    if (floorOf(room) < 0) found.push(`${path}: the folder ${room} has no floor`);
     const edges: string[] = [];
     for (const one of parsed.imports) {
       const target = one.specifier.startsWith('.') ? posix.join(posix.dirname(path), one.specifier) : undefined;
       const complaint =
-        target === undefined ? packageFault(folder, one.specifier) : importFault(folder, target, one, sources);
+        target === undefined ? packageFault(room, one.specifier) : importFault(room, target, one, sources);
       if (complaint !== undefined) found.push(`${path}: ${complaint}`);
       if (target !== undefined) edges.push(target);
     }
     graph.set(path, edges);
     if (isBarrel(path, parsed)) found.push(`${path}: a file that only re-exports others`);
-    if (PURE.includes(folder))
-      found.push(...impurities(parsed.body).map((what) => `${path}: ${what} in a pure folder`));
+    if (PURE.includes(room)) found.push(...impurities(parsed.body).map((what) => `${path}: ${what} in a pure folder`));
   }
   return [...found, ...cycles(graph)];
+}
+
+/** The files that a file imports, by their path. */
+export function importsIn(path: string, text: string): string[] {
+  return parse(path, text)
+    .imports.filter(({ specifier }) => specifier.startsWith('.'))
+    .map(({ specifier }) => posix.join(posix.dirname(path), specifier));
 }
 
 function parse(path: string, text: string): Parsed {
@@ -223,33 +107,36 @@ function parse(path: string, text: string): Parsed {
 }
 
 /**
- * The room of a file: `base` of src/base/x.ts, `stream/cold` of src/stream/cold/x.ts, `http` of src/http/live/x.ts,
- * `src` of src/ports.ts, `workers` of workers/x.ts.
+ * The longest row that holds the file: `base` of src/base/x.ts, `stream/core` of src/stream/core/x.ts, `http` of
+ * src/http/live/x.ts, `ports.ts` of src/ports.ts, `workers` of workers/x.ts.
  */
-function folderOf(path: string): string {
-  const [top = '', second, third, fourth] = path.split('/');
-  if (top !== 'src' || second === undefined || third === undefined) return top;
-  const part = `${second}/${third}`;
-  return fourth !== undefined && Object.hasOwn(MAY_IMPORT, part) ? part : second;
+function roomOf(path: string): string {
+  const [top = '', ...inside] = path.split('/');
+  if (top !== 'src') return top;
+  const rows = inside.map((_, depth) => inside.slice(0, depth + 1).join('/')).filter((row) => ROWS.has(row));
+  return rows.at(-1) ?? inside[0] ?? top;
 }
 
-function importFault(folder: string, target: string, one: Import, sources: Sources): string | undefined {
+function importFault(room: string, target: string, one: Import, sources: Sources): string | undefined {
   if (!sources.has(target))
     return `imports ${target}, which is not a source file in src or workers (imports end in .ts)`;
-  const to = folderOf(target);
-  if (to === folder) return undefined;
+  const to = roomOf(target);
+  if (to === room) return undefined;
   if (PRIVATE.has(target)) return `imports ${target}, which is private to ${to}`;
-  if (PORTS.has(target) && !PURE.includes(folder)) return undefined;
-  // src/ports.ts names the types that ports carry, whatever their folder.
-  if (folder === 'src') return one.typeOnly ? undefined : `imports ${target} as a value; ports are types`;
-  return MAY_IMPORT[folder]?.includes(to) === true ? undefined : `${folder} must not import ${to} (${target})`;
+  const isPort = to.endsWith('.ts');
+  if (room.endsWith('.ts') && !one.typeOnly) return `imports ${target} as a value; ports are types`;
+  const folder = isPort ? posix.dirname(to) : to;
+  const isAllowed = (isPort && !PURE.includes(room)) || folder === room || allowedTo(room).includes(folder);
+  if (!isAllowed) return `${room} must not import ${to} (${target})`;
+  if (floorOf(to) < floorOf(room)) return undefined;
+  return `${room} on floor ${floorOf(room)} must not import ${to} on floor ${floorOf(to)} (${target})`;
 }
 
-function packageFault(folder: string, specifier: string): string | undefined {
-  if (PURE.includes(folder) || folder === 'src')
-    return `imports ${specifier}; pure folders import nothing from outside`;
+function packageFault(room: string, specifier: string): string | undefined {
+  if (PURE.includes(room) || room.endsWith('.ts'))
+    return `imports ${specifier}; pure folders and ports import nothing from outside`;
   for (const [name, ...homes] of PACKAGE_HOME) {
-    if (name.test(specifier) && !homes.includes(folder))
+    if (name.test(specifier) && !homes.includes(room))
       return `imports ${specifier}, which only src/${homes.join(' and src/')} may know`;
   }
   return undefined;
@@ -297,7 +184,7 @@ function isNode(value: unknown): value is Node {
 }
 
 /** Types count too: two files that need each other's types are one idea in two files. */
-function cycles(graph: ReadonlyMap<string, readonly string[]>): string[] {
+export function cycles(graph: ReadonlyMap<string, readonly string[]>): string[] {
   const found: string[] = [];
   const done = new Set<string>();
   const trail: string[] = [];

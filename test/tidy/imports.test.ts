@@ -1,12 +1,27 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { violations } from './import-rules.ts';
+import { cycles, faultsOfPlan, importsIn, violations } from './import-rules.ts';
 import { readText, sourcePaths } from './repository.ts';
+import { FLOORS } from './rooms.ts';
 
 test('the source tree keeps the import rules', () => {
   const sources = new Map(sourcePaths(['src', 'workers']).map((path) => [path, readText(path)]));
   assert.ok(sources.size > 20, 'the rules looked at the real tree');
   assert.deepEqual(violations(sources), []);
+});
+
+test('the table of rooms lets none import a room that is not on a lower floor', () => {
+  assert.deepEqual(faultsOfPlan(FLOORS), []);
+  assert.deepEqual(faultsOfPlan([{ base: ['group'] }, { group: ['base'], raft: ['group'] }]), [
+    'base may not name group, which is not on a lower floor',
+    'raft may not name group, which is not on a lower floor',
+  ]);
+});
+
+test('files of benchmarks, scripts and tests form no circles', () => {
+  // The parts of the simulated world know each other as the parts of a node know each other at run time.
+  const paths = sourcePaths(['bench', 'scripts', 'test']).filter((path) => !path.startsWith('test/sim/'));
+  assert.deepEqual(cycles(new Map(paths.map((path) => [path, importsIn(path, readText(path))]))), []);
 });
 
 /** Every rule, each with a planted violation. A gate that cannot fail guards nothing. */
@@ -100,7 +115,38 @@ const PLANTED: readonly (readonly [string, string, string, RegExp])[] = [
   ],
   ['source imports a test', 'src/shard/x.ts', `import { a } from '../../test/a.ts'; a();`, /not a source file/],
   ['import without .ts', 'src/shard/x.ts', `import { a } from './a'; a();`, /not a source file/],
-  ['unknown folder', 'src/misc/x.ts', `export const a = 1;`, /no place in the layers/],
+  ['unknown folder', 'src/misc/x.ts', `export const a = 1;`, /has no floor/],
+  ['a part without a row in a room that has only parts', 'src/cold/x.ts', `export const a = 1;`, /has no floor/],
+  [
+    'a port of a higher floor',
+    'src/logging/x.ts',
+    `import type { A } from '../shard/ports.ts'; export type B = A;`,
+    /logging on floor 4 must not import shard\/ports.ts on floor \d+/,
+  ],
+  [
+    'a port of a neighbour',
+    'src/cold/ports.ts',
+    `import type { A } from '../ports.ts'; export type B = A;`,
+    /cold\/ports.ts on floor 4 must not import ports.ts on floor 4/,
+  ],
+  [
+    'a neighbour',
+    'src/peer/x.ts',
+    `import type { A } from '../store/a.ts'; export type B = A;`,
+    /peer must not import store/,
+  ],
+  [
+    'a port imports its own room',
+    'src/shard/ports.ts',
+    `import type { A } from './a.ts'; export type B = A;`,
+    /shard\/ports.ts must not import shard \(/,
+  ],
+  [
+    'a part imports the room above it',
+    'src/cold/shard/x.ts',
+    `import type { A } from '../../shard/a.ts'; export type B = A;`,
+    /cold\/shard must not import shard/,
+  ],
   [
     'node module in a pure folder',
     'src/protocol/x.ts',
@@ -185,7 +231,9 @@ const SURROUNDINGS: readonly (readonly [string, string])[] = [
     'http',
     'cold/service',
   ].map((folder) => [`src/${folder}/a.ts`, 'export const a = () => 1; export type A = 1;'] as const),
-  ['src/raft/types.ts', 'export const a = () => 1;'],
+  ['src/raft/types.ts', 'export type A = 1;'],
+  ['src/ports.ts', 'export type A = 1;'],
+  ['src/shard/ports.ts', 'export type A = 1;'],
   ['src/shard/b.ts', 'export type B = 1;'],
   ['src/shard/loop.ts', `import type { X } from './x.ts'; export type A = X;`],
   ['src/shard/x.ts', 'export type X = 1; export const x = 1;'],

@@ -7,10 +7,9 @@ import type { Group } from '../../group/group.ts';
 import { isImporting } from '../../stream/backup/apply-import.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 import type { Query } from '../../protocol/request.ts';
-import { notLeader, sentence } from '../../shard/answers.ts';
 import type { FlushCall } from './flusher.ts';
 import type { ColdTier } from './tier.ts';
-import type { CallResult } from '../../protocol/call-result.ts';
+import { type CallResult, notLeader, sentence } from '../../protocol/call-result.ts';
 
 /** Maximum size of one object, whatever the caller asks for: it is held in memory. */
 const CALL_BYTES_MAX = 8 * 1024 * 1024;

@@ -3,8 +3,6 @@
  * answers, which go to the part that asked; the next turn handles them.
  */
 import { planted } from '../../base/planted.ts';
-import type { Group } from '../../group/group.ts';
-import type { ShardOptions } from '../../shard/options.ts';
 import { Collector } from './collector.ts';
 import { Flusher } from './flusher.ts';
 import { Compactor } from './compactor.ts';
@@ -38,12 +36,6 @@ export class ColdTier {
     });
     const { hotBytesMax } = options.settings;
     for (const { admission } of options.groups) admission.hotBytesMax = hotBytesMax === 0 ? Infinity : hotBytesMax;
-  }
-
-  static of(options: ShardOptions, groups: readonly Group[], proposals: Proposals): ColdTier | undefined {
-    if (options.cold === undefined) return undefined;
-    const { storage, seed, log } = options;
-    return new ColdTier({ ...options.cold, groups, proposals, seed, log, short: () => !storage.spaceLeft });
   }
 
   /** Call before the turn's entries are sealed, because its proposals go into them. */

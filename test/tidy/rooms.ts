@@ -1,0 +1,134 @@
+/**
+ * The rooms of the house, floor by floor from the ground up. A file may import its own room and rooms on lower floors,
+ * types too, and of these only the ones that its row names.
+ */
+
+export type Floor = Readonly<Record<string, readonly string[]>>;
+
+/** Everything that lies on lower floors. */
+export const ALL_BELOW = '*';
+
+/**
+ * A room is a folder of src/, or a part of one with a row of its own. A file in a row of its own is a port: an
+ * interface that its room defines and that every higher room may import, except the pure ones. Raft and the state
+ * machine do not know each other.
+ */
+const CORE: readonly Floor[] = [
+  { 'base/tx.ts': [] },
+  { base: [] },
+  { 'raft/types.ts': [] },
+  {
+    ...{ protocol: ['base'], raft: ['base'], 'placement/state': ['base'] },
+    // Tools that know nothing of streams.
+    ...{ config: ['base'], digest: ['base'], mailbox: ['base'], metrics: ['base'], threads: ['base'] },
+    // Reads the built page.
+    console: [],
+  },
+  {
+    ...{ 'ports.ts': ['protocol'], 'cold/ports.ts': ['protocol'], 'backup/ports.ts': ['base'] },
+    ...{ 'placement/ports.ts': [], 'subscriptions/ports.ts': [] },
+    ...{ 'raft/codec': ['base', 'raft'], 'subscriptions/state': ['base', 'protocol'], logging: ['config'] },
+  },
+  {
+    'peer/codec': ['base', 'raft', 'raft/codec'],
+    gateway: ['base', 'protocol', 'mailbox'],
+    'cold/store': ['base', 'protocol', 'digest'],
+    tracing: ['base', 'protocol', 'config', 'logging'],
+  },
+];
+
+/** The parts of the replicated state machine, lowest first: each knows only those in front of it. */
+const STATE = [
+  ...['stream/json', 'stream/core', 'stream/cold', 'stream/operations', 'stream/backup', 'stream/forks', 'stream'],
+];
+
+const STREAM: readonly Floor[] = STATE.map((part, floor) => ({
+  [part]: [
+    ...['base', 'protocol', ...STATE.slice(0, floor)],
+    // The export leaves out the keys of webhooks.
+    ...(part === 'stream/backup' ? ['subscriptions/state'] : []),
+  ],
+}));
+
+/** Folders without a clock, randomness, `node:` modules and `async`. */
+export const PURE: readonly string[] = [
+  ...['base/tx.ts', 'base', 'protocol', 'raft/types.ts', 'raft', 'raft/codec', 'peer/codec', ...STATE, 'group'],
+  ...['subscriptions/state', 'placement/state'],
+];
+
+/** Everything that a shard's thread runs, without its adapters. */
+const SHARD: readonly Floor[] = [
+  { group: ['base', 'protocol', 'raft', ...STATE] },
+  {
+    'shard/ports.ts': ['base', 'raft', 'peer/codec'],
+    'forks/shard': ['base', 'protocol', 'group', 'stream/forks'],
+  },
+  {
+    'backup/shard': ['base', 'protocol', 'group', 'stream/backup'],
+    'cold/shard': [...PURE, 'metrics'],
+  },
+  { shard: [...PURE, 'metrics', 'cold/shard', 'forks/shard', 'backup/shard'] },
+];
+
+/** Adapters implement the ports of the core; services run on the main thread and know neither HTTP nor the composition. */
+const ADAPTERS: readonly Floor[] = [
+  {
+    store: ['base', 'peer/codec'],
+    peer: ['base', 'raft', 'raft/codec', 'peer/codec'],
+    tenants: ['base', 'protocol', 'gateway'],
+    'backup/format': ['base', 'protocol', 'stream/backup', 'digest', 'cold/store'],
+    'forks/service': ['base', 'protocol', 'stream/forks', 'gateway'],
+    'subscriptions/webhooks': ['base', 'protocol', 'subscriptions/state', 'gateway'],
+    'cold/service': [...PURE, 'config', 'digest', 'cold/shard', 'cold/store', 'gateway', 'logging', 'threads'],
+  },
+  {
+    placement: ['base', 'protocol', 'placement/state', 'config', 'gateway', 'logging', 'peer'],
+    'backup/export': [...PURE, 'digest', 'backup/format', 'cold/store', 'gateway', 'threads'],
+    'subscriptions/service': [
+      ...['base', 'protocol', 'subscriptions/state', 'subscriptions/webhooks'],
+      ...['digest', 'gateway', 'logging', 'threads'],
+    ],
+  },
+  { 'backup/import': [...PURE, 'digest', 'backup/format', 'backup/export', 'gateway'] },
+  {
+    backup: ['base', 'backup/export', 'backup/import'],
+    http: ['base', 'protocol', 'digest', 'gateway', 'tenants', 'placement/state', 'console'],
+  },
+];
+
+/** Programs: the node, its threads, and on top the tool, which no part of a node may import. */
+const PROGRAMS: readonly Floor[] = [
+  { server: [ALL_BELOW] },
+  { workers: [ALL_BELOW] },
+  {
+    // A client of the nodes like any other: what it knows of them came over HTTP. `backup` verifies, `cold` reaches the
+    // store.
+    operator: [
+      ...['base', 'protocol', 'config', 'digest', 'threads', 'console'],
+      ...['backup/format', 'stream/backup', 'cold/store', 'subscriptions/state'],
+    ],
+  },
+  // What is in the page shares the tool's findings.
+  { 'console/model': ['operator'] },
+  { 'console/page': ['console/model', 'operator'] },
+];
+
+export const FLOORS: readonly Floor[] = [...CORE, ...STREAM, ...SHARD, ...ADAPTERS, ...PROGRAMS];
+
+/** Files that only their own room may import: others use the results of the operations. */
+export const PRIVATE: ReadonlySet<string> = new Set(['src/protocol/generic-fields.ts']);
+
+/** Packages that only these rooms may import: other rooms use a port. */
+export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
+  [/^uws-/, 'http'],
+  // The data directory of the reference server, for imports.
+  [/^lmdb$/, 'store', 'operator'],
+  [/^(@napi-rs\/blake-hash|blake3)$/, 'digest'],
+  [/^piscina$/, 'threads', 'operator', 'workers'],
+  [/^msgpackr$/, 'backup/format'],
+  [/^@(aws-sdk|smithy)\//, 'cold/store'],
+  [/^@opentelemetry\//, 'tracing'],
+  [/^(yargs|smol-toml)$/, 'config', 'operator'],
+  [/^(yaml|cli-table3|cli-progress|prom-client)$/, 'operator'],
+  [/^(preact|uplot)(\/|$)/, 'console/page'],
+];
