@@ -4,8 +4,7 @@
  * machine only adds to them.
  */
 import { ClientPolicy, RequestAdmission } from '../../src/http/admission.ts';
-import { BodyBudget } from '../../src/http/body.ts';
-import { HttpServerContext } from '../../src/http/context.ts';
+import { HttpNode, HttpServerContext } from '../../src/http/server-context.ts';
 import { CorsPolicy } from '../../src/http/cors.ts';
 import { ClientRouter } from '../../src/http/router.ts';
 import { CLIENT_ROWS, bindRows } from '../../src/http/routes/table.ts';
@@ -118,12 +117,12 @@ const fail = (error: unknown): never => {
 const shards = new Gateway(16, [link], fail);
 const gateway = new ConditionGate(new QuotaGate(shards, monotonicMs, fail), () => true);
 const server = new HttpServerContext(
-  {
+  new HttpNode({
     ...{ gateway, forks: NO_FORKS, metrics: new HttpCounters(), connections: newConnections(), monotonicMs },
+    requestIdPrefix: '1-0',
     settings: { ...SETTINGS, corsOrigins: ['loopback'] },
     logError: fail,
-  },
-  new BodyBudget(SETTINGS.inflightBodyBytes),
+  }),
 );
 const cors = new CorsPolicy(['loopback'], 'POST');
 const router = new ClientRouter(

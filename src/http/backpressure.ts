@@ -20,9 +20,8 @@
  * - A refused write starts a timeout of 10 s (coarse), each further one restarts it, onWritable ends it. There is no
  *   timeout at all while nothing is refused: a quiet stream stays open for as long as both ends like.
  */
-import type { HttpContext } from './context.ts';
-import { type ErrorLog, type ResponseOwner, guardAbort, takeOver, whenWritable } from './guard.ts';
-import { requestIdOf } from './request-ids.ts';
+import { type ErrorLog, type ResponseOwner, guardAbort, whenGone, whenWritable } from './guard.ts';
+import type { RequestIds } from './request-ids.ts';
 import type { UwsResponse } from './uws.ts';
 
 /** Bytes that wait for slow clients in this process. A client on a slow line has most of its answer here for a second or so. */
@@ -30,17 +29,45 @@ const WAITING_BYTES_MAX = 128 * 1024 * 1024;
 /** From here on a read brings SMALL_READ_BYTES. */
 const WAITING_BYTES_MANY = WAITING_BYTES_MAX / 4;
 const SMALL_READ_BYTES = 128 * 1024;
-/** Sockets take this much without help; with the headers it fits the buffer in which uWebSockets.js corks (writeChunk). */
+/** Sockets take this much without help; with the headers it fits the buffer in which uWebSockets.js corks (CorkedWrite). */
 const UNCOUNTED_BYTES = 8 * 1024;
+
+/** The cork buffer has 16 KiB; the head of a chunk goes there too, in front of the first one `Transfer-Encoding: chunked`. */
+const WRITE_BYTES_MAX = 15 * 1024;
+
+type CorkedSocket = Pick<UwsResponse, 'cork' | 'write'>;
+
+/** One function for all writes: a closure for each of 1000 readers would cost as much as the frame. */
+export class CorkedWrite {
+  #res: CorkedSocket | undefined;
+  #bytes: Uint8Array = new Uint8Array(0);
+  #isTaken = true;
+  readonly #run = (): void => {
+    if (this.#res !== undefined) this.#isTaken = this.#res.write(this.#bytes);
+  };
+
+  all(res: CorkedSocket, bytes: Uint8Array): boolean {
+    this.#res = res;
+    for (let at = 0; at < bytes.length; at += WRITE_BYTES_MAX) {
+      this.#bytes = bytes.length <= WRITE_BYTES_MAX ? bytes : bytes.subarray(at, at + WRITE_BYTES_MAX);
+      res.cork(this.#run);
+    }
+    this.#res = undefined;
+    return this.#isTaken;
+  }
+}
 
 export class ResponseBackpressure {
   usedBytes = 0;
   readonly #log: ErrorLog;
+  readonly #ids: RequestIds;
   #waiting = 0;
   #idle: (() => void) | undefined;
+  readonly #write = new CorkedWrite();
 
-  constructor(log: ErrorLog) {
+  constructor(log: ErrorLog, ids: RequestIds) {
     this.#log = log;
+    this.#ids = ids;
   }
 
   get full(): boolean {
@@ -91,16 +118,22 @@ export class ResponseBackpressure {
     });
   }
 
+  /** Writes some bytes of an answer in pieces, not none. False: the socket is full, and the bytes (or earlier ones) wait in memory. */
+  writePiece(res: CorkedSocket, bytes: Uint8Array): boolean {
+    return this.#write.all(res, bytes);
+  }
+
   /** In place of the owner, which has answered. */
   #keep(res: UwsResponse, gone: () => void): ResponseOwner {
+    const ids = this.#ids;
     const owner: ResponseOwner = {
       operation: 'unsent answer',
       get requestId() {
-        return requestIdOf(res);
+        return ids.of(res);
       },
       fail: () => void res.close(),
     };
-    takeOver(res, owner, guardAbort(this.#log, owner, gone));
+    whenGone(res, guardAbort(this.#log, owner, gone));
     return owner;
   }
 
@@ -111,42 +144,4 @@ export class ResponseBackpressure {
       this.#idle = resolve;
     });
   }
-}
-
-const backpressures = new WeakMap<HttpContext, ResponseBackpressure>();
-
-/** The unsent answers of `ctx`. */
-export function backpressureOf(ctx: HttpContext): ResponseBackpressure {
-  let backpressure = backpressures.get(ctx);
-  if (backpressure === undefined) backpressures.set(ctx, (backpressure = new ResponseBackpressure(ctx.logError)));
-  return backpressure;
-}
-
-/** The cork buffer has 16 KiB; the head of a chunk goes there too, in front of the first one `Transfer-Encoding: chunked`. */
-const WRITE_BYTES_MAX = 15 * 1024;
-
-let corkedRes: Pick<UwsResponse, 'cork' | 'write'>;
-let corkedBytes: Uint8Array;
-let corkedTaken: boolean;
-
-/** One function for all writes: a closure for each of 1000 readers would cost as much as the frame. */
-const writeCorked = (): void => {
-  corkedTaken = corkedRes.write(corkedBytes);
-};
-
-/** Writes some bytes, not none. False: the socket is full, and the bytes (or earlier ones) wait in memory. */
-export function writeChunk(res: Pick<UwsResponse, 'cork' | 'write'>, bytes: Uint8Array): boolean {
-  corkedRes = res;
-  if (bytes.length <= WRITE_BYTES_MAX) {
-    corkedBytes = bytes;
-    res.cork(writeCorked);
-    return corkedTaken;
-  }
-  let taken = true;
-  for (let at = 0; at < bytes.length; at += WRITE_BYTES_MAX) {
-    corkedBytes = bytes.subarray(at, at + WRITE_BYTES_MAX);
-    res.cork(writeCorked);
-    taken = corkedTaken;
-  }
-  return taken;
 }

@@ -1,10 +1,7 @@
-/** What every handler may use: settings, metrics and services of the node, and what the requests of one listener share. */
-import { SUBSCRIPTION_BODY_BYTES_MAX } from '../base/limits.ts';
-import { BodyBudget, SlowBodies } from './body.ts';
+/** What handlers may use: settings, metrics and services of the node. */
 import type { ErrorLog } from './guard.ts';
 import type { Connections } from './connections.ts';
 import type { Forks, RequestTraces, ShardGateway } from '../ports.ts';
-import { type Request, newRequest } from '../protocol/request.ts';
 
 /** The two route families answer some refusals with different statuses. */
 export type Family = 'bucketed' | 'flat';
@@ -130,79 +127,8 @@ export interface HttpContext {
   monotonicMs(): number;
   readonly logError: ErrorLog;
   readonly connections: Connections;
+  /** Begins the ids that this node gives to requests; another one for each run of the node. */
+  readonly requestIdPrefix: string;
   /** Undefined: requests are not traced. */
   readonly traces?: RequestTraces;
-}
-
-/** Four requests of the largest size; usual ones take a few hundred bytes. */
-const STRANGER_BYTES_MAX = 4 * SUBSCRIPTION_BODY_BYTES_MAX;
-
-/** Kept for reuse: a few hundred bytes each. */
-const KEPT_REQUESTS_MAX = 1024;
-
-/**
- * Requests to shards, for commands that wait for their bodies. The usual body is there at once, so one object, which the processor has
- * at hand, serves all of them.
- */
-export class SpareRequests {
-  readonly #spare: Request[] = [];
-
-  take(): Request {
-    return this.#spare.pop() ?? newRequest();
-  }
-
-  give(request: Request): void {
-    request.command.payload = undefined;
-    request.command.attributes = undefined;
-    if (this.#spare.length < KEPT_REQUESTS_MAX) this.#spare.push(request);
-  }
-}
-
-/** What the requests of one listener share: the node's services, the budget of bodies in flight, and how many requests are open. */
-export class HttpServerContext {
-  readonly ctx: HttpContext;
-  readonly gateway: ShardGateway;
-  readonly settings: HttpSettings;
-  /** Where the plane listens, without the port; for traces. */
-  readonly address: string;
-  readonly budget: BodyBudget;
-  /** For bodies of unauthenticated senders: they take no room from the others. */
-  readonly strangers = new BodyBudget(STRANGER_BYTES_MAX);
-  readonly slowBodies: SlowBodies;
-  readonly logError: ErrorLog;
-  /** For queries: filled and sent in one go. */
-  readonly query: Request = newRequest();
-  readonly requests = new SpareRequests();
-  /** Requests accepted and not answered, live readers excepted. */
-  open = 0;
-  closing = false;
-  #idle: (() => void) | undefined;
-
-  constructor(ctx: HttpContext, budget: BodyBudget, address = '') {
-    this.ctx = ctx;
-    this.address = address;
-    this.gateway = ctx.gateway;
-    this.settings = ctx.settings;
-    this.budget = budget;
-    this.slowBodies = new SlowBodies(() => ctx.monotonicMs());
-    this.logError = ctx.logError;
-  }
-
-  closed(): void {
-    this.open--;
-    if (this.open === 0) this.#idle?.();
-  }
-
-  /** Resolves when no request is open. */
-  idle(): Promise<void> {
-    if (this.open === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.#idle = resolve;
-    });
-  }
-
-  /** Counts one answer. */
-  count(operation: Operation, status: number, startedMs: number): void {
-    this.ctx.metrics.response(operation, status, Math.round((this.ctx.monotonicMs() - startedMs) * 1000));
-  }
 }

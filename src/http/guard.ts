@@ -1,7 +1,7 @@
 /**
  * The only file that hands functions to uWebSockets.js (test/tidy/http-callbacks.test.ts checks it). Two things end the process there:
  * an exception in a function that the library calls, and a route handler that returns without an answer and without onAborted.
- * Here an exception becomes one log line and the end of that request, and the owner of a response registers onAborted with it.
+ * Here an exception becomes one log line and the end of that request, and who keeps a response registers onAborted with it.
  */
 import type { ErrorCode } from '../base/errors.ts';
 import type { UwsApp, UwsResponse } from './uws.ts';
@@ -59,24 +59,8 @@ export function guardData(
   return callback as GuardedData;
 }
 
-/** What the running route handler works on, and who has taken it over. There is one handler at a time. */
-let running: UwsResponse | undefined;
-let runningOwner: ResponseOwner | undefined;
-
-/** A route handler begins. */
-export function beginHandler(res: UwsResponse): void {
-  running = res;
-  runningOwner = undefined;
-}
-
-/** Who took over the response of the running handler. */
-export function ownerOf(res: UwsResponse): ResponseOwner | undefined {
-  return res === running ? runningOwner : undefined;
-}
-
-/** From now on `owner` answers, whatever happens; `gone` runs when the client leaves. The last call counts. */
-export function takeOver(res: UwsResponse, owner: ResponseOwner, gone: GuardedAbort): void {
-  if (res === running) runningOwner = owner;
+/** The response outlives its route handler; `gone` runs when the client leaves. The last call counts. */
+export function whenGone(res: UwsResponse, gone: GuardedAbort): void {
   res.onAborted(gone);
 }
 

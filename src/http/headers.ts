@@ -102,6 +102,15 @@ export class WriteHeaders {
   /** Sec-Fetch-Site. */
   site = '';
   referer = '';
+  /** Clients of one kind send the same type again and again: as it was sent, and as it was taken. */
+  readonly lastType = { sent: '', taken: '' };
+  readonly #take = (name: string, value: string): void => this.take(name, value);
+
+  /** Walks over the headers of a request, once, before its route. */
+  walk(req: UwsRequest): void {
+    this.reset();
+    req.forEach(this.#take);
+  }
 
   reset(): void {
     this.framing.reset();
@@ -201,21 +210,6 @@ export class WriteHeaders {
 /** A header that is a list may come in several lines. */
 function joined(before: string, value: string): string {
   return before === '' ? value : `${before},${value}`;
-}
-
-const current = new WriteHeaders();
-const take = (name: string, value: string): void => current.take(name, value);
-
-/** Walks over the headers of a request, once, before its route. */
-export function walkHeaders(req: UwsRequest): WriteHeaders {
-  current.reset();
-  req.forEach(take);
-  return current;
-}
-
-/** Those of the request whose route handler runs. */
-export function writeHeaders(): WriteHeaders {
-  return current;
 }
 
 /** Why a request is refused before anything else is looked at. */
@@ -321,10 +315,7 @@ function fillProducer(headers: WriteHeaders, command: WriteFields): Refusal | un
   return checkToken(command.producerId, 'Producer-Id');
 }
 
-/** Clients of one kind send the same type again and again: as it was sent, and as it was taken. */
-const lastType = { sent: '', taken: '' };
-
-function fillContentType(sent: string | undefined, command: WriteFields): Refusal | undefined {
+function fillContentType({ contentType: sent, lastType }: WriteHeaders, command: WriteFields): Refusal | undefined {
   if (sent === lastType.sent) {
     command.contentType = lastType.taken;
     return undefined;
@@ -342,7 +333,7 @@ function fillTexts(headers: WriteHeaders, command: WriteFields): Refusal | undef
   const seq = headers.streamSeq;
   command.streamSeq = seq === undefined || seq.trim() === '' ? undefined : seq;
   return (
-    fillContentType(headers.contentType, command) ??
+    fillContentType(headers, command) ??
     (command.streamSeq === undefined ? undefined : checkToken(command.streamSeq, 'Stream-Seq'))
   );
 }

@@ -151,6 +151,11 @@ export function parseReadQuery(
   return { ok: true, value: { params, noBytes: bytes === 0 && live === undefined } };
 }
 
+/** Was the read addressed by records? Then its answer carries the record range. */
+export function isRecordRead(params: ReadParams): boolean {
+  return params.mode !== READ_OFFSET && params.mode !== READ_NOW;
+}
+
 interface Start {
   readonly mode: number;
   readonly value: number;

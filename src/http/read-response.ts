@@ -9,30 +9,16 @@
  * Only large answers of JSON streams come in two forms, as they are or compressed; each has an ETag of its own, because a strong one
  * names bytes. Both say `Vary`, also in a 304.
  */
-import { gzip } from 'node:zlib';
-import type { HttpContext, ReadParams } from './context.ts';
-import type { ErrorLog } from './guard.ts';
-import { writeHeaders } from './headers.ts';
+import { prefersGzip } from './compression.ts';
+import type { ReadParams } from './context.ts';
+import { isRecordRead } from './query.ts';
 import type { RequestContext } from './request.ts';
-import { requestIdOf } from './request-ids.ts';
 import { type CacheControl, RECORD_EXTENSION, type Responder } from './response.ts';
 import type { UwsResponse } from './uws.ts';
 import { GZIP_SUFFIX, rangeTag } from '../protocol/condition.ts';
 import { formatOffset } from '../protocol/header-values.ts';
-import {
-  READ_FLAG_ENVELOPE,
-  READ_NOW,
-  READ_OFFSET,
-  READ_RECORD,
-  readCreatedAtMs,
-  readIncarnation,
-} from '../protocol/read.ts';
+import { READ_FLAG_ENVELOPE, READ_OFFSET, READ_RECORD, readCreatedAtMs, readIncarnation } from '../protocol/read.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, Reply } from '../protocol/reply.ts';
-
-/** Was the read addressed by records? Then its answer carries the record range. */
-export function isRecordRead(params: ReadParams): boolean {
-  return params.mode !== READ_OFFSET && params.mode !== READ_NOW;
-}
 
 /**
  * Position, freshness, closure and record headers of a read answer: the 200 and 304 of a catch-up read and of a long-poll,
@@ -99,17 +85,16 @@ export function writeHeadVary(res: UwsResponse, responder: Responder, reply: Rep
 
 /** Make it in the route handler, where the request's headers are. */
 export class ReadCoding {
-  readonly #ctx: HttpContext;
   readonly #params: ReadParams;
   readonly #bucket: string;
   readonly #stream: string;
-  readonly #acceptEncoding = writeHeaders().acceptEncoding;
+  readonly #acceptEncoding: string;
   readonly #call: RequestContext;
   #packed: Uint8Array | undefined;
 
   constructor(call: RequestContext, params: ReadParams) {
-    const { server, bucket, stream } = call;
-    this.#ctx = server.ctx;
+    const { bucket, stream } = call;
+    this.#acceptEncoding = call.headers.acceptEncoding;
     this.#call = call;
     this.#params = params;
     this.#bucket = bucket;
@@ -125,15 +110,15 @@ export class ReadCoding {
     const answer = Object.assign(new Reply(), reply);
     // No name holds NUL. The tag alone names bytes of one stream only.
     // The response, because the context serves other requests once its client has left.
-    const { res } = this.#call;
-    const requestId = (): string | undefined => (res === undefined ? undefined : requestIdOf(res));
+    const { res, server } = this.#call;
+    const requestId = (): string | undefined => (res === undefined ? undefined : server.ids.of(res));
     const done = (copy: Uint8Array, packed: Uint8Array | undefined): void => {
       answer.body = copy;
       answer.isBodyKept = true;
       this.#packed = packed;
       later(answer);
     };
-    return compressionOf(this.#ctx).start(`${this.#bucket}\0${this.#stream}\0${tag}`, body, { done, requestId });
+    return server.node.compression.start(`${this.#bucket}\0${this.#stream}\0${tag}`, body, { done, requestId });
   }
 
   /** The ETag of the form that the client has, if it has one that it may be told to use. */
@@ -168,111 +153,4 @@ export class ReadCoding {
 
 function packedTag(tag: string): string {
   return `${tag.slice(0, -1)}${GZIP_SUFFIX}"`;
-}
-
-/**
- * What a client thinks of gzip (RFC 9110, 12.5.3). A coding that is not listed has the weight of `*`; without `*` it is not taken. The bytes
- * as they are need no entry: unlisted they are the last choice, listed they win when gzip weighs no more.
- */
-const GZIP: ReadonlySet<string> = new Set(['gzip', 'x-gzip']);
-const WEIGHT = /^q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/;
-
-export function prefersGzip(acceptEncoding: string): boolean {
-  if (acceptEncoding === '') return false;
-  let gzip: number | undefined;
-  let identity: number | undefined;
-  let other: number | undefined;
-  for (const item of acceptEncoding.toLowerCase().split(',')) {
-    const [name = '', ...parameters] = item.split(';').map((part) => part.trim());
-    const weight = weightOf(parameters);
-    if (GZIP.has(name)) gzip ??= weight;
-    else if (name === 'identity') identity ??= weight;
-    else if (name === '*') other ??= weight;
-  }
-  return (gzip ?? other ?? 0) > (identity ?? 0);
-}
-
-/** A malformed weight counts as 0: uncompressed bytes suit every client. */
-function weightOf(parameters: readonly string[]): number {
-  const [weight, ...more] = parameters;
-  if (weight === undefined) return 1;
-  const digits = more.length === 0 ? WEIGHT.exec(weight)?.[1] : undefined;
-  return digits === undefined ? 0 : Number(digits);
-}
-
-/**
- * gzip of large answers, made by the threads of libuv's pool: the HTTP thread only copies the bytes and hears of the end. zlib takes
- * them piece by piece (16 KiB of output, well below a millisecond), so other work of the pool gets its turn.
- *
- * Requests for the same bytes share one compression: a thousand long-polls that one append answers cost it once.
- * It goes on when its client leaves; it takes milliseconds, and its memory is counted until then.
- */
-
-/** JSON shrinks to a fifth; level 6 takes three times as long as 1 to make that a sixth. */
-const LEVEL = 1;
-/** What zlib allocates for one stream at its usual window. */
-const STATE_BYTES = 256 * 1024;
-/** Seven of the largest usual answers, about 30 ms of a core. Beyond that, answers go out uncompressed instead of waiting. */
-const MAKING_BYTES_MAX = 16 * 1024 * 1024;
-
-/** `body`: a copy of what was given; `packed` is undefined when compressing failed or saved nothing. */
-export type Packed = (body: Uint8Array, packed: Uint8Array | undefined) => void;
-
-export interface Packing {
-  readonly done: Packed;
-  /** For log lines: made when it is asked for. */
-  readonly requestId?: () => string | undefined;
-}
-
-export class Compression {
-  /** Bytes that are held for work under way. */
-  usedBytes = 0;
-  readonly #log: ErrorLog;
-  /** By the name of the bytes: who waits for them. */
-  readonly #waiting = new Map<string, Packing[]>();
-
-  constructor(log: ErrorLog) {
-    this.#log = log;
-  }
-
-  /** False: there is no room. Else `done` runs once, later. Equal keys mean equal bytes; their memory may be reused afterwards. */
-  start(key: string, body: Uint8Array, packing: Packing): boolean {
-    const others = this.#waiting.get(key);
-    if (others !== undefined) {
-      others.push(packing);
-      return true;
-    }
-    const bytes = 2 * body.length + STATE_BYTES;
-    if (this.usedBytes + bytes > MAKING_BYTES_MAX) return false;
-    this.usedBytes += bytes;
-    const waiting = [packing];
-    this.#waiting.set(key, waiting);
-    const copy = body.slice();
-    gzip(copy, { level: LEVEL }, (error, packed) => {
-      this.usedBytes -= bytes;
-      this.#waiting.delete(key);
-      if (error !== null) this.#log(error, 'gzip', packing.requestId?.());
-      const result = error === null && packed.length < copy.length ? packed : undefined;
-      for (const one of waiting) this.#tell(one, copy, result);
-    });
-    return true;
-  }
-
-  /** What throws here would end the process. */
-  #tell({ done, requestId }: Packing, body: Uint8Array, packed: Uint8Array | undefined): void {
-    try {
-      done(body, packed);
-    } catch (error) {
-      this.#log(error, 'gzip', requestId?.());
-    }
-  }
-}
-
-const compressions = new WeakMap<HttpContext, Compression>();
-
-/** What is compressed for `ctx`. */
-export function compressionOf(ctx: HttpContext): Compression {
-  let compression = compressions.get(ctx);
-  if (compression === undefined) compressions.set(ctx, (compression = new Compression(ctx.logError)));
-  return compression;
 }

@@ -12,26 +12,28 @@ const SENT_CHARS_MAX = 128;
 /** Hexadecimal, Base64, and what proxies put between parts: nothing that needs quotes in a log or in a header. */
 const WELL_FORMED = /^[\w.:/+=@-]+$/;
 
-let prefix = '0-0';
-let made = 0;
-/** Of requests that sent one, and of those that needed one. The library makes an object for each request. */
-const ids = new WeakMap<UwsResponse, string>();
+export class RequestIds {
+  /** Begins every id of this node; it tells nodes and their runs apart. */
+  readonly #prefix: string;
+  #made = 0;
+  /** Ids that clients sent, and those that were made. The library makes an object for each request. */
+  readonly #ids = new WeakMap<UwsResponse, string>();
 
-/** How ids of this process begin from now on. `run` tells those of one run of the node from those of the next. */
-export function nameNode(nodeId: number, run: string): void {
-  prefix = `${nodeId}-${run}`;
-}
+  constructor(prefix: string) {
+    this.#prefix = prefix;
+  }
 
-/** What the client sent, as it came; it is looked at when it is needed. */
-export function keepRequestId(res: UwsResponse, sent: string): void {
-  if (sent.length <= SENT_CHARS_MAX) ids.set(res, sent);
-}
+  /** Keeps what the client sent, as it came; it is looked at when it is needed. */
+  keep(res: UwsResponse, sent: string): void {
+    if (sent.length <= SENT_CHARS_MAX) this.#ids.set(res, sent);
+  }
 
-/** That of the request which `res` answers; the same as long as it lives. Harmless on a dead response. */
-export function requestIdOf(res: UwsResponse): string {
-  const known = ids.get(res);
-  if (known !== undefined && WELL_FORMED.test(known)) return known;
-  const id = `${prefix}-${(++made).toString(36)}`;
-  ids.set(res, id);
-  return id;
+  /** The id of the request which `res` answers, the same as long as it lives. Harmless on a dead response. */
+  of(res: UwsResponse): string {
+    const known = this.#ids.get(res);
+    if (known !== undefined && WELL_FORMED.test(known)) return known;
+    const id = `${this.#prefix}-${(++this.#made).toString(36)}`;
+    this.#ids.set(res, id);
+    return id;
+  }
 }

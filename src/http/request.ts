@@ -16,10 +16,11 @@ import type { Reply } from '../protocol/reply.ts';
 import type { StreamName } from '../protocol/flat-path.ts';
 import { type Asking, type Request, fillRequest } from '../protocol/request.ts';
 import { type BodyBudget, type BodyOwner, BodyReader } from './body.ts';
-import { type Family, type HttpServerContext, NO_ROUTE, type Operation, type RouteTraits } from './context.ts';
-import { type GuardedAbort, type LiveAnswer, type ResponseOwner, guardAbort, takeOver } from './guard.ts';
-import { requestIdOf } from './request-ids.ts';
+import { type Family, NO_ROUTE, type Operation, type RouteTraits } from './context.ts';
+import { type GuardedAbort, type LiveAnswer, type ResponseOwner, guardAbort, whenGone } from './guard.ts';
+import type { WriteHeaders } from './headers.ts';
 import type { Responder } from './response.ts';
+import type { HttpServerContext } from './server-context.ts';
 import { type ResponseHolder, type StreamOptions, StreamingResponse } from './streaming.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
@@ -126,9 +127,14 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     return this.#req;
   }
 
+  /** Only inside the route handler. */
+  get headers(): WriteHeaders {
+    return this.server.headers;
+  }
+
   /** Of refusals and log lines; it is made when it is asked for. */
   get requestId(): string {
-    return this.#answered === undefined ? '' : requestIdOf(this.#answered);
+    return this.#answered === undefined ? '' : this.server.ids.of(this.#answered);
   }
 
   /** The route handler has returned. */
@@ -173,10 +179,8 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     if (res === undefined || this.isAccepted) return;
     this.isAccepted = true;
     this.server.open++;
-    takeOver(res, this, this.#abort);
+    whenGone(res, this.#abort);
   }
-
-  // --- The body
 
   /**
    * Accepts the request and reads its body, up to the bound of its route; call it last in the route handler. `declared`:
@@ -199,8 +203,6 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     if (this.#consumer?.tooLarge === undefined) this.refuse('BODY_TOO_LARGE');
     else this.#consumer.tooLarge(this);
   }
-
-  // --- A whole answer, from the reply of a shard
 
   /** Accepts the request and asks a shard, or answers 503 at once. */
   send(request: Request, renderer: ReplyRenderer, shard?: number): void {
@@ -230,8 +232,6 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     this.res.cork(this.#write);
     answering = undefined;
   }
-
-  // --- An answer of several parts
 
   aggregate(): AggregateResponse {
     this.#isShared = true;
@@ -277,15 +277,11 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     this.fail('INTERNAL');
   }
 
-  // --- An answer in pieces
-
   streaming(options?: StreamOptions): StreamingResponse {
     this.#isShared = true;
     this.accept();
     return (this.#streaming = new StreamingResponse(this, options));
   }
-
-  // --- A live reader
 
   /** Keeps the response for `live`. It is not counted as open: a node that stops ends its live readers first. */
   follow(live: LiveAnswer): void {
@@ -293,7 +289,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     if (res === undefined || this.isAccepted) return;
     this.isAccepted = true;
     this.#live = live;
-    takeOver(res, this, this.#abort);
+    whenGone(res, this.#abort);
   }
 
   /** The status of an event stream is out; what follows is not counted. */
@@ -308,8 +304,6 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     this.end();
     res.cork(() => res.end());
   }
-
-  // --- Refusals and ends
 
   /** Ends the request with a refusal that no shard gave. */
   refuse(code: ErrorCode, detail?: string): void {

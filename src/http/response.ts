@@ -18,7 +18,7 @@ import type { Family, ReadCache } from './context.ts';
 import type { CorsBlocks, CorsPolicy } from './cors.ts';
 import type { ResponseBackpressure } from './backpressure.ts';
 import { Heads, PositionHead, staticBlock } from './heads.ts';
-import { REQUEST_ID_HEADER, requestIdOf } from './request-ids.ts';
+import { REQUEST_ID_HEADER, type RequestIds } from './request-ids.ts';
 import type { UwsResponse } from './uws.ts';
 import { expectedSeq, producerEpoch, receivedSeq } from '../protocol/producer-answer.ts';
 import { explanation } from '../protocol/refusal.ts';
@@ -82,6 +82,7 @@ export interface ResponderOptions {
   /** Answers to HEAD omit it. */
   readonly body: 'written' | 'omitted';
   readonly backpressure: ResponseBackpressure;
+  readonly ids: RequestIds;
   readonly readCache?: ReadCache;
 }
 
@@ -98,6 +99,7 @@ export class Responder {
   begun: UwsResponse | undefined = undefined;
   ended: UwsResponse | undefined = undefined;
   readonly #backpressure: ResponseBackpressure;
+  readonly #ids: RequestIds;
   readonly #noStore: Heads;
   readonly #noCache: Heads;
   readonly #cached: Heads;
@@ -107,9 +109,10 @@ export class Responder {
   readonly #written: PositionHead;
   readonly #writtenByProducer: PositionHead;
 
-  constructor({ cors, body, backpressure, readCache = 'none' }: ResponderOptions) {
+  constructor({ cors, body, backpressure, ids, readCache = 'none' }: ResponderOptions) {
     this.headOnly = body === 'omitted';
     this.#backpressure = backpressure;
+    this.#ids = ids;
     const noStore = staticBlock('no-store', cors.answer);
     this.#noStore = new Heads(noStore);
     this.#noCache = new Heads(staticBlock('no-cache', cors.answer));
@@ -133,7 +136,7 @@ export class Responder {
     res.writeStatus(this.#heads(cache).of(status));
     if (status < 400) return;
     res.writeHeader(ERROR_HEADER, code ?? generalCode(status));
-    res.writeHeader(REQUEST_ID_HEADER, requestIdOf(res));
+    res.writeHeader(REQUEST_ID_HEADER, this.#ids.of(res));
   }
 
   #heads(cache: CacheControl): Heads {
@@ -279,8 +282,7 @@ interface Pair {
 /** Two responders for each result of the CORS policy: one for HEAD and one for everything else. */
 export class Responders {
   readonly #cors: CorsPolicy;
-  readonly #backpressure: ResponseBackpressure;
-  readonly #readCache: ReadCache;
+  readonly #shared: Omit<ResponderOptions, 'cors' | 'body'>;
   /** As long as the policy keeps the blocks. */
   readonly #pairs = new WeakMap<CorsBlocks, Pair>();
   /** When all origins get the same, neither the origin nor a map is needed. */
@@ -288,10 +290,9 @@ export class Responders {
   /** For requests that name no origin, which is all but those of browsers. */
   readonly #none: Pair;
 
-  constructor(cors: CorsPolicy, backpressure: ResponseBackpressure, readCache: ReadCache) {
-    this.#readCache = readCache;
+  constructor(cors: CorsPolicy, shared: Omit<ResponderOptions, 'cors' | 'body'>) {
+    this.#shared = shared;
     this.#cors = cors;
-    this.#backpressure = backpressure;
     this.#none = this.#pairOf(cors.blocksFor(''));
     this.#only = cors.readsOrigin ? undefined : this.#none;
   }
@@ -303,7 +304,7 @@ export class Responders {
   #pairOf(blocks: CorsBlocks): Pair {
     const known = this.#pairs.get(blocks);
     if (known !== undefined) return known;
-    const common = { cors: blocks, backpressure: this.#backpressure, readCache: this.#readCache };
+    const common = { ...this.#shared, cors: blocks };
     const pair = {
       body: new Responder({ ...common, body: 'written' }),
       head: new Responder({ ...common, body: 'omitted' }),

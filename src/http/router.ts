@@ -3,7 +3,7 @@
  * answers to OPTIONS, the refusals of other methods and who needs a token derive from its rows.
  */
 import type { Access, RouteTraits } from './context.ts';
-import { checkEncoding, writeHeaders } from './headers.ts';
+import { checkEncoding } from './headers.ts';
 import { CONTROL_PREFIX, type Groups, KnownPaths, type PathPattern, newPath, parsePath } from './paths.ts';
 import type { RequestContext } from './request.ts';
 
@@ -69,16 +69,15 @@ class Resource {
 function handle(call: RequestContext, row: Route): unknown {
   call.route = row;
   call.operation = row.operation;
-  if (row.takesConditions !== true && isConditionalWrite(call.method)) {
+  if (row.takesConditions !== true && isConditionalWrite(call)) {
     return call.refuse('INVALID_HEADER', 'If-Match and If-None-Match go with single writes of a stream, not with this');
   }
   return row.handler(call);
 }
 
-function isConditionalWrite(method: string): boolean {
+function isConditionalWrite({ method, headers }: RequestContext): boolean {
   if (method === 'get' || method === 'head') return false;
-  const { ifMatch, ifNoneMatch } = writeHeaders();
-  return ifMatch !== '' || ifNoneMatch !== '';
+  return headers.ifMatch !== '' || headers.ifNoneMatch !== '';
 }
 
 /** A pattern with variables, segment by segment; undefined: a variable. */
@@ -156,7 +155,7 @@ export class ClientRouter implements Router {
     const resource = this.#resourceOf(path.pattern, url);
     const row = resource?.row(call.method);
     if (row?.checksEncoding !== true && (call.method === 'put' || call.method === 'post')) {
-      const refusal = checkEncoding(writeHeaders().contentEncoding);
+      const refusal = checkEncoding(call.headers.contentEncoding);
       if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
     }
     if (path.pattern === 'invalid') return call.refuse('INVALID_NAME', path.detail);
@@ -248,7 +247,7 @@ export class AdminRouter implements Router {
     call.stream = path.stream;
     const row = resource.row(call.method);
     if (row?.bodyBytesMax !== undefined) {
-      const refusal = checkEncoding(writeHeaders().contentEncoding);
+      const refusal = checkEncoding(call.headers.contentEncoding);
       if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
     }
     return resource.serve(call, row);

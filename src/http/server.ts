@@ -14,19 +14,15 @@
  * HTTP/1.0, absolute-form targets and `*` are answered 505 by the library before any of our code runs.
  */
 import { AdminPolicy, ClientPolicy, RequestAdmission } from './admission.ts';
-import { backpressureOf } from './backpressure.ts';
-import { BodyBudget } from './body.ts';
-import { type HttpContext, HttpServerContext, type HttpSettings } from './context.ts';
+import type { HttpContext, HttpSettings } from './context.ts';
 import { CorsPolicy } from './cors.ts';
-import { beginHandler, failSafely, isDead, ownerOf } from './guard.ts';
-import { type WriteHeaders, walkHeaders } from './headers.ts';
+import { failSafely, isDead } from './guard.ts';
 import { Listener } from './listener.ts';
-import { endAllLive } from './live/live.ts';
-import { keepRequestId, requestIdOf } from './request-ids.ts';
 import { RequestContext } from './request.ts';
 import { type Responder, Responders } from './response.ts';
 import { AdminRouter, ClientRouter, type Router } from './router.ts';
 import { ADMIN_ROWS, CLIENT_ROWS, type Operations, bindRows, methodsOf } from './routes/table.ts';
+import { HttpNode, HttpServerContext } from './server-context.ts';
 import { TracedRequest } from './traced-request.ts';
 import { type UwsApp, type UwsRequest, type UwsResponse, loadUws } from './uws.ts';
 
@@ -54,10 +50,10 @@ export interface Planes {
 
 export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
   const uws = loadUws();
-  const budget = new BodyBudget(ctx.settings.inflightBodyBytes);
+  const node = new HttpNode(ctx);
   const { tls, clientHosts, adminHosts } = ctx.settings;
-  const clientPlane = newClientPlane(new HttpServerContext(ctx, budget, clientHosts.listen), operations);
-  const adminPlane = newAdminPlane(new HttpServerContext(ctx, budget, adminHosts.listen), operations);
+  const clientPlane = newClientPlane(new HttpServerContext(node, clientHosts.listen), operations);
+  const adminPlane = newAdminPlane(new HttpServerContext(node, adminHosts.listen), operations);
   const { server: client } = clientPlane;
   const { server: admin } = adminPlane;
   const common = { uws, tls, log: ctx.logError };
@@ -90,9 +86,9 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
       admin.closing = true;
       clientListener.stopListening();
       adminListener.stopListening();
-      endAllLive(ctx);
+      node.live.stop();
       await Promise.race([
-        Promise.all([client.idle().then(() => backpressureOf(ctx).idle()), admin.idle()]),
+        Promise.all([client.idle().then(() => node.backpressure.idle()), admin.idle()]),
         delay(graceMs),
       ]);
       clientListener.closeConnections();
@@ -137,22 +133,22 @@ export interface Plane {
  */
 export function serve(app: UwsApp, plane: Plane): void {
   const { server, cors } = plane;
-  const responders = new Responders(cors, backpressureOf(server.ctx), server.settings.readCache);
+  const { headers, ids, backpressure, settings } = server;
+  const responders = new Responders(cors, { backpressure, ids, readCache: settings.readCache });
   const pool = new RequestPool(server, responders.for('').body);
   const begin = (res: UwsResponse, req: UwsRequest, method?: string): void => {
     const call = pool.take();
     let responder: Responder | undefined;
-    beginHandler(res);
     try {
       call.begin(res, req, server.ctx.monotonicMs());
       call.method = method ?? req.getMethod();
-      const headers = walkHeaders(req);
-      if (headers.requestId !== undefined) keepRequestId(res, headers.requestId);
+      headers.walk(req);
+      if (headers.requestId !== undefined) ids.keep(res, headers.requestId);
       const pair = responders.for(headers.origin);
       call.responder = responder = call.method === 'head' ? pair.head : pair.body;
-      const result = handle(plane, call, req, headers);
-      if (result instanceof Promise) watchPromise(server, res, result);
-      if (ownerOf(res) === undefined && responder.ended !== res && !isDead(res)) {
+      const result = handle(plane, call, req);
+      if (result instanceof Promise) watchPromise(call, res, result);
+      if (!call.isAccepted && responder.ended !== res && !isDead(res)) {
         throw new Error('the handler returned without an answer');
       }
       // A promise may still hold it.
@@ -167,12 +163,8 @@ export function serve(app: UwsApp, plane: Plane): void {
 }
 
 /** What the route returns is for the net: nothing, unless a handler is async by mistake. */
-function handle(
-  { server, admission, router }: Plane,
-  call: RequestContext,
-  req: UwsRequest,
-  headers: WriteHeaders,
-): unknown {
+function handle({ server, admission, router }: Plane, call: RequestContext, req: UwsRequest): unknown {
+  const { headers } = server;
   const { fault } = headers.framing;
   if (fault !== undefined) return refuseFraming(call, fault);
   const refusal = admission.refuses(headers, req, call.method);
@@ -195,11 +187,11 @@ function refuseFraming(call: RequestContext, fault: string): void {
 }
 
 /** An async handler that took the response over may fail later. */
-function watchPromise({ logError }: HttpServerContext, res: UwsResponse, result: Promise<unknown>): void {
-  const owner = ownerOf(res);
+function watchPromise(call: RequestContext, res: UwsResponse, result: Promise<unknown>): void {
+  const { isAccepted, server } = call;
   result.catch((error: unknown) => {
-    if (owner === undefined) logError(error, 'handler', requestIdOf(res));
-    else failSafely(logError, owner, error);
+    if (isAccepted) failSafely(server.logError, call, error);
+    else server.logError(error, 'handler', server.ids.of(res));
   });
 }
 
@@ -210,12 +202,11 @@ interface Crashed {
   readonly responder: Responder | undefined;
 }
 
-/** Its owner ends the response; without one it gets 500, or is closed when part of an answer is written. */
+/** A context that kept the response ends it; else the request gets 500, or is closed when part of an answer is written. */
 function answerCrash({ call, res, responder }: Crashed, error: unknown): void {
-  const { logError } = call.server;
-  const owner = ownerOf(res);
-  if (owner !== undefined) return failSafely(logError, owner, error);
-  logError(error, 'handler', requestIdOf(res));
+  const { logError, ids } = call.server;
+  if (call.isAccepted) return failSafely(logError, call, error);
+  logError(error, 'handler', ids.of(res));
   try {
     if (responder?.ended === res || isDead(res)) return;
     if (responder === undefined || responder.begun === res) return void res.close();
@@ -223,7 +214,7 @@ function answerCrash({ call, res, responder }: Crashed, error: unknown): void {
     call.operation = 'other';
     call.refuse('INTERNAL');
   } catch (again) {
-    logError(again, 'answering a crash', requestIdOf(res));
+    logError(again, 'answering a crash', ids.of(res));
     if (!isDead(res)) res.close();
   }
 }

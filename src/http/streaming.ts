@@ -8,10 +8,10 @@
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Reply } from '../protocol/reply.ts';
-import { type ResponseBackpressure, backpressureOf, writeChunk } from './backpressure.ts';
+import type { ResponseBackpressure } from './backpressure.ts';
 import { type ResponseOwner, whenWritable } from './guard.ts';
 import type { Responder } from './response.ts';
-import type { HttpServerContext } from './context.ts';
+import type { HttpServerContext } from './server-context.ts';
 import type { UwsResponse } from './uws.ts';
 
 /** Well below the 10 s, less the granularity of 4 s, in which uWebSockets.js closes a connection that takes nothing (server.ts). */
@@ -59,7 +59,7 @@ export class StreamingResponse {
 
   constructor(holder: ResponseHolder, options?: StreamOptions) {
     this.#holder = holder;
-    this.#backpressure = backpressureOf(holder.server.ctx);
+    this.#backpressure = holder.server.backpressure;
     if (options?.isPatient === true) this.#renewal = setInterval(() => this.#renew(), RENEWAL_MS).unref();
   }
 
@@ -105,7 +105,7 @@ export class StreamingResponse {
     this.#giveBack();
     // A chunk of no bytes would end the body.
     if (piece.length === 0) return next();
-    if (writeChunk(res, typeof piece === 'string' ? encodeUtf8(piece) : piece)) return next();
+    if (this.#backpressure.writePiece(res, typeof piece === 'string' ? encodeUtf8(piece) : piece)) return next();
     this.#waitingBytes = piece.length;
     this.#backpressure.usedBytes += piece.length;
     this.#next = next;

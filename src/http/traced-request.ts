@@ -8,7 +8,7 @@ import type { ReplyHandler, RequestTrace, RequestTraces, TraceAttributes } from 
 import type { ErrorCode } from '../base/errors.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { ALL_GROUPS, type Request } from '../protocol/request.ts';
-import type { HttpServerContext } from './context.ts';
+import type { HttpServerContext } from './server-context.ts';
 import { type ContextPool, type ReplyRenderer, RequestContext } from './request.ts';
 import type { Responder } from './response.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';

@@ -24,13 +24,14 @@ export type UwsResponse = UwsModule.HttpResponse;
 const BUILDS = ['uws-glibc238', 'uws-glibc236'] as const;
 
 /**
- * Largest request line and header block: 16 KiB, and Stream-Attrs of twice the attributes that are taken
- *, so that what is too large is told so with 400. uWebSockets.js allows 4 KiB unless told otherwise.
+ * Largest request line and header block: 16 KiB, and Stream-Attrs of twice the attributes that are taken,
+ * so that what is too large is told so with 400. uWebSockets.js allows 4 KiB unless told otherwise.
  */
 const HEADER_BLOCK_BYTES_MAX = 16 * 1024 + 2 * ATTRIBUTES_BYTES_MAX;
 
+const HEADERS_SIZE = 'UWS_HTTP_MAX_HEADERS_SIZE';
+
 const require = createRequire(import.meta.url);
-let loaded: Uws | undefined;
 
 /** No build of uWebSockets.js loads here; the message is one sentence for the operator. */
 export class HttpLibraryError extends Error {
@@ -39,17 +40,19 @@ export class HttpLibraryError extends Error {
 
 /** Throws HttpLibraryError. */
 export function loadUws(): Uws {
-  if (loaded !== undefined) return loaded;
-  // Read by the native half once, when it is loaded: later changes have no effect.
-  process.env['UWS_HTTP_MAX_HEADERS_SIZE'] = String(HEADER_BLOCK_BYTES_MAX);
   const failures: string[] = [];
-  for (const build of BUILDS) {
-    try {
-      loaded = loadBuild(build);
-      return loaded;
-    } catch (error) {
-      failures.push(`${build}: ${lastLine(error)}`);
+  // The native half reads it once, when it is loaded: later changes have no effect, and other programs need not see it.
+  process.env[HEADERS_SIZE] = String(HEADER_BLOCK_BYTES_MAX);
+  try {
+    for (const build of BUILDS) {
+      try {
+        return loadBuild(build);
+      } catch (error) {
+        failures.push(`${build}: ${lastLine(error)}`);
+      }
     }
+  } finally {
+    delete process.env[HEADERS_SIZE];
   }
   throw new HttpLibraryError(
     `uWebSockets.js does not load on Node ${process.versions.node} (${process.platform} ${process.arch}): when another Node ` +

@@ -9,7 +9,6 @@ import { VERSION } from '../config/version.ts';
 import { readConsolePage } from '../console/built-page.ts';
 import { ConditionGate } from '../gateway/condition-gate.ts';
 import type { HttpContext, HttpSettings } from '../http/context.ts';
-import { nameNode } from '../http/request-ids.ts';
 import { type Planes, createPlanes } from '../http/server.ts';
 import { createLogger } from '../logging/logger.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
@@ -49,7 +48,6 @@ function composePlanes(node: Node, volume: VolumeWatch): Planes {
   const metrics = new HttpCounters();
   const http = createLogger('http');
   const page = readConsolePage('node');
-  nameNode(config.raft.nodeId, toHex(PROCESS_RUNTIME.randomBytes(RUN_BYTES)));
   const ctx: HttpContext = {
     // A cluster gets its identity when all of its nodes understand that, and conditions with it.
     gateway: new ConditionGate(quotas, () => core.membership.clusterId !== null),
@@ -58,6 +56,7 @@ function composePlanes(node: Node, volume: VolumeWatch): Planes {
     settings: httpSettings(config),
     monotonicMs: () => PROCESS_RUNTIME.monotonicMs(),
     connections: openConnections(config, http),
+    requestIdPrefix: `${config.raft.nodeId}-${toHex(PROCESS_RUNTIME.randomBytes(RUN_BYTES))}`,
     ...(tracing.traces === undefined ? {} : { traces: tracing.traces }),
     // pino leaves out what is undefined.
     logError: (error, where, requestId) => http.error({ err: error, where, requestId }, 'handler failed'),

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import type { ErrorLog } from '../../src/http/guard.ts';
-import { Compression, type Packed, prefersGzip } from '../../src/http/read-response.ts';
+import { Compression, type Packed, prefersGzip } from '../../src/http/compression.ts';
 
 test('Accept-Encoding: who gets gzip', () => {
   const wanted = [

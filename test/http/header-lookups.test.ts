@@ -7,8 +7,7 @@ import { serve } from '../../src/http/server.ts';
 import { ClientPolicy, RequestAdmission } from '../../src/http/admission.ts';
 import { ClientRouter } from '../../src/http/router.ts';
 import { CLIENT_ROWS, bindRows } from '../../src/http/routes/table.ts';
-import { BodyBudget } from '../../src/http/body.ts';
-import { HttpServerContext } from '../../src/http/context.ts';
+import { HttpNode, HttpServerContext } from '../../src/http/server-context.ts';
 import { type UwsApp, type UwsRequest, loadUws } from '../../src/http/uws.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { requestOnce } from '../support/raw-client.ts';
@@ -38,16 +37,16 @@ for (const token of ['', TOKEN]) {
   test(`an append ${token === '' ? 'without' : 'with'} a token: one walk, one look at the URL, no look-up of a single header`, async (t) => {
     const gateway = new ScriptedGateway();
     const server = new HttpServerContext(
-      {
+      new HttpNode({
         gateway,
         forks: NO_FORKS,
         metrics: new HttpCounters(),
         settings: SETTINGS,
         connections: newConnections(),
+        requestIdPrefix: '1-0',
         monotonicMs: () => performance.now(),
         logError: (error) => assert.fail(String(error)),
-      },
-      new BodyBudget(1024),
+      }),
     );
     const uws = loadUws();
     const app = uws.App();

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CorsPolicy } from '../../src/http/cors.ts';
+import { RequestIds } from '../../src/http/request-ids.ts';
 import { Responder } from '../../src/http/response.ts';
 import { ResponseBackpressure } from '../../src/http/backpressure.ts';
 import type { UwsResponse } from '../../src/http/uws.ts';
@@ -66,11 +67,18 @@ class SlowSocket {
   }
 }
 
+const IDS = new RequestIds('1-0');
+
 function answered(write: (responder: Responder, res: UwsResponse) => void): SlowSocket {
   const socket = new SlowSocket();
-  const backpressure = new ResponseBackpressure(assert.fail);
+  const backpressure = new ResponseBackpressure(assert.fail, IDS);
   write(
-    new Responder({ cors: new CorsPolicy(['*'], 'GET, OPTIONS').blocksFor(''), body: 'written', backpressure }),
+    new Responder({
+      cors: new CorsPolicy(['*'], 'GET, OPTIONS').blocksFor(''),
+      body: 'written',
+      backpressure,
+      ids: IDS,
+    }),
     socket.res,
   );
   for (let i = 0; i < 100 && backpressure.usedBytes > 0; i++) socket.read(7000);
@@ -94,7 +102,7 @@ test('the rest of a body that is kept is not copied; of one whose memory is reus
   for (const memory of ['kept', 'reused'] as const) {
     const socket = new SlowSocket();
     socket.read(30_000);
-    const backpressure = new ResponseBackpressure(assert.fail);
+    const backpressure = new ResponseBackpressure(assert.fail, IDS);
     const body = new Uint8Array(100_000).fill(0x61);
     backpressure.end(socket.res, body, memory);
     assert.equal(backpressure.usedBytes, 70_000, 'both count');

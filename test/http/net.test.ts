@@ -5,11 +5,10 @@ import { test } from 'node:test';
 import { serve } from '../../src/http/server.ts';
 import { CorsPolicy } from '../../src/http/cors.ts';
 import { RequestAdmission } from '../../src/http/admission.ts';
-import { guardAbort, guardData, readData, takeOver, whenWritable } from '../../src/http/guard.ts';
+import { guardData, readData, whenWritable } from '../../src/http/guard.ts';
 import type { RequestContext } from '../../src/http/request.ts';
 import type { Handler } from '../../src/http/router.ts';
-import { BodyBudget } from '../../src/http/body.ts';
-import { HttpServerContext } from '../../src/http/context.ts';
+import { HttpNode, HttpServerContext } from '../../src/http/server-context.ts';
 import type { UwsResponse } from '../../src/http/uws.ts';
 import { loadUws } from '../../src/http/uws.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
@@ -87,20 +86,14 @@ const BUGS: readonly Bug[] = [
     status: 0,
     route: (call) => {
       const res = resOf(call);
-      const owner = {
-        operation: 'other',
-        requestId: 'x',
+      call.follow({
+        gone: () => undefined,
         fail: () => {
           res.close();
           boom();
         },
-      };
-      takeOver(
-        res,
-        owner,
-        guardAbort(server.logError, owner, () => undefined),
-      );
-      readData(res, guardData(server.logError, owner, boom));
+      });
+      readData(res, guardData(server.logError, call, boom));
     },
   },
   {
@@ -108,8 +101,7 @@ const BUGS: readonly Bug[] = [
     status: 0,
     route: (call) => {
       const res = resOf(call);
-      const owner = { operation: 'other', requestId: 'x', fail: () => undefined };
-      takeOver(res, owner, guardAbort(server.logError, owner, boom));
+      call.follow({ gone: boom, fail: () => undefined });
       setImmediate(() => res.close());
     },
   },
@@ -118,13 +110,8 @@ const BUGS: readonly Bug[] = [
     status: 0,
     route: (call) => {
       const res = resOf(call);
-      const owner = { operation: 'other', requestId: 'x', fail: () => void res.close() };
-      takeOver(
-        res,
-        owner,
-        guardAbort(server.logError, owner, () => undefined),
-      );
-      whenWritable(res, server.logError, owner, boom);
+      call.follow({ gone: () => undefined, fail: () => void res.close() });
+      whenWritable(res, server.logError, call, boom);
       setImmediate(() => res.cork(() => res.tryEnd(new Uint8Array(1 << 26), 1 << 26)));
     },
   },
@@ -150,19 +137,19 @@ const BUGS: readonly Bug[] = [
 const errors: unknown[] = [];
 const requestIds = new Set<string | undefined>();
 const server = new HttpServerContext(
-  {
+  new HttpNode({
     gateway: new ScriptedGateway(),
     forks: NO_FORKS,
     metrics: new HttpCounters(),
     settings: SETTINGS,
     connections: newConnections(),
+    requestIdPrefix: '1-0',
     monotonicMs: () => performance.now(),
     logError: (error, _what, requestId) => {
       errors.push(error);
       requestIds.add(requestId);
     },
-  },
-  new BodyBudget(1024),
+  }),
 );
 
 for (const { what, status, route } of BUGS) {

@@ -131,6 +131,7 @@ export async function startPlanes(
       metrics: counters,
       settings: { ...SETTINGS, ...settings },
       connections,
+      requestIdPrefix: '7-c0ffee00',
       monotonicMs: () => performance.now(),
       logError: (error) => errors.push(error),
     },

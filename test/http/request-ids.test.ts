@@ -1,7 +1,6 @@
 // The id of a refusal: whose it is, what is taken from a client, and that an answer which succeeds has none.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { nameNode } from '../../src/http/request-ids.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
 
@@ -25,7 +24,6 @@ test('a well-formed id comes back in every refusal, on both planes', async (t) =
 });
 
 test('in place of a malformed or missing one the node makes its own, another for each request', async (t) => {
-  nameNode(7, 'c0ffee00');
   const { port, adminPort } = await startPlanes(t);
   const seen = new Set<string>();
   const malformed = ['', 'a b', 'a"b', 'a,b', '<script>', 'x'.repeat(129), 'x'.repeat(10_000), 'a\u00e9b', 'a\tb'];
@@ -41,7 +39,6 @@ test('in place of a malformed or missing one the node makes its own, another for
 });
 
 test('an answer that succeeds has none, and leaves none to the next request of its connection', async (t) => {
-  nameNode(7, 'c0ffee00');
   const { port } = await startPlanes(t);
   const client = await RawClient.connect(port);
   t.after(() => client.destroy());

@@ -6,7 +6,6 @@ import { RECORD_EXTENSION, type Responder } from '../response.ts';
 import { shownContentType } from '../stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
 import { BUFFERED_BYTES_MAX, type Live } from './live.ts';
-import { writeChunk } from '../backpressure.ts';
 import { COMMENT, VIEW_BASE64, VIEW_TEXT, type View } from './events.ts';
 
 /** A reader whose socket took nothing for this long is gone. */
@@ -41,7 +40,7 @@ export class EventSocket {
   /** False: the socket is full, and the bytes wait in memory. */
   write(res: UwsResponse, bytes: Uint8Array): boolean {
     this.lastWriteMs = this.#live.clock.clockMs;
-    if (writeChunk(res, bytes)) {
+    if (this.#live.backpressure.writePiece(res, bytes)) {
       this.drained();
       return true;
     }
@@ -58,7 +57,7 @@ export class EventSocket {
 
   /** Writes a comment; true when everything has left. */
   probe(res: UwsResponse): boolean {
-    if (!writeChunk(res, COMMENT)) return false;
+    if (!this.#live.backpressure.writePiece(res, COMMENT)) return false;
     this.drained();
     return true;
   }

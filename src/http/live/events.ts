@@ -20,7 +20,7 @@ import { byteAt } from '../../base/bytes.ts';
 import { Buffer } from 'node:buffer';
 import { utf8PrefixBytes } from '../../base/utf8.ts';
 import type { ReadParams } from '../context.ts';
-import { isRecordRead } from '../read-response.ts';
+import { isRecordRead } from '../query.ts';
 import { formatOffset, parseOrdinal, parseUint53 } from '../../protocol/header-values.ts';
 import { READ_OFFSET, READ_RECORD } from '../../protocol/read.ts';
 

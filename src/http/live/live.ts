@@ -1,7 +1,8 @@
-/** All live readers of one HTTP context: their topics, their clock, and the bounds that they share. */
+/** All live readers of one node: their topics, their clock, and the bounds that they share. */
 import { assert } from '../../base/assert.ts';
 import { newRequest } from '../../protocol/request.ts';
 import type { ShardGateway } from '../../ports.ts';
+import type { ResponseBackpressure } from '../backpressure.ts';
 import type { HttpContext, Target } from '../context.ts';
 import { Clock } from './clock.ts';
 import { RenderedEvents } from './rendered-events.ts';
@@ -19,6 +20,7 @@ const LINGERING_MAX = 8192;
 
 export class Live implements TopicHost {
   readonly ctx: HttpContext;
+  readonly backpressure: ResponseBackpressure;
   readonly gateway: ShardGateway;
   readonly clock: Clock;
   readonly request = newRequest();
@@ -35,8 +37,9 @@ export class Live implements TopicHost {
     for (const topic of dirty) topic.flush();
   };
 
-  constructor(ctx: HttpContext) {
+  constructor(ctx: HttpContext, backpressure: ResponseBackpressure) {
     this.ctx = ctx;
+    this.backpressure = backpressure;
     this.gateway = ctx.gateway;
     this.clock = new Clock(() => ctx.monotonicMs(), ctx.logError);
   }
@@ -93,27 +96,14 @@ export class Live implements TopicHost {
     this.#dirty.push(topic);
   }
 
+  /**
+   * Ends every live answer cleanly, so that clients reconnect from where they are: event streams end, long-polls answer 204.
+   * Later requests are refused with STOPPING.
+   */
   stop(): void {
     this.#stopping = true;
     for (const topic of this.#topics.values()) topic.flush();
     for (const member of [...this.#members]) member.onStop();
     for (const topic of [...this.#topics.values()]) this.drop(topic);
   }
-}
-
-const lives = new WeakMap<HttpContext, Live>();
-
-/** The live readers that belong to `ctx`. */
-export function liveOf(ctx: HttpContext): Live {
-  let live = lives.get(ctx);
-  if (live === undefined) lives.set(ctx, (live = new Live(ctx)));
-  return live;
-}
-
-/**
- * Ends every live answer cleanly, so that clients reconnect from where they are: event streams end, long-polls answer 204.
- * Later requests are refused with STOPPING.
- */
-export function endAllLive(ctx: HttpContext): void {
-  liveOf(ctx).stop();
 }

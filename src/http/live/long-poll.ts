@@ -7,16 +7,16 @@ import type { ErrorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { REPLY_CLOSED, REPLY_UP_TO_DATE, Reply } from '../../protocol/reply.ts';
 import type { HttpContext, ReadParams } from '../context.ts';
-import { ReadCoding, cacheOfRead, cacheOfTurn, isRecordRead, readEtag, writeReadHeaders } from '../read-response.ts';
+import { ReadCoding, cacheOfRead, cacheOfTurn, readEtag, writeReadHeaders } from '../read-response.ts';
+import { isRecordRead } from '../query.ts';
 import type { Responder } from '../response.ts';
 import { shownContentType, writeStoredType } from '../stored-type.ts';
-import { backpressureOf } from '../backpressure.ts';
 import type { LiveAnswer } from '../guard.ts';
 import type { RequestContext } from '../request.ts';
 import type { UwsResponse } from '../uws.ts';
 import { Timed } from './clock.ts';
 import { cursorFloor, cursorSpan } from './events.ts';
-import { type Live, liveOf } from './live.ts';
+import type { Live } from './live.ts';
 import { type EventReader, type Member, type ReadPosition, RETRY_MS, type Topic } from './topic.ts';
 import {
   READ_FLAG_ENVELOPE,
@@ -38,11 +38,10 @@ const DONE = 4;
 
 /** Serves `live=long-poll`. Call it in the route handler. */
 export function startLongPoll(call: RequestContext, params: ReadParams): void {
-  const { ctx } = call.server;
-  const live = liveOf(ctx);
+  const { live } = call.server.node;
   call.operation = 'long_poll';
-  if (live.stopping || live.full || backpressureOf(ctx).full) {
-    ctx.metrics.live.refused++;
+  if (live.stopping || live.full || live.backpressure.full) {
+    live.ctx.metrics.live.refused++;
     return call.refuse(live.stopping ? 'STOPPING' : live.full ? 'WATCHERS_FULL' : 'ANSWERS_FULL');
   }
   return new LongPoll(live, call, params).start();
@@ -76,7 +75,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, LiveA
     this.#position = {
       mode: params.mode,
       value: params.value,
-      maxBytes: backpressureOf(live.ctx).readBytes(params.maxBytes),
+      maxBytes: live.backpressure.readBytes(params.maxBytes),
       maxRecords: params.maxRecords,
       readFlags: params.readFlags,
     };
@@ -237,7 +236,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, LiveA
     }
     const body = coding.body(reply);
     if (body === undefined) res.end();
-    else backpressureOf(this.#ctx).end(res, body, coding.memory(reply));
+    else this.#live.backpressure.end(res, body, coding.memory(reply));
     return status;
   }
 

@@ -14,14 +14,14 @@ import type { ReplyHandler } from '../../ports.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
 import type { HttpContext, ReadParams } from '../context.ts';
 import { type LiveAnswer, whenWritable } from '../guard.ts';
-import { isRecordRead } from '../read-response.ts';
+import { isRecordRead } from '../query.ts';
 import type { RequestContext } from '../request.ts';
 import { SLOT_MS, Timed } from './clock.ts';
 import { COMMENT, VIEW_TEXT, type View, cursorFloor, cursorSpan, errorEvent, sendableBytes } from './events.ts';
 import type { Batch, FeedReader } from './feed.ts';
 import { render } from './rendered-events.ts';
 import { EventSocket, viewOf, writeStreamHead } from './event-socket.ts';
-import { type Live, liveOf } from './live.ts';
+import type { Live } from './live.ts';
 import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES, type Topic } from './topic.ts';
 import {
   READ_FLAG_ENVELOPE,
@@ -46,11 +46,10 @@ const DONE = 4;
 
 /** Serves `live=sse`. Call it in the route handler. */
 export function startSse(call: RequestContext, params: ReadParams): void {
-  const { ctx } = call.server;
-  const live = liveOf(ctx);
+  const { live } = call.server.node;
   call.operation = 'sse_open';
   if (live.stopping || live.full) {
-    ctx.metrics.live.refused++;
+    live.ctx.metrics.live.refused++;
     return call.refuse(live.stopping ? 'STOPPING' : 'WATCHERS_FULL');
   }
   return new SseReader(live, call, params).start();

@@ -1,6 +1,6 @@
 /** POST on a stream: append, append and close, close; and batches of appends. The hot path; see request.ts for why objects are kept. */
 import { errorCode, errorNumber } from '../../base/errors.ts';
-import { declaredBytes, fillAppend, writeHeaders } from '../headers.ts';
+import { declaredBytes, fillAppend } from '../headers.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
 import { JSON_TYPE, RECORD_EXTENSION } from '../response.ts';
 import { DEFAULT_CONTENT_TYPE } from '../stored-type.ts';
@@ -15,7 +15,7 @@ import { beginCommand } from '../../protocol/request.ts';
 const STREAM_CLOSED = errorNumber('STREAM_CLOSED');
 
 export function handleAppend(call: RequestContext): void {
-  const headers = writeHeaders();
+  const { headers } = call;
   const refusal = fillAppend(headers, beginCommand(call.request, COMMANDS.append, call));
   if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
   return call.readBody(declaredBytes(headers.contentLength), APPEND);
@@ -91,7 +91,7 @@ function writeOutcome(res: UwsResponse, reply: Reply): void {
 
 /** POST /{bucket}/{stream}/append-batch: several appends with a result each. */
 export function handleBatch(call: RequestContext): void {
-  const headers = writeHeaders();
+  const headers = call.headers;
   // Of single appends only; a batch takes no part in them.
   headers.streamSeq = undefined;
   headers.streamClosed = undefined;

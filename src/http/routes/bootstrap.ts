@@ -14,7 +14,6 @@ import { formatOffset } from '../../protocol/header-values.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 import { REPLY_CLOSED, type Reply } from '../../protocol/reply.ts';
 import { requestFor } from '../../protocol/request.ts';
-import { backpressureOf } from '../backpressure.ts';
 import { collect } from '../query.ts';
 import type { RequestContext } from '../request.ts';
 import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../stored-type.ts';
@@ -34,7 +33,7 @@ export function handleBootstrap(call: RequestContext): void {
   const collected = collect(call.req.getQuery() ?? '', LIVE);
   const reason = !collected.ok ? collected.reason : collected.value.has('live') ? 'a bootstrap is not live' : '';
   if (reason !== '') return call.refuse('INVALID_QUERY', reason);
-  if (backpressureOf(call.server.ctx).full) return call.refuse('ANSWERS_FULL');
+  if (call.server.backpressure.full) return call.refuse('ANSWERS_FULL');
   return new Bootstrap(call).start();
 }
 

@@ -1,7 +1,6 @@
 /** GET on a stream: catch-up reads here, live ones in live/. */
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
 import { READ_NOW, fillRead, limitRead } from '../../protocol/read.ts';
-import { backpressureOf } from '../backpressure.ts';
 import type { ReadParams } from '../context.ts';
 import { resumeBehind } from '../live/events.ts';
 import { startLongPoll } from '../live/long-poll.ts';
@@ -18,7 +17,7 @@ export function handleRead(call: RequestContext): void {
   if (!parsed.ok) return call.refuse('INVALID_QUERY', parsed.reason);
   const { params } = parsed.value;
   if (params.live !== '') return handleLiveRead(call, params);
-  const backpressure = backpressureOf(server.ctx);
+  const { backpressure } = server;
   if (backpressure.full) return call.refuse('ANSWERS_FULL');
   const { query } = server;
   fillRead(query, call, params, 0);
@@ -72,7 +71,7 @@ class Read implements ReplyRenderer {
   #end({ server }: RequestContext, res: UwsResponse, reply: Reply): void {
     const coding = this.#coding;
     const body = coding.body(reply);
-    if (body !== undefined) backpressureOf(server.ctx).end(res, body, coding.memory(reply));
+    if (body !== undefined) server.backpressure.end(res, body, coding.memory(reply));
     else if (reply.has(REPLY_RECORDS)) res.end('[]');
     else res.end();
   }

@@ -1,6 +1,6 @@
 /** PUT, HEAD and DELETE on a stream: create (maybe as a fork), describe, remove; and its attributes. */
 import { ATTRIBUTES_BYTES_MAX } from '../../base/limits.ts';
-import { TOO_MANY_TAGS, type WriteHeaders, declaredBytes, fillCreate, writeHeaders } from '../headers.ts';
+import { TOO_MANY_TAGS, type WriteHeaders, declaredBytes, fillCreate } from '../headers.ts';
 import { newPath, parsePath } from '../paths.ts';
 import { writeHeadVary } from '../read-response.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
@@ -29,7 +29,7 @@ function locationOf({ family, url, server }: RequestContext, { host, forwardedPr
 }
 
 export function handleCreate(call: RequestContext): void {
-  const headers = writeHeaders();
+  const headers = call.headers;
   const fork = parseFork(headers);
   if (!fork.ok) return call.refuse('INVALID_HEADER', fork.reason);
   const command = beginCommand(call.request, COMMANDS.create, call);
@@ -157,7 +157,7 @@ const HEAD: ReplyRenderer = {
 };
 
 export function handleDelete(call: RequestContext): void {
-  const headers = writeHeaders();
+  const headers = call.headers;
   const condition = conditionText(headers.ifMatch, headers.ifNoneMatch);
   if (condition === undefined) return call.refuse('INVALID_HEADER', TOO_MANY_TAGS);
   const { bucket, stream } = call;
@@ -214,7 +214,7 @@ const GET: ReplyRenderer = {
 };
 
 export function handlePutAttributes(call: RequestContext): void {
-  const { contentType, contentLength } = writeHeaders();
+  const { contentType, contentLength } = call.headers;
   if (contentType === undefined || contentType.trim() === '') return call.refuse('MISSING_CONTENT_TYPE');
   if (!isJson(contentType)) return call.refuse('INVALID_HEADER', 'Content-Type must be application/json');
   return call.readBody(declaredBytes(contentLength), PUT);

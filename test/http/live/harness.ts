@@ -5,22 +5,14 @@ import { newConnections } from '../new-connections.ts';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
-import {
-  type HttpContext,
-  type HttpMetrics,
-  HttpServerContext,
-  type HttpSettings,
-  type ReadParams,
-} from '../../../src/http/context.ts';
+import { type HttpContext, type HttpMetrics, type HttpSettings, type ReadParams } from '../../../src/http/context.ts';
 import { CorsPolicy } from '../../../src/http/cors.ts';
-import { liveOf } from '../../../src/http/live/live.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { startSse } from '../../../src/http/live/sse.ts';
 import type { RequestContext } from '../../../src/http/request.ts';
 import { RequestPool } from '../../../src/http/server.ts';
 import { Responder } from '../../../src/http/response.ts';
-import { BodyBudget } from '../../../src/http/body.ts';
-import { ResponseBackpressure } from '../../../src/http/backpressure.ts';
+import { HttpNode, HttpServerContext } from '../../../src/http/server-context.ts';
 import { type UwsRequest, type UwsResponse, loadUws } from '../../../src/http/uws.ts';
 import { READ_NOW, READ_OFFSET, READ_RECORD } from '../../../src/protocol/read.ts';
 import { MemoryGateway } from '../../support/memory-gateway.ts';
@@ -29,6 +21,7 @@ import { NO_FORKS } from '../no-forks.ts';
 export interface LiveServer {
   readonly gateway: MemoryGateway;
   readonly ctx: HttpContext;
+  readonly node: HttpNode;
   readonly port: number;
   /** Moves the clock of the live readers and serves what is due. */
   advance(ms: number): void;
@@ -73,11 +66,11 @@ function paramsOf(query: URLSearchParams, ifNoneMatch: string): ReadParams {
   };
 }
 
-export function newCalls(ctx: HttpContext): RequestPool {
+export function newCalls(node: HttpNode): RequestPool {
   const cors = new CorsPolicy(['*'], 'GET, OPTIONS').blocksFor('');
   return new RequestPool(
-    new HttpServerContext(ctx, new BodyBudget(1)),
-    new Responder({ cors, body: 'written', backpressure: new ResponseBackpressure(rethrow) }),
+    new HttpServerContext(node),
+    new Responder({ cors, body: 'written', backpressure: node.backpressure, ids: node.ids }),
   );
 }
 
@@ -108,6 +101,7 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
     forks: NO_FORKS,
     metrics: newMetrics(),
     connections: newConnections(),
+    requestIdPrefix: '1-0',
     monotonicMs: () => clockMs,
     logError: rethrow,
     settings: {
@@ -126,7 +120,9 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
       ...settings,
     },
   };
-  const calls = newCalls(ctx);
+  const node = new HttpNode(ctx);
+  const { live } = node;
+  const calls = newCalls(node);
   const app = uws.App();
   app.get('/:stream', (res, req) => {
     const params = paramsOf(new URLSearchParams(req.getQuery()), req.getHeader('if-none-match'));
@@ -143,18 +139,19 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
   });
   t.after(() => {
     app.close();
-    assert.equal(liveOf(ctx).memberCount, 0, 'every reader was forgotten');
-    assert.equal(liveOf(ctx).bufferedBytes, 0, 'every buffered byte was given back');
+    assert.equal(live.memberCount, 0, 'every reader was forgotten');
+    assert.equal(live.bufferedBytes, 0, 'every buffered byte was given back');
     assert.equal(ctx.metrics.live.sseReaders, 0);
     assert.equal(ctx.metrics.live.longPolls, 0);
   });
   return {
     gateway,
     ctx,
+    node,
     port,
     advance(ms) {
       clockMs += ms;
-      liveOf(ctx).clock.advance();
+      live.clock.advance();
     },
     url: (stream, query) => `http://127.0.0.1:${port}/${stream}?${query}`,
   };

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cursorSpan } from '../../../src/http/live/events.ts';
-import { endAllLive, liveOf } from '../../../src/http/live/live.ts';
 import { type LiveServer, startLive } from './harness.ts';
 
 function poll(server: LiveServer, query: string, headers: Record<string, string> = {}): Promise<Response> {
@@ -67,7 +66,7 @@ test('without news it is 204 with position and cursor when the time is over', as
   const pending = poll(server, `offset=1&timeout_ms=500&cursor=${span + 7}`);
   await untilWaiting(server, 1);
   server.advance(499);
-  assert.equal(liveOf(server.ctx).memberCount, 1);
+  assert.equal(server.node.live.memberCount, 1);
   server.advance(60);
   const response = await pending;
   assert.equal(response.status, 204);
@@ -135,7 +134,7 @@ test('max_bytes and large events are served by a read', async (t) => {
 test('an aborted request leaves nothing behind; the topic lingers for the next one', async (t) => {
   const server = await startLive(t);
   server.gateway.create('b/s');
-  const live = liveOf(server.ctx);
+  const live = server.node.live;
   const controller = new AbortController();
   const aborted = fetch(server.url('s', 'offset=0&live=long-poll'), { signal: controller.signal });
   await untilWaiting(server, 1);
@@ -170,7 +169,7 @@ test('when the server stops, a waiting request is answered 204', async (t) => {
   server.gateway.create('b/s');
   const pending = poll(server, 'offset=0');
   await untilWaiting(server, 1);
-  endAllLive(server.ctx);
+  server.node.live.stop();
   assert.equal((await pending).status, 204);
 });
 

@@ -3,10 +3,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { compressionOf } from '../../../src/http/read-response.ts';
 import type { ReadParams } from '../../../src/http/context.ts';
-import { writeHeaders } from '../../../src/http/headers.ts';
-import { endAllLive, liveOf } from '../../../src/http/live/live.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { READ_OFFSET } from '../../../src/protocol/read.ts';
 import { FakeResponse } from './fake-response.ts';
@@ -36,21 +33,21 @@ interface Packing {
 /** A long-poll that has waited, and whose bytes are being compressed now. */
 async function packing(t: TestContext): Promise<Packing> {
   const server = await startLive(t);
-  const { ctx, gateway } = server;
+  const { node, gateway } = server;
   gateway.manual = true;
   gateway.create(KEY, 'application/json');
   const response = new FakeResponse();
-  writeHeaders().reset();
-  writeHeaders().take('accept-encoding', 'gzip');
-  startLongPoll(beginCall(newCalls(ctx), { res: response.res, stream: 's' }), PARAMS);
+  const call = beginCall(newCalls(node), { res: response.res, stream: 's' });
+  call.headers.take('accept-encoding', 'gzip');
+  startLongPoll(call, PARAMS);
   gateway.pump();
-  assert.equal(liveOf(ctx).memberCount, 1);
+  assert.equal(node.live.memberCount, 1);
   gateway.append(KEY, RECORD);
   gateway.pump();
-  assert(compressionOf(ctx).usedBytes > 0, 'it is being compressed');
+  assert(node.compression.usedBytes > 0, 'it is being compressed');
   assert.equal(response.status, '');
   const settled = async (): Promise<void> => {
-    while (compressionOf(ctx).usedBytes > 0) await new Promise((resolve) => setImmediate(resolve));
+    while (node.compression.usedBytes > 0) await new Promise((resolve) => setImmediate(resolve));
   };
   return { server, response, settled };
 }
@@ -71,7 +68,7 @@ test('what happens to the stream meanwhile changes nothing', async (t) => {
 
 test('when the node stops it is told to come back, and the result is dropped', async (t) => {
   const { server, response, settled } = await packing(t);
-  endAllLive(server.ctx);
+  server.node.live.stop();
   assert.equal(response.status, '204 No Content');
   assert.equal(response.headers.get('stream-next-offset'), '0'.repeat(20));
   await settled();
@@ -81,7 +78,7 @@ test('when the node stops it is told to come back, and the result is dropped', a
 test('a client that leaves is forgotten at once', async (t) => {
   const { server, response, settled } = await packing(t);
   response.abort();
-  assert.equal(liveOf(server.ctx).memberCount, 0);
+  assert.equal(server.node.live.memberCount, 0);
   await settled();
   assert.equal(response.status, '');
 });

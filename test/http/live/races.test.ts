@@ -4,9 +4,10 @@ import assert from 'node:assert/strict';
 import { newConnections } from '../new-connections.ts';
 import { test } from 'node:test';
 import type { HttpContext, ReadParams } from '../../../src/http/context.ts';
-import { BUFFERED_BYTES_MAX, liveOf } from '../../../src/http/live/live.ts';
+import { BUFFERED_BYTES_MAX } from '../../../src/http/live/live.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { startSse } from '../../../src/http/live/sse.ts';
+import { HttpNode } from '../../../src/http/server-context.ts';
 import type { RequestPool } from '../../../src/http/server.ts';
 import { READ_NOW, READ_OFFSET } from '../../../src/protocol/read.ts';
 import { createRandom, type Random, seedFromEnvironment } from '../../support/random.ts';
@@ -17,16 +18,17 @@ import { NO_FORKS } from '../no-forks.ts';
 
 class World {
   readonly gateway = new MemoryGateway();
-  readonly ctx: HttpContext;
+  readonly node: HttpNode;
   readonly #calls: RequestPool;
   clockMs = 0;
 
   constructor() {
     this.gateway.manual = true;
-    this.ctx = {
+    const ctx: HttpContext = {
       gateway: this.gateway,
       forks: NO_FORKS,
       connections: newConnections(),
+      requestIdPrefix: '1-0',
       monotonicMs: () => this.clockMs,
       logError: rethrow,
       metrics: {
@@ -57,7 +59,8 @@ class World {
         tls: undefined,
       },
     };
-    this.#calls = newCalls(this.ctx);
+    this.node = new HttpNode(ctx);
+    this.#calls = newCalls(this.node);
   }
 
   open(live: 'sse' | 'long-poll', offset: number | 'now', maxBytes = 0): FakeResponse {
@@ -82,7 +85,7 @@ class World {
 
   advance(ms: number): void {
     this.clockMs += ms;
-    liveOf(this.ctx).clock.advance();
+    this.node.live.clock.advance();
   }
 
   /** Everything that is under way arrives. */
@@ -251,7 +254,7 @@ async function runRound(random: Random, contentType: string, cold: boolean): Pro
     if (start >= 0) assert.equal(next - bytes.length, start);
   }
   for (const { response } of [...readers, ...polls]) response.abort();
-  const live = liveOf(world.ctx);
+  const live = world.node.live;
   await world.settle();
   assert.equal(live.memberCount, 0);
   assert.equal(live.bufferedBytes, 0);
@@ -368,7 +371,7 @@ test('a thousand readers that stop reading hold a bounded part of memory', async
   const kept = readers.reduce((sum, response) => sum + response.keptBytes, 0);
   // One frame for each reader may come on top: whether a socket is full shows only when it is written to.
   assert.ok(kept < BUFFERED_BYTES_MAX + 1000 * 70_000, `${kept} bytes wait`);
-  assert.ok(world.ctx.metrics.live.slowReaders > 900);
+  assert.ok(world.node.ctx.metrics.live.slowReaders > 900);
   for (const response of readers.slice(0, 10)) response.drain();
   await world.settle();
   for (const response of readers.slice(0, 10)) assert.equal(received(response, 0).bytes.length, 3_000_000);
@@ -387,5 +390,5 @@ test('a reader whose socket takes nothing for long is cut off', async () => {
   assert.ok(!reader.aborted);
   for (let ms = 0; ms < 20_000; ms += 1000) world.advance(1000);
   assert.ok(reader.aborted);
-  assert.equal(liveOf(world.ctx).memberCount, 0);
+  assert.equal(world.node.live.memberCount, 0);
 });

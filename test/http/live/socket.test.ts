@@ -2,7 +2,7 @@
 // a real socket is full to the byte only once in thousands of writes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { writeChunk } from '../../../src/http/backpressure.ts';
+import { CorkedWrite } from '../../../src/http/backpressure.ts';
 import type { UwsResponse } from '../../../src/http/uws.ts';
 import { createRandom } from '../../support/random.ts';
 
@@ -93,10 +93,11 @@ test('pieces of any size arrive whole on a socket that is full at any byte', () 
   for (let seed = 0; seed < 15; seed++) {
     const random = createRandom(seed);
     const socket = new ModelSocket();
+    const write = new CorkedWrite();
     const pieces = Array.from({ length: 6 }, (_, i) => pieceOf(random.int(1, 50_000), i + 1));
     for (const piece of pieces) {
       socket.room = random.pick([0, 1, 9, 100, random.int(0, 60_000), Infinity]);
-      writeChunk(socket, piece);
+      write.all(socket, piece);
     }
     socket.drain();
     assert(bodyOf(socket.sent).equals(Buffer.concat(pieces)), `seed ${seed}`);

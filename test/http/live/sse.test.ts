@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cursorSpan } from '../../../src/http/live/events.ts';
-import { liveOf } from '../../../src/http/live/live.ts';
-import { endAllLive } from '../../../src/http/live/live.ts';
 import { LINGER_MS } from '../../../src/http/live/topic.ts';
 import { openSse, SseClient, startLive } from './harness.ts';
 
@@ -133,9 +131,9 @@ test('closing, with or without last bytes, ends the answer after a control event
   const second = await openSse(t, server, 's', 'offset=4');
   await second.until(() => second.ended);
   assert.deepEqual(second.events, [{ type: 'control', data: JSON.stringify(end) }]);
-  assert.equal(liveOf(server.ctx).topicCount, 1, 'the topic of the late reader lingers');
+  assert.equal(server.node.live.topicCount, 1, 'the topic of the late reader lingers');
   server.advance(LINGER_MS + 100);
-  assert.equal(liveOf(server.ctx).topicCount, 0);
+  assert.equal(server.node.live.topicCount, 0);
 });
 
 test('a deleted stream ends with an error event, and what was appended before arrives', async (t) => {
@@ -208,7 +206,7 @@ test('lifetimes differ, so that readers who came together do not come back toget
   let early = 0;
   for (let ms = 0; ms < 64_000; ms += 500) {
     server.advance(500);
-    if (ms < 60_000) early = 20 - liveOf(server.ctx).memberCount;
+    if (ms < 60_000) early = 20 - server.node.live.memberCount;
   }
   assert.ok(early > 0 && early < 20, `${early} of 20 ended before 60 s`);
   for (const client of clients) await client.until(() => client.ended);
@@ -217,7 +215,7 @@ test('lifetimes differ, so that readers who came together do not come back toget
 test('a client that goes away at any moment leaves nothing behind', async (t) => {
   const server = await startLive(t);
   server.gateway.create('b/s');
-  const live = liveOf(server.ctx);
+  const live = server.node.live;
   const client = await openSse(t, server, 's');
   await client.close();
   server.gateway.manual = true;
@@ -245,7 +243,7 @@ test('the end of the server ends every answer cleanly and refuses new ones', asy
   }
   server.gateway.append('b/s', 'x');
   server.gateway.pump();
-  endAllLive(server.ctx);
+  server.node.live.stop();
   await client.until(() => client.ended);
   assert.equal(client.payload(), 'x');
   assert.equal((await poll).status, 200);

@@ -3,13 +3,13 @@
  * Everything it shows it fetches from the other routes of this plane.
  */
 import type { ConsolePage } from '../../../console/built-page.ts';
-import { writeHeaders } from '../../headers.ts';
-import { etagMatches, prefersGzip } from '../../read-response.ts';
+import { prefersGzip } from '../../compression.ts';
+import { etagMatches } from '../../read-response.ts';
 import type { RequestContext } from '../../request.ts';
 
 export function handleConsole(call: RequestContext, page: ConsolePage): void {
   const known = call.req.getHeader('if-none-match');
-  const isPacked = prefersGzip(writeHeaders().acceptEncoding);
+  const isPacked = prefersGzip(call.headers.acceptEncoding);
   const { bytes, etag } = isPacked ? page.gzip : page.plain;
   const { responder } = call;
   // The page may be larger than what the socket takes at once.

@@ -9,13 +9,10 @@ import { MillraceError } from '../../../base/errors.ts';
 import { type NodeStatus, askNodeStatus } from '../../../gateway/node-status.ts';
 import type { RaftGroup } from '../../../protocol/shard-summary.ts';
 import type { Refused } from '../../../gateway/shard-client.ts';
-import { backpressureOf } from '../../backpressure.ts';
-import { liveOf } from '../../live/live.ts';
-import { compressionOf } from '../../read-response.ts';
 import { guardData, readData } from '../../guard.ts';
-import { type WriteHeaders, writeHeaders } from '../../headers.ts';
+import type { WriteHeaders } from '../../headers.ts';
 import type { AggregateResponse, RequestContext } from '../../request.ts';
-import type { HttpServerContext } from '../../context.ts';
+import type { HttpServerContext } from '../../server-context.ts';
 import type { DrainMark } from '../../../placement/ports.ts';
 import { SHED_DRAIN, describeShed } from '../../../placement/state/shed.ts';
 import type { ShardGateway } from '../../../ports.ts';
@@ -49,7 +46,7 @@ export class ReadyProbe {
   /** 200 when every group has a leader and has applied what it knows to be committed; else 503 and what is missing. */
   answer(call: RequestContext): void {
     const { startedMs } = call;
-    const withDetail = this.#knows(writeHeaders());
+    const withDetail = this.#knows(call.headers);
     const aggregate = call.aggregate();
     if (withDetail) return this.#ask(call, (tell) => tell(aggregate, 'with-detail'));
     if (startedMs - this.#foundMs < SHARED_MS && this.#isReady !== undefined) {
@@ -144,14 +141,14 @@ function snapshot(server: HttpServerContext, source: MetricsSource, status: Node
     sse_data_events: live.sseDataEvents,
     sse_control_events: live.sseControlEvents,
     sse_error_events: live.sseErrorEvents,
-    sse_rendered_bytes: liveOf(server.ctx).rendered.bytes,
+    sse_rendered_bytes: server.node.live.rendered.bytes,
     live_read_slow_readers: live.slowReaders,
     live_read_backpressure_events: live.refused,
     ...server.ctx.connections.metrics(),
     http_inflight_body_bytes: budget.usedBytes,
     http_inflight_body_bytes_max: budget.limitBytes,
-    http_compressing_bytes: compressionOf(server.ctx).usedBytes,
-    http_unsent_answer_bytes: backpressureOf(server.ctx).usedBytes,
+    http_compressing_bytes: server.node.compression.usedBytes,
+    http_unsent_answer_bytes: server.backpressure.usedBytes,
     process_rss_bytes: process.memoryUsage.rss(),
     ...source.extra(),
   };

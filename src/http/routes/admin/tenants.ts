@@ -6,7 +6,7 @@ import { isJson } from '../../../protocol/media-type.ts';
 import { type ColdObjects, purge } from '../../../tenants/bucket-purge.ts';
 import { readQuota, setQuota } from '../../../tenants/bucket-quota.ts';
 import { type BucketUsage, METERS, UsageReport } from '../../../tenants/bucket-usage.ts';
-import { declaredBytes, writeHeaders } from '../../headers.ts';
+import { declaredBytes } from '../../headers.ts';
 import type { RequestContext } from '../../request.ts';
 import { JSON_TYPE } from '../../response.ts';
 import type { StreamHead, StreamingResponse } from '../../streaming.ts';
@@ -37,7 +37,7 @@ const NONE = -1;
 const MEMBERS: ReadonlySet<string> = new Set(['max_streams', 'max_retained_bytes']);
 
 export function handlePutQuota(call: RequestContext): void {
-  const { contentType = '', contentLength } = writeHeaders();
+  const { contentType = '', contentLength } = call.headers;
   call.aggregate();
   call.readBody(declaredBytes(contentLength), {
     tooLarge: () => call.text(413, `a quota is at most ${QUOTA_BODY_BYTES_MAX} bytes`),

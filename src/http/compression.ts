@@ -1,0 +1,99 @@
+/**
+ * gzip of large answers, made by the threads of libuv's pool: the HTTP thread only copies the bytes and hears of the end. zlib takes
+ * them piece by piece (16 KiB of output, well below a millisecond), so other work of the pool gets its turn.
+ *
+ * Requests for the same bytes share one compression: a thousand long-polls that one append answers cost it once.
+ * It goes on when its client leaves; it takes milliseconds, and its memory is counted until then.
+ */
+import { gzip } from 'node:zlib';
+import type { ErrorLog } from './guard.ts';
+
+/**
+ * What a client thinks of gzip (RFC 9110, 12.5.3). A coding that is not listed has the weight of `*`; without `*` it is not taken. The bytes
+ * as they are need no entry: unlisted they are the last choice, listed they win when gzip weighs no more.
+ */
+const GZIP: ReadonlySet<string> = new Set(['gzip', 'x-gzip']);
+const WEIGHT = /^q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/;
+
+export function prefersGzip(acceptEncoding: string): boolean {
+  if (acceptEncoding === '') return false;
+  let gzip: number | undefined;
+  let identity: number | undefined;
+  let other: number | undefined;
+  for (const item of acceptEncoding.toLowerCase().split(',')) {
+    const [name = '', ...parameters] = item.split(';').map((part) => part.trim());
+    const weight = weightOf(parameters);
+    if (GZIP.has(name)) gzip ??= weight;
+    else if (name === 'identity') identity ??= weight;
+    else if (name === '*') other ??= weight;
+  }
+  return (gzip ?? other ?? 0) > (identity ?? 0);
+}
+
+/** A malformed weight counts as 0: uncompressed bytes suit every client. */
+function weightOf(parameters: readonly string[]): number {
+  const [weight, ...more] = parameters;
+  if (weight === undefined) return 1;
+  const digits = more.length === 0 ? WEIGHT.exec(weight)?.[1] : undefined;
+  return digits === undefined ? 0 : Number(digits);
+}
+
+/** JSON shrinks to a fifth; level 6 takes three times as long as 1 to make that a sixth. */
+const LEVEL = 1;
+/** What zlib allocates for one stream at its usual window. */
+const STATE_BYTES = 256 * 1024;
+/** Seven of the largest usual answers, about 30 ms of a core. Beyond that, answers go out uncompressed instead of waiting. */
+const MAKING_BYTES_MAX = 16 * 1024 * 1024;
+
+/** `body`: a copy of what was given; `packed` is undefined when compressing failed or saved nothing. */
+export type Packed = (body: Uint8Array, packed: Uint8Array | undefined) => void;
+
+export interface Packing {
+  readonly done: Packed;
+  /** For log lines: made when it is asked for. */
+  readonly requestId?: () => string | undefined;
+}
+
+export class Compression {
+  /** Bytes that are held for work under way. */
+  usedBytes = 0;
+  readonly #log: ErrorLog;
+  /** By the name of the bytes: who waits for them. */
+  readonly #waiting = new Map<string, Packing[]>();
+
+  constructor(log: ErrorLog) {
+    this.#log = log;
+  }
+
+  /** False: there is no room. Else `done` runs once, later. Equal keys mean equal bytes; their memory may be reused afterwards. */
+  start(key: string, body: Uint8Array, packing: Packing): boolean {
+    const others = this.#waiting.get(key);
+    if (others !== undefined) {
+      others.push(packing);
+      return true;
+    }
+    const bytes = 2 * body.length + STATE_BYTES;
+    if (this.usedBytes + bytes > MAKING_BYTES_MAX) return false;
+    this.usedBytes += bytes;
+    const waiting = [packing];
+    this.#waiting.set(key, waiting);
+    const copy = body.slice();
+    gzip(copy, { level: LEVEL }, (error, packed) => {
+      this.usedBytes -= bytes;
+      this.#waiting.delete(key);
+      if (error !== null) this.#log(error, 'gzip', packing.requestId?.());
+      const result = error === null && packed.length < copy.length ? packed : undefined;
+      for (const one of waiting) this.#tell(one, copy, result);
+    });
+    return true;
+  }
+
+  /** What throws here would end the process. */
+  #tell({ done, requestId }: Packing, body: Uint8Array, packed: Uint8Array | undefined): void {
+    try {
+      done(body, packed);
+    } catch (error) {
+      this.#log(error, 'gzip', requestId?.());
+    }
+  }
+}

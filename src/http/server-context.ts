@@ -1,0 +1,113 @@
+/** What requests share: those of both planes of a node, and those of one plane. */
+import { SUBSCRIPTION_BODY_BYTES_MAX } from '../base/limits.ts';
+import type { ShardGateway } from '../ports.ts';
+import { type Request, newRequest } from '../protocol/request.ts';
+import { ResponseBackpressure } from './backpressure.ts';
+import { BodyBudget, SlowBodies } from './body.ts';
+import { Compression } from './compression.ts';
+import type { HttpContext, HttpSettings, Operation } from './context.ts';
+import type { ErrorLog } from './guard.ts';
+import { WriteHeaders } from './headers.ts';
+import { Live } from './live/live.ts';
+import { RequestIds } from './request-ids.ts';
+
+/** Four requests of the largest size; usual ones take a few hundred bytes. */
+const STRANGER_BYTES_MAX = 4 * SUBSCRIPTION_BODY_BYTES_MAX;
+
+/** Kept for reuse: a few hundred bytes each. */
+const KEPT_REQUESTS_MAX = 1024;
+
+/**
+ * Requests to shards, for commands that wait for their bodies. The usual body is there at once, so one object, which the processor has
+ * at hand, serves all of them.
+ */
+export class SpareRequests {
+  readonly #spare: Request[] = [];
+
+  take(): Request {
+    return this.#spare.pop() ?? newRequest();
+  }
+
+  give(request: Request): void {
+    request.command.payload = undefined;
+    request.command.attributes = undefined;
+    if (this.#spare.length < KEPT_REQUESTS_MAX) this.#spare.push(request);
+  }
+}
+
+/** What both planes of a node share: bounds that hold for all of its requests together, and its live readers. */
+export class HttpNode {
+  readonly ctx: HttpContext;
+  readonly ids: RequestIds;
+  readonly budget: BodyBudget;
+  readonly backpressure: ResponseBackpressure;
+  readonly compression: Compression;
+  readonly live: Live;
+
+  constructor(ctx: HttpContext) {
+    this.ctx = ctx;
+    this.ids = new RequestIds(ctx.requestIdPrefix);
+    this.budget = new BodyBudget(ctx.settings.inflightBodyBytes);
+    this.backpressure = new ResponseBackpressure(ctx.logError, this.ids);
+    this.compression = new Compression(ctx.logError);
+    this.live = new Live(ctx, this.backpressure);
+  }
+}
+
+/** What the requests of one plane share. */
+export class HttpServerContext {
+  readonly node: HttpNode;
+  readonly ctx: HttpContext;
+  readonly gateway: ShardGateway;
+  readonly settings: HttpSettings;
+  /** Where the plane listens, without the port; for traces. */
+  readonly address: string;
+  readonly ids: RequestIds;
+  readonly budget: BodyBudget;
+  readonly backpressure: ResponseBackpressure;
+  /** For bodies of unauthenticated senders: they take no room from the others. */
+  readonly strangers = new BodyBudget(STRANGER_BYTES_MAX);
+  readonly slowBodies: SlowBodies;
+  readonly logError: ErrorLog;
+  /** The headers of the request whose route handler runs. */
+  readonly headers = new WriteHeaders();
+  /** For queries: filled and sent in one go. */
+  readonly query: Request = newRequest();
+  readonly requests = new SpareRequests();
+  /** Requests accepted and not answered, live readers excepted. */
+  open = 0;
+  closing = false;
+  #idle: (() => void) | undefined;
+
+  constructor(node: HttpNode, address = '') {
+    const { ctx } = node;
+    this.node = node;
+    this.ctx = ctx;
+    this.address = address;
+    this.gateway = ctx.gateway;
+    this.settings = ctx.settings;
+    this.ids = node.ids;
+    this.budget = node.budget;
+    this.backpressure = node.backpressure;
+    this.slowBodies = new SlowBodies(() => ctx.monotonicMs());
+    this.logError = ctx.logError;
+  }
+
+  closed(): void {
+    this.open--;
+    if (this.open === 0) this.#idle?.();
+  }
+
+  /** Resolves when no request is open. */
+  idle(): Promise<void> {
+    if (this.open === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#idle = resolve;
+    });
+  }
+
+  /** Counts one answer. */
+  count(operation: Operation, status: number, startedMs: number): void {
+    this.ctx.metrics.response(operation, status, Math.round((this.ctx.monotonicMs() - startedMs) * 1000));
+  }
+}
