@@ -18,14 +18,17 @@ export interface MemberData extends ShardData {
   readonly membership: MembershipData;
 }
 
-/** The store says in which run it was last used, and notes this one; the shard does nothing before it is told to begin. */
-export async function beginRun(port: MessagePort, storage: ShardStore): Promise<MembershipData> {
+/**
+ * The store says in which run it was last used, and notes this one; the shard does nothing before it is told to begin.
+ * Undefined: the node does not start.
+ */
+export async function beginRun(port: MessagePort, storage: ShardStore): Promise<MembershipData | undefined> {
   const say = (message: ShardMessage): void => port.postMessage(message);
   return await new Promise((resolve) => {
     const onMessage = (message: BeforeBegin): void => {
-      if ('note' in message) return say({ noted: note(storage, message.note) });
+      if (typeof message === 'object' && 'note' in message) return say({ noted: note(storage, message.note) });
       port.off('message', onMessage);
-      return resolve(message.begin);
+      return resolve(message === 'stop' ? undefined : message.begin);
     };
     port.on('message', onMessage);
     say({ opened: storage.lastRun });

@@ -6,9 +6,9 @@ import { ConfigError } from '../src/config/error.ts';
 import { TransferReceiver, TransferSender } from '../src/mailbox/transfer-channel.ts';
 import { RingReader, RingWriter } from '../src/mailbox/ring.ts';
 import { Parker, Waker } from '../src/mailbox/wake.ts';
-import { type Logger, createLogger } from '../src/logging/logger.ts';
+import { type Logger, threadLogger } from '../src/logging/logger.ts';
 import { PROCESS_RUNTIME } from '../src/server/runtime.ts';
-import type { ShardData, ToShard } from '../src/server/shards.ts';
+import type { ShardData, ShardMessage, ToShard } from '../src/server/shards.ts';
 import { StorageFullError } from '../src/shard/ports.ts';
 import type { ClusterIdentity } from '../src/shard/cluster-identity.ts';
 import { HAND_OVER_MS, handOver } from '../src/shard/hand-over.ts';
@@ -76,6 +76,7 @@ function shardOptions({ data, port, storage, reader, identity, log, links }: Sha
       settings: { ...data.cold, run: toHex(runtime.randomBytes(RUN_BYTES)) },
     },
     uncommittedBytesMax: data.uncommittedBytesMax,
+    tickMs: data.tickMs,
     log: (level, message, fields) => log[level](fields ?? {}, message),
   };
 }
@@ -109,14 +110,16 @@ function report({ converted, lost }: StoreFinding, shard: number, log: Logger): 
 }
 
 async function run(start: ShardData, port: MessagePort): Promise<void> {
-  const log = createLogger('shard');
+  const log = threadLogger(start.log, 'shard', (logged) => port.postMessage({ logged } satisfies ShardMessage));
   // What a single node lost is lost; the nodes of a cluster have it.
   const store = new ShardStore(start.directory, {
     runtime,
     damage: start.cluster === undefined ? 'refuse' : 'lose',
     writer: (directory) => new ThreadWriter(directory, threadEntry('checkpoint')),
   });
-  const data = { ...start, membership: await beginRun(port, store) };
+  const membership = await beginRun(port, store);
+  if (membership === undefined) return await end(store, port);
+  const data = { ...start, membership };
   if (store.fresh) store.markUsed(data.cluster === undefined || data.cluster.initMembership ? [] : data.groups);
   const reader = new RingReader(data.requestRing);
   const identity = openIdentity(data, port);
@@ -165,6 +168,10 @@ async function run(start: ShardData, port: MessagePort): Promise<void> {
   endSampling();
   shard.stop(runtime.nowMs(), runtime.monotonicMs());
   await peers?.stop();
+  await end(store, port);
+}
+
+async function end(store: ShardStore, port: MessagePort): Promise<void> {
   await store.close();
   port.postMessage('stopped');
   port.close();

@@ -28,13 +28,23 @@ interface Sources {
 export function loadConfig(argv: readonly string[], environment: Environment = process.env): Config {
   const flags = parseFlags(argv);
   const variables = readEnvironment(environment);
-  const sources: Sources = {
+  return configOf({
     flags,
     variables,
     written: writtenFile(flags, environment),
     // Where a pod shares the host's network, the name of the host is not that of the pod.
     hostname: environment['HOSTNAME'] ?? systemName(),
-  };
+  });
+}
+
+/** The tables of a configuration file, without a file. Throws ConfigError. */
+export function fromTables(tables: Readonly<Record<string, unknown>>): Config {
+  const written: Written = new Map();
+  collect(tables, '', written);
+  return configOf({ flags: new Map(), variables: new Map(), written, hostname: systemName() });
+}
+
+function configOf(sources: Sources): Config {
   const values: Record<string, unknown> = {};
   for (const key of OPTION_KEYS) values[key] = valueOf(key, OPTIONS[key], sources);
   return toConfig(values as Values);

@@ -1,10 +1,7 @@
 /**
- * Logging. One line per event on stderr: JSON for machines, a readable form when stderr is a terminal; or to
- * MILLRACE_LOG_FILE. Writes are synchronous (no worker-thread transport), so the line that explains a crash is written
- * before the process is gone. MILLRACE_LOG sets the verbosity: a level, or a level and exceptions by component
- * (`info,raft=debug,http=warn`).
+ * One line per event: JSON for machines, a readable form when stderr is a terminal. Writes are synchronous (no worker-thread
+ * transport), so the line that explains a crash is written before the process is gone.
  */
-import process from 'node:process';
 import { isatty } from 'node:tty';
 import { destination, pino } from 'pino';
 import type { DestinationStream, Logger } from 'pino';
@@ -53,15 +50,54 @@ export function parseVerbosity(text: string | undefined): Verbosity {
   return { level, components };
 }
 
-let shared: { readonly verbosity: Verbosity; readonly stream: DestinationStream } | undefined;
+export type OpenLogger = (component: string) => Logger;
 
-/**
- * A logger whose lines carry the component's name. The first call of a thread reads MILLRACE_LOG and may throw
- * ConfigError.
- */
-export function createLogger(component: string): Logger {
-  shared ??= { verbosity: parseVerbosity(process.env['MILLRACE_LOG']), stream: openStream() };
-  return loggerTo(shared.stream, shared.verbosity, component);
+/** Plain data: a thread logs with it as the main thread does. `node`: the main thread writes the lines. */
+export interface ThreadLog {
+  readonly verbosity: Verbosity;
+  readonly to: 'stderr' | 'node' | { readonly file: string };
+}
+
+/** The log of one node: of its main thread, and what its threads need for theirs. */
+export class NodeLog {
+  readonly threads: ThreadLog;
+  readonly #stream: DestinationStream;
+
+  private constructor(threads: ThreadLog, stream: DestinationStream) {
+    this.threads = threads;
+    this.#stream = stream;
+  }
+
+  /** To stderr, or to the file that is named. Throws ConfigError. */
+  static open(verbosity: string | undefined, file = ''): NodeLog {
+    const to = file === '' ? 'stderr' : { file };
+    return new NodeLog({ verbosity: parseVerbosity(verbosity), to }, openStream(to));
+  }
+
+  /** Every line goes to the stream, those of the threads too. Throws ConfigError. */
+  static to(stream: DestinationStream, verbosity?: string): NodeLog {
+    return new NodeLog({ verbosity: parseVerbosity(verbosity), to: 'node' }, stream);
+  }
+
+  /** A logger whose lines carry the component's name. */
+  readonly logger: OpenLogger = (component) => loggerTo(this.#stream, this.threads.verbosity, component);
+
+  /** A line that a thread has written. */
+  write(line: string): void {
+    this.#stream.write(line);
+  }
+
+  /** The path of the log file has been given to another file. The result is the path; undefined when there is none. */
+  reopen(): string | undefined {
+    if (this.#stream instanceof LogFile) this.#stream.lookNow();
+    const { to } = this.threads;
+    return typeof to === 'object' ? to.file : undefined;
+  }
+}
+
+/** The logger of a thread; `post` takes lines that the main thread writes. */
+export function threadLogger({ verbosity, to }: ThreadLog, component: string, post: (line: string) => void): Logger {
+  return loggerTo(to === 'node' ? { write: post } : openStream(to), verbosity, component);
 }
 
 /** @internal The same on any stream, for tests. */
@@ -77,19 +113,8 @@ export function loggerTo(stream: DestinationStream, verbosity: Verbosity, compon
   );
 }
 
-/**
- * The path of the log file has been given to another file. The result is the path; undefined when lines go to stderr.
- */
-export function reopenLog(): string | undefined {
-  if (!(shared?.stream instanceof LogFile)) return undefined;
-  shared.stream.lookNow();
-  return process.env['MILLRACE_LOG_FILE'];
-}
-
-/** Worker threads have the environment of the process, and so the same file. */
-function openStream(): DestinationStream {
-  const path = process.env['MILLRACE_LOG_FILE'] ?? '';
-  return path === '' ? openStderr() : new LogFile(path, () => performance.now());
+function openStream(to: 'stderr' | { readonly file: string }): DestinationStream {
+  return to === 'stderr' ? openStderr() : new LogFile(to.file, () => performance.now());
 }
 
 function openStderr(): DestinationStream {

@@ -7,7 +7,7 @@ import type { ShardGateway } from '../ports.ts';
 import { Balancer, type GroupView } from './balancer.ts';
 import { ColdGate } from './cold-gate.ts';
 import { EgressGate, egressNews } from './egress-gate.ts';
-import { createLogger } from '../logging/logger.ts';
+import type { OpenLogger } from '../logging/logger.ts';
 import type { ShedState } from './shed-state.ts';
 import { SHED_COLD, reasonsToLeave } from './state/shed.ts';
 
@@ -18,6 +18,7 @@ export interface GovernanceOptions {
   readonly shed: ShedState;
   /** Undefined without a cold store. */
   readonly reachesStore: (() => Promise<boolean>) | undefined;
+  readonly logger: OpenLogger;
   readonly runtime: Runtime;
 }
 
@@ -30,14 +31,14 @@ export class Governance {
   readonly #cold: { readonly gate: ColdGate; readonly probe: ClusterProbe } | undefined;
 
   constructor(options: GovernanceOptions) {
-    const { config, nodeId, shed, reachesStore, runtime } = options;
+    const { config, nodeId, shed, reachesStore, logger, runtime } = options;
     const { intervalMs, sizeBytes, timeoutMs, unhealthyTicks, healTicks } = config.clusterProbe;
     const probe = new ClusterProbe({ runtime, sizeBytes, timeoutMs });
     const addresses = new Map(config.raft.peers.map((peer) => [peer.nodeId, peer.address]));
     const balancer = makeBalancer(options, () => this.#cold?.gate.receivers);
     const addressOf = (node: number): Address | undefined =>
       addresses.get(node) ?? joinedAddress(balancer.groups, node);
-    const log = createLogger('egress');
+    const log = logger('egress');
     this.#probe = probe;
     this.#isGateOn = intervalMs > 0;
     this.balancer = balancer;
@@ -106,10 +107,10 @@ interface ColdGateParts {
 }
 
 function makeColdGate(
-  { config, nodeId, shed, runtime }: GovernanceOptions,
+  { config, nodeId, shed, logger, runtime }: GovernanceOptions,
   { reachesStore, addressOf, groups }: ColdGateParts,
 ): { gate: ColdGate; probe: ClusterProbe } {
-  const log = createLogger('cold');
+  const log = logger('cold');
   const probe = new ClusterProbe({
     runtime,
     sizeBytes: 0,
@@ -138,10 +139,10 @@ function makeColdGate(
 }
 
 function makeBalancer(
-  { nodeId, gateway, shed, runtime }: GovernanceOptions,
+  { nodeId, gateway, shed, logger, runtime }: GovernanceOptions,
   healthy: () => ReadonlySet<number> | undefined,
 ): Balancer {
-  const log = createLogger('balancer');
+  const log = logger('balancer');
   let stalled: readonly number[] = [];
   return new Balancer({
     runtime,

@@ -1,4 +1,4 @@
-/** Stage 1: the data directory is this process's own, and says what the node is. */
+/** Stage 1: the data directory is this node's own, and says what the node is. */
 import { type Stats, chmodSync, lstatSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../config/config.ts';
@@ -6,6 +6,7 @@ import { loadUws } from '../http/uws.ts';
 import type { Logger } from '../logging/logger.ts';
 import { readDrainMark } from '../placement/shed-state.ts';
 import { type Directory, type Layout, isVolatile, lockDataDir, openDataDir } from './data-dir.ts';
+import type { Opened } from './host.ts';
 import { clusterOf } from './shards.ts';
 
 const OTHERS = 0o077;
@@ -18,14 +19,14 @@ export interface Claim {
   readonly onDisk: boolean;
 }
 
-/** Nothing is written on a host that cannot serve, or into a directory that another process uses. */
-export async function claimDataDir(config: Config, log: Logger): Promise<Claim> {
+/** Nothing is written on a host that cannot serve, or into a directory that another node uses. */
+export async function claimDataDir(config: Config, log: Logger, opened: Opened): Promise<Claim> {
   const { raft, runtime, storage } = config;
   const path = storage.dataDir;
   loadUws();
   const { nodeId, groupCount } = raft;
   const shardCount = Math.min(runtime.coreCount, groupCount);
-  await lockDataDir(path);
+  opened.lock = await lockDataDir(path);
   makePrivate(path, log);
   const layout = openDataDir(path, { nodeId, groupCount, shardCount, single: clusterOf(config) === undefined });
   if (layout.shardCount !== shardCount) {

@@ -2,14 +2,18 @@
 import { type ColdStore, startColdStore } from '../cold/service/start.ts';
 import type { Config } from '../config/config.ts';
 import { Gateway } from '../gateway/gateway.ts';
-import { type Logger, createLogger } from '../logging/logger.ts';
 import { ShedState } from '../placement/shed-state.ts';
 import type { Claim } from './claim.ts';
 import { beginRun } from './directory-run.ts';
 import { Membership } from './node-identity.ts';
-import { endOnFailure } from './process.ts';
-import { PROCESS_RUNTIME } from './runtime.ts';
+import type { Host, Opened } from './host.ts';
 import { Shards, clusterOf } from './shards.ts';
+
+export interface CoreOptions {
+  readonly config: Config;
+  readonly host: Host;
+  readonly claim: Claim;
+}
 
 export interface Core {
   readonly gateway: Gateway;
@@ -19,14 +23,13 @@ export interface Core {
   readonly drainMark: ShedState;
 }
 
-export async function startCore(config: Config, claim: Claim, log: Logger): Promise<Core> {
+export async function startCore({ config, host, claim }: CoreOptions, opened: Opened): Promise<Core> {
   const { layout, wasDraining } = claim;
   const { dataDir } = config.storage;
-  const cold = await startColdStore(config, {
-    shardCount: layout.shardCount,
-    runtime: PROCESS_RUNTIME,
-    log: createLogger('cold'),
-  });
+  const { runtime, log } = host;
+  const logger = log.logger('server');
+  const cold = await startColdStore(config, { shardCount: layout.shardCount, runtime, log: log.logger('cold') });
+  opened.cold = cold;
   const shards = new Shards({
     count: layout.shardCount,
     groupCount: layout.groupCount,
@@ -36,21 +39,25 @@ export async function startCore(config: Config, claim: Claim, log: Logger): Prom
     draining: wasDraining,
     cold,
     uncommittedBytesMax: config.raft.maxUncommittedBytesPerGroup,
-    onFailure: endOnFailure(log),
+    tickMs: host.tickMs,
+    log,
+    onFailure: host.fail,
   });
+  opened.shards = shards;
   const gateway = new Gateway(layout.groupCount, shards.links, (error) =>
-    log.error({ err: error }, 'an answer could not be delivered'),
+    logger.error({ err: error }, 'an answer could not be delivered'),
   );
+  opened.gateway = gateway;
   cold?.serve(gateway);
   const single = clusterOf(config) === undefined;
-  const directory = await beginRun(dataDir, layout, { shards, single, log });
-  const membership = new Membership(dataDir, directory, log, endOnFailure(log));
+  const directory = await beginRun(dataDir, layout, { shards, single, log: logger });
+  const membership = new Membership(dataDir, directory, logger, host.fail);
   shards.begin(membership);
   await shards.ready();
-  const drainMark = new ShedState({ gateway, dataDir, runtime: PROCESS_RUNTIME }, wasDraining);
+  const drainMark = new ShedState({ gateway, dataDir, runtime }, wasDraining);
   // Before traffic. Shards already start in no-lead mode.
   await drainMark.apply();
   if (wasDraining)
-    log.warn('this node is marked for maintenance: it gives its leaderships away until the mark is lifted');
+    logger.warn('this node is marked for maintenance: it gives its leaderships away until the mark is lifted');
   return { gateway, shards, membership, cold, drainMark };
 }

@@ -87,27 +87,33 @@ export function refused(path: string, why: string): ConfigError {
   return new ConfigError(`storage.data_dir ${path}: ${why}`);
 }
 
+export interface DirectoryLock {
+  /** Another node may use the directory. */
+  release(): Promise<void>;
+}
+
 /**
- * Creates the directory if necessary, and ensures that no other process on this host uses it until this one ends: an
+ * Creates the directory if necessary, and ensures that no other node on this host uses it until this one ends: an
  * abstract Unix socket named after the directory's inode. The kernel frees it with the process, however that ends, so
  * there is no stale lock file. Must come before anything in the directory is read.
  */
-export async function lockDataDir(path: string): Promise<void> {
+export async function lockDataDir(path: string): Promise<DirectoryLock> {
   try {
     await makeFolder(path);
   } catch (error) {
     throw refused(path, `cannot be created (${caughtMessage(error)})`);
   }
-  if (process.platform !== 'linux') return;
+  if (process.platform !== 'linux') return { release: () => Promise.resolve() };
   const { dev, ino } = statSync(path);
+  const server = createServer((socket) => socket.destroy());
+  server.unref();
   await new Promise<void>((resolve, reject) => {
-    const server = createServer((socket) => socket.destroy());
-    server.unref();
     server.once('error', (error: NodeJS.ErrnoException) => {
       reject(error.code === 'EADDRINUSE' ? refused(path, 'in use by another process') : error);
     });
     server.listen(`\0millrace-${dev}-${ino}`, () => resolve());
   });
+  return { release: () => new Promise((resolve) => void server.close(() => resolve())) };
 }
 
 /**

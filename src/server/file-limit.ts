@@ -1,9 +1,9 @@
 /** The number of connections that the limit of open files allows. */
 import { readFileSync } from 'node:fs';
+import type { Runtime } from '../base/runtime.ts';
 import type { Config } from '../config/config.ts';
 import { ADMIN_CONNECTIONS_MAX, type ConnectionBounds, Connections, connectionsTo } from '../http/connections.ts';
 import type { Logger } from '../logging/logger.ts';
-import { PROCESS_RUNTIME } from './runtime.ts';
 
 /**
  * Libraries, event loops, logs, the pool's threads, connections to the cold store and to webhooks, files of backups.
@@ -54,9 +54,9 @@ export function connectionBounds(
   return { all, perAddress, warning: isShort ? `${kept}${asked}: ${raise}` : undefined };
 }
 
-export function openConnections(config: Wanted, log: Logger): Connections {
+export function openConnections(config: Wanted, log: Logger, runtime: Pick<Runtime, 'monotonicMs'>): Connections {
   const { warning, ...bounds } = connectionBounds(config, openFilesMax() ?? FILES_UNKNOWN);
   if (warning !== undefined) log.warn(warning);
   const warn = (fields: Readonly<Record<string, unknown>>, message: string): void => log.warn(fields, message);
-  return new Connections(bounds, { monotonicMs: () => PROCESS_RUNTIME.monotonicMs(), warn, connectionsTo });
+  return new Connections(bounds, { monotonicMs: () => runtime.monotonicMs(), warn, connectionsTo });
 }

@@ -1,6 +1,5 @@
-/** Stage 4: the HTTP planes over gateway and services, and the metrics that only the whole process knows. */
-import process from 'node:process';
-import { formatAddress } from '../base/address.ts';
+/** Stage 4: the HTTP planes over gateway and services, and the metrics that only the whole node knows. */
+import { type Address, formatAddress } from '../base/address.ts';
 import { toHex } from '../base/hex.ts';
 import { REQUEST_RING_BYTES } from '../base/limits.ts';
 import { NO_COLD_STORE_METRICS } from '../cold/service/start.ts';
@@ -10,13 +9,12 @@ import { readConsolePage } from '../console/built-page.ts';
 import { ConditionGate } from '../gateway/condition-gate.ts';
 import type { HttpContext, HttpSettings } from '../http/context.ts';
 import { type Planes, createPlanes } from '../http/server.ts';
-import { createLogger } from '../logging/logger.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
 import { describeShed } from '../placement/state/shed.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import type { Core } from './core.ts';
 import { openConnections } from './file-limit.ts';
-import { PROCESS_RUNTIME } from './runtime.ts';
+import type { Host, Opened } from './host.ts';
 import { VolumeWatch } from './volume-watch.ts';
 import type { Services } from './services.ts';
 import { clusterOf } from './shards.ts';
@@ -24,29 +22,39 @@ import { clusterOf } from './shards.ts';
 /** Two runs of a node have the same with a probability of 2^-32. */
 const RUN_BYTES = 4;
 
-export interface Node {
+export interface NodeParts {
   readonly config: Config;
+  readonly host: Host;
   readonly core: Core;
   readonly services: Services;
   readonly tracing: Tracing;
 }
 
-export async function openPlanes(node: Node): Promise<Planes> {
-  const { config } = node;
-  const volume = new VolumeWatch(PROCESS_RUNTIME, config.storage.dataDir);
-  const planes = composePlanes(node, volume);
-  // Not awaited: a volume that hangs must not keep the planes closed.
-  void volume.start();
-  await planes.listenClient(config.server.listen.host, config.server.listen.port);
-  await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);
-  return planes;
+export interface BoundPlanes {
+  readonly planes: Planes;
+  readonly client: Address;
+  readonly admin: Address;
 }
 
-function composePlanes(node: Node, volume: VolumeWatch): Planes {
-  const { config, core, services, tracing } = node;
+export async function openPlanes(node: NodeParts, opened: Opened): Promise<BoundPlanes> {
+  const { config, host } = node;
+  const volume = new VolumeWatch(host.runtime, config.storage.dataDir);
+  const planes = composePlanes(node, volume);
+  opened.planes = planes;
+  // Not awaited: a volume that hangs must not keep the planes closed.
+  void volume.start();
+  const { listen, adminListen } = config.server;
+  const client = { host: listen.host, port: await planes.listenClient(listen.host, listen.port) };
+  const admin = { host: adminListen.host, port: await planes.listenAdmin(adminListen.host, adminListen.port) };
+  return { planes, client, admin };
+}
+
+function composePlanes(node: NodeParts, volume: VolumeWatch): Planes {
+  const { config, host, core, services, tracing } = node;
+  const { runtime } = host;
   const { quotas, forks, subscriptions, backups } = services;
   const metrics = new HttpCounters();
-  const http = createLogger('http');
+  const http = host.log.logger('http');
   const page = readConsolePage('node');
   const ctx: HttpContext = {
     // A cluster gets its identity when all of its nodes understand that, and conditions with it.
@@ -54,9 +62,9 @@ function composePlanes(node: Node, volume: VolumeWatch): Planes {
     forks,
     metrics,
     settings: httpSettings(config),
-    monotonicMs: () => PROCESS_RUNTIME.monotonicMs(),
-    connections: openConnections(config, http),
-    requestIdPrefix: `${config.raft.nodeId}-${toHex(PROCESS_RUNTIME.randomBytes(RUN_BYTES))}`,
+    monotonicMs: () => runtime.monotonicMs(),
+    connections: openConnections(config, http, runtime),
+    requestIdPrefix: `${config.raft.nodeId}-${toHex(runtime.randomBytes(RUN_BYTES))}`,
     ...(tracing.traces === undefined ? {} : { traces: tracing.traces }),
     // pino leaves out what is undefined.
     logError: (error, where, requestId) => http.error({ err: error, where, requestId }, 'handler failed'),
@@ -68,7 +76,7 @@ function composePlanes(node: Node, volume: VolumeWatch): Planes {
         mailboxDepths: () => core.shards.depths(),
         mailboxCapacities: () => core.shards.depths().map(() => REQUEST_RING_BYTES),
         http: () => ({ ...metrics.snapshot() }),
-        extra: () => ({ ...processMetrics(node), ...volume.metrics() }),
+        extra: () => ({ ...nodeMetrics(node), ...volume.metrics() }),
       },
       ...(page === undefined ? {} : { console: page }),
       drainMark: core.drainMark,
@@ -83,14 +91,14 @@ function composePlanes(node: Node, volume: VolumeWatch): Planes {
   });
 }
 
-function processMetrics({ config, core, services, tracing }: Node): Readonly<Record<string, unknown>> {
+function nodeMetrics({ config, host, core, services, tracing }: NodeParts): Readonly<Record<string, unknown>> {
   const { gateway, shards, cold, drainMark } = core;
   const { governance, quotas, forks, subscriptions } = services;
   return {
     node_id: config.raft.nodeId,
     cluster_id: core.membership.clusterId,
     version: VERSION,
-    uptime_ms: Math.round(process.uptime() * 1000),
+    uptime_ms: Math.round(host.runtime.monotonicMs() - host.startedMs),
     mailbox_used_bytes: shards.usedBytes(),
     mailbox_full_events: gateway.counters.refused,
     pending_requests: gateway.pending,

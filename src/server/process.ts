@@ -3,6 +3,7 @@ import process from 'node:process';
 import type { Logger } from '../logging/logger.ts';
 import type { Closed } from '../threads/thread-pool.ts';
 import { allowGarbage } from './heap-growth.ts';
+import type { NodeFailure } from './launch.ts';
 
 export const EXIT_FAILURE = 1;
 export const EXIT_CONFIG = 2;
@@ -27,9 +28,9 @@ export function endOnBug(log: Logger): void {
   });
 }
 
-export function endOnFailure(log: Logger): (error: Error) => never {
-  return (error) => {
-    log.fatal({ err: error }, 'a shard failed; the process ends, acknowledged data is on disk');
+export function endOnFailure(log: Logger): (error: NodeFailure) => never {
+  return ({ cause }) => {
+    log.fatal({ err: cause }, 'a shard failed; the process ends, acknowledged data is on disk');
     process.exit(EXIT_FAILURE);
   };
 }

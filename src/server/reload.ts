@@ -9,7 +9,7 @@ import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Planes } from '../http/server.ts';
-import { type Logger, reopenLog } from '../logging/logger.ts';
+import type { Logger, NodeLog } from '../logging/logger.ts';
 
 type Reloaded = Pick<Planes, 'changeTokens' | 'renewCertificates'>;
 type Outcome = 'none' | 'unchanged' | 'changed';
@@ -22,16 +22,18 @@ interface Pems {
 /** Exists from the start of the process: an unhandled signal would end it. */
 export class Reloads {
   readonly #argv: readonly string[];
+  readonly #nodeLog: NodeLog;
   readonly #log: Logger;
   #config: Config;
   #pems: Pems | undefined;
   #planes: Reloaded | undefined;
 
-  constructor(argv: readonly string[], config: Config, log: Logger) {
+  constructor(argv: readonly string[], config: Config, log: NodeLog) {
     this.#argv = argv;
     this.#config = config;
     this.#pems = readPems(config);
-    this.#log = log;
+    this.#nodeLog = log;
+    this.#log = log.logger('server');
     process.on('SIGHUP', () => this.run());
   }
 
@@ -50,7 +52,7 @@ export class Reloads {
       return;
     }
     // Also when the rest fails.
-    reopenLog();
+    this.#nodeLog.reopen();
     try {
       this.#reload(this.#planes);
     } catch (error) {
@@ -78,7 +80,7 @@ export class Reloads {
       client_token: outcome(before.http.clientToken, now.http.clientToken),
       admin_token: outcome(before.http.adminToken, now.http.adminToken),
     };
-    this.#log.info({ ...said, log_file: reopenLog() ?? 'none' }, 'reloaded');
+    this.#log.info({ ...said, log_file: this.#nodeLog.reopen() ?? 'none' }, 'reloaded');
   }
 }
 

@@ -1,15 +1,11 @@
 /** Stage 3: the features' services on the main thread, between the planes and the gateway. */
 import { type RunningBackups, openBackups } from '../backup/backups.ts';
 import { gracesOf } from '../cold/service/start.ts';
-import type { Config } from '../config/config.ts';
 import { type ForkService, openForks } from '../forks/service/fork-service.ts';
 import { QuotaGate } from '../gateway/quota-gate.ts';
-import { createLogger } from '../logging/logger.ts';
 import { Governance } from '../placement/governance.ts';
 import { Subscriptions } from '../subscriptions/service/subscriptions.ts';
-import type { Claim } from './claim.ts';
-import type { Core } from './core.ts';
-import { PROCESS_RUNTIME as runtime } from './runtime.ts';
+import type { Core, CoreOptions } from './core.ts';
 import { clusterOf } from './shards.ts';
 
 export interface Services {
@@ -19,9 +15,18 @@ export interface Services {
   readonly forks: ForkService;
   readonly subscriptions: Subscriptions;
   readonly backups: RunningBackups;
+  /** The planes are open. */
+  start(): void;
+  /** No new work; accepted requests may still use them. */
+  stop(): void;
+  /** No more requests come. */
+  close(): Promise<void>;
 }
 
-export function openServices(config: Config, { layout }: Claim, core: Core): Services {
+export function openServices(options: CoreOptions, core: Core): Services {
+  const { config, host, claim } = options;
+  const { layout } = claim;
+  const { runtime, log } = host;
   const { gateway, shards, membership, cold, drainMark } = core;
   const governance = new Governance({
     config,
@@ -29,6 +34,7 @@ export function openServices(config: Config, { layout }: Claim, core: Core): Ser
     gateway,
     shed: drainMark,
     reachesStore: cold === undefined ? undefined : () => cold.service.reaches(),
+    logger: log.logger,
     runtime,
   });
   const quotas = new QuotaGate(
@@ -37,7 +43,7 @@ export function openServices(config: Config, { layout }: Claim, core: Core): Ser
     (ms, run) => void runtime.setTimer(ms, run),
   );
   const forks = openForks(quotas, runtime);
-  const subscriptions = openSubscriptions(config, layout.nodeId, core, governance);
+  const subscriptions = openSubscriptions(options, core, governance);
   const backups = openBackups({
     gateway,
     requests: () => gateway.counters.requests,
@@ -46,34 +52,45 @@ export function openServices(config: Config, { layout }: Claim, core: Core): Ser
     readCold: cold?.service.read.bind(cold.service),
     coldGraces: gracesOf(config.storage.cold),
     membership,
-    log: createLogger('backup'),
+    log: log.logger('backup'),
     runtime,
   });
-  return { governance, quotas, forks, subscriptions, backups };
+  return {
+    governance,
+    quotas,
+    forks,
+    subscriptions,
+    backups,
+    start: () => {
+      if (clusterOf(config) !== undefined) governance.start();
+      for (const service of [forks, subscriptions]) service.start();
+    },
+    stop: () => {
+      for (const service of [governance, forks, subscriptions]) service.stop();
+    },
+    close: async () => {
+      subscriptions.close();
+      await backups.stop();
+    },
+  };
 }
 
-function openSubscriptions(config: Config, nodeId: number, { gateway }: Core, governance: Governance): Subscriptions {
+function openSubscriptions(
+  { config, host, claim }: CoreOptions,
+  { gateway }: Core,
+  governance: Governance,
+): Subscriptions {
   const leaderOf = (group: number): number | null | undefined =>
     governance.balancer.groups.find(({ id }) => id === group)?.leader;
   return new Subscriptions({
     gateway,
     // A single node leads everything.
-    leads: (group) => config.subscriptions.deliver && (clusterOf(config) === undefined || leaderOf(group) === nodeId),
+    leads: (group) =>
+      config.subscriptions.deliver && (clusterOf(config) === undefined || leaderOf(group) === claim.layout.nodeId),
     rules: { enabled: config.subscriptions.webhooks, allowLocal: config.subscriptions.localWebhooks },
     publicUrl: config.subscriptions.publicUrl,
     signingKey: config.subscriptions.signingKey,
-    log: createLogger('subscriptions'),
-    runtime,
+    log: host.log.logger('subscriptions'),
+    runtime: host.runtime,
   });
-}
-
-/** The planes are open. */
-export function startServices(config: Config, { governance, forks, subscriptions }: Services): void {
-  if (clusterOf(config) !== undefined) governance.start();
-  for (const service of [forks, subscriptions]) service.start();
-}
-
-/** No new work; accepted requests may still use them. */
-export function stopServices({ governance, forks, subscriptions }: Services): void {
-  for (const service of [governance, forks, subscriptions]) service.stop();
 }

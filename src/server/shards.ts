@@ -1,6 +1,4 @@
-/**
- * Spawns the shard threads, and stops the process when one of them fails: doubtful state is never served (invariant 9).
- */
+/** Spawns the shard threads, and reports when one of them fails: doubtful state is never served (invariant 9). */
 import { randomInt } from 'node:crypto';
 import { join } from 'node:path';
 import { type MessagePort, Worker } from 'node:worker_threads';
@@ -21,6 +19,7 @@ import { type ColdAnswer, type ColdCalls, type ColdQuestion, answerShard } from 
 import { type ShardLink } from '../gateway/gateway.ts';
 import { threadEntry } from '../threads/entry.ts';
 import type { ShardRun } from '../store/run-row.ts';
+import type { NodeLog, ThreadLog } from '../logging/logger.ts';
 import type { OpenedShards } from './directory-run.ts';
 import type { Finding, Membership, MembershipData } from './node-identity.ts';
 import type { Closed } from '../threads/thread-pool.ts';
@@ -58,7 +57,7 @@ export function clusterOf({ raft, cluster, server }: Config): ClusterData | unde
 
 /**
  * Messages of a shard thread: its store is open and was last used in that run; it has recorded this one, or has no room
- * for that; it serves; it has stopped; or the configuration cannot work and why.
+ * for that; it serves; it has stopped; or the configuration cannot work and why; a line for the node's log.
  */
 export type ShardMessage =
   | { readonly opened: ShardRun | undefined }
@@ -67,9 +66,10 @@ export type ShardMessage =
   | 'stopped'
   | { readonly refused: string }
   | { readonly found: Finding }
+  | { readonly logged: string }
   | ColdQuestion;
 /** Messages to it before it begins. */
-export type BeforeBegin = { readonly note: ShardRun } | { readonly begin: MembershipData };
+export type BeforeBegin = 'stop' | { readonly note: ShardRun } | { readonly begin: MembershipData };
 /** Messages to it from then on. */
 export type ToShard = 'stop' | { readonly found: Finding } | ColdAnswer;
 /** Each thread draws its own run for object ids. */
@@ -94,6 +94,8 @@ export interface ShardData {
   readonly cold: ColdUse | undefined;
   /** Bound per group, after which its writes are refused; 0 = no bound of its own. */
   readonly uncommittedBytesMax: number;
+  readonly tickMs: number | undefined;
+  readonly log: ThreadLog;
   readonly requestRing: SharedArrayBuffer;
   readonly replyRing: SharedArrayBuffer;
   readonly requestTransfers: TransferEnd;
@@ -111,7 +113,10 @@ export interface ShardsOptions {
   /** Where old bytes go, and how. */
   readonly cold: { readonly use: ColdUse; readonly service: ColdCalls } | undefined;
   readonly uncommittedBytesMax: number;
-  /** A shard thread failed; the process must not continue. */
+  /** One tick of Raft; undefined: the usual one. */
+  readonly tickMs: number | undefined;
+  readonly log: NodeLog;
+  /** A shard thread failed; the node must not continue. */
   readonly onFailure: (error: Error) => void;
 }
 
@@ -184,9 +189,15 @@ export class Shards implements OpenedShards {
     const late = new Promise<Closed>((resolve) => {
       timer = setTimeout(resolve, STOP_WAIT_MS, 'hanging');
     });
-    const all = Promise.all(this.#running.map(({ stopped }) => stopped)).then((): Closed => 'ended');
+    const end = async ({ stopped, worker }: Running): Promise<unknown> => {
+      await stopped;
+      return await worker.terminate();
+    };
+    const all = Promise.all(this.#running.map(end)).then((): Closed => 'ended');
     const closed = await Promise.race([all, late]);
     clearTimeout(timer);
+    // They end when the call of the system does in which they hang.
+    if (closed === 'hanging') for (const { worker } of this.#running) void worker.terminate();
     return closed;
   }
 }
@@ -215,6 +226,8 @@ function start(shard: number, { boot, directory, found }: StartOfShard, options:
     draining: options.draining,
     cold: options.cold?.use,
     uncommittedBytesMax: options.uncommittedBytesMax,
+    tickMs: options.tickMs,
+    log: options.log.threads,
     requestRing,
     replyRing,
     requestTransfers: receiving(requestTransfers),
@@ -252,12 +265,14 @@ function supervise(
     if ('opened' in message) return opened.resolve(message.opened);
     if ('noted' in message) return noted.resolve(message.noted);
     if ('found' in message) return found(message.found);
+    if ('logged' in message) return options.log.write(message.logged);
     if ('ask' in message) {
       void answerShard(worker, options.cold?.service, message);
       return;
     }
     expected = true;
     reject(new ConfigError(message.refused));
+    void worker.terminate();
   });
   const reject = (error: Error): void => {
     for (const step of [opened, noted, ready]) step.reject(error);

@@ -45,6 +45,8 @@ export interface ShardOptions {
    * own bound.
    */
   readonly uncommittedBytesMax?: number | undefined;
+  /** One tick of Raft's logical time; tests make it short. */
+  readonly tickMs?: number | undefined;
   /** Bounds of messages between nodes, in bytes: the simulator makes them small. */
   readonly messages?: Pick<RaftConfig, 'maxMessageBytes' | 'maxInflightBytes'>;
   /** Target size for combining commands into an entry, in bytes: the simulator makes it small. */

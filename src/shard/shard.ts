@@ -63,6 +63,7 @@ export class Shard {
   readonly #reply = new Reply();
   readonly #received = new WholeBuffer();
   #clockMs = 0;
+  readonly #tickMs: number;
   #tickAtMs = 0;
   #expireAtMs = 0;
   /** Messages to send once the commit of their batch is on disk. */
@@ -73,6 +74,7 @@ export class Shard {
 
   constructor(options: ShardOptions) {
     this.#options = options;
+    this.#tickMs = options.tickMs ?? TICK_MS;
     const { storage, links } = options;
     const traced = (this.#traced = new TracedSlots(options.nodeId, () => options.runtime.monotonicMs()));
     const ring = new RingSink(options.replies, traced);
@@ -135,7 +137,7 @@ export class Shard {
       const { voters, votersOutgoing } = group.raft.configuration;
       if (voters.length === 1 && votersOutgoing.length === 0) group.raft.campaign();
     }
-    this.#tickAtMs = clockMs + TICK_MS;
+    this.#tickAtMs = clockMs + this.#tickMs;
     this.#expireAtMs = clockMs + EXPIRE_MS;
   }
 
@@ -296,7 +298,7 @@ export class Shard {
 
   #keepTime(nowMs: number, clockMs: number): void {
     if (clockMs >= this.#tickAtMs) {
-      this.#tickAtMs = clockMs + TICK_MS;
+      this.#tickAtMs = clockMs + this.#tickMs;
       this.#pressure.tick();
       for (const group of this.groups) {
         group.raft.tick();

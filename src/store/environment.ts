@@ -15,6 +15,9 @@ import { rowSize, writeRow } from '../base/row-bytes.ts';
 /** Address space reserved for the map; the file itself grows as needed. */
 const MAP_BYTES = 256 * 1024 * 1024 * 1024;
 
+/** Files 0600, whatever the umask of an embedding process is. lmdb-js knows the option, its types do not. */
+const PRIVATE = { permissionsMode: 0o600 };
+
 /** Statistics that lmdb-js reports for one tree, and for all; its own types omit them. */
 interface TreeStats {
   readonly treeBranchPageCount: number;
@@ -48,6 +51,7 @@ export class Environment {
       mapSize: MAP_BYTES,
       overlappingSync: false,
       noMemInit: true,
+      ...PRIVATE,
       ...binary,
     });
     this.log = this.#root.openDB<Uint8Array, Uint8Array>({ name: 'log', ...binary });

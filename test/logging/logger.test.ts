@@ -72,8 +72,8 @@ test('the readable form is one line, keeps control characters out and shows the 
 
 test('the last line before an exit is not lost, and stderr gets JSON when it is a pipe', () => {
   const script = `
-    import { createLogger } from ${JSON.stringify(new URL('../../src/logging/logger.js', import.meta.url).href)};
-    const log = createLogger('main');
+    import { NodeLog } from ${JSON.stringify(new URL('../../src/logging/logger.js', import.meta.url).href)};
+    const log = NodeLog.open(process.env.MILLRACE_LOG, process.env.MILLRACE_LOG_FILE).logger('main');
     for (let i = 0; i < 2000; i++) log.info({ i }, 'x'.repeat(100));
     log.fatal('the end');
     process.kill(process.pid, 'SIGKILL');

@@ -3,14 +3,14 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { createLogger } from '../../src/logging/logger.ts';
+import { NodeLog } from '../../src/logging/logger.ts';
 import { type Directory, openDataDir } from '../../src/server/data-dir.ts';
 import { type OpenedShards, beginRun, whyNotOneDirectory } from '../../src/server/directory-run.ts';
 import type { ShardRun } from '../../src/store/run-row.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 
 const WANTED = { nodeId: 1, groupCount: 4, shardCount: 2, single: true };
-const LOG = createLogger('main');
+const LOG = NodeLog.open(undefined).logger('main');
 
 /** A shard's folder: its row, and how often it was used. */
 interface Folder {

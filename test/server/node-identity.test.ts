@@ -1,7 +1,7 @@
 // Shards may learn of two clusters at once: which one counts, and what the operator is told.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { createLogger } from '../../src/logging/logger.ts';
+import { NodeLog } from '../../src/logging/logger.ts';
 import { openDataDir } from '../../src/server/data-dir.ts';
 import { type Finding, Membership } from '../../src/server/node-identity.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
@@ -19,8 +19,11 @@ interface Rig {
 function rig(t: TestContext, path = temporaryFolder('membership')): Rig {
   t.after(() => removeFolder(path));
   const failures: string[] = [];
-  const membership = new Membership(path, openDataDir(path, WANTED), createLogger('main'), ({ message }) =>
-    failures.push(message),
+  const membership = new Membership(
+    path,
+    openDataDir(path, WANTED),
+    NodeLog.open(undefined).logger('main'),
+    ({ message }) => failures.push(message),
   );
   const told: Finding[] = [];
   membership.tell = (finding) => told.push(finding);

@@ -11,7 +11,6 @@ type Node = Readonly<Record<string, unknown>>;
 /** Files, and folders that end in a slash, with the reason. */
 const DIRECT: Table = {
   'src/server/runtime.ts': "the port's implementation",
-  'src/server/main.ts': 'measures the start of the process',
   'src/server/process.ts': 'tells a repeated signal to this process',
   'src/server/shards.ts': 'seeds the threads and waits until they end',
   'src/server/data-dir.ts': 'draws the id of a new directory',

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { Allowance } from '../../src/tracing/allowance.ts';
 import { type Tracing, openTracing } from '../../src/tracing/tracing.ts';
-import { createLogger } from '../../src/logging/logger.ts';
+import { NodeLog } from '../../src/logging/logger.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { OtlpReceiver } from '../support/otlp-receiver.ts';
 
@@ -14,7 +14,7 @@ function tracingAt(monotonicMs: () => number): Promise<Tracing> {
   const node = { id: 1, cluster: 'c', version: '0' };
   const runtime = { ...PROCESS_RUNTIME, monotonicMs };
   const config = { endpoint: receiver.url, sampleRatio: 1, token: undefined };
-  return openTracing({ node, log: createLogger('test'), runtime }, config);
+  return openTracing({ node, log: NodeLog.open(undefined).logger('test'), runtime }, config);
 }
 
 function follow({ traces }: Tracing, count: number, traceparent: string): void {

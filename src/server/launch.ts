@@ -1,0 +1,115 @@
+/** A node from its configuration: the stages of its start, in order, and their end. */
+import type { Address } from '../base/address.ts';
+import type { Config } from '../config/config.ts';
+import { doorWarnings } from '../config/doors.ts';
+import { VERSION } from '../config/version.ts';
+import type { Planes } from '../http/server.ts';
+import type { Logger, NodeLog } from '../logging/logger.ts';
+import type { Closed } from '../threads/thread-pool.ts';
+import { openTracing } from '../tracing/tracing.ts';
+import { claimDataDir } from './claim.ts';
+import { startCore } from './core.ts';
+import { type Host, type Opened, closeAll } from './host.ts';
+import { openPlanes } from './planes.ts';
+import { openRuntime } from './runtime.ts';
+import { openServices } from './services.ts';
+
+/** Accepted requests get this long to be answered when the node stops. */
+const STOP_GRACE_MS = 10_000;
+
+export interface LaunchOptions {
+  readonly config: Config;
+  readonly log: NodeLog;
+  /** One tick of Raft, in ms, for tests that want quick elections: ten to twenty ticks without a leader start one. */
+  readonly tickMs?: number;
+  /** Runs at once when the node has failed, also during the start. It answers nothing from then on, and closes itself. */
+  readonly onFailure: (error: NodeFailure) => void;
+}
+
+export interface LaunchedNode {
+  readonly client: Address;
+  readonly admin: Address;
+  readonly shardCount: number;
+  /** False: the data directory is in memory. */
+  readonly onDisk: boolean;
+  readonly startMs: number;
+  readonly planes: Pick<Planes, 'changeTokens' | 'renewCertificates'>;
+  /** In buffers beside the heaps. */
+  cachedBytes(): number;
+  /** Answers what was accepted and closes everything. A second call waits for the first. */
+  stop(): Promise<Closed>;
+}
+
+/** A shard failed, so the node must not go on. Acknowledged data is on disk. */
+export class NodeFailure extends Error {
+  override readonly name = 'NodeFailure';
+
+  constructor(cause: Error) {
+    super(cause.message, { cause });
+  }
+}
+
+/** Rejects with the sentence for the operator; everything that was opened is closed then. */
+export async function launch({ config, log, tickMs, onFailure }: LaunchOptions): Promise<LaunchedNode> {
+  const runtime = openRuntime();
+  const opened: Opened = {};
+  let failure: NodeFailure | undefined;
+  let isServing = false;
+  let closing: Promise<Closed> | undefined;
+  const close = (graceMs: number): Promise<Closed> =>
+    (closing ??= closeAll(opened, graceMs).finally(() => runtime.close()));
+  const fail = (error: Error): void => {
+    if (failure !== undefined) return;
+    failure = new NodeFailure(error);
+    onFailure(failure);
+    // A start that waits for the shard's answer fails with it.
+    opened.gateway?.close();
+    if (isServing) void close(0);
+  };
+  try {
+    const node = await open(config, { log, runtime, startedMs: runtime.monotonicMs(), tickMs, fail }, opened);
+    if (failure !== undefined) throw failure;
+    isServing = true;
+    let stopped: Promise<Closed> | undefined;
+    const end = (): Promise<Closed> => close(STOP_GRACE_MS);
+    return { ...node, stop: () => (stopped ??= stop(log.logger('server'), opened, end)) };
+  } catch (error) {
+    await close(0);
+    throw failure ?? error;
+  }
+}
+
+async function stop(log: Logger, { gateway }: Opened, close: () => Promise<Closed>): Promise<Closed> {
+  log.info({ pending: gateway?.pending }, 'stopping: no new requests, open ones are finished');
+  const threads = await close();
+  if (threads === 'ended') log.info('stopped');
+  return threads;
+}
+
+async function open(config: Config, host: Host, opened: Opened): Promise<Omit<LaunchedNode, 'failed' | 'stop'>> {
+  const { runtime } = host;
+  const log = host.log.logger('server');
+  for (const sentence of doorWarnings(config)) log.warn(sentence);
+  const claim = await claimDataDir(config, log, opened);
+  const options = { config, host, claim };
+  const core = await startCore(options, opened);
+  const services = openServices(options, core);
+  opened.services = services;
+  const tracing = await openTracing(
+    {
+      node: { id: config.raft.nodeId, cluster: config.cluster.name, version: VERSION },
+      log: host.log.logger('tracing'),
+      runtime,
+    },
+    config.tracing,
+  );
+  opened.tracing = tracing;
+  const { planes, client, admin } = await openPlanes({ config, host, core, services, tracing }, opened);
+  const startMs = runtime.monotonicMs() - host.startedMs;
+  log.info({ ms: Math.round(startMs) }, 'listening');
+  services.start();
+  const { shardCount } = claim.layout;
+  const { cold, gateway } = core;
+  const cachedBytes = (): number => gateway.reads.bytes + (cold?.cachedBytes() ?? 0);
+  return { client, admin, shardCount, onDisk: claim.onDisk, startMs, planes, cachedBytes };
+}
