@@ -7,7 +7,7 @@ import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Contents, DocumentReader, DocumentWriter } from '../../src/backup/format/document.ts';
-import { BACKUP_TAGS } from '../../src/stream/backup/row-order.ts';
+import { BACKUP_TAGS } from '../../src/stream/backup/rows.ts';
 import { TAG_FORK, TAG_PIN, TAG_SNAPSHOT, TAG_TOMBSTONE, TAG_UNPIN } from '../../src/stream/core/keys.ts';
 import { until } from '../support/until.ts';
 import { REPO_ROOT } from '../support/paths.ts';

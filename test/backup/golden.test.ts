@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Contents, DocumentReader, DocumentWriter } from '../../src/backup/format/document.ts';
 import { Fault } from '../../src/stream/backup/fault.ts';
-import { BACKUP_TAGS } from '../../src/stream/backup/row-order.ts';
+import { BACKUP_TAGS } from '../../src/stream/backup/rows.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import { createRandom } from '../support/random.ts';
 import { requestOnce } from '../support/raw-client.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Contents, DocumentReader } from '../../src/backup/format/document.ts';
-import { BACKUP_TAGS } from '../../src/stream/backup/row-order.ts';
+import { BACKUP_TAGS } from '../../src/stream/backup/rows.ts';
 import { nextCompaction } from '../../src/stream/cold/compaction-plan.ts';
 import { pendingNotifications, pinChecks } from '../../src/stream/forks/notifications.ts';
 import { nextFlush } from '../../src/stream/cold/flush-plan.ts';

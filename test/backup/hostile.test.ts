@@ -67,14 +67,14 @@ test('keys that the store cannot take, or never finds again, are refused', () =>
     new DataView(row[1].buffer, row[1].byteOffset).setFloat64(offset, value, true);
   };
   // Keys have 48 bits for it: the next stream would get the rows of another one.
-  refused('h', /numbers cannot be/, number(8, 2 ** 48 + 5));
+  refused('h', /incarnation cannot be/, number(8, 2 ** 48 + 5));
   const removed = forkedRows();
   number(8, 2 ** 48 + 5)(removed.find(isOf('T')) as Row);
   assert.throws(() => validated(removed), /removed stream .* has an impossible number/);
-  refused('h', /times cannot be/, number(56, 1e300));
-  refused('h', /times cannot be/, number(120, Number.NaN));
-  refused('h', /lies where none can be/, number(128, -5));
-  refused('o', /impossible size/, number(8, Infinity));
+  refused('h', /impossible createdAtMs/, number(56, 1e300));
+  refused('h', /impossible hotSinceMs/, number(120, Number.NaN));
+  refused('h', /impossible snapshotOffset/, number(128, -5));
+  refused('o', /impossible bytes/, number(8, Infinity));
   // A header of an answer, in two lines.
   refused('h', /content type cannot be/, ([, value]) => value.set([0x0d, 0x0a], 136));
   refused('o', /no key, or an impossible one/, ([, value]) => value.set(Buffer.from('../../'), value.length - 40));

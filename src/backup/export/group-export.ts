@@ -4,7 +4,7 @@ import { toHex } from '../../base/hex.ts';
 import { assert } from '../../base/assert.ts';
 import { type Hasher, createHasher } from '../../digest/blake3.ts';
 import { Canonical } from '../../stream/backup/canonical.ts';
-import { BACKUP_TAGS } from '../../stream/backup/row-order.ts';
+import { BACKUP_TAGS } from '../../stream/backup/rows.ts';
 import { WithoutKeys } from '../../stream/backup/without-keys.ts';
 import { decodeBucket } from '../../stream/core/buckets.ts';
 import { ColdCounters } from '../../stream/core/cold-counters.ts';

@@ -4,7 +4,7 @@
  * 1. map: format "millrace-group-snapshot", format_version 1, group, group_count, write_unit_bytes, commit_index,
  *      origin (of the
  *      group's own objects, protocol/object-key.ts; may be absent)
- * 2. any number of arrays [key, value, key, value, ...] (bin): rows in the order of stream/backup/row-order.ts, keys without
+ * 2. any number of arrays [key, value, key, value, ...] (bin): rows in the order of stream/backup/rows.ts, keys without
  *      the
  * group's prefix (stream/core/keys.ts), values in the row formats of src/stream, each with its own format byte if it may
  *      change
@@ -17,7 +17,7 @@ import { toHex } from '../../base/hex.ts';
 import { BACKUP_FORMAT_VERSION, WRITE_UNIT_BYTES } from '../../base/limits.ts';
 import { createHasher, sameDigest } from '../../digest/blake3.ts';
 import { Fault, check } from '../../stream/backup/fault.ts';
-import { type RowSink } from '../../stream/backup/row-order.ts';
+import { type RowSink } from '../../stream/backup/rows.ts';
 import { type Summary, Validator } from '../../stream/backup/validate.ts';
 import { Batch } from './row-batch.ts';
 import { IMPOSSIBLE, INCOMPLETE, valueEnd } from './scan.ts';
@@ -115,7 +115,7 @@ export class DocumentReader {
   /** `onHead` may throw a Fault; `sink` receives validated rows and their index rows. */
   constructor(onHead: (head: DocumentHead) => void, sink: RowSink) {
     this.#onHead = onHead;
-    this.#validator = new Validator(createHasher, sink);
+    this.#validator = new Validator(sink);
   }
 
   /** `piece` may be reused afterwards. */

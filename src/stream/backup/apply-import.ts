@@ -10,7 +10,7 @@ import { decodeImportEnd, decodeImportRows, decodeImportToken, showBackup } from
 import type { Reply } from '../../protocol/reply.ts';
 import { areRows, eachRow } from '../../base/row-bytes.ts';
 import { planted } from '../../base/planted.ts';
-import { IMPORTED_TAGS } from './row-order.ts';
+import { IMPORTED_TAGS } from './rows.ts';
 import { refuse } from '../operations/append.ts';
 import { TAG_BUCKET, TAG_HEAD, prefixEnd, taggedKey } from '../core/keys.ts';
 import { NO_DIGEST } from '../core/import-mark.ts';

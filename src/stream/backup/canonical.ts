@@ -25,7 +25,7 @@ import {
   bareIncarnationOf,
   barePositionOf,
 } from '../core/keys.ts';
-import type { RowSink } from './row-order.ts';
+import type { RowSink } from './rows.ts';
 
 interface Live {
   readonly startOffset: number;

@@ -7,8 +7,7 @@ import { parseObjectKey } from '../../protocol/object-key.ts';
 import { decodeObjectRow, sameObject } from '../cold/objects.ts';
 import { OBJECT_KEY_BYTES_MAX } from '../../base/limits.ts';
 import { Fault, check, nameText } from './fault.ts';
-import { isCount } from './heads.ts';
-import type { StreamEntry } from './stream-entry.ts';
+import type { StreamParts } from './stream-parts.ts';
 
 interface Refs {
   count: number;
@@ -24,10 +23,10 @@ export class ObjectRefs {
   count = 0;
   bytes = 0;
 
-  chunk(entry: StreamEntry, { object, at, length }: StoredChunk): void {
+  chunk({ name }: StreamParts, { object, at, length }: StoredChunk): void {
     const id = `${object.run}-${object.seq}`;
     const refs = this.#refs.get(id);
-    if (refs === undefined) this.#refs.set(id, { count: 1, bytes: at + length, stream: entry.name });
+    if (refs === undefined) this.#refs.set(id, { count: 1, bytes: at + length, stream: name });
     else {
       refs.count++;
       refs.bytes = Math.max(refs.bytes, at + length);
@@ -45,7 +44,6 @@ export class ObjectRefs {
       named !== undefined && sameObject(named, object) && stored.key.length <= OBJECT_KEY_BYTES_MAX,
       `the object ${id} has no key, or an impossible one`,
     );
-    check(isCount(stored.bytes), `the object ${stored.key} has an impossible size`);
     check(
       stored.refs === refs.count && stored.gcSeq === -1,
       `the object ${stored.key} counts ${stored.refs} references, but ${refs.count} are there`,

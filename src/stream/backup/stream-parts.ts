@@ -1,115 +1,190 @@
-/** Checks that chunks and rows cover a stream from the start offset to the tail without a gap. */
-import { byteAt } from '../../base/bytes.ts';
-import { BODY_BYTES_MAX } from '../../base/limits.ts';
-import { type StoredChunk, decodeChunkRow } from '../../protocol/cold.ts';
-import { DATA_HEAD, ROW_PAYLOAD_BYTES_MAX, endAt } from '../core/row.ts';
-import { RowView } from '../core/row-view.ts';
-import { Fault, nameText } from './fault.ts';
-import { NOWHERE, type StreamEntry } from './stream-entry.ts';
+/**
+ * What a backup holds of one stream, as its rows pass: chunks and rows that cover it from the start offset to the tail
+ * without a gap, and a row for everything that its head says there is.
+ */
+import { uint32At } from '../../base/bytes.ts';
+import { BODY_BYTES_MAX, PAGE_VALUE_BYTES } from '../../base/limits.ts';
+import type { StoredChunk } from '../../protocol/cold.ts';
+import type { Head } from '../core/head.ts';
+import { TAG_ATTRIBUTES, TAG_FORK, TAG_PIN, TAG_PRODUCER, TAG_SNAPSHOT } from '../core/keys.ts';
+import { ROW_PAYLOAD_BYTES_MAX, type Row } from '../core/row.ts';
+import { decodeSnapshot } from '../core/snapshots.ts';
+import { Fault, check, nameText } from './fault.ts';
+import { isHeaderText } from './heads.ts';
 
-const view = new RowView();
-const lastByte = new Uint8Array(1);
-const LINE_FEED = 0x0a;
+interface Saying {
+  readonly tag: number;
+  readonly says: (head: Head) => boolean;
+  /** The fault when no such row came. */
+  readonly missing?: string;
+}
+
+/** Kinds of rows that come only for streams whose heads say so. */
+const SAID: readonly Saying[] = [
+  { tag: TAG_ATTRIBUTES, says: (head) => head.hasAttributes, missing: 'its attributes are missing' },
+  { tag: TAG_PRODUCER, says: (head) => head.hasProducers },
+  { tag: TAG_SNAPSHOT, says: (head) => head.snapshotOffset >= 0, missing: 'its published snapshot is missing' },
+  { tag: TAG_FORK, says: (head) => head.forked, missing: 'it is a fork, and nothing says of what' },
+  { tag: TAG_PIN, says: (head) => head.hasPins, missing: 'it has forks that are missing' },
+];
 /** A chunk is read completely. The largest has one message, with the ends of those before it in its row. */
 const CHUNK_BYTES_MAX = 2 * BODY_BYTES_MAX;
+const NONE = -1;
+/** The ordinal at a published snapshot that begins inside a message. */
+const NOWHERE = -2;
 
-/** The next chunk of the stream. */
-export function takeChunk(entry: StreamEntry, start: number, value: Uint8Array): StoredChunk {
-  const chunk = decodeChunkRow(value);
-  const fault = chunkFault(entry, start, chunk);
-  if (fault !== undefined) throw new Fault(`stream ${nameText(entry.name)}: the chunk at ${start} ${fault}`);
-  entry.coldEnd = chunk.end;
-  entry.coldRecord = chunk.recordNext;
-  entry.coldEndsWhole = chunk.lastEnd === chunk.end;
-  return chunk;
-}
+/** One per stream of the group: about 200 bytes, and nothing else of a backup stays in memory. */
+export class StreamParts {
+  readonly name: Uint8Array;
+  readonly json: boolean;
+  readonly provisional: boolean;
+  readonly tail: number;
+  readonly #recordNext: number;
+  readonly #startOffset: number;
+  readonly #recordFirst: number;
+  readonly #hotStart: number;
+  readonly #hotRecord: number;
+  readonly #tailRowStart: number;
+  readonly #snapshotOffset: number;
+  /** Kinds of rows that the head announces, and those that came, as bits. */
+  #said = 0;
+  #seen = 0;
+  /** Up to here the stream is covered, and how many messages or records end there. */
+  #reached: number;
+  #record: number;
+  /** A message or record ends there. */
+  #isBorder = true;
+  #lastRow = NONE;
+  /** Ordinal at the published snapshot, when that lies among the rows. */
+  #snapshotRecord = NONE;
+  #snapshotBytes = 0;
+  #snapshotLeft = 0;
 
-function chunkFault(entry: StreamEntry, start: number, chunk: StoredChunk): string | undefined {
-  if (chunk.start !== start || chunk.end <= start || chunk.length === 0 || chunk.length > CHUNK_BYTES_MAX)
-    return 'has impossible bounds';
-  const { firstRecord, recordNext, lastEnd, end } = chunk;
-  // Each record has at least one byte, and the last one ends at lastEnd.
-  const none = recordNext === firstRecord && lastEnd === start;
-  const some = recordNext > firstRecord && lastEnd <= end && recordNext - firstRecord <= lastEnd - start;
-  if (!none && !some) return 'has impossible records';
-  if (entry.startOffset === entry.hotStart || chunk.end <= entry.startOffset || chunk.end > entry.hotStart)
-    return 'lies outside of what is cold';
-  if (entry.coldEnd < 0) {
-    if (start > entry.startOffset) return `begins behind the floor ${entry.startOffset}`;
-    if (firstRecord > entry.recordFirst || entry.recordFirst > recordNext) return 'does not hold the first record';
-    return start === entry.startOffset && firstRecord !== entry.recordFirst ? 'begins with another record' : undefined;
+  constructor(head: Head) {
+    this.name = head.key;
+    this.json = head.json;
+    this.provisional = head.provisional;
+    this.tail = head.tail;
+    this.#recordNext = head.recordNext;
+    this.#startOffset = head.startOffset;
+    this.#recordFirst = head.recordFirst;
+    this.#hotStart = head.hotStart;
+    this.#hotRecord = head.hotRecord;
+    this.#tailRowStart = head.tailRowStart;
+    this.#snapshotOffset = head.snapshotOffset;
+    this.#reached = head.startOffset;
+    this.#record = head.recordFirst;
+    SAID.forEach(({ says }, i) => (this.#said |= says(head) ? 1 << i : 0));
   }
-  if (start !== entry.coldEnd) return `does not follow the one before, which ends at ${entry.coldEnd}`;
-  return firstRecord === entry.coldRecord ? undefined : 'does not follow the records before';
-}
 
-/** The next row of the stream. */
-export function checkRow(entry: StreamEntry, start: number, value: Uint8Array): void {
-  view.ofValue(start, value);
-  const fault = rowFault(entry, start, value);
-  if (fault !== undefined) throw new Fault(`stream ${nameText(entry.name)}: the row at ${start} ${fault}`);
-  entry.rowStart = start;
-  entry.rowEnd = view.stop;
-  entry.rowRecord = view.firstRecord + view.count;
-  noteSnapshot(entry);
-  entry.endsWhole = view.count > 0 && view.end(view.count - 1) === view.length;
-}
-
-/** Finds a published snapshot among the rows: the ordinal of what begins there. */
-function noteSnapshot(entry: StreamEntry): void {
-  const at = entry.snapshotOffset - view.start;
-  if (at < 0 || at >= view.length) return;
-  const before = view.endsUpTo(at);
-  const onBorder = at === 0 ? entry.endsWhole : before > 0 && view.end(before - 1) === at;
-  entry.snapshotRecord = onBorder ? view.firstRecord + before : NOWHERE;
-}
-
-function rowFault(entry: StreamEntry, start: number, value: Uint8Array): string | undefined {
-  if (view.length <= 0 || view.length > ROW_PAYLOAD_BYTES_MAX) return 'has an impossible size';
-  const { at, end: zerosEnd } = DATA_HEAD.zeros;
-  if (value.subarray(at, zerosEnd).some((byte) => byte !== 0)) return 'has an impossible head';
-  if (view.stop > entry.tail) return `ends beyond the tail ${entry.tail}`;
-  const first = entry.rowEnd < 0;
-  if (first && !entry.coldEndsWhole) return 'goes on with a message that the last chunk began';
-  if (start !== (first ? entry.hotStart : entry.rowEnd))
-    return `leaves a gap behind ${first ? entry.hotStart : entry.rowEnd}`;
-  if (view.firstRecord !== (first ? entry.hotRecord : entry.rowRecord)) return 'does not follow the records before';
-  let last = 0;
-  for (let i = 0; i < view.count; i++) {
-    const end = view.end(i);
-    // The view reads the two bytes that are ever set.
-    const rest = byteAt(value, endAt(i) + 2) | byteAt(value, endAt(i) + 3);
-    if (end <= last || end > view.length || rest !== 0) return 'has messages that end where they cannot';
-    last = end;
-    if (!entry.json) continue;
-    view.copy(end - 1, end, lastByte, 0);
-    if (lastByte[0] !== LINE_FEED) return 'has a record that does not end with its line';
+  /** A row of this kind came. */
+  see(tag: number, thing: string): void {
+    const i = SAID.findIndex((one) => one.tag === tag);
+    if (i < 0) return;
+    check((this.#said & (1 << i)) !== 0, `a ${thing} of stream ${nameText(this.name)} is denied by its head`);
+    this.#seen |= 1 << i;
   }
-  return undefined;
-}
 
-/** The stream has no more rows. */
-export function checkComplete(entry: StreamEntry): void {
-  const fault = gap(entry);
-  if (fault !== undefined) throw new Fault(`stream ${nameText(entry.name)}: ${fault}`);
-}
+  /** The next chunk. */
+  chunk(at: number, chunk: StoredChunk): void {
+    const { start, end, firstRecord, recordNext, lastEnd, length } = chunk;
+    const what = `the chunk at ${at}`;
+    this.#check(
+      start === at && end > start && length > 0 && length <= CHUNK_BYTES_MAX,
+      `${what} has impossible bounds`,
+    );
+    const isEmpty = recordNext === firstRecord && lastEnd === start;
+    // Each record has at least one byte.
+    const holdsSome = recordNext > firstRecord && lastEnd <= end && recordNext - firstRecord <= lastEnd - start;
+    this.#check(isEmpty || holdsSome, `${what} has impossible records`);
+    this.#check(end > this.#startOffset && end <= this.#hotStart, `${what} lies outside of what is cold`);
+    // The first chunk may begin before the start offset.
+    if (this.#reached === this.#startOffset && start < this.#startOffset) {
+      const isFirst = firstRecord <= this.#recordFirst && this.#recordFirst <= recordNext;
+      this.#check(isFirst, `${what} does not hold the first record`);
+    } else this.#follow(what, start, firstRecord);
+    this.#reach(end, recordNext, lastEnd === end);
+  }
 
-function gap(entry: StreamEntry): string | undefined {
-  if (entry.startOffset < entry.hotStart) {
-    if (entry.coldEnd !== entry.hotStart)
-      return `bytes from ${Math.max(entry.startOffset, entry.coldEnd)} to ${entry.hotStart} are missing`;
-    if (entry.coldRecord !== entry.hotRecord) return 'records in front of the frontier are missing';
-    if (!entry.coldEndsWhole) return 'the last message of the last chunk has no end';
+  /** The next row of bytes. */
+  row({ start, end, firstRecord, ends, count, length }: Row): void {
+    const what = `the row at ${start}`;
+    this.#check(length > 0 && length <= ROW_PAYLOAD_BYTES_MAX, `${what} has an impossible size`);
+    this.#check(start >= this.#hotStart && end <= this.tail, `${what} lies outside of what is in rows`);
+    this.#follow(what, start, firstRecord);
+    const rise = ends.every((to, i) => to > (i === 0 ? 0 : uint32At(ends, i - 1)) && to <= length);
+    this.#check(rise, `${what} has messages that end where they cannot`);
+    const at = this.#snapshotOffset - start;
+    if (at >= 0 && at < length) {
+      const before = at === 0 ? 0 : ends.indexOf(at) + 1;
+      const isBorder = at === 0 ? this.#isBorder : before > 0;
+      this.#snapshotRecord = isBorder ? firstRecord + before : NOWHERE;
+    }
+    this.#lastRow = start;
+    this.#reach(end, firstRecord + count, ends.at(-1) === length);
   }
-  if (entry.hotStart < entry.tail) {
-    if (entry.rowEnd !== entry.tail)
-      return `bytes from ${Math.max(entry.hotStart, entry.rowEnd)} to ${entry.tail} are missing`;
-    if (entry.rowRecord !== entry.recordNext) return 'records in front of the tail are missing';
-    if (entry.rowStart !== entry.tailRowStart) return 'the last row is not where the head says';
+
+  /** The next part of the published snapshot; part 0 describes it. */
+  snapshotPart(part: number, value: Uint8Array): void {
+    const what = 'its published snapshot';
+    if (part > 0) {
+      this.#check(this.#snapshotBytes > 0, `${what} has no beginning`);
+      const done = this.#snapshotBytes - this.#snapshotLeft;
+      const isNext =
+        done === (part - 1) * PAGE_VALUE_BYTES && value.length === Math.min(PAGE_VALUE_BYTES, this.#snapshotLeft);
+      this.#check(isNext, `a part of ${what} is missing`);
+      this.#snapshotLeft -= value.length;
+      return;
+    }
+    const { offset, record, size, contentType } = decodeSnapshot(value);
+    this.#check(offset === this.#snapshotOffset, `${what} covers another offset than its head says`);
+    this.#check(isHeaderText(contentType), `the content type of ${what} cannot be`);
+    const isInside = record >= this.#recordFirst && record <= this.#recordNext && offset >= this.#startOffset;
+    this.#check(isInside, `${what} lies outside the stream`);
+    this.#check(
+      this.#begins(offset, record),
+      `${what} covers a part of a message, or another record than begins there`,
+    );
+    this.#snapshotBytes = size;
+    this.#snapshotLeft = size;
   }
-  if (!entry.endsWhole) return 'the last message has no end';
-  if (entry.hasAttributes && !entry.seenAttributes) return 'its attributes are missing';
-  if (entry.forked && !entry.seenFork) return 'it is a fork, and nothing says of what';
-  if (entry.hasPins && !entry.seenPin) return 'it has forks that are missing';
-  return entry.snapshotOffset >= 0 && !entry.seenSnapshot ? 'its published snapshot is missing' : undefined;
+
+  /** The stream has no more rows. */
+  finish(): void {
+    this.#check(this.#reached === this.tail, `bytes from ${this.#reached} to ${this.tail} are missing`);
+    this.#check(this.#record === this.#recordNext, 'records in front of the tail are missing');
+    this.#check(this.#isBorder, 'the last message has no end');
+    const lastRow = this.#hotStart === this.tail ? NONE : this.#tailRowStart;
+    this.#check(this.#lastRow === lastRow, 'the last row is not where the head says');
+    const unseen = this.#said & ~this.#seen;
+    for (const [i, { missing }] of SAID.entries()) {
+      if (missing !== undefined) this.#check((unseen & (1 << i)) === 0, missing);
+    }
+    this.#check(this.#snapshotLeft === 0, 'a part of its published snapshot is missing');
+  }
+
+  /** Chunks and rows follow each other, and the rows begin with a message. */
+  #follow(what: string, start: number, firstRecord: number): void {
+    this.#check(start === this.#reached, `${what} leaves a gap: bytes behind ${this.#reached} are missing`);
+    this.#check(firstRecord === this.#record, `${what} does not follow the records before`);
+  }
+
+  #reach(end: number, record: number, isBorder: boolean): void {
+    this.#reached = end;
+    this.#record = record;
+    this.#isBorder = isBorder;
+    if (end !== this.#hotStart) return;
+    this.#check(record === this.#hotRecord && isBorder, 'the rows do not begin where the chunks end');
+  }
+
+  /** Only a chunk itself knows the borders inside it. */
+  #begins(offset: number, record: number): boolean {
+    if (offset === this.tail) return record === this.#recordNext;
+    if (offset === this.#startOffset) return record === this.#recordFirst;
+    return offset >= this.#hotStart ? record === this.#snapshotRecord : record <= this.#hotRecord;
+  }
+
+  #check(holds: boolean, sentence: string): void {
+    if (!holds) throw new Fault(`stream ${nameText(this.name)}: ${sentence}`);
+  }
 }

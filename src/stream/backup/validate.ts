@@ -1,44 +1,45 @@
 /**
  * Checks the rows of a backup one by one, in order, and reports the first fault in one sentence. It serves imports,
- * which write what passes, and verification without a cluster. It also recounts the gauges.
+ * which write what passes, and verification without a cluster. It also recounts the gauges, and makes the index rows
+ * that a backup omits because they follow from other rows.
  *
  * For a row of an unknown format or with impossible sizes the decoder throws, with a sentence as message.
  */
-import { byteAt, compareBytes } from '../../base/bytes.ts';
+import { compareBytes } from '../../base/bytes.ts';
 import { decodeUtf8, isValidUtf8 } from '../../base/utf8.ts';
-import { NAME_BYTES_MAX, PRODUCER_RECEIPTS } from '../../base/limits.ts';
-import { parseAttributes } from '../json/attributes.ts';
+import { caughtMessage } from '../../base/caught.ts';
+import { planted } from '../../base/planted.ts';
+import { decodeChunkRow } from '../../protocol/cold.ts';
 import { type Bucket, decodeBucket } from '../core/buckets.ts';
 import { type Head, decodeHead } from '../core/head.ts';
 import {
   NUL,
-  TAG_ATTRIBUTES,
   TAG_BUCKET,
   TAG_CHUNK,
+  TAG_CHUNK_RECORD,
   TAG_DATA,
   TAG_FORK,
   TAG_HEAD,
   TAG_OBJECT,
   TAG_PIN,
-  TAG_PRODUCER,
+  TAG_RECORD,
   TAG_SNAPSHOT,
   TAG_TOMBSTONE,
   TAG_UNPIN,
   bareIncarnationOf,
+  bareKey,
   barePositionOf,
+  expiryKey,
+  flushKey,
+  positionKey,
 } from '../core/keys.ts';
-import { decodeProducer } from '../core/producers.ts';
-import { deriveOfHead, deriveOfPart } from './derive.ts';
+import { START_ROW, decodeRow } from '../core/row.ts';
 import { Fault, check, nameText } from './fault.ts';
 import { ForkChecks, isStreamName } from './fork-rows.ts';
+import { checkHead } from './heads.ts';
 import { ObjectRefs } from './object-refs.ts';
-import { BACKUP_TAGS, type RowSink } from './row-order.ts';
-import { COUNT_MAX, checkHead, isCount } from './heads.ts';
-import { checkComplete, checkRow, takeChunk } from './stream-parts.ts';
-import { checkShape } from './shape.ts';
-import { type NewDigest, SnapshotParts } from './snapshot-parts.ts';
-import { StreamEntry } from './stream-entry.ts';
-import { caughtMessage } from '../../base/caught.ts';
+import { BACKUP_TAGS, COUNT_MAX, type RowKind, type RowSink, checkWritten, kindOf } from './rows.ts';
+import { StreamParts } from './stream-parts.ts';
 
 /** Totals of a backup of one group; an import needs all of them. */
 export interface Summary {
@@ -65,30 +66,26 @@ export class Validator {
   /** Receives every row and its index entries. */
   readonly #sink: RowSink;
   readonly #buckets = new Map<string, Gauges>();
-  readonly #streams = new Map<number, StreamEntry>();
+  readonly #streams = new Map<number, StreamParts>();
   readonly #objects = new ObjectRefs();
   readonly #forks = new ForkChecks();
-  readonly #snapshots: SnapshotParts;
-  #place = 0;
-  #lastKey: Uint8Array | undefined;
+  readonly #order = new RowOrder();
   #rows = 0;
   #hotBytes = 0;
   #coldBytes = 0;
   #maxIncarnation = 0;
 
-  /** `newDigest`: BLAKE3, for published snapshots. */
-  constructor(newDigest: NewDigest, sink: RowSink) {
+  constructor(sink: RowSink) {
     this.#sink = sink;
-    this.#snapshots = new SnapshotParts(newDigest);
   }
 
   /** Throws a Fault. The key has no prefix. */
   row(key: Uint8Array, value: Uint8Array): void {
     try {
-      this.#order(key);
-      checkShape(byteAt(key, 0), key, value, THINGS.get(byteAt(key, 0)) as string);
+      const kind = this.#order.next(key);
+      checkWritten(kind, key, value);
       this.#rows++;
-      this.#take(byteAt(key, 0), key, value);
+      this.#take(kind, key, value);
       this.#sink(key, value);
     } catch (error) {
       if (error instanceof Fault) throw error;
@@ -99,8 +96,7 @@ export class Validator {
 
   /** All rows were passed. Throws a Fault. */
   finish(): Summary {
-    this.#snapshots.end();
-    for (const entry of this.#streams.values()) checkComplete(entry);
+    for (const stream of this.#streams.values()) stream.finish();
     this.#objects.checkAllListed();
     this.#forks.finish(this.#streams.values());
     const { bytes: objectBytes } = this.#objects;
@@ -131,25 +127,7 @@ export class Validator {
     };
   }
 
-  /** Kinds in order, keys of one kind ascending, so no key occurs twice. */
-  #order(key: Uint8Array): void {
-    const tag = byteAt(key, 0);
-    const place = BACKUP_TAGS.indexOf(tag);
-    check(place >= 0, `there are rows of kind '${String.fromCharCode(tag ?? 0x3f)}', which a backup does not have`);
-    check(place >= this.#place, 'rows are not in their order');
-    if (place === this.#place && this.#lastKey !== undefined) {
-      const order = compareBytes(this.#lastKey, key);
-      check(
-        order !== 0,
-        `duplicate ${THINGS.get(tag)} ${tag === TAG_BUCKET || tag === TAG_HEAD ? nameText(key.subarray(1)) : ''}`.trim(),
-      );
-      check(order < 0, 'rows are not in their order');
-    }
-    this.#place = place;
-    this.#lastKey = key.slice();
-  }
-
-  #take(tag: number, key: Uint8Array, value: Uint8Array): void {
+  #take({ tag, thing }: RowKind, key: Uint8Array, value: Uint8Array): void {
     switch (tag) {
       case TAG_BUCKET:
         return this.#bucket(key, value);
@@ -160,42 +138,28 @@ export class Validator {
       case TAG_TOMBSTONE:
         return this.#forks.tombstone(key, value, this.#streams);
       case TAG_UNPIN:
-        return this.#forks.unpin(key, value);
+        return this.#forks.unpin(value);
     }
-    const entry = this.#streams.get(bareIncarnationOf(key));
-    if (tag === TAG_PIN) return this.#forks.pin(key, value, entry);
-    if (entry === undefined) throw new Fault(`a ${THINGS.get(tag)} belongs to no stream`);
+    const stream = this.#streams.get(bareIncarnationOf(key));
+    stream?.see(tag, thing);
+    if (tag === TAG_PIN) return this.#forks.pin(key, value, stream);
+    check(stream !== undefined, `a ${thing} belongs to no stream`);
     switch (tag) {
       case TAG_CHUNK:
-        return this.#chunk(entry, key, value);
+        return this.#chunk(stream, key, value);
       case TAG_DATA:
-        checkRow(entry, barePositionOf(key), value);
-        if (entry.json) deriveOfPart(key, value, this.#sink);
-        return undefined;
-      case TAG_ATTRIBUTES:
-        return checkAttributes(entry, value);
-      case TAG_PRODUCER:
-        return checkProducer(entry, key, value);
+        return this.#row(stream, key, value);
+      case TAG_SNAPSHOT:
+        return stream.snapshotPart(barePositionOf(key), value);
       case TAG_FORK:
-        return this.#forks.origin(entry, value);
-      default:
-        check(tag === TAG_SNAPSHOT, 'rows of a known kind');
-        return this.#snapshots.part(entry, barePositionOf(key), value);
+        return this.#forks.origin(stream, value);
     }
+    return undefined;
   }
 
   #bucket(key: Uint8Array, value: Uint8Array): void {
     const bucket = decodeBucket(key.slice(1), value);
-    check(
-      bucket.name.length <= NAME_BYTES_MAX && isValidUtf8(bucket.name) && !bucket.name.includes(NUL),
-      'a bucket has an impossible name',
-    );
-    const counters = [bucket.appendBytes, bucket.records, bucket.writeUnits, bucket.retainedBytes, bucket.streamCount];
-    check(counters.every(isCount), `bucket ${JSON.stringify(bucket.text)} has impossible counters`);
-    check(
-      [bucket.streamsMax, bucket.retainedBytesMax].every((n) => n === -1 || (Number.isSafeInteger(n) && n >= 0)),
-      `bucket ${JSON.stringify(bucket.text)} has an impossible quota`,
-    );
+    check(isValidUtf8(bucket.name) && !bucket.name.includes(NUL), 'a bucket has an impossible name');
     this.#buckets.set(bucket.text, { bucket, retainedBytes: 0, streamCount: 0 });
   }
 
@@ -211,70 +175,59 @@ export class Validator {
     );
     checkHead(head);
     check(!this.#streams.has(head.incarnation), `stream ${nameText(name)} has the number of another one`);
-    this.#streams.set(head.incarnation, new StreamEntry(head));
-    this.#count(gauges, head);
-    deriveOfHead(head, this.#sink);
-  }
-
-  #count(gauges: Gauges, head: Head): void {
+    this.#streams.set(head.incarnation, new StreamParts(head));
     gauges.retainedBytes += head.tail - head.startOffset;
     gauges.streamCount++;
     this.#hotBytes += head.tail - head.hotStart;
     this.#maxIncarnation = Math.max(this.#maxIncarnation, head.incarnation);
+    this.#list(head);
   }
 
-  #chunk(entry: StreamEntry, key: Uint8Array, value: Uint8Array): void {
-    const chunk = takeChunk(entry, barePositionOf(key), value);
+  /** The entries of a stream in the expiry index and in the flush index. */
+  #list({ key, incarnation, indexedDeadlineMs, hotSinceMs }: Head): void {
+    if (indexedDeadlineMs >= 0 && !planted('import-lists-no-lifetimes'))
+      this.#sink(bareKey(expiryKey(0, indexedDeadlineMs, incarnation)), key);
+    if (hotSinceMs >= 0 && !planted('import-lists-no-hot-streams'))
+      this.#sink(bareKey(flushKey(0, hotSinceMs, incarnation)), key);
+  }
+
+  #chunk(stream: StreamParts, key: Uint8Array, value: Uint8Array): void {
+    const chunk = decodeChunkRow(value);
+    stream.chunk(barePositionOf(key), chunk);
     this.#coldBytes += chunk.end - chunk.start;
-    this.#objects.chunk(entry, chunk);
-    if (entry.json) deriveOfPart(key, value, this.#sink);
+    this.#objects.chunk(stream, chunk);
+    const { start, firstRecord, recordNext } = chunk;
+    if (stream.json && recordNext > firstRecord) this.#index(TAG_CHUNK_RECORD, key, firstRecord, start);
+  }
+
+  #row(stream: StreamParts, key: Uint8Array, value: Uint8Array): void {
+    const row = decodeRow(barePositionOf(key), value);
+    stream.row(row);
+    if (stream.json && row.count > 0) this.#index(TAG_RECORD, key, row.firstRecord, row.start);
+  }
+
+  /** The entry of a JSON stream's row or chunk in the index by record. */
+  #index(tag: number, key: Uint8Array, firstRecord: number, start: number): void {
+    this.#sink(bareKey(positionKey(0, tag, bareIncarnationOf(key), firstRecord)), START_ROW.encode({ start }));
   }
 }
 
-const THINGS: ReadonlyMap<number, string> = new Map([
-  [TAG_BUCKET, 'bucket'],
-  [TAG_HEAD, 'stream'],
-  [TAG_CHUNK, 'chunk'],
-  [TAG_DATA, 'row of bytes'],
-  [TAG_ATTRIBUTES, 'set of attributes'],
-  [TAG_PRODUCER, 'producer'],
-  [TAG_SNAPSHOT, 'published snapshot'],
-  [TAG_OBJECT, 'object'],
-  [TAG_FORK, 'fork'],
-  [TAG_PIN, 'fork kept'],
-  [TAG_TOMBSTONE, 'removed stream'],
-  [TAG_UNPIN, 'fork gone'],
-]);
+/** Kinds in order, keys of one kind ascending, so no key occurs twice. */
+class RowOrder {
+  #kind: RowKind | undefined;
+  #key: Uint8Array = new Uint8Array(0);
 
-function checkAttributes(entry: StreamEntry, value: Uint8Array): void {
-  check(entry.hasAttributes, `stream ${nameText(entry.name)} has attributes that its head denies`);
-  const parsed = parseAttributes(value);
-  check(
-    parsed.ok && compareBytes(parsed.encoded, value) === 0,
-    `the attributes of stream ${nameText(entry.name)} are not what an attribute object looks like`,
-  );
-  entry.seenAttributes = true;
-}
-
-function checkProducer(entry: StreamEntry, key: Uint8Array, value: Uint8Array): void {
-  const producer = decodeProducer(value);
-  const { epoch, seq, receipts } = producer;
-  const whose = `a producer of stream ${nameText(entry.name)}`;
-  check(entry.hasProducers, `${whose} is denied by its head`);
-  check(isValidUtf8(key.subarray(7)), `${whose} has an impossible name`);
-  check(
-    Number.isSafeInteger(epoch) && epoch >= 0 && Number.isSafeInteger(seq) && seq >= 0,
-    `${whose} has impossible numbers`,
-  );
-  check(receipts.length > 0 && receipts.length <= PRODUCER_RECEIPTS, `${whose} has ${receipts.length} receipts`);
-  receipts.forEach((receipt, i) => {
-    check(
-      receipt.seq === seq - (receipts.length - 1 - i) && receipt.seq >= 0,
-      `${whose} has receipts that do not follow each other`,
-    );
-    const { nextOffset, recordStart, recordNext } = receipt;
-    check([nextOffset, recordStart, recordNext].every(isCount), `${whose} has impossible receipts`);
-    const inside = nextOffset <= entry.tail && recordStart <= recordNext && recordNext <= entry.recordNext;
-    check(inside, `${whose} has a receipt beyond the tail`);
-  });
+  next(key: Uint8Array): RowKind {
+    const kind = kindOf(key);
+    const place = this.#kind === undefined ? -1 : BACKUP_TAGS.indexOf(this.#kind.tag);
+    if (kind === this.#kind) {
+      const order = compareBytes(this.#key, key);
+      const name = kind.tag === TAG_BUCKET || kind.tag === TAG_HEAD ? ` ${nameText(key.subarray(1))}` : '';
+      check(order !== 0, `duplicate ${kind.thing}${name}`);
+      check(order < 0, 'rows are not in their order');
+    } else check(BACKUP_TAGS.indexOf(kind.tag) > place, 'rows are not in their order');
+    this.#kind = kind;
+    this.#key = key.slice();
+    return kind;
+  }
 }

@@ -13,7 +13,7 @@ import { decodeHead } from '../core/head.ts';
 import { TAG_DATA, TAG_HEAD, bareIncarnationOf } from '../core/keys.ts';
 import { endAt } from '../core/row.ts';
 import { RowView } from '../core/row-view.ts';
-import type { RowSink } from './row-order.ts';
+import type { RowSink } from './rows.ts';
 
 const LOG_NAME = encodeUtf8(`${LOG.bucket}\0${LOG.stream}`);
 const view = new RowView();

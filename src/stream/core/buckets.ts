@@ -177,7 +177,7 @@ function newBucket(name: Uint8Array): Bucket {
   };
 }
 
-function encodeBucket(bucket: Bucket): Uint8Array {
+export function encodeBucket(bucket: Bucket): Uint8Array {
   return BUCKET_ROW.encode({ ...bucket, format: FORMAT, exists: bucket.exists ? 1 : 0 });
 }
 

@@ -149,11 +149,6 @@ export function barePositionOf(key: Uint8Array): number {
   return readUint(key, POSITION, PREFIX.end);
 }
 
-/** The token of an unpin key in a backup. */
-export function bareTokenOf(key: Uint8Array): number {
-  return readUint(key, TOKEN, PREFIX.end);
-}
-
 /** An incarnation on its own, as in a garbage key. */
 export function readIncarnation(bytes: Uint8Array): number {
   return readUint(bytes, INCARNATION, TAG.end);

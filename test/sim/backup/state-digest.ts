@@ -26,7 +26,6 @@ import {
   TAG_UNPIN,
   lastPosition,
   bareIncarnationOf,
-  bareTokenOf,
   timedIncarnationOf,
 } from '../../../src/stream/core/keys.ts';
 import { latin1 } from '../../support/sorted-rows.ts';
@@ -132,7 +131,7 @@ class Digester {
       case TAG_FLUSH: {
         const head = this.heads.get(timedIncarnationOf(Uint8Array.of(0, 0, ...key)));
         const listed = tag === TAG_EXPIRY ? head?.indexedDeadlineMs : head?.hotSinceMs;
-        if (listed === bareTokenOf(key)) this.#keep(key, value);
+        if (listed === Number(viewOf(key).getBigUint64(1))) this.#keep(key, value);
         return;
       }
       case TAG_CHUNK_RECORD:

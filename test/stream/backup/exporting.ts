@@ -1,9 +1,7 @@
 // A replica's rows as a backup has them, and what an import makes of such rows.
 import assert from 'node:assert/strict';
-import { createHasher } from '../../../src/digest/blake3.ts';
 import { Canonical } from '../../../src/stream/backup/canonical.ts';
-import { BACKUP_TAGS } from '../../../src/stream/backup/row-order.ts';
-import type { NewDigest } from '../../../src/stream/backup/snapshot-parts.ts';
+import { BACKUP_TAGS } from '../../../src/stream/backup/rows.ts';
 import { type Summary, Validator } from '../../../src/stream/backup/validate.ts';
 import { prefixEnd, taggedKey } from '../../../src/stream/core/keys.ts';
 import { GROUP, type Replica } from '../replica.ts';
@@ -11,12 +9,9 @@ import { GROUP, type Replica } from '../replica.ts';
 export type Row = [Uint8Array, Uint8Array];
 
 /** What an import would write. Throws a Fault. */
-export function validated(
-  rows: readonly Row[],
-  newDigest: NewDigest = createHasher,
-): { readonly summary: Summary; readonly all: readonly Row[] } {
+export function validated(rows: readonly Row[]): { readonly summary: Summary; readonly all: readonly Row[] } {
   const all: Row[] = [];
-  const validator = new Validator(newDigest, (key, value) => all.push([key.slice(), value.slice()]));
+  const validator = new Validator((key, value) => all.push([key.slice(), value.slice()]));
   for (const [key, value] of rows) validator.row(key, value);
   return { summary: validator.finish(), all };
 }
@@ -35,13 +30,10 @@ export function exportOf(replica: Replica): Row[] {
   return rows;
 }
 
-/** The snapshots of the differential test have a digest of zeros. */
-const NO_DIGEST = { update: (): void => undefined, digest: (): Uint8Array => new Uint8Array(32) };
-
 /** In any state, with garbage and all: the export can be imported. */
 export function checkBackup(replica: Replica, streams: number): void {
   replica.flush();
-  const { summary } = validated(exportOf(replica), () => NO_DIGEST);
+  const { summary } = validated(exportOf(replica));
   const { hotBytes, cold, nextIncarnation } = replica.state;
   assert.deepEqual([summary.hotBytes, summary.streams], [hotBytes, streams]);
   assert(summary.coldBytes <= cold.bytes && summary.objects <= cold.objects);

@@ -1,0 +1,178 @@
+/**
+ * Which rows a backup holds, in which order, and how each is written. It holds everything that does not follow from
+ * other rows. Heads (and tombstones of streams with forks) come before the rows of their streams, objects after the
+ * chunks that refer to them. Indexes are omitted and made again (validate.ts), as are removed rows that wait to be
+ * reclaimed, and the GC queue. A key here is the key of keys.ts without the prefix: tag, then the rest.
+ */
+import { byteAt, compareBytes, viewOf } from '../../base/bytes.ts';
+import { NAME_BYTES_MAX, PAGE_VALUE_BYTES, PRODUCER_ID_BYTES_MAX } from '../../base/limits.ts';
+import type { NumberField, Struct } from '../../base/struct.ts';
+import { decodeChunkRow, decodeObjectId, encodeChunkRow } from '../../protocol/cold.ts';
+import { OBJECT_ROW, decodeObjectRow, encodeObjectRow } from '../cold/objects.ts';
+import { BUCKET_ROW, decodeBucket, encodeBucket } from '../core/buckets.ts';
+import {
+  FORK_ROW,
+  TOMBSTONE_ROW,
+  decodeOrigin,
+  decodePin,
+  decodeTombstone,
+  encodeOrigin,
+  encodePin,
+  encodeTombstone,
+} from '../core/fork-rows.ts';
+import { HEAD_ROW, decodeHead, encodeHead, headBytesMax } from '../core/head.ts';
+import {
+  INCARNATION_KEY,
+  POSITION_KEY,
+  TAG_ATTRIBUTES,
+  TAG_BUCKET,
+  TAG_CHUNK,
+  TAG_CHUNK_RECORD,
+  TAG_DATA,
+  TAG_EXPIRY,
+  TAG_FLUSH,
+  TAG_FORK,
+  TAG_HEAD,
+  TAG_OBJECT,
+  TAG_PIN,
+  TAG_PRODUCER,
+  TAG_RECORD,
+  TAG_SNAPSHOT,
+  TAG_TOMBSTONE,
+  TAG_UNPIN,
+  TOKEN_KEY,
+  bareBytes,
+} from '../core/keys.ts';
+import { PRODUCER_ROW, RECEIPT, decodeProducer, encodeProducer } from '../core/producers.ts';
+import { parseAttributes } from '../json/attributes.ts';
+import { check } from './fault.ts';
+
+type Numbers = Pick<Struct, 'fields' | 'size'>;
+
+export interface RowKind {
+  readonly tag: number;
+  /** Its name in sentences. */
+  readonly thing: string;
+  /** Shortest and longest key, including the tag. */
+  readonly keyBytes: readonly [number, number];
+  /** The record at the beginning of the value, and those that follow it to the end. */
+  readonly record?: Numbers;
+  readonly items?: Numbers;
+  /** Writes again what it has read. Undefined: the value cannot be read. */
+  readonly again?: (key: Uint8Array, value: Uint8Array) => Uint8Array | undefined;
+}
+
+const exactly = (key: { readonly size: number }): [number, number] => [bareBytes(key), bareBytes(key)];
+/** The tag, a bucket, NUL and a stream. */
+const STREAM_KEY_BYTES = [4, 2 + NAME_BYTES_MAX] as const;
+const PRODUCER_AT = bareBytes(INCARNATION_KEY);
+
+/** In the order of a backup. */
+const KINDS: readonly RowKind[] = [
+  {
+    ...{ tag: TAG_BUCKET, thing: 'bucket', keyBytes: [2, 1 + NAME_BYTES_MAX], record: BUCKET_ROW },
+    again: (key, value) => encodeBucket(decodeBucket(key, value)),
+  },
+  { tag: TAG_HEAD, thing: 'stream', keyBytes: STREAM_KEY_BYTES, record: HEAD_ROW, again: headAgain },
+  {
+    ...{ tag: TAG_TOMBSTONE, thing: 'removed stream', keyBytes: STREAM_KEY_BYTES, record: TOMBSTONE_ROW },
+    again: (_key, value) => encodeTombstone(decodeTombstone(value)),
+  },
+  { tag: TAG_CHUNK, thing: 'chunk', keyBytes: exactly(POSITION_KEY), again: chunkAgain },
+  { tag: TAG_DATA, thing: 'row of bytes', keyBytes: exactly(POSITION_KEY) },
+  { tag: TAG_ATTRIBUTES, thing: 'set of attributes', keyBytes: exactly(INCARNATION_KEY), again: attributesAgain },
+  {
+    ...{ tag: TAG_PRODUCER, thing: 'producer', record: PRODUCER_ROW, items: RECEIPT },
+    keyBytes: [PRODUCER_AT + 1, PRODUCER_AT + PRODUCER_ID_BYTES_MAX],
+    again: (_key, value) => encodeProducer(decodeProducer(value)),
+  },
+  { tag: TAG_SNAPSHOT, thing: 'published snapshot', keyBytes: exactly(POSITION_KEY) },
+  {
+    ...{ tag: TAG_FORK, thing: 'fork', keyBytes: exactly(INCARNATION_KEY), record: FORK_ROW },
+    again: (_key, value) => encodeOrigin(decodeOrigin(value)),
+  },
+  {
+    ...{ tag: TAG_PIN, thing: 'fork kept', keyBytes: exactly(POSITION_KEY) },
+    again: (_key, value) => encodePin(decodePin(value)),
+  },
+  {
+    ...{ tag: TAG_OBJECT, thing: 'object', keyBytes: exactly(POSITION_KEY), record: OBJECT_ROW },
+    again: (key, value) => encodeObjectRow(decodeObjectRow(decodeObjectId(key, 1), value)),
+  },
+  { tag: TAG_UNPIN, thing: 'fork gone', keyBytes: exactly(TOKEN_KEY) },
+];
+
+export const BACKUP_TAGS: readonly number[] = KINDS.map(({ tag }) => tag);
+
+/** Rows that an import writes. */
+export const IMPORTED_TAGS: readonly number[] = [...BACKUP_TAGS, TAG_CHUNK_RECORD, TAG_FLUSH, TAG_RECORD, TAG_EXPIRY];
+
+/** Visits a row; key and value are valid only during the call. */
+export type RowSink = (key: Uint8Array, value: Uint8Array) => void;
+
+/**
+ * Positions and counters continue from the backup's values, and must stay exact integers in a double for longer than
+ * any cluster runs.
+ */
+export const COUNT_MAX = 2 ** 52;
+
+export const isCount = (n: number): boolean => Number.isInteger(n) && n >= 0 && n <= COUNT_MAX;
+
+export function kindOf(key: Uint8Array): RowKind {
+  const tag = byteAt(key, 0);
+  const kind = KINDS[BACKUP_TAGS.indexOf(tag)];
+  const letter = String.fromCharCode(tag ?? 0x3f);
+  check(kind !== undefined, `there are rows of kind '${letter}', which a backup does not have`);
+  return kind;
+}
+
+/**
+ * Checks that a row is one of ours: numbers that can be, and every byte as our encoder writes it, because decoders read
+ * only what they expect. Throws a Fault, or what the decoder throws.
+ */
+export function checkWritten(
+  { thing, keyBytes, record, items, again }: RowKind,
+  key: Uint8Array,
+  value: Uint8Array,
+): void {
+  const [least, most] = keyBytes;
+  check(key.length >= least && key.length <= most, `a ${thing} has a key of ${key.length} bytes, which cannot be`);
+  check(
+    value.length <= PAGE_VALUE_BYTES || again !== undefined,
+    `a ${thing} has ${value.length} bytes, which cannot be`,
+  );
+  const view = viewOf(value);
+  for (let part = record, at = 0; part !== undefined && at + part.size <= value.length; at += part.size, part = items) {
+    for (const [name, field] of Object.entries(part.fields)) {
+      if (!isNumber(field)) continue;
+      const number = field.get(view, at);
+      check(isCount(number) || number === field.lowest, `a ${thing} has an impossible ${name}: ${number}`);
+    }
+  }
+  const written = again?.(key, value);
+  check(
+    again === undefined || (written !== undefined && compareBytes(written, value) === 0),
+    `a ${thing} is not written as this program writes it`,
+  );
+}
+
+function isNumber(field: object): field is NumberField {
+  return 'lowest' in field;
+}
+
+function headAgain(key: Uint8Array, value: Uint8Array): Uint8Array {
+  const head = decodeHead(key, 0, value);
+  const row = new Uint8Array(headBytesMax(head));
+  encodeHead(head, row, viewOf(row));
+  return row;
+}
+
+function chunkAgain(_key: Uint8Array, value: Uint8Array): Uint8Array {
+  const { object, ...chunk } = decodeChunkRow(value);
+  return encodeChunkRow(object, chunk);
+}
+
+function attributesAgain(_key: Uint8Array, value: Uint8Array): Uint8Array | undefined {
+  const parsed = parseAttributes(value);
+  return parsed.ok ? parsed.encoded : undefined;
+}
