@@ -24,8 +24,8 @@ const PAGE_SOURCES = /\.(tsx|css|html|json)$/;
 /** Entry points whose names scripts rely on. */
 const SHIMS = {
   // A reload that comes while the modules load would end the process: this is before everything else.
-  'main.js': { target: './src/server/main.js', before: "process.on('SIGHUP', () => undefined);\n" },
-  'ctl.js': { target: './src/operator/main.js', before: '' },
+  'main.js': { target: './bundle/main.js', before: "process.on('SIGHUP', () => undefined);\n" },
+  'ctl.js': { target: './bundle/ctl.js', before: '' },
 };
 /** That of a configuration which cannot work: starting again would not help. */
 const EXIT_UNSUPPORTED = 2;
@@ -89,7 +89,6 @@ function build() {
   const compiled = runNode(tsc, '-p', 'tsconfig.json');
   removeOrphans(new Set(files));
   for (const [name, { target, before }] of Object.entries(SHIMS)) {
-    if (!fs.existsSync(join(DIST, target))) continue;
     // Executable, because package.json names one of them as a command.
     fs.writeFileSync(join(DIST, name), shim(target, before), { mode: 0o755 });
     fs.chmodSync(join(DIST, name), 0o755);
@@ -101,6 +100,8 @@ function build() {
   if (checked !== undefined) fail(`the build of the console's page failed (tsc: ${checked})`);
   const bundled = runNode(join('scripts', 'console-bundle.mjs'));
   if (bundled !== undefined) fail(`the build of the console's page failed (${bundled})`);
+  const joined = runNode(join('scripts', 'bundle.mjs'));
+  if (joined !== undefined) fail(`the build of the bundle failed (${joined})`);
   fs.writeFileSync(BUILD_STAMP, hash);
 }
 
@@ -148,6 +149,7 @@ function sourceHash(files) {
     'tsconfig.json',
     'package-lock.json',
     'scripts/bootstrap.mjs',
+    'scripts/bundle.mjs',
     'scripts/console-bundle.mjs',
     'scripts/node-support.mjs',
     ...files,

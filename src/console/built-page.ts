@@ -41,9 +41,13 @@ export function readConsolePage(kind: ConsoleKind): ConsolePage | undefined {
 export function consolePage(html: string): ConsolePage {
   const bytes = Buffer.from(html, 'utf8');
   const tag = createHash('sha256').update(bytes).digest('hex').slice(0, 32);
+  let gzip: ConsoleForm | undefined;
   return {
     plain: { bytes, etag: `"${tag}"` },
-    gzip: { bytes: gzipSync(bytes, { level: 9 }), etag: `"${tag}-gzip"` },
+    // Compressed for the first browser that asks, because most nodes are never asked.
+    get gzip() {
+      return (gzip ??= { bytes: gzipSync(bytes, { level: 9 }), etag: `"${tag}-gzip"` });
+    },
     headers: [
       ['content-type', 'text/html; charset=utf-8'],
       ['content-security-policy', policyOf(html)],

@@ -1,5 +1,8 @@
-/** Where the code of a thread is: `workers/NAME`, as TypeScript when run from source, as JavaScript when compiled. */
+/**
+ * Where the code of a thread is: in a bundle beside all other code of the bundle, else in `workers`, as TypeScript when run from source, as
+ * JavaScript when compiled.
+ */
 export function threadEntry(name: 'bodies' | 'checkpoint' | 'export' | 'pool' | 'shard' | 'verify'): URL {
-  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
-  return new URL(`../../workers/${name}.${extension}`, import.meta.url);
+  const extension = /\/threads\/entry\.([jt]s)$/.exec(import.meta.url)?.[1];
+  return new URL(extension === undefined ? `./${name}.js` : `../../workers/${name}.${extension}`, import.meta.url);
 }

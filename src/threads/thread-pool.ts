@@ -4,8 +4,11 @@
  * its threads is given up with a reason, and a later task opens another one: at once when this one has worked,
  * otherwise after a pause.
  */
-import { Piscina } from 'piscina';
+import { createRequire } from 'node:module';
+import type * as PiscinaPackage from 'piscina';
 import type { Runtime } from '../base/runtime.ts';
+
+const require = createRequire(import.meta.url);
 
 /** Tasks of this time get the reason of the failure: each thread costs some 50 ms of a core. */
 const PAUSE_MS = 1000;
@@ -39,7 +42,7 @@ export class ThreadsFailed extends Error {
 }
 
 interface Opened<Task, Result> {
-  readonly piscina: Piscina<Task, Result>;
+  readonly piscina: PiscinaPackage.Piscina<Task, Result>;
   /** A task was done there. */
   hasWorked: boolean;
   /** Why the last thread failed. */
@@ -92,6 +95,8 @@ export class ThreadPool<Task, Result> {
     const { entry, task, workerData, threadsMax, tasksPerThread, queueMax, idleMs, heapMiBMax, runtime } =
       this.#options;
     if (this.#failure !== undefined && runtime.monotonicMs() < this.#pausedUntilMs) throw this.#failure;
+    // Loaded with the first task, because most nodes have none.
+    const { Piscina } = require('piscina') as typeof PiscinaPackage;
     const piscina = new Piscina<Task, Result>({
       filename: entry.href,
       name: task,

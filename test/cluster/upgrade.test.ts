@@ -25,13 +25,14 @@ function oldBuild(folder: string): string {
   mkdirSync(folder, { recursive: true });
   copyFileSync(join(REPO_ROOT, 'package.json'), join(folder, 'package.json'));
   symlinkSync(join(REPO_ROOT, 'node_modules'), join(folder, 'node_modules'));
-  for (const part of ['src', 'workers', 'main.js'])
+  for (const part of ['bundle', 'main.js'])
     cpSync(join(dirname(SERVER_ENTRY), part), join(folder, 'dist', part), { recursive: true });
   cpSync(join(REPO_ROOT, 'scripts/node-support.mjs'), join(folder, 'scripts/node-support.mjs'));
-  const file = join(folder, 'dist/src/config/version.js');
+  const file = join(folder, 'dist/bundle/main.js');
   const text = readFileSync(file, 'utf8');
-  assert(text.includes(`'${VERSION}'`), text);
-  writeFileSync(file, text.replace(`'${VERSION}'`, `'${OLD_VERSION}'`));
+  const declared = (version: string): string => `const VERSION = "${version}"`;
+  assert(text.includes(declared(VERSION)), file);
+  writeFileSync(file, text.replace(declared(VERSION), declared(OLD_VERSION)));
   return join(folder, 'dist/main.js');
 }
 

@@ -37,11 +37,11 @@ test('SIGHUP without anything to reload changes nothing', async () => {
   });
 });
 
-/** Modules load one after the other for most of a start; this sends the signal when the server's first one is about to. */
+/** Loading code is most of a start; this sends the signal when the bundle is about to be loaded. */
 const HANG_UP_WHILE_LOADING = `
 import { register } from 'node:module';
 const hooks = \`export async function load(url, context, next) {
-  if (url.endsWith('/src/server/main.js')) process.kill(process.pid, 'SIGHUP');
+  if (url.endsWith('/bundle/main.js')) process.kill(process.pid, 'SIGHUP');
   return await next(url, context);
 }\`;
 register('data:text/javascript,' + encodeURIComponent(hooks));

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Piscina } from 'piscina';
+import type { Piscina } from 'piscina';
 import type { Location } from '../../backup/format/location.ts';
 import { type GroupEntry, type Manifest, readManifest } from '../../backup/format/manifest.ts';
 import { VERIFIER_LOADED } from '../../backup/format/verify.ts';
@@ -33,6 +33,8 @@ export async function verifyBackup(
 ): Promise<VerifiedBackup> {
   const manifest = await readManifest(location);
   const threads = Math.max(1, Math.min(THREADS_MAX, availableParallelism(), manifest.groups.length));
+  // Loaded here, because no other verb needs it.
+  const { Piscina } = await import('piscina');
   const pool = new Piscina<unknown, Answer>({
     filename: threadEntry('verify').href,
     minThreads: threads,

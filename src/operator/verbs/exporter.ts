@@ -1,8 +1,6 @@
 import process from 'node:process';
 import { type Address, formatAddress, parseAddress } from '../../base/address.ts';
 import { CONFIG, SCRAPE_TOKEN, type Verb, asking, openCluster, tokenOf } from '../context.ts';
-import { ExporterServer, isLoopback } from '../exporter/server.ts';
-import { Scraper } from '../exporter/scrape.ts';
 import { UsageError } from '../failure.ts';
 
 const LISTEN = '127.0.0.1:4490';
@@ -29,6 +27,9 @@ export const exporter: Verb = {
   },
   run: async (context) => {
     const { values, signal, say } = context;
+    // Loaded here, because no other verb needs the client library of Prometheus.
+    const { ExporterServer, isLoopback } = await import('../exporter/server.ts');
+    const { Scraper } = await import('../exporter/scrape.ts');
     const address = addressOf(values.text('listen') ?? LISTEN);
     const token = tokenOf(values.text('scrape-token-file'), SCRAPE_TOKEN);
     if (!isLoopback(address.host) && token === undefined && !values.isSet('allow-unauthenticated'))

@@ -1,0 +1,53 @@
+/**
+ * Part of the build: what a start loads, as few files with source maps in dist/bundle. dist/main.js and dist/ctl.js load them, and packages
+ * hold them in place of hundreds of modules. Tests and the simulator import the modules that tsc wrote.
+ */
+import { copyFileSync, readFileSync, rmSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { rolldown } from 'rolldown';
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+const RESULT = join(ROOT, 'dist/bundle');
+/**
+ * One bundle for each thread: an isolate compiles what it loads, so a chunk that threads share would be larger than what any of them needs.
+ */
+const ENTRIES = {
+  main: 'src/server/main.ts',
+  ctl: 'src/operator/main.ts',
+  ...Object.fromEntries(
+    ['bodies', 'checkpoint', 'export', 'pool', 'shard', 'verify'].map((name) => [name, `workers/${name}.ts`]),
+  ),
+};
+/** Small, plain JavaScript, loaded by every start. All other packages are native, find files of their own, or are loaded when needed. */
+const INSIDE = ['cli-progress', 'cli-table3', 'lru-cache', 'pino', 'prom-client', 'smol-toml', 'yaml', 'yargs'];
+/** What modules read from their own folder. */
+const FILES = ['src/console/page.html', 'src/http/openapi-admin.json', 'src/http/openapi-client.json'];
+
+const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+const outside = Object.keys(dependencies).filter((name) => !INSIDE.includes(name));
+
+async function bundle(name, path) {
+  const build = await rolldown({
+    input: { [name]: join(ROOT, path) },
+    platform: 'node',
+    external: [/^node:/, ...outside],
+    onLog(level, log, handle) {
+      if (level === 'warn') throw new Error(log.message);
+      handle(level, log);
+    },
+  });
+  await build.write({
+    dir: RESULT,
+    format: 'esm',
+    sourcemap: true,
+    sourcemapExcludeSources: true,
+    comments: false,
+    entryFileNames: '[name].js',
+    chunkFileNames: `${name}-[name].js`,
+  });
+}
+
+rmSync(RESULT, { recursive: true, force: true });
+await Promise.all(Object.entries(ENTRIES).map(([name, path]) => bundle(name, path)));
+for (const file of FILES) copyFileSync(join(ROOT, 'dist', file), join(RESULT, basename(file)));
