@@ -1,5 +1,6 @@
 /** Ties a shard to the links of src/peer: what arrives goes to the shard, which handles it in its next turn. */
 import type { Runtime } from '../src/base/runtime.ts';
+import type { ColdPort } from '../src/cold/ports.ts';
 import { ConfigError } from '../src/config/error.ts';
 import { Peers } from '../src/peer/peers.ts';
 import type { Logger } from '../src/logging/logger.ts';
@@ -8,7 +9,6 @@ import type { Directories } from '../src/shard/directories.ts';
 import { openInbox } from '../src/shard/inbox.ts';
 import type { Shard } from '../src/shard/shard.ts';
 import { describeShed } from '../src/placement/state/shed.ts';
-import type { StoreProbes } from './cold-port.ts';
 import { caughtMessage } from '../src/base/caught.ts';
 
 export interface PeerParts {
@@ -21,10 +21,10 @@ export interface PeerParts {
   readonly wake: () => void;
   readonly log: Logger;
   readonly runtime: Runtime;
-  readonly probes: StoreProbes;
+  readonly cold: ColdPort;
 }
 
-export function openPeers({ data, cluster, shard, directories, wake, log, probes, runtime }: PeerParts): Peers {
+export function openPeers({ data, cluster, shard, directories, wake, log, cold, runtime }: PeerParts): Peers {
   return new Peers({
     self: {
       clusterId: cluster.name,
@@ -40,7 +40,10 @@ export function openPeers({ data, cluster, shard, directories, wake, log, probes
     peers: cluster.peers.map(({ nodeId, address }) => ({ node: nodeId, address })),
     log: (level, message, fields) => log[level](fields ?? {}, message),
     shed: () => JSON.stringify(describeShed(shard().shedBits)),
-    coldProbe: data.cold === undefined ? undefined : () => probes.ask(),
+    coldProbe:
+      data.cold === undefined
+        ? undefined
+        : () => new Promise((resolve) => cold.ask({ op: 'probe' }, ({ ok }) => resolve(ok))),
     runtime,
     handler: {
       ...openInbox({ shard, wake, runtime }),

@@ -4,8 +4,8 @@
  */
 import process from 'node:process';
 import { move, transferableSymbol, valueSymbol, workerData } from 'piscina';
-import { type Backend, openStore } from '../src/cold/store/backend.ts';
-import { type ColdOutcome, type ColdResults, type ColdTask, perform } from '../src/cold/service/pool-tasks.ts';
+import type { ColdOp, ColdOutcome, ColdResults, ColdTask } from '../src/cold/ports.ts';
+import { type Backend, openStore, perform } from '../src/cold/store/perform.ts';
 import { mergeChunks } from '../src/stream/cold/merge.ts';
 
 /** Ends with the thread; each operation has its own bound. */
@@ -16,11 +16,11 @@ const opening = openStore(workerData as Backend);
 // A store that cannot be opened is what each task answers.
 opening.catch(() => undefined);
 
-/** Named in src/cold/service/cold-pool.ts. */
+/** Named in src/cold/service/cold-service.ts. */
 export async function cold(task: ColdTask): Promise<unknown> {
-  let outcome: ColdOutcome<ColdTask['op']>;
+  let outcome: ColdOutcome;
   try {
-    outcome = await perform(await opening, task, signal, mergeChunks);
+    outcome = await perform({ store: await opening, signal, merge: mergeChunks }, task);
   } catch (error) {
     outcome = { ok: false, failure: 'unreachable', message: `the store cannot be opened: ${String(error)}` };
   }
@@ -29,7 +29,7 @@ export async function cold(task: ColdTask): Promise<unknown> {
 }
 
 /** Memory that goes to the other thread instead of being copied. */
-function buffersOf(value: ColdResults[ColdTask['op']]): ArrayBuffer[] {
+function buffersOf(value: ColdResults[ColdOp]): ArrayBuffer[] {
   if (value instanceof Uint8Array) return [value.buffer];
   return Array.isArray(value) ? value.map((bytes: Uint8Array<ArrayBuffer>) => bytes.buffer) : [];
 }

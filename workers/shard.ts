@@ -19,7 +19,7 @@ import { ThreadWriter } from '../src/store/checkpoint-writer.ts';
 import { threadEntry } from '../src/threads/entry.ts';
 import { LogDamage } from '../src/store/log-scan.ts';
 import { ShardStore, type StoreFinding } from '../src/store/shard-store.ts';
-import { StoreProbes, deliver, openColdPort } from './cold-port.ts';
+import { MainThreadStore } from './cold-port.ts';
 import { type MemberData, beginRun, checkFormation, heard, openDirectories, openIdentity } from './membership.ts';
 import { openPeers, startPeers } from './peer-links.ts';
 import { RingReplies, RingRequests } from './ring-ports.ts';
@@ -43,14 +43,14 @@ const RUN_BYTES = 8;
 
 interface ShardParts extends Pick<ShardOptions, 'links'> {
   readonly data: MemberData;
-  readonly port: MessagePort;
+  readonly cold: MainThreadStore;
   readonly storage: ShardStore;
   readonly reader: RingReader;
   readonly identity: ClusterIdentity;
   readonly log: Logger;
 }
 
-function shardOptions({ data, port, storage, reader, identity, log, links }: ShardParts): ShardOptions {
+function shardOptions({ data, cold, storage, reader, identity, log, links }: ShardParts): ShardOptions {
   const nodes = data.cluster?.peers.map(({ nodeId }) => nodeId) ?? [data.nodeId];
   return {
     shard: data.shard,
@@ -72,7 +72,7 @@ function shardOptions({ data, port, storage, reader, identity, log, links }: Sha
     seed: data.seed,
     boot: data.boot,
     cold: data.cold && {
-      port: openColdPort(port),
+      port: cold,
       settings: { ...data.cold, run: toHex(runtime.randomBytes(RUN_BYTES)) },
     },
     uncommittedBytesMax: data.uncommittedBytesMax,
@@ -125,12 +125,12 @@ async function run(start: ShardData, port: MessagePort): Promise<void> {
   const identity = openIdentity(data, port);
   const parker = new Parker(reader);
   const wake = (): void => parker.unpark();
-  const probes = new StoreProbes(port);
+  const cold = new MainThreadStore(port);
   const directories = openDirectories(data, port, store, identity, () => shard.declareLost());
   const { cluster } = data;
-  const peers = cluster && openPeers({ data, cluster, shard: () => shard, directories, wake, log, probes, runtime });
+  const peers = cluster && openPeers({ data, cluster, shard: () => shard, directories, wake, log, cold, runtime });
   const links = peers && { peers, wake };
-  const shard: Shard = new Shard(shardOptions({ data, port, storage: store, reader, identity, log, links }));
+  const shard: Shard = new Shard(shardOptions({ data, cold, storage: store, reader, identity, log, links }));
   report(store.found, data.shard, log);
   checkFormation(data, shard);
   if (data.draining) for (const { raft } of shard.groups) raft.electionPriority = 'none';
@@ -139,7 +139,7 @@ async function run(start: ShardData, port: MessagePort): Promise<void> {
   port.on('message', (message: ToShard) => {
     if (message === 'stop') stopping = true;
     else if ('found' in message) heard(message.found, identity, directories, shard);
-    else if (shard.cold !== undefined) deliver(shard.cold, probes, message);
+    else cold.answered(message);
     parker.unpark();
   });
   store.sampleSpace();

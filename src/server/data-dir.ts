@@ -25,7 +25,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import process from 'node:process';
 import { GROUP_COUNT_MAX } from '../base/hash.ts';
-import { makeFolder } from '../cold/store/folder.ts';
+import { makeFolder } from '../cold/store/dir-store.ts';
 import { ConfigError } from '../config/error.ts';
 import type { DirectoryRun } from '../peer/codec/standing.ts';
 import { caughtMessage } from '../base/caught.ts';

@@ -69,6 +69,7 @@ function composePlanes(node: NodeParts, volume: VolumeWatch): Planes {
     // pino leaves out what is undefined.
     logError: (error, where, requestId) => http.error({ err: error, where, requestId }, 'handler failed'),
   };
+  const store = core.cold?.service;
   return createPlanes({
     ctx,
     operations: {
@@ -82,7 +83,7 @@ function composePlanes(node: NodeParts, volume: VolumeWatch): Planes {
       drainMark: core.drainMark,
       hasClusterPlane: clusterOf(config) !== undefined,
       peers: new Map(config.raft.peers.map(({ nodeId, address }) => [nodeId, formatAddress(address)])),
-      coldObjects: core.cold?.service,
+      coldObjects: store && { remove: (keys) => store.ask({ op: 'remove', keys }) },
       backups,
       webhookKeys: subscriptions.webhookKeys,
       control: subscriptions.api,

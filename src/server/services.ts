@@ -33,7 +33,7 @@ export function openServices(options: CoreOptions, core: Core): Services {
     nodeId: layout.nodeId,
     gateway,
     shed: drainMark,
-    reachesStore: cold === undefined ? undefined : () => cold.service.reaches(),
+    reachesStore: cold === undefined ? undefined : async () => (await cold.service.ask({ op: 'probe' })).ok,
     logger: log.logger,
     runtime,
   });
@@ -49,7 +49,7 @@ export function openServices(options: CoreOptions, core: Core): Services {
     requests: () => gateway.counters.requests,
     directory: config.storage.dataDir,
     shardDirectories: shards.directories,
-    readCold: cold?.service.read.bind(cold.service),
+    readCold: cold && ((refs) => cold.service.run({ op: 'get', refs })),
     coldGraces: gracesOf(config.storage.cold),
     membership,
     log: log.logger('backup'),

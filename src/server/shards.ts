@@ -14,8 +14,7 @@ import {
   createTransferChannel,
 } from '../mailbox/transfer-channel.ts';
 import { RingReader, RingWriter, createRing, ringDepth, ringUsedBytes } from '../mailbox/ring.ts';
-import type { ColdSettings } from '../cold/shard/port.ts';
-import { type ColdAnswer, type ColdCalls, type ColdQuestion, answerShard } from '../cold/service/bridge.ts';
+import type { ColdOutcome, ColdSettings, ColdStorage, ColdTask } from '../cold/ports.ts';
 import { type ShardLink } from '../gateway/gateway.ts';
 import { threadEntry } from '../threads/entry.ts';
 import type { ShardRun } from '../store/run-row.ts';
@@ -72,6 +71,15 @@ export type ShardMessage =
 export type BeforeBegin = 'stop' | { readonly note: ShardRun } | { readonly begin: MembershipData };
 /** Messages to it from then on. */
 export type ToShard = 'stop' | { readonly found: Finding } | ColdAnswer;
+/** A task for the cold store, and what became of it. */
+interface ColdQuestion {
+  readonly id: number;
+  readonly task: ColdTask;
+}
+export interface ColdAnswer {
+  readonly id: number;
+  readonly outcome: ColdOutcome;
+}
 /** Each thread draws its own run for object ids. */
 export type ColdUse = Omit<ColdSettings, 'run'>;
 
@@ -111,7 +119,7 @@ export interface ShardsOptions {
   /** The node is marked: it must not lead, from its first turn on. */
   readonly draining: boolean;
   /** Where old bytes go, and how. */
-  readonly cold: { readonly use: ColdUse; readonly service: ColdCalls } | undefined;
+  readonly cold: { readonly use: ColdUse; readonly service: ColdStorage } | undefined;
   readonly uncommittedBytesMax: number;
   /** One tick of Raft; undefined: the usual one. */
   readonly tickMs: number | undefined;
@@ -247,6 +255,12 @@ function start(shard: number, { boot, directory, found }: StartOfShard, options:
   return { worker, link, ...supervise(worker, { shard, found }, options) };
 }
 
+const NO_STORE: ColdOutcome = { ok: false, failure: 'denied', message: 'this node has no cold store' };
+
+async function perform(worker: Worker, store: ColdStorage | undefined, { id, task }: ColdQuestion): Promise<void> {
+  worker.postMessage({ id, outcome: (await store?.ask(task)) ?? NO_STORE });
+}
+
 function supervise(
   worker: Worker,
   { shard, found }: Pick<ShardData, 'shard'> & Pick<StartOfShard, 'found'>,
@@ -266,10 +280,7 @@ function supervise(
     if ('noted' in message) return noted.resolve(message.noted);
     if ('found' in message) return found(message.found);
     if ('logged' in message) return options.log.write(message.logged);
-    if ('ask' in message) {
-      void answerShard(worker, options.cold?.service, message);
-      return;
-    }
+    if ('task' in message) return void perform(worker, options.cold?.service, message);
     expected = true;
     reject(new ConfigError(message.refused));
     void worker.terminate();

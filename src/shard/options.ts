@@ -6,7 +6,7 @@ import type { Runtime } from '../base/runtime.ts';
 import type { LogReader, RaftConfig } from '../raft/types.ts';
 import type { State } from '../stream/core/state.ts';
 import type { ClusterIdentity } from './cluster-identity.ts';
-import type { ColdPort, ColdSettings } from '../cold/shard/port.ts';
+import type { ColdPort, ColdSettings } from '../cold/ports.ts';
 import type { PinBounds } from './log-pins.ts';
 import type { Log, ReplyTarget, RequestSource, ShardStorage } from './ports.ts';
 import type { ShardLinks } from './replication.ts';

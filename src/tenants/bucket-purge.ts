@@ -104,7 +104,7 @@ function total(counts: readonly number[]): number {
 
 /** The cold store, as far as a purge needs it; never rejects. Keys that are not there count as removed. */
 export interface ColdObjects {
-  remove(keys: readonly string[]): Promise<{ readonly error?: string }>;
+  remove(keys: readonly string[]): Promise<{ readonly ok: boolean }>;
 }
 
 /** Whose objects are deleted, and where. */
@@ -186,7 +186,7 @@ class GroupPass implements ReplyHandler {
     if (this.#rounds++ === ROUNDS_MAX) return this.#end('given-up');
     if (keys.length === 0) return this.#tell(seqs, 0);
     this.#pass.objects.remove(keys).then(
-      ({ error }) => (error === undefined ? this.#tell(seqs, keys.length) : this.#end('given-up')),
+      ({ ok }) => (ok ? this.#tell(seqs, keys.length) : this.#end('given-up')),
       (error: unknown) => {
         this.#pass.logError(error, 'purge');
         this.#end('given-up');

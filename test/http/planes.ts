@@ -39,10 +39,10 @@ export class FakeColdObjects {
   /** Why it does not delete. */
   failure: string | undefined;
 
-  remove(keys: readonly string[]): Promise<{ readonly error?: string }> {
-    if (this.failure !== undefined) return Promise.resolve({ error: this.failure });
+  remove(keys: readonly string[]): Promise<{ readonly ok: boolean }> {
+    if (this.failure !== undefined) return Promise.resolve({ ok: false });
     this.removed.push(...keys);
-    return Promise.resolve({});
+    return Promise.resolve({ ok: true });
   }
 }
 

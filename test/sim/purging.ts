@@ -36,9 +36,9 @@ export class Purging {
       if (reply?.code !== 0 || rounds === ROUNDS_MAX) return done();
       const { entries, seqs, keys } = QUERIES.bucketGarbage.result.read(reply);
       if (entries === 0) return done();
-      return this.#world.cold?.remove({ id: 0, keys }, (waitMs, { error }) =>
+      return this.#world.cold?.remove(keys, (waitMs, outcome) =>
         this.#world.queue.after(waitMs, () => {
-          if (error !== undefined) return done();
+          if (!outcome().ok) return done();
           return this.#all.send(node, gcDoneRequest(group, seqs), false, (answer) => {
             if (answer?.code === 0) this.#objects(node, group, bucket, rounds + 1, done);
             else done();

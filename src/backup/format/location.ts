@@ -4,7 +4,7 @@ import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { Fault } from '../../stream/backup/fault.ts';
-import { makeFolder } from '../../cold/store/folder.ts';
+import { makeFolder } from '../../cold/store/dir-store.ts';
 import type { S3Store } from '../../cold/store/s3-store.ts';
 import { StoreError } from '../../cold/store/store.ts';
 import { caughtCode, caughtMessage } from '../../base/caught.ts';

@@ -4,8 +4,8 @@
  * that a reader waits for.
  */
 import { LRUCache } from 'lru-cache';
-import type { ColdOutcome, Failed } from './pool-tasks.ts';
 import type { ChunkRef } from '../../protocol/cold.ts';
+import type { ColdFailure, ColdOutcome } from '../ports.ts';
 
 /** Concurrent fetches: enough to keep a store across a network busy. */
 const LOADS_MAX = 64;
@@ -21,7 +21,7 @@ const AHEAD_BYTES_MAX = 8 * 1024 * 1024;
 export type ReadChunks = (refs: readonly ChunkRef[]) => Promise<ColdOutcome<'get'>>;
 
 /** A chunk, or why it could not be loaded. */
-export type Loaded = { readonly ok: true; readonly value: Uint8Array } | Failed;
+export type Loaded = { readonly ok: true; readonly value: Uint8Array } | ColdFailure;
 
 interface Waiting {
   readonly ref: ChunkRef;

@@ -1,24 +1,50 @@
 /**
- * The cold store on the main thread: requests of shards go to the pool, and each is answered exactly once and never
- * with an exception.
+ * The cold store on the main thread: its tasks run in separate threads, and each is answered exactly once and never with
+ * an exception. Everything is bounded: tasks, the bytes they hold, a caller's wait, and the time that a stopping process
+ * allows for running tasks.
+ *
+ * A task is never aborted through piscina, because that would end its thread with all other tasks in it. The store
+ * bounds each operation; a task that hangs anyway (a network file system) is abandoned by its caller but keeps its slot
+ * here.
  */
-import { DIGEST_BYTES } from '../../digest/blake3.ts';
-import { assert } from '../../base/assert.ts';
+import { availableParallelism } from 'node:os';
 import type { Runtime } from '../../base/runtime.ts';
-import type { ColdPool } from './cold-pool.ts';
-import type { ColdOutcome } from './pool-tasks.ts';
-import type { ChunkRef } from '../../protocol/cold.ts';
-import type { Extent, MergeSlice } from '../ports.ts';
-import type { ListAnswer, MergeAnswer, RemoveAnswer, UploadAnswer } from '../shard/port.ts';
+import { threadEntry } from '../../threads/entry.ts';
+import { type Closed, ThreadPool, ThreadsFailed } from '../../threads/thread-pool.ts';
+import type { ColdFailure, ColdOp, ColdOutcome, ColdStorage, ColdTask } from '../ports.ts';
+import { mergeBytes } from '../store/merge-objects.ts';
+import type { Backend } from '../store/perform.ts';
 
-/** Peers and strangers may ask at any rate; the store is probed no more often than this. */
+/** Concurrent tasks per thread: they wait for the network nearly all the time. Also connections per thread. */
+export const TASKS_PER_THREAD = 32;
+/** One thread moves about 1 GiB/s; a second one helps where there are cores to spare. */
+const THREADS_MAX = availableParallelism() >= 4 ? 2 : 1;
+/** Running and queued. More would wait for many seconds, so the caller retries instead. */
+const TASKS_MAX = 512;
+/** Bodies of puts and results of gets that tasks hold or will hold. */
+const BYTES_MAX = 256 * 1024 * 1024;
+/** Added to the bound of the operation: time in the queue, and for a store that exceeds its bound. */
+const LATE_MS = 5_000;
+/** Peers and strangers may ask at any rate whether the store is reachable; it is probed no more often than this. */
 const PROOF_MS = 1000;
+/** How many operations a task takes, each with its own bound. A merge has hundreds of small reads, some concurrent. */
+const STEPS: Readonly<Record<ColdOp, number>> = { put: 1, get: 1, list: 1, remove: 1, probe: 6, merge: 6 };
 
-export class ColdService {
-  readonly #pool: ColdPool;
-  readonly #runtime: Pick<Runtime, 'monotonicMs'>;
-  #proof: Promise<boolean> | undefined;
-  #proofUntilMs = -Infinity;
+const BUSY: ColdFailure = { ok: false, failure: 'busy', message: 'too much work for the cold store is waiting' };
+const STOPPED: ColdFailure = { ok: false, failure: 'stopped', message: 'the server is stopping' };
+
+export interface ColdServiceOptions {
+  readonly backend: Backend;
+  /** Bound of one operation. */
+  readonly timeoutMs: number;
+  readonly runtime: Runtime;
+  readonly onError: (error: unknown) => void;
+  /** Receives the outcome of each task before its caller does. */
+  readonly onOutcome?: (op: ColdOp, outcome: ColdOutcome) => void;
+}
+
+export class ColdService implements ColdStorage {
+  /** Tasks of shards and clients. */
   readonly counters = {
     uploads: 0,
     uploadBytes: 0,
@@ -30,89 +56,147 @@ export class ColdService {
     merges: 0,
     mergeErrors: 0,
   };
+  readonly #threads: ThreadPool<ColdTask, ColdOutcome>;
+  readonly #options: ColdServiceOptions;
+  #closed = false;
+  #tasks = 0;
+  #bytes = 0;
+  #idle: (() => void) | undefined;
+  #proof: Promise<ColdOutcome<'probe'>> | undefined;
+  #proofUntilMs = -Infinity;
 
-  constructor(pool: ColdPool, runtime: Pick<Runtime, 'monotonicMs'>) {
-    this.#pool = pool;
-    this.#runtime = runtime;
+  constructor(options: ColdServiceOptions) {
+    this.#options = options;
+    this.#threads = new ThreadPool({
+      title: 'the threads of the cold store',
+      entry: threadEntry('pool'),
+      task: 'cold',
+      workerData: options.backend,
+      threadsMax: THREADS_MAX,
+      tasksPerThread: TASKS_PER_THREAD,
+      queueMax: TASKS_MAX,
+      idleMs: Infinity,
+      runtime: options.runtime,
+      onError: options.onError,
+    });
   }
 
-  /** `body` is detached. */
-  async upload(key: string, body: Uint8Array<ArrayBuffer>, slices: readonly Extent[]): Promise<UploadAnswer> {
-    const bytes = body.length;
-    const outcome = await this.#pool.run<'put'>({ op: 'put', key, body, slices });
-    if (!outcome.ok) {
-      this.counters.uploadErrors++;
-      return { error: outcome.message };
+  /** Running and queued tasks. */
+  get tasks(): number {
+    return this.#tasks;
+  }
+
+  /** Bytes they hold. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** A task of a shard or a client: it is counted, and probes of the same moment share their outcome. */
+  async ask<Task extends ColdTask>(task: Task): Promise<ColdOutcome<Task['op']>> {
+    if (task.op === 'probe') return (await this.#prove()) as ColdOutcome<Task['op']>;
+    const bytes = bytesOf(task);
+    const outcome = await this.run(task);
+    this.#count(task, bytes, outcome.ok);
+    return outcome;
+  }
+
+  /** Never rejects. The body of a put is detached from the caller's memory. */
+  run<Task extends ColdTask>(task: Task): Promise<ColdOutcome<Task['op']>> {
+    if (this.#closed) return Promise.resolve(STOPPED);
+    const bytes = bytesOf(task);
+    // A single task is always accepted when there is nothing else.
+    const isFull = this.#tasks >= TASKS_MAX || (this.#tasks > 0 && this.#bytes + bytes > BYTES_MAX);
+    if (isFull) return Promise.resolve(BUSY);
+    this.#tasks++;
+    this.#bytes += bytes;
+    const done = this.#perform(task).finally(() => {
+      this.#tasks--;
+      this.#bytes -= bytes;
+      if (this.#tasks === 0) this.#idle?.();
+    });
+    return this.#bounded(done, task) as Promise<ColdOutcome<Task['op']>>;
+  }
+
+  /** Accepts no more tasks, allows running ones `waitMs`, and ends the threads. */
+  async close(waitMs: number): Promise<Closed> {
+    this.#closed = true;
+    if (this.#tasks > 0) {
+      let cancel: (() => void) | undefined;
+      await new Promise<void>((resolve) => {
+        this.#idle = resolve;
+        cancel = this.#options.runtime.setTimer(waitMs, resolve);
+      });
+      cancel?.();
     }
-    this.counters.uploads++;
-    this.counters.uploadBytes += bytes;
-    const digests = outcome.value;
-    return { digests: slices.map((_, i) => digests.subarray(i * DIGEST_BYTES, (i + 1) * DIGEST_BYTES)) };
+    return await this.#threads.close();
   }
 
-  async remove(keys: readonly string[]): Promise<RemoveAnswer> {
-    const outcome = await this.#pool.run<'remove'>({ op: 'remove', keys });
-    if (outcome.ok) {
-      this.counters.removes += keys.length;
-      return {};
-    }
-    this.counters.removeErrors++;
-    return { error: outcome.message };
-  }
-
-  async list(prefix: string, after: string, limit: number): Promise<ListAnswer> {
-    const outcome = await this.#pool.run<'list'>({ op: 'list', prefix, after, limit });
-    if (!outcome.ok) {
-      this.counters.listErrors++;
-      return { error: outcome.message };
-    }
-    this.counters.lists++;
-    const { objects, more } = outcome.value;
-    return { objects, next: more ? objects.at(-1)?.key : undefined };
-  }
-
-  /** Writes an object with one chunk for each run of chunks. */
-  async merge(key: string, slices: readonly MergeSlice[]): Promise<MergeAnswer> {
-    const outcome = await this.#pool.run<'merge'>({ op: 'merge', key, slices });
-    if (outcome.ok) {
-      this.counters.merges++;
-      return outcome.value;
-    }
-    this.counters.mergeErrors++;
-    return { error: outcome.message };
-  }
-
-  /**
-   * Whether the store accepts, returns and deletes an object now. Concurrent callers, and those of the next moment,
-   * share the answer.
-   */
-  reaches(): Promise<boolean> {
-    const clockMs = this.#runtime.monotonicMs();
-    if (this.#proof === undefined || clockMs > this.#proofUntilMs) {
+  #prove(): Promise<ColdOutcome<'probe'>> {
+    const { runtime } = this.#options;
+    if (this.#proof === undefined || runtime.monotonicMs() > this.#proofUntilMs) {
       this.#proofUntilMs = Infinity;
-      this.#proof = this.#pool.run<'probe'>({ op: 'probe' }).then(({ ok }) => {
-        this.#proofUntilMs = this.#runtime.monotonicMs() + PROOF_MS;
-        return ok;
+      this.#proof = this.run({ op: 'probe' }).finally(() => {
+        this.#proofUntilMs = runtime.monotonicMs() + PROOF_MS;
       });
     }
     return this.#proof;
   }
 
-  /** Consecutive chunks of one object, verified. */
-  read(refs: readonly StoredRange[]): Promise<ColdOutcome<'get'>> {
-    const [first] = refs;
-    assert(first !== undefined, 'a read has a range');
-    const digests = new Uint8Array(refs.length * DIGEST_BYTES);
-    refs.forEach(({ digest }, i) => digests.set(digest, i * DIGEST_BYTES));
-    return this.#pool.run<'get'>({
-      op: 'get',
-      key: first.key,
-      offset: first.at,
-      lengths: refs.map(({ length }) => length),
-      digests,
+  #count(task: ColdTask, bytes: number, isOk: boolean): void {
+    const { counters } = this;
+    switch (task.op) {
+      case 'put':
+        counters[isOk ? 'uploads' : 'uploadErrors']++;
+        if (isOk) counters.uploadBytes += bytes;
+        break;
+      case 'remove':
+        if (isOk) counters.removes += task.keys.length;
+        else counters.removeErrors++;
+        break;
+      case 'list':
+        counters[isOk ? 'lists' : 'listErrors']++;
+        break;
+      case 'merge':
+        counters[isOk ? 'merges' : 'mergeErrors']++;
+        break;
+      case 'get':
+      case 'probe':
+    }
+  }
+
+  async #perform(task: ColdTask): Promise<ColdOutcome> {
+    try {
+      return await this.#threads.run(task, task.op === 'put' ? [task.body.buffer] : []);
+    } catch (error) {
+      if (this.#closed) return STOPPED;
+      if (error instanceof ThreadsFailed) return { ok: false, failure: 'no-threads', message: error.message };
+      // The thread died with the task; another one takes its place. The outcome of a put is unknown, as after a timeout.
+      return { ok: false, failure: 'unreachable', message: `${task.op}: ${String(error)}` };
+    }
+  }
+
+  #bounded(done: Promise<ColdOutcome>, { op }: ColdTask): Promise<ColdOutcome> {
+    const { runtime, timeoutMs, onOutcome } = this.#options;
+    const boundMs = timeoutMs * STEPS[op] + LATE_MS;
+    return new Promise((resolve) => {
+      const end = (outcome: ColdOutcome): void => {
+        onOutcome?.(op, outcome);
+        resolve(outcome);
+      };
+      const cancel = runtime.setTimer(boundMs, () => {
+        end({ ok: false, failure: 'unreachable', message: `${op}: no answer within ${boundMs} ms` });
+      });
+      // #perform() does not reject.
+      void done.then((outcome) => {
+        cancel();
+        end(outcome);
+      });
     });
   }
 }
 
-/** As named in a chunk's reference. */
-export type StoredRange = Pick<ChunkRef, 'key' | 'at' | 'length' | 'digest'>;
+function bytesOf(task: ColdTask): number {
+  if (task.op === 'put') return task.body.length;
+  if (task.op === 'merge') return mergeBytes(task.slices);
+  return task.op === 'get' ? task.refs.reduce((sum, { length }) => sum + length, 0) : 0;
+}

@@ -4,9 +4,7 @@
  * operations begin to fail, when they work again, and a reminder in between.
  */
 import type { Runtime } from '../../base/runtime.ts';
-import type { ColdOutcome, ColdTask } from './pool-tasks.ts';
-
-type Op = ColdTask['op'];
+import type { ColdOp, ColdOutcome } from '../ports.ts';
 
 const RETRY_MS_MIN = 1000;
 /** A store that is back is noticed within this time, also by a node with nothing to upload. */
@@ -20,7 +18,7 @@ const CALM_MS = 30_000;
 
 export interface ColdHealthOptions {
   /** Does not reject; its outcome is also passed to met(). */
-  run(op: 'probe' | 'look'): Promise<ColdOutcome<Op>>;
+  run(op: 'probe' | 'look'): Promise<ColdOutcome>;
   log(level: 'warn' | 'info', fields: Readonly<Record<string, unknown>>, sentence: string): void;
   readonly runtime: Pick<Runtime, 'nowMs' | 'monotonicMs' | 'setTimer'>;
 }
@@ -37,7 +35,7 @@ export interface ColdHealthReport {
 export class ColdHealth {
   readonly #options: ColdHealthOptions;
   /** Operations that failed last time. Each recovers when it works itself, or when a probe of all of them does. */
-  readonly #failing = new Set<Op>();
+  readonly #failing = new Set<ColdOp>();
   #wasReached = false;
   #sinceMs = 0;
   #sinceClockMs = 0;
@@ -77,7 +75,7 @@ export class ColdHealth {
   }
 
   /** The outcome of a task, from the store or the path to it. */
-  met(op: Op, outcome: ColdOutcome<Op>): void {
+  met(op: ColdOp, outcome: ColdOutcome): void {
     // Caused by this node, not by the store.
     if (!outcome.ok && (outcome.failure === 'busy' || outcome.failure === 'stopped')) return;
     this.#metAtMs = this.#options.runtime.monotonicMs();
@@ -87,7 +85,7 @@ export class ColdHealth {
     else this.#failed(op, outcome.message);
   }
 
-  #worked(op: Op): void {
+  #worked(op: ColdOp): void {
     this.#wasReached = true;
     if (op === 'probe') this.#failing.clear();
     else this.#failing.delete(op);
@@ -106,7 +104,7 @@ export class ColdHealth {
     this.#wait();
   }
 
-  #failed(op: Op, reason: string): void {
+  #failed(op: ColdOp, reason: string): void {
     const clockMs = this.#options.runtime.monotonicMs();
     if (this.#failing.size === 0) {
       this.#sinceMs = this.#options.runtime.nowMs();

@@ -6,8 +6,8 @@
 import { type ErrorCode, errorNumber } from '../../base/errors.ts';
 import { decodeUtf8 } from '../../base/utf8.ts';
 import type { Runtime } from '../../base/runtime.ts';
-import type { Failed } from './pool-tasks.ts';
 import type { ReplyHandler } from '../../ports.ts';
+import type { ColdFailure } from '../ports.ts';
 import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../protocol/cold.ts';
 import { Reply } from '../../protocol/reply.ts';
 import { READ_FLAG_NO_TOUCH, type ReadQuestion } from '../../protocol/read.ts';
@@ -200,7 +200,7 @@ export class ColdReader {
     handler.onReply(reply);
   }
 
-  #failed(job: Job, ref: ChunkRef, failed: Failed): void {
+  #failed(job: Job, ref: ChunkRef, failed: ColdFailure): void {
     switch (failed.failure) {
       case 'missing':
         if (job.missing === undefined) this.#askAgain(job, ref);

@@ -9,17 +9,15 @@ import type { Runtime } from '../../base/runtime.ts';
 import type { Config } from '../../config/config.ts';
 import type { ColdConfig } from '../../config/cold.ts';
 import { ConfigError } from '../../config/error.ts';
-import type { Backend } from '../store/backend.ts';
 import type { ColdGraces } from '../../backup/ports.ts';
+import type { ColdFailure, ColdSettings } from '../ports.ts';
 import { assembleRead } from '../../stream/cold/assemble.ts';
-import { ColdPool, TASKS_PER_THREAD } from './cold-pool.ts';
-import type { Failed } from './pool-tasks.ts';
-import type { ColdSettings } from '../shard/port.ts';
+import type { Backend } from '../store/perform.ts';
 import { ChunkLoader } from './chunk-loader.ts';
 import { prepareDirectory } from './directory-mark.ts';
 import { ColdHealth } from './health.ts';
 import { ColdReader } from './reader.ts';
-import { ColdService } from './cold-service.ts';
+import { ColdService, TASKS_PER_THREAD } from './cold-service.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Logger } from '../../logging/logger.ts';
 import type { Closed } from '../../threads/thread-pool.ts';
@@ -55,25 +53,24 @@ export async function startColdStore(config: Config, host: ColdHost): Promise<Co
   const backend = await backendOf(config.storage.dataDir, cold, runtime);
   if (backend === undefined) return undefined;
   const watched: { health?: ColdHealth } = {};
-  const pool = new ColdPool({
+  const service = new ColdService({
     backend,
     runtime,
     onOutcome: (op, outcome) => watched.health?.met(op, outcome),
     timeoutMs: backend.kind === 's3' ? cold.s3.timeoutMs : DIRECTORY_TIMEOUT_MS,
     onError: (error) => log.error({ err: error }, 'a thread of the pool failed; another one takes its place'),
   });
-  const health = watch(pool, host);
+  const health = watch(service, host);
   watched.health = health;
-  const proof = await pool.run<'probe'>({ op: 'probe' });
+  const proof = await service.run({ op: 'probe' });
   // Permanent failures.
   if (!proof.ok && proof.failure !== 'unreachable') {
     health.stop();
-    await pool.close(0);
+    await service.close(0);
     throw new ConfigError(`storage.cold: ${proof.message}${hint(cold, proof)}`);
   }
   health.start();
-  const service = new ColdService(pool, runtime);
-  const loader = new ChunkLoader(service.read.bind(service), cold.cacheBytesMax);
+  const loader = new ChunkLoader((refs) => service.run({ op: 'get', refs }), cold.cacheBytesMax);
   let reader: ColdReader | undefined;
   return {
     service,
@@ -92,8 +89,8 @@ export async function startColdStore(config: Config, host: ColdHost): Promise<Co
     },
     metrics: () => ({
       cold_store: { ...describe(cold), ...health.report() },
-      cold_pool_tasks: pool.tasks,
-      cold_pool_bytes: pool.bytes,
+      cold_pool_tasks: service.tasks,
+      cold_pool_bytes: service.bytes,
       ...readMetrics(loader, reader),
       cold_store_uploads: service.counters.uploads,
       cold_store_upload_bytes: service.counters.uploadBytes,
@@ -108,7 +105,7 @@ export async function startColdStore(config: Config, host: ColdHost): Promise<Co
     cachedBytes: () => loader.cachedBytes,
     close: async () => {
       health.stop();
-      return await pool.close(STOP_WAIT_MS);
+      return await service.close(STOP_WAIT_MS);
     },
   };
 }
@@ -139,12 +136,10 @@ export const NO_COLD_STORE_METRICS: Readonly<Record<string, unknown>> = {
   cold_store: { backend: 'none', root: null, bucket: null, region: null, endpoint: null, encryption: null },
 };
 
-function watch(pool: ColdPool, { runtime, log }: ColdHost): ColdHealth {
+function watch(service: ColdService, { runtime, log }: ColdHost): ColdHealth {
   return new ColdHealth({
     run: (op) =>
-      op === 'probe'
-        ? pool.run<'probe'>({ op })
-        : pool.run<'list'>({ op: 'list', prefix: 'probe/', after: '', limit: 1 }),
+      op === 'probe' ? service.run({ op }) : service.run({ op: 'list', prefix: 'probe/', after: '', limit: 1 }),
     log: (level, fields, sentence) => log[level](fields, sentence),
     runtime,
   });
@@ -183,7 +178,7 @@ export function gracesOf({ backend, gcGraceMs, mergedGraceMs, compaction }: Cold
 }
 
 /** The most common refusal: S3 encrypts by default, while many other stores cannot, or only over https. */
-function hint(cold: ColdConfig, failed: Failed): string {
+function hint(cold: ColdConfig, failed: ColdFailure): string {
   const mayBeEncryption = cold.backend === 's3' && cold.s3.encryption !== 'none' && / (400|501) /.test(failed.message);
   return mayBeEncryption
     ? ` (storage.cold.s3.server_side_encryption is "${cold.s3.encryption}"; "none" if the store cannot encrypt)`

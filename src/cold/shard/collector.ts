@@ -9,9 +9,7 @@ import { Random } from '../../raft/random.ts';
 import { gcDue } from '../../stream/cold/objects.ts';
 import { commandFor } from '../../protocol/command-request.ts';
 import { isOwnObject } from '../../protocol/object-key.ts';
-import { BackOff } from './back-off.ts';
-import type { RemoveAnswer } from './port.ts';
-import { type PartOptions, TurnLoop } from './turn-loop.ts';
+import { BackOff, type PartOptions, TurnLoop } from './turn-loop.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 interface Work {
@@ -34,7 +32,6 @@ interface Job {
 export class Collector extends TurnLoop<Work> {
   readonly counters = { reclaimed: 0, errors: 0 };
   readonly #options: PartOptions;
-  readonly #asked = new Map<number, { readonly work: Work; readonly job: Job }>();
 
   constructor(options: PartOptions) {
     const random = new Random(options.seed);
@@ -49,13 +46,9 @@ export class Collector extends TurnLoop<Work> {
     this.#options = options;
   }
 
-  onRemoved(id: number, answer: RemoveAnswer): void {
-    const asked = this.#asked.get(id);
-    if (asked === undefined) return;
-    this.#asked.delete(id);
-    const { work, job } = asked;
+  #removed(work: Work, job: Job, isRemoved: boolean): void {
     this.wake();
-    if (answer.error === undefined || planted('forgotten-before-removed')) {
+    if (isRemoved || planted('forgotten-before-removed')) {
       job.state = 'deleted';
       return;
     }
@@ -84,7 +77,7 @@ export class Collector extends TurnLoop<Work> {
   }
 
   #begin(work: Work, nowMs: number): void {
-    const { port, settings, nextId } = this.#options;
+    const { port, settings } = this.#options;
     const { state } = work.group;
     const deadlines = { usualMs: nowMs - settings.gcGraceMs, mergedMs: nowMs - settings.mergedGraceMs };
     const due = gcDue(state, deadlines, settings.gcEntriesMax);
@@ -101,9 +94,8 @@ export class Collector extends TurnLoop<Work> {
       this.wake();
       return;
     }
-    const id = nextId();
-    this.#asked.set(id, { work, job });
-    port.remove({ id, keys: planted('gc-without-removal') ? keys.slice(1) : keys });
+    const removed = planted('gc-without-removal') ? keys.slice(1) : keys;
+    port.ask({ op: 'remove', keys: removed }, ({ ok }) => this.#removed(work, job, ok));
   }
 
   #confirm(work: Work, job: Job, nowMs: number): void {

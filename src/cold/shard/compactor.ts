@@ -16,12 +16,10 @@ import { type ObjectId, type Slice } from '../../protocol/cold.ts';
 import { commandFor } from '../../protocol/command-request.ts';
 import { NO_ORIGIN, objectKey } from '../../protocol/object-key.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import { BackOff } from './back-off.ts';
+import type { ColdOutcome } from '../ports.ts';
 import { Candidates } from './candidates.ts';
-import type { MergeAnswer } from './port.ts';
-import { OwnObjects } from './own-objects.ts';
 import type { Outcome } from './proposals.ts';
-import { type NextVisit, type PartOptions, TurnLoop } from './turn-loop.ts';
+import { BackOff, type NextVisit, OwnObjects, type PartOptions, TurnLoop } from './turn-loop.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 /** Concurrent jobs of a shard, each of another group. */
@@ -68,7 +66,7 @@ export class Compactor extends TurnLoop<Work> {
   readonly #random: Random;
   readonly #lookMs: number;
   /** Unanswered merges, including those whose job was dropped. */
-  readonly #asked = new Map<number, Job>();
+  #running = 0;
   readonly #own: OwnObjects;
   #reportAtMs = -Infinity;
 
@@ -98,7 +96,7 @@ export class Compactor extends TurnLoop<Work> {
   }
 
   get running(): number {
-    return this.#asked.size;
+    return this.#running;
   }
 
   /** The object belongs to a running job of this run. */
@@ -122,19 +120,18 @@ export class Compactor extends TurnLoop<Work> {
     }
   }
 
-  onMerged(id: number, answer: MergeAnswer): void {
-    const job = this.#asked.get(id);
-    if (job === undefined) return;
-    this.#asked.delete(id);
+  #merged(job: Job, outcome: ColdOutcome<'merge'>): void {
+    this.#running--;
     this.wake();
     const work = this.works.find((one) => one.job === job);
-    if ('error' in answer || answer.bytes === 0 || work === undefined) this.#own.end(job.object);
-    if ('error' in answer) this.counters.errors++;
+    if (!outcome.ok || outcome.value.bytes === 0 || work === undefined) this.#own.end(job.object);
+    if (!outcome.ok) this.counters.errors++;
     if (work === undefined) return;
-    if ('error' in answer) {
+    if (!outcome.ok) {
       this.#again(work, job);
       return;
     }
+    const answer = outcome.value;
     work.backOff.succeeded();
     const slices: Slice[] = [];
     let chunks = 0;
@@ -180,7 +177,7 @@ export class Compactor extends TurnLoop<Work> {
   /** True when the state was examined. */
   #start(work: Work): boolean {
     const { group, candidates } = work;
-    if (this.#asked.size >= JOBS_MAX || candidates.size === 0 || work.job !== undefined) return false;
+    if (this.#running >= JOBS_MAX || candidates.size === 0 || work.job !== undefined) return false;
     if (!group.leads) {
       // Only a leader tracks candidates.
       candidates.clear();
@@ -202,16 +199,15 @@ export class Compactor extends TurnLoop<Work> {
   }
 
   #merge(work: Work, plan: CompactPlan): void {
-    const { port, nextId } = this.#options;
     const { group } = work;
     const object = this.#own.begin();
     const key = objectKey(group.id, group.state.cold.origin, plan.bucket, plan.incarnation, object);
     const job: Job = { term: group.raft.term, object, key, plan, merged: undefined, isProposed: false };
-    const id = nextId();
     work.job = job;
-    this.#asked.set(id, job);
+    this.#running++;
     this.counters.jobs++;
-    port.merge({ id, key, slices: plan.slices.map(({ incarnation, refs }) => ({ incarnation, refs })) });
+    const slices = plan.slices.map(({ incarnation, refs }) => ({ incarnation, refs }));
+    this.#options.port.ask({ op: 'merge', key, slices }, (outcome) => this.#merged(job, outcome));
   }
 
   #publish(work: Work, job: Job, { slices, bytes }: NonNullable<Job['merged']>): void {

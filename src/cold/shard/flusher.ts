@@ -11,15 +11,13 @@ import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
 import { type FlushPlan, nextFlush } from '../../stream/cold/flush-plan.ts';
-import { type ObjectId } from '../../protocol/cold.ts';
+import { DIGEST_BYTES, type ObjectId } from '../../protocol/cold.ts';
 import { commandFor } from '../../protocol/command-request.ts';
 import { NO_ORIGIN, objectKey } from '../../protocol/object-key.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import { BackOff } from './back-off.ts';
-import type { UploadAnswer } from './port.ts';
-import { OwnObjects } from './own-objects.ts';
+import type { ColdOutcome } from '../ports.ts';
 import type { Outcome } from './proposals.ts';
-import { type NextVisit, type PartOptions, TurnLoop } from './turn-loop.ts';
+import { BackOff, type NextVisit, OwnObjects, type PartOptions, TurnLoop } from './turn-loop.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 /** Interval of checks for bytes that have become old enough; at least four times per flush interval. */
@@ -49,7 +47,8 @@ interface Job {
   readonly bytes: number;
   readonly startedMs: number;
   readonly call: FlushCall | undefined;
-  digests: readonly Uint8Array[] | undefined;
+  /** Those of the slices, one behind the other, once the object is in the store. */
+  digests: Uint8Array | undefined;
   proposedMs: number;
 }
 
@@ -91,7 +90,7 @@ export class Flusher extends TurnLoop<Work> {
   readonly #options: FlusherOptions;
   readonly #lookMs: number;
   /** Unanswered uploads, including those whose job was dropped: their memory is in use. */
-  readonly #uploads = new Map<number, Job>();
+  #uploading = 0;
   readonly #own: OwnObjects;
 
   constructor(options: FlusherOptions) {
@@ -112,7 +111,7 @@ export class Flusher extends TurnLoop<Work> {
   }
 
   get uploading(): number {
-    return this.#uploads.size;
+    return this.#uploading;
   }
 
   /** The object belongs to a running job of this run. */
@@ -120,18 +119,16 @@ export class Flusher extends TurnLoop<Work> {
     return this.#own.has(object);
   }
 
-  onUploaded(id: number, answer: UploadAnswer): void {
-    const job = this.#uploads.get(id);
-    if (job === undefined) return;
-    this.#uploads.delete(id);
-    const work = this.#workOf(job);
-    if ('error' in answer) {
+  #uploaded(job: Job, outcome: ColdOutcome<'put'>): void {
+    this.#uploading--;
+    const work = this.works.find((one) => one.job === job);
+    if (!outcome.ok) {
       this.#own.end(job.object);
       this.counters.uploadErrors++;
       if (work === undefined) return;
       work.refused = true;
       work.backOff.failed(this.clockMs);
-      this.#end(work, 'failed', answer.error);
+      this.#end(work, 'failed', outcome.message);
       return;
     }
     this.counters.uploads++;
@@ -143,7 +140,7 @@ export class Flusher extends TurnLoop<Work> {
     }
     // The next turn proposes it; for a dropped job this ends its ownership of the object.
     if (work === undefined) this.#own.end(job.object);
-    else job.digests = answer.digests;
+    else job.digests = outcome.value;
   }
 
   /** The call is answered through `done`, in one of the next turns. */
@@ -165,17 +162,13 @@ export class Flusher extends TurnLoop<Work> {
     return this.works.find((one) => one.group === group)?.calls.length ?? 0;
   }
 
-  #workOf(job: Job): Work | undefined {
-    return this.works.find((work) => work.job === job);
-  }
-
   protected override settle(work: Work): void {
     const { group, job } = work;
     if (job === undefined) return;
     if (!group.leads || group.raft.term !== job.term) {
       this.counters.forgotten++;
       if (planted('deleted-on-ambiguous-commit'))
-        this.#options.port.remove({ id: this.#options.nextId(), keys: [job.key] });
+        this.#options.port.ask({ op: 'remove', keys: [job.key] }, () => undefined);
       if (job.digests !== undefined && job.proposedMs < 0) this.#own.end(job.object);
       this.#end(work, 'leader-lost', '');
     } else if (job.digests !== undefined && job.proposedMs < 0 && group.accepts) {
@@ -199,7 +192,7 @@ export class Flusher extends TurnLoop<Work> {
       for (const call of group.state.hotBytes === 0 ? calls.splice(0) : []) call.done = 'nothing';
       return false;
     }
-    if (this.#uploads.size >= this.#options.settings.uploadsMax) return false;
+    if (this.#uploading >= this.#options.settings.uploadsMax) return false;
     if (calls.length === 0 && this.clockMs < work.backOff.notBeforeMs) return false;
     if (group.state.cold.origin === NO_ORIGIN) {
       this.#claim(work);
@@ -259,7 +252,6 @@ export class Flusher extends TurnLoop<Work> {
   }
 
   #upload(work: Work, plan: FlushPlan, call: FlushCall | undefined): void {
-    const { port, nextId } = this.#options;
     const { group } = work;
     const object = this.#own.begin();
     const key = objectKey(group.id, group.state.cold.origin, plan.bucket, plan.incarnation, object);
@@ -275,13 +267,13 @@ export class Flusher extends TurnLoop<Work> {
       digests: undefined,
       proposedMs: -1,
     };
-    const id = nextId();
     work.job = job;
-    this.#uploads.set(id, job);
-    port.upload({ id, key, body: plan.body, slices: plan.slices.map(({ at, length }) => ({ at, length })) });
+    this.#uploading++;
+    const slices = plan.slices.map(({ at, length }) => ({ at, length }));
+    this.#options.port.ask({ op: 'put', key, body: plan.body, slices }, (outcome) => this.#uploaded(job, outcome));
   }
 
-  #publish(work: Work, job: Job, digests: readonly Uint8Array[]): void {
+  #publish(work: Work, job: Job, digests: Uint8Array): void {
     const { plan, object, key } = job;
     job.proposedMs = this.clockMs;
     const fields = commandFor(COMMANDS.flush, {
@@ -289,7 +281,10 @@ export class Flusher extends TurnLoop<Work> {
       object,
       key,
       bytes: job.bytes,
-      slices: plan.slices.map((slice, i) => ({ ...slice, digest: digests[i] as Uint8Array })),
+      slices: plan.slices.map((slice, i) => {
+        const digest = digests.subarray(i * DIGEST_BYTES, (i + 1) * DIGEST_BYTES);
+        return { ...slice, digest };
+      }),
     });
     this.#options.proposals.propose(work.group, fields, this.nowMs, (outcome, reply) =>
       this.#published(work, job, outcome, reply),

@@ -13,8 +13,7 @@ import { objectKnown } from '../../stream/cold/objects.ts';
 import { type ObjectId, type Orphan } from '../../protocol/cold.ts';
 import { commandFor } from '../../protocol/command-request.ts';
 import { NO_ORIGIN, objectPrefix, parseObjectKey } from '../../protocol/object-key.ts';
-import type { ListedObject } from '../ports.ts';
-import type { ListAnswer } from './port.ts';
+import type { ColdOutcome, ListedObject, ObjectPage } from '../ports.ts';
 import { type PartOptions, TurnLoop } from './turn-loop.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
@@ -29,7 +28,7 @@ interface Work {
   /** Where the running pass continues. */
   after: string;
   busy: boolean;
-  page: Exclude<ListAnswer, { readonly error: string }> | undefined;
+  page: ObjectPage | undefined;
 }
 
 export interface SweeperOptions extends PartOptions {
@@ -40,7 +39,6 @@ export interface SweeperOptions extends PartOptions {
 export class Sweeper extends TurnLoop<Work> {
   readonly counters = { passes: 0, listed: 0, orphans: 0, orphanBytes: 0, errors: 0 };
   readonly #options: SweeperOptions;
-  readonly #asked = new Map<number, Work>();
 
   constructor(options: SweeperOptions) {
     const random = new Random(options.seed);
@@ -63,37 +61,30 @@ export class Sweeper extends TurnLoop<Work> {
     return work.busy ? Infinity : work.nextAtMs;
   }
 
-  onListed(id: number, answer: ListAnswer): void {
-    const work = this.#asked.get(id);
-    if (work === undefined) return;
-    this.#asked.delete(id);
+  #listed(work: Work, outcome: ColdOutcome<'list'>): void {
     this.wake();
-    if ('error' in answer) {
+    if (!outcome.ok) {
       this.counters.errors++;
       this.#end(work, Math.min(RETRY_MS, this.#options.settings.sweepIntervalMs));
       return;
     }
-    this.counters.listed += answer.objects.length;
-    work.page = answer;
+    this.counters.listed += outcome.value.objects.length;
+    work.page = outcome.value;
   }
 
   #ask(work: Work): void {
     const { group } = work;
     if (!knowsEverything(group) || group.state.cold.origin === NO_ORIGIN)
       return this.#end(work, this.#options.settings.sweepIntervalMs);
-    const id = this.#options.nextId();
     work.busy = true;
-    this.#asked.set(id, work);
-    this.#options.port.list({
-      id,
-      prefix: objectPrefix(group.id, group.state.cold.origin),
-      after: work.after,
-      limit: PAGE,
-    });
+    const prefix = objectPrefix(group.id, group.state.cold.origin);
+    this.#options.port.ask({ op: 'list', prefix, after: work.after, limit: PAGE }, (outcome) =>
+      this.#listed(work, outcome),
+    );
     return undefined;
   }
 
-  #judge(work: Work, page: NonNullable<Work['page']>, nowMs: number): void {
+  #judge(work: Work, page: ObjectPage, nowMs: number): void {
     const { group } = work;
     work.page = undefined;
     const { sweepIntervalMs } = this.#options.settings;
@@ -103,11 +94,12 @@ export class Sweeper extends TurnLoop<Work> {
       const object = this.#orphan(group, listed, nowMs);
       if (object !== undefined && !planted('orphans-not-found')) orphans.push({ object, key: listed.key });
     }
-    if (page.next === undefined) {
+    const next = page.more ? page.objects.at(-1)?.key : undefined;
+    if (next === undefined) {
       this.counters.passes++;
       this.#end(work, sweepIntervalMs);
     } else {
-      work.after = page.next;
+      work.after = next;
       work.busy = false;
       work.nextAtMs = this.clockMs;
     }

@@ -16,15 +16,13 @@ export class ColdTier {
   readonly collector: Collector;
   readonly sweeper: Sweeper;
   readonly compactor: Compactor;
-  #lastId = 0;
   /** Sequence number of this run's objects; 0 is that of the empty flush. */
   #lastSeq = 0;
 
-  constructor(options: Omit<PartOptions, 'nextId' | 'nextSeq'>) {
+  constructor(options: Omit<PartOptions, 'nextSeq'>) {
     this.proposals = options.proposals;
     const shared = {
       ...options,
-      nextId: (): number => ++this.#lastId,
       nextSeq: (): number => ++this.#lastSeq,
     };
     this.compactor = new Compactor(shared);

@@ -1,8 +1,18 @@
-/** What the parts of the cold tier have in common: the loop that visits the groups of a shard at the times they name. */
+/**
+ * What the parts of the cold tier have in common: the loop that visits the groups of a shard at the times they name,
+ * pauses after failures, and the objects that are being written.
+ */
 import type { Group } from '../../group/group.ts';
+import type { ObjectId } from '../../protocol/cold.ts';
+import type { Random } from '../../raft/random.ts';
 import type { Log } from '../../shard/ports.ts';
-import type { ColdPort, ColdSettings } from './port.ts';
+import type { ColdPort, ColdSettings } from '../ports.ts';
 import type { Proposals } from './proposals.ts';
+
+/** Delay after the first failure. */
+const FIRST_MS = 200;
+/** Maximum delay before a recovered store is used again. */
+const LONGEST_MS = 5000;
 
 export interface PartOptions {
   readonly groups: readonly Group[];
@@ -13,7 +23,6 @@ export interface PartOptions {
   readonly log: Log;
   /** The disk is down to its reserve. */
   readonly short: () => boolean;
-  readonly nextId: () => number;
   /** Number of the next object of this run. */
   readonly nextSeq: () => number;
 }
@@ -74,5 +83,66 @@ export abstract class TurnLoop<Work> {
       }
       this.#dueAtMs = Math.min(this.#dueAtMs, next);
     }
+  }
+}
+
+/** Retry delays after failures: doubling, with jitter so that groups do not retry all at once. */
+export class BackOff {
+  readonly #random: Random;
+  #failures = 0;
+  #notBeforeMs = -Infinity;
+
+  constructor(random: Random) {
+    this.#random = random;
+  }
+
+  get failures(): number {
+    return this.#failures;
+  }
+
+  get notBeforeMs(): number {
+    return this.#notBeforeMs;
+  }
+
+  failed(clockMs: number): void {
+    const wait = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(10, this.#failures++));
+    this.#notBeforeMs = clockMs + wait / 2 + this.#random.below(Math.ceil(wait / 2));
+  }
+
+  succeeded(): void {
+    this.#failures = 0;
+    this.#notBeforeMs = -Infinity;
+  }
+
+  /** The store answered another request, so there is no reason to wait. */
+  hope(): void {
+    this.#notBeforeMs = -Infinity;
+  }
+}
+
+/** Objects of this run that are being written or proposed: no orphans, although nothing refers to them. */
+export class OwnObjects {
+  readonly #run: string;
+  readonly #nextSeq: () => number;
+  readonly #seqs = new Set<number>();
+
+  constructor(run: string, nextSeq: () => number) {
+    this.#run = run;
+    this.#nextSeq = nextSeq;
+  }
+
+  /** A name that no object had before. */
+  begin(): ObjectId {
+    const object = { run: this.#run, seq: this.#nextSeq() };
+    this.#seqs.add(object.seq);
+    return object;
+  }
+
+  end({ seq }: ObjectId): void {
+    this.#seqs.delete(seq);
+  }
+
+  has({ run, seq }: ObjectId): boolean {
+    return run === this.#run && this.#seqs.has(seq);
   }
 }

@@ -4,11 +4,10 @@
  */
 import { randomBytes } from 'node:crypto';
 import { type Dirent, constants } from 'node:fs';
-import { mkdir, open, readdir, rename, rmdir, stat, unlink } from 'node:fs/promises';
+import { mkdir, open, opendir, readdir, rename, rmdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
-import { makeFolder } from './folder.ts';
-import { type ObjectPage, type ObjectStore, Parts, StoreError, checkKey } from './store.ts';
-import type { ListedObject } from '../ports.ts';
+import type { ListedObject, ObjectPage } from '../ports.ts';
+import { type ObjectStore, Parts, StoreError, checkKey } from './store.ts';
 import { caughtCode } from '../../base/caught.ts';
 
 /**
@@ -21,6 +20,9 @@ const TEMPORARY = '.tmp';
 const TEMPORARY_MS_MAX = 60 * 60_000;
 /** A directory may be removed as empty between its creation and its use; another attempt creates it again. */
 const ATTEMPTS = 8;
+
+/** Accessible only to the user of this process. */
+const PRIVATE = { mode: 0o700 } as const;
 
 export class DirStore implements ObjectStore {
   readonly place: string;
@@ -193,6 +195,27 @@ export async function makeDirStore(directory: string, root: string): Promise<voi
   for (let folder = place; folder !== dirname(folder); folder = dirname(folder)) {
     await syncDirectory(folder).catch(() => undefined);
   }
+}
+
+/**
+ * Creates a directory with its parents. Not mkdir's `recursive`: where a file system allows no directories and reports
+ * ENOENT (an automounter without its server, /proc), Node retries forever.
+ */
+export async function makeFolder(path: string): Promise<void> {
+  try {
+    await mkdir(path, PRIVATE);
+    return;
+  } catch (error) {
+    // It may be a file.
+    if (caughtCode(error) === 'EEXIST') return (await opendir(path)).close();
+    if (caughtCode(error) !== 'ENOENT') throw error;
+  }
+  if (dirname(path) !== path) await makeFolder(dirname(path));
+  await mkdir(path, PRIVATE).catch((error: unknown) => {
+    if (caughtCode(error) === 'EEXIST') return;
+    if (caughtCode(error) !== 'ENOENT') throw error;
+    throw new StoreError('denied', `${path} cannot be made there (ENOENT)`, { cause: error });
+  });
 }
 
 function pathOf(root: string, key: string): string {

@@ -4,7 +4,7 @@
  */
 import { digestOf, sameDigest } from '../../digest/blake3.ts';
 import type { ChunkRef } from '../../protocol/cold.ts';
-import type { MergeSlice, MergedObject, MergedSlice } from '../ports.ts';
+import type { ColdTask, MergeSlice, MergedObject, MergedSlice } from '../ports.ts';
 import { type ObjectStore, StoreError } from './store.ts';
 
 /** Undefined: the chunks are not what their references say. */
@@ -39,7 +39,7 @@ type Chunks = Map<ChunkRef, Uint8Array | string>;
 /** Slices with a missing or bad source are omitted; any other failure fails the whole merge. */
 export async function mergeObject(
   store: ObjectStore,
-  task: { readonly key: string; readonly slices: readonly MergeSlice[] },
+  task: Extract<ColdTask, { readonly op: 'merge' }>,
   signal: AbortSignal,
   merge: MergeChunks,
 ): Promise<MergedObject> {

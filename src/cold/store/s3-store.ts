@@ -7,7 +7,8 @@ import {
   type ServerSideEncryption,
 } from '@aws-sdk/client-s3';
 import type { Readable } from 'node:stream';
-import { type ObjectPage, type ObjectStore, Parts, StoreError, type StoreFailure, checkKey } from './store.ts';
+import type { ObjectPage, StoreFailure } from '../ports.ts';
+import { type ObjectStore, Parts, StoreError, checkKey } from './store.ts';
 import { refusesBatches, removeBatch, removeOne } from './s3-remove.ts';
 import { S3Upload, abortUpload, openUploads } from './s3-upload.ts';
 

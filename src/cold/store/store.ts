@@ -1,15 +1,6 @@
 /** What the cold tier needs of an object store. Keys are relative to `storage.cold.root`; no object is ever written twice. */
 import { Buffer } from 'node:buffer';
-import type { ListedObject } from '../ports.ts';
-
-/**
- * Why an operation failed.
- *   missing      there is no such object
- *   denied       the store refuses: credentials, permission, bucket, region, encryption; repeating is useless
- *   unreachable  no answer, or one that says "later"; the outcome of a put is unknown
- *   bad          the object is there but is not what was written: too short, or altered
- */
-export type StoreFailure = 'missing' | 'denied' | 'unreachable' | 'bad';
+import type { ObjectPage, StoreFailure } from '../ports.ts';
 
 export class StoreError extends Error {
   readonly failure: StoreFailure;
@@ -19,13 +10,6 @@ export class StoreError extends Error {
     this.name = 'StoreError';
     this.failure = failure;
   }
-}
-
-export interface ObjectPage {
-  /** Ascending by the bytes of the key. */
-  readonly objects: readonly ListedObject[];
-  /** There are further ones behind the last of these. */
-  readonly more: boolean;
 }
 
 /** Methods throw StoreError and nothing else. `signal` ends an operation early, as unreachable. */

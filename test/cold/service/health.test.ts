@@ -1,17 +1,15 @@
 // What a node says of its cold store, on simulated time: at once, and not more often than people can read.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ColdOutcome, ColdTask } from '../../../src/cold/service/pool-tasks.ts';
+import type { ColdOutcome } from '../../../src/cold/ports.ts';
 import { ColdHealth } from '../../../src/cold/service/health.ts';
 import { FakeRuntime } from '../../support/fake-runtime.ts';
 
-type Outcome = ColdOutcome<ColdTask['op']>;
-
-const OK: Outcome = { ok: true, value: undefined };
-const AWAY: Outcome = { ok: false, failure: 'unreachable', message: 'ECONNREFUSED' };
+const OK: ColdOutcome = { ok: true, value: undefined };
+const AWAY: ColdOutcome = { ok: false, failure: 'unreachable', message: 'ECONNREFUSED' };
 
 class Rig {
-  outcome: Outcome = OK;
+  outcome: ColdOutcome = OK;
   readonly lines: string[] = [];
   readonly asked: string[] = [];
   readonly health: ColdHealth;

@@ -50,7 +50,7 @@ test('a restart between deletion and command repeats the deletion, which does no
   while (harness.port.count('remove') === 0) harness.turn(25);
   for (let i = 0; i < 9; i++) harness.turn(25);
   assert.equal(harness.groupOf().state.cold.gcLength, 1, 'queued until it is known to be deleted');
-  harness.port.answer(undefined);
+  harness.port.answer();
   harness.restartWith('00000000000000bb');
   assert.equal(harness.groupOf().state.cold.gcLength, 1);
   harness.run(5000);
@@ -91,18 +91,18 @@ test('an upload under way is no orphan, however long it takes', () => {
   const harness = flushed(1, { sweepGraceMs: -1e9 });
   harness.create(0, 't', { body: body(100, 't') });
   harness.turn();
-  while (harness.port.count('upload') === 0) harness.turn(25);
+  while (harness.port.count('put') === 0) harness.turn(25);
   const [asked] = harness.port.open.splice(
-    harness.port.open.findIndex(({ op }) => op === 'upload'),
+    harness.port.open.findIndex(({ task }) => task.op === 'put'),
     1,
   );
-  assert(asked?.op === 'upload');
+  assert(asked !== undefined);
   // In the store already, but the answer is in flight for half a minute.
   harness.port.happen(asked);
   harness.run(30_000);
   assert((harness.status().counters['cold_sweep_passes'] as number) > 0);
   assert.equal(harness.status().counters['cold_orphan_cleanup_attempts'], 0);
-  harness.port.perform(asked, 'ok', harness.tier);
+  harness.port.perform(asked, 'ok');
   harness.run(1000);
   assert.equal(harness.groupOf().state.hotBytes, 0);
   assert.equal(harness.whole('t').toString(), body(100, 't'));
@@ -114,7 +114,7 @@ test('an upload under way is no orphan, however long it takes', () => {
 function firstUpload(how: 'lost'): (op: string) => 'lost' | 'ok' {
   let used = false;
   return (op) => {
-    const first = op === 'upload' && !used;
+    const first = op === 'put' && !used;
     used ||= first;
     return first ? how : 'ok';
   };

@@ -118,7 +118,7 @@ test('a store that refuses is asked again, later each time and with another key'
 test('an answer that is lost leaves an orphan, which goes; the chunks are merged another time', () => {
   const harness = started();
   const count = untilMerge(harness);
-  harness.port.answer(harness.tier, 'lost', 'merge');
+  harness.port.answer('lost', 'merge');
   assert.equal(chunksOf(harness), count);
   harness.run(30_000);
   assert(chunksOf(harness) < count);
@@ -133,9 +133,9 @@ test('a source that was altered: its stream is left alone, others in the job are
   harness.turn();
   let count = 0;
   while (harness.port.count('merge') === 0) appendSlowly(harness, count, ++count, holdMerges, streams);
-  const asked = harness.port.open.find(({ op }) => op === 'merge');
-  assert(asked?.op === 'merge');
-  const ref = asked.request.slices[0]?.refs[3];
+  const asked = harness.port.open.find(({ task }) => task.op === 'merge');
+  assert(asked?.task.op === 'merge');
+  const ref = asked.task.slices[0]?.refs[3];
   const body = harness.port.objects.get(ref?.key ?? '')?.body;
   assert(ref !== undefined && body !== undefined);
   // The object has chunks of other streams; only this one's is altered.
@@ -162,7 +162,7 @@ test('a group that lost its leadership meanwhile does not publish, also not when
   harness.groupOf().raft.campaign();
   harness.turn();
   assert(harness.groupOf().leads);
-  harness.port.answer(harness.tier, 'ok', 'merge');
+  harness.port.answer('ok', 'merge');
   const { objects } = harness.groupOf().state.cold;
   for (let i = 0; i < 5; i++) harness.turn();
   assert.equal(harness.groupOf().state.cold.objects, objects);
@@ -182,7 +182,7 @@ test('a stream that was removed during the merge leaves an object for the GC', (
   harness.remove(0, 's');
   harness.create(0, 's', { body: 'new' });
   harness.turn();
-  harness.port.answer(harness.tier, 'ok', 'merge');
+  harness.port.answer('ok', 'merge');
   harness.run(5000);
   assert.equal(counter(harness, 'stale'), 1);
   assert.equal(harness.whole('s').toString(), 'new');
@@ -192,13 +192,13 @@ test('a stream that was removed during the merge leaves an object for the GC', (
 test('a merge under way is no orphan, however long it takes', () => {
   const harness = started({ sweepGraceMs: -1e9 });
   const count = untilMerge(harness);
-  const asked = harness.port.open.find(({ op }) => op === 'merge');
+  const asked = harness.port.open.find(({ task }) => task.op === 'merge');
   assert(asked !== undefined);
   harness.port.happen(asked);
   harness.run(30_000, holdMerges);
   assert.equal(harness.status().counters['cold_orphan_cleanup_attempts'], 0);
   assert.equal(chunksOf(harness), count);
-  harness.port.answer(harness.tier, 'ok', 'merge');
+  harness.port.answer('ok', 'merge');
   harness.run(1000);
   assert(chunksOf(harness) < count);
   assert.equal(harness.whole('s').toString(), text(count));
@@ -206,9 +206,9 @@ test('a merge under way is no orphan, however long it takes', () => {
 
 test('nothing is merged under pressure, and afterwards it is', () => {
   const harness = started({ hotBytesMax: 2000, flushBytes: 1e9 });
-  const noUploads = (op: string): 'ok' | 'error' => (op === 'upload' ? 'error' : 'ok');
+  const noUploads = (op: string): 'ok' | 'error' => (op === 'put' ? 'error' : 'ok');
   const count = untilMerge(harness, holdMerges);
-  harness.port.answer(harness.tier, 'error', 'merge');
+  harness.port.answer('error', 'merge');
   const tries = harness.port.merged.length;
   harness.create(0, 't', { body: 'x'.repeat(1500) });
   harness.turn();

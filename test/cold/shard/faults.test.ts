@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { test } from 'node:test';
-import type { ColdSettings } from '../../../src/cold/shard/port.ts';
+import type { ColdSettings } from '../../../src/cold/ports.ts';
 import { objectKnown } from '../../../src/stream/cold/objects.ts';
 import { parseObjectKey } from '../../../src/protocol/object-key.ts';
 import { type Random, createRandom, seedFromEnvironment } from '../../support/random.ts';
@@ -128,7 +128,7 @@ class Story {
       return;
     }
     const [asked] = port.open.splice(at, 1);
-    if (asked !== undefined) port.perform(asked, random.pick<How>(['ok', 'ok', 'ok', 'error', 'lost']), harness.tier);
+    if (asked !== undefined) port.perform(asked, random.pick<How>(['ok', 'ok', 'ok', 'error', 'lost']));
   }
 
   /** The store is well again: everything moves there, and everything else goes. */

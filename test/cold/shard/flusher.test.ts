@@ -103,13 +103,13 @@ test('one job per group at a time, and no more uploads than the bound', () => {
   }
   harness.turn();
   for (let i = 0; i < 100; i++) harness.turn(25);
-  assert.equal(harness.port.count('upload'), 2, 'two uploads at most');
+  assert.equal(harness.port.count('put'), 2, 'two uploads at most');
   assert.equal(new Set(harness.port.uploaded.map((key) => key.slice(0, 5))).size, 2, 'of two groups');
-  harness.port.answer(harness.tier);
+  harness.port.answer();
   harness.turn(25);
   harness.turn(25);
   harness.turn(25);
-  assert.equal(harness.port.count('upload'), 2);
+  assert.equal(harness.port.count('put'), 2);
   harness.run(1000);
   for (const group of [0, 1, 2]) {
     assert.equal(harness.groupOf(group).state.hotBytes, 0);
@@ -121,11 +121,11 @@ test('a stream that was removed during the upload leaves an object behind that i
   const harness = started();
   harness.append(0, 's', body(100));
   harness.turn();
-  while (harness.port.count('upload') === 0) harness.turn(25);
+  while (harness.port.count('put') === 0) harness.turn(25);
   harness.remove(0, 's');
   harness.create(0, 's', { body: body(50, 'n') });
   harness.turn();
-  harness.port.answer(harness.tier);
+  harness.port.answer();
   harness.turn();
   harness.turn();
   assert.equal(harness.status().counters['cold_flush_stale'], 1);
@@ -140,7 +140,7 @@ test('a group that lost its leadership meanwhile does not publish, also not when
   const harness = started();
   harness.append(0, 's', body(100));
   harness.turn();
-  while (harness.port.count('upload') === 0) harness.turn(25);
+  while (harness.port.count('put') === 0) harness.turn(25);
   const { raft } = harness.groupOf();
   const { term } = raft;
   harness.loseLeadership();
@@ -148,7 +148,7 @@ test('a group that lost its leadership meanwhile does not publish, also not when
   raft.campaign();
   harness.turn();
   assert(harness.groupOf().leads && raft.term > term);
-  harness.port.answer(harness.tier);
+  harness.port.answer();
   for (let i = 0; i < 5; i++) harness.turn();
   assert.equal(harness.groupOf().state.cold.objects, 0, 'nothing refers to the object of the earlier term');
   assert.equal(harness.status().counters['cold_flush_forgotten'], 1);
@@ -162,7 +162,7 @@ test('nor does a group that lost its leadership and got it back while the disk w
   const harness = started();
   harness.append(0, 's', body(100));
   harness.turn();
-  while (harness.port.count('upload') === 0) harness.turn(25);
+  while (harness.port.count('put') === 0) harness.turn(25);
   harness.storage.isFull = true;
   harness.append(0, 's', body(100));
   harness.turn();
@@ -170,7 +170,7 @@ test('nor does a group that lost its leadership and got it back while the disk w
   harness.loseLeadership();
   const { raft } = harness.groupOf();
   raft.campaign();
-  harness.port.answer(harness.tier);
+  harness.port.answer();
   harness.storage.isFull = false;
   for (let i = 0; i < 5; i++) harness.turn(150);
   assert(harness.groupOf().leads);
@@ -184,8 +184,8 @@ test('a process that dies between upload and command loses nothing, and its succ
   const harness = started();
   harness.append(0, 's', body(100));
   harness.turn();
-  while (harness.port.count('upload') === 0) harness.turn(25);
-  harness.port.answer(undefined);
+  while (harness.port.count('put') === 0) harness.turn(25);
+  harness.port.answer();
   harness.restartWith('00000000000000bb');
   assert.equal(harness.whole('s').toString(), body(100));
   harness.run(2000);
@@ -207,7 +207,7 @@ test('an operator moves one stream now', () => {
   const answered = (slot: number): [CallOutcome, string] => {
     let replies = harness.turn();
     for (let i = 0; i < 5; i++) {
-      harness.port.answer(harness.tier);
+      harness.port.answer();
       replies = [...replies, ...harness.turn()];
     }
     const reply = find(replies, slot);
@@ -226,7 +226,7 @@ test('an operator moves one stream now', () => {
   assert.deepEqual(answered(harness.flushCall(0, 'u')), ['not-found', 'stream not found\n']);
   const failing = harness.flushCall(0, 't');
   harness.turn();
-  harness.port.answer(harness.tier, 'error');
+  harness.port.answer('error');
   assert.deepEqual(answered(failing), ['store-failed', 'the cold store did not take the object: the store said no\n']);
   const leaderless = harness.flushCall(0, 't');
   harness.turn();

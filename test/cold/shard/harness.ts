@@ -1,7 +1,7 @@
 // A shard with a cold store in memory, and the reading of whole streams through both.
 import assert from 'node:assert/strict';
 import type { Group } from '../../../src/group/group.ts';
-import type { ColdSettings } from '../../../src/cold/shard/port.ts';
+import type { ColdSettings } from '../../../src/cold/ports.ts';
 import type { ColdTier } from '../../../src/cold/shard/tier.ts';
 import { assembleRead } from '../../../src/stream/cold/assemble.ts';
 import { decodeColdPlan } from '../../../src/protocol/cold.ts';
@@ -54,8 +54,8 @@ export class ColdHarness extends Harness {
     for (let passed = 0; passed < forMs; passed += stepMs) {
       this.turn(stepMs);
       for (const asked of [...this.port.open]) {
-        const answer = how(asked.op);
-        if (answer !== undefined) this.port.perform(this.port.take(asked), answer, this.tier);
+        const answer = how(asked.task.op);
+        if (answer !== undefined) this.port.perform(this.port.take(asked), answer);
       }
     }
     this.turn();

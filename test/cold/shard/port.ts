@@ -3,26 +3,26 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import type {
+  ColdOp,
+  ColdOutcome,
   ColdPort,
+  ColdResults,
   ColdSettings,
-  ListRequest,
-  MergeAnswer,
-  MergeRequest,
-  RemoveRequest,
-  UploadRequest,
-} from '../../../src/cold/shard/port.ts';
-import type { ListedObject } from '../../../src/cold/ports.ts';
+  ColdTask,
+  MergedObject,
+  ObjectPage,
+} from '../../../src/cold/ports.ts';
 import { mergeChunks } from '../../../src/stream/cold/merge.ts';
-import type { ColdTier } from '../../../src/cold/shard/tier.ts';
 
 /** `error`: nothing was done. `lost`: it was done, and the shard is told that it was not. */
 export type How = 'ok' | 'error' | 'lost';
 
-type Asked =
-  | { readonly op: 'upload'; readonly request: UploadRequest }
-  | { readonly op: 'remove'; readonly request: RemoveRequest }
-  | { readonly op: 'list'; readonly request: ListRequest }
-  | { readonly op: 'merge'; readonly request: MergeRequest };
+type TaskOf<Op extends ColdOp> = Extract<ColdTask, { readonly op: Op }>;
+
+interface Asked {
+  readonly task: ColdTask;
+  onOutcome(outcome: ColdOutcome): void;
+}
 
 interface StoredObject {
   readonly body: Uint8Array;
@@ -40,61 +40,47 @@ export class FakeColdPort implements ColdPort {
   readonly removed: string[] = [];
   /** Keys of all merged objects, and how many chunks they were made of. */
   readonly merged: { readonly key: string; readonly sources: number }[] = [];
-  #lastId = 0;
   /** Done in the store, but not yet answered. */
   readonly #happened = new Set<Asked>();
-  readonly #mergeAnswers = new Map<MergeRequest, MergeAnswer>();
+  readonly #merges = new Map<Asked, MergedObject>();
 
-  upload(request: UploadRequest): void {
-    assert(!this.uploaded.includes(request.key), `key ${request.key} is used once`);
+  ask<Task extends ColdTask>(task: Task, onOutcome: (outcome: ColdOutcome<Task['op']>) => void): void {
+    if (task.op === 'put') this.#checkUpload(task);
+    if (task.op === 'remove') assert(task.keys.length > 0);
+    if (task.op === 'merge') {
+      assert(!this.uploaded.includes(task.key), `key ${task.key} is used once`);
+      this.uploaded.push(task.key);
+      this.merged.push({ key: task.key, sources: task.slices.reduce((sum, { refs }) => sum + refs.length, 0) });
+    }
+    this.open.push({ task, onOutcome });
+  }
+
+  #checkUpload({ key, body, slices }: TaskOf<'put'>): void {
+    assert(!this.uploaded.includes(key), `key ${key} is used once`);
     let at = 0;
-    for (const slice of request.slices) {
+    for (const slice of slices) {
       assert(slice.at >= at, 'slices are in order');
       at = slice.at + slice.length;
     }
-    assert(at <= request.body.length, 'slices lie in the object');
-    this.uploaded.push(request.key);
-    this.#ask({ op: 'upload', request });
-  }
-
-  remove(request: RemoveRequest): void {
-    assert(request.keys.length > 0);
-    this.#ask({ op: 'remove', request });
-  }
-
-  list(request: ListRequest): void {
-    this.#ask({ op: 'list', request });
-  }
-
-  merge(request: MergeRequest): void {
-    assert(!this.uploaded.includes(request.key), `key ${request.key} is used once`);
-    this.uploaded.push(request.key);
-    this.merged.push({ key: request.key, sources: request.slices.reduce((sum, { refs }) => sum + refs.length, 0) });
-    this.#ask({ op: 'merge', request });
-  }
-
-  #ask(asked: Asked): void {
-    assert(asked.request.id > this.#lastId, 'an id is used once');
-    this.#lastId = asked.request.id;
-    this.open.push(asked);
+    assert(at <= body.length, 'slices lie in the object');
+    this.uploaded.push(key);
   }
 
   /** Another process asks from now on. */
   forget(): void {
     this.open.length = 0;
-    this.#lastId = 0;
   }
 
-  count(op: Asked['op']): number {
-    return this.open.filter((one) => one.op === op).length;
+  count(op: ColdOp): number {
+    return this.open.filter(({ task }) => task.op === op).length;
   }
 
   /** Answers the oldest question, or that of the given kind; false when there is none. */
-  answer(tier: ColdTier | undefined, how: How = 'ok', op?: Asked['op']): boolean {
-    const at = this.open.findIndex((one) => op === undefined || one.op === op);
+  answer(how: How = 'ok', op?: ColdOp): boolean {
+    const at = this.open.findIndex(({ task }) => op === undefined || task.op === op);
     const [asked] = at < 0 ? [] : this.open.splice(at, 1);
     if (asked === undefined) return false;
-    this.perform(asked, how, tier);
+    this.perform(asked, how);
     return true;
   }
 
@@ -108,17 +94,13 @@ export class FakeColdPort implements ColdPort {
   happen(asked: Asked): void {
     if (this.#happened.has(asked)) return;
     this.#happened.add(asked);
-    if (asked.op === 'upload') {
-      const { key, body } = asked.request;
-      this.objects.set(key, { body: body.slice(), writtenAtMs: this.nowMs });
-    } else if (asked.op === 'remove') {
-      for (const key of asked.request.keys) this.#delete(key);
-    } else if (asked.op === 'merge') {
-      this.#mergeAnswers.set(asked.request, this.#mergeNow(asked.request));
-    }
+    const { task } = asked;
+    if (task.op === 'put') this.objects.set(task.key, { body: task.body.slice(), writtenAtMs: this.nowMs });
+    else if (task.op === 'remove') for (const key of task.keys) this.#delete(key);
+    else if (task.op === 'merge') this.#merges.set(asked, this.#mergeNow(task));
   }
 
-  #mergeNow({ key, slices }: MergeRequest): MergeAnswer {
+  #mergeNow({ key, slices }: TaskOf<'merge'>): MergedObject {
     const chunks: Uint8Array[] = [];
     let bytes = 0;
     const answers = slices.map(({ incarnation, refs }) => {
@@ -140,34 +122,38 @@ export class FakeColdPort implements ColdPort {
     this.removed.push(key);
   }
 
-  perform(asked: Asked, how: How, tier: ColdTier | undefined): void {
-    const error = 'the store said no';
-    const { id } = asked.request;
+  perform(asked: Asked, how: How): void {
+    const { task } = asked;
     if (how !== 'error') this.happen(asked);
-    if (asked.op === 'upload') {
-      const { body, slices } = asked.request;
-      const digests = slices.map(({ at, length }) => digest(body.subarray(at, at + length)));
-      tier?.flusher.onUploaded(id, how === 'ok' ? { digests } : { error });
-    } else if (asked.op === 'remove') {
-      const { keys } = asked.request;
-      // A failed removal may have got halfway.
-      if (how === 'error') for (const key of keys.slice(0, keys.length / 2)) this.#delete(key);
-      tier?.collector.onRemoved(id, how === 'ok' ? {} : { error });
-    } else if (asked.op === 'merge') {
-      const answer = this.#mergeAnswers.get(asked.request);
-      tier?.compactor.onMerged(id, how === 'ok' && answer !== undefined ? answer : { error });
-    } else {
-      tier?.sweeper.onListed(id, how === 'ok' ? this.#page(asked.request) : { error });
+    // A failed removal may have got halfway.
+    else if (task.op === 'remove') for (const key of task.keys.slice(0, task.keys.length / 2)) this.#delete(key);
+    if (how !== 'ok') asked.onOutcome({ ok: false, failure: 'unreachable', message: 'the store said no' });
+    else asked.onOutcome({ ok: true, value: this.#resultOf(asked) });
+  }
+
+  #resultOf(asked: Asked): ColdResults[ColdOp] {
+    const { task } = asked;
+    switch (task.op) {
+      case 'put':
+        return new Uint8Array(
+          Buffer.concat(task.slices.map(({ at, length }) => digest(task.body.subarray(at, at + length)))),
+        );
+      case 'list':
+        return this.#page(task);
+      case 'merge':
+        return this.#merges.get(asked);
+      default:
+        return undefined;
     }
   }
 
-  #page({ prefix, after, limit }: ListRequest): { objects: ListedObject[]; next: string | undefined } {
+  #page({ prefix, after, limit }: TaskOf<'list'>): ObjectPage {
     const keys = [...this.objects.keys()].filter((key) => key.startsWith(prefix) && key > after).sort();
     const objects = keys.slice(0, limit).map((key) => {
       const { body, writtenAtMs } = this.objects.get(key) as StoredObject;
       return { key, bytes: body.length, writtenAtMs };
     });
-    return { objects, next: keys.length > limit ? keys[limit - 1] : undefined };
+    return { objects, more: keys.length > limit };
   }
 }
 

@@ -1,8 +1,7 @@
 // The loop that each part of the cold tier runs over the groups of its shard.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { OwnObjects } from '../../../src/cold/shard/own-objects.ts';
-import { type NextVisit, TurnLoop } from '../../../src/cold/shard/turn-loop.ts';
+import { type NextVisit, OwnObjects, TurnLoop } from '../../../src/cold/shard/turn-loop.ts';
 
 class Loop extends TurnLoop<string> {
   readonly onVisit: (work: string, loop: Loop) => NextVisit;

@@ -4,11 +4,9 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, it } from 'node:test';
-import { ColdPool } from '../../../src/cold/service/cold-pool.ts';
 import { digestOf } from '../../../src/digest/blake3.ts';
 import { ColdService } from '../../../src/cold/service/cold-service.ts';
-import type { MergeSlice, MergedSlice } from '../../../src/cold/ports.ts';
-import type { MergeAnswer } from '../../../src/cold/shard/port.ts';
+import type { ColdOutcome, MergeSlice, MergedSlice } from '../../../src/cold/ports.ts';
 import { Row } from '../../../src/stream/core/row.ts';
 import { CHUNK_HEAD, decodeChunk, writeChunkHead } from '../../../src/stream/cold/chunk-layout.ts';
 import type { ChunkRef } from '../../../src/protocol/cold.ts';
@@ -37,21 +35,19 @@ function chunkOf(incarnation: number, n: number): Uint8Array<ArrayBuffer> {
 
 class Rig {
   readonly folder = temporaryFolder('merge');
-  readonly pool: ColdPool;
   readonly service: ColdService;
 
   constructor(t: TestContext) {
     mkdirSync(this.path('.tmp'), { recursive: true });
     const backend = { kind: 'dir', root: 'root', directory: this.folder } as const;
-    this.pool = new ColdPool({
+    this.service = new ColdService({
       backend,
       timeoutMs: 10_000,
       runtime: PROCESS_RUNTIME,
       onError: (error) => assert.fail(String(error)),
     });
-    this.service = new ColdService(this.pool, PROCESS_RUNTIME);
     t.after(async () => {
-      await this.pool.close(0);
+      await this.service.close(0);
       removeFolder(this.folder);
     });
   }
@@ -71,7 +67,7 @@ class Rig {
       const place = { at: i * step, length: chunk.length, digest: digestOf(chunk) };
       return { ...range, ...place, firstRecord: n, recordNext: n + 1, key };
     });
-    assert.ok('digests' in (await this.service.upload(key, body, [])));
+    assert.ok((await this.service.ask({ op: 'put', key, body, slices: [] })).ok);
     return refs;
   }
 
@@ -82,8 +78,13 @@ class Rig {
     return [7, 8].map((incarnation, i) => ({ incarnation, refs: objects.map((refs) => refs[i] as ChunkRef) }));
   }
 
-  check(answer: MergeAnswer, key: string, incarnations: readonly (number | undefined)[]): void {
-    assert.ok('bytes' in answer, JSON.stringify(answer));
+  merge(key: string, slices: readonly MergeSlice[]): Promise<ColdOutcome<'merge'>> {
+    return this.service.ask({ op: 'merge', key, slices });
+  }
+
+  check(outcome: ColdOutcome<'merge'>, key: string, incarnations: readonly (number | undefined)[]): void {
+    assert.ok(outcome.ok, JSON.stringify(outcome));
+    const answer = outcome.value;
     const body = new Uint8Array(readFileSync(this.path(key)));
     assert.equal(body.length, answer.bytes);
     for (const [i, incarnation] of incarnations.entries()) {
@@ -114,8 +115,8 @@ for (const gap of [0, 100_000]) {
   it(`makes one object of many, with a chunk for each run (${gap} bytes between chunks)`, async (t) => {
     const rig = new Rig(t);
     const slices = await rig.streams(gap);
-    rig.check(await rig.service.merge('g/merged', slices), 'g/merged', [7, 8]);
-    assert.equal(rig.pool.bytes, 0);
+    rig.check(await rig.merge('g/merged', slices), 'g/merged', [7, 8]);
+    assert.equal(rig.service.bytes, 0);
   });
 }
 
@@ -128,17 +129,17 @@ it('a source that is missing, short or altered fails only its own run; without a
   const altered = Buffer.from(stored);
   altered[ref.at + 70] = (altered[ref.at + 70] as number) ^ 1;
   writeFileSync(rig.path(ref.key), altered);
-  const first = await rig.service.merge('g/first', slices);
+  const first = await rig.merge('g/first', slices);
   rig.check(first, 'g/first', [7, undefined]);
   assert.match(JSON.stringify(first), /g\/5: bytes .* are not what was written/);
   writeFileSync(rig.path(ref.key), stored.subarray(0, ref.at + 1));
-  rig.check(await rig.service.merge('g/second', slices), 'g/second', [7, undefined]);
+  rig.check(await rig.merge('g/second', slices), 'g/second', [7, undefined]);
   rmSync(rig.path(ref.key));
-  const third = await rig.service.merge('g/third', slices);
-  assert.ok('bytes' in third);
-  assert.equal(third.bytes, 0);
+  const third = await rig.merge('g/third', slices);
+  assert.ok(third.ok);
+  assert.equal(third.value.bytes, 0);
   assert.deepEqual(
-    third.slices.map((slice) => 'failed' in slice && /g\/5/.test(slice.failed)),
+    third.value.slices.map((slice) => 'failed' in slice && /g\/5/.test(slice.failed)),
     [true, true],
   );
   assert.equal(existsSync(rig.path('g/third')), false);
@@ -148,14 +149,14 @@ it('a source that is missing, short or altered fails only its own run; without a
     ...slice,
     incarnation: slice.incarnation + (slice.incarnation === 7 ? 1 : 0),
   }));
-  rig.check(await rig.service.merge('g/fourth', wrong), 'g/fourth', [undefined, 8]);
+  rig.check(await rig.merge('g/fourth', wrong), 'g/fourth', [undefined, 8]);
 });
 
 it('a store that fails is a sentence', async (t) => {
   const rig = new Rig(t);
   const slices = await rig.streams(0);
   writeFileSync(rig.path('g/file'), '');
-  const answer = await rig.service.merge('g/file/below', slices);
-  assert.ok('error' in answer && answer.error.length > 0);
+  const answer = await rig.merge('g/file/below', slices);
+  assert.ok(!answer.ok && answer.message.length > 0);
   assert.equal(rig.service.counters.mergeErrors, 1);
 });

@@ -2,7 +2,7 @@
  * What a seed decides about the cold store of its run. Drawn apart from everything else, so that it moves nothing
  * there.
  */
-import type { ColdSettings } from '../../../src/cold/shard/port.ts';
+import type { ColdSettings } from '../../../src/cold/ports.ts';
 import { createRandom } from '../../support/random.ts';
 
 export interface ColdOptions {

@@ -7,17 +7,13 @@
 import { Buffer } from 'node:buffer';
 import { digestOf, sameDigest } from '../../../src/digest/blake3.ts';
 import type {
+  ColdOutcome,
   ColdPort,
-  ListAnswer,
-  ListRequest,
-  MergeAnswer,
-  MergeRequest,
-  RemoveAnswer,
-  RemoveRequest,
-  UploadAnswer,
-  UploadRequest,
-} from '../../../src/cold/shard/port.ts';
-import type { MergedSlice } from '../../../src/cold/ports.ts';
+  ColdTask,
+  MergedObject,
+  MergedSlice,
+  ObjectPage,
+} from '../../../src/cold/ports.ts';
 import { mergeChunks } from '../../../src/stream/cold/merge.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import { decodeObjectRow } from '../../../src/stream/cold/objects.ts';
@@ -28,6 +24,10 @@ import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 import type { ColdOptions } from './options.ts';
 
+type TaskOf<Op extends ColdTask['op']> = Extract<ColdTask, { readonly op: Op }>;
+/** Tells what became of a task, after a while; `outcome` is drawn up then. */
+type Tell<Op extends ColdTask['op']> = (waitMs: number, outcome: () => ColdOutcome<Op>) => void;
+
 interface Stored {
   readonly body: Uint8Array;
   readonly writtenAtMs: number;
@@ -37,13 +37,14 @@ interface Stored {
 interface Course {
   readonly deedMs: readonly number[];
   readonly answerMs: number;
-  readonly error: string | undefined;
+  /** It is told that it was done. */
+  readonly isTold: boolean;
 }
 
 /** Of a range: its bytes, or why there are none. */
 export type Got = Uint8Array | 'missing' | 'unreachable';
 
-const TROUBLE = 'the simulated store fails';
+const TROUBLE = { ok: false, failure: 'unreachable', message: 'the simulated store fails' } as const;
 const YEAR_2023_MS = 1_700_000_000_000;
 /** After this long a caller takes no answer for an error. */
 const TIMEOUT_MS = 3000;
@@ -129,29 +130,32 @@ export class SimColdStore {
   }
 
   port(process: SimProcess): ColdPort {
-    const answer = (waitMs: number, tell: () => void): void =>
-      process.later(waitMs, () => {
-        tell();
-        process.wake();
-      });
     return {
-      upload: (request) =>
-        this.#upload(request, (waitMs, said) =>
-          answer(waitMs, () => process.shard.cold?.flusher.onUploaded(request.id, said)),
-        ),
-      remove: (request) =>
-        this.remove(request, (waitMs, said) =>
-          answer(waitMs, () => process.shard.cold?.collector.onRemoved(request.id, said)),
-        ),
-      list: (request) =>
-        this.#list(request, (waitMs, said) =>
-          answer(waitMs, () => process.shard.cold?.sweeper.onListed(request.id, said())),
-        ),
-      merge: (request) =>
-        this.#merge(request, (waitMs, said) =>
-          answer(waitMs, () => process.shard.cold?.compactor.onMerged(request.id, said())),
-        ),
+      ask: (task, onOutcome) => {
+        const caller: { onOutcome(outcome: ColdOutcome): void } = { onOutcome };
+        this.#perform(task, (waitMs, outcome) =>
+          process.later(waitMs, () => {
+            caller.onOutcome(outcome());
+            process.wake();
+          }),
+        );
+      },
     };
+  }
+
+  #perform(task: ColdTask, tell: Tell<ColdTask['op']>): void {
+    switch (task.op) {
+      case 'put':
+        return this.#upload(task, tell);
+      case 'remove':
+        return this.remove(task.keys, tell);
+      case 'list':
+        return this.#list(task, tell);
+      case 'merge':
+        return this.#merge(task, tell);
+      default:
+        throw this.#world.failure(`cold: no shard asks for ${task.op}`);
+    }
   }
 
   /** A range of an object. */
@@ -175,34 +179,34 @@ export class SimColdStore {
     });
   }
 
-  #upload({ key, body, slices }: UploadRequest, answer: (waitMs: number, said: UploadAnswer) => void): void {
+  #upload({ key, body, slices }: TaskOf<'put'>, tell: Tell<'put'>): void {
     this.counts.coldUploads++;
     if (this.#used.has(key)) throw this.#world.failure(`cold: ${key} is uploaded twice`);
     this.#used.add(key);
     const course = this.#course();
     if (course.deedMs.length > 1) this.#twice.add(key);
     for (const waitMs of course.deedMs) this.#world.queue.after(waitMs, () => this.#put(key, body));
-    const { error } = course;
     const digests = slices.map((slice) => digestOf(body.subarray(slice.at, slice.at + slice.length)));
-    answer(course.answerMs, error === undefined ? { digests } : { error });
+    const value = new Uint8Array(Buffer.concat(digests));
+    tell(course.answerMs, () => (course.isTold ? { ok: true, value } : TROUBLE));
   }
 
   /** Also for the main thread of a node, at the end of a purge. */
-  remove({ keys }: RemoveRequest, answer: (waitMs: number, said: RemoveAnswer) => void): void {
-    const { deedMs, answerMs, error } = this.#course();
+  remove(keys: readonly string[], tell: Tell<'remove'>): void {
+    const { deedMs, answerMs, isTold } = this.#course();
     // One that fails may have got halfway.
-    const removed = error === undefined || this.#random.chance(0.5) ? keys : keys.slice(0, keys.length / 2);
+    const removed = isTold || this.#random.chance(0.5) ? keys : keys.slice(0, keys.length / 2);
     for (const waitMs of deedMs) {
       this.#world.queue.after(waitMs, () => {
         for (const key of removed) this.#take(key);
       });
     }
-    answer(answerMs, error === undefined ? {} : { error });
+    tell(answerMs, () => (isTold ? { ok: true, value: undefined } : TROUBLE));
   }
 
-  #list(request: ListRequest, answer: (waitMs: number, said: () => ListAnswer) => void): void {
+  #list(request: TaskOf<'list'>, tell: Tell<'list'>): void {
     this.counts.coldLists++;
-    const { answerMs, error } = this.#course();
+    const { answerMs, isTold } = this.#course();
     const { prefix, after } = request;
     // As it was some time ago, when the answer comes late.
     const keys = [...this.objects.keys()].filter((key) => key.startsWith(prefix) && key > after).sort();
@@ -211,28 +215,28 @@ export class SimColdStore {
       const { body, writtenAtMs } = this.objects.get(key) as Stored;
       return { key, bytes: body.length, writtenAtMs };
     });
-    const next = keys.length > limit ? keys[limit - 1] : undefined;
-    answer(answerMs, () => (error === undefined ? { objects, next } : { error }));
+    const value: ObjectPage = { objects, more: keys.length > limit };
+    tell(answerMs, () => (isTold ? { ok: true, value } : TROUBLE));
   }
 
   /** Reads what there is when it comes to it, and writes what it made of it then. */
-  #merge({ key, slices }: MergeRequest, answer: (waitMs: number, said: () => MergeAnswer) => void): void {
+  #merge({ key, slices }: TaskOf<'merge'>, tell: Tell<'merge'>): void {
     this.counts.coldMerges++;
     if (this.#used.has(key)) throw this.#world.failure(`cold: ${key} is written twice`);
     this.#used.add(key);
     const course = this.#course();
     if (course.deedMs.length > 1) this.#twice.add(key);
-    let merged: { readonly answer: MergeAnswer; readonly body: Uint8Array } | undefined;
+    let merged: { readonly value: MergedObject; readonly body: Uint8Array } | undefined;
     for (const waitMs of course.deedMs) {
       this.#world.queue.after(waitMs, () => {
         merged ??= this.#merged(slices);
         if (merged.body.length > 0) this.#put(key, merged.body);
       });
     }
-    answer(course.answerMs, () => (course.error === undefined ? merged?.answer : undefined) ?? { error: TROUBLE });
+    tell(course.answerMs, () => (course.isTold && merged !== undefined ? { ok: true, value: merged.value } : TROUBLE));
   }
 
-  #merged(slices: MergeRequest['slices']): { readonly answer: MergeAnswer; readonly body: Uint8Array } {
+  #merged(slices: TaskOf<'merge'>['slices']): { readonly value: MergedObject; readonly body: Uint8Array } {
     const chunks: Uint8Array[] = [];
     let bytes = 0;
     const answers = slices.map(({ incarnation, refs }): MergedSlice => {
@@ -250,7 +254,7 @@ export class SimColdStore {
       bytes += chunk.length;
       return { at: bytes - chunk.length, length: chunk.length, digest: digestOf(chunk) };
     });
-    return { answer: { bytes, slices: answers }, body: new Uint8Array(Buffer.concat(chunks)) };
+    return { value: { bytes, slices: answers }, body: new Uint8Array(Buffer.concat(chunks)) };
   }
 
   #put(key: string, body: Uint8Array): void {
@@ -284,22 +288,22 @@ export class SimColdStore {
   #course(): Course {
     const random = this.#random;
     const soonMs = this.#delayMs();
-    if (!this.#troubled()) return { deedMs: [soonMs], answerMs: soonMs + this.#delayMs() / 2, error: undefined };
-    const error = TROUBLE;
+    if (!this.#troubled()) return { deedMs: [soonMs], answerMs: soonMs + this.#delayMs() / 2, isTold: true };
+    const isTold = false;
     const late = (): number => random.int(1, this.options.lateMs);
     const failedMs = random.chance(0.5) ? soonMs : TIMEOUT_MS;
     // A store that is away may still carry out what arrives when it is back.
-    if (this.#isDown) return { deedMs: random.chance(0.2) ? [late()] : [], answerMs: failedMs, error };
-    if (random.chance(this.options.belated)) return { deedMs: [soonMs], answerMs: soonMs + late(), error: undefined };
+    if (this.#isDown) return { deedMs: random.chance(0.2) ? [late()] : [], answerMs: failedMs, isTold };
+    if (random.chance(this.options.belated)) return { deedMs: [soonMs], answerMs: soonMs + late(), isTold: true };
     switch (random.int(0, 3)) {
       case 0:
-        return { deedMs: [], answerMs: failedMs, error };
+        return { deedMs: [], answerMs: failedMs, isTold };
       case 1:
-        return { deedMs: [soonMs], answerMs: failedMs, error };
+        return { deedMs: [soonMs], answerMs: failedMs, isTold };
       case 2:
-        return { deedMs: [late()], answerMs: failedMs, error };
+        return { deedMs: [late()], answerMs: failedMs, isTold };
       default:
-        return { deedMs: [soonMs, soonMs + late()], answerMs: soonMs + late(), error: undefined };
+        return { deedMs: [soonMs, soonMs + late()], answerMs: soonMs + late(), isTold: true };
     }
   }
 
