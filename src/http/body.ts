@@ -101,14 +101,18 @@ const newResizable = ArrayBuffer as unknown as new (
 /** Step of growth in bytes: uWebSockets.js hands over up to 512 KiB at a time. */
 const GROWTH_BYTES = 512 * 1024;
 
+/** Takes the body of a request. */
+export interface Consumer<Call> {
+  /** The body is complete. `body` may lie in memory that is gone after the call. */
+  consume(call: Call, body: Uint8Array): void;
+  /** In place of the plain refusal. */
+  tooLarge?(call: Call): void;
+}
+
 /** The request that the body belongs to. */
-export interface BodyOwner extends ResponseOwner {
+interface BodyOwner extends ResponseOwner {
   /** Answered, or the client is gone: what still comes is thrown away. */
   readonly isOver: boolean;
-  /** The body is complete. `body` may lie in memory that is gone after the call. */
-  bodyReady(body: Uint8Array): void;
-  /** It has more bytes than the route takes. */
-  bodyTooLarge(): void;
   /** Cuts the connection; `status` is what the metrics count. */
   close(status: number): void;
 }
@@ -120,9 +124,10 @@ export interface BodyBounds {
   readonly logError: ErrorLog;
 }
 
-export class BodyReader {
+export class BodyReader<Owner extends BodyOwner> {
+  consumer: Consumer<Owner> | undefined = undefined;
   readonly #bounds: BodyBounds;
-  readonly #owner: BodyOwner;
+  readonly #owner: Owner;
   readonly #data: ReturnType<typeof guardData>;
   #budget: BodyBudget;
   #bytesMax = 0;
@@ -134,7 +139,7 @@ export class BodyReader {
   #length = 0;
   #declared = -1;
 
-  constructor(bounds: BodyBounds, owner: BodyOwner) {
+  constructor(bounds: BodyBounds, owner: Owner) {
     this.#bounds = bounds;
     this.#owner = owner;
     this.#budget = bounds.budget;
@@ -152,15 +157,25 @@ export class BodyReader {
     this.#declared = declared;
     this.#length = 0;
     // A body that is never read is discarded by uWebSockets.js, and the connection closed if that takes over 10 s.
-    if (declared > bytesMax) return this.#owner.bodyTooLarge();
+    if (declared > bytesMax) return this.#tooLarge();
     // Only a look: it would not fit if it came now.
     if (!budget.hasRoom(declared)) return this.#owner.fail('INFLIGHT_FULL');
     this.#pending = true;
     readData(res, this.#data);
   }
 
+  #ready(body: Uint8Array): void {
+    this.consumer?.consume(this.#owner, body);
+  }
+
+  #tooLarge(): void {
+    if (this.consumer?.tooLarge === undefined) this.#owner.fail('BODY_TOO_LARGE');
+    else this.consumer.tooLarge(this.#owner);
+  }
+
   /** The request is over. */
   release(): void {
+    this.consumer = undefined;
     if (this.#heldBytes > 0) this.#budget.give(this.#heldBytes);
     this.#heldBytes = 0;
     this.#drop();
@@ -178,14 +193,14 @@ export class BodyReader {
     const size = this.#length + chunk.byteLength;
     if (size > this.#heldBytes && !this.#hold(size)) return;
     if (!last && this.#length === 0) this.#bounds.slowBodies.add(this);
-    if (last && this.#length === 0) return this.#owner.bodyReady(new Uint8Array(chunk));
+    if (last && this.#length === 0) return this.#ready(new Uint8Array(chunk));
     if (chunk.byteLength > 0) {
       new Uint8Array(this.#reserve(size)).set(new Uint8Array(chunk), this.#length);
       this.#length = size;
     }
     if (!last) return;
     try {
-      this.#owner.bodyReady(new Uint8Array(this.#reserve(size), 0, size));
+      this.#ready(new Uint8Array(this.#reserve(size), 0, size));
     } finally {
       this.#drop();
     }
@@ -195,7 +210,7 @@ export class BodyReader {
   #hold(size: number): boolean {
     if (size > this.#bytesMax) {
       this.#drop();
-      this.#owner.bodyTooLarge();
+      this.#tooLarge();
       return false;
     }
     if (!this.#budget.take(size - this.#heldBytes)) {

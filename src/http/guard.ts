@@ -18,14 +18,6 @@ export interface ResponseOwner {
   fail(code: ErrorCode): void;
 }
 
-/** An answer that waits for what is appended. Once told that it is over it does not touch the context again. */
-export interface LiveAnswer {
-  /** The client has left. */
-  gone(): void;
-  /** Ends it with a refusal, in a form that fits what is out already. Harmless after the end. */
-  fail(code: ErrorCode): void;
-}
-
 declare const GUARDED: unique symbol;
 type Guarded<Callback> = Callback & { readonly [GUARDED]: true };
 

@@ -28,8 +28,10 @@ export type PathPattern =
   | '/v1/stream/__ds/*'
   | '/__svc/*';
 
-/** Filled by parsePath and read at once, before another path is parsed: one object serves all of them. */
+/** Filled again and again: each context of a request has one. */
 export interface ParsedPath {
+  /** The raw URL, if it was kept. */
+  url: string;
   /** A path that breaks the rules for names, and one that names nothing. */
   pattern: PathPattern | 'invalid' | 'none';
   family: Family;
@@ -37,12 +39,23 @@ export interface ParsedPath {
   stream: string;
   /** invalid: what is wrong with the name; snapshot and retention: the offset as sent, empty when there is none. */
   detail: string;
-  /** Of the stream; -1: not looked up. */
+  /** The stream's group; -1: not looked up. */
   group: number;
+  /** Variables of an operator's path, as they were sent. */
+  parameters: readonly string[];
 }
 
 export function newPath(): ParsedPath {
-  return { pattern: 'none', family: 'bucketed', bucket: '', stream: '', detail: '', group: -1 };
+  return {
+    url: '',
+    pattern: 'none',
+    family: 'bucketed',
+    bucket: '',
+    stream: '',
+    detail: '',
+    group: -1,
+    parameters: [],
+  };
 }
 
 const FLAT_PREFIX = '/v1/stream/';
@@ -144,6 +157,8 @@ const KNOWN_CHARS_MAX = 128;
 /** One in so many paths that are not known becomes so: appends spread over a million streams must not pay for what they find seldom. */
 const LEARN_ONE_OF = 8;
 
+const STREAM: PathPattern = '/{bucket}/{stream}';
+
 /** Which group a stream belongs to. */
 export type Groups = Pick<ShardGateway, 'groupOf'>;
 
@@ -151,7 +166,6 @@ export type Groups = Pick<ShardGateway, 'groupOf'>;
 export class KnownPaths {
   readonly #groups: Groups;
   readonly #known = new Map<string, Readonly<ParsedPath>>();
-  readonly #other = newPath();
   #unknown = 0;
 
   constructor(groups: Groups) {
@@ -162,14 +176,21 @@ export class KnownPaths {
     return this.#known.size;
   }
 
-  /** To be read at once, as what parsePath fills. */
-  of(url: string): Readonly<ParsedPath> {
+  /** As parsePath. */
+  parse(url: string, path: ParsedPath): void {
+    path.url = url;
     const known = this.#known.get(url);
-    if (known !== undefined) return known;
-    const path = this.#other;
-    parsePath(url, path);
-    if (path.pattern === '/{bucket}/{stream}') this.#learn(url, path);
-    return path;
+    if (known === undefined) {
+      parsePath(url, path);
+      if (path.pattern === STREAM) this.#learn(url, path);
+      return;
+    }
+    path.pattern = STREAM;
+    path.family = known.family;
+    path.bucket = known.bucket;
+    path.stream = known.stream;
+    path.detail = '';
+    path.group = known.group;
   }
 
   #learn(url: string, path: ParsedPath): void {

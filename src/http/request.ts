@@ -1,104 +1,80 @@
 /**
  * One request, from its route handler to the end of its answer: the only owner of `res`. It counts the request as open, hears when the
- * client leaves, holds the bytes of the body, writes refusals and counts the answer. There are four ways to answer:
+ * client leaves, holds the bytes of the body, writes refusals and counts the answer. A handler answers at once (respond() and what is made
+ * of it), or in one of these ways, each an object of its own:
  *
- * - send(): a shard is asked, and a ReplyRenderer writes the whole answer. A reply needs no lookup and no promise.
- * - aggregate(): several replies, or a promise, become one answer.
- * - streaming(): pieces at the pace of the reader.
- * - follow(): a live reader answers when something is appended.
+ * - send(): a shard is asked, and its reply becomes the answer (reply-answer.ts).
+ * - keep(): several replies, or a promise, become one answer, with the methods of an answer at once.
+ * - streaming(): pieces at the pace of the reader (streaming.ts).
+ * - follow(): a live reader answers when something is appended (live/).
  *
  * Contexts are pooled, with their callbacks bound once: uWebSockets.js takes functions (abort, data, cork), and closures made for each
  * request would cost three allocations.
  */
 import type { ErrorCode } from '../base/errors.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
-import type { Reply } from '../protocol/reply.ts';
 import type { StreamName } from '../protocol/flat-path.ts';
+import type { Reply } from '../protocol/reply.ts';
 import { type Asking, type Request, fillRequest } from '../protocol/request.ts';
-import { type BodyBudget, type BodyOwner, BodyReader } from './body.ts';
+import { type BodyBudget, type Consumer, BodyReader } from './body.ts';
 import { type Family, NO_ROUTE, type Operation, type RouteTraits } from './context.ts';
-import { type GuardedAbort, type LiveAnswer, type ResponseOwner, guardAbort, whenGone } from './guard.ts';
+import { type GuardedAbort, type ResponseOwner, guardAbort, whenGone } from './guard.ts';
 import type { WriteHeaders } from './headers.ts';
+import { type ParsedPath, newPath } from './paths.ts';
+import { ReplyAnswer, type Renderer } from './reply-answer.ts';
 import type { Responder } from './response.ts';
 import type { HttpServerContext } from './server-context.ts';
 import { type ResponseHolder, type StreamOptions, StreamingResponse } from './streaming.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
-/** Turns replies of a shard into the answer. A route without state of its own has one for all requests. */
-export interface ReplyRenderer {
-  /** Writes the whole answer and returns its status. Runs corked; `reply` is valid only inside, and no refusal. */
-  render(call: RequestContext, res: UwsResponse, reply: Reply): number;
-  /** A refusal that is shown differently here; undefined: this one is not. */
-  renderRefusal?(call: RequestContext, res: UwsResponse, reply: Reply): number | undefined;
-  /** Before that, and also when the client is gone. True: the answer waits for another question, or for deliver(). */
-  intercept?(call: RequestContext, reply: Reply): boolean;
-}
+export type ReplyRenderer = Renderer<RequestContext>;
+export type BodyConsumer = Consumer<RequestContext>;
 
-/** Takes the body of a request. */
-export interface BodyConsumer {
-  /** The body is complete. `body` may lie in memory that is gone after the call. */
-  consume(call: RequestContext, body: Uint8Array): void;
-  /** In place of the plain refusal. */
-  tooLarge?(call: RequestContext): void;
+/** What holds something for an answer hears what becomes of it. */
+export interface Answer {
+  /** Ends it with a refusal, in a form that fits what is out already. Harmless after the end. */
+  fail?(code: ErrorCode, detail?: string): void;
+  /** Answered, cut, or the client is gone. */
+  release?(): void;
+  /** The client has left; the context is over, and is not touched again. */
+  gone?(): void;
 }
-
-/** An answer made of several replies, or of what a promise brings. The first call ends it; all are harmless after the end. */
-export type AggregateResponse = Pick<
-  RequestContext,
-  'isOver' | 'json' | 'text' | 'empty' | 'unavailable' | 'refuse' | 'guard'
->;
 
 export interface ContextPool {
   give(call: RequestContext): void;
 }
 
-/** The reply while its answer is written; valid only there. A module variable, so the cork callback needs no closure. */
-let answering: Reply | undefined;
+/**
+ * Who holds the response: the running handler alone; the context, which serves other requests after the answer; others who may know the
+ * context longer than that; a live reader, which is not counted as open, because a node that stops ends its live readers first.
+ */
+type Hold = 'handler' | 'context' | 'others' | 'live';
 
-export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, ResponseHolder {
+export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHolder {
   readonly server: HttpServerContext;
   readonly gateway: ShardGateway;
+  /** What the URL names. */
+  readonly path: ParsedPath = newPath();
   route: RouteTraits = NO_ROUTE;
   /** What the answer is counted as: the route's, unless the handler finds that it is another. */
   operation: Operation = 'other';
-  family: Family = 'bucketed';
   /** In lower case. */
   method = '';
-  url = '';
-  bucket = '';
-  stream = '';
-  /** Of the stream; -1: not looked up. */
-  knownGroup = -1;
-  /** Of a snapshot or of the retention floor, as it was sent; empty when there is none. */
-  offset = '';
-  /** Variables of an operator's path, as they were sent. */
-  parameters: readonly string[] = [];
   responder: Responder;
   startedMs = 0;
   /** Undefined once the answer has ended, so nothing can touch a dead response. */
   res: UwsResponse | undefined = undefined;
-  /** It outlives its route handler, and is open until its answer has ended. */
-  isAccepted = false;
-  /** The client has left before the answer; for answers of several parts. */
-  onAbort: (() => void) | undefined = undefined;
+  #hold: Hold = 'handler';
   #req: UwsRequest | undefined = undefined;
-  /** Of this request or, while the context is spare, of the last one: what fails after the end is logged with its id. */
+  /** The response of this request or, while the context is spare, of the last one: what fails after the end is logged with its id. */
   #answered: UwsResponse | undefined = undefined;
-  /** Handed to a shard: onReply will come. */
-  #sent = false;
-  /** Others may hold it longer than the answer lasts, so it serves no other request. */
-  #isShared = false;
-  #renderer: ReplyRenderer | undefined = undefined;
-  #consumer: BodyConsumer | undefined = undefined;
-  #streaming: StreamingResponse | undefined = undefined;
-  #live: LiveAnswer | undefined = undefined;
+  #answer: Answer | undefined = undefined;
   /** Made for the first body. */
-  #body: BodyReader | undefined = undefined;
+  #body: BodyReader<RequestContext> | undefined = undefined;
   #request: Request | undefined = undefined;
-
+  readonly #reply = new ReplyAnswer<RequestContext>(this);
   readonly #pool: ContextPool;
   readonly #abort: GuardedAbort;
-  readonly #write = (): void => this.#writeReply();
 
   constructor(server: HttpServerContext, responder: Responder, pool: ContextPool) {
     this.server = server;
@@ -114,11 +90,11 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     this.#answered = res;
     this.#req = req;
     this.startedMs = startedMs;
-    this.family = 'bucketed';
+    this.path.family = 'bucketed';
     this.route = NO_ROUTE;
     this.operation = 'other';
-    this.isAccepted = false;
-    this.#sent = false;
+    this.#hold = 'handler';
+    this.#reply.isAwaited = false;
   }
 
   /** Only inside the route handler. */
@@ -132,7 +108,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     return this.server.headers;
   }
 
-  /** Of refusals and log lines; it is made when it is asked for. */
+  /** For refusals and log lines; it is made when it is asked for. */
   get requestId(): string {
     return this.#answered === undefined ? '' : this.server.ids.of(this.#answered);
   }
@@ -149,6 +125,11 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     return this.res === undefined;
   }
 
+  /** It outlives its route handler, and is open until its answer has ended. */
+  get isAccepted(): boolean {
+    return this.#hold !== 'handler';
+  }
+
   /** For a command that is filled before its body comes. Each call sets all of its fields. */
   get request(): Request {
     return (this.#request ??= this.server.requests.take());
@@ -161,24 +142,30 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     this.#request = undefined;
   }
 
-  /** That of the stream which the path names. */
-  get group(): number {
-    return this.knownGroup >= 0 ? this.knownGroup : this.gateway.groupOf(this.bucket, this.stream);
+  get family(): Family {
+    return this.path.family;
   }
 
-  /** Sends a query about the stream that the path names. */
-  ask(operation: Asking<StreamName>, renderer: ReplyRenderer): void {
-    const { query } = this.server;
-    fillRequest(query, operation, this.group, this);
-    this.send(query, renderer);
+  get bucket(): string {
+    return this.path.bucket;
+  }
+
+  get stream(): string {
+    return this.path.stream;
+  }
+
+  /** The group of the stream which the path names. */
+  get group(): number {
+    const { group, bucket, stream } = this.path;
+    return group >= 0 ? group : this.gateway.groupOf(bucket, stream);
   }
 
   /** Keeps the response after the route handler has returned. */
-  accept(): void {
+  accept(hold: Exclude<Hold, 'handler'> = 'context'): void {
     const { res } = this;
     if (res === undefined || this.isAccepted) return;
-    this.isAccepted = true;
-    this.server.open++;
+    this.#hold = hold;
+    if (hold !== 'live') this.server.open++;
     whenGone(res, this.#abort);
   }
 
@@ -190,61 +177,77 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     this.accept();
     const { res, route } = this;
     if (res === undefined) return;
-    this.#consumer = consumer;
-    this.#body ??= new BodyReader(this.server, this);
-    this.#body.read(res, declared, route.bodyBytesMax ?? 0, budget);
+    const body = (this.#body ??= new BodyReader<RequestContext>(this.server, this));
+    body.consumer = consumer;
+    body.read(res, declared, route.bodyBytesMax ?? 0, budget);
   }
 
-  bodyReady(body: Uint8Array): void {
-    this.#consumer?.consume(this, body);
-  }
-
-  bodyTooLarge(): void {
-    if (this.#consumer?.tooLarge === undefined) this.refuse('BODY_TOO_LARGE');
-    else this.#consumer.tooLarge(this);
+  /** Sends a query about the stream that the path names. */
+  ask(operation: Asking<StreamName>, renderer: ReplyRenderer): void {
+    const { query } = this.server;
+    fillRequest(query, operation, this.group, this);
+    this.send(query, renderer);
   }
 
   /** Accepts the request and asks a shard, or answers 503 at once. */
   send(request: Request, renderer: ReplyRenderer, shard?: number): void {
     this.accept();
-    this.#renderer = renderer;
-    this.#sent = this.gateway.send(request, this, shard);
-    if (!this.#sent) this.refuse('SHARD_BUSY');
+    const reply = this.#reply;
+    reply.renderer = renderer;
+    reply.isAwaited = this.gateway.send(request, this, shard);
+    if (!reply.isAwaited) this.refuse('SHARD_BUSY');
   }
 
   /** As send(), by way of a service that asks in its place; false: `busy` is the answer. */
   sendThrough(send: (handler: ReplyHandler) => boolean, renderer: ReplyRenderer, busy: ErrorCode): void {
-    this.#renderer = renderer;
-    this.#sent = send(this);
-    if (!this.#sent) this.refuse(busy);
+    const reply = this.#reply;
+    reply.renderer = renderer;
+    reply.isAwaited = send(this);
+    if (!reply.isAwaited) this.refuse(busy);
   }
 
   onReply(reply: Reply): void {
-    if (this.#renderer?.intercept?.(this, reply) === true) return;
-    this.deliver(reply);
+    this.#reply.take(reply);
   }
 
   /** Writes the answer to `reply`, if the client is still there. */
   deliver(reply: Reply): void {
-    this.#sent = false;
-    if (this.res === undefined) return this.#over();
-    answering = reply;
-    this.res.cork(this.#write);
-    answering = undefined;
+    this.#reply.deliver(reply);
   }
 
-  aggregate(): AggregateResponse {
-    this.#isShared = true;
+  /** Keeps response and context for what comes later: the first answer ends it, and all are harmless after the end. */
+  keep(answer?: Answer): void {
     this.accept();
-    return this;
+    if (this.#hold === 'context') this.#hold = 'others';
+    if (answer !== undefined) this.#answer = answer;
+  }
+
+  streaming(options?: StreamOptions): StreamingResponse {
+    const response = new StreamingResponse(this, options);
+    this.keep(response);
+    return response;
+  }
+
+  follow(live: Answer): void {
+    if (this.res === undefined || this.isAccepted) return;
+    this.#answer = live;
+    this.accept('live');
+  }
+
+  /** The status of an event stream is out; what follows is not counted. */
+  opened(status: number): void {
+    this.server.count(this.operation, status, this.startedMs);
+  }
+
+  /** A whole answer of any form: `render` writes it and returns its status. Harmless after the end. */
+  respond(render: (res: UwsResponse) => number): void {
+    const { res } = this;
+    if (res === undefined) return;
+    res.cork(() => this.done(render(res)));
   }
 
   json(status: number, value: unknown): void {
     this.respond((res) => this.responder.json(res, status, JSON.stringify(value)));
-  }
-
-  unavailable(value: unknown): void {
-    this.respond((res) => this.responder.unavailable(res, JSON.stringify(value)));
   }
 
   text(status: number, sentence: string): void {
@@ -255,11 +258,20 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     this.respond((res) => this.responder.empty(res, status));
   }
 
-  /** A whole answer of any form: `render` writes it and returns its status. Harmless after the end. */
-  respond(render: (res: UwsResponse) => number): void {
-    const { res } = this;
-    if (res === undefined) return;
-    res.cork(() => this.done(render(res)));
+  /** Ends the request with a refusal that no shard gave. */
+  refuse(code: ErrorCode, detail?: string): void {
+    this.respond((res) => this.responder.error(res, this.family, code, detail));
+  }
+
+  /** Ends it with what a shard refused. */
+  refuseReply(reply: Reply): void {
+    this.respond((res) => this.responder.refusal(res, this.family, reply));
+  }
+
+  /** A refusal, or a cut when part of the answer is out. */
+  fail(code: ErrorCode, detail?: string): void {
+    if (this.#answer?.fail !== undefined) this.#answer.fail(code, detail);
+    else this.refuse(code, detail);
   }
 
   /** Runs what follows a reply: a bug in it is logged, and the answer ends. */
@@ -277,24 +289,10 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     this.fail('INTERNAL');
   }
 
-  streaming(options?: StreamOptions): StreamingResponse {
-    this.#isShared = true;
-    this.accept();
-    return (this.#streaming = new StreamingResponse(this, options));
-  }
-
-  /** Keeps the response for `live`. It is not counted as open: a node that stops ends its live readers first. */
-  follow(live: LiveAnswer): void {
-    const { res } = this;
-    if (res === undefined || this.isAccepted) return;
-    this.isAccepted = true;
-    this.#live = live;
-    whenGone(res, this.#abort);
-  }
-
-  /** The status of an event stream is out; what follows is not counted. */
-  opened(status: number): void {
+  /** The answer with `status` is written. */
+  done(status: number): void {
     this.server.count(this.operation, status, this.startedMs);
+    this.end();
   }
 
   /** Ends an answer that opened() has counted. */
@@ -303,34 +301,6 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     if (res === undefined) return;
     this.end();
     res.cork(() => res.end());
-  }
-
-  /** Ends the request with a refusal that no shard gave. */
-  refuse(code: ErrorCode, detail?: string): void {
-    this.respond((res) => this.responder.error(res, this.family, code, detail));
-  }
-
-  /** Ends it with what a shard refused. */
-  refuseReply(reply: Reply): void {
-    this.respond((res) => this.responder.refusal(res, this.family, reply));
-  }
-
-  /** 405 with the methods that the route does have. */
-  methodNotAllowed(allow: string): void {
-    this.respond((res) => this.responder.methodNotAllowed(res, allow));
-  }
-
-  /** A refusal, or a cut when part of the answer is out. */
-  fail(code: ErrorCode, detail?: string): void {
-    if (this.#live !== undefined) this.#live.fail(code);
-    else if (this.#streaming?.isBegun === true) this.cut();
-    else this.refuse(code, detail);
-  }
-
-  /** The answer with `status` is written. */
-  done(status: number): void {
-    this.server.count(this.operation, status, this.startedMs);
-    this.end();
   }
 
   /** Cuts the connection; `status` is what the metrics count. */
@@ -349,46 +319,28 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     res.close();
   }
 
-  #writeReply(): void {
-    const { res } = this;
-    const renderer = this.#renderer;
-    if (res === undefined || answering === undefined || renderer === undefined) return;
-    try {
-      if (answering.code === 0) this.done(renderer.render(this, res, answering));
-      else {
-        const status = renderer.renderRefusal?.(this, res, answering);
-        this.done(status ?? this.responder.refusal(res, this.family, answering));
-      }
-    } catch (error) {
-      // Part of an answer may be out already.
-      this.server.logError(error, this.operation, this.requestId);
-      this.cut();
-    }
-  }
-
   #aborted(): void {
-    const live = this.#live;
+    const answer = this.#answer;
     this.end();
-    live?.gone();
-    this.onAbort?.();
+    answer?.gone?.();
   }
 
   /** Answered, or the client is gone. A reply that is on its way is dropped when it comes. */
   protected end(): void {
     if (this.res === undefined) return;
     this.res = undefined;
-    this.#streaming?.release();
-    if (!this.#sent) this.#over();
+    this.#answer?.release?.();
+    if (!this.#reply.isAwaited) this.over();
   }
 
-  #over(): void {
+  /** Nothing is awaited any more: the context serves other requests, unless others may hold it. */
+  over(): void {
     this.#body?.release();
     this.releaseRequest();
-    this.#renderer = undefined;
-    this.#consumer = undefined;
-    if (!this.isAccepted) return;
-    if (this.#live === undefined) this.server.closed();
-    this.#live = undefined;
-    if (!this.#isShared && this.#body?.isPending !== true) this.#pool.give(this);
+    this.#reply.renderer = undefined;
+    this.#answer = undefined;
+    if (this.#hold === 'handler') return;
+    if (this.#hold !== 'live') this.server.closed();
+    if (this.#hold !== 'others' && this.#body?.isPending !== true) this.#pool.give(this);
   }
 }

@@ -60,7 +60,8 @@ class Resource {
   serve(call: RequestContext, row = this.row(call.method)): unknown {
     if (row === undefined) {
       call.operation = this.operation;
-      return call.methodNotAllowed(this.allow(call.url));
+      const allow = this.allow(call.path.url);
+      return call.respond((res) => call.responder.methodNotAllowed(res, allow));
     }
     return handle(call, row);
   }
@@ -142,16 +143,11 @@ export class ClientRouter implements Router {
   }
 
   route(call: RequestContext, url: string): unknown {
-    const path = this.#paths.of(url);
-    call.family = path.family;
-    call.bucket = path.bucket;
-    call.stream = path.stream;
-    call.knownGroup = path.group;
+    const { path } = call;
+    this.#paths.parse(url, path);
     if (path.pattern === STREAM && call.method === 'post' && this.#append !== undefined) {
       return handle(call, this.#append);
     }
-    call.url = url;
-    call.offset = path.detail;
     const resource = this.#resourceOf(path.pattern, url);
     const row = resource?.row(call.method);
     if (row?.checksEncoding !== true && (call.method === 'put' || call.method === 'post')) {
@@ -196,7 +192,6 @@ export class AdminRouter implements Router {
   readonly #resources: ReadonlyMap<string, Resource>;
   readonly #named: Named[] = [];
   readonly #segmented: Segmented[] = [];
-  readonly #path = newPath();
 
   constructor(rows: readonly Route[]) {
     this.#resources = resourcesOf(rows);
@@ -209,14 +204,14 @@ export class AdminRouter implements Router {
   }
 
   route(call: RequestContext, url: string): unknown {
-    call.url = url;
-    const exact = this.#resources.get(call.url);
+    call.path.url = url;
+    const exact = this.#resources.get(url);
     if (exact !== undefined) return exact.serve(call);
-    for (const named of this.#named) if (call.url.startsWith(named.prefix)) return this.#serveNamed(call, named);
-    const sent = call.url.split('/');
+    for (const named of this.#named) if (url.startsWith(named.prefix)) return this.#serveNamed(call, named);
+    const sent = url.split('/');
     const found = this.#segmented.find((one) => one.fits(sent));
     if (found === undefined) return call.refuse('ROUTE_NOT_FOUND');
-    call.parameters = found.variables(sent);
+    call.path.parameters = found.variables(sent);
     return found.resource.serve(call);
   }
 
@@ -237,14 +232,15 @@ export class AdminRouter implements Router {
 
   /** The rules for names are those of the client plane: what cannot be created needs no purge. */
   #serveNamed(call: RequestContext, { prefix, operation, resources }: Named): unknown {
-    const path = this.#path;
-    parsePath(`/${call.url.slice(prefix.length)}`, path);
+    const { path } = call;
+    parsePath(`/${path.url.slice(prefix.length)}`, path);
+    const { family } = path;
+    // Refusals of this plane are those of the bucketed routes.
+    path.family = 'bucketed';
     call.operation = operation;
     if (path.pattern === 'invalid') return call.refuse('INVALID_NAME', path.detail);
-    const resource = path.family === 'bucketed' ? resourceNamed(resources, path.pattern) : undefined;
+    const resource = family === 'bucketed' ? resourceNamed(resources, path.pattern) : undefined;
     if (resource === undefined) return call.refuse('ROUTE_NOT_FOUND');
-    call.bucket = path.bucket;
-    call.stream = path.stream;
     const row = resource.row(call.method);
     if (row?.bodyBytesMax !== undefined) {
       const refusal = checkEncoding(call.headers.contentEncoding);

@@ -182,7 +182,7 @@ function handle({ server, admission, router }: Plane, call: RequestContext, req:
  * the next request. While this answer is pending the library closes the connection instead of reading on.
  */
 function refuseFraming(call: RequestContext, fault: string): void {
-  call.aggregate();
+  call.keep();
   setImmediate(() => call.respond((res) => call.responder.refuseAndClose(res, 'INVALID_HEADER', fault)));
 }
 
@@ -210,7 +210,7 @@ function answerCrash({ call, res, responder }: Crashed, error: unknown): void {
   try {
     if (responder?.ended === res || isDead(res)) return;
     if (responder === undefined || responder.begun === res) return void res.close();
-    call.family = 'bucketed';
+    call.path.family = 'bucketed';
     call.operation = 'other';
     call.refuse('INTERNAL');
   } catch (again) {

@@ -26,7 +26,7 @@ export interface ResponseHolder extends ResponseOwner {
   done(status: number): void;
   cut(): void;
   refuseReply(reply: Reply): void;
-  fail(code: ErrorCode, detail?: string): void;
+  refuse(code: ErrorCode, detail?: string): void;
   guard(follow: () => void): void;
 }
 
@@ -143,7 +143,8 @@ export class StreamingResponse {
 
   /** A refusal, or a cut when the answer has begun. */
   fail(code: ErrorCode, detail?: string): void {
-    this.#holder.fail(code, detail);
+    if (this.#begun) this.cut();
+    else this.#holder.refuse(code, detail);
   }
 
   /** Part of the answer is out and the rest cannot come. */

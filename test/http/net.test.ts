@@ -69,7 +69,7 @@ const BUGS: readonly Bug[] = [
     what: 'a throw of a handler that keeps the response',
     status: 500,
     route: (call) => {
-      call.aggregate();
+      call.keep();
       boom();
     },
   },
@@ -77,7 +77,7 @@ const BUGS: readonly Bug[] = [
     what: 'a throw in the callback of the body',
     status: 500,
     route: (call) => {
-      call.aggregate();
+      call.keep();
       readData(resOf(call), guardData(server.logError, call, boom));
     },
   },
@@ -127,7 +127,7 @@ const BUGS: readonly Bug[] = [
     what: 'an async handler that fails afterwards',
     status: 500,
     route: (async (call: RequestContext) => {
-      call.aggregate();
+      call.keep();
       await Promise.resolve();
       boom();
     }) as unknown as Handler,

@@ -11,8 +11,7 @@ import { ReadCoding, cacheOfRead, cacheOfTurn, readEtag, writeReadHeaders } from
 import { isRecordRead } from '../query.ts';
 import type { Responder } from '../response.ts';
 import { shownContentType, writeStoredType } from '../stored-type.ts';
-import type { LiveAnswer } from '../guard.ts';
-import type { RequestContext } from '../request.ts';
+import type { Answer, RequestContext } from '../request.ts';
 import type { UwsResponse } from '../uws.ts';
 import { Timed } from './clock.ts';
 import { cursorFloor, cursorSpan } from './events.ts';
@@ -47,7 +46,7 @@ export function startLongPoll(call: RequestContext, params: ReadParams): void {
   return new LongPoll(live, call, params).start();
 }
 
-class LongPoll extends Timed implements Member, EventReader, ReplyHandler, LiveAnswer {
+class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Answer {
   readonly #live: Live;
   readonly #ctx: HttpContext;
   /** Undefined once it is answered. */

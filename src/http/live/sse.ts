@@ -13,9 +13,9 @@ import { type ErrorCode, ERRORS, errorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
 import type { HttpContext, ReadParams } from '../context.ts';
-import { type LiveAnswer, whenWritable } from '../guard.ts';
+import { whenWritable } from '../guard.ts';
 import { isRecordRead } from '../query.ts';
-import type { RequestContext } from '../request.ts';
+import type { Answer, RequestContext } from '../request.ts';
 import { SLOT_MS, Timed } from './clock.ts';
 import { COMMENT, VIEW_TEXT, type View, cursorFloor, cursorSpan, errorEvent, sendableBytes } from './events.ts';
 import type { Batch, FeedReader } from './feed.ts';
@@ -63,7 +63,7 @@ interface Delivery {
   readonly closed: boolean;
 }
 
-class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyHandler, LiveAnswer {
+class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyHandler, Answer {
   readonly #live: Live;
   readonly #ctx: HttpContext;
   /** Undefined once it is over. */

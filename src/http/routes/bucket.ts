@@ -4,7 +4,7 @@ import { nameBytes } from '../../protocol/names.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { compareText } from '../../base/text.ts';
 import { parseListQuery } from '../query.ts';
-import type { AggregateResponse, RequestContext } from '../request.ts';
+import type { RequestContext } from '../request.ts';
 import { type Answer, callGroups, callShards, firstRefusal, resultsOf } from '../../gateway/shard-client.ts';
 import type { BucketResult, ListedStream } from '../../protocol/shard-summary.ts';
 
@@ -34,28 +34,28 @@ function askBucket({ gateway, bucket }: RequestContext, done: (answers: Answer<B
 }
 
 /** Goes on with the number of its streams, if the bucket exists; otherwise the answer is given here. */
-function withBucket(call: RequestContext, done: (aggregate: AggregateResponse, streams: number) => void): void {
-  const aggregate = call.aggregate();
+function withBucket(call: RequestContext, done: (streams: number) => void): void {
+  call.keep();
   askBucket(call, (parts) => {
     const refused = firstRefusal(parts, 'BUCKET_NOT_FOUND');
-    if (refused !== undefined) return aggregate.refuse(refused.code, refused.detail);
+    if (refused !== undefined) return call.refuse(refused.code, refused.detail);
     const { exists, streams } = bucketState(parts);
-    return exists ? done(aggregate, streams) : aggregate.refuse('BUCKET_NOT_FOUND');
+    return exists ? done(streams) : call.refuse('BUCKET_NOT_FOUND');
   });
 }
 
 export function handleDescribeBucket(call: RequestContext): void {
-  withBucket(call, (aggregate, streams) => aggregate.json(200, { bucket_id: call.bucket, streams }));
+  withBucket(call, (streams) => call.json(200, { bucket_id: call.bucket, streams }));
 }
 
 /** Asked first, so that a bucket with streams loses no group's entry; each group checks once more. */
 export function handleDeleteBucket(call: RequestContext): void {
-  withBucket(call, (aggregate, streams) => {
-    if (streams > 0) return aggregate.refuse('BUCKET_NOT_EMPTY', `${streams} streams`);
+  withBucket(call, (streams) => {
+    if (streams > 0) return call.refuse('BUCKET_NOT_EMPTY', `${streams} streams`);
     return callGroups(call.gateway, COMMANDS.deleteBucket, { bucket: call.bucket }, (results) => {
       const refusal = firstRefusal(results, 'BUCKET_NOT_FOUND');
-      if (refusal !== undefined) aggregate.refuse(refusal.code, refusal.detail);
-      else aggregate.empty(204);
+      if (refusal !== undefined) call.refuse(refusal.code, refusal.detail);
+      else call.empty(204);
     });
   });
 }
@@ -70,14 +70,14 @@ export function handleListStreams(call: RequestContext): void {
     const detail = `prefix and after may each take up to ${NAME_BYTES_MAX} bytes together with the bucket, as names do`;
     return call.refuse('INVALID_QUERY', detail);
   }
-  const aggregate = call.aggregate();
+  call.keep();
   // One more than asked for tells whether there is a next page.
   const asked = { bucket, prefix, after, limit: limit + 1 };
   return callShards(call.gateway, QUERIES.list, asked, (parts) => {
     const refused = firstRefusal(parts, 'BUCKET_NOT_FOUND');
-    if (refused !== undefined) return aggregate.refuse(refused.code, refused.detail);
-    if (parts.every((part) => part.code === 'BUCKET_NOT_FOUND')) return aggregate.refuse('BUCKET_NOT_FOUND');
-    return aggregate.guard(() => aggregate.json(200, { bucket_id: bucket, prefix, ...mergeLists(parts, limit) }));
+    if (refused !== undefined) return call.refuse(refused.code, refused.detail);
+    if (parts.every((part) => part.code === 'BUCKET_NOT_FOUND')) return call.refuse('BUCKET_NOT_FOUND');
+    return call.guard(() => call.json(200, { bucket_id: bucket, prefix, ...mergeLists(parts, limit) }));
   });
 }
 

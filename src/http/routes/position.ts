@@ -92,7 +92,7 @@ export abstract class PositionCommand implements BodyConsumer, ReplyRenderer {
 
 /** PUT /{bucket}/{stream}/retention/{offset} or ?record=: raises the retention floor up to the published snapshot. */
 export function handleRetention(call: RequestContext): void {
-  const position = parsePosition(call.offset, call.req.getQuery());
+  const position = parsePosition(call.path.detail, call.req.getQuery());
   if (!position.ok) return call.refuse('INVALID_POSITION', position.reason);
   const retention = new Retention(position.value);
   return call.readBody(declaredBytes(call.req.getHeader('content-length')), retention);

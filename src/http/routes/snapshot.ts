@@ -26,7 +26,7 @@ const SNAPSHOT_IN_USE = errorNumber('SNAPSHOT_IN_USE');
 
 export function handlePublish(call: RequestContext): void {
   const { req } = call;
-  const position = parsePosition(call.offset, req.getQuery());
+  const position = parsePosition(call.path.detail, req.getQuery());
   if (!position.ok) return call.refuse('INVALID_POSITION', position.reason);
   const contentType = normalizeContentType(req.getHeader('content-type'));
   const refusal = checkToken(contentType, 'Content-Type');
@@ -106,7 +106,7 @@ const LATEST: ReplyRenderer = {
     const { responder } = call;
     responder.begin(res, 307);
     // The URL as it was sent, so that no name has to be encoded again.
-    res.writeHeader('location', `${call.url}/${formatOffset(reply.startOffset)}`);
+    res.writeHeader('location', `${call.path.url}/${formatOffset(reply.startOffset)}`);
     res.writeHeader('stream-snapshot-offset', formatOffset(reply.startOffset));
     res.writeHeader('stream-snapshot-digest', QUERIES.snapshot.result.read(reply).digest);
     writeRecordRange(res, reply);
@@ -118,7 +118,7 @@ const LATEST: ReplyRenderer = {
 
 /** GET and HEAD .../snapshot/{offset}. */
 export function handleReadSnapshot(call: RequestContext): void {
-  const offset = parseUint53(decodePathSegment(call.offset) ?? '', 'the offset');
+  const offset = parseUint53(decodePathSegment(call.path.detail) ?? '', 'the offset');
   if (!offset.ok) return call.refuse('INVALID_POSITION', offset.reason);
   const { headOnly } = call.responder;
   const response = call.streaming();
@@ -142,7 +142,7 @@ export function handleReadSnapshot(call: RequestContext): void {
 
 /** DELETE .../snapshot/{offset}: 409 for the present one, 404 for any other. */
 export function handleDeleteSnapshot(call: RequestContext): void {
-  const offset = parseUint53(decodePathSegment(call.offset) ?? '', 'the offset');
+  const offset = parseUint53(decodePathSegment(call.path.detail) ?? '', 'the offset');
   if (!offset.ok) return call.refuse('INVALID_POSITION', offset.reason);
   return call.send(snapshotQuery(call, { choice: 'at', offset: offset.value }), DELETE);
 }

@@ -21,11 +21,11 @@ import { beginCommand, requestFor } from '../../protocol/request.ts';
  * The path as it was sent: its encoding keeps line breaks in names out of the answer's header block. On the flat routes the protocol
  * wants a whole URL; behind a proxy that ends TLS, its scheme is the proxy's. Only the sender of the request is told.
  */
-function locationOf({ family, url, server }: RequestContext, { host, forwardedProto }: WriteHeaders): string {
-  if (family !== 'flat' || host === undefined) return url;
+function locationOf({ family, path, server }: RequestContext, { host, forwardedProto }: WriteHeaders): string {
+  if (family !== 'flat' || host === undefined) return path.url;
   const own = server.settings.tls === undefined ? 'http' : 'https';
   const outer = forwardedProto?.trim().toLowerCase();
-  return `${outer === 'https' || outer === 'http' ? outer : own}://${host}${url}`;
+  return `${outer === 'https' || outer === 'http' ? outer : own}://${host}${path.url}`;
 }
 
 export function handleCreate(call: RequestContext): void {

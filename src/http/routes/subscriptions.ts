@@ -15,13 +15,13 @@ export function handleControl(call: RequestContext, port: ControlPort): void {
   const scheme = server.settings.tls === undefined ? 'http' : 'https';
   const head: ControlHead = {
     method: method === 'head' ? 'get' : method,
-    path: call.url.slice(CONTROL_PREFIX.length),
+    path: call.path.url.slice(CONTROL_PREFIX.length),
     authorization: req.getHeader('authorization'),
     origin: `${scheme}://${req.getHeader('host')}`,
   };
   const declared = declaredBytes(req.getHeader('content-length'));
   const opened = openTask(port, head);
-  call.aggregate();
+  call.keep();
   if (!('run' in opened)) return answer(call, opened);
   const task = new Task(port, opened);
   if (head.method === 'get') return task.run(call, new Uint8Array(0));
@@ -84,8 +84,10 @@ class Task implements BodyConsumer {
 }
 
 function answer(call: RequestContext, result: ControlAnswer): void {
-  if (result.allow !== undefined) call.methodNotAllowed(result.allow);
-  else call.respond((res) => write(res, call.responder, result));
+  const { responder } = call;
+  const { allow } = result;
+  if (allow === undefined) call.respond((res) => write(res, responder, result));
+  else call.respond((res) => responder.methodNotAllowed(res, allow));
 }
 
 /** The code of `{"error":{"code":...}}`, the shape of all refusals here. */

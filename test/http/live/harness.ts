@@ -85,9 +85,9 @@ export interface Begun {
 export function beginCall(calls: RequestPool, { res, req, stream }: Begun): RequestContext {
   const call = calls.take();
   call.begin(res, req ?? ({} as UwsRequest), call.server.ctx.monotonicMs());
-  call.family = 'flat';
-  call.bucket = 'b';
-  call.stream = stream;
+  call.path.family = 'flat';
+  call.path.bucket = 'b';
+  call.path.stream = stream;
   return call;
 }
 

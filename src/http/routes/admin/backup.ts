@@ -15,7 +15,7 @@ import { decodePathSegment, parseUint53 } from '../../../protocol/header-values.
 import { guardData, readData } from '../../guard.ts';
 import { collect } from '../../query.ts';
 import type { Backups, ImportRequest } from '../../../backup/ports.ts';
-import type { AggregateResponse, RequestContext } from '../../request.ts';
+import type { RequestContext } from '../../request.ts';
 import type { Handler } from '../../router.ts';
 import type { UwsResponse } from '../../uws.ts';
 
@@ -25,7 +25,7 @@ const CLUSTER_ID = /^[0-9a-f]{32}$/;
 /** For the handlers of paths with a group. */
 export function withGroup(handle: (call: RequestContext, group: number) => void): Handler {
   return (call) => {
-    const group = parseUint53(decodePathSegment(call.parameters[0] ?? '') ?? '', 'the group');
+    const group = parseUint53(decodePathSegment(call.path.parameters[0] ?? '') ?? '', 'the group');
     const { groupCount } = call.gateway;
     if (!group.ok) return call.text(400, group.reason);
     if (group.value < groupCount) return handle(call, group.value);
@@ -93,22 +93,21 @@ export function handleImport(call: RequestContext, backups: Backups, group: numb
   if (typeof request === 'string') return call.text(400, request);
   const { res, server } = call;
   if (res === undefined) return;
-  const aggregate = call.aggregate();
-  const pace = new UploadPace(res, aggregate);
+  call.keep({ gone: () => feed.abort() });
+  const pace = new UploadPace(res, call);
   const feed = backups.importGroup(group, request, {
     pause: () => pace.pause(),
     resume: () => pace.resume(),
-    json: (status, value) => pace.answer(() => aggregate.json(status, value)),
-    text: (status, sentence) => pace.answer(() => aggregate.text(status, sentence)),
-    fail: (code, detail) => pace.answer(() => aggregate.refuse(code, detail)),
+    json: (status, value) => pace.answer(() => call.json(status, value)),
+    text: (status, sentence) => pace.answer(() => call.text(status, sentence)),
+    fail: (code, detail) => pace.answer(() => call.refuse(code, detail)),
   });
-  call.onAbort = () => feed.abort();
   let bodyEnded = false;
   const take = guardData(server.logError, call, (chunk, last) => {
     // An answer given early does not stop the upload: what still comes is thrown away.
-    if (bodyEnded || aggregate.isOver) return;
+    if (bodyEnded || call.isOver) return;
     bodyEnded = last;
-    aggregate.guard(() => {
+    call.guard(() => {
       if (chunk.byteLength > 0) feed.push(new Uint8Array(chunk));
       if (last) feed.end();
       else pace.came();
@@ -125,10 +124,10 @@ export function handleImport(call: RequestContext, backups: Backups, group: numb
  */
 export class UploadPace {
   readonly #res: Pick<UwsResponse, 'pause' | 'resume'>;
-  readonly #response: Pick<AggregateResponse, 'isOver'>;
+  readonly #response: Pick<RequestContext, 'isOver'>;
   #paused = false;
 
-  constructor(res: Pick<UwsResponse, 'pause' | 'resume'>, response: Pick<AggregateResponse, 'isOver'>) {
+  constructor(res: Pick<UwsResponse, 'pause' | 'resume'>, response: Pick<RequestContext, 'isOver'>) {
     this.#res = res;
     this.#response = response;
   }

@@ -11,7 +11,7 @@ import type { RaftGroup } from '../../../protocol/shard-summary.ts';
 import type { Refused } from '../../../gateway/shard-client.ts';
 import { guardData, readData } from '../../guard.ts';
 import type { WriteHeaders } from '../../headers.ts';
-import type { AggregateResponse, RequestContext } from '../../request.ts';
+import type { RequestContext } from '../../request.ts';
 import type { HttpServerContext } from '../../server-context.ts';
 import type { DrainMark } from '../../../placement/ports.ts';
 import { SHED_DRAIN, describeShed } from '../../../placement/state/shed.ts';
@@ -25,7 +25,7 @@ export type Knows = (headers: WriteHeaders) => boolean;
 const SHARED_MS = 1000;
 
 /** What is told, of one question to all shards. */
-type Tell = (aggregate: AggregateResponse, detail: 'with-detail' | 'whether') => void;
+type Tell = (call: RequestContext, detail: 'with-detail' | 'whether') => void;
 
 export function answerHealth(call: RequestContext): void {
   call.json(200, { status: 'up' });
@@ -37,7 +37,7 @@ export class ReadyProbe {
   /** What was found the last time; undefined before. */
   #isReady: boolean | undefined;
   /** Requests without the token, while their shared question is under way. */
-  #waiting: AggregateResponse[] = [];
+  #waiting: RequestContext[] = [];
 
   constructor(knows: Knows) {
     this.#knows = knows;
@@ -47,12 +47,12 @@ export class ReadyProbe {
   answer(call: RequestContext): void {
     const { startedMs } = call;
     const withDetail = this.#knows(call.headers);
-    const aggregate = call.aggregate();
-    if (withDetail) return this.#ask(call, (tell) => tell(aggregate, 'with-detail'));
+    call.keep();
+    if (withDetail) return this.#ask(call, (tell) => tell(call, 'with-detail'));
     if (startedMs - this.#foundMs < SHARED_MS && this.#isReady !== undefined) {
-      return tellReady(aggregate, { ready: this.#isReady });
+      return tellReady(call, { ready: this.#isReady });
     }
-    if (this.#waiting.push(aggregate) > 1) return undefined;
+    if (this.#waiting.push(call) > 1) return undefined;
     return this.#ask(call, (tell) => {
       const waiting = this.#waiting;
       this.#waiting = [];
@@ -64,7 +64,7 @@ export class ReadyProbe {
     const { server, gateway, startedMs } = call;
     const failed = (error: unknown): Tell => {
       server.logError(error, 'ready', call.requestId);
-      return (aggregate) => aggregate.refuse('INTERNAL');
+      return (one) => one.refuse('INTERNAL');
     };
     void askNodeStatus(gateway)
       .then((status) => ('code' in status ? tellRefused(status) : this.#find(gateway, status, startedMs)))
@@ -80,17 +80,17 @@ export class ReadyProbe {
     this.#foundMs = startedMs;
     this.#isReady = isReady;
     const found = { groups: raftGroups.length, leaderless_groups: leaderless, groups_behind: behind };
-    return (aggregate, detail) => tellReady(aggregate, { ready: isReady, ...(detail === 'with-detail' ? found : {}) });
+    return (call, detail) => tellReady(call, { ready: isReady, ...(detail === 'with-detail' ? found : {}) });
   }
 }
 
 function tellRefused({ code, detail }: Refused): Tell {
-  return (aggregate) => aggregate.refuse(code, detail);
+  return (call) => call.refuse(code, detail);
 }
 
-function tellReady(aggregate: AggregateResponse, answer: { readonly ready: boolean }): void {
-  if (answer.ready) aggregate.json(200, answer);
-  else aggregate.unavailable(answer);
+function tellReady(call: RequestContext, answer: { readonly ready: boolean }): void {
+  if (answer.ready) call.json(200, answer);
+  else call.respond((res) => call.responder.unavailable(res, JSON.stringify(answer)));
 }
 
 /** A shard that knows says `caught_up`; a busy group is always a few entries behind its commit index. */
@@ -111,11 +111,11 @@ export interface MetricsSource {
 
 /** GET /__svc/metrics: one JSON object made of every shard's counters (gateway/node-status.ts) and what the main thread knows. */
 export function handleMetrics(call: RequestContext, source: MetricsSource): void {
-  const aggregate = call.aggregate();
+  call.keep();
   const answer = (status: Awaited<ReturnType<typeof askNodeStatus>>): void =>
-    aggregate.guard(() => {
-      if ('code' in status) aggregate.refuse(status.code, status.detail);
-      else aggregate.json(200, snapshot(call.server, source, status));
+    call.guard(() => {
+      if ('code' in status) call.refuse(status.code, status.detail);
+      else call.json(200, snapshot(call.server, source, status));
     });
   askNodeStatus(call.gateway).then(answer, (error: unknown) => call.crash(error));
 }
@@ -221,12 +221,12 @@ export function handleRotateKeys(call: RequestContext, keys: WebhookKeys, which:
 
 /** JSON of what comes; a string says why not. */
 function answerLater(call: RequestContext, act: () => Promise<unknown>, what: string): void {
-  const aggregate = call.aggregate();
+  call.keep();
   act().then(
-    (result) => (typeof result === 'string' ? aggregate.text(409, result) : aggregate.json(200, result)),
+    (result) => (typeof result === 'string' ? call.text(409, result) : call.json(200, result)),
     (error: unknown) => {
       if (!(error instanceof MillraceError)) call.server.logError(error, what, call.requestId);
-      aggregate.refuse(error instanceof MillraceError ? error.code : 'INTERNAL');
+      call.refuse(error instanceof MillraceError ? error.code : 'INTERNAL');
     },
   );
 }
@@ -239,12 +239,12 @@ export function handleClusterProbe(call: RequestContext): void {
   const { req, res, route, server } = call;
   const bytesMax = route.bodyBytesMax ?? 0;
   if (Number(req.getHeader('content-length')) > bytesMax) return call.refuse('BODY_TOO_LARGE');
-  const aggregate = call.aggregate();
+  call.keep();
   let bytes = 0;
   const take = guardData(server.logError, call, (chunk, last) => {
     bytes += chunk.byteLength;
-    if (bytes > bytesMax) aggregate.refuse('BODY_TOO_LARGE');
-    else if (last) aggregate.empty(200);
+    if (bytes > bytesMax) call.refuse('BODY_TOO_LARGE');
+    else if (last) call.empty(200);
   });
   return res === undefined ? undefined : readData(res, take);
 }

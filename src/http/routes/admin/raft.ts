@@ -169,7 +169,7 @@ const PASS_ON: ReplyRenderer = {
 /** The handler of one kind of call. Its path names the group, and maybe a node. */
 export function raftHandler(kind: AdminCall, peers: PeerAddresses): Handler {
   return (call) => {
-    const [group = '', node = ''] = call.parameters;
+    const [group = '', node = ''] = call.path.parameters;
     const read = readCall({ call: kind, group, node }, call.req.getQuery(), call.gateway.groupCount, peers);
     if (!read.ok) return call.text('status' in read ? read.status : 400, read.reason);
     return call.send(requestFor(QUERIES.admin, read.value.group, read.value.asked), PASS_ON);

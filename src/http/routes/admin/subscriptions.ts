@@ -20,7 +20,7 @@ export function handleListSubscriptions(call: RequestContext, inspection: Inspec
 }
 
 export function handleDeliverAgain(call: RequestContext, inspection: Inspection): void {
-  const id = decodePathSegment(call.parameters[0] ?? '');
+  const id = decodePathSegment(call.path.parameters[0] ?? '');
   if (id === undefined) return call.refuse('INVALID_NAME', 'the percent-encoding is malformed or not UTF-8');
   switch (inspection.deliver(id)) {
     case 'trying':

@@ -13,16 +13,16 @@ import type { StreamHead, StreamingResponse } from '../../streaming.ts';
 
 export function handlePurge(call: RequestContext, coldObjects: ColdObjects | undefined): void {
   const { bucket, gateway, server } = call;
-  const aggregate = call.aggregate();
-  const isWanted = (): boolean => !aggregate.isOver;
+  call.keep();
+  const isWanted = (): boolean => !call.isOver;
   const logError = (error: unknown, what: string): void => server.logError(error, what, call.requestId);
   purge({ gateway, bucket, coldObjects, isWanted, logError }, (report) => {
     if (report.code !== 'OK') {
       const where = `group ${report.group} was not finished`;
       const done = `${report.removedStreams} streams are removed; repeat the purge to go on`;
-      return aggregate.refuse(report.code, `${where}, ${done}`);
+      return call.refuse(report.code, `${where}, ${done}`);
     }
-    return aggregate.json(200, {
+    return call.json(200, {
       bucket,
       removed_streams: report.removedStreams,
       groups_with_streams: report.groupsWithStreams,
@@ -38,7 +38,7 @@ const MEMBERS: ReadonlySet<string> = new Set(['max_streams', 'max_retained_bytes
 
 export function handlePutQuota(call: RequestContext): void {
   const { contentType = '', contentLength } = call.headers;
-  call.aggregate();
+  call.keep();
   call.readBody(declaredBytes(contentLength), {
     tooLarge: () => call.text(413, `a quota is at most ${QUOTA_BODY_BYTES_MAX} bytes`),
     consume: (_, body) => {
@@ -88,10 +88,10 @@ function parseBound(value: unknown): number | undefined {
 
 /** null: no bound. */
 export function handleGetQuota(call: RequestContext): void {
-  const aggregate = call.aggregate();
+  call.keep();
   readQuota(call.gateway, call.bucket, (report) => {
-    if (report.code !== 'OK') return aggregate.refuse(report.code, report.text);
-    return aggregate.json(200, {
+    if (report.code !== 'OK') return call.refuse(report.code, report.text);
+    return call.json(200, {
       max_streams: report.streamsMax ?? null,
       max_retained_bytes: report.retainedBytesMax ?? null,
       used_streams: report.streams,

@@ -1,0 +1,78 @@
+/** An answer made from the reply of a shard: no look-up, no promise, and nothing is allocated for a request. */
+import type { Reply } from '../protocol/reply.ts';
+import type { Family } from './context.ts';
+import type { ErrorLog, ResponseOwner } from './guard.ts';
+import type { Responder } from './response.ts';
+import type { UwsResponse } from './uws.ts';
+
+/** Turns replies of a shard into the answer. A route without state of its own has one for all requests. */
+export interface Renderer<Call> {
+  /** Writes the whole answer and returns its status. Runs corked; `reply` is valid only inside, and no refusal. */
+  render(call: Call, res: UwsResponse, reply: Reply): number;
+  /** A refusal that is shown differently here; undefined: this one is not. */
+  renderRefusal?(call: Call, res: UwsResponse, reply: Reply): number | undefined;
+  /** Before that, and also when the client is gone. True: the answer waits for another question, or for deliver(). */
+  intercept?(call: Call, reply: Reply): boolean;
+}
+
+/** The request that is answered. */
+interface Asked extends ResponseOwner {
+  readonly server: { readonly logError: ErrorLog };
+  readonly family: Family;
+  readonly responder: Responder;
+  /** Undefined: answered, or the client is gone. */
+  readonly res: UwsResponse | undefined;
+  done(status: number): void;
+  cut(): void;
+  /** Nothing is awaited any more. */
+  over(): void;
+}
+
+export class ReplyAnswer<Call extends Asked> {
+  /** A shard was asked, and its reply will come. */
+  isAwaited = false;
+  renderer: Renderer<Call> | undefined = undefined;
+  readonly #call: Call;
+  /** Set while it is written. */
+  #reply: Reply | undefined = undefined;
+  /** Made once: the library takes a function. */
+  readonly #corked = (): void => this.#write();
+
+  constructor(call: Call) {
+    this.#call = call;
+  }
+
+  take(reply: Reply): void {
+    if (this.renderer?.intercept?.(this.#call, reply) === true) return;
+    this.deliver(reply);
+  }
+
+  /** Writes the answer to `reply`, if the client is still there. */
+  deliver(reply: Reply): void {
+    this.isAwaited = false;
+    const { res } = this.#call;
+    if (res === undefined) return this.#call.over();
+    this.#reply = reply;
+    res.cork(this.#corked);
+    this.#reply = undefined;
+  }
+
+  #write(): void {
+    const call = this.#call;
+    const { res } = call;
+    const reply = this.#reply;
+    const { renderer } = this;
+    if (res === undefined || reply === undefined || renderer === undefined) return;
+    try {
+      if (reply.code === 0) call.done(renderer.render(call, res, reply));
+      else {
+        const status = renderer.renderRefusal?.(call, res, reply);
+        call.done(status ?? call.responder.refusal(res, call.family, reply));
+      }
+    } catch (error) {
+      // Part of an answer may be out already.
+      call.server.logError(error, call.operation, call.requestId);
+      call.cut();
+    }
+  }
+}
