@@ -1,4 +1,5 @@
 /** Thread entry of the pool that verifies backups: reading, hashing and validating one group's file is one task. */
+import process from 'node:process';
 import { parentPort } from 'node:worker_threads';
 import { openLocation } from '../src/backup/format/location.ts';
 import type { GroupEntry } from '../src/backup/format/manifest.ts';
@@ -18,7 +19,7 @@ export type Verified = { readonly fault: string } | { readonly bucketNames: read
 
 export async function verify({ location: text, entry, groupCount, stop }: VerifyTask): Promise<Verified> {
   try {
-    const location = await openLocation(text, new AbortController().signal);
+    const location = await openLocation(text, { signal: new AbortController().signal, env: process.env });
     try {
       return {
         bucketNames: await verifyGroup(location, entry, { groupCount, isWanted: () => Atomics.load(stop, 0) === 0 }),

@@ -6,10 +6,12 @@
  *
  * Blank strings count as absent; unknown members are ignored, because other tools keep theirs in the same file.
  */
-import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { text as readText } from 'node:stream/consumers';
 import { parse as parseToml } from 'smol-toml';
 import { parse as parseYaml } from 'yaml';
 import { Failure, reasonOf } from './failure.ts';
+import type { Io } from './io.ts';
 
 const ADMIN_PORT = 4438;
 const CLIENT_PORT = 4437;
@@ -38,11 +40,11 @@ export interface ClusterFile {
 type Format = 'toml' | 'json' | 'yaml';
 type Table = Readonly<Record<string, unknown>>;
 
-export function readClusterFile(path: string): ClusterFile {
+export async function readClusterFile(path: string, { stdin }: Pick<Io, 'stdin'>): Promise<ClusterFile> {
   const label = path === '-' ? 'the cluster file on stdin' : path;
   let text: string;
   try {
-    text = readFileSync(path === '-' ? 0 : path, 'utf8');
+    text = path === '-' ? await readText(stdin) : await readFile(path, 'utf8');
   } catch (error) {
     const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
     throw new Failure(`${label} cannot be read: ${isMissing ? 'there is no such file' : reasonOf(error)}`);

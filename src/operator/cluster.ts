@@ -1,5 +1,5 @@
 /** The nodes of a cluster over HTTP: every call has a bound in time, and fails with one sentence that names the node's fault. */
-import { type ClusterFile, type ClusterNode, readClusterFile } from './cluster-file.ts';
+import type { ClusterFile, ClusterNode } from './cluster-file.ts';
 import { Failure, Interrupted } from './failure.ts';
 import { type ClientOptions, Mistake, type Reply, ask, originOf, reasonIn, refusal } from './http-client.ts';
 import { type Json, type NodeReport, isObject, parseMetrics } from './report.ts';
@@ -20,10 +20,6 @@ export class Cluster {
   constructor(file: ClusterFile, options: ClientOptions) {
     this.file = file;
     this.#options = options;
-  }
-
-  static read(path: string, options: ClientOptions): Cluster {
-    return new Cluster(readClusterFile(path), options);
   }
 
   /** The same, for calls that end with this signal as well. */

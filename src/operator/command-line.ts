@@ -1,6 +1,7 @@
 /** One table per verb -> parsing, help and refusals. yargs only splits, so that every refusal is a sentence of ours. */
 import { splitLine, suggest } from '../config/split-line.ts';
 import { UsageError } from './failure.ts';
+import type { Environment } from './io.ts';
 
 /** `seconds` may have a fraction; `ids` is a list such as 1,2,3; a `switch` has no value. */
 type Kind = 'text' | 'seconds' | 'integer' | 'ids' | 'switch';
@@ -35,8 +36,6 @@ export interface VerbDescription {
 /** A day: longer waits are slips of the key. */
 const SECONDS_MAX = 86_400;
 const INTEGER_MAX = 2 ** 32 - 1;
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 /** What a context says in place of flags. */
 export interface ContextFlags {

@@ -5,6 +5,7 @@
 import type { Flag, VerbDescription } from './command-line.ts';
 import { Contexts } from './contexts.ts';
 import { Failure } from './failure.ts';
+import type { Environment } from './io.ts';
 
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof SHELLS)[number];
@@ -14,11 +15,15 @@ interface Candidate {
   readonly about: string;
 }
 
-export function completions([shell = '', ...words]: readonly string[], verbs: readonly VerbDescription[]): string[] {
+export function completions(
+  [shell = '', ...words]: readonly string[],
+  verbs: readonly VerbDescription[],
+  env: Environment,
+): string[] {
   const current = words.at(-1) ?? '';
   const known = SHELLS.find((one) => one === shell);
   if (known === undefined) return [];
-  return candidatesFor(words.slice(0, -1), current, verbs)
+  return candidatesFor(words.slice(0, -1), current, verbs, env)
     .filter(({ word }) => word.startsWith(current))
     .map((candidate) => rendered(candidate, known));
 }
@@ -28,7 +33,12 @@ function rendered({ word, about }: Candidate, shell: Shell): string {
   return shell === 'zsh' ? `${word.replaceAll(':', String.raw`\:`)}:${about}` : `${word}\t${about}`;
 }
 
-function candidatesFor(before: readonly string[], current: string, verbs: readonly VerbDescription[]): Candidate[] {
+function candidatesFor(
+  before: readonly string[],
+  current: string,
+  verbs: readonly VerbDescription[],
+  env: Environment,
+): Candidate[] {
   const [first, second] = before;
   if (first === undefined) return current.startsWith('-') ? GLOBAL : firstWords(verbs);
   const inGroup = verbs.filter(({ name }) => name.startsWith(`${first} `));
@@ -37,7 +47,7 @@ function candidatesFor(before: readonly string[], current: string, verbs: readon
     if (before.length > 1) return [];
     return inGroup.map(({ name, about }) => ({ word: name.slice(first.length + 1), about }));
   }
-  return valuesOrFlags(verb, before.slice(verb.name.split(' ').length), current);
+  return valuesOrFlags(verb, before.slice(verb.name.split(' ').length), current, env);
 }
 
 const GLOBAL: Candidate[] = [
@@ -58,13 +68,14 @@ function valuesOrFlags(
   { name, flags, words = [] }: VerbDescription,
   before: readonly string[],
   current: string,
+  env: Environment,
 ): Candidate[] {
   const find = (word: string | undefined): [string, Flag] | undefined =>
     Object.entries(flags).find(
       ([flag, { short }]) => word === `--${flag}` || (short !== undefined && word === `-${short}`),
     );
   const open = find(before.at(-1));
-  if (open !== undefined && open[1].kind !== 'switch') return valuesOf(name, ...open);
+  if (open !== undefined && open[1].kind !== 'switch') return valuesOf(name, ...open, env);
   if (current.startsWith('-')) {
     const given = new Set(before.map((word) => find(word)?.[0]));
     return Object.entries(flags)
@@ -77,19 +88,19 @@ function valuesOrFlags(
   });
   const place = words[places.length];
   const flag = place === undefined ? undefined : flags[place];
-  return place === undefined || flag === undefined ? [] : valuesOf(name, place, flag);
+  return place === undefined || flag === undefined ? [] : valuesOf(name, place, flag, env);
 }
 
-function valuesOf(verb: string, name: string, { choices }: Flag): Candidate[] {
+function valuesOf(verb: string, name: string, { choices }: Flag, env: Environment): Candidate[] {
   if (choices !== undefined) return choices.map((word) => ({ word, about: '' }));
   const isContext = name === 'context' || (name === 'name' && /^context (use|rm)$/.test(verb));
-  return isContext ? contextNames().map((word) => ({ word, about: 'context' })) : [];
+  return isContext ? contextNames(env).map((word) => ({ word, about: 'context' })) : [];
 }
 
 /** A damaged file of contexts is told when a command needs it. */
-function contextNames(): string[] {
+function contextNames(env: Environment): string[] {
   try {
-    return Contexts.read().names;
+    return Contexts.read(env).names;
   } catch (error) {
     if (error instanceof Failure) return [];
     throw error;

@@ -1,11 +1,11 @@
 /** What every verb gets, and the flags that several of them have. */
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import process from 'node:process';
 import { Cluster } from './cluster.ts';
 import { clientUrlOf, readClusterFile } from './cluster-file.ts';
 import type { Flag, Values, VerbDescription } from './command-line.ts';
 import { Failure, UsageError, reasonOf } from './failure.ts';
+import type { Environment, Io, Output } from './io.ts';
 import type { HttpSourceOptions } from './moving/http-source.ts';
 import type { ProgressBar } from './progress-bar.ts';
 import { StreamClient } from './streams/stream-client.ts';
@@ -18,10 +18,13 @@ export interface Context {
   readonly values: Values;
   readonly signal: AbortSignal;
   readonly progress: ProgressBar;
+  readonly env: Environment;
+  readonly stdin: Io['stdin'];
+  readonly out: Output;
+  readonly err: Output;
+  readonly giveWay: () => void;
   /** A line of the result, on stdout. */
   readonly say: (line: string) => void;
-  /** Bytes of the result, on stdout. Resolves when more may come. */
-  readonly write: (bytes: Uint8Array) => Promise<void>;
 }
 
 export interface Verb extends VerbDescription {
@@ -106,21 +109,23 @@ export function paceOf(values: Values): Pace {
 }
 
 /** The cluster that --config and the flags of `asking` describe. */
-export function openCluster({ values, signal }: Context): Cluster {
-  return Cluster.read(values.required('config'), {
+export async function openCluster(context: Context): Promise<Cluster> {
+  const { values, signal } = context;
+  return new Cluster(await readClusterFile(values.required('config'), context), {
     timeoutMs: values.ms('http-timeout-secs'),
-    token: tokenOf(values.text('token-file'), ADMIN_TOKEN),
+    token: tokenOf(context, ADMIN_TOKEN),
     ca: authoritiesOf(values.text('ca-file')),
     signal,
   });
 }
 
 /** The client planes that --url, the cluster file or neither names. */
-export function openStreams({ values, signal, progress }: Context): StreamClient {
-  return new StreamClient(clientUrls(values.text('url'), values.text('config')), {
+export async function openStreams(context: Context): Promise<StreamClient> {
+  const { values, signal, progress } = context;
+  return new StreamClient(await clientUrls(context), {
     timeoutMs: values.ms('http-timeout-secs'),
     patienceMs: values.ms('retry-secs'),
-    token: tokenOf(values.text('client-token-file'), CLIENT_TOKEN),
+    token: tokenOf(context, CLIENT_TOKEN),
     ca: authoritiesOf(values.text('ca-file')),
     signal,
     waiting: (why) => progress.waiting(why),
@@ -128,25 +133,27 @@ export function openStreams({ values, signal, progress }: Context): StreamClient
 }
 
 /** How the server of an import is asked, which may be any. */
-export function askingSource({ values, signal }: Context): HttpSourceOptions {
+export function askingSource(context: Context): HttpSourceOptions {
+  const { values, signal } = context;
   return {
     timeoutMs: values.ms('http-timeout-secs'),
     patienceMs: values.ms('retry-secs'),
-    token: tokenOf(values.text('from-token-file'), FROM_TOKEN),
+    token: tokenOf(context, FROM_TOKEN),
     ca: authoritiesOf(values.text('ca-file')),
     signal,
   };
 }
 
-function clientUrls(url: string | undefined, config: string | undefined): readonly string[] {
-  if (url === undefined) return config === undefined ? [CLIENT_URL] : clientUrlsIn(config);
+async function clientUrls(context: Context): Promise<readonly string[]> {
+  const [url, config] = [context.values.text('url'), context.values.text('config')];
+  if (url === undefined) return config === undefined ? [CLIENT_URL] : await clientUrlsIn(config, context);
   if (!/^https?:\/\//.test(url) || !URL.canParse(url))
     throw new UsageError(`--url ${url}: expected an http:// or https:// address`);
   return [url.replace(/\/+$/, '')];
 }
 
-function clientUrlsIn(config: string): readonly string[] {
-  const { label, nodes } = readClusterFile(config);
+async function clientUrlsIn(config: string, context: Context): Promise<readonly string[]> {
+  const { label, nodes } = await readClusterFile(config, context);
   const urls = nodes.map(clientUrlOf).filter((url) => url !== undefined);
   if (urls.length > 0) return urls;
   throw new Failure(
@@ -159,15 +166,16 @@ interface TokenSource {
   readonly variable: string;
 }
 
-const ADMIN_TOKEN: TokenSource = { flag: '--token-file', variable: 'MILLRACE_ADMIN_TOKEN' };
-export const SCRAPE_TOKEN: TokenSource = { flag: '--scrape-token-file', variable: 'MILLRACE_SCRAPE_TOKEN' };
-const FROM_TOKEN: TokenSource = { flag: '--from-token-file', variable: 'MILLRACE_FROM_TOKEN' };
-const CLIENT_TOKEN: TokenSource = { flag: '--client-token-file', variable: 'MILLRACE_CLIENT_TOKEN' };
+const ADMIN_TOKEN: TokenSource = { flag: 'token-file', variable: 'MILLRACE_ADMIN_TOKEN' };
+export const SCRAPE_TOKEN: TokenSource = { flag: 'scrape-token-file', variable: 'MILLRACE_SCRAPE_TOKEN' };
+const FROM_TOKEN: TokenSource = { flag: 'from-token-file', variable: 'MILLRACE_FROM_TOKEN' };
+const CLIENT_TOKEN: TokenSource = { flag: 'client-token-file', variable: 'MILLRACE_CLIENT_TOKEN' };
 
-export function tokenOf(path: string | undefined, { flag, variable }: TokenSource): string | undefined {
+export function tokenOf({ values, env }: Context, { flag, variable }: TokenSource): string | undefined {
+  const path = values.text(flag);
   const fromFile = path !== undefined;
-  const source = fromFile ? `${flag} ${path}` : variable;
-  const token = (fromFile ? textOf(source, path) : process.env[variable])?.trim();
+  const source = fromFile ? `--${flag} ${path}` : variable;
+  const token = (fromFile ? textOf(source, path) : env[variable])?.trim();
   if (token === undefined || (token === '' && !fromFile)) return undefined;
   // It travels in an HTTP header.
   if (!/^[!-~]+$/.test(token)) throw new UsageError(`${source}: expected one line of visible ASCII without blanks`);

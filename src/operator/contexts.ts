@@ -3,13 +3,14 @@
  * $XDG_CONFIG_HOME/millrace/contexts.json, readable by their owner only, and hold names of files, never tokens.
  */
 import { mkdirSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import process from 'node:process';
 import { caughtCode } from '../base/caught.ts';
 import type { ContextFlags } from './command-line.ts';
 import { Failure, NotThere, reasonOf } from './failure.ts';
 import { membersOf } from './http-client.ts';
+import type { Environment } from './io.ts';
 import { isObject } from './report.ts';
 
 /** Flags that a context may hold. Those that name files are kept as absolute paths. */
@@ -17,7 +18,6 @@ export const CONTEXT_FLAGS = ['config', 'url', 'token-file', 'client-token-file'
 const OWNER_ONLY = 0o600;
 const FOLDER_MODE = 0o700;
 
-type Environment = Readonly<Record<string, string | undefined>>;
 type Flags = ReadonlyMap<string, string>;
 
 export class Contexts {
@@ -31,7 +31,7 @@ export class Contexts {
     this.#current = current;
   }
 
-  static read(env: Environment = process.env): Contexts {
+  static read(env: Environment): Contexts {
     const home = env['XDG_CONFIG_HOME']?.trim();
     // The rules of XDG: a relative path does not count.
     const base = home !== undefined && home.startsWith('/') ? home : join(homedir(), '.config');
@@ -110,7 +110,7 @@ export class Contexts {
   /** Whole or not at all. */
   #write(): void {
     const contexts = Object.fromEntries(this.names.map((name) => [name, Object.fromEntries(this.get(name))]));
-    const part = `${this.path}.${process.pid}.part`;
+    const part = `${this.path}.${randomUUID()}.part`;
     try {
       mkdirSync(dirname(this.path), { recursive: true, mode: FOLDER_MODE });
       writeFileSync(part, `${JSON.stringify({ current: this.#current, contexts }, null, 2)}\n`, { mode: OWNER_ONLY });

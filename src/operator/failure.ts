@@ -1,13 +1,16 @@
 /** How a verb ends when it does not end well: an exit code and one sentence. */
 
+export type ExitCode = 0 | 1 | 2 | 3;
+
+export const EXIT_DONE = 0;
 export const EXIT_FAILED = 1;
 /** A bad command line, or an operation that was begun and given up. */
 export const EXIT_ABORTED = 2;
 export const EXIT_NOT_THERE = 3;
 
 /** Shown by --help and in the manual. */
-export const EXIT_CODES: readonly { readonly code: number; readonly meaning: string }[] = [
-  { code: 0, meaning: 'done' },
+export const EXIT_CODES: readonly { readonly code: ExitCode; readonly meaning: string }[] = [
+  { code: EXIT_DONE, meaning: 'done' },
   { code: EXIT_FAILED, meaning: 'it failed, and the last line on stderr says why' },
   { code: EXIT_ABORTED, meaning: 'a wrong command line, or begun, given up (Ctrl-C) and cleaned up' },
   { code: EXIT_NOT_THERE, meaning: 'the stream, bucket or context is not there' },
@@ -15,9 +18,9 @@ export const EXIT_CODES: readonly { readonly code: number; readonly meaning: str
 
 /** The message is shown as it is: one sentence without a stack. */
 export class Failure extends Error {
-  readonly exitCode: number;
+  readonly exitCode: ExitCode;
 
-  constructor(message: string, exitCode: number = EXIT_FAILED, options?: ErrorOptions) {
+  constructor(message: string, exitCode: ExitCode = EXIT_FAILED, options?: ErrorOptions) {
     super(message, options);
     this.exitCode = exitCode;
   }

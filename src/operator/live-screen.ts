@@ -1,50 +1,42 @@
 /** A text that is drawn again and again in the same place. No setting of the terminal is changed, so none has to be put back. */
-import type { WriteStream } from 'node:tty';
 import { stripVTControlCharacters } from 'node:util';
+import type { Output } from './io.ts';
 
 const CLEAR_SCREEN = '\u001b[2J';
 const HOME = '\u001b[H';
 const CLEAR_LINE_END = '\u001b[K';
 const CLEAR_BELOW = '\u001b[J';
 
-/** Of terminals that do not tell their size. */
-const COLUMNS = 80;
-const ROWS = 24;
-
-/** For how many columns to write; without a limit where no terminal is attached. */
-export function columnsOf(out: WriteStream): number {
-  return out.isTTY ? out.columns || COLUMNS : Infinity;
-}
-
 export class LiveScreen {
-  readonly #out: WriteStream;
+  readonly #out: Output;
   #render: (columns: number) => readonly string[] = () => [];
 
-  constructor(out: WriteStream) {
+  constructor(out: Output) {
     this.#out = out;
-    out.write(CLEAR_SCREEN);
-    out.on('resize', this.#resized);
+    out.sink.write(CLEAR_SCREEN);
+    out.sink.on('resize', this.#resized);
   }
 
   /** The text for so many columns; asked for again when the window changes. */
   draw(render: (columns: number) => readonly string[]): void {
     this.#render = render;
-    const columns = columnsOf(this.#out);
+    const columns = this.#out.columns;
     // The last row stays free: a line break there would scroll.
-    const lines = crop(render(columns), (this.#out.rows || ROWS) - 1);
+    const lines = crop(render(columns), this.#out.rows - 1);
     // Without a flicker: each line replaces the one that was there.
-    this.#out.write(HOME + lines.map((line) => cut(line, columns) + CLEAR_LINE_END).join('\n') + CLEAR_BELOW);
+    const drawn = lines.map((line) => this.#out.inColours(cut(line, columns)) + CLEAR_LINE_END);
+    this.#out.sink.write(HOME + drawn.join('\n') + CLEAR_BELOW);
   }
 
   /** The text stays; what comes next begins below it. */
   close(): void {
-    this.#out.off('resize', this.#resized);
-    this.#out.write('\n');
+    this.#out.sink.off('resize', this.#resized);
+    this.#out.sink.write('\n');
   }
 
   /** The terminal has rewrapped the lines by itself. */
   readonly #resized = (): void => {
-    this.#out.write(CLEAR_SCREEN);
+    this.#out.sink.write(CLEAR_SCREEN);
     this.draw(this.#render);
   };
 }

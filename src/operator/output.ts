@@ -1,5 +1,4 @@
 /** How results look: tables for people, JSON for programs, colours on a terminal only. */
-import process from 'node:process';
 import { stripVTControlCharacters } from 'node:util';
 import type { Flag, Values } from './command-line.ts';
 
@@ -57,17 +56,9 @@ const widthOf = (cell: string): number => stripVTControlCharacters(cell).length;
 
 const STYLES = { bold: 1, red: 31, green: 32, yellow: 33 } as const;
 
-/** As it is where no terminal shows it, or NO_COLOR is set (https://no-color.org). */
-export function paint(
-  text: string,
-  style: keyof typeof STYLES,
-  out: { readonly isTTY?: boolean } = process.stdout,
-): string {
-  return hasColours(out) && text !== '' ? `\u001b[${STYLES[style]}m${text}\u001b[0m` : text;
-}
-
-function hasColours({ isTTY }: { readonly isTTY?: boolean }): boolean {
-  return isTTY === true && (process.env['NO_COLOR'] ?? '') === '' && process.env['TERM'] !== 'dumb';
+/** An `Output` takes the colours away again where they are not wanted. */
+export function paint(text: string, style: keyof typeof STYLES): string {
+  return text === '' ? '' : `\u001b[${STYLES[style]}m${text}\u001b[0m`;
 }
 
 /** Names come from strangers: characters that would drive a terminal, or reverse what is read, are shown as escapes. */

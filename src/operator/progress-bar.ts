@@ -1,6 +1,6 @@
 /** What a verb says while it works, on stderr: a bar on a terminal, a line for each change of the situation elsewhere. */
-import process from 'node:process';
 import { SingleBar } from 'cli-progress';
+import type { Environment, Sink } from './io.ts';
 import { cut } from './live-screen.ts';
 import { printable } from './output.ts';
 
@@ -15,16 +15,22 @@ const SAVE_PLACE = '\u001b7';
 const RESTORE_PLACE = '\u001b8';
 
 export class ProgressBar {
+  readonly #sink: Sink;
   /** A line for each change where a bar cannot be drawn. */
-  readonly #isTerminal = process.stderr.isTTY && process.env['TERM'] !== 'dumb';
+  readonly #isTerminal: boolean;
   #bar: SingleBar | undefined;
   #lastLine = '';
   #lastLineMs = -Infinity;
 
+  constructor(sink: Sink, env: Environment) {
+    this.#sink = sink;
+    this.#isTerminal = sink.isTTY === true && env['TERM'] !== 'dumb';
+  }
+
   /** Something was done. */
   note(text: string): void {
     this.end();
-    process.stderr.write(`${printable(text)}\n`);
+    this.#sink.write(`${printable(text)}\n`);
     this.#lastLineMs = -Infinity;
   }
 
@@ -38,7 +44,7 @@ export class ProgressBar {
         // The terminal's settings are left alone, so nothing has to be put back, whatever ends this process.
         hideCursor: false,
         linewrap: true,
-        stream: withoutPlaces(process.stderr),
+        stream: withoutPlaces(this.#sink),
         clearOnComplete: true,
         stopOnComplete: false,
         // Ctrl-C is main's.
@@ -67,7 +73,7 @@ export class ProgressBar {
     if (text === this.#lastLine || clockMs - this.#lastLineMs < LINE_INTERVAL_MS) return;
     this.#lastLine = text;
     this.#lastLineMs = clockMs;
-    process.stderr.write(`${text}\n`);
+    this.#sink.write(`${text}\n`);
   }
 }
 
@@ -83,7 +89,7 @@ export function barLine(done: number, total: number, text: string, width: number
  * The library remembers where the cursor was and goes back there at the end; but that is another place when the window has
  * scrolled or changed its size.
  */
-function withoutPlaces(terminal: NodeJS.WriteStream): NodeJS.WriteStream {
+function withoutPlaces(terminal: Sink): Sink {
   const write = (text: string): boolean => text === SAVE_PLACE || text === RESTORE_PLACE || terminal.write(text);
-  return Object.assign(Object.create(terminal) as NodeJS.WriteStream, { write });
+  return Object.assign(Object.create(terminal) as Sink, { write });
 }

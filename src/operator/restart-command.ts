@@ -4,6 +4,7 @@ import process from 'node:process';
 import { suggest } from '../config/split-line.ts';
 import type { ClusterNode } from './cluster-file.ts';
 import { Failure, Interrupted, UsageError } from './failure.ts';
+import type { Environment } from './io.ts';
 
 /** A map, because an operator may write {constructor}. */
 const PLACEHOLDERS: ReadonlyMap<string, (node: ClusterNode) => string> = new Map([
@@ -51,16 +52,24 @@ export function tellsNodesApart(template: string, nodes: readonly ClusterNode[])
   return new Set(nodes.map((node) => renderCommand(template, node))).size === nodes.length;
 }
 
-/** Resolves when the command ended with 0. Its output goes to our stderr. */
-export async function runCommand(command: string, timeoutMs: number, signal: AbortSignal): Promise<void> {
+export interface CommandOptions {
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+  readonly env: Environment;
+  /** Told what the command says. */
+  readonly tell: (text: string) => void;
+}
+
+/** Resolves when the command ended with 0. */
+export async function runCommand(command: string, { timeoutMs, signal, env, tell }: CommandOptions): Promise<void> {
   if (signal.aborted) throw new Interrupted();
   // A group of its own, so that what the shell started ends with it.
-  const child = spawn('sh', ['-c', command], { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  const child = spawn('sh', ['-c', command], { stdio: ['ignore', 'pipe', 'pipe'], detached: true, env });
   let said = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => {
       said = (said + text).slice(-SHOWN_CHARS_MAX);
-      process.stderr.write(text);
+      tell(text);
     });
   }
   let stopped: 'late' | 'interrupted' | undefined;

@@ -19,7 +19,7 @@ import { s3Options } from '../cold/store/s3.ts';
 import { Ceph, cephMissing } from '../support/ceph.ts';
 import { withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
-import { clusterToml, ctl, scratchFile, startCtl } from '../support/ctl.ts';
+import { clusterToml, ctl, scratchFile, spawnCtl } from '../support/ctl.ts';
 import { createRandom } from '../support/random.ts';
 import { RawClient } from '../support/raw-client.ts';
 import { withServer } from '../support/server.ts';
@@ -91,7 +91,7 @@ async function killUpload(config: string, env: Environment, ceph: Ceph, store: S
   await once(stuck, 'listening');
   const nodes = [{ id: 1, host: '127.0.0.1', admin_port: (stuck.address() as AddressInfo).port }];
   const from = scratchFile('stuck.json', JSON.stringify({ nodes }));
-  const run = startCtl(['backup-create', '--config', from, '--location', location], { env });
+  const run = spawnCtl(['backup-create', '--config', from, '--location', location], { env });
   await until('an upload has begun', async () => (await openUploads(store)).length > 0);
   run.child.kill('SIGKILL');
   await run.ended;
@@ -166,7 +166,7 @@ test(
         await withCluster({ groups: GROUPS }, async (cluster) => {
           const target = scratchFile('target.toml', clusterToml(cluster));
           const args = ['restore', '--config', target, '--location', location];
-          const first = startCtl(args, { env });
+          const first = spawnCtl(args, { env });
           let running = true;
           void first.ended.then(() => (running = false));
           const node = cluster.node(1);

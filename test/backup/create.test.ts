@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { sendOrder } from '../../src/operator/backup/create.ts';
 import { until } from '../support/until.ts';
-import { CTL_ENTRY, type CtlResult, ctl, scratchFile, startCtl } from '../support/ctl.ts';
+import { CTL_ENTRY, type CtlResult, ctl, scratchFile, spawnCtl, startCtl } from '../support/ctl.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { removeFolder, temporaryFolder, withServer } from '../support/server.ts';
 
@@ -160,7 +160,7 @@ describe('backup-create', () => {
     const config = await cluster(half(1, () => undefined));
     const location = join(folder, 'killed');
     const part = join(location, `group-000${FIRST}.snapshot.part`);
-    const run = startCtl(create(config, location));
+    const run = spawnCtl(create(config, location));
     await until('some of a group is there', async () => existsSync(part) && readFileSync(part).length > 0);
     run.child.kill('SIGKILL');
     await run.ended;
@@ -186,7 +186,7 @@ describe('backup-create', () => {
     const location = join(folder, 'interrupted');
     const run = startCtl(create(config, location));
     await until('a group is under way', async () => existsSync(join(location, `group-000${FIRST}.snapshot.part`)));
-    run.child.kill('SIGINT');
+    run.interrupt();
     assert.equal(await run.ended, 2, run.stderr);
     assert.match(run.stderr, /^millracectl: interrupted$/m);
     assert.deepEqual(readdirSync(location), []);

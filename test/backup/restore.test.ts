@@ -170,7 +170,7 @@ describe('restore of several groups', () => {
     });
     const run = startCtl(restore(config));
     await full;
-    run.child.kill('SIGINT');
+    run.interrupt();
     assert.equal(await run.ended, 2);
     assert.match(run.stderr, /^millracectl: interrupted \(0 of 7 groups are restored; --resume goes on from there\)$/m);
   });

@@ -32,13 +32,17 @@ function entryOf(group: number): GroupEntry {
   };
 }
 
+const context = (signal: AbortSignal): Parameters<typeof verifyBackup>[1] => {
+  return { progress: new ProgressBar(process.stderr, {}), signal, env: process.env };
+};
+
 /** Files of the right size that no node wrote; the first one is missing. */
 async function withBadBackup(body: (path: string) => Promise<void>): Promise<void> {
   const path = temporaryFolder('verify');
   try {
     const entries = Array.from({ length: GROUPS }, (_, group) => entryOf(group));
     for (const { object } of entries.slice(1)) writeFileSync(join(path, object), Buffer.alloc(FILE_BYTES));
-    const location = await openLocation(path, NEVER);
+    const location = await openLocation(path, { signal: NEVER, env: {} });
     await writeManifest(location, 0, entries, { cluster_id: null, restored_from: [] });
     await body(path);
   } finally {
@@ -48,23 +52,23 @@ async function withBadBackup(body: (path: string) => Promise<void>): Promise<voi
 
 test('a fault ends all threads, and the process stays', async () => {
   await withBadBackup(async (path) => {
-    const location = await openLocation(path, NEVER);
+    const location = await openLocation(path, { signal: NEVER, env: {} });
     for (let round = 0; round < ROUNDS; round++) {
-      await assert.rejects(verifyBackup(location, new ProgressBar(), NEVER), /group-\d{4}\.snapshot: /);
+      await assert.rejects(verifyBackup(location, context(NEVER)), /group-\d{4}\.snapshot: /);
     }
   });
 });
 
 test('an interrupt ends all threads, and the process stays', async () => {
   await withBadBackup(async (path) => {
-    const location = await openLocation(path, NEVER);
-    await assert.rejects(verifyBackup(location, new ProgressBar(), AbortSignal.abort()), Interrupted);
+    const location = await openLocation(path, { signal: NEVER, env: {} });
+    await assert.rejects(verifyBackup(location, context(AbortSignal.abort())), Interrupted);
   });
 });
 
 test('a group that is no longer wanted is not read to its end', async () => {
   await withBadBackup(async (path) => {
-    const location = await openLocation(path, NEVER);
+    const location = await openLocation(path, { signal: NEVER, env: {} });
     const options = { groupCount: GROUPS, isWanted: () => false };
     await assert.rejects(
       verifyGroup(location, entryOf(1), options),

@@ -5,7 +5,7 @@ import { AdminProxy, type Call, type Verdict } from '../support/admin-proxy.ts';
 import { TestCluster } from '../support/cluster.ts';
 import { tried } from '../support/tries.ts';
 import { until } from '../support/until.ts';
-import { type CtlResult, type CtlRun, clusterToml, ctl, scratchFile, startCtl } from '../support/ctl.ts';
+import { type CtlResult, type CtlProcess, clusterToml, ctl, scratchFile, spawnCtl, startCtl } from '../support/ctl.ts';
 import { requestOnce } from '../support/raw-client.ts';
 
 const GROUPS = 6;
@@ -104,7 +104,7 @@ describe('the operator looks and drains', () => {
   /** How a drain of node 3 ends that is killed before or after its nth call that changes something. */
   async function drainKilledAt(nth: number, moment: string): Promise<number | string> {
     let calls = 0;
-    const killed: { run: CtlRun | undefined } = { run: undefined };
+    const killed: { run: CtlProcess | undefined } = { run: undefined };
     const cut = ({ method }: Call, when: string): void => {
       if (method === 'POST' && when === moment && ++calls === nth) killed.run?.child.kill('SIGKILL');
     };
@@ -113,7 +113,7 @@ describe('the operator looks and drains', () => {
       return killed.run?.child.killed === true ? 'lost' : 'pass';
     };
     proxy.after = (call) => cut(call, 'after');
-    killed.run = startCtl(['drain', '--config', proxied, '--node', '3', ...PACE]);
+    killed.run = spawnCtl(['drain', '--config', proxied, '--node', '3', ...PACE]);
     const ended = await killed.run.ended;
     assert(ended === 'SIGKILL' || ended === 0, `${moment} call ${nth}: ${ended} ${killed.run.stderr}`);
     proxy.reset();
@@ -164,7 +164,7 @@ describe('the operator looks and drains', () => {
   test('status --watch runs until Ctrl-C and then exits cleanly', async () => {
     const watch = startCtl(['status', '--config', file, '--watch', '--interval-secs', '0.1']);
     await until('three tables', async () => watch.stdout.split('nodes answer').length > 3);
-    watch.child.kill('SIGINT');
+    watch.interrupt();
     assert.equal(await watch.ended, 0, watch.stderr);
   });
 
@@ -215,11 +215,11 @@ describe('the operator looks and drains', () => {
 
   test('Ctrl-C during a drain: exit 2, and the mark is lifted', async () => {
     await spread();
-    const drain = startCtl(['drain', '--config', proxied, '--node', '3', ...PACE]);
+    const drain = spawnCtl(['drain', '--config', proxied, '--node', '3', ...PACE]);
     let sent = 0;
     proxy.after = ({ path }) => {
       // Twice in the same moment, as under npm.
-      while (path.includes('transfer') && sent++ < 2) drain.child.kill('SIGINT');
+      while (path.includes('transfer') && sent++ < 2) drain.interrupt();
     };
     assert.equal(await drain.ended, 2, drain.stderr);
     assert.match(drain.stderr, /^node 3: ABORTED \(interrupted\); its drain mark was lifted$/m);
@@ -348,7 +348,7 @@ describe('the operator looks and drains', () => {
     cluster.pause(leader);
     const arming = startCtl(['allow-rejoin', '--config', file, '--node', '2', '--http-timeout-secs', '0.5']);
     await new Promise<void>((resolve) => {
-      arming.child.stderr?.on('data', () => /^waiting: .*\bnode/m.test(arming.stderr) && resolve());
+      arming.output.on('data', () => /^waiting: .*\bnode/m.test(arming.stderr) && resolve());
       void arming.ended.then(() => resolve());
     });
     cluster.resume(leader);

@@ -6,7 +6,7 @@ import { HostAgent } from '../support/host-agent.ts';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
 import { tried } from '../support/tries.ts';
 import { until } from '../support/until.ts';
-import { type CtlResult, clusterToml, ctl, scratchFile, startCtl } from '../support/ctl.ts';
+import { type CtlResult, clusterToml, ctl, scratchFile, spawnCtl } from '../support/ctl.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { GROUPS, count, underLoad } from './under-load.ts';
 
@@ -34,7 +34,7 @@ test('a rolling restart under load loses no acknowledged write, also when the to
         for (const id of cluster.ids) count(faults, `restart of node ${id}`);
 
         // The tool dies while node 2, the first of three, is stopping.
-        const killed = startCtl([...command, '--only', '2,1,3']);
+        const killed = spawnCtl([...command, '--only', '2,1,3']);
         agent.onRestart = () => killed.child.kill('SIGKILL');
         assert.equal(await killed.ended, 'SIGKILL', killed.stderr);
         agent.onRestart = () => undefined;
@@ -109,7 +109,7 @@ test('a rollout that cannot go on stops, cleans up and says where it is', async 
       await fetch(mark, { method: 'DELETE' });
 
       // Ctrl-C while the command runs: the node was not touched yet.
-      const begun = startCtl([
+      const begun = spawnCtl([
         'restart',
         '--config',
         file,

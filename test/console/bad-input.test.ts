@@ -73,7 +73,7 @@ describe('the console with bad input', { skip: chromiumMissing() ?? false }, () 
 
   after(async () => {
     await browser?.close();
-    console?.child.kill('SIGTERM');
+    console?.interrupt();
     await console?.ended;
     strange.closeAllConnections();
     strange.close();

@@ -49,7 +49,7 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
     ending.abort();
     await load;
     await browser?.close();
-    console?.child.kill('SIGTERM');
+    console?.interrupt();
     await console?.ended;
     await cluster?.dispose();
   });

@@ -57,7 +57,7 @@ try {
     await page.evaluate('scrollTo(0, 0)');
     await page.screenshot({ path: join(folder, `${shot.name}.png`) });
   }
-  tool.child.kill('SIGTERM');
+  tool.interrupt();
   await tool.ended;
 } finally {
   await browser.close();

@@ -52,12 +52,12 @@ test('TOML, JSON, YAML and stdin hold the same; defaults follow from what is the
     assert.deepEqual(parseClusterFile('stdin', text, undefined).nodes[0], nodes[0]);
 });
 
-test('the extension determines the file type; none is JSON, any other is refused', () => {
+test('the extension determines the file type; none is JSON, any other is refused', async () => {
   assert.equal(formatOf('/a/cluster.toml'), 'toml');
   assert.equal(formatOf('a.YML'), 'yaml');
   assert.equal(formatOf('/etc/some.d/cluster'), 'json');
   assert.throws(() => formatOf('cluster.ini'), /ends in \.toml, \.json, \.yaml or \.yml$/);
-  assert.deepEqual(readClusterFile(scratchFile('c.toml', TOML)).nodes, nodes);
+  assert.deepEqual((await readClusterFile(scratchFile('c.toml', TOML), process)).nodes, nodes);
 });
 
 const BAD: readonly (readonly [string, RegExp])[] = [
@@ -81,7 +81,7 @@ const BAD: readonly (readonly [string, RegExp])[] = [
   ['{"nodes":[{"id":1,"host":"a"},{"id":2,"host":"a"}]}', /^f: two nodes have the admin plane http:\/\/a:4438$/],
 ];
 
-test('a wrong file is refused with one line that says where and what', () => {
+test('a wrong file is refused with one line that says where and what', async () => {
   for (const [text, expected] of BAD) {
     assert.throws(
       () => parseClusterFile('f', text, 'json'),
@@ -99,5 +99,8 @@ test('a wrong file is refused with one line that says where and what', () => {
   );
   assert.throws(() => parseClusterFile('f', 'nodes: [', 'yaml'), /f is not valid YAML: [^\n]+$/);
   assert.throws(() => parseClusterFile('f', 'just words', undefined), /f is not valid TOML in line 1: [^\n]+$/);
-  assert.throws(() => readClusterFile('/nowhere/c.toml'), /\/nowhere\/c\.toml cannot be read: there is no such file$/);
+  await assert.rejects(
+    readClusterFile('/nowhere/c.toml', process),
+    /\/nowhere\/c\.toml cannot be read: there is no such file$/,
+  );
 });

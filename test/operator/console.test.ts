@@ -212,6 +212,6 @@ test('the verb prints the address with the key, serves the page, and ends with C
   assert.match(page, /data-console="cluster"/);
   const nodes = await fetch(`${origin}/console/nodes`, { headers: { authorization: `Bearer ${key}` } });
   assert.equal(nodes.status, 200);
-  run.child.kill('SIGINT');
+  run.interrupt();
   assert.equal(await run.ended, 0, run.stderr);
 });

@@ -232,7 +232,7 @@ test('the verb serves a real cluster under the names of the document, also with 
   const beyond = await ctl(['exporter', '--config', config, '--listen', '0.0.0.0:4490']);
   assert.deepEqual([beyond.code, /--scrape-token-file/.test(beyond.stderr)], [2, true], beyond.stderr);
   const run = startCtl(['exporter', '--config', config, '--listen', '127.0.0.1:0']);
-  t.after(() => run.child.kill());
+  t.after(() => run.interrupt());
   await until(
     () => `the address of the exporter; now ${run.stdout} ${run.stderr}`,
     () => run.stdout.endsWith('\n'),
@@ -262,6 +262,6 @@ test('the verb serves a real cluster under the names of the document, also with 
   });
   // Another pipe than that of the answer.
   await until('stderr says why', () => /^node 2: /m.test(run.stderr));
-  run.child.kill('SIGTERM');
+  run.interrupt();
   assert.equal(await run.ended, 0, run.stderr);
 });

@@ -75,7 +75,7 @@ test('Prometheus fills the dashboard and raises the alert of a killed node', { s
   await cluster.startAll();
   const config = scratchFile('cluster.toml', clusterToml(cluster));
   const exporter = startCtl(['exporter', '--config', config, '--listen', '127.0.0.1:0']);
-  t.after(() => exporter.child.kill('SIGTERM'));
+  t.after(() => exporter.interrupt());
   await until('the exporter listens', () => exporter.stdout.endsWith('\n'));
   const target = /http:\/\/([\d.:]+)\/metrics/.exec(exporter.stdout)?.[1] ?? '';
 

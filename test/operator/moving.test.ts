@@ -9,7 +9,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { DurableStreamTestServer } from '@durable-streams/server';
-import { ctl, startCtl } from '../support/ctl.ts';
+import { ctl, spawnCtl } from '../support/ctl.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
 import { runVerb } from '../support/verbs.ts';
 
@@ -77,7 +77,7 @@ describe('millracectl export and import', () => {
     await once(proxy, 'listening');
     try {
       const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
-      const killed = startCtl(['import', events, '--to', 'moved/events', '--url', url], { env: env() });
+      const killed = spawnCtl(['import', events, '--to', 'moved/events', '--url', url], { env: env() });
       onThirdWrite = () => void killed.child.kill('SIGKILL');
       assert.equal(await killed.ended, 'SIGKILL');
     } finally {

@@ -37,23 +37,22 @@ test('one command for all nodes is no command', () => {
 });
 
 test('a command that fails, hangs or is interrupted is reported, and nothing of it is left', async () => {
-  const never = new AbortController().signal;
-  await runCommand('true', 10_000, never);
-  await assert.rejects(runCommand('echo no unit >&2; exit 5', 10_000, never), /ended with 5: no unit$/);
-  await assert.rejects(runCommand('/nowhere/x', 10_000, never), /ended with 127: .*not found/);
+  const { signal: never } = new AbortController();
+  const runs = (command: string, timeoutMs: number, signal: AbortSignal): Promise<void> =>
+    runCommand(command, { timeoutMs, signal, env: process.env, tell: () => undefined });
+  await runs('true', 10_000, never);
+  await assert.rejects(runs('echo no unit >&2; exit 5', 10_000, never), /ended with 5: no unit$/);
+  await assert.rejects(runs('/nowhere/x', 10_000, never), /ended with 127: .*not found/);
   const folder = temporaryFolder('restart-command');
   try {
     const mark = join(folder, 'mark');
-    await assert.rejects(
-      runCommand(`sleep 30; touch ${mark}`, 100, never),
-      /did not end within 0\.1 s and was killed$/,
-    );
+    await assert.rejects(runs(`sleep 30; touch ${mark}`, 100, never), /did not end within 0\.1 s and was killed$/);
     const abort = new AbortController();
-    const running = runCommand(`sleep 30; touch ${mark}`, 60_000, abort.signal);
+    const running = runs(`sleep 30; touch ${mark}`, 60_000, abort.signal);
     abort.abort();
     await assert.rejects(running, /interrupted while the restart command ran/);
     // What it leaves running in the background does not hold up the rollout.
-    await runCommand('sleep 30 & true', 10_000, never);
+    await runs('sleep 30 & true', 10_000, never);
     assert(!existsSync(mark));
   } finally {
     removeFolder(folder);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { stripVTControlCharacters } from 'node:util';
 import { crop } from '../../src/operator/live-screen.ts';
 import { barLine } from '../../src/operator/progress-bar.ts';
 import { whyNotReady } from '../../src/operator/ready.ts';
@@ -17,6 +18,10 @@ const NODES = [1, 2, 3].map((id) => ({
   httpUrl: undefined,
 }));
 
+/** As it is without colours. */
+const shown = (...args: Parameters<typeof renderStatus>): string[] =>
+  renderStatus(...args).map(stripVTControlCharacters);
+
 test('the table for a tired person', () => {
   const snapshot = [
     node(1, [group(0, 1, { term: 3 }), group(1, 1)], {
@@ -31,7 +36,7 @@ test('the table for a tired person', () => {
     silent(3),
   ];
   assert.equal(
-    renderStatus(NODES, snapshot).join('\n'),
+    shown(NODES, snapshot).join('\n'),
     [
       'node  host  state            leads  groups  lag  term      hot     cold     backlog  mailbox   memory     up',
       '1     h1    ok                   2       2    0   3-5  5.0 MiB  3.2 TiB  700 B, 1 s     64 B  300 MiB  1 min',
@@ -62,14 +67,14 @@ test('a cold store that is away shows in the table, and below since when, why an
   const away = metrics({ reachable: false, unreachable_since: since, was_reached: true, last_error: 'ECONNREFUSED' });
   const never = metrics({ reachable: false, unreachable_since: since, was_reached: false, last_error: '' });
   assert(away !== undefined && never !== undefined);
-  const lines = renderStatus(NODES, [{ nodeId: 1, report: away, error: '' }]);
+  const lines = shown(NODES, [{ nodeId: 1, report: away, error: '' }]);
   assert.match(lines[1] ?? '', /h1 +cold store away /);
   assert(
     lines.includes(
       `node 1 (h1): the cold store fails since ${since}, 3.0 MiB of what it leads wait for it (ECONNREFUSED)`,
     ),
   );
-  const sentences = renderStatus(NODES, [{ nodeId: 1, report: never, error: '' }]).join('\n');
+  const sentences = shown(NODES, [{ nodeId: 1, report: never, error: '' }]).join('\n');
   assert.match(sentences, /was not reached since the node started \(2026-.*\), 3\.0 MiB/);
   for (const store of [{ backend: 'none' }, { reachable: true, unreachable_since: null, last_error: null }])
     assert.equal(metrics(store)?.coldAway, undefined);
@@ -77,10 +82,10 @@ test('a cold store that is away shows in the table, and below since when, why an
 
 test('a narrow window goes without the columns that matter least, and says so; sentences are broken', () => {
   const snapshot = [node(1, [group(0, 1)]), node(2, [group(0, 1)], { ...DRAINING }), silent(3)];
-  const at = (columns: number): string[] => renderStatus(NODES, snapshot, columns);
+  const at = (columns: number): string[] => shown(NODES, snapshot, columns);
   for (let columns = 1; columns <= 130; columns++)
     for (const line of at(columns)) assert(line.length < Math.max(columns, 2), `${columns}: ${line}`);
-  assert.deepEqual(at(130), renderStatus(NODES, snapshot));
+  assert.deepEqual(at(130), shown(NODES, snapshot));
   assert.deepEqual(at(60), [
     'node  host  state        leads  groups  lag  hot  backlog',
     '1     h1    ok               1       1    0  0 B      0 B',
@@ -114,7 +119,7 @@ test('the bar is one line in every window', () => {
 
 test('what stops writes is said in words', () => {
   const snapshot = [node(1, [group(0, undefined)], { diskFull: true, admission: 'refusing' }), silent(2), silent(3)];
-  const text = `${renderStatus(NODES, snapshot).join('\n')}\n`;
+  const text = `${shown(NODES, snapshot).join('\n')}\n`;
   assert.match(text, /\n1 +h1 +disk full, refusing writes, no leader /);
   assert.match(text, /\n1 of 3 nodes answer; 1 group, leaders=\{\}\n/);
   assert.match(text, /\nnode 1 \(h1\): its disk is full, writes are answered 507\n/);
@@ -123,7 +128,7 @@ test('what stops writes is said in words', () => {
 
 test('every reason not to lead is named', () => {
   const shed = { shedState: 'maintenance-drain+cluster-egress+cold-health', acceptsTransfers: false };
-  const text = renderStatus(NODES, [node(1, [group(0, 2)], shed), node(2, [group(0, 2)]), silent(3)]).join('\n');
+  const text = shown(NODES, [node(1, [group(0, 2)], shed), node(2, [group(0, 2)]), silent(3)]).join('\n');
   assert.match(text, /\n1 +h1 +drained, cut off, no cold store +0 /);
   assert.match(
     text,
@@ -133,26 +138,26 @@ test('every reason not to lead is named', () => {
 
 test('nodes of several versions are named', () => {
   const at = (id: number, version: string): ReturnType<typeof node> => node(id, [group(0, 1)], { version });
-  const text = renderStatus(NODES, [at(1, '2.0.0'), at(2, '1.9.0'), at(3, '2.0.0')]).join('\n');
+  const text = shown(NODES, [at(1, '2.0.0'), at(2, '1.9.0'), at(3, '2.0.0')]).join('\n');
   assert.match(text, /\nversions differ: 2\.0\.0 on nodes 1 and 3, 1\.9\.0 on node 2$/);
-  assert.doesNotMatch(renderStatus(NODES, [at(1, ''), at(2, '2.0.0'), silent(3)]).join('\n'), /versions/);
+  assert.doesNotMatch(shown(NODES, [at(1, ''), at(2, '2.0.0'), silent(3)]).join('\n'), /versions/);
 });
 
 test('the identity of the cluster heads the table, and nodes of another one are named', () => {
   const [ours, theirs] = ['a'.repeat(32), 'b'.repeat(32)];
   const at = (id: number, clusterId?: string): ReturnType<typeof node> => node(id, [group(0, 1)], { clusterId });
   const agreed = [at(1, ours), at(2), silent(3)];
-  const lines = renderStatus(NODES, agreed);
+  const lines = shown(NODES, agreed);
   assert.equal(lines[0], `cluster_id ${ours}`);
   assert.match(lines[1] ?? '', /^node +host/);
   assert.doesNotMatch(lines.join('\n'), /several clusters/);
   const json = statusJson(NODES, agreed) as { cluster_id: unknown; nodes: Record<string, unknown>[] };
   assert.deepEqual([json.cluster_id, ...json.nodes.map((one) => one['cluster_id'])], [ours, ours, null, undefined]);
-  const mixed = renderStatus(NODES, [at(1, theirs), at(2, ours), at(3, ours)]);
+  const mixed = shown(NODES, [at(1, theirs), at(2, ours), at(3, ours)]);
   assert.equal(mixed[0], `cluster_id ${ours}`);
   assert.match(mixed.join('\n'), /several clusters .*: a{32} on nodes 2 and 3, b{32} on node 1$/);
   for (let columns = 1; columns <= 60; columns++)
-    for (const line of renderStatus(NODES, agreed, columns)) assert(line.length < Math.max(columns, 2), line);
+    for (const line of shown(NODES, agreed, columns)) assert(line.length < Math.max(columns, 2), line);
   assert.equal(statusJson(NODES, [silent(1)])['cluster_id'], null);
 });
 
@@ -160,13 +165,13 @@ test('a node that was taken out of the voters while it was away is told from one
   const now = { voters: [1, 2], term: 7 };
   const before = group(0, undefined, { term: 6, caughtUp: false });
   const snapshot = [node(1, [group(0, 1, now)]), node(2, [group(0, 1, now)]), node(3, [before])];
-  const text = `${renderStatus(NODES, snapshot).join('\n')}\n`;
+  const text = `${shown(NODES, snapshot).join('\n')}\n`;
   assert.match(text, /\n3 +h3 +not a member, no leader, behind /);
   assert.match(text, /\nnode 3 \(h3\): no member of group 0, takes no writes there and may show old bytes: stop it\n/);
   assert.equal(whyNotReady(snapshot, 3, 16), 'node 3 is not a voter of group 0');
   const learner = { ...now, learners: [3] };
   const joins = [node(1, [group(0, 1, learner)]), node(2, [group(0, 1, learner)]), node(3, [group(0, 1, learner)])];
-  assert.match(renderStatus(NODES, joins).join('\n'), /\n3 +h3 +ok /);
+  assert.match(shown(NODES, joins).join('\n'), /\n3 +h3 +ok /);
 });
 
 test('sizes and ages are short', () => {

@@ -219,7 +219,7 @@ describe('millracectl stream and bucket', () => {
     await fails(1, 'stream append demo/live more', /demo\/live: it answered 409 \(the stream is closed/);
     const other = startCtl(['stream', 'tail', '-f', 'demo/text', '-n', '1'], { env: env() });
     await shows(other, 'line 2999 ------------------------------------------------------------');
-    other.child.kill('SIGINT');
+    other.interrupt();
     assert.equal(await within(other.ended, PATIENCE_MS, 'Ctrl-C'), 0);
   });
 });
@@ -230,7 +230,7 @@ async function shows(follower: CtlRun, text: string): Promise<void> {
     const look = (): void => {
       if (follower.stdout === text) resolve();
     };
-    follower.child.stdout?.on('data', look);
+    follower.output.on('data', look);
     look();
   });
   await within(shown, PATIENCE_MS, `${JSON.stringify(text)}, not ${JSON.stringify(follower.stdout)}`);

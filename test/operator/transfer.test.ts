@@ -5,6 +5,7 @@ import { type IncomingMessage, type ServerResponse, createServer } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { download, upload } from '../../src/operator/backup/transfer.ts';
+import { readClusterFile } from '../../src/operator/cluster-file.ts';
 import { Cluster } from '../../src/operator/cluster.ts';
 import { Failure, Interrupted } from '../../src/operator/failure.ts';
 import { scratchFile } from '../support/ctl.ts';
@@ -45,7 +46,7 @@ async function start(t: TestContext, transfer: Answer, probe: Answer, timeoutMs 
   const interrupt = new AbortController();
   const file = scratchFile('c.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${port}\n`);
   const options = { timeoutMs, token: undefined, ca: undefined, signal: interrupt.signal };
-  const cluster = Cluster.read(file, options);
+  const cluster = new Cluster(await readClusterFile(file, process), options);
   const probed = (times: number): Promise<void> =>
     new Promise((resolve) => (probes >= times ? resolve() : waiting.set(times, resolve)));
   return { cluster, node: cluster.node(1), probed, interrupt };

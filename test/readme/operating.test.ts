@@ -170,10 +170,10 @@ test('every command of src/operator/README.md works as written', async () => {
   }
 });
 
-test('the files of src/operator/README.md are as the programs want them', () => {
+test('the files of src/operator/README.md are as the programs want them', async () => {
   const [cluster] = tomlBlocks("## The operator's tool");
   assert.deepEqual(
-    readClusterFile(scratchFile('cluster.toml', cluster as string)).nodes.map(
+    (await readClusterFile(scratchFile('cluster.toml', cluster as string), process)).nodes.map(
       ({ id, adminUrl }) => `${id} ${adminUrl}`,
     ),
     [1, 2, 3].map((id) => `${id} http://${hostOf(id)}:4438`),

@@ -1,19 +1,30 @@
-// The operator's tool as a process, and a cluster file for it.
+// The operator's tool, in this process or in one of its own, and a cluster file for it.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { EventEmitter } from 'node:events';
 import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { PassThrough, Readable } from 'node:stream';
+import { finished } from 'node:stream/promises';
+import { run } from '../../src/operator/run.ts';
 import { REPO_ROOT } from './paths.ts';
 import type { TestCluster } from './cluster.ts';
 
 export const CTL_ENTRY: string = join(REPO_ROOT, 'dist', 'ctl.js');
 
 export interface CtlRun {
-  readonly child: ChildProcess;
-  stdout: string;
-  stderr: string;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** Emits `data` after each piece of stdout and stderr. */
+  readonly output: EventEmitter;
   /** Exit code, or the name of the signal that ended it. */
   readonly ended: Promise<number | string>;
+  /** As Ctrl-C does. */
+  interrupt(): void;
+}
+
+export interface CtlProcess extends CtlRun {
+  readonly child: ChildProcess;
 }
 
 export interface CtlResult {
@@ -28,7 +39,10 @@ process.on('exit', () => running.forEach((child) => child.kill('SIGKILL')));
 export interface CtlOptions {
   readonly input?: string | Buffer;
   readonly env?: Readonly<Record<string, string>>;
+  /** Implies a process. */
   readonly user?: User;
+  /** For what only a process has: signals, a death, a user, an exit. */
+  readonly process?: true;
 }
 
 /** User and group of the process; by default those of the test. */
@@ -55,30 +69,65 @@ export function giveTo({ uid, gid }: User, path: string): void {
 /** A developer's own contexts are not those of the test. */
 const NO_CONTEXTS = join(tmpdir(), 'millrace-no-contexts');
 
-export function startCtl(args: readonly string[], { input = '', env = {}, user = {} }: CtlOptions = {}): CtlRun {
-  const options = { env: { ...process.env, XDG_CONFIG_HOME: NO_CONTEXTS, ...env }, stdio: 'pipe', ...user } as const;
+const environment = (env: Readonly<Record<string, string>>): NodeJS.ProcessEnv => {
+  return { ...process.env, XDG_CONFIG_HOME: NO_CONTEXTS, ...env };
+};
+
+/** What has come from the two streams so far. */
+class Collected {
+  stdout = '';
+  stderr = '';
+  readonly output = new EventEmitter();
+
+  constructor(stdout: Readable, stderr: Readable) {
+    stdout.setEncoding('utf8').on('data', (text: string) => {
+      this.stdout += text;
+      this.output.emit('data');
+    });
+    stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.stderr += text;
+      this.output.emit('data');
+    });
+  }
+}
+
+/** The tool in this process. */
+export function startCtl(args: readonly string[], { input = '', env = {} }: CtlOptions = {}): CtlRun {
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const collected = new Collected(stdout, stderr);
+  const ending = new AbortController();
+  const stdin = Readable.from(input.length === 0 ? [] : [Buffer.from(input)]);
+  const ended = run(args, { stdin, stdout, stderr, env: environment(env), signal: ending.signal }).then(
+    async (code) => {
+      stdout.end();
+      stderr.end();
+      await Promise.all([finished(stdout), finished(stderr)]);
+      return code;
+    },
+  );
+  return Object.assign(collected, { ended, interrupt: (): void => ending.abort() });
+}
+
+/** The tool as a process of its own. */
+export function spawnCtl(args: readonly string[], { input = '', env = {}, user = {} }: CtlOptions = {}): CtlProcess {
+  const options = { env: environment(env), stdio: 'pipe', ...user } as const;
   const child = spawn(process.execPath, [CTL_ENTRY, ...args], options);
   running.add(child);
-  const run: CtlRun = {
-    child,
-    stdout: '',
-    stderr: '',
-    ended: new Promise((resolve) => {
-      child.once('close', (code, signal) => {
-        running.delete(child);
-        resolve(code ?? signal ?? -1);
-      });
-    }),
-  };
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (run.stdout += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (run.stderr += text));
+  const collected = new Collected(child.stdout, child.stderr);
+  const ended = new Promise<number | string>((resolve) => {
+    child.once('close', (code, signal) => {
+      running.delete(child);
+      resolve(code ?? signal ?? -1);
+    });
+  });
   child.stdin.on('error', () => undefined);
   child.stdin.end(input);
-  return run;
+  return Object.assign(collected, { child, ended, interrupt: (): void => void child.kill('SIGINT') });
 }
 
 export async function ctl(args: readonly string[], options: CtlOptions = {}): Promise<CtlResult> {
-  const run = startCtl(args, options);
+  const isProcess = options.process === true || options.user !== undefined;
+  const run = isProcess ? spawnCtl(args, options) : startCtl(args, options);
   const code = await run.ended;
   return { code, stdout: run.stdout, stderr: run.stderr };
 }

@@ -2,10 +2,9 @@
 import { type FileHandle, open, readdir, rename, stat, unlink } from 'node:fs/promises';
 import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
-import process from 'node:process';
 import { Fault } from '../../stream/backup/fault.ts';
 import { makeFolder } from '../../cold/store/dir-store.ts';
-import type { S3Store } from '../../cold/store/s3-store.ts';
+import type { S3Options, S3Store } from '../../cold/store/s3-store.ts';
 import { StoreError } from '../../cold/store/store.ts';
 import { caughtCode, caughtMessage } from '../../base/caught.ts';
 
@@ -49,8 +48,13 @@ export interface Location {
 /** Name of a file in a directory until it is complete. */
 export const unfinished = (name: string): string => `${name}.part`;
 
+export interface LocationOptions {
+  readonly signal: AbortSignal;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
 /** Throws a Fault for an invalid location. */
-export async function openLocation(text: string, signal: AbortSignal): Promise<Location> {
+export async function openLocation(text: string, { signal, env }: LocationOptions): Promise<Location> {
   if (!text.startsWith('s3://')) {
     // s3:/bucket is a typo, and would be a directory with a strange name.
     if (/^([a-z][a-z0-9+.-]*:\/\/|s3:)/i.test(text))
@@ -63,17 +67,15 @@ export async function openLocation(text: string, signal: AbortSignal): Promise<L
   const [bucket = '', ...rest] = text.slice('s3://'.length).split('/');
   const prefix = rest.filter((part) => part !== '').join('/');
   if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(bucket)) throw new Fault(`${text}: expected s3://bucket/prefix`);
-  // Node 20 is supported as long as this version of the SDK runs on it; its daily reminder does not help.
-  process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true';
   const { S3Store: Store } = await import('../../cold/store/s3-store.ts');
-  const endpoint = process.env['AWS_ENDPOINT_URL_S3'] ?? process.env['AWS_ENDPOINT_URL'];
+  const endpoint = env['AWS_ENDPOINT_URL_S3'] ?? env['AWS_ENDPOINT_URL'];
   const options = {
     bucket,
-    region: undefined,
+    region: env['AWS_REGION'],
     endpoint,
     // Stores other than AWS rarely have a host name per bucket.
     pathStyle: endpoint !== undefined,
-    credentials: undefined,
+    credentials: credentialsIn(env),
     encryption: 'none' as const,
     kmsKeyId: undefined,
     timeoutMs: S3_TIMEOUT_MS,
@@ -81,6 +83,17 @@ export async function openLocation(text: string, signal: AbortSignal): Promise<L
     connections: 4,
   };
   return new Bucket(text, new Store(options, prefix), signal);
+}
+
+/** Undefined: the SDK looks for others, such as those of a profile or of the machine. */
+function credentialsIn(env: LocationOptions['env']): S3Options['credentials'] {
+  const {
+    AWS_ACCESS_KEY_ID: accessKeyId,
+    AWS_SECRET_ACCESS_KEY: secretAccessKey,
+    AWS_SESSION_TOKEN: sessionToken,
+  } = env;
+  if (accessKeyId === undefined || secretAccessKey === undefined) return undefined;
+  return { accessKeyId, secretAccessKey, sessionToken };
 }
 
 class Directory implements Location {

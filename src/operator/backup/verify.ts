@@ -7,8 +7,8 @@ import type { Location } from '../../backup/format/location.ts';
 import { type GroupEntry, type Manifest, readManifest } from '../../backup/format/manifest.ts';
 import { VERIFIER_LOADED } from '../../backup/format/verify.ts';
 import { threadEntry } from '../../threads/entry.ts';
+import type { Context } from '../context.ts';
 import { Failure, Interrupted } from '../failure.ts';
-import type { ProgressBar } from '../progress-bar.ts';
 
 /** Each takes some 200 bytes for each stream of its group, besides its buffers. */
 const THREADS_MAX = 8;
@@ -28,8 +28,7 @@ type Answer = { readonly fault: string } | { readonly bucketNames: readonly stri
 
 export async function verifyBackup(
   location: Location,
-  progress: ProgressBar,
-  signal: AbortSignal,
+  { progress, signal, env }: Pick<Context, 'progress' | 'signal' | 'env'>,
 ): Promise<VerifiedBackup> {
   const manifest = await readManifest(location);
   const threads = Math.max(1, Math.min(THREADS_MAX, availableParallelism(), manifest.groups.length));
@@ -40,6 +39,7 @@ export async function verifyBackup(
     minThreads: threads,
     maxThreads: threads,
     atomics: 'disabled',
+    env: { ...env },
   });
   const loaded = allLoaded(pool);
   const stop = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));

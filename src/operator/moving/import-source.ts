@@ -4,7 +4,7 @@ import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Failure, reasonOf } from '../failure.ts';
 import { BODY_BYTES_MAX, checkedRecords } from '../streams/records.ts';
-import { linesOf, piecesOf } from '../streams/pipes.ts';
+import { type Input, linesOf, piecesOf } from '../streams/pipes.ts';
 import { isJsonType } from '../streams/reading.ts';
 
 /** A record of a JSON stream; bytes of any other one. */
@@ -33,12 +33,12 @@ export interface FileOptions {
   readonly identity: string | undefined;
   readonly isClosed: boolean;
   readonly createHeaders: Readonly<Record<string, string>>;
-  readonly signal: AbortSignal;
+  readonly input: Input;
 }
 
 /** JSON Lines where the type is JSON, else the bytes as they are. */
 export async function fileSource(options: FileOptions): Promise<ImportSource> {
-  const { path, contentType, isClosed, createHeaders, signal } = options;
+  const { path, contentType, isClosed, createHeaders, input } = options;
   const isJson = isJsonType(contentType);
   const label = path === '-' ? 'stdin' : path;
   const total = path === '-' || isJson ? undefined : await sizeOf(path);
@@ -46,9 +46,9 @@ export async function fileSource(options: FileOptions): Promise<ImportSource> {
   return {
     ...{ label, identity, contentType, isJson, createHeaders, total },
     async *read(from) {
-      if (isJson) yield* without(from, checkedRecords(linesOf(piecesOf(path, signal))));
-      else if (path === '-') yield* bytesWithout(from, piecesOf(path, signal));
-      else for await (const piece of piecesOf(path, signal, from)) yield [piece];
+      if (isJson) yield* without(from, checkedRecords(linesOf(piecesOf(path, input))));
+      else if (path === '-') yield* bytesWithout(from, piecesOf(path, input));
+      else for await (const piece of piecesOf(path, input, from)) yield [piece];
       return isClosed;
     },
   };

@@ -2,6 +2,7 @@
 import { statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Failure, UsageError, reasonOf } from '../failure.ts';
+import type { Input } from '../streams/pipes.ts';
 import { type StreamName, parseStreamName, streamName } from '../streams/stream-name.ts';
 import { isExportFolder, readIndex } from './export-folder.ts';
 import { type HttpSourceOptions, httpSource } from './http-source.ts';
@@ -14,6 +15,7 @@ export interface SourceOptions {
   readonly identity: string | undefined;
   readonly closes: boolean;
   readonly http: HttpSourceOptions;
+  readonly input: Input;
 }
 
 export interface Placed {
@@ -53,7 +55,7 @@ function isFolder(path: string): boolean {
   }
 }
 
-async function fromFile({ from, to, contentType, identity, closes, http }: SourceOptions): Promise<Placed> {
+async function fromFile({ from, to, contentType, identity, closes, input }: SourceOptions): Promise<Placed> {
   if (to === undefined) throw new UsageError(`import of ${from === '-' ? 'stdin' : from} needs --to BUCKET/STREAM`);
   const source = await fileSource({
     path: from,
@@ -61,7 +63,7 @@ async function fromFile({ from, to, contentType, identity, closes, http }: Sourc
     identity,
     isClosed: closes,
     createHeaders: {},
-    signal: http.signal,
+    input,
   });
   return { name: parseStreamName(to), source };
 }
@@ -86,14 +88,14 @@ function decodedPath(from: string, path: string): string {
   }
 }
 
-async function fromExport({ from, to, http }: SourceOptions): Promise<Placed[]> {
+async function fromExport({ from, to, input }: SourceOptions): Promise<Placed[]> {
   const { bucket, streams } = readIndex(from);
   if (to?.includes('/') === true) throw new UsageError(`import: ${from} holds a bucket; give --to BUCKET`);
   const placed: Placed[] = [];
   for (const { stream, file, contentType, isClosed, createHeaders } of streams) {
     const path = join(from, file);
     const identity = `file:${resolve(path)}`;
-    const source = await fileSource({ path, contentType, identity, isClosed, createHeaders, signal: http.signal });
+    const source = await fileSource({ path, contentType, identity, isClosed, createHeaders, input });
     placed.push({ name: streamName(to ?? bucket, stream), source });
   }
   return placed;

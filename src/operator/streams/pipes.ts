@@ -1,33 +1,23 @@
-/** stdin and stdout as bytes, without holding more than a piece of them. */
+/** Files and stdin as bytes, without holding more than a piece of them. */
 import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
-import process from 'node:process';
 import { createInterface } from 'node:readline/promises';
 import { Failure, Interrupted, UsageError, reasonOf } from '../failure.ts';
+import type { Io, Output } from '../io.ts';
 
 const LINE_END = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 /** A request's body has at most this many. */
 const LINE_BYTES_MAX = 32 * 1024 * 1024;
 
-/** Resolves when the next piece may come. Main ends the process when the reader has gone. */
-export async function writeOut(bytes: Uint8Array): Promise<void> {
-  if (bytes.length === 0 || process.stdout.write(bytes)) return;
-  await new Promise<void>((resolve) => {
-    const done = (): void => {
-      process.stdout.off('drain', done).off('close', done);
-      resolve();
-    };
-    process.stdout.once('drain', done).once('close', done);
-  });
-}
+export type Input = Pick<Io, 'stdin' | 'signal'>;
 
-/** Of a file from a byte on, or of stdin. */
-export async function* piecesOf(path: string, signal: AbortSignal, from = 0): AsyncGenerator<Buffer, void> {
+/** The bytes of a file from a position on, or those of stdin. */
+export async function* piecesOf(path: string, { stdin, signal }: Input, from = 0): AsyncGenerator<Buffer, void> {
   // A start, even 0, is a seek, which pipes refuse: `--file <(...)`.
   const start = from === 0 ? {} : { start: from };
-  const input = path === '-' ? process.stdin : createReadStream(path, { ...start, highWaterMark: 1024 * 1024 });
+  const input = path === '-' ? stdin : createReadStream(path, { ...start, highWaterMark: 1024 * 1024 });
   const end = (): void => void input.destroy();
   signal.addEventListener('abort', end, { once: true });
   try {
@@ -75,15 +65,26 @@ function isBlank(line: Buffer): boolean {
   return line.every((byte) => byte === 0x20 || byte === 0x09);
 }
 
-/** Asks a person on the terminal; `flag` says what a script gives instead. */
-export async function confirm(question: string, expected: string, flag: string, signal: AbortSignal): Promise<boolean> {
-  if (!process.stdin.isTTY || !process.stderr.isTTY)
+export interface Question {
+  readonly text: string;
+  /** The answer that confirms. */
+  readonly expected: string;
+  /** What a script gives instead. */
+  readonly flag: string;
+}
+
+/** Asks a person on the terminal. */
+export async function confirm(
+  { stdin, err, signal }: Input & { readonly err: Output },
+  { text, expected, flag }: Question,
+): Promise<boolean> {
+  if (stdin.isTTY !== true || !err.isTerminal)
     throw new UsageError(`this asks first, and there is no terminal: give ${flag}`);
-  const prompt = createInterface({ input: process.stdin, output: process.stderr });
+  const prompt = createInterface({ input: stdin, output: err.sink });
   try {
     // At the end of the input there is no answer.
     const ended = once(prompt, 'close').then(() => '');
-    return (await Promise.race([prompt.question(`${question} `, { signal }), ended])).trim() === expected;
+    return (await Promise.race([prompt.question(`${text} `, { signal }), ended])).trim() === expected;
   } catch (error) {
     throw signal.aborted ? new Interrupted() : error;
   } finally {

@@ -1,6 +1,4 @@
 /** backup-create, backup-verify and restore. */
-import { readdirSync } from 'node:fs';
-import { constants, setPriority } from 'node:os';
 import { type Location, openLocation, unfinished } from '../../backup/format/location.ts';
 import { type GroupEntry, MANIFEST, type Manifest, objectName, writeManifest } from '../../backup/format/manifest.ts';
 import { Fault } from '../../stream/backup/fault.ts';
@@ -49,7 +47,7 @@ export const backupCreate: Verb = {
     atLocation(context, async (location) => {
       const { progress, say } = context;
       const createdMs = createdOf(context);
-      const cluster = openCluster(context);
+      const cluster = await openCluster(context);
       const { groupCount: count, clusterId, ...graces } = await infoOf(cluster);
       if (!(await location.claim(MANIFEST))) {
         await endUnfinished(location, progress, 'old');
@@ -121,8 +119,8 @@ export const backupVerify: Verb = {
   flags: { location: LOCATION, json: JSON_FLAG },
   run: (context) =>
     atLocation(context, async (location) => {
-      const { values, progress, say, signal } = context;
-      const { manifest, buckets } = await verifyBackup(location, progress, signal);
+      const { values, progress, say } = context;
+      const { manifest, buckets } = await verifyBackup(location, context);
       const { groups, created_unix_ms: createdMs } = manifest;
       progress.end();
       say(
@@ -154,9 +152,9 @@ export const restore: Verb = {
   },
   run: (context) =>
     atLocation(context, async (location) => {
-      const { values, progress, say, signal } = context;
-      const cluster = openCluster(context);
-      const { manifest, buckets } = await verifyBackup(location, progress, signal);
+      const { values, progress, say } = context;
+      const cluster = await openCluster(context);
+      const { manifest, buckets } = await verifyBackup(location, context);
       await checkTarget(manifest, (await infoOf(cluster)).groupCount);
       const { groups } = manifest;
       await leadersOf(cluster, progress);
@@ -200,10 +198,13 @@ async function leadersOf(cluster: Cluster, progress: ProgressBar): Promise<void>
   });
 }
 
-async function atLocation({ values, signal }: Context, work: (location: Location) => Promise<void>): Promise<void> {
+async function atLocation(
+  { values, signal, env, giveWay }: Context,
+  work: (location: Location) => Promise<void>,
+): Promise<void> {
   giveWay();
   try {
-    const location = await openLocation(values.required('location'), signal);
+    const location = await openLocation(values.required('location'), { signal, env });
     try {
       await work(location);
     } finally {
@@ -259,14 +260,4 @@ function countsOf(entries: readonly GroupEntry[], buckets: number): string {
 function asJson(location: Location, createdMs: number, entries: readonly GroupEntry[], buckets: number): string {
   const { groups, streams, bytes } = totalsOf(entries);
   return JSON.stringify({ location: location.text, created_unix_ms: createdMs, groups, buckets, streams, bytes });
-}
-
-/** Lowers the priority of what this program does with a backup: a node may run on the same machine. Without /proc nothing changes. */
-export function giveWay(): void {
-  try {
-    // On Linux a priority belongs to a thread, and those of the engine have started already.
-    for (const thread of readdirSync('/proc/self/task')) setPriority(Number(thread), constants.priority.PRIORITY_LOW);
-  } catch {
-    // A thread has ended meanwhile, most likely.
-  }
 }

@@ -12,7 +12,7 @@ export const bucketLs: Verb = {
   onlyShows: true,
   flags: { output: OUTPUT, ...CLIENT_FLAGS },
   run: async (context) => {
-    const buckets = await listBuckets(openStreams(context));
+    const buckets = await listBuckets(await openStreams(context));
     if (wantsJson(context.values)) {
       const all = buckets.map(({ bucket, raw }) => ({ bucket, ...raw }));
       return context.say(JSON.stringify(all));

@@ -21,7 +21,7 @@ export const consoleVerb: Verb = {
   run: async (context) => {
     const { values, signal, say } = context;
     const address = addressOf(values.text('listen') ?? LISTEN);
-    const cluster = openCluster(context);
+    const cluster = await openCluster(context);
     const page = readConsolePage('cluster');
     if (page === undefined) throw new Failure('this installation was made without the page; run "npm run build" in it');
     // Anyone with the address has the tool's rights: other users of this host must not guess it.

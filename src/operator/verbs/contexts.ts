@@ -26,7 +26,7 @@ export const contextAdd: Verb = {
     'client-token-file': CLIENT_TOKEN_FILE,
     'ca-file': { kind: 'text', value: 'FILE', about: CA_FILE.about },
   },
-  run: ({ values, say }) => {
+  run: async ({ values, env, stdin, say }) => {
     const given = CONTEXT_FLAGS.flatMap((flag): [string, string][] => {
       const value = values.text(flag);
       return value === undefined ? [] : [[flag, value]];
@@ -37,12 +37,11 @@ export const contextAdd: Verb = {
       throw new UsageError('context add needs a cluster file or --url; see context add --help');
     if (file === '-') throw new UsageError('context add: a cluster file on stdin cannot be remembered');
     // A slip is told now, not at the first use.
-    if (file !== undefined) readClusterFile(file);
-    const contexts = Contexts.read();
+    if (file !== undefined) await readClusterFile(file, { stdin });
+    const contexts = Contexts.read(env);
     const name = values.required('name');
     contexts.add(name, flags);
     say(`context ${name}: added${contexts.current === name ? ' and in use' : ''}`);
-    return Promise.resolve();
   },
 };
 
@@ -52,9 +51,9 @@ export const contextUse: Verb = {
   words: ['name'],
   examples: ['millracectl context use prod'],
   flags: { name: NAME },
-  run: ({ values, say }) => {
+  run: ({ values, env, say }) => {
     const name = values.required('name');
-    Contexts.read().use(name);
+    Contexts.read(env).use(name);
     say(`context ${name}: in use`);
     return Promise.resolve();
   },
@@ -65,8 +64,8 @@ export const contextLs: Verb = {
   about: 'list the contexts; * marks the one in use',
   examples: ['millracectl context ls'],
   flags: { output: OUTPUT },
-  run: ({ values, say }) => {
-    const contexts = Contexts.read();
+  run: ({ values, env, say }) => {
+    const contexts = Contexts.read(env);
     const all = contexts.names.map((name) => ({
       name,
       current: contexts.current === name,
@@ -91,9 +90,9 @@ export const contextRm: Verb = {
   words: ['name'],
   examples: ['millracectl context rm prod'],
   flags: { name: NAME },
-  run: ({ values, say }) => {
+  run: ({ values, env, say }) => {
     const name = values.required('name');
-    Contexts.read().remove(name);
+    Contexts.read(env).remove(name);
     say(`context ${name}: removed`);
     return Promise.resolve();
   },

@@ -30,7 +30,7 @@ export const drain: Verb = {
   },
   run: async (context) => {
     const { values, progress, say } = context;
-    const cluster = openCluster(context);
+    const cluster = await openCluster(context);
     const node = cluster.node(values.integer('node'));
     if (values.isSet('dry-run')) {
       for (const line of describePlan(await completeSnapshot(cluster), node)) say(line);
@@ -61,7 +61,7 @@ export const undrain: Verb = {
   examples: ['millracectl undrain --node 2'],
   flags: { config: CONFIG, node: NODE, ...asking() },
   run: async (context: Context) => {
-    const cluster = openCluster(context);
+    const cluster = await openCluster(context);
     const node = cluster.node(context.values.integer('node'));
     try {
       await cluster.mark(node, 'serving');

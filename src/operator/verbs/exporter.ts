@@ -1,4 +1,3 @@
-import process from 'node:process';
 import { type Address, formatAddress, parseAddress } from '../../base/address.ts';
 import { CONFIG, SCRAPE_TOKEN, type Verb, asking, openCluster, tokenOf } from '../context.ts';
 import { UsageError } from '../failure.ts';
@@ -26,18 +25,18 @@ export const exporter: Verb = {
     ...asking(NODE_SECONDS),
   },
   run: async (context) => {
-    const { values, signal, say } = context;
+    const { values, signal, err, say } = context;
     // Loaded here, because no other verb needs the client library of Prometheus.
     const { ExporterServer, isLoopback } = await import('../exporter/server.ts');
     const { Scraper } = await import('../exporter/scrape.ts');
     const address = addressOf(values.text('listen') ?? LISTEN);
-    const token = tokenOf(values.text('scrape-token-file'), SCRAPE_TOKEN);
+    const token = tokenOf(context, SCRAPE_TOKEN);
     if (!isLoopback(address.host) && token === undefined && !values.isSet('allow-unauthenticated'))
       throw new UsageError(
         `--listen ${formatAddress(address)} is beyond loopback: give --scrape-token-file, or --allow-unauthenticated where the network is private`,
       );
-    const cluster = openCluster(context);
-    const scraper = new Scraper(cluster, (line) => process.stderr.write(`${line}\n`));
+    const cluster = await openCluster(context);
+    const scraper = new Scraper(cluster, (line) => err.say(line));
     const server = new ExporterServer({ scraper, token });
     const taken = await server.listen(address);
     const { length } = cluster.nodes;

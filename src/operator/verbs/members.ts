@@ -25,7 +25,7 @@ export const members: Verb = {
   onlyShows: true,
   flags: { config: CONFIG, output: OUTPUT, json: JSON_SWITCH, ...asking() },
   run: async (context) => {
-    const snapshot = await openCluster(context).snapshot();
+    const snapshot = await (await openCluster(context)).snapshot();
     const all = membersOf(snapshot);
     if (wantsJsonEither(context.values)) return context.say(JSON.stringify({ members: all }));
     if (all.length === 0) return context.say('no node reports a group');
@@ -81,7 +81,7 @@ export const addMemberVerb: Verb = {
     const { values, progress, say } = context;
     const node = values.integer('node');
     const count = await addMember(
-      openCluster(context),
+      await openCluster(context),
       { node, address: values.text('addr') },
       paceOf(values),
       progress,
@@ -99,7 +99,7 @@ export const removeMemberVerb: Verb = {
   run: async (context) => {
     const { values, progress, say } = context;
     const node = values.integer('node');
-    const count = await removeMember(openCluster(context), node, paceOf(values), progress);
+    const count = await removeMember(await openCluster(context), node, paceOf(values), progress);
     progress.end();
     say(`node ${node}: no member of any of ${count} groups; stop it, and take it out of raft.peers`);
   },

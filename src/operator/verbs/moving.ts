@@ -35,7 +35,7 @@ export const exportVerb: Verb = {
     const { values } = context;
     const source = values.required('source');
     const to = values.text('to');
-    const client = openStreams(context);
+    const client = await openStreams(context);
     if (!source.includes('/')) {
       if (to === undefined) throw new UsageError('export of a bucket needs --to DIR: each stream gets a file');
       return await exportBucket(context, client, source, to);
@@ -45,7 +45,7 @@ export const exportVerb: Verb = {
     const facts = await factsOf(client, name);
     const { floor, tail } = facts;
     if (to === undefined) {
-      for await (const { bytes } of readAll(client, name, floor, tail)) await context.write(bytes);
+      for await (const { bytes } of readAll(client, name, floor, tail)) await context.out.write(bytes);
       return;
     }
     const tell = (bytes: number): void => context.progress.step(bytes, tail - floor, 'bytes written');
@@ -149,7 +149,7 @@ export const importVerb: Verb = {
   },
   run: async (context) => {
     const { values, progress, say } = context;
-    const client = openStreams(context);
+    const client = await openStreams(context);
     const sources = await sourcesOf({
       from: values.required('from'),
       to: values.text('to'),
@@ -157,6 +157,7 @@ export const importVerb: Verb = {
       identity: values.text('source-id'),
       closes: values.isSet('close'),
       http: askingSource(context),
+      input: context,
     });
     const results: object[] = [];
     for (const [i, { name, source }] of sources.entries()) {

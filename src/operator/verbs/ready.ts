@@ -19,7 +19,7 @@ export const waitReady: Verb = {
   },
   run: async (context) => {
     const { values, progress, say } = context;
-    const cluster = openCluster(context);
+    const cluster = await openCluster(context);
     const groups = values.integer('expected-groups');
     const total = cluster.nodes.length;
     const show = (objection: string, snapshot: ClusterSnapshot): void => {
@@ -52,7 +52,7 @@ export const wait: Verb = {
   },
   run: async (context) => {
     const { values, progress, say } = context;
-    const cluster = openCluster(context);
+    const cluster = await openCluster(context);
     const node = cluster.node(values.integer('node'));
     const options = {
       intervalMs: values.ms('poll-interval-secs'),
@@ -84,7 +84,7 @@ export const verifyCluster: Verb = {
   },
   run: async (context) => {
     const { values, progress, say } = context;
-    const cluster = openCluster(context);
+    const cluster = await openCluster(context);
     await clusterReady(cluster, paceOf(values), values.integer('lag-tolerance'), progress);
     progress.end();
     say(`cluster verified: ${cluster.nodes.length} node(s) fully ready`);

@@ -34,7 +34,7 @@ export const allowRejoin: Verb = {
   },
   run: async (context) => {
     const { values, progress, say } = context;
-    const cluster = openCluster(context);
+    const cluster = await openCluster(context);
     const node = cluster.node(values.integer('node'));
     if ((await cluster.answerOf(node)).report === undefined)
       progress.note(`node ${node.id} does not answer, so it is taken at your word that it lost its log`);
@@ -148,7 +148,7 @@ export const prepareRestart: Verb = {
   examples: ['millracectl prepare-restart --node 3'],
   flags: { config: CONFIG, node: NODE, ...asking() },
   run: async (context) => {
-    const node = openCluster(context).node(context.values.integer('node'));
+    const node = (await openCluster(context)).node(context.values.integer('node'));
     context.say(`node ${node.id}: its log is on disk, a restart needs no preparation`);
     return await Promise.resolve();
   },

@@ -51,7 +51,7 @@ export const restart: Verb = {
   },
   run: async (context) => {
     const { values, progress, say } = context;
-    const cluster = openCluster(context);
+    const cluster = await openCluster(context);
     const chosen = values.ids('only')?.map((id) => cluster.node(id)) ?? cluster.nodes;
     const template = templateOf(context, cluster, chosen);
     const isDry = values.isSet('dry-run');
@@ -117,7 +117,12 @@ async function restartOne(context: Context, cluster: Cluster, node: ClusterNode,
     const count = await giveAway(cluster, node, options, progress);
     drainedMs = performance.now();
     progress.note(`node ${node.id}: leads nothing any more (${count} handed over); ${command}`);
-    await runCommand(command, values.ms('restart-timeout-secs'), cluster.signal);
+    await runCommand(command, {
+      timeoutMs: values.ms('restart-timeout-secs'),
+      signal: cluster.signal,
+      env: context.env,
+      tell: (text) => context.err.sink.write(text),
+    });
     const wait = {
       ...options,
       stallTimeoutMs: values.ms('stall-timeout-secs'),

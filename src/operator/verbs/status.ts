@@ -1,8 +1,7 @@
-import process from 'node:process';
 import { CONFIG, type Verb, asking, openCluster, seconds } from '../context.ts';
 import { Interrupted } from '../failure.ts';
 import type { ClusterSnapshot } from '../cluster-snapshot.ts';
-import { LiveScreen, columnsOf } from '../live-screen.ts';
+import { LiveScreen } from '../live-screen.ts';
 import { JSON_SWITCH, OUTPUT, wantsJsonEither } from '../output.ts';
 import { renderStatus, statusJson } from '../status-table.ts';
 import { pause } from '../waiting.ts';
@@ -21,8 +20,8 @@ export const status: Verb = {
     ...asking(),
   },
   run: async (context) => {
-    const { values, signal, say } = context;
-    const cluster = openCluster(context);
+    const { values, signal, out, say } = context;
+    const cluster = await openCluster(context);
     const isJson = wantsJsonEither(values);
     const isWatching = values.isSet('watch');
     const linesOf = (snapshot: ClusterSnapshot, columns: number): string[] =>
@@ -30,10 +29,10 @@ export const status: Verb = {
         ? [JSON.stringify(statusJson(cluster.nodes, snapshot), null, isWatching ? 0 : 2)]
         : renderStatus(cluster.nodes, snapshot, columns);
     if (!isWatching) {
-      for (const line of linesOf(await cluster.snapshot(), columnsOf(process.stdout))) say(line);
+      for (const line of linesOf(await cluster.snapshot(), out.columns)) say(line);
       return;
     }
-    const screen = process.stdout.isTTY && !isJson ? new LiveScreen(process.stdout) : undefined;
+    const screen = out.isTerminal && !isJson ? new LiveScreen(out) : undefined;
     try {
       for (;;) {
         const snapshot = await cluster.snapshot();

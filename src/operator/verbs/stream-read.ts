@@ -37,19 +37,18 @@ export const streamLs: Verb = {
     const bucket = values.required('bucket');
     if (bucket.includes('/')) throw new UsageError(`${bucket}: expected a bucket; --prefix chooses streams of it`);
     const limit = values.text('limit') === undefined ? Infinity : values.integer('limit');
-    const pages = listStreams(openStreams(context), bucket, values.text('prefix') ?? '', limit);
+    const pages = listStreams(await openStreams(context), bucket, values.text('prefix') ?? '', limit);
     // Page by page: a bucket may have millions.
     if (wantsJson(values)) {
       let count = 0;
       for await (const page of pages)
-        for (const { raw } of page)
-          await context.write(Buffer.from(`${count++ === 0 ? '[' : ','}\n${JSON.stringify(raw)}`));
+        for (const { raw } of page) await context.out.write(`${count++ === 0 ? '[' : ','}\n${JSON.stringify(raw)}`);
       return context.say(count === 0 ? '[]' : '\n]');
     }
     const widths: number[] = [];
     for await (const page of pages) {
       const lines = formatTable(LIST, page.map(rowOf), widths);
-      await context.write(Buffer.from(lines.map((line) => `${line}\n`).join('')));
+      await context.out.write(lines.map((line) => `${line}\n`).join(''));
     }
   },
 };
@@ -81,13 +80,13 @@ export const streamCat: Verb = {
     ...CLIENT_FLAGS,
   },
   run: async (context) => {
-    const client = openStreams(context);
+    const client = await openStreams(context);
     const name = parseStreamName(context.values.required('stream'));
     const { floor, tail } = await factsOf(client, name);
     const from = offsetOf(context) ?? floor;
     // A node says what is wrong with it.
     if (from > tail || from < floor) expectStatus(await readOnce(client, name, from), name.text, 200);
-    for await (const { bytes } of readAll(client, name, from, tail)) await context.write(bytes);
+    for await (const { bytes } of readAll(client, name, from, tail)) await context.out.write(bytes);
   },
 };
 
@@ -119,16 +118,16 @@ export const streamTail: Verb = {
   },
   run: async (context) => {
     const { values, progress } = context;
-    const client = openStreams(context);
+    const client = await openStreams(context);
     const name = parseStreamName(values.required('stream'));
     const facts = await factsOf(client, name);
     const { pieces, next } = await lastLines(client, name, facts, values.integer('lines'));
-    for (const piece of pieces) await context.write(piece);
+    for (const piece of pieces) await context.out.write(piece);
     if (!values.isSet('follow')) return;
     try {
       for await (const { bytes } of follow(client, name, next)) {
         progress.end();
-        await context.write(bytes);
+        await context.out.write(bytes);
       }
     } catch (error) {
       // Ctrl-C is how it ends.
@@ -145,7 +144,7 @@ export const streamStat: Verb = {
   onlyShows: true,
   flags: { stream: STREAM, output: OUTPUT, ...CLIENT_FLAGS },
   run: async (context) => {
-    const client = openStreams(context);
+    const client = await openStreams(context);
     const name = parseStreamName(context.values.required('stream'));
     const facts = await factsOf(client, name);
     const attributes = await attributesOf(client, name);

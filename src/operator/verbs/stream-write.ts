@@ -31,7 +31,7 @@ export const streamCreate: Verb = {
     const { values, say } = context;
     const name = parseStreamName(values.required('stream'));
     const ttl = values.text('ttl-secs') === undefined ? undefined : values.integer('ttl-secs');
-    const made = await create(openStreams(context), name, values.text('content-type') ?? DEFAULT_TYPE, ttl);
+    const made = await create(await openStreams(context), name, values.text('content-type') ?? DEFAULT_TYPE, ttl);
     say(`${name.text}: ${made ? 'created' : 'there already'}`);
   },
 };
@@ -69,13 +69,13 @@ export const streamAppend: Verb = {
     if (data !== undefined && file !== undefined)
       throw new UsageError('stream append: give an argument or --file, not both');
     if (values.text('config') === '-') throw new UsageError('stream append: stdin is for data, not for a cluster file');
-    const client = openStreams(context);
+    const client = await openStreams(context);
     const name = parseStreamName(values.required('stream'));
     const isJsonLines = values.isSet('json-lines');
     const type = values.text('content-type') ?? (isJsonLines ? 'application/json' : DEFAULT_TYPE);
     if (values.isSet('create')) await create(client, name, type);
     const facts = await factsOf(client, name);
-    const pieces = data === undefined ? piecesOf(file ?? '-', context.signal) : oneOf(Buffer.from(data));
+    const pieces = data === undefined ? piecesOf(file ?? '-', context) : oneOf(Buffer.from(data));
     const writer = new Writer(client, name, facts);
     try {
       for await (const { bytes, count } of bodiesOf(pieces, name, facts, isJsonLines))
@@ -175,13 +175,14 @@ export const streamRm: Verb = {
     ...CLIENT_FLAGS,
   },
   run: async (context: Context) => {
-    const { values, signal, say } = context;
-    const client = openStreams(context);
+    const { values, say } = context;
+    const client = await openStreams(context);
     const name = parseStreamName(values.required('stream'));
     if (!values.isSet('yes')) {
       const { tail, floor } = await factsOf(client, name);
-      const question = `delete ${name.text} with ${formatBytes(tail - floor)}? Nothing brings it back. [y/N]`;
-      if (!(await confirm(question, 'y', '--yes', signal))) throw new Failure(`${name.text} was not deleted`);
+      const text = `delete ${name.text} with ${formatBytes(tail - floor)}? Nothing brings it back. [y/N]`;
+      if (!(await confirm(context, { text, expected: 'y', flag: '--yes' })))
+        throw new Failure(`${name.text} was not deleted`);
     }
     const answer = await client.call({ method: 'DELETE', path: name.path, mayRepeat: false });
     expectStatus(answer, name.text, 204);

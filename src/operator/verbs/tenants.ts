@@ -52,7 +52,7 @@ export const bucketQuota: Verb = {
 
 /** JSON, after the change if there is one. */
 async function quotaOf(context: Context): Promise<string> {
-  const cluster = openCluster(context);
+  const cluster = await openCluster(context);
   const path = `/__svc/quota/${encodeURIComponent(context.values.required('bucket'))}`;
   const bounds = boundsOf(context);
   if (bounds !== undefined) expectStatus(await cluster.callAny('PUT', path, bounds), 204);
@@ -105,11 +105,11 @@ export const bucketPurge: Verb = {
     confirm: { kind: 'text', value: 'BUCKET', about: 'its name once more; without it the tool asks for it' },
   },
   run: async (context) => {
-    const { values, signal } = context;
+    const { values } = context;
     const bucket = values.required('bucket');
     if (values.text('confirm') !== undefined) return await purge.run(context);
-    const question = `erase bucket ${bucket} with all its streams? Nothing brings it back. Type its name:`;
-    if (!(await confirm(question, bucket, `--confirm ${bucket}`, signal)))
+    const text = `erase bucket ${bucket} with all its streams? Nothing brings it back. Type its name:`;
+    if (!(await confirm(context, { text, expected: bucket, flag: `--confirm ${bucket}` })))
       throw new Failure(`bucket ${bucket} was not purged`);
     await purgeNow(context, bucket);
   },
@@ -117,7 +117,7 @@ export const bucketPurge: Verb = {
 
 async function purgeNow(context: Context, bucket: string): Promise<void> {
   const path = `/__svc/purge/${encodeURIComponent(bucket)}`;
-  const reply = expectStatus(await openCluster(context).callAny('DELETE', path), 200);
+  const reply = expectStatus(await (await openCluster(context)).callAny('DELETE', path), 200);
   const { removed_streams: streams, cold_gc_entries_reclaimed: objects } = membersOf(reply.text);
   context.say(`bucket ${bucket}: ${String(streams)} streams and ${String(objects)} objects of the cold store are gone`);
 }
@@ -137,7 +137,7 @@ export const webhookKeys: Verb = {
     const [rotates, replaces] = [values.isSet('rotate'), values.isSet('replace')];
     if (rotates && replaces) throw new UsageError('webhook-keys: give --rotate or --replace, not both');
     const method = rotates ? 'POST' : replaces ? 'DELETE' : 'GET';
-    say(expectStatus(await openCluster(context).callAny(method, '/__svc/webhook-keys'), 200).text.trim());
+    say(expectStatus(await (await openCluster(context)).callAny(method, '/__svc/webhook-keys'), 200).text.trim());
   },
 };
 
@@ -153,7 +153,7 @@ export const flushCold: Verb = {
   },
   run: async (context) => {
     const { values, say } = context;
-    const cluster = openCluster(context);
+    const cluster = await openCluster(context);
     const names = [values.required('bucket'), values.required('stream')];
     const name = names.join('/');
     const reply = await atLeader(cluster, `/__svc/flush-cold/${names.map(encodeURIComponent).join('/')}`);

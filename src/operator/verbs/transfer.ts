@@ -19,7 +19,7 @@ export const transfer: Verb = {
   flags: { config: CONFIG, group: GROUP, to: TO, ...asking() },
   run: async (context) => {
     const { values, say } = context;
-    const cluster = openCluster(context);
+    const cluster = await openCluster(context);
     const [group, to] = [values.integer('group'), values.integer('to')];
     const view = groupViews(await cluster.snapshot()).find(({ id }) => id === group);
     if (view === undefined) throw new UsageError(`no node that answers has group ${group}`);

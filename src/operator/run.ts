@@ -1,0 +1,111 @@
+/** `run(argv, io)`: the whole tool as a function. It touches nothing of the process; main.ts is the process around it. */
+import { setMaxListeners } from 'node:events';
+import { VERSION } from '../config/version.ts';
+import { type ContextFlags, Values, parseCommandLine } from './command-line.ts';
+import { completions } from './completion.ts';
+import type { Verb } from './context.ts';
+import { Contexts } from './contexts.ts';
+import { EXIT_DONE, EXIT_FAILED, type ExitCode, Failure, reasonOf } from './failure.ts';
+import { helpOfAll, helpOfVerb } from './help.ts';
+import { type Environment, type Io, Output } from './io.ts';
+import { paint, printableLines } from './output.ts';
+import { ProgressBar } from './progress-bar.ts';
+import { COMPLETE } from './verbs/completion.ts';
+import { VERBS } from './verbs.ts';
+
+/** A process gives its own progress bar, to clear the line however it ends. */
+export async function run(argv: readonly string[], io: Io, bar?: ProgressBar): Promise<ExitCode> {
+  return await new Run(io, bar ?? new ProgressBar(io.stderr, io.env)).run(argv);
+}
+
+class Run {
+  readonly #io: Io;
+  readonly #out: Output;
+  readonly #err: Output;
+  readonly #progress: ProgressBar;
+  /** Aborted when the reader of a verb that only shows has gone. */
+  readonly #unread = new AbortController();
+  #onlyShows = false;
+  #isResultLost = false;
+
+  constructor(io: Io, progress: ProgressBar) {
+    this.#io = io;
+    this.#out = new Output(io.stdout, io.env);
+    this.#err = new Output(io.stderr, io.env);
+    this.#progress = progress;
+  }
+
+  async run(argv: readonly string[]): Promise<ExitCode> {
+    const { stdout } = this.#io;
+    stdout.on('error', this.#onOutputError);
+    const unread = new Promise<void>((resolve) => this.#unread.signal.addEventListener('abort', () => resolve()));
+    let exitCode: ExitCode = EXIT_DONE;
+    try {
+      const work = this.#do(argv);
+      await Promise.race([work, unread]);
+      // Errors of the last writes come by now.
+      await Promise.race([new Promise((resolve) => stdout.write('', resolve)), unread]);
+    } catch (error) {
+      exitCode = this.#tell(error);
+    }
+    this.#progress.end();
+    stdout.off('error', this.#onOutputError);
+    return this.#isResultLost && exitCode === EXIT_DONE ? EXIT_FAILED : exitCode;
+  }
+
+  async #do(argv: readonly string[]): Promise<void> {
+    const { env, stdin, signal, giveWay = (): void => undefined } = this.#io;
+    const [first, ...words] = argv;
+    if (first === COMPLETE) return this.#say(completions(words, VERBS, env).map((line) => `${line}\n`));
+    const { verb, group, help, version, given } = parseCommandLine(argv, VERBS);
+    if (help) return this.#say([verb === undefined ? helpOfAll(VERBS, group) : helpOfVerb(verb)]);
+    if (version || verb === undefined) return this.#say([`${VERSION}\n`]);
+    const values = new Values(verb, given, env, contextOf(verb, given, env));
+    this.#onlyShows = typeof verb.onlyShows === 'function' ? verb.onlyShows(values) : verb.onlyShows === true;
+    const ending = AbortSignal.any([signal, this.#unread.signal]);
+    // As many as there are groups under way; Node warns of more than ten.
+    setMaxListeners(0, ending);
+    await verb.run({
+      ...{ values, env, stdin, giveWay },
+      signal: ending,
+      progress: this.#progress,
+      out: this.#out,
+      err: this.#err,
+      say: (line) => this.#out.say(line),
+    });
+  }
+
+  #say(texts: readonly string[]): void {
+    this.#out.text(texts.join(''));
+  }
+
+  /**
+   * `millracectl status | head` closes the pipe early: then there is nothing left to do. What changes something goes on without an
+   * audience, also when the terminal is gone. A result that got lost otherwise, on a full disk, is said.
+   */
+  readonly #onOutputError = (error: NodeJS.ErrnoException): void => {
+    const isLost = error.code !== 'EPIPE' && error.code !== 'EIO';
+    if (isLost && !this.#isResultLost) {
+      this.#isResultLost = true;
+      this.#err.say(`millracectl: the result cannot be written to stdout (${reasonOf(error)})`);
+    }
+    if (this.#onlyShows) this.#unread.abort();
+  };
+
+  #tell(error: unknown): ExitCode {
+    this.#progress.end();
+    const isOurs = error instanceof Failure;
+    const text = isOurs ? error.message : `a fault of millracectl: ${String((error as Error).stack ?? error)}`;
+    const whose = /^node \d+: /.test(text) ? '' : paint('millracectl: ', 'red');
+    // It may quote what a node, a server or a file says.
+    this.#err.say(`${whose}${printableLines(text)}`);
+    return isOurs ? error.exitCode : EXIT_FAILED;
+  }
+}
+
+/** Only verbs that ask a cluster have one, so a damaged file of contexts stops no other. */
+function contextOf(verb: Verb, given: ReadonlyMap<string, string>, env: Environment): ContextFlags | undefined {
+  if (!Object.hasOwn(verb.flags, 'context')) return undefined;
+  const named = given.get('context') ?? env['MILLRACE_CONTEXT']?.trim();
+  return Contexts.read(env).flagsFor(named === '' ? undefined : named);
+}
