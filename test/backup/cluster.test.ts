@@ -51,7 +51,9 @@ async function refuseOthers(config: string, env: Environment): Promise<void> {
   ];
   const runs = cases.flatMap(([where, more, sentence]) =>
     [['backup-create', '--config', config], ['backup-verify'], ['restore', '--config', config]].map(async (verb) => {
-      const run = await ctl([...verb, '--location', where], { env: { ...env, ...more } });
+      // The SDK looks for other credentials in the environment of the process.
+      const place = more['HOME'] === undefined ? {} : { process: true as const };
+      const run = await ctl([...verb, '--location', where], { ...place, env: { ...env, ...more } });
       assert.match(run.stderr, new RegExp(`^millracectl: ${where}: ${sentence}.*\\n$`), verb.join(' '));
       assert.equal(run.code, 1);
     }),

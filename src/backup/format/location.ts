@@ -87,13 +87,10 @@ export async function openLocation(text: string, { signal, env }: LocationOption
 
 /** Undefined: the SDK looks for others, such as those of a profile or of the machine. */
 function credentialsIn(env: LocationOptions['env']): S3Options['credentials'] {
-  const {
-    AWS_ACCESS_KEY_ID: accessKeyId,
-    AWS_SECRET_ACCESS_KEY: secretAccessKey,
-    AWS_SESSION_TOKEN: sessionToken,
-  } = env;
-  if (accessKeyId === undefined || secretAccessKey === undefined) return undefined;
-  return { accessKeyId, secretAccessKey, sessionToken };
+  // A variable may be there and empty.
+  const [accessKeyId, secretAccessKey] = [env['AWS_ACCESS_KEY_ID'] ?? '', env['AWS_SECRET_ACCESS_KEY'] ?? ''];
+  if (accessKeyId === '' || secretAccessKey === '') return undefined;
+  return { accessKeyId, secretAccessKey, sessionToken: env['AWS_SESSION_TOKEN'] };
 }
 
 class Directory implements Location {
