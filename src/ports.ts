@@ -11,7 +11,7 @@ export interface ReplyHandler {
    * code STOPPING, for everything still unanswered when the server stops.
    */
   onReply(reply: Reply): void;
-  /** Of the client's request that it answers, for log lines. */
+  /** Identifies the client's request that it answers, in log lines. */
   readonly requestId?: string | undefined;
 }
 
@@ -39,7 +39,7 @@ export interface ShardGateway {
   closeTopic(topic: number, group: number): void;
 }
 
-/** What a PUT says of the stream that it forks. */
+/** The fork that the headers of a PUT ask for. */
 export interface ForkRequest {
   readonly bucket: string;
   readonly stream: string;

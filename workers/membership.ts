@@ -11,7 +11,7 @@ import { Directories } from '../src/shard/directories.ts';
 import { whyNotFormed } from '../src/shard/members.ts';
 import type { Shard } from '../src/shard/shard.ts';
 import { StorageFullError } from '../src/shard/ports.ts';
-import type { ShardRun } from '../src/store/run-row.ts';
+import type { ShardRun } from '../src/store/rows.ts';
 import type { ShardStore } from '../src/store/shard-store.ts';
 
 export interface MemberData extends ShardData {

@@ -185,8 +185,8 @@ export const WEBHOOK_URL_BYTES_MAX = 2 * KIB;
 /** Webhook requests of a node at once: each holds a socket and a body. Others wait their turn. */
 export const WEBHOOK_DELIVERIES_MAX = 64;
 /**
- * Of these, for receivers that failed or were slow last time. Dead receivers hold a socket for 30 s each; the rest
- * stays available to others.
+ * Deliveries at a time to receivers that failed or were slow last time. Dead receivers hold a socket for 30 s each; the
+ * rest stays available to others.
  */
 export const WEBHOOK_SLOW_DELIVERIES_MAX = 32;
 /** Receivers remembered as slow; all are forgotten at once beyond this. */

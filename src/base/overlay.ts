@@ -117,7 +117,7 @@ export class Overlay implements Tx {
     return inside;
   }
 
-  /** What is written, in no order; an undefined value: deleted. */
+  /** Every pending write, in no order; an undefined value: deleted. */
   *changes(): IterableIterator<Pending> {
     for (const fronts of this.#tags.values()) for (const shelf of fronts.values()) yield* shelf.values();
   }

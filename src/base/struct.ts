@@ -22,7 +22,7 @@ interface Part {
 }
 
 export interface Field<T> extends Part {
-  /** What the record that begins at `record` says. */
+  /** Reads the field of the record that begins at `record`. */
   get(view: DataView, record: number): T;
   set(view: DataView, record: number, value: T): void;
 }
@@ -40,7 +40,7 @@ interface Gap extends Part {
 type Kind<P extends Part = Part> = (at: number) => P;
 export type NumberShape = Readonly<Record<string, Kind<NumberField>>>;
 export type Shape = Readonly<Record<string, Kind>>;
-/** What a record says. */
+/** The values of a record's fields. */
 export type Values<S extends Shape> = {
   -readonly [K in keyof S as ReturnType<S[K]> extends Gap ? never : K]: ReturnType<S[K]> extends Field<infer T>
     ? T
@@ -50,7 +50,7 @@ export type Values<S extends Shape> = {
 export interface Struct<S extends Shape = Shape> {
   readonly size: number;
   readonly fields: { readonly [K in keyof S]: ReturnType<S[K]> };
-  /** What follows the record, for the documents. */
+  /** Names the bytes that follow the record, for the documents. */
   readonly rest: string;
   read(view: DataView, record: number): Values<S>;
   write(view: DataView, record: number, values: Readonly<Values<S>>): void;

@@ -28,7 +28,7 @@ import {
 } from './codec/handshake.ts';
 import type { Hello, PeerIdentity, Refusal, RefusalCode, Word } from './codec/handshake.ts';
 
-/** What to do after receiving bytes. */
+/** The step that follows received bytes. */
 export type Step =
   | { readonly kind: 'more' }
   | { readonly kind: 'say'; readonly bytes: Uint8Array }

@@ -29,8 +29,7 @@ import type { Session } from './listener.ts';
 import { LogLimiter } from './log-limiter.ts';
 import type { Log } from './log-limiter.ts';
 import { Outbox } from './outbox.ts';
-import { LocalGroups } from './local-groups.ts';
-import { Routes } from './routes.ts';
+import { LocalGroups, Routes } from './routes.ts';
 import type { PeerAddress } from './routes.ts';
 import { type SnapshotEnds, onSnapshotFrame } from './snapshot-frames.ts';
 import { SnapshotReceiver } from './snapshot-receiver.ts';
@@ -63,7 +62,7 @@ export interface PeerHandler extends SnapshotHandler {
 export interface PeersOptions {
   /** This shard. All shards of a node have the same boot, so that peers see one run of the process. */
   readonly self: PeerIdentity;
-  /** What this node reports to `node`: its data directory, and what it remembers of the other's. */
+  /** This node's report to `node`: its data directory, and what it remembers of the other's. */
   readonly standing?: (node: number) => Standing;
   /** The newest protocol version to speak; differs from ours only in tests. */
   readonly newest?: number;

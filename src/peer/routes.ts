@@ -3,6 +3,7 @@
  * numbers of shards; a peer's number is learned from its shard 0, which always exists, or from any link it opens to us.
  */
 import { assert } from '../base/assert.ts';
+import { Slab } from '../base/slab.ts';
 import type { PeerIdentity } from './codec/handshake.ts';
 import type { Address, Link } from './link.ts';
 
@@ -107,5 +108,30 @@ export class Routes {
   #close(link: Link): void {
     link.stop();
     this.#closed(link);
+  }
+}
+
+/** The groups of this shard, with memory for the incoming entries of each: a group releases its log from the front. */
+export class LocalGroups {
+  readonly #self: PeerIdentity;
+  readonly #memory = new Map<number, Slab>();
+
+  constructor(self: PeerIdentity) {
+    this.#self = self;
+  }
+
+  has(group: number): boolean {
+    return group < this.#self.groupCount && group % this.#self.shardCount === this.#self.shard;
+  }
+
+  /** Undefined for a group of another shard. */
+  memory(group: number): Slab | undefined {
+    if (!this.has(group)) return undefined;
+    let memory = this.#memory.get(group);
+    if (memory === undefined) {
+      memory = new Slab();
+      this.#memory.set(group, memory);
+    }
+    return memory;
   }
 }

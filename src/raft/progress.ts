@@ -19,7 +19,7 @@ export type ProgressState = 'probe' | 'replicate' | 'snapshot';
  */
 export type RecoveryState = 'none' | 'asking' | 'allowed';
 
-/** What a leader knows of one peer; valid for one term. Invariant: match < next. */
+/** A leader's knowledge of one peer; valid for one term. Invariant: match < next. */
 export class Progress {
   readonly node: number;
   state: ProgressState = 'probe';

@@ -29,7 +29,7 @@ import type { AppendRequest, AppendResponse, Heartbeat, HeartbeatResponse, Snaps
  * By (a) the other voters must be a quorum without the lost node: with two voters, losing one disk is losing the
  * majority, and no permission helps.
  *
- * What remains is a vote of the lost run in an election that never finished before the loss. The node waits two
+ * One danger remains: a vote of the lost run in an election that never finished before the loss. The node waits two
  * election timeouts after its start before it votes again, and its vote in the current term goes to the current leader.
  */
 export const RECOVERY_WAIT_TIMEOUTS = 2;

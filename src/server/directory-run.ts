@@ -12,7 +12,7 @@
  * lies between the start that all have noted and the one that was counted, however often that happens.
  */
 import type { Logger } from '../logging/logger.ts';
-import type { ShardRun } from '../store/run-row.ts';
+import type { ShardRun } from '../store/rows.ts';
 import { type Directory, completeDataDir, countStart, refused } from './data-dir.ts';
 
 /** The shards, before they begin. */

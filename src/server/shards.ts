@@ -17,7 +17,7 @@ import { RingReader, RingWriter, createRing, ringDepth, ringUsedBytes } from '..
 import type { ColdOutcome, ColdSettings, ColdStorage, ColdTask } from '../cold/ports.ts';
 import { type ShardLink } from '../gateway/gateway.ts';
 import { threadEntry } from '../threads/entry.ts';
-import type { ShardRun } from '../store/run-row.ts';
+import type { ShardRun } from '../store/rows.ts';
 import type { NodeLog, ThreadLog } from '../logging/logger.ts';
 import type { OpenedShards } from './directory-run.ts';
 import type { Finding, Membership, MembershipData } from './node-identity.ts';

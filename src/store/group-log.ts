@@ -1,7 +1,7 @@
 /** One group's log, as raft reads it. All entries are on disk; the newest are in memory too. */
 import { assert } from '../base/assert.ts';
 import type { Entry, EntryKind, LogReader } from '../raft/types.ts';
-import type { Place, Segment } from './segment.ts';
+import type { Place, Segment } from './segments.ts';
 
 /** Charged per entry in addition to its data: its metadata in memory, and its header on disk. */
 const ENTRY_COST_BYTES = 128;
@@ -121,7 +121,6 @@ export class GroupLog implements LogReader {
     return this.#entries.flatMap((stored, i) => (stored.segment === segment ? [this.#first + i] : []));
   }
 
-  /** What is at `index` now, if anything. */
   stored(index: number): Stored | undefined {
     return this.#entries[index - this.#first];
   }

@@ -16,12 +16,11 @@ export const LMDB_LOG_ENTRY = struct(
   { group: u16, kind: u8, zero: zeros(1), dataBytes: u32, term: f64, index: f64 },
   'data; the next entry',
 );
-/** Of a record that cuts a log: a snapshot replaced all of it. */
+/** Marks a record that cuts a log: a snapshot replaced all of it. */
 const KIND_CUT = 0xff;
 /** Entries are handed out in groups of about so many bytes. */
 const CHUNK_BYTES = 1024 * 1024;
 
-/** What is used of the table. */
 export interface LmdbLogTable {
   getBinaryFast(key: Uint8Array): Uint8Array | undefined;
   getRange(options: object): Iterable<{ readonly key: Uint8Array; readonly value: Uint8Array }>;

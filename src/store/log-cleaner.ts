@@ -4,8 +4,7 @@
  */
 import type { GroupLog } from './group-log.ts';
 import type { LogItem } from './log-entry.ts';
-import type { Segment } from './segment.ts';
-import type { Segments } from './segments.ts';
+import type { Segment, Segments } from './segments.ts';
 
 /** Fewer segments are not worth a copy. */
 const SEGMENTS_MIN = 4;
@@ -32,7 +31,7 @@ export class LogCleaner {
   /** Entries copied. */
   copied = 0;
 
-  /** What to write again with the next record. */
+  /** Entries and votes to write again with the next record. */
   *copies(segments: Segments, groups: ReadonlyMap<number, GroupLog>): IterableIterator<Copy> {
     const oldest = segments.used[0];
     if (oldest === undefined || segments.used.length < SEGMENTS_MIN || oldest.live === 0) return;
@@ -68,7 +67,7 @@ function neededBytes(groups: ReadonlyMap<number, GroupLog>): number {
   return bytes;
 }
 
-/** Of records: the newest segment may be empty. */
+/** Bytes of records; without the free end of the newest segment. */
 function usedBytes({ used }: Segments): number {
   return used.reduce((sum, { end }) => sum + end, 0);
 }

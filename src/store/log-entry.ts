@@ -1,4 +1,4 @@
-/** What a record of the log holds: entries of groups, one after the other, and votes. */
+/** The content of a record of the log: entries of groups, one after the other, and votes. */
 import { crc32c } from '@node-rs/crc32';
 import { viewOf } from '../base/bytes.ts';
 import { planted } from '../base/planted.ts';
@@ -12,7 +12,7 @@ export const LOG_ENTRY = struct(
   'data; the next entry',
 );
 export const ENTRY_HEAD = LOG_ENTRY.fields;
-/** Of a vote, whose candidate is in `index`; raft's kinds are small. */
+/** Marks a vote, whose candidate is in `index`; raft's kinds are small. */
 export const KIND_VOTE = 0xff;
 /** The checksum covers what follows it. */
 const CHECKED_FROM = ENTRY_HEAD.check.end;

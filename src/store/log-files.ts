@@ -25,7 +25,7 @@ export interface LogFile {
   /** `bytes` from `at`; the file is that long. */
   read(at: number, bytes: number): Uint8Array;
   write(at: number, bytes: Uint8Array): void;
-  /** What was written is on disk when it returns. After an error nothing is known, so it must not be repeated. */
+  /** Writes are on disk when it returns. After an error nothing is known, so it must not be repeated. */
   sync(): void;
   close(): void;
 }
@@ -44,7 +44,7 @@ export interface LogFolder {
 }
 
 const SEGMENT_NAME = /^segment-\d+$/;
-/** Of a segment that is being made. */
+/** The name of a segment that is being made ends in this. */
 const NEW = '.new';
 /** Written at once when a segment is made. */
 const ZEROS = new Uint8Array(256 * 1024);

@@ -22,7 +22,6 @@ const HEAD = RECORD_HEAD.fields;
 /** The checksum covers what follows it. */
 const CHECKED_FROM = HEAD.check.end;
 
-/** What is found of a record. */
 export interface RecordHead {
   readonly sequence: number;
   readonly dataBytes: number;

@@ -20,7 +20,7 @@ export interface Scanned {
   read(at: number, bytes: number): Uint8Array;
 }
 
-/** What a checkpoint says of the log. */
+/** The part of the log that a checkpoint makes unnecessary. */
 export interface Covered {
   readonly log: bigint;
   /** The first record that is still needed. */

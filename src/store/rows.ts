@@ -1,6 +1,15 @@
 /** Locations of a shard's rows in its store, for its two readers: the shard itself, and exports in their own thread. */
-import { f64, struct, u16BE, u32BE, u64, u8 } from '../base/struct.ts';
-import { OTHER_HALF, SYSTEM_PREFIX } from './key-space.ts';
+import { Reader, Writer, textFieldBytes } from '../base/cursor.ts';
+import { f64, struct, u16BE, u32, u32BE, u64, u8 } from '../base/struct.ts';
+
+/**
+ * The key space of a shard's store: all of a group's rows have a two-byte prefix. A group has two prefixes, its number
+ * and its number plus OTHER_HALF: one holds the state, and a received snapshot is written under the other before it
+ * takes over.
+ */
+export const OTHER_HALF = 0x4000;
+/** Prefix of the shard's own rows, after those of all groups. */
+export const SYSTEM_PREFIX = 0xffff;
 
 /**
  * The shard's own rows: vote of a group, which half its state uses, whether it lost its log, whether the store was
@@ -13,6 +22,7 @@ export const USED_TAG = 0x75;
 export const LOG_TAG = 0x67;
 export const CUT_TAG = 0x63;
 const PEER_TAG = 0x70;
+const RUN_TAG = 0x72;
 
 const PREFIX_KEY = struct({ prefix: u16BE });
 const TAG_KEY = struct({ prefix: u16BE, tag: u8 });
@@ -26,6 +36,8 @@ export const LOG_ROW = struct({ log: u64, oldest: f64, last: f64 });
 /** A snapshot replaced the group's log up to this record of this log. */
 export const CUT_ROW = struct({ log: u64, sequence: f64 });
 export const PEER_ROW = struct({ incarnation: f64, boot: f64 }, 'directory');
+/** The run of a data directory that last used the store. Versions before do not ask for it. */
+export const RUN_ROW = struct({ shard: u32, incarnation: f64 }, 'directory: its bytes u16, then UTF-8');
 
 export function systemKey(tag: number, group: number): Uint8Array {
   return GROUP_KEY.encode({ prefix: SYSTEM_PREFIX, tag, group });
@@ -47,4 +59,28 @@ export function tagKey(prefix: number, tag: number): Uint8Array {
 
 export function prefixKey(prefix: number): Uint8Array {
   return PREFIX_KEY.encode({ prefix });
+}
+
+export const RUN_KEY = systemKey(RUN_TAG, 0);
+
+/** A shard's part in a run of the data directory. */
+export interface ShardRun {
+  readonly shard: number;
+  /** Counts the starts on the directory. */
+  readonly incarnation: number;
+  readonly directory: string;
+}
+
+export function encodeRun({ shard, incarnation, directory }: ShardRun): Uint8Array {
+  const writer = new Writer(new Uint8Array(RUN_ROW.size + textFieldBytes(directory)));
+  writer.record(RUN_ROW, { shard, incarnation });
+  writer.text(directory);
+  return writer.finish();
+}
+
+/** Undefined: it is damaged. */
+export function decodeRun(row: Uint8Array): ShardRun | undefined {
+  const reader = new Reader(row);
+  const run = { ...reader.record(RUN_ROW), directory: reader.text() };
+  return reader.finished ? run : undefined;
 }

@@ -6,14 +6,35 @@ import { assert } from '../base/assert.ts';
 import { viewOf } from '../base/bytes.ts';
 import { planted } from '../base/planted.ts';
 import type { LogFile, LogFolder } from './log-files.ts';
-import { type Place, Segment } from './segment.ts';
 import { LOG_PAGE_BYTES, RECORD_HEAD, pagesFor, sealRecord } from './log-record.ts';
 import type { RecordPlace } from './log-scan.ts';
+
+export class Segment {
+  readonly file: LogFile;
+  /** Its records; 0: none yet. */
+  firstSequence = 0;
+  lastSequence = 0;
+  /** Where the next record goes. */
+  end = 0;
+  /** Bytes that are still needed: entries of groups, and votes that no checkpoint has. */
+  live = 0;
+
+  constructor(file: LogFile) {
+    this.file = file;
+  }
+}
+
+/** Where a record or an entry lies. */
+export interface Place {
+  readonly segment: Segment;
+  /** Its position in the segment's file. */
+  readonly at: number;
+}
 
 const MIB = 1024 * 1024;
 
 export interface SegmentSizes {
-  /** Of the first segment. Later ones are as large as all before them together, so a quiet log stays small. */
+  /** Size of the first segment. Later ones are as large as all before them together, so a quiet log stays small. */
   readonly bytesMin: number;
   /** Half a second of a busy shard: making the next one keeps up, and a checkpoint frees the oldest soon. */
   readonly bytesMax: number;

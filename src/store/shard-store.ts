@@ -13,7 +13,23 @@ import {
   type StoredVote,
   type TurnBatch,
 } from '../shard/ports.ts';
-import { OTHER_HALF } from './key-space.ts';
+import {
+  HALF_TAG,
+  LOST_TAG,
+  OTHER_HALF,
+  PEER_ROW,
+  RUN_KEY,
+  type ShardRun,
+  USED_TAG,
+  VOTE_ROW,
+  VOTE_TAG,
+  decodeRun,
+  encodeRun,
+  halfOf,
+  peerKey,
+  prefixKey,
+  systemKey,
+} from './rows.ts';
 import type { DirectoryRun } from '../peer/codec/standing.ts';
 import { eachRow } from '../base/row-bytes.ts';
 import { readText } from '../base/text.ts';
@@ -26,19 +42,6 @@ import { Environment, LmdbTx } from './environment.ts';
 import { DiskFolder, type LogFolder } from './log-files.ts';
 import { LogDamage } from './log-scan.ts';
 import { type LogFinding, LogStore } from './log-store.ts';
-import {
-  HALF_TAG,
-  LOST_TAG,
-  PEER_ROW,
-  USED_TAG,
-  VOTE_ROW,
-  VOTE_TAG,
-  halfOf,
-  peerKey,
-  prefixKey,
-  systemKey,
-} from './rows.ts';
-import { RUN_KEY, type ShardRun, decodeRun, encodeRun } from './run-row.ts';
 import type { SegmentSizes } from './segments.ts';
 import type { LogMemory } from './turn-log.ts';
 import { endForeignLine, isFull, isOutOfSpace, makeShardFolder, segmentSizes } from './volume.ts';
@@ -55,17 +58,17 @@ const REFUSED = 'nothing was changed; restore the data directory from a copy, or
 export interface StoreOptions {
   readonly runtime: Pick<Runtime, 'randomBytes'>;
   /**
-   * What a damaged log means. refuse: the start ends with a sentence. lose: another log begins, and the other nodes restore the
+   * How to treat a damaged log. refuse: the start ends with a sentence. lose: another log begins, and the other nodes restore the
    * groups after an operator has allowed it.
    */
   readonly damage: 'refuse' | 'lose';
-  /** What writes checkpoints; undefined: the caller's thread. */
+  /** Undefined: the caller's thread writes checkpoints. */
   readonly writer?: (directory: string) => CheckpointWriter;
   /** In place of LMDB and of the file system: the simulator's. */
   readonly disk?: { readonly environment: Environment; readonly folder: LogFolder; readonly sizes: SegmentSizes };
 }
 
-/** What a start found in the log, for the operator. */
+/** A report of a start about the log, for the operator. */
 export interface StoreFinding extends LogFinding {
   /** Why the log could not be read, and where it is now. */
   readonly lost?: { readonly why: string; readonly aside: string | undefined };
@@ -93,7 +96,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   clearRowsMax = 512;
   /** Bytes that checkpoints will write for what is already in the log. */
   owedBytes: () => number = () => 0;
-  /** What may be written before the next sample. */
+  /** Bytes that may be written before the next sample. */
   #budgetBytes = Infinity;
 
   constructor(directory: string, { runtime, damage, writer, disk }: StoreOptions) {
@@ -246,7 +249,6 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     this.tx.clear();
   }
 
-  /** Of a commit. */
   #failed(error: unknown): never {
     endForeignLine();
     throw this.#reasonOf(error);
@@ -281,7 +283,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     return this.#log.turns.bytesBehind(group, index);
   }
 
-  /** Of all segment files. */
+  /** Size of all segment files. */
   get logFileBytes(): number {
     return this.#log.turns.segments.bytes;
   }

@@ -15,8 +15,7 @@ import { KIND_VOTE, LOG_ENTRY, type LogItem, readStored, writeItem } from './log
 import { LogCleaner } from './log-cleaner.ts';
 import { LOG_PAGE_BYTES } from './log-record.ts';
 import { LogDamage, type RecordPlace } from './log-scan.ts';
-import type { Place, Segment } from './segment.ts';
-import { RECORD_START, type Segments } from './segments.ts';
+import { type Place, RECORD_START, type Segment, type Segments } from './segments.ts';
 
 /** A turn's entries are divided into records of about this size; a larger entry has one alone. */
 const RECORD_FILL_BYTES = 4 * 1024 * 1024;
@@ -133,7 +132,7 @@ export class TurnLog {
     }
   }
 
-  /** What was loaded so far counts no more. */
+  /** Drops everything that was loaded so far. */
   forget(): void {
     this.#votes.clear();
   }

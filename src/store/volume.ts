@@ -1,19 +1,18 @@
-/** What the store asks of the volume it lies on, and of the folder there. */
+/** Questions about the volume on which the store lies, and about its folder there. */
 import { mkdirSync, statfsSync, writeSync } from 'node:fs';
 import { caughtCode } from '../base/caught.ts';
 import { SEGMENT_SIZES, type SegmentSizes } from './segments.ts';
 
 const STDERR_FD = 2;
-/** Of a small volume the segments of the log take no more than a few hundredths. */
+/** On a small volume the segments of the log take no more than a few hundredths. */
 const SEGMENTS_PER_VOLUME = 64;
 const SEGMENT_BYTES_MIN = 256 * 1024;
 
-/** What the system said of a write of ours. */
 export function isOutOfSpace(error: unknown): boolean {
   return ['ENOSPC', 'EDQUOT'].includes(caughtCode(error));
 }
 
-/** What LMDB said of a commit. It reports a short write to a full volume as EIO, so the volume itself is asked too. */
+/** Judges an error of a commit. LMDB reports a short write to a full volume as EIO, so the volume itself is asked too. */
 export function isFull(directory: string, error: unknown): boolean {
   const { code, message } = error as { code?: unknown; message?: string };
   if (code === 'ENOSPC' || code === 28 || code === 'EDQUOT' || /no space left|quota/i.test(message ?? '')) return true;

@@ -21,7 +21,7 @@ export class WriteBehind implements Tx {
     return this.#pending.size > 0;
   }
 
-  /** What `write` puts stays here until clear(). */
+  /** Holds the rows that `write` puts until clear(). */
   collect(write: () => void): void {
     this.#collecting = true;
     try {

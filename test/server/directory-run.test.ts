@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { NodeLog } from '../../src/logging/logger.ts';
 import { type Directory, openDataDir } from '../../src/server/data-dir.ts';
 import { type OpenedShards, beginRun, whyNotOneDirectory } from '../../src/server/directory-run.ts';
-import type { ShardRun } from '../../src/store/run-row.ts';
+import type { ShardRun } from '../../src/store/rows.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 
 const WANTED = { nodeId: 1, groupCount: 4, shardCount: 2, single: true };

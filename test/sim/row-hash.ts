@@ -13,7 +13,7 @@ import {
   TAG_PRODUCER,
   TAG_RECORD,
 } from '../../src/stream/core/keys.ts';
-import { SYSTEM_PREFIX } from '../../src/store/key-space.ts';
+import { SYSTEM_PREFIX } from '../../src/store/rows.ts';
 
 const BY_INCARNATION = new Set([TAG_ATTRIBUTES, TAG_DATA, TAG_PRODUCER, TAG_RECORD]);
 /**

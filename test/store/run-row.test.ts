@@ -1,7 +1,7 @@
 // A shard's store says in which run of which data directory it was last used.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RUN_KEY, decodeRun, encodeRun } from '../../src/store/run-row.ts';
+import { RUN_KEY, decodeRun, encodeRun } from '../../src/store/rows.ts';
 import { TemporaryStore } from './temporary.ts';
 
 const RUN = { shard: 3, incarnation: 2 ** 40 + 5, directory: '0123456789abcdef' };

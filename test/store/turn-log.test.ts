@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { ENTRY_DATA, type Entry } from '../../src/raft/types.ts';
 import { GroupLog } from '../../src/store/group-log.ts';
 import { DiskFolder } from '../../src/store/log-files.ts';
-import { Segment } from '../../src/store/segment.ts';
+import { Segment } from '../../src/store/segments.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 import { neededRecords, recordsIn } from './log-contents.ts';
 import { SMALL_SEGMENTS, TemporaryStore } from './temporary.ts';

@@ -70,7 +70,7 @@ export function pieceOf(frame: Uint8Array, at: number, bytesMax: number): Uint8A
   return sealFrame(piece, FRAME_PIECE);
 }
 
-/** Of the frame whose head is at `at`. */
+/** Size of the payload of the frame whose head is at `at`. */
 export function payloadBytesAt(bytes: Uint8Array, at: number): number {
   const { payloadBytes } = HEAD;
   return payloadBytes.get(new DataView(bytes.buffer, bytes.byteOffset + at, payloadBytes.end), 0);

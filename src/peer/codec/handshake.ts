@@ -62,7 +62,7 @@ const REFUSALS = [
 ] as const;
 export type RefusalCode = (typeof REFUSALS)[number];
 
-/** What both sides report about themselves. */
+/** Facts that both sides report about themselves. */
 export interface PeerIdentity {
   readonly clusterId: string;
   readonly groupCount: number;

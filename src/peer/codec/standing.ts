@@ -1,5 +1,5 @@
 /**
- * What two nodes report about their data directories (protocol 3): their cluster, the directory, and its run. Each also
+ * Two nodes report about their data directories (protocol 3): their cluster, the directory, and its run. Each also
  * reports what it remembers of the other's. So a node whose directory is another one than before, or an older copy of
  * it, learns first of all that its log and votes are not reliable.
  *

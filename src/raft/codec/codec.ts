@@ -1,4 +1,4 @@
-/** What all messages on a peer link have in common. */
+/** The common parts of all messages on a peer link. */
 import type { Reader, Writer } from '../../base/cursor.ts';
 import { f64, struct } from '../../base/struct.ts';
 import type { Envelope, PeerNote, RecoveryNote } from '../types.ts';

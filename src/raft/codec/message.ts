@@ -2,11 +2,10 @@
 import { appendCodec, appendResponseCodec } from './append.ts';
 import type { Codec } from './codec.ts';
 import type { Reader, Writer } from '../../base/cursor.ts';
+import { timeoutNowCodec, voteCodec, voteResponseCodec } from './election.ts';
 import { heartbeatCodec, heartbeatResponseCodec } from './heartbeat.ts';
 import { readIndexCodec, readIndexResponseCodec } from './read-index.ts';
 import { snapshotCodec } from './snapshot.ts';
-import { timeoutNowCodec } from './timeout-now.ts';
-import { voteCodec, voteResponseCodec } from './vote.ts';
 import { f64, struct, u8 } from '../../base/struct.ts';
 import type { Message } from '../types.ts';
 

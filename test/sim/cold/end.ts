@@ -3,7 +3,7 @@
  * store becomes empty, whatever went wrong before.
  */
 import { errorCode } from '../../../src/base/errors.ts';
-import { SYSTEM_PREFIX } from '../../../src/store/key-space.ts';
+import { SYSTEM_PREFIX } from '../../../src/store/rows.ts';
 import { NO_ORIGIN, objectPrefix } from '../../../src/protocol/object-key.ts';
 import type { Clients, SimStream } from '../clients.ts';
 import { type Until } from '../liveness.ts';

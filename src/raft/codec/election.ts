@@ -1,6 +1,7 @@
+/** Votes, and the message by which a leader lets its heir campaign at once. */
 import type { Codec } from './codec.ts';
 import { f64, struct } from '../../base/struct.ts';
-import type { VoteRequest, VoteResponse } from '../types.ts';
+import type { TimeoutNow, VoteRequest, VoteResponse } from '../types.ts';
 
 export const VOTE = struct({ lastIndex: f64, lastTerm: f64 });
 const PRE = 1;
@@ -42,4 +43,14 @@ export const voteResponseCodec: Codec<VoteResponse> = {
     pre: (flags & PRE) !== 0,
     granted: (flags & GRANTED) !== 0,
   }),
+};
+
+/** No flags, no body. */
+export const timeoutNowCodec: Codec<TimeoutNow> = {
+  number: 8,
+  flagMask: 0,
+  flags: () => 0,
+  bodyBytes: () => 0,
+  writeBody() {},
+  readBody: (_reader, _flags, { from, to, term }) => ({ type: 'timeout-now', from, to, term }),
 };
