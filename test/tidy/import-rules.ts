@@ -3,7 +3,7 @@
  */
 import { posix } from 'node:path';
 import { parseSync } from 'oxc-parser';
-import { ALL_BELOW, FLOORS, type Floor, PACKAGE_HOME, PRIVATE, PURE } from './rooms.ts';
+import { ALL_BELOW, FLOORS, type Floor, PACKAGE_HOME, PRIVATE, PURE, PURE_PACKAGE } from './rooms.ts';
 
 /** Path from the repository's root with forward slashes -> text. */
 export type Sources = ReadonlyMap<string, string>;
@@ -133,7 +133,7 @@ function importFault(room: string, target: string, one: Import, sources: Sources
 }
 
 function packageFault(room: string, specifier: string): string | undefined {
-  if (PURE.includes(room) || room.endsWith('.ts'))
+  if ((PURE.includes(room) && !PURE_PACKAGE.test(specifier)) || room.endsWith('.ts'))
     return `imports ${specifier}; pure folders and ports import nothing from outside`;
   for (const [name, ...homes] of PACKAGE_HOME) {
     if (name.test(specifier) && !homes.includes(room))

@@ -156,6 +156,7 @@ const PLANTED: readonly (readonly [string, string, string, RegExp])[] = [
   ['package in a pure folder', 'src/group/x.ts', `import { pino } from 'pino'; pino();`, /nothing from outside/],
   ['uWebSockets.js elsewhere', 'src/server/x.ts', `import uws from 'uws-glibc236'; uws();`, /only src\/http/],
   ['lmdb elsewhere', 'src/shard/x.ts', `import { open } from 'lmdb'; open();`, /only src\/store/],
+  ['a checksum elsewhere', 'src/stream/x.ts', `import { crc32c } from '@node-rs/crc32'; crc32c();`, /only src\/store/],
   ['yargs elsewhere', 'src/server/x.ts', `import yargs from 'yargs'; yargs();`, /only src\/config/],
   ['tables elsewhere', 'src/server/x.ts', `import Table from 'cli-table3'; Table();`, /only src\/operator/],
   ['barrel', 'src/shard/x.ts', `export { a } from './a.ts'; export * from './b.ts';`, /only re-exports/],

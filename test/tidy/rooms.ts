@@ -118,11 +118,15 @@ export const FLOORS: readonly Floor[] = [...CORE, ...STREAM, ...SHARD, ...ADAPTE
 /** Files that only their own room may import: others use the results of the operations. */
 export const PRIVATE: ReadonlySet<string> = new Set(['src/protocol/generic-fields.ts']);
 
+/** Packages of pure functions: pure rooms may be their home. */
+export const PURE_PACKAGE = /^@node-rs\/crc32$/;
+
 /** Packages that only these rooms may import: other rooms use a port. */
 export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^uws-/, 'http'],
   // The data directory of the reference server, for imports.
   [/^lmdb$/, 'store', 'operator'],
+  [/^@node-rs\/crc32$/, 'store', 'peer/codec'],
   [/^(@napi-rs\/blake-hash|blake3)$/, 'digest'],
   [/^piscina$/, 'threads', 'operator', 'workers'],
   [/^msgpackr$/, 'backup/format'],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { crc32c } from '../../../src/base/crc32c.ts';
+import { crc32c } from '@node-rs/crc32';
 import {
   type Forward,
   type ForwardReply,
@@ -63,16 +63,15 @@ function slowCrc(bytes: Uint8Array): number {
 }
 
 test('the checksum is CRC-32C', () => {
-  const crc = (bytes: Uint8Array): number => crc32c(new DataView(bytes.buffer), 0, bytes.length);
   // Check value of the polynomial, and 32 zeros and 32 ones as in RFC 3720 B.4.
-  assert.equal(crc(new TextEncoder().encode('123456789')), 0xe3069283);
-  assert.equal(crc(new Uint8Array(32)), 0x8a9136aa);
-  assert.equal(crc(new Uint8Array(32).fill(0xff)), 0x62a8ab43);
+  assert.equal(crc32c(new TextEncoder().encode('123456789')), 0xe3069283);
+  assert.equal(crc32c(new Uint8Array(32)), 0x8a9136aa);
+  assert.equal(crc32c(new Uint8Array(32).fill(0xff)), 0x62a8ab43);
   for (let size = 0; size < 100; size++) {
     const bytes = new Uint8Array(random.bytes(size + 7));
     const start = random.int(0, 7);
-    const got = crc32c(new DataView(bytes.buffer), start, start + size);
-    assert.equal(got, slowCrc(bytes.subarray(start, start + size)), seed);
+    const part = bytes.subarray(start, start + size);
+    assert.equal(crc32c(part), slowCrc(part), seed);
   }
 });
 
