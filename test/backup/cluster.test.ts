@@ -1,7 +1,7 @@
 // A backup in a real S3 server, restored into three nodes by a tool that is killed half-way and begins again.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, get } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -30,6 +30,8 @@ const STREAMS = 16;
 const POLL_MS = 20;
 const BODY = Buffer.alloc(1024 * 1024, 'x');
 const APPENDS = 20;
+/** More than a part of an upload, and less than the large group. */
+const SENT_BYTES = 18 * 1024 * 1024;
 const DAY_MS = 24 * 3_600_000;
 
 type Environment = Readonly<Record<string, string>>;
@@ -79,15 +81,22 @@ async function beginUpload(store: S3Client, key: string): Promise<Upload> {
  * Nothing of an upload that was cut off is seen in the bucket, so the place is free for the next one, which takes its
  * parts away.
  */
-async function killUpload(config: string, env: Environment, ceph: Ceph, store: S3Client): Promise<void> {
+async function killUpload(sourcePort: number, config: string, env: Environment, ceph: Ceph): Promise<void> {
+  const store = ceph.client();
   const prefix = 'a name with blanks/ü 日本';
   const location = `s3://backups/${prefix}`;
-  // A node that says it has the group, and never sends it.
+  // A node that sends more than a part of the large group, and never the rest.
   const stuck = createServer((request, response) => {
     if (request.url?.endsWith('/info') === true)
       return void response.end(JSON.stringify({ format_version: 1, raft_group_count: GROUPS }));
-    response.writeHead(200, { 'x-svc-backup-format': '1', 'x-svc-backup-commit-index': '1' });
-    return response.flushHeaders();
+    return void get({ host: '127.0.0.1', port: sourcePort, path: request.url, agent: false }, (source) => {
+      response.writeHead(200, source.headers);
+      let bytes = 0;
+      source.on('data', (piece: Buffer) => {
+        bytes += piece.length;
+        if (bytes < SENT_BYTES) response.write(piece);
+      });
+    });
   });
   stuck.listen(0, '127.0.0.1');
   await once(stuck, 'listening');
@@ -121,6 +130,7 @@ async function killUpload(config: string, env: Environment, ceph: Ceph, store: S
   assert.match(again.stderr, /^2 unfinished uploads of earlier attempts at s3:\/\/backups\/.*日本 were given up$/m);
   assert.deepEqual(new Set(await openUploads(store)), new Set(others));
   assert.equal((await ctl(['backup-verify', '--location', location], { env })).code, 0);
+  store.destroy();
 }
 
 test(
@@ -163,7 +173,7 @@ test(
         const verified = await ctl(['backup-verify', '--location', location], { env });
         assert.equal(verified.code, 0, verified.stderr);
         await refuseOthers(config, env);
-        await killUpload(config, env, ceph, store);
+        await killUpload(source.adminPort, config, env, ceph);
 
         await withCluster({ groups: GROUPS }, async (cluster) => {
           const target = scratchFile('target.toml', clusterToml(cluster));

@@ -8,7 +8,7 @@ import type { S3Options, S3Store } from '../../cold/store/s3-store.ts';
 import { StoreError } from '../../cold/store/store.ts';
 import { caughtCode, caughtMessage } from '../../base/caught.ts';
 
-/** A part of a file in transit, held in memory. S3 allows 10,000 parts per object: 160 GiB. */
+/** A part of a file that is read, held in memory. */
 const PIECE_BYTES = 16 * 1024 * 1024;
 /** A file in a directory is written in parts of this size. */
 const WRITE_BYTES = 1024 * 1024;
@@ -256,9 +256,7 @@ class Bucket implements Location {
   }
 
   async write(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void> {
-    const parts = gather(pieces);
-    const next = async (): Promise<Uint8Array | undefined> => (await parts.next()).value;
-    await this.#say(() => this.#store.putPieces(name, next, this.#signal));
+    await this.#say(() => this.#store.putPieces(name, pieces, this.#signal));
   }
 
   async endUnfinished(isOne: (name: string) => boolean, begunBeforeMs: number): Promise<number> {
@@ -277,22 +275,6 @@ class Bucket implements Location {
       throw new Fault(`${this.text}: ${explainStoreError(error.message)}`);
     }
   }
-}
-
-/** Joins small pieces into parts; the last one may be small. */
-async function* gather(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, undefined> {
-  let held: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const piece of pieces) {
-    held.push(piece);
-    bytes += piece.length;
-    if (bytes < PIECE_BYTES) continue;
-    yield Buffer.concat(held);
-    held = [];
-    bytes = 0;
-  }
-  if (bytes > 0) yield Buffer.concat(held);
-  return undefined;
 }
 
 /** What to fix, by the error of S3 or its client; the first match is used. */

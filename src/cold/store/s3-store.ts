@@ -6,11 +6,11 @@ import {
   S3Client,
   type ServerSideEncryption,
 } from '@aws-sdk/client-s3';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import type { ObjectPage, StoreFailure } from '../ports.ts';
 import { type ObjectStore, Parts, StoreError, checkKey } from './store.ts';
 import { refusesBatches, removeBatch, removeOne } from './s3-remove.ts';
-import { S3Upload, abortUpload, openUploads } from './s3-upload.ts';
+import { abortUpload, openUploads, uploadParts } from './s3-upload.ts';
 
 export interface S3Options {
   readonly bucket: string;
@@ -88,22 +88,18 @@ export class S3Store implements ObjectStore {
     );
   }
 
-  /** An object of unknown size. Reads pieces until undefined; an exception ends the upload without an object. */
-  async putPieces(key: string, next: () => Promise<Uint8Array | undefined>, signal: AbortSignal): Promise<void> {
+  /** Writes an object of unknown size. An exception of `pieces` passes through and ends the upload without an object. */
+  async putPieces(key: string, pieces: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {
     checkKey(key);
-    const upload = new S3Upload(this.#client, this.#options.bucket, this.#prefix + key);
-    const step = (action: (signal: AbortSignal) => Promise<void>): Promise<void> => this.#send(key, signal, action);
-    await step((one) => upload.begin(one));
+    const { bucket, timeoutMs } = this.#options;
+    const body = Readable.from(pieces);
     try {
-      for (let piece = await next(); piece !== undefined; piece = await next()) {
-        const body = piece;
-        await step((one) => upload.part(body, one));
-      }
-      await step((one) => upload.complete(one));
+      await uploadParts({
+        ...{ client: this.#client, bucket, key: this.#prefix + key, body, timeoutMs },
+        bound: (action) => this.#send(key, signal, action),
+      });
     } catch (error) {
-      // Also when the operator interrupts: unfinished parts cost money.
-      await upload.abort(AbortSignal.timeout(this.#options.timeoutMs)).catch(() => undefined);
-      throw error;
+      throw error === body.errored ? error : toStoreError(key, error);
     }
   }
 

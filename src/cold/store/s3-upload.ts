@@ -1,46 +1,35 @@
 /** An object of unknown size, in parts: it exists when it is complete, and not at all when it is aborted. */
-import {
-  AbortMultipartUploadCommand,
-  CompleteMultipartUploadCommand,
-  CreateMultipartUploadCommand,
-  ListMultipartUploadsCommand,
-  type S3Client,
-  UploadPartCommand,
-} from '@aws-sdk/client-s3';
+import { AbortMultipartUploadCommand, ListMultipartUploadsCommand, type S3Client } from '@aws-sdk/client-s3';
+import { Upload } from '@aws-sdk/lib-storage';
+import type { Readable } from 'node:stream';
 
-export class S3Upload {
-  readonly #client: S3Client;
-  readonly #place: { readonly Bucket: string; readonly Key: string };
-  readonly #parts: { readonly ETag: string | undefined; readonly PartNumber: number }[] = [];
-  #id = '';
+/** Held in memory. S3 allows 10,000 of them per object: 160 GiB. */
+const PART_BYTES = 16 * 1024 * 1024;
 
-  constructor(client: S3Client, bucket: string, key: string) {
-    this.#client = client;
-    this.#place = { Bucket: bucket, Key: key };
-  }
+export interface PartsUpload {
+  readonly client: S3Client;
+  readonly bucket: string;
+  readonly key: string;
+  readonly body: Readable;
+  /** Bounds one request, including retries. */
+  readonly bound: <T>(action: (signal: AbortSignal) => Promise<T>) => Promise<T>;
+  readonly timeoutMs: number;
+}
 
-  async begin(abortSignal: AbortSignal): Promise<void> {
-    const answer = await this.#client.send(new CreateMultipartUploadCommand(this.#place), { abortSignal });
-    this.#id = answer.UploadId ?? '';
-  }
-
-  /** At least 5 MiB, except for the last one; S3 allows 10,000 of them. */
-  async part(body: Uint8Array, abortSignal: AbortSignal): Promise<void> {
-    const PartNumber = this.#parts.length + 1;
-    const part = { ...this.#place, UploadId: this.#id, PartNumber, Body: body, ContentLength: body.length };
-    const answer = await this.#client.send(new UploadPartCommand(part), { abortSignal });
-    this.#parts.push({ ETag: answer.ETag, PartNumber });
-  }
-
-  async complete(abortSignal: AbortSignal): Promise<void> {
-    const MultipartUpload = { Parts: this.#parts };
-    const whole = { ...this.#place, UploadId: this.#id, MultipartUpload };
-    await this.#client.send(new CompleteMultipartUploadCommand(whole), { abortSignal });
-  }
-
-  async abort(abortSignal: AbortSignal): Promise<void> {
-    await this.#client.send(new AbortMultipartUploadCommand({ ...this.#place, UploadId: this.#id }), { abortSignal });
-  }
+/** An object of one part is put with one request. */
+export async function uploadParts({ client, bucket, key, body, bound, timeoutMs }: PartsUpload): Promise<void> {
+  // The package neither bounds nor interrupts its requests, and would not wait for the abort of an upload that its own
+  // signal ends. A request that fails ends the upload, and it does wait then: unfinished parts cost money.
+  const send = (command: Parameters<S3Client['send']>[0]): Promise<unknown> =>
+    command instanceof AbortMultipartUploadCommand
+      ? // Also when the operator interrupts.
+        client.send(command, { abortSignal: AbortSignal.timeout(timeoutMs) }).catch(() => undefined)
+      : bound((abortSignal) => client.send(command, { abortSignal }));
+  const bounded = new Proxy(client, {
+    get: (target, name): unknown => (name === 'send' ? send : Reflect.get(target, name)),
+  });
+  const params = { Bucket: bucket, Key: key, Body: body };
+  await new Upload({ client: bounded, params, partSize: PART_BYTES, queueSize: 1 }).done();
 }
 
 /** Begun, and neither completed nor aborted: its parts are invisible and cost money. */
