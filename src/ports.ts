@@ -39,6 +39,9 @@ export interface ShardGateway {
   closeTopic(topic: number, group: number): void;
 }
 
+/** Takes writes that count for a quota, and those that change one (gateway/quota-gate.ts). Others may go to the shards directly. */
+export type WriteGateway = Pick<ShardGateway, 'groupCount' | 'send'>;
+
 /** The fork that the headers of a PUT ask for. */
 export interface ForkRequest {
   readonly bucket: string;

@@ -10,7 +10,6 @@ import { ClientRouter } from '../../src/http/router.ts';
 import { CLIENT_ROWS, bindRows } from '../../src/http/routes/table.ts';
 import { serve } from '../../src/http/server.ts';
 import type { UwsApp, UwsRequest, UwsResponse } from '../../src/http/uws.ts';
-import { ConditionGate } from '../../src/gateway/condition-gate.ts';
 import { Gateway } from '../../src/gateway/gateway.ts';
 import { QuotaGate } from '../../src/gateway/quota-gate.ts';
 import { assert } from '../../src/base/assert.ts';
@@ -115,10 +114,11 @@ const fail = (error: unknown): never => {
   throw error;
 };
 const shards = new Gateway(16, [link], fail);
-const gateway = new ConditionGate(new QuotaGate(shards, monotonicMs, fail), () => true);
 const server = new HttpServerContext(
   new HttpNode({
-    ...{ gateway, forks: NO_FORKS, metrics: new HttpCounters(), connections: newConnections(), monotonicMs },
+    ...{ gateway: shards, forks: NO_FORKS, metrics: new HttpCounters(), connections: newConnections(), monotonicMs },
+    writes: new QuotaGate(shards, monotonicMs, fail),
+    understandsConditions: () => true,
     requestIdPrefix: '1-0',
     settings: { ...SETTINGS, corsOrigins: ['loopback'] },
     logError: fail,
@@ -127,7 +127,7 @@ const server = new HttpServerContext(
 const cors = new CorsPolicy(['loopback'], 'POST');
 const router = new ClientRouter(
   bindRows(CLIENT_ROWS, { ...newOperations(new ScriptedGateway()), knows: () => false }),
-  gateway,
+  shards,
 );
 const policy = new ClientPolicy({ hosts: SETTINGS.clientHosts, cors, hasToken: false, routes: router });
 const app = new FakeApp();

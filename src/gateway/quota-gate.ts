@@ -10,11 +10,10 @@ import { errorCode, errorNumber, type ErrorCode } from '../base/errors.ts';
 import { QUOTA_BUCKETS_MAX } from '../base/limits.ts';
 import type { BucketResult } from '../protocol/shard-summary.ts';
 import { type Answer, callShards, firstRefusal, resultsOf } from './shard-client.ts';
-import type { ReplyHandler, ShardGateway } from '../ports.ts';
+import type { ReplyHandler, ShardGateway, WriteGateway } from '../ports.ts';
 import { decodeQuota } from '../protocol/bucket-command.ts';
 import { Reply } from '../protocol/reply.ts';
 import { QUOTA_OVER, QUOTA_UNMARKED, type Request } from '../protocol/request.ts';
-import { PassThroughGateway } from './pass-through-gateway.ts';
 import { type Entry, FRESH_MS, describe, fits, isBounded, needOf, newEntry, verdict } from './quota-entry.ts';
 import { HeldRequests, UncheckedWrites } from './unchecked-writes.ts';
 import { COMMANDS, QUERIES, commandsWhere } from '../protocol/operations.ts';
@@ -36,8 +35,9 @@ export interface Reserved {
   end(): void;
 }
 
-export class QuotaGate extends PassThroughGateway {
+export class QuotaGate implements WriteGateway {
   readonly counters = { asked: 0, refused: 0 };
+  readonly #inner: ShardGateway;
   readonly #monotonicMs: () => number;
   readonly #later: (ms: number, run: () => void) => void;
   /** Buckets known to have a quota. */
@@ -46,7 +46,7 @@ export class QuotaGate extends PassThroughGateway {
   readonly #unchecked: UncheckedWrites;
 
   constructor(inner: ShardGateway, monotonicMs: () => number, later: (ms: number, run: () => void) => void) {
-    super(inner);
+    this.#inner = inner;
     this.#monotonicMs = monotonicMs;
     this.#later = later;
     this.#unchecked = new UncheckedWrites({
@@ -63,10 +63,14 @@ export class QuotaGate extends PassThroughGateway {
     });
   }
 
-  send(request: Request, handler: ReplyHandler, shard?: number): boolean {
+  get groupCount(): number {
+    return this.#inner.groupCount;
+  }
+
+  send(request: Request, handler: ReplyHandler): boolean {
     if (COUNTED.has(request.op)) return this.#count(request, handler);
     if (CHANGES_QUOTA.has(request.op)) return this.#change(request, handler);
-    return this.inner.send(request, handler, shard);
+    return this.#inner.send(request, handler);
   }
 
   /**
@@ -109,7 +113,7 @@ export class QuotaGate extends PassThroughGateway {
       if (entry !== undefined) entry.toldAtMs = -Infinity;
     };
     forget();
-    return this.inner.send(request, {
+    return this.#inner.send(request, {
       onReply: (reply) => {
         forget();
         handler.onReply(reply);
@@ -122,7 +126,7 @@ export class QuotaGate extends PassThroughGateway {
     const entry = this.#unchecked.isFree(bucket) ? undefined : this.#entries.get(bucket);
     if (entry === undefined) return this.#unchecked.send(request, handler);
     const need = needOf(request);
-    if (need.streams === 0 && need.bytes === 0) return this.inner.send(request, handler);
+    if (need.streams === 0 && need.bytes === 0) return this.#inner.send(request, handler);
     if (entry.isLate) this.#askAgain(entry);
     const known = entry.waiting.length === 0 ? verdict(entry, need, this.#monotonicMs()) : undefined;
     if (known !== undefined) return this.#send(entry, request, handler, known === 'over');
@@ -151,7 +155,7 @@ export class QuotaGate extends PassThroughGateway {
 
   #send(entry: Entry, request: Request, handler: ReplyHandler, isOver: boolean): boolean {
     request.quotaMark = isOver ? QUOTA_OVER : QUOTA_UNMARKED;
-    const sent = this.inner.send(request, {
+    const sent = this.#inner.send(request, {
       onReply: (reply) => {
         entry.pending--;
         if (errorCode(reply.code) === 'QUOTA_EXCEEDED') {
@@ -211,7 +215,7 @@ export class QuotaGate extends PassThroughGateway {
     this.counters.asked++;
     entry.askedAtMs = this.#monotonicMs();
     let isInside = true;
-    callShards(this.inner, QUERIES.bucket, { bucket: entry.bucket, isSoon }, (answers) => {
+    callShards(this.#inner, QUERIES.bucket, { bucket: entry.bucket, isSoon }, (answers) => {
       const take = (): void => this.#told(entry, answers, isSoon);
       if (isInside) queueMicrotask(take);
       else take();

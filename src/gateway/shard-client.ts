@@ -5,7 +5,7 @@
  */
 import { type ErrorCode, errorCode } from '../base/errors.ts';
 import { decodeUtf8 } from '../base/utf8.ts';
-import type { ReplyHandler, ShardGateway } from '../ports.ts';
+import type { ReplyHandler, ShardGateway, WriteGateway } from '../ports.ts';
 import { explanation } from '../protocol/refusal.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { StreamName } from '../protocol/flat-path.ts';
@@ -149,7 +149,7 @@ export function callShards<P, R>(
 
 /** `done` receives one answer per group, in order. */
 export function callGroups<P, R>(
-  gateway: ShardGateway,
+  gateway: WriteGateway,
   operation: Callable<P, R>,
   asked: P,
   done: (answers: Answer<R>[]) => void,

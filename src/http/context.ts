@@ -1,7 +1,7 @@
 /** What handlers may use: settings, metrics and services of the node. */
 import type { ErrorLog } from './guard.ts';
 import type { Connections } from './connections.ts';
-import type { Forks, RequestTraces, ShardGateway } from '../ports.ts';
+import type { Forks, RequestTraces, ShardGateway, WriteGateway } from '../ports.ts';
 
 /** The two route families answer some refusals with different statuses. */
 export type Family = 'bucketed' | 'flat';
@@ -120,6 +120,10 @@ export interface HttpMetrics {
 
 export interface HttpContext {
   readonly gateway: ShardGateway;
+  /** For commands that quotas count, or that change quotas. */
+  readonly writes: WriteGateway;
+  /** Whether every node of the cluster knows conditions. An older node stops at a command that has one. */
+  understandsConditions(): boolean;
   readonly forks: Forks;
   readonly settings: HttpSettings;
   readonly metrics: HttpMetrics;

@@ -190,11 +190,11 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   }
 
   /** Accepts the request and asks a shard, or answers 503 at once. */
-  send(request: Request, renderer: ReplyRenderer, shard?: number): void {
+  send(request: Request, renderer: ReplyRenderer, through: Pick<ShardGateway, 'send'> = this.gateway): void {
     this.accept();
     const reply = this.#reply;
     reply.renderer = renderer;
-    reply.isAwaited = this.gateway.send(request, this, shard);
+    reply.isAwaited = through.send(request, this);
     if (!reply.isAwaited) this.refuse('SHARD_BUSY');
   }
 

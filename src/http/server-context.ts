@@ -1,6 +1,6 @@
 /** What requests share: those of both planes of a node, and those of one plane. */
 import { SUBSCRIPTION_BODY_BYTES_MAX } from '../base/limits.ts';
-import type { ShardGateway } from '../ports.ts';
+import type { ShardGateway, WriteGateway } from '../ports.ts';
 import { type Request, newRequest } from '../protocol/request.ts';
 import { ResponseBackpressure } from './backpressure.ts';
 import { BodyBudget, SlowBodies } from './body.ts';
@@ -59,6 +59,7 @@ export class HttpServerContext {
   readonly node: HttpNode;
   readonly ctx: HttpContext;
   readonly gateway: ShardGateway;
+  readonly writes: WriteGateway;
   readonly settings: HttpSettings;
   /** Where the plane listens, without the port; for traces. */
   readonly address: string;
@@ -85,12 +86,18 @@ export class HttpServerContext {
     this.ctx = ctx;
     this.address = address;
     this.gateway = ctx.gateway;
+    this.writes = ctx.writes;
     this.settings = ctx.settings;
     this.ids = node.ids;
     this.budget = node.budget;
     this.backpressure = node.backpressure;
     this.slowBodies = new SlowBodies(() => ctx.monotonicMs());
     this.logError = ctx.logError;
+  }
+
+  /** A write with this condition, or without one, may be sent. */
+  takesCondition(condition: string): boolean {
+    return condition === '' || this.ctx.understandsConditions();
   }
 
   closed(): void {

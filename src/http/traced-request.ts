@@ -4,7 +4,7 @@
  * them, because both can hold tokens.
  */
 import { errorCode } from '../base/errors.ts';
-import type { ReplyHandler, RequestTrace, RequestTraces, TraceAttributes } from '../ports.ts';
+import type { ReplyHandler, RequestTrace, RequestTraces, ShardGateway, TraceAttributes } from '../ports.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { ALL_GROUPS, type Request } from '../protocol/request.ts';
@@ -38,10 +38,10 @@ export class TracedRequest extends RequestContext {
     if (this.#trace !== undefined) this.#path = req.getUrl();
   }
 
-  override send(request: Request, renderer: ReplyRenderer, shard?: number): void {
+  override send(request: Request, renderer: ReplyRenderer, through?: Pick<ShardGateway, 'send'>): void {
     // Others use the object as well.
     request.isTraced = this.#trace !== undefined;
-    super.send(request, renderer, shard);
+    super.send(request, renderer, through);
     request.isTraced = false;
     this.#asked(request.group);
   }

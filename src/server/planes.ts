@@ -6,7 +6,6 @@ import { NO_COLD_STORE_METRICS } from '../cold/service/start.ts';
 import type { Config } from '../config/config.ts';
 import { VERSION } from '../config/version.ts';
 import { readConsolePage } from '../console/built-page.ts';
-import { ConditionGate } from '../gateway/condition-gate.ts';
 import type { HttpContext, HttpSettings } from '../http/context.ts';
 import { type Planes, createPlanes } from '../http/server.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
@@ -57,8 +56,10 @@ function composePlanes(node: NodeParts, volume: VolumeWatch): Planes {
   const http = host.log.logger('http');
   const page = readConsolePage('node');
   const ctx: HttpContext = {
+    gateway: core.gateway,
+    writes: quotas,
     // A cluster gets its identity when all of its nodes understand that, and conditions with it.
-    gateway: new ConditionGate(quotas, () => core.membership.clusterId !== null),
+    understandsConditions: () => core.membership.clusterId !== null,
     forks,
     metrics,
     settings: httpSettings(config),

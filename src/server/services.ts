@@ -42,7 +42,7 @@ export function openServices(options: CoreOptions, core: Core): Services {
     () => runtime.monotonicMs(),
     (ms, run) => void runtime.setTimer(ms, run),
   );
-  const forks = openForks(quotas, runtime);
+  const forks = openForks(gateway, quotas, runtime);
   const subscriptions = openSubscriptions(options, core, governance);
   const backups = openBackups({
     gateway,

@@ -6,13 +6,14 @@
  * is left. What the streams had in the cold store is then deleted at once.
  */
 import { type ErrorCode, errorCode } from '../base/errors.ts';
-import type { ReplyHandler, ShardGateway } from '../ports.ts';
+import type { ReplyHandler, ShardGateway, WriteGateway } from '../ports.ts';
 import { COMMANDS, QUERIES } from '../protocol/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { requestFor } from '../protocol/request.ts';
 
 export interface PurgeOptions {
   readonly gateway: ShardGateway;
+  readonly writes: WriteGateway;
   readonly bucket: string;
   /** Undefined: this node has no cold store. */
   readonly coldObjects: ColdObjects | undefined;
@@ -79,8 +80,8 @@ class Purge implements ReplyHandler {
   }
 
   #send(after: string): void {
-    const { gateway, bucket } = this.#options;
-    if (!gateway.send(requestFor(COMMANDS.purge, this.#group, { bucket, after }), this)) this.#cutOff('SHARD_BUSY');
+    const { writes, bucket } = this.#options;
+    if (!writes.send(requestFor(COMMANDS.purge, this.#group, { bucket, after }), this)) this.#cutOff('SHARD_BUSY');
   }
 
   #cutOff(code: PurgeCutOff['code']): void {

@@ -1,7 +1,7 @@
 /** The bounds of one bucket for the whole cluster, kept in every group (gateway/quota-gate.ts enforces them). */
 import type { ErrorCode } from '../base/errors.ts';
 import { callGroups, callShards, firstRefusal, resultsOf } from '../gateway/shard-client.ts';
-import type { ShardGateway } from '../ports.ts';
+import type { ShardGateway, WriteGateway } from '../ports.ts';
 import type { Quota } from '../protocol/bucket-command.ts';
 import { COMMANDS, QUERIES } from '../protocol/operations.ts';
 
@@ -14,7 +14,7 @@ export interface QuotaRefused {
 
 /** Undefined: every group has them. */
 export function setQuota(
-  gateway: ShardGateway,
+  gateway: WriteGateway,
   bucket: string,
   quota: Quota,
   done: (refused: QuotaRefused | undefined) => void,

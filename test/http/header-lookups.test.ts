@@ -43,6 +43,8 @@ for (const token of ['', TOKEN]) {
         metrics: new HttpCounters(),
         settings: SETTINGS,
         connections: newConnections(),
+        writes: gateway.writes,
+        understandsConditions: () => true,
         requestIdPrefix: '1-0',
         monotonicMs: () => performance.now(),
         logError: (error) => assert.fail(String(error)),

@@ -143,6 +143,8 @@ const server = new HttpServerContext(
     metrics: new HttpCounters(),
     settings: SETTINGS,
     connections: newConnections(),
+    writes: new ScriptedGateway().writes,
+    understandsConditions: () => true,
     requestIdPrefix: '1-0',
     monotonicMs: () => performance.now(),
     logError: (error, _what, requestId) => {

@@ -113,8 +113,9 @@ export async function startPlanes(
   t: TestContext,
   {
     connections = newConnections(),
+    understandsConditions = () => true,
     ...settings
-  }: Partial<HttpSettings> & Pick<Partial<HttpContext>, 'connections'> = {},
+  }: Partial<HttpSettings> & Pick<Partial<HttpContext>, 'connections' | 'understandsConditions'> = {},
   hasClusterPlane = true,
   services: Pick<Operations, 'control' | 'webhookKeys'> & Partial<Pick<Operations, 'backups'>> = {},
 ): Promise<Rig> {
@@ -131,6 +132,8 @@ export async function startPlanes(
       metrics: counters,
       settings: { ...SETTINGS, ...settings },
       connections,
+      writes: gateway.writes,
+      understandsConditions,
       requestIdPrefix: '7-c0ffee00',
       monotonicMs: () => performance.now(),
       logError: (error) => errors.push(error),

@@ -366,3 +366,22 @@ test('attributes', async (t) => {
   const post = await fetch(`${client}/b/s/attrs`, { method: 'POST', body: 'x' });
   assert.deepEqual([post.status, post.headers.get('allow')], [405, 'GET, HEAD, PUT, OPTIONS']);
 });
+
+test('writes with a condition are refused until every node understands them, others pass', async (t) => {
+  let isUnderstood = false;
+  const { gateway, port } = await startPlanes(t, { understandsConditions: () => isUnderstood });
+  const codeOf = async (method: string, condition: Record<string, string>): Promise<string | undefined> => {
+    const headers = { 'content-type': 'a/b', ...condition };
+    const answer = await requestOnce(port, method, '/b/s', headers, method === 'DELETE' ? undefined : Buffer.from('x'));
+    return answer.headers.get('millrace-error');
+  };
+  for (const method of ['POST', 'PUT', 'DELETE']) {
+    assert.equal(await codeOf(method, {}), undefined);
+    for (const condition of ['if-match', 'if-none-match'])
+      assert.equal(await codeOf(method, { [condition]: '*' }), 'UPGRADE_UNFINISHED');
+  }
+  assert.equal(gateway.asked.length, 3);
+  isUnderstood = true;
+  for (const method of ['POST', 'PUT', 'DELETE']) assert.equal(await codeOf(method, { 'if-match': '*' }), undefined);
+  assert.equal(gateway.asked.length, 6);
+});

@@ -1,9 +1,13 @@
 // A gateway without shards: records requests and answers as the test's script says, always after send() has returned.
-import type { ReplyHandler } from '../../src/ports.ts';
+import assert from 'node:assert/strict';
+import type { ReplyHandler, WriteGateway } from '../../src/ports.ts';
+import { commandsWhere } from '../../src/protocol/operations.ts';
 import { Reply } from '../../src/protocol/reply.ts';
 import type { Request } from '../../src/protocol/request.ts';
 import { FakeGateway } from './fake-gateway.ts';
 import { queryFrame } from './query-frame.ts';
+
+const FOR_QUOTAS = commandsWhere(({ quota }) => quota !== 'none');
 
 /** A copy of a request, because the sender reuses its own. */
 export interface Asked {
@@ -51,7 +55,18 @@ export class ScriptedGateway extends FakeGateway {
     return last;
   }
 
+  /** In the place of the quota gate. */
+  readonly writes: WriteGateway = {
+    groupCount: this.groupCount,
+    send: (request, handler) => this.#take(request, handler),
+  };
+
   send(request: Request, handler: ReplyHandler, shard?: number): boolean {
+    assert(!FOR_QUOTAS.has(request.op), 'what quotas count, or what changes them, goes through the quota gate');
+    return this.#take(request, handler, shard);
+  }
+
+  #take(request: Request, handler: ReplyHandler, shard?: number): boolean {
     if (this.full) return false;
     const asked = copy(request, shard);
     this.asked.push(asked);

@@ -10,7 +10,7 @@ import {
 } from '../../base/limits.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import type { QuotaGate } from '../../gateway/quota-gate.ts';
-import type { ForkRequest, Forks, ReplyHandler } from '../../ports.ts';
+import type { ForkRequest, Forks, ReplyHandler, ShardGateway } from '../../ports.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { ForkName, PendingNotification, PinCheck, PinPlace } from '../../protocol/fork-command.ts';
 import { ALL_GROUPS, type Asking, type Request, requestFor } from '../../protocol/request.ts';
@@ -213,10 +213,11 @@ function split(key: string): [string, string] {
 /** 48 bits: a collision needs two forks of one stream to draw the same. */
 const TOKEN_BYTES = 6;
 
-export function openForks(gateway: QuotaGate, runtime: Runtime): ForkService {
+export function openForks(gateway: ShardGateway, quotas: QuotaGate, runtime: Runtime): ForkService {
   return new ForkService({
     gateway,
-    reserve: (bucket, bytes, done, denied) => gateway.reserve(bucket, bytes, done, denied),
+    writes: quotas,
+    reserve: (bucket, bytes, done, denied) => quotas.reserve(bucket, bytes, done, denied),
     runtime,
     pieceBytes: 0,
     newToken: () => 1 + Buffer.from(runtime.randomBytes(TOKEN_BYTES)).readUIntBE(0, TOKEN_BYTES),

@@ -3,7 +3,7 @@
  * no leader or no space, or whose outcome is unknown, is retried for a while.
  */
 import { type ErrorCode, errorNumber } from '../../base/errors.ts';
-import type { ShardGateway } from '../../ports.ts';
+import type { ShardGateway, WriteGateway } from '../../ports.ts';
 import { Reply } from '../../protocol/reply.ts';
 import type { Reserved } from '../../gateway/quota-gate.ts';
 import type { Request } from '../../protocol/request.ts';
@@ -12,6 +12,8 @@ import { type RetryClock, type RetryPolicy, sendUntilDone } from '../../gateway/
 /** What the service for forks needs from its surroundings. */
 export interface ForkPort {
   readonly gateway: Pick<ShardGateway, 'groupOf' | 'groupCount' | 'shardCount' | 'send'>;
+  /** For the commands. */
+  readonly writes: Pick<WriteGateway, 'send'>;
   /** Reserves space in the bucket's quota for what a fork inherits. One of the two callbacks is called, later. */
   reserve(bucket: string, bytes: number, done: (room: Reserved) => void, denied: (reply: Reply) => void): void;
   readonly runtime: RetryClock;
@@ -51,7 +53,7 @@ const POLICY: RetryPolicy = {
 export type StepDone = (reply: Reply, isUnknown: boolean) => void;
 
 export function step(port: ForkPort, request: Request, done: StepDone): void {
-  sendUntilDone({ gateway: port.gateway, clock: port.runtime, policy: POLICY }, request, (reply, isUnknown) =>
+  sendUntilDone({ gateway: port.writes, clock: port.runtime, policy: POLICY }, request, (reply, isUnknown) =>
     done(reply ?? refusal('SHARD_BUSY'), isUnknown),
   );
 }

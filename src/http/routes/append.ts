@@ -36,7 +36,9 @@ const APPEND: BodyConsumer & ReplyRenderer = {
       if (command.contentType === '') return call.refuse('MISSING_CONTENT_TYPE');
       command.payload = body;
     }
-    call.send(request, APPEND);
+    const { server } = call;
+    if (!server.takesCondition(command.condition)) return call.refuse('UPGRADE_UNFINISHED');
+    call.send(request, APPEND, server.writes);
     call.releaseRequest();
   },
 
@@ -128,7 +130,7 @@ class Batch implements BodyConsumer, ReplyRenderer {
     const command = COMMANDS.appendBatch.request.fields(request.command);
     this.#frames = frameCount(body);
     command.payload = body;
-    call.send(request, this);
+    call.send(request, this, call.server.writes);
     command.payload = undefined;
   }
 

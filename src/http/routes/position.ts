@@ -54,7 +54,7 @@ export abstract class PositionCommand implements BodyConsumer, ReplyRenderer {
   abstract render(call: RequestContext, res: UwsResponse, reply: Reply): number;
 
   protected sendCommand(call: RequestContext): void {
-    call.send(this.command(call), this);
+    call.send(this.command(call), this, call.server.writes);
   }
 
   intercept(call: RequestContext, reply: Reply): boolean {

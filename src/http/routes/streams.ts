@@ -51,12 +51,13 @@ class Create implements BodyConsumer, ReplyRenderer {
   }
 
   consume(call: RequestContext, body: Uint8Array): void {
-    const { request } = call;
+    const { request, server } = call;
     const command = COMMANDS.create.request.fields(request.command);
+    if (!server.takesCondition(command.condition)) return call.refuse('UPGRADE_UNFINISHED');
     const fork = this.#fork;
     command.payload = body.length === 0 ? undefined : body;
-    if (fork === undefined) call.send(request, this);
-    else call.sendThrough((handler) => call.server.ctx.forks.create(request, fork, handler), this, 'FORKS_FULL');
+    if (fork === undefined) call.send(request, this, server.writes);
+    else call.sendThrough((handler) => server.ctx.forks.create(request, fork, handler), this, 'FORKS_FULL');
     command.payload = undefined;
   }
 
@@ -160,6 +161,7 @@ export function handleDelete(call: RequestContext): void {
   const headers = call.headers;
   const condition = conditionText(headers.ifMatch, headers.ifNoneMatch);
   if (condition === undefined) return call.refuse('INVALID_HEADER', TOO_MANY_TAGS);
+  if (!call.server.takesCondition(condition)) return call.refuse('UPGRADE_UNFINISHED');
   const { bucket, stream } = call;
   const request = requestFor(COMMANDS.deleteStream, call.group, { bucket, stream, condition });
   return call.send(request, DELETE);

@@ -36,6 +36,7 @@ export class Rig {
         groupOf: (bucket) => (bucket === 'a' ? 0 : 1),
         send: (request, handler) => this.#send(request, handler),
       },
+      writes: { send: (request, handler) => this.#send(request, handler) },
       reserve: (bucket, bytes, done, denied) => this.reserve(bucket, bytes, done, denied),
       runtime: this.#runtime,
       newToken: () => ++this.#tokens,

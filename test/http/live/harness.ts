@@ -101,6 +101,8 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
     forks: NO_FORKS,
     metrics: newMetrics(),
     connections: newConnections(),
+    writes: gateway,
+    understandsConditions: () => true,
     requestIdPrefix: '1-0',
     monotonicMs: () => clockMs,
     logError: rethrow,

@@ -28,6 +28,8 @@ class World {
       gateway: this.gateway,
       forks: NO_FORKS,
       connections: newConnections(),
+      writes: this.gateway,
+      understandsConditions: () => true,
       requestIdPrefix: '1-0',
       monotonicMs: () => this.clockMs,
       logError: rethrow,

@@ -1,6 +1,6 @@
 /** The service for forks that a node's main thread has (src/forks/service/), one in each process, on simulated time. */
 import { ForkService } from '../../../src/forks/service/fork-service.ts';
-import type { ForkRequest } from '../../../src/ports.ts';
+import type { ForkRequest, WriteGateway } from '../../../src/ports.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
 import type { Request } from '../../../src/protocol/request.ts';
 import type { SimProcess } from '../process.ts';
@@ -26,19 +26,19 @@ export class ForkServices {
 
   started(process: SimProcess): void {
     const { options } = this.#world;
+    const send: WriteGateway['send'] = (request, handler) => {
+      process.request(request, false, (reply) => {
+        // Answers without a receiver.
+        if (reply !== undefined && !process.dead) process.guard(() => handler.onReply(reply));
+      });
+      return true;
+    };
     const service = new ForkService({
       gateway: {
-        groupCount: options.groups.length,
-        shardCount: 1,
+        ...{ groupCount: options.groups.length, shardCount: 1, send },
         groupOf: (_bucket, stream) => groupOfName(stream),
-        send: (request, handler) => {
-          process.request(request, false, (reply) => {
-            // Answers without a receiver.
-            if (reply !== undefined && !process.dead) process.guard(() => handler.onReply(reply));
-          });
-          return true;
-        },
       },
+      writes: { send },
       // Quotas are the main thread's.
       reserve: (_bucket, _bytes, done) => done({ used: () => undefined, end: () => undefined }),
       runtime: process.runtime,

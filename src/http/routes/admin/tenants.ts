@@ -13,10 +13,11 @@ import type { StreamHead, StreamingResponse } from '../../streaming.ts';
 
 export function handlePurge(call: RequestContext, coldObjects: ColdObjects | undefined): void {
   const { bucket, gateway, server } = call;
+  const { writes } = server;
   call.keep();
   const isWanted = (): boolean => !call.isOver;
   const logError = (error: unknown, what: string): void => server.logError(error, what, call.requestId);
-  purge({ gateway, bucket, coldObjects, isWanted, logError }, (report) => {
+  purge({ gateway, writes, bucket, coldObjects, isWanted, logError }, (report) => {
     if (report.code !== 'OK') {
       const where = `group ${report.group} was not finished`;
       const done = `${report.removedStreams} streams are removed; repeat the purge to go on`;
@@ -45,7 +46,7 @@ export function handlePutQuota(call: RequestContext): void {
       if (body.length > 0 && !isJson(contentType)) return call.refuse('UNSUPPORTED_MEDIA_TYPE');
       const quota = parseQuota(body);
       if ('code' in quota) return call.refuse(quota.code, quota.reason);
-      return setQuota(call.gateway, call.bucket, quota, (refused) => {
+      return setQuota(call.server.writes, call.bucket, quota, (refused) => {
         if (refused === undefined) return call.empty(204);
         const { code, told, groups } = refused;
         return call.refuse(code, `${told} of ${groups} groups have the new quota; repeat the call`);
