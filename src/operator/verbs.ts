@@ -15,7 +15,7 @@ import { restart } from './verbs/restart.ts';
 import { status } from './verbs/status.ts';
 import { streamCat, streamLs, streamStat, streamTail } from './verbs/stream-read.ts';
 import { streamAppend, streamCreate, streamRm } from './verbs/stream-write.ts';
-import { bucketPurge, bucketQuota, flushCold, purge, quota, webhookKeys } from './verbs/tenants.ts';
+import { bucketPurge, bucketQuota, flushCold, webhookKeys } from './verbs/tenants.ts';
 import { transfer } from './verbs/transfer.ts';
 
 export const VERBS: readonly Verb[] = [
@@ -44,8 +44,6 @@ export const VERBS: readonly Verb[] = [
   bucketLs,
   bucketQuota,
   bucketPurge,
-  quota,
-  purge,
   flushCold,
   webhookKeys,
   backupCreate,

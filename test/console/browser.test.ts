@@ -136,7 +136,7 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
     await page.goto(`${new URL(address).origin}/#/streams/doomed`);
     await page.getByRole('link', { name: 's', exact: true }).waitFor();
     await page.getByRole('button', { name: 'Purge bucket doomed' }).click();
-    await dialog.getByText('millracectl purge --bucket doomed --confirm doomed').waitFor();
+    await dialog.getByText('millracectl bucket purge --bucket doomed --confirm doomed').waitFor();
     await dialog.getByRole('textbox').fill('doome');
     assert.equal(await dialog.getByRole('button', { name: 'Purge bucket doomed' }).isDisabled(), true);
     await page.keyboard.press('Escape');

@@ -225,7 +225,7 @@ test('each action names a line that the tool takes', () => {
       if (flag.required === true && name !== 'config') assert(given.has(name), `${title}: --${name}`);
     }
   }
-  assert.deepEqual(words(purge(nasty).command).slice(3, 4), [nasty]);
+  assert.deepEqual(words(purge(nasty).command).slice(4, 5), [nasty]);
   assert.equal(quote("it's"), `'it'\\''s'`);
 });
 

@@ -132,7 +132,6 @@ describe('millracectl stream and bucket', () => {
     assert.match(await said('bucket ls'), /^bucket +streams +size\ndemo +4 +\d\.\d MiB\n$/);
     assert.match(await said('bucket quota demo --max-streams 9'), /^quota +value\n[^]*^max_streams +9$/m);
     assert.match(await said('bucket quota demo --clear -o json'), /"max_streams":null/);
-    assert.equal(await said('quota --bucket demo'), await said('bucket quota demo -o json'), 'the older verb');
     assert.match(await said('members -o json'), /^\{"members":\[/);
     assert.match(await said('status --output json'), /^\{\n {2}"cluster_id"/);
     await fails(2, 'stream ls demo --output xml', /--output xml: expected json or table/);

@@ -31,7 +31,7 @@ test('quota, flush-cold, webhook-keys and purge', async () => {
     assert.equal(await statusOf('PUT', 'x'.repeat(100_000)), 201);
 
     const quota = async (...more: string[]): Promise<Record<string, unknown>> =>
-      JSON.parse(await said('quota', '--bucket', 'acme', ...more)) as Record<string, unknown>;
+      JSON.parse(await said('bucket', 'quota', 'acme', '--output', 'json', ...more)) as Record<string, unknown>;
     const bounds = async (...more: string[]): Promise<unknown[]> => {
       const { max_streams: streams, max_retained_bytes: bytes } = await quota(...more);
       return [streams, bytes];
@@ -40,7 +40,7 @@ test('quota, flush-cold, webhook-keys and purge', async () => {
     assert.deepEqual(await bounds('--max-streams', '7'), [7, null]);
     assert.deepEqual(await bounds('--max-streams', '8', '--max-retained-bytes', '1000000'), [8, 1_000_000]);
     assert.deepEqual(await bounds('--clear'), [null, null]);
-    assert.equal((await run('quota', '--bucket', 'acme', '--clear', '--max-streams', '1')).code, EXIT_USAGE);
+    assert.equal((await run('bucket', 'quota', 'acme', '--clear', '--max-streams', '1')).code, EXIT_USAGE);
 
     assert.match(await said('flush-cold', '--bucket', 'acme', '--stream', 'a/b'), /^acme\/a\/b: \{.*hot_start_offset/);
     assert.match(await said('flush-cold', '--bucket', 'acme', '--stream', 'a/b'), /: nothing to flush$/);
@@ -57,30 +57,27 @@ test('quota, flush-cold, webhook-keys and purge', async () => {
     for (const line of [
       ['flush-cold', '--bucket', '..', '--stream', 'webhook-keys'],
       ['flush-cold', '--bucket', 'acme', '--stream', '..'],
-      ['quota', '--bucket', '..', '--max-streams', '1'],
-      ['purge', '--bucket', '..', '--confirm', '..'],
+      ['bucket', 'quota', '..', '--max-streams', '1'],
+      ['bucket', 'purge', '..', '--confirm', '..'],
     ]) {
       const { code, stderr } = await run(...line);
       assert.equal(code, 1, line.join(' '));
       assert.match(stderr, /answered 400 \(the bucket or stream name is not usable/, line.join(' '));
     }
     assert.deepEqual(await keys(), rotated);
-    assert.match(await said('quota', '--bucket', '.', '--max-streams', '3'), /"max_streams":3,/);
-    assert.match(await said('purge', '--bucket', '.', '--confirm', '.'), /^bucket \.: 0 streams/);
+    assert.match(await said('bucket', 'quota', '.', '--max-streams', '3', '--output', 'json'), /"max_streams":3,/);
+    assert.match(await said('bucket', 'purge', '.', '--confirm', '.'), /^bucket \.: 0 streams/);
     const replaced = await keys('--replace');
     assert(
       replaced.length > 0 && replaced.every((kid) => !rotated.includes(kid)),
       `${String(rotated)} -> ${String(replaced)}`,
     );
 
-    const slip = await run('purge', '--bucket', 'acme', '--confirm', 'acne');
+    const slip = await run('bucket', 'purge', 'acme', '--confirm', 'acne');
     assert.equal(slip.code, EXIT_USAGE);
     assert.match(slip.stderr, /--confirm acne is not the bucket acme; nothing was purged/);
     assert.equal(await statusOf('HEAD'), 200);
-    assert.match(
-      await said('purge', '--bucket', 'acme', '--confirm', 'acme'),
-      /^bucket acme: 1 streams and \d+ objects/,
-    );
+    assert.match(await said('bucket', 'purge', 'acme', '--confirm', 'acme'), /^bucket acme: 1 streams and \d+ objects/);
     assert.equal(await statusOf('HEAD'), 404);
   });
 });

@@ -30,7 +30,6 @@ const READERS: Table = {
   'src/operator/verbs/status.ts': 'shown to operators',
   'src/operator/verbs/backup.ts': 'compared with when a backup was written',
   'src/operator/backup/create.ts': 'compared with times of files',
-  'src/operator/moving/reference-folder.ts': 'lifetimes of streams, as their server compares them',
 };
 
 /** Files that compare or subtract `nowMs`, which is the wall clock everywhere, and with what. */

@@ -124,8 +124,7 @@ export const PURE_PACKAGE = /^@node-rs\/crc32$/;
 /** Packages that only these rooms may import: other rooms use a port. */
 export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^uws-/, 'http'],
-  // The data directory of the reference server, for imports.
-  [/^lmdb$/, 'store', 'operator'],
+  [/^lmdb$/, 'store'],
   [/^@node-rs\/crc32$/, 'store', 'peer/codec'],
   [/^(@napi-rs\/blake-hash|blake3)$/, 'digest'],
   [/^piscina$/, 'threads', 'operator', 'workers'],

@@ -71,7 +71,7 @@ export function purge(bucket: string): Action {
   return {
     title: `Purge bucket ${bucket}`,
     about: 'Erases the bucket with all its streams, and their objects in the cold store. Nothing brings them back.',
-    command: line('purge', '--bucket', bucket, '--confirm', bucket),
+    command: line('bucket', 'purge', '--bucket', bucket, '--confirm', bucket),
     confirm: bucket,
     isFinal: true,
     takesLong: true,

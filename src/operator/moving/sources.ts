@@ -36,15 +36,7 @@ export async function sourcesOf(options: SourceOptions): Promise<Placed[]> {
   for (const flag of ['contentType', 'identity'] as const)
     if (options[flag] !== undefined) throw new UsageError(`import: ${from} is a folder, which says that itself`);
   if (isExportFolder(from)) return await fromExport(options);
-  // LMDB is a native library that no other verb needs.
-  const { isReferenceFolder, referenceStreams } = await import('./reference-folder.ts');
-  if (!isReferenceFolder(from))
-    throw new Failure(`${from} is neither the folder of an export nor the data directory of a reference server`);
-  const streams = await referenceStreams(from);
-  if (streams.length === 0) throw new Failure(`${from} holds no streams`);
-  if (streams.length > 1 && options.to?.includes('/') === true)
-    throw new UsageError(`import: ${from} holds ${streams.length} streams; give --to BUCKET`);
-  return streams.map(({ path, source }) => ({ name: placeOf(path, options.to), source }));
+  throw new Failure(`${from} is not the folder of an export`);
 }
 
 function isFolder(path: string): boolean {

@@ -121,14 +121,13 @@ export const importVerb: Verb = {
     'millracectl import events.jsonl --to demo/events',
     'millracectl import app.log --to demo/log --content-type text/plain',
     'millracectl import http://10.0.0.9:4437/v1/stream/demo/log',
-    'millracectl import /var/lib/reference-server --to demo',
     'millracectl import ./demo --to copy',
   ],
   flags: {
     from: {
       kind: 'text',
       value: 'SOURCE',
-      about: 'FILE, - (stdin), URL of a stream, folder of an export, or data directory of the reference server',
+      about: 'FILE, - (stdin), URL of a stream, or folder of an export',
       required: true,
     },
     to: { kind: 'text', value: 'BUCKET[/STREAM]', about: 'where to; folders and URLs bring names along' },

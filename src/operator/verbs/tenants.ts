@@ -14,31 +14,20 @@ const FLUSH_TIMEOUT_SECONDS = 30;
 /** Leaders may move while they are asked. */
 const LEADERS_MAX = 5;
 
-export const quota: Verb = {
-  name: 'quota',
+export const bucketQuota: Verb = {
+  name: 'bucket quota',
   about: 'show or set what a bucket may hold',
-  examples: [
-    'millracectl quota --bucket demo',
-    'millracectl quota --bucket demo --max-streams 1000 --max-retained-bytes 1073741824',
-  ],
+  words: ['bucket'],
+  examples: ['millracectl bucket quota demo', 'millracectl bucket quota demo --max-streams 1000 --output json'],
   flags: {
     config: CONFIG,
     bucket: BUCKET,
     'max-streams': { kind: 'integer', about: 'most streams' },
     'max-retained-bytes': { kind: 'text', value: 'BYTES', about: 'most bytes that are kept' },
     clear: { kind: 'switch', about: 'no bounds' },
+    output: OUTPUT,
     ...asking(),
   },
-  run: async (context) => context.say(await quotaOf(context)),
-};
-
-/** The older verb prints JSON, which scripts read. */
-export const bucketQuota: Verb = {
-  ...quota,
-  name: 'bucket quota',
-  words: ['bucket'],
-  examples: ['millracectl bucket quota demo', 'millracectl bucket quota demo --max-streams 1000 --output json'],
-  flags: { ...quota.flags, output: OUTPUT },
   run: async (context) => {
     const shown = await quotaOf(context);
     if (wantsJson(context.values)) return context.say(shown);
@@ -76,51 +65,32 @@ function boundsOf({ values }: Context): string | undefined {
   });
 }
 
-export const purge: Verb = {
-  name: 'purge',
-  about: 'erase a bucket with all its streams, for good',
-  examples: ['millracectl purge --bucket demo --confirm demo'],
-  flags: {
-    config: CONFIG,
-    bucket: BUCKET,
-    confirm: { kind: 'text', value: 'BUCKET', about: 'its name once more: nothing brings it back', required: true },
-    ...asking(PURGE_TIMEOUT_SECONDS),
-  },
-  run: async (context) => {
-    const { values } = context;
-    const bucket = values.required('bucket');
-    if (values.text('confirm') !== bucket)
-      throw new UsageError(`--confirm ${values.text('confirm')} is not the bucket ${bucket}; nothing was purged`);
-    await purgeNow(context, bucket);
-  },
-};
-
 export const bucketPurge: Verb = {
-  ...purge,
   name: 'bucket purge',
+  about: 'erase a bucket with all its streams, for good',
   words: ['bucket'],
   examples: ['millracectl bucket purge demo', 'millracectl bucket purge demo --confirm demo'],
   flags: {
-    ...purge.flags,
+    config: CONFIG,
+    bucket: BUCKET,
     confirm: { kind: 'text', value: 'BUCKET', about: 'its name once more; without it the tool asks for it' },
+    ...asking(PURGE_TIMEOUT_SECONDS),
   },
   run: async (context) => {
-    const { values } = context;
+    const { values, say } = context;
     const bucket = values.required('bucket');
-    if (values.text('confirm') !== undefined) return await purge.run(context);
+    const confirmed = values.text('confirm');
+    if (confirmed !== undefined && confirmed !== bucket)
+      throw new UsageError(`--confirm ${confirmed} is not the bucket ${bucket}; nothing was purged`);
     const text = `erase bucket ${bucket} with all its streams? Nothing brings it back. Type its name:`;
-    if (!(await confirm(context, { text, expected: bucket, flag: `--confirm ${bucket}` })))
+    if (confirmed === undefined && !(await confirm(context, { text, expected: bucket, flag: `--confirm ${bucket}` })))
       throw new Failure(`bucket ${bucket} was not purged`);
-    await purgeNow(context, bucket);
+    const path = `/__svc/purge/${encodeURIComponent(bucket)}`;
+    const reply = expectStatus(await (await openCluster(context)).callAny('DELETE', path), 200);
+    const { removed_streams: streams, cold_gc_entries_reclaimed: objects } = membersOf(reply.text);
+    say(`bucket ${bucket}: ${String(streams)} streams and ${String(objects)} objects of the cold store are gone`);
   },
 };
-
-async function purgeNow(context: Context, bucket: string): Promise<void> {
-  const path = `/__svc/purge/${encodeURIComponent(bucket)}`;
-  const reply = expectStatus(await (await openCluster(context)).callAny('DELETE', path), 200);
-  const { removed_streams: streams, cold_gc_entries_reclaimed: objects } = membersOf(reply.text);
-  context.say(`bucket ${bucket}: ${String(streams)} streams and ${String(objects)} objects of the cold store are gone`);
-}
 
 export const webhookKeys: Verb = {
   name: 'webhook-keys',
