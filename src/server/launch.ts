@@ -36,8 +36,8 @@ export interface LaunchedNode {
   readonly planes: Pick<Planes, 'changeTokens' | 'renewCertificates'>;
   /** In buffers beside the heaps. */
   cachedBytes(): number;
-  /** Answers what was accepted and closes everything. A second call waits for the first. */
-  stop(): Promise<Closed>;
+  /** Answers what was accepted, within `graceMs`, and closes everything. A second call waits for the first. */
+  stop(graceMs?: number): Promise<Closed>;
 }
 
 /** A shard failed, so the node must not go on. Acknowledged data is on disk. */
@@ -71,8 +71,8 @@ export async function launch({ config, log, tickMs, onFailure }: LaunchOptions):
     if (failure !== undefined) throw failure;
     isServing = true;
     let stopped: Promise<Closed> | undefined;
-    const end = (): Promise<Closed> => close(STOP_GRACE_MS);
-    return { ...node, stop: () => (stopped ??= stop(log.logger('server'), opened, end)) };
+    const end = (graceMs: number): Promise<Closed> => stop(log.logger('server'), opened, () => close(graceMs));
+    return { ...node, stop: (graceMs = STOP_GRACE_MS) => (stopped ??= end(graceMs)) };
   } catch (error) {
     await close(0);
     throw failure ?? error;

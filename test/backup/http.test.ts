@@ -36,7 +36,7 @@ const importTo = (server: TestServer, group: number, body: Buffer): ReturnType<t
 
 for (const seed of [1, 2]) {
   test(`a restored cluster shows what its source showed, cold bytes by key (seed ${seed})`, async () => {
-    await withServer({ cores: 2, groups: GROUPS, toml: TOML }, async (source) => {
+    await withServer({ process: true, cores: 2, groups: GROUPS, toml: TOML }, async (source) => {
       const random = createRandom(seed);
       const world = await fillWorld(source, random, STREAMS);
       await until('nothing is hot', async () => (await metrics(source))['cold_hot_bytes'] === 0);
@@ -52,7 +52,7 @@ for (const seed of [1, 2]) {
       assert.equal(more.status, 204, more.body.toString());
       const before = await describeWorld(source, world);
       const documents = await Promise.all([0, 1, 2].map((group) => exportOf(source, group)));
-      await withServer({ cores: 1, groups: GROUPS, toml: TOML }, async (copy) => {
+      await withServer({ process: true, cores: 1, groups: GROUPS, toml: TOML }, async (copy) => {
         cpSync(join(source.dataDir, 'cold'), join(copy.dataDir, 'cold'), { recursive: true });
         for (const [group, document] of documents.entries()) {
           const answer = await importTo(copy, group, document);

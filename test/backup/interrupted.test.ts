@@ -29,10 +29,10 @@ async function beginUpload(server: TestServer, document: Buffer): Promise<Socket
 }
 
 test('an upload that breaks off, is altered or loses its node leaves nothing behind, and may be repeated', async () => {
-  await withServer({ cores: 1, groups: 1 }, async (source) => {
+  await withServer({ process: true, cores: 1, groups: 1 }, async (source) => {
     await writeLargeStream(source.port, 6);
     const { body: document } = await requestOnce(source.adminPort, 'GET', '/__svc/backup/group/0');
-    await withServer({ cores: 1, groups: 1 }, async (copy) => {
+    await withServer({ process: true, cores: 1, groups: 1 }, async (copy) => {
       const upload = (bytes: Buffer): ReturnType<typeof requestOnce> =>
         requestOnce(copy.adminPort, 'POST', IMPORT, {}, bytes);
       // While it is under way nothing of it is seen, and another one is not let in.
@@ -88,12 +88,12 @@ test('a node that is killed while the tool restores: what is there is said, and 
   const location = join(folder, 'backup');
   const configOf = (server: TestServer): string =>
     scratchFile('cluster.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`);
-  await withServer({ cores: 1, groups: 1 }, async (source) => {
+  await withServer({ process: true, cores: 1, groups: 1 }, async (source) => {
     await writeLargeStream(source.port, RESTORED_MIB);
     const created = await ctl(['backup-create', '--config', configOf(source), '--location', location]);
     assert.equal(created.code, 0, created.stderr);
   });
-  await withServer({ cores: 1, groups: 1 }, async (copy) => {
+  await withServer({ process: true, cores: 1, groups: 1 }, async (copy) => {
     const restore = ['restore', '--config', configOf(copy), '--location', location];
     const run = startCtl(restore);
     await until('the group takes rows', async () => (await status(copy, 'HEAD', '/large/stream')) === 503);
@@ -151,7 +151,7 @@ const GROWTH_MIB_MAX = 190;
 
 test('hundreds of megabytes pass through nodes and tool in bounded memory', async () => {
   const folder = temporaryFolder('backup-large');
-  const options = { cores: 1, groups: 1, nodeArgs: ['--max-old-space-size=64'] };
+  const options = { process: true, cores: 1, groups: 1, nodeArgs: ['--max-old-space-size=64'] };
   const env = { NODE_OPTIONS: '--max-old-space-size=48' };
   const configOf = (server: TestServer): string =>
     scratchFile('cluster.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`);

@@ -13,7 +13,7 @@ export class DurableStreamTestServer {
   #url = '';
 
   constructor({ longPollTimeout = 500 }: StandInOptions = {}) {
-    this.#server = new TestServer({ longPollTimeout: `${longPollTimeout}ms` });
+    this.#server = new TestServer({ process: true, longPollTimeout: `${longPollTimeout}ms` });
   }
 
   get url(): string {

@@ -96,7 +96,7 @@ test('when all disks are full writes are refused, and deletes give room again', 
       if (disk === undefined) return t.skip(reason);
       disks.set(id, disk);
     }
-    await withCluster({ groups: GROUPS, disks }, (cluster) => scenario(cluster, disks));
+    await withCluster({ process: true, groups: GROUPS, disks }, (cluster) => scenario(cluster, disks));
   } finally {
     for (const disk of disks.values()) await disk.dispose();
   }

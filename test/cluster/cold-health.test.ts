@@ -103,7 +103,12 @@ async function write(cluster: TestCluster, id: number, appends: number): Promise
 
 test('a node that does not reach the cold store gives its groups to those that do', async () => {
   const ways = new Ways();
-  const cluster = await TestCluster.create({ groups: GROUPS, toml: SETTINGS, tomlOf: (id) => ways.toml(id) });
+  const cluster = await TestCluster.create({
+    process: true,
+    groups: GROUPS,
+    toml: SETTINGS,
+    tomlOf: (id) => ways.toml(id),
+  });
   try {
     await cluster.startAll();
     for (let i = 0; i < STREAMS; i++) await cluster.client(2).create(`/health/s${i}`, TEXT);

@@ -185,7 +185,7 @@ test('S3 that dies, hangs and returns, nodes that die, under load', { skip: ceph
   process.stdout.write(`cluster over S3: SEED=${random.seed}\n`);
   const store = await S3TestStore.start();
   try {
-    await withCluster({ groups: GROUPS, toml: store.toml + SETTINGS }, async (cluster) => {
+    await withCluster({ process: true, groups: GROUPS, toml: store.toml + SETTINGS }, async (cluster) => {
       const since = performance.now();
       const own = Array.from({ length: WRITERS }, (_, writer) =>
         Array.from({ length: OWN_STREAMS }, (__, i) =>

@@ -33,7 +33,7 @@ async function withRelays(body: (cluster: TestCluster, relays: Relays) => Promis
     relay.targetPort = port;
     return relay.port;
   };
-  const cluster = await TestCluster.create({ groups: GROUPS, toml: GATE, via });
+  const cluster = await TestCluster.create({ process: true, groups: GROUPS, toml: GATE, via });
   try {
     await cluster.startAll();
     await body(cluster, {

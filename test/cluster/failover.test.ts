@@ -43,7 +43,7 @@ async function killLeader(cluster: TestCluster, round: number, paths: readonly s
 }
 
 test('writes resume after the death of a leader', async () => {
-  await withCluster({ groups: GROUPS }, async (cluster) => {
+  await withCluster({ process: true, groups: GROUPS }, async (cluster) => {
     const paths = await streamOfEachGroup(cluster);
     const gaps: Gaps = { led: [], others: [] };
     for (let round = 0; round < KILLS; round++) await killLeader(cluster, round, paths, gaps);
@@ -92,7 +92,7 @@ async function restingLeaders(cluster: TestCluster, groups: number): Promise<num
 }
 
 test('the death of a follower is hardly noticed', async () => {
-  await withCluster({ groups: GROUPS }, async (cluster) => {
+  await withCluster({ process: true, groups: GROUPS }, async (cluster) => {
     const paths = await streamOfEachGroup(cluster);
     const [before, after]: [number[], number[]] = [[], []];
     for (let round = 0; round < FOLLOWER_KILLS; round++) {

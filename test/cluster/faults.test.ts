@@ -19,7 +19,7 @@ for (const cores of [1, 2]) {
   test(`SIGKILL of one, two and all nodes under load, --cores ${cores}`, async () => {
     const random = createRandom(seedFromEnvironment());
     process.stdout.write(`cluster faults, kills, --cores ${cores}: SEED=${random.seed}\n`);
-    await withCluster({ groups: GROUPS, cores }, async (cluster) => {
+    await withCluster({ process: true, groups: GROUPS, cores }, async (cluster) => {
       await underLoad(`kills, --cores ${cores}`, cluster, random.seed, async (_, faults) => {
         for (let round = 0; round < KILL_ROUNDS; round++) {
           await pause(random.int(300, 2000));
@@ -38,7 +38,7 @@ for (const cores of [1, 2]) {
 test('nodes that hang (SIGSTOP) and rolling restarts (SIGTERM) under load', async () => {
   const random = createRandom(seedFromEnvironment());
   process.stdout.write(`cluster faults, stops: SEED=${random.seed}\n`);
-  await withCluster({ groups: GROUPS }, async (cluster) => {
+  await withCluster({ process: true, groups: GROUPS }, async (cluster) => {
     await underLoad('stops', cluster, random.seed, async (_, faults) => {
       for (let round = 0; round < STOP_ROUNDS; round++) {
         const leader = await cluster.leaderOf(random.int(0, GROUPS - 1));

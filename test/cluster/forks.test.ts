@@ -76,7 +76,7 @@ async function killInTheMiddle(
 }
 
 test('a fork survives the node that makes it, and the leaders of both groups', async () => {
-  await withCluster({ groups: 4 }, async (cluster) => {
+  await withCluster({ process: true, groups: 4 }, async (cluster) => {
     const source = '/forks/source';
     await fill(cluster, 1, source);
     const expected = await contents(cluster, 1, source);
@@ -114,7 +114,7 @@ async function nothingIsLeft(cluster: TestCluster, source: string): Promise<void
 }
 
 test('chains between groups: names stay taken while forks live, and are free everywhere when the last is gone', async () => {
-  await withCluster({ groups: 4 }, async (cluster) => {
+  await withCluster({ process: true, groups: 4 }, async (cluster) => {
     const names = Array.from({ length: 8 }, (_, i) => `/chain/link-${i}`);
     await cluster.client(1).create(names[0] as string, TEXT);
     for (let i = 1; i < names.length; i++) {
@@ -157,7 +157,7 @@ async function loseMajority(cluster: TestCluster, leader: number, fork: string, 
 }
 
 test('a fork whose majority was lost while it began is given up when the majority is back', async () => {
-  await withCluster({ groups: 1 }, async (cluster) => {
+  await withCluster({ process: true, groups: 1 }, async (cluster) => {
     const source = '/forks/source';
     await cluster.client(1).create(source, TEXT);
     let begun: { readonly leader: number; readonly fork: string } | undefined;

@@ -82,7 +82,7 @@ test('a full disk of one node blocks no writes', async (t) => {
     if (disk === undefined) return t.skip(reason);
     const disks = new Map([[VICTIM, disk]]);
     try {
-      await withCluster({ groups: GROUPS, disks }, async (cluster) => {
+      await withCluster({ process: true, groups: GROUPS, disks }, async (cluster) => {
         const paths = await streamOfEachGroup(cluster);
         const act = async (_: unknown, faults: Faults): Promise<void> => {
           resumedMs.push(...(await fillAndFree(cluster, disk, ALMOST_FULL_BYTES, paths, false)));

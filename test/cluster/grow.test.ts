@@ -16,7 +16,7 @@ const STEPS = parseSteps(shellBlocks(readDocument('src/operator/README.md'), '##
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
 test('a single node grows into a cluster of three while clients write', async () => {
-  const cluster = await TestCluster.create({ groups: 16 });
+  const cluster = await TestCluster.create({ process: true, groups: 16 });
   const load = newLoad(cluster, 'grow');
   try {
     const first = cluster.node(1);

@@ -46,7 +46,7 @@ const ready = `--ready-timeout-secs 0.5 ${PACE.join(' ')}`;
 test('two of four', async () => {
   const folder = temporaryFolder('half-down');
   const backup = join(folder, 'backup');
-  await withCluster({ nodes: 4, groups: GROUPS }, async (cluster) => {
+  await withCluster({ process: true, nodes: 4, groups: GROUPS }, async (cluster) => {
     const file = scratchFile('c.toml', clusterToml(cluster));
     const location = ['--location', backup];
     await killHalf(cluster);
@@ -139,7 +139,7 @@ test('two of four', async () => {
 
 test('one of two', async () => {
   const folder = temporaryFolder('half-down');
-  await withCluster({ nodes: 2, groups: GROUPS }, async (cluster) => {
+  await withCluster({ process: true, nodes: 2, groups: GROUPS }, async (cluster) => {
     const file = scratchFile('c.toml', clusterToml(cluster));
     await killHalf(cluster);
     await expectAll(file, [

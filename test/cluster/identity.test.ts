@@ -43,7 +43,7 @@ async function identityOf(cluster: TestCluster, id: number): Promise<string> {
 }
 
 test('the nodes of a new cluster agree on an identity, which outlives restarts and the loss of a disk', async () => {
-  await withCluster({ groups: 3, cores: 2 }, async (cluster) => {
+  await withCluster({ process: true, groups: 3, cores: 2 }, async (cluster) => {
     const identity = await identityOf(cluster, 1);
     for (const id of [2, 3]) assert.equal(await identityOf(cluster, id), identity);
     await Promise.all(cluster.ids.map((id) => cluster.kill(id)));
@@ -57,7 +57,10 @@ test('the nodes of a new cluster agree on an identity, which outlives restarts a
 });
 
 test('nodes with the directories of two clusters do not talk to each other, and say why', async () => {
-  const [first, second] = [await TestCluster.create({ groups: 1 }), await TestCluster.create({ groups: 1 })];
+  const [first, second] = [
+    await TestCluster.create({ process: true, groups: 1 }),
+    await TestCluster.create({ process: true, groups: 1 }),
+  ];
   try {
     for (const cluster of [first, second]) await cluster.startAll();
     const [ours, theirs] = [await identityOf(first, 1), await identityOf(second, 1)];
@@ -83,9 +86,9 @@ test('nodes with the directories of two clusters do not talk to each other, and 
 });
 
 test('the directory of a single node is no member of a new cluster, and that of a member no single node', async () => {
-  const cluster = await TestCluster.create({ groups: 2 });
+  const cluster = await TestCluster.create({ process: true, groups: 2 });
   const folder = temporaryFolder('single');
-  const single = new TestServer({ groups: 2, dataDir: join(folder, 'data') });
+  const single = new TestServer({ process: true, groups: 2, dataDir: join(folder, 'data') });
   try {
     await single.start();
     await put(single, '/demo/hello', 'of the single node');
@@ -106,9 +109,9 @@ test('the directory of a single node is no member of a new cluster, and that of 
     await cluster.client(2).expect(404, 'GET', '/demo/hello?offset=0');
 
     await cluster.kill(2);
-    const other = new TestServer({ groups: 2, dataDir: join(folder, 'member') });
+    const other = new TestServer({ process: true, groups: 2, dataDir: join(folder, 'member') });
     cpSync(cluster.node(2).dataDir, other.dataDir, { recursive: true });
-    const asNode2 = new TestServer({ groups: 2, dataDir: other.dataDir, toml: '[raft]\nnode_id = 2\n' });
+    const asNode2 = new TestServer({ process: true, groups: 2, dataDir: other.dataDir, toml: '[raft]\nnode_id = 2\n' });
     await assert.rejects(asNode2.start(), /ended with 2.*that of a member of a cluster.*raft\.peers/s);
     await Promise.all([other.dispose(), asNode2.dispose()]);
   } catch (error) {
@@ -121,7 +124,7 @@ test('the directory of a single node is no member of a new cluster, and that of 
 });
 
 test('a wiped node does not vote although its file says that the cluster is new', async () => {
-  await withCluster({ groups: 2 }, async (cluster) => {
+  await withCluster({ process: true, groups: 2 }, async (cluster) => {
     const file = scratchFile('c.toml', clusterToml(cluster));
     await put(cluster.node(1), '/wiped/before', 'acknowledged');
     await cluster.settled();
@@ -151,7 +154,7 @@ test('a wiped node does not vote although its file says that the cluster is new'
 });
 
 test('a directory that was rolled back is noticed at the first contact, also by a node that never led, and not forgotten', async () => {
-  await withCluster({ groups: 2 }, async (cluster) => {
+  await withCluster({ process: true, groups: 2 }, async (cluster) => {
     const file = scratchFile('c.toml', clusterToml(cluster));
     const folder = temporaryFolder('image');
     await put(cluster.node(1), '/image/a', 'a');

@@ -17,7 +17,7 @@ const WANTED = 2;
 const PATIENCE_MS = 150_000;
 
 test('bodies of 31 MiB are acknowledged by both survivors of a leader that is killed', async (t) => {
-  await withCluster({ groups: 1 }, async (cluster) => {
+  await withCluster({ process: true, groups: 1 }, async (cluster) => {
     const first = await cluster.leaderOf(0);
     const survivors = cluster.ids.filter((id) => id !== first);
     for (const id of survivors) {

@@ -26,7 +26,7 @@ function refused(result: CtlResult, stderr: RegExp): void {
 }
 
 test('a voter is replaced by two commands, and a dead one as well', async () => {
-  await withCluster({ groups: GROUPS, spares: 2 }, async (cluster) => {
+  await withCluster({ process: true, groups: GROUPS, spares: 2 }, async (cluster) => {
     await cluster.client(2).create('/demo/log', TEXT, 'before\n');
     cluster.configure(4, false, [1, 2, 3, 4]);
     await cluster.node(4).start('health');
@@ -66,7 +66,7 @@ test('a voter is replaced by two commands, and a dead one as well', async () => 
 });
 
 test('a second node is not drained while another one is marked, unless forced; status tells drained from draining', async () => {
-  await withCluster({ groups: GROUPS }, async (cluster) => {
+  await withCluster({ process: true, groups: GROUPS }, async (cluster) => {
     const ctlOf = toolFor(cluster, cluster.ids);
     const quick = ['--poll-interval-secs', '0.2'];
     done(await ctlOf('drain', '--node', '1', ...quick), /^node 1: drained/);

@@ -42,7 +42,7 @@ async function expectVoters(cluster: TestCluster, ids: readonly number[], voters
 }
 
 test('a fourth node joins, becomes a voter, and the first one leaves, while clients write', async () => {
-  await withCluster({ groups: GROUPS, spares: 1 }, async (cluster) => {
+  await withCluster({ process: true, groups: GROUPS, spares: 1 }, async (cluster) => {
     const streams = Array.from({ length: 12 }, (_, i) => newStream('members', `s${i}`));
     for (const { path } of streams) await cluster.client(1).create(path, TEXT);
     await cluster.settled();
@@ -122,7 +122,7 @@ async function leadsWith(cluster: TestCluster, id: number): Promise<void> {
 }
 
 test('a node that was away while another one joined finds it when it leads, also after the loss of its disk', async () => {
-  await withCluster({ groups: 1, spares: 1 }, async (cluster) => {
+  await withCluster({ process: true, groups: 1, spares: 1 }, async (cluster) => {
     const write = async (id: number, path: string): Promise<void> => {
       await cluster.client(id).create(path, TEXT, 'x');
     };
@@ -163,7 +163,7 @@ test('a node that was away while another one joined finds it when it leads, also
 });
 
 test('a node that was taken out while it was down says that it is not ready, and so does the tool; it may come back', async () => {
-  await withCluster({ groups: 1 }, async (cluster) => {
+  await withCluster({ process: true, groups: 1 }, async (cluster) => {
     await leadsWith(cluster, 1);
     const file = scratchFile('c.toml', clusterToml(cluster));
     await cluster.client(3).create('/out/before', TEXT, 'x');
@@ -208,7 +208,7 @@ test('a node that was taken out while it was down says that it is not ready, and
 });
 
 test('calls that mean nothing are refused with a sentence', async () => {
-  await withCluster({ groups: 1 }, async (cluster) => {
+  await withCluster({ process: true, groups: 1 }, async (cluster) => {
     const post = async (id: number, path: string): Promise<RawResponse> => {
       const answer = await cluster.node(id).admin.request('POST', `/__svc/raft/${path}`);
       assertDocumented('POST', `/__svc/raft/${path}`, answer, answer.body.toString());

@@ -63,7 +63,7 @@ async function writeInto(directory: string): Promise<number> {
 }
 
 test('an entry above every frame in the log of one node reaches the others', async () => {
-  await withCluster({ groups: 1 }, async (cluster) => {
+  await withCluster({ process: true, groups: 1 }, async (cluster) => {
     await cluster.client(1).create('/b/s', TYPE);
     await cluster.settled();
     // At once: of two that are left for a moment, one might win an election, and its log would be the one that counts.

@@ -23,7 +23,7 @@ describe('the operator looks and drains', () => {
   let hasFailed = false;
 
   before(async () => {
-    cluster = await TestCluster.create({ groups: GROUPS });
+    cluster = await TestCluster.create({ process: true, groups: GROUPS });
     await cluster.startAll();
     file = scratchFile('cluster.toml', clusterToml(cluster));
     proxy = await AdminProxy.start(cluster.node(3).adminUrl);

@@ -13,7 +13,7 @@ const STREAMS = 60;
 describe('purge and quota in a cluster', () => {
   let cluster: TestCluster;
   before(async () => {
-    cluster = await TestCluster.create({ groups: GROUPS });
+    cluster = await TestCluster.create({ process: true, groups: GROUPS });
     await cluster.startAll();
   });
   after(() => cluster.dispose());

@@ -8,7 +8,7 @@ type Two = [RawClient, RawClient];
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
 test('a reader that moves to another node meets neither 404 nor 416 for what was acknowledged', async () => {
-  await withCluster({ groups: 4 }, async (cluster) => {
+  await withCluster({ process: true, groups: 4 }, async (cluster) => {
     const clients = await Promise.all(cluster.ids.map((id) => RawClient.connect(cluster.node(id).port)));
     let served = 0;
     /** Without a leader for long (the machine may be slow) a node says that it cannot say. */
@@ -33,7 +33,7 @@ test('a reader that moves to another node meets neither 404 nor 416 for what was
 });
 
 test('a node that was killed and starts again shows what it acknowledged, or says that it does not yet', async () => {
-  await withCluster({ groups: 4 }, async (cluster) => {
+  await withCluster({ process: true, groups: 4 }, async (cluster) => {
     let shown = 0;
     for (let round = 0; round < 6; round++) {
       const id = 1 + (round % 3);

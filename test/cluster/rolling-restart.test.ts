@@ -18,7 +18,7 @@ async function shed(cluster: TestCluster, id: number): Promise<string> {
 }
 
 test('a rolling restart under load loses no acknowledged write, also when the tool is killed half-way', async () => {
-  await withCluster({ groups: GROUPS }, async (cluster) => {
+  await withCluster({ process: true, groups: GROUPS }, async (cluster) => {
     const agent = await HostAgent.start(cluster);
     const file = scratchFile('cluster.toml', clusterToml(cluster));
     const command = ['restart', '--config', file, '--restart-cmd', agent.command, ...PACE];
@@ -58,7 +58,7 @@ test('a rolling restart under load loses no acknowledged write, also when the to
 });
 
 test('a rollout that cannot go on stops, cleans up and says where it is', async () => {
-  await withCluster({ groups: GROUPS }, async (cluster) => {
+  await withCluster({ process: true, groups: GROUPS }, async (cluster) => {
     const agent = await HostAgent.start(cluster);
     const file = scratchFile('cluster.toml', `${clusterToml(cluster)}\n[provider]\nrestart_cmd = '${agent.command}'\n`);
     const run = (...flags: string[]): Promise<CtlResult> => ctl(['restart', '--config', file, ...PACE, ...flags]);

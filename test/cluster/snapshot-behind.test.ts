@@ -44,7 +44,7 @@ async function look(cluster: TestCluster, id: number): Promise<Seen> {
 }
 
 test('a transfer that falls too far behind ends with a reason, and succeeds when the node takes more', async () => {
-  await withCluster({ groups: 1, network: true }, async (cluster) => {
+  await withCluster({ process: true, groups: 1, network: true }, async (cluster) => {
     await cluster.kill(3);
     await cluster.ready([1, 2]);
     const leader = await cluster.leaderOf(0);

@@ -66,7 +66,7 @@ async function expectDuplicate(cluster: TestCluster, id: number, path: string): 
 }
 
 test('a node that was down while the others compacted their logs is filled by snapshots', async () => {
-  await withCluster({ groups: GROUPS }, async (cluster) => {
+  await withCluster({ process: true, groups: GROUPS }, async (cluster) => {
     const before = await fill(cluster, 1, 'before');
     await cluster.kill(3);
     await cluster.ready([1, 2]);
@@ -100,7 +100,7 @@ test('a node that was down while the others compacted their logs is filled by sn
 });
 
 test(`a node with an empty disk and ${MANY} streams to get`, { timeout: 600_000 }, async () => {
-  await withCluster({ groups: GROUPS }, async (cluster) => {
+  await withCluster({ process: true, groups: GROUPS }, async (cluster) => {
     const paths = await fill(cluster, 1, 'large');
     await createMany(cluster, [1, 2, 3], MANY);
     await cluster.kill(3);

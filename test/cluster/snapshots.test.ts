@@ -19,7 +19,7 @@ async function call(
 }
 
 it('published through one node, read through the others, kept by the survivors', async () => {
-  await withCluster({ groups: 2 }, async (cluster) => {
+  await withCluster({ process: true, groups: 2 }, async (cluster) => {
     const path = '/demo/s';
     await cluster.client(1).create(path, TEXT);
     for (const id of [1, 2, 3]) await cluster.client(id).append(path, TEXT, `from ${id};`);

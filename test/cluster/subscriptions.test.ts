@@ -10,7 +10,7 @@ import { WebhookReceiver, assertSigned } from '../support/webhook-receiver.ts';
 const GROUPS = 4;
 const LOG_GROUP = fnv1a64mod('__ds', 'log', GROUPS);
 const LONG_MS = 600_000;
-const OPTIONS = { groups: GROUPS, toml: '[subscriptions]\nlocal_webhooks = true\n' };
+const OPTIONS = { process: true, groups: GROUPS, toml: '[subscriptions]\nlocal_webhooks = true\n' };
 /** In several groups, so that some have the killed node as their leader. */
 const STREAMS = ['events/0', 'events/1', 'events/2', 'events/3', 'events/4'];
 

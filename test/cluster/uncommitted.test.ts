@@ -55,7 +55,7 @@ async function writeAlone(cluster: TestCluster, leader: number): Promise<Outcome
 
 test('writes beyond the bound of uncommitted bytes are refused at once while no majority answers', async () => {
   const raft = `max_uncommitted_size_per_group = "1 MiB"`;
-  await withCluster({ groups: 1, raft }, async (cluster) => {
+  await withCluster({ process: true, groups: 1, raft }, async (cluster) => {
     await cluster.client(1).create('/b/s', TYPE);
     let outcome: Outcome | undefined;
     await until('writes that come to a leader without a majority', async () => {

@@ -47,7 +47,7 @@ async function conditional(cluster: TestCluster, id: number): Promise<string> {
 test('two versions serve together on the way from one to the other', async () => {
   const folder = temporaryFolder('upgrade');
   const old = oldBuild(join(folder, 'old'));
-  const cluster = await TestCluster.create({ groups: GROUPS });
+  const cluster = await TestCluster.create({ process: true, groups: GROUPS });
   try {
     for (const id of cluster.ids) cluster.node(id).entry = old;
     await cluster.startAll();

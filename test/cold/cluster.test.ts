@@ -100,7 +100,7 @@ async function rotate(cluster: TestCluster): Promise<void> {
 
 test('leaders that come and go while bytes move to the cold store lose nothing and leave nothing behind', async () => {
   const directory = temporaryFolder('cold');
-  await withCluster({ groups: GROUPS, toml: toml(directory) }, async (cluster) => {
+  await withCluster({ process: true, groups: GROUPS, toml: toml(directory) }, async (cluster) => {
     const streams = Array.from({ length: STREAMS }, (_, stream) => stream);
     for (const stream of streams) await cluster.client(1).create(nameOf(stream), TYPE);
     const done = { appends: 0 };

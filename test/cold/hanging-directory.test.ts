@@ -29,7 +29,7 @@ async function metrics(server: TestServer): Promise<Readonly<Record<string, unkn
 
 /** A server with a read that hangs in a thread. */
 async function withHangingRead(body: (server: TestServer) => Promise<void>): Promise<void> {
-  const server = new TestServer({ toml: COLD });
+  const server = new TestServer({ process: true, toml: COLD });
   try {
     await server.start();
     await server.client.create(PATH, TEXT);

@@ -81,7 +81,7 @@ serverSuite('buckets and listing', { cores: 2 }, ({ test, expect, freshBucket })
   });
 });
 
-serverSuite('usage, to the letter', { cores: 2 }, ({ server, test, expect, ask, freshBucket }) => {
+serverSuite('usage, to the letter', { process: true, cores: 2 }, ({ server, test, expect, ask, freshBucket }) => {
   const usage = async (bucket: string): Promise<UsageEntry | undefined> => {
     const report = parse<{ version: number; write_unit_bytes: number; buckets: Record<string, UsageEntry> }>(
       await expect(200, 'GET /__svc/usage', { base: server.adminUrl }),

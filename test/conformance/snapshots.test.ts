@@ -8,7 +8,7 @@ const pad = (offset: number): string => String(offset).padStart(20, '0');
 const digest = (type: string, body: string): string =>
   Buffer.from(snapshotDigest(type, new TextEncoder().encode(body))).toString('hex');
 
-serverSuite('application snapshots', { cores: 1 }, ({ server, test, expect, ask, freshBucket }) => {
+serverSuite('application snapshots', { process: true, cores: 1 }, ({ server, test, expect, ask, freshBucket }) => {
   /** HEAD says what GET says, without the body. */
   const sameByHead = async (path: string): Promise<void> => {
     const shown = (answer: Answer): string[] =>

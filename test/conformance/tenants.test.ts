@@ -112,7 +112,7 @@ serverSuite('purge', { cores: 2, groups: GROUPS }, ({ server, test, expect, ask,
   });
 });
 
-serverSuite('quota', { cores: 1, groups: 1 }, ({ server, test, expect, freshBucket }) => {
+serverSuite('quota', { process: true, cores: 1, groups: 1 }, ({ server, test, expect, freshBucket }) => {
   const put = (
     status: number,
     bucket: string,

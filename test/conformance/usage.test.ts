@@ -9,7 +9,7 @@ interface Report {
   readonly buckets: Record<string, Record<string, number>>;
 }
 
-serverSuite('usage report', { cores: 2, groups: 4 }, ({ server, test, expect, freshBucket }) => {
+serverSuite('usage report', { process: true, cores: 2, groups: 4 }, ({ server, test, expect, freshBucket }) => {
   const report = async (): Promise<{ text: string; parsed: Report }> => {
     const { text } = await expect(200, 'GET /__svc/usage', { base: server.adminUrl });
     return { text, parsed: JSON.parse(text) as Report };

@@ -23,7 +23,7 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
   const ending = new AbortController();
 
   before(async () => {
-    cluster = await TestCluster.create({ groups: 4 });
+    cluster = await TestCluster.create({ process: true, groups: 4 });
     await cluster.startAll();
     const json = { 'Content-Type': 'application/json' };
     await cluster.client(1).expect(201, 'PUT', '/demo/log', { 'Content-Type': 'text/plain' });

@@ -24,7 +24,7 @@ const JSON_TYPE = { 'Content-Type': 'application/json' };
 
 const [folder] = process.argv.slice(2);
 assert(folder !== undefined, 'usage: node dist/test/console/screenshots.js DIR');
-const cluster = await TestCluster.create({ groups: 8 });
+const cluster = await TestCluster.create({ process: true, groups: 8 });
 const browser = await startChromium();
 try {
   await cluster.startAll();

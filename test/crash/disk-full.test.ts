@@ -170,7 +170,9 @@ test('deleting streams gives a full disk room again', async (t) => {
   const { disk, reason } = await mountSmallDisk(DISK_BYTES);
   if (disk === undefined) return t.skip(reason);
   try {
-    await withServer({ cores: 1, dataDir: disk.path, wrapper: disk.enter }, (server) => deleteForRoom(server));
+    await withServer({ process: true, cores: 1, dataDir: disk.path, wrapper: disk.enter }, (server) =>
+      deleteForRoom(server),
+    );
   } finally {
     await disk.dispose();
   }
@@ -181,7 +183,9 @@ test('a full disk refuses, loses nothing, and recovers without a restart', async
   if (disk === undefined) return t.skip(reason);
   try {
     for (const name of FILLERS) disk.fill(name, FILLER_BYTES);
-    await withServer({ cores: 1, dataDir: disk.path, wrapper: disk.enter }, (server) => scenario(server, disk));
+    await withServer({ process: true, cores: 1, dataDir: disk.path, wrapper: disk.enter }, (server) =>
+      scenario(server, disk),
+    );
   } finally {
     await disk.dispose();
   }
@@ -199,7 +203,7 @@ test('what LMDB says on stderr about a write that failed spoils no line of the l
   const file = join(dataDir, 'shard-0', 'data.mdb');
   const inject = ['-P', file, '-e', `inject=pwrite64,pwritev,writev:error=EFBIG:when=${WRITES_BEFORE}+`];
   const wrapper = ['strace', '-D', '-f', '-qq', '-o', join(folder, 'trace'), ...inject];
-  const server = new TestServer({ cores: 1, groups: 1, dataDir, wrapper });
+  const server = new TestServer({ process: true, cores: 1, groups: 1, dataDir, wrapper });
   t.after(async () => {
     await server.dispose();
     removeFolder(folder);

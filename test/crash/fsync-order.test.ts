@@ -85,7 +85,7 @@ async function append(client: RawClient, i: number): Promise<Question> {
 for (const cores of [1, 2]) {
   test(`no acknowledgement before the fsync that covers it, --cores ${cores}`, async () => {
     await ensureStrace();
-    await withServer({ cores }, async (server) => {
+    await withServer({ process: true, cores }, async (server) => {
       const client = await RawClient.connect(server.port);
       for (let i = 0; i < 7; i++) {
         const created = await client.request('PUT', `/order/s${i}`, { 'Content-Type': 'text/plain' });

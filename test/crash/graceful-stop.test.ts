@@ -115,14 +115,14 @@ async function stopUnderLoad(server: TestServer): Promise<void> {
 
 for (const cores of [1, 2]) {
   test(`SIGTERM under load, --cores ${cores}`, async () => {
-    await withServer({ cores }, stopUnderLoad);
+    await withServer({ process: true, cores }, stopUnderLoad);
   });
 }
 
 test('a server survives a log and a greeting that cannot be written or are not read', async () => {
   for (const output of ['>/dev/full 2>/dev/full', '> >(true) 2>&1']) {
     const wrapper = ['bash', '-c', `exec "$@" ${output}`, 'bash'];
-    await withServer({ wrapper, groups: 1, env: { MILLRACE_LOG: 'debug' } }, async (server) => {
+    await withServer({ process: true, wrapper, groups: 1, env: { MILLRACE_LOG: 'debug' } }, async (server) => {
       const client = await RawClient.connect(server.port);
       assert.equal((await client.request('PUT', '/stop/unheard')).status, 201, output);
       client.destroy();
@@ -155,7 +155,7 @@ async function addresses(): Promise<string[]> {
 }
 
 test('a data directory in use by another server: exit code 2, and the first one is unharmed', async () => {
-  await withServer({}, async (server) => {
+  await withServer({ process: true }, async (server) => {
     const output = await refusedStart([...(await addresses()), '--data', server.dataDir]);
     assert.match(output, /in use|another process|locked/i);
     const client = await RawClient.connect(server.port);
@@ -176,7 +176,7 @@ test('a port in use: exit code 2 and the address', async () => {
       const output = await refusedStart([...flags, '--data', join(scratch, 'data')]);
       assert(output.includes(String(port)), `the message must name the port: ${output}`);
     }
-    await withServer({}, async (server) => {
+    await withServer({ process: true }, async (server) => {
       const flags = await addresses();
       flags[1] = `127.0.0.1:${server.port}`;
       const output = await refusedStart([...flags, '--data', join(scratch, 'other')]);

@@ -46,7 +46,7 @@ async function checkAll({ client }: TestServer, content: string): Promise<void> 
 }
 
 test('a single node refuses to start with a log that rotted, and starts when the bytes are back', async (t) => {
-  const server = new TestServer({ cores: 1, groups: GROUPS });
+  const server = new TestServer({ process: true, cores: 1, groups: GROUPS });
   t.after(() => server.dispose());
   await server.start();
   await writeAll(server, 'first;');
@@ -69,7 +69,7 @@ test('a single node refuses to start with a log that rotted, and starts when the
 });
 
 test('a node of three whose log rotted serves nothing from it and comes back through allow-rejoin', async () => {
-  await withCluster({ groups: GROUPS, cores: 2 }, async (cluster) => {
+  await withCluster({ process: true, groups: GROUPS, cores: 2 }, async (cluster) => {
     const file = scratchFile('c.toml', clusterToml(cluster));
     const node = cluster.node(2);
     await writeAll(cluster.node(1), 'first;');
@@ -120,7 +120,7 @@ for (const call of ['pwrite64', 'fdatasync'] as const) {
     const segments = [1, 2, 3].flatMap((i) => ['-P', join(dataDir, 'shard-0', 'log', `segment-${i}`)]);
     const inject = ['-e', `trace=${call}`, '-e', `inject=${call}:error=EIO:when=${CALLS_BEFORE}`];
     const wrapper = ['strace', '-D', '-f', '-qq', '-o', join(folder, 'trace'), ...segments, ...inject];
-    const server = new TestServer({ cores: 1, groups: 1, dataDir, wrapper });
+    const server = new TestServer({ process: true, cores: 1, groups: 1, dataDir, wrapper });
     t.after(async () => {
       await server.dispose();
       removeFolder(folder);

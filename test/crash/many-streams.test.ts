@@ -54,7 +54,7 @@ async function readSamples(server: TestServer, seed: number): Promise<void> {
 
 test(`restart with ${STREAMS} streams on disk, after SIGKILL and after a clean stop`, async () => {
   const seed = seedFromEnvironment();
-  await withServer({ cores: 1 }, async (server) => {
+  await withServer({ process: true, cores: 1 }, async (server) => {
     const startedAtMs = performance.now();
     await createAll(server.port);
     const createdMs = performance.now() - startedAtMs;

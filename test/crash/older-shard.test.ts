@@ -61,7 +61,7 @@ async function refusalOf(server: TestServer): Promise<string> {
 }
 
 test('each folder from before, exchanged folders and those of another directory end the start of a single node', async (t) => {
-  const options = { cores: SHARDS, groups: GROUPS };
+  const options = { process: true, cores: SHARDS, groups: GROUPS };
   const [server, other] = [new TestServer(options), new TestServer(options)];
   t.after(() => Promise.all([server.dispose(), other.dispose()]));
   for (const each of [server, other]) {
@@ -123,7 +123,7 @@ test('each folder from before, exchanged folders and those of another directory 
 });
 
 test('a node of three with one folder from before does not start; emptied, it comes back as after the loss of its disk', async () => {
-  await withCluster({ groups: GROUPS, cores: 2 }, async (cluster) => {
+  await withCluster({ process: true, groups: GROUPS, cores: 2 }, async (cluster) => {
     const file = scratchFile('c.toml', clusterToml(cluster));
     await writeAll(cluster.node(1), 'first;');
     await cluster.settled();
@@ -175,7 +175,13 @@ test('a start that is killed at any call that reaches the disk is no reason to r
   if (!(await hasStrace(t))) return;
   const folder = temporaryFolder('killed');
   const wrapper: string[] = [];
-  const server = new TestServer({ cores: SHARDS, groups: GROUPS, dataDir: join(folder, 'data'), wrapper });
+  const server = new TestServer({
+    process: true,
+    cores: SHARDS,
+    groups: GROUPS,
+    dataDir: join(folder, 'data'),
+    wrapper,
+  });
   t.after(async () => {
     await server.dispose();
     removeFolder(folder);
@@ -216,7 +222,13 @@ const PAGE_BYTES = 4096;
 test('a start on a full disk serves what is there, and the next one is not refused', async (t) => {
   const { disk, reason } = await mountSmallDisk(DISK_BYTES);
   if (disk === undefined) return t.skip(reason);
-  const server = new TestServer({ cores: SHARDS, groups: GROUPS, dataDir: disk.path, wrapper: disk.enter });
+  const server = new TestServer({
+    process: true,
+    cores: SHARDS,
+    groups: GROUPS,
+    dataDir: disk.path,
+    wrapper: disk.enter,
+  });
   t.after(async () => {
     await server.dispose();
     await disk.dispose();

@@ -60,7 +60,7 @@ for (const cores of [1, 2]) {
   test(`${ROUNDS} times SIGKILL under load, --cores ${cores}`, async () => {
     const random = createRandom(seedFromEnvironment());
     process.stdout.write(`sigkill, --cores ${cores}: SEED=${random.seed}\n`);
-    await withServer({ cores }, async (server) => {
+    await withServer({ process: true, cores }, async (server) => {
       const totals: Totals = { acknowledged: 0, unknownPresent: 0, unknownAbsent: 0, deduplicated: 0, refused: 0 };
       const hook: Hook = { call: () => undefined };
       const shared: StreamModel[] = Array.from({ length: SHARED_STREAMS }, (_, i) =>

@@ -244,7 +244,7 @@ for (const cores of [1, 2]) {
   test(`hostile requests, --cores ${cores}`, async () => {
     const random = createRandom(seedFromEnvironment());
     process.stdout.write(`fuzz, --cores ${cores}: SEED=${random.seed}\n`);
-    await withServer({ cores }, async (server) => {
+    await withServer({ process: true, cores }, async (server) => {
       const honest = new Honest(server);
       const tally: Tally = { statuses: new Map(), library: new Map(), closed: 0, silent: 0 };
       await honest.create();

@@ -47,7 +47,7 @@ test('a file that cannot be opened is a sentence', () => {
 test('a running node writes to the new file after SIGHUP', async () => {
   const folder = temporaryFolder('log');
   const path = join(folder, 'node.log');
-  const server = new TestServer({ env: { MILLRACE_LOG_FILE: path } });
+  const server = new TestServer({ process: true, env: { MILLRACE_LOG_FILE: path } });
   try {
     await server.start();
     await until('it says that it listens', () => /"msg":"listening"/.test(readFileSync(path, 'utf8')));

@@ -225,7 +225,7 @@ test('who may ask: with a token its bearer, without one no foreign name', async 
 });
 
 test('the verb serves a real cluster under the names of the document, also with a node dead', async (t) => {
-  const cluster = await TestCluster.create({ groups: 4 });
+  const cluster = await TestCluster.create({ process: true, groups: 4 });
   t.after(() => cluster.dispose());
   await cluster.startAll();
   const config = scratchFile('cluster.toml', clusterToml(cluster));

@@ -67,7 +67,7 @@ test('promtool takes configuration, rules and their tests', { skip }, () => {
 
 test('Prometheus fills the dashboard and raises the alert of a killed node', { skip }, async (t) => {
   const folder = temporaryFolder('monitoring');
-  const cluster = await TestCluster.create({ groups: 4 });
+  const cluster = await TestCluster.create({ process: true, groups: 4 });
   t.after(async () => {
     await cluster.dispose();
     removeFolder(folder);

@@ -12,7 +12,7 @@ import { PATIENCE_MS } from '../support/until.ts';
 import { runVerb } from '../support/verbs.ts';
 
 describe('millracectl stream and bucket', () => {
-  const server = new TestServer({ cores: 1, groups: 4 });
+  const server = new TestServer({ process: true, cores: 1, groups: 4 });
   let config = '';
   const env = (): Record<string, string> => ({ MILLRACE_CLUSTER: config, MILLRACE_URL: '', MILLRACE_CONTEXT: '' });
 

@@ -90,7 +90,7 @@ test('a data directory that cannot be made is a sentence', { skip }, (t) => {
 test('nothing is promised about a data directory in memory', { skip: !existsSync(SHARED_MEMORY) }, async (t) => {
   const folder = mkdtempSync(join(SHARED_MEMORY, 'millrace-'));
   t.after(() => rmSync(folder, { recursive: true }));
-  const server = new TestServer({ dataDir: join(folder, 'data') });
+  const server = new TestServer({ process: true, dataDir: join(folder, 'data') });
   t.after(() => server.dispose());
   await server.start();
   await server.logged(/durable +NO: the data directory is in memory \(tmpfs\)/);

@@ -122,7 +122,7 @@ const INSTALLS: readonly Install[] = [fromPackage, fromCheckout];
 /** One write that is read back. */
 async function serves(bin: string, install: Install): Promise<void> {
   const folder = temporaryFolder('node');
-  const server = new TestServer({ node: join(bin, 'node') });
+  const server = new TestServer({ process: true, node: join(bin, 'node') });
   try {
     server.entry = await install(folder, bin);
     await server.start();

@@ -154,7 +154,7 @@ test('a mark that cannot be written changes nothing', async (t) => {
 });
 
 test('a server keeps its mark over a SIGKILL, keeps serving, and does not start on a damaged one', async () => {
-  await withServer({ groups: 2 }, async (server) => {
+  await withServer({ process: true, groups: 2 }, async (server) => {
     const shed = async (method: string, path = ''): Promise<Record<string, unknown>> => {
       const response = await requestOnce(server.adminPort, method, `/__svc/leadership-shed${path}`);
       assert.equal(response.status, 200);

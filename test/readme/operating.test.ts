@@ -134,7 +134,7 @@ class Machine {
 }
 
 test('every command of src/operator/README.md works as written', async () => {
-  const cluster = await TestCluster.create({ groups: 16 });
+  const cluster = await TestCluster.create({ process: true, groups: 16 });
   const machine = new Machine(cluster);
   try {
     await machine.start();

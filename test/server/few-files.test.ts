@@ -29,7 +29,7 @@ async function connectIdle(t: TestContext, port: number): Promise<void> {
 
 test(`${CLIENTS} idle connections at a limit of ${FILES} open files`, async (t) => {
   const wrapper = ['sh', '-c', `ulimit -n ${FILES}; exec "$@"`, 'sh'];
-  await withServer({ wrapper }, async (server) => {
+  await withServer({ process: true, wrapper }, async (server) => {
     await server.logged(/the limit of 320 open files, of which the node keeps 224 for itself, leaves 96/);
     await Promise.all(Array.from({ length: CLIENTS }, () => connectIdle(t, server.port)));
     // The admin plane answers, whatever clients do.

@@ -24,7 +24,7 @@ test('data, cold objects, marks and backups are for their owner alone', async ()
   const cold = join(folder, 'cold');
   const toml = ['[storage.cold]', 'backend = "dir"', `dir = "${cold}"`, 'flush_interval = "100ms"'].join('\n');
   try {
-    await withServer({ wrapper: OPEN_UMASK, toml, groups: 2 }, async (server) => {
+    await withServer({ process: true, wrapper: OPEN_UMASK, toml, groups: 2 }, async (server) => {
       const created = await requestOnce(
         server.port,
         'PUT',
@@ -51,7 +51,7 @@ test('data, cold objects, marks and backups are for their owner alone', async ()
 });
 
 test('an open data directory is closed at the start, and the log says so', async () => {
-  await withServer({ wrapper: OPEN_UMASK }, async (server) => {
+  await withServer({ process: true, wrapper: OPEN_UMASK }, async (server) => {
     await server.stop();
     assert.doesNotMatch(server.log(), /open to other users/);
     const shard = join(server.dataDir, 'shard-0');

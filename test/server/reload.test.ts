@@ -26,7 +26,7 @@ async function statusWith(port: number, token: string): Promise<number> {
 }
 
 test('SIGHUP without anything to reload changes nothing', async () => {
-  await withServer({}, async (server) => {
+  await withServer({ process: true }, async (server) => {
     const said = await hangUp(server);
     assert.deepEqual([said['certificate'], said['client_token'], said['admin_token']], ['none', 'none', 'none']);
     // Twice in a row, as impatient tools do.
@@ -49,7 +49,7 @@ register('data:text/javascript,' + encodeURIComponent(hooks));
 
 test('SIGHUP while the modules load does not end the process', async () => {
   const preload = `data:text/javascript,${encodeURIComponent(HANG_UP_WHILE_LOADING)}`;
-  await withServer({ nodeArgs: ['--import', preload] }, async (server) => {
+  await withServer({ process: true, nodeArgs: ['--import', preload] }, async (server) => {
     await hangUp(server);
     assert.equal(await server.stop(), 0);
   });
@@ -59,7 +59,7 @@ test('a token file is read again; one that cannot be used leaves the token befor
   const folder = temporaryFolder('tokens');
   const file = join(folder, 'token');
   writeFileSync(file, `${OLD}\n`, { mode: 0o600 });
-  const server = new TestServer();
+  const server = new TestServer({ process: true });
   writeFileSync(server.configFile, `[http]\nclient_token_file = "${file}"\n`);
   try {
     await server.start();

@@ -23,7 +23,7 @@ async function onStage(
 ): Promise<void> {
   const receiver = await WebhookReceiver.start(answer);
   try {
-    await withServer({ groups: 4, toml: LOCAL, ...options }, async (server) => {
+    await withServer({ process: true, groups: 4, toml: LOCAL, ...options }, async (server) => {
       await body({ server, subs: new Subscriber(() => server.url), receiver });
     });
   } finally {
@@ -214,7 +214,7 @@ test('a subscriber whose lease ends is fenced off, and another one is woken', as
 });
 
 test('workers: the wake stream may come late, a release writes another event, an idle claim is refused', async () => {
-  await withServer({ groups: 4 }, async (server) => {
+  await withServer({ process: true, groups: 4 }, async (server) => {
     const subs = new Subscriber(() => server.url);
     const config = { type: 'pull-wake', pattern: '**', wake_stream: 'wake/pool', lease_ttl_ms: LONG_MS };
     await subs.subscribe('pool', config);
@@ -246,7 +246,7 @@ test('workers: the wake stream may come late, a release writes another event, an
 });
 
 test('without the key for development no local webhook can be made', async () => {
-  await withServer({ groups: 4 }, async (server) => {
+  await withServer({ process: true, groups: 4 }, async (server) => {
     const subs = new Subscriber(() => server.url);
     for (const url of ['http://127.0.0.1:1/', 'http://localhost/', 'https://127.0.0.1/', 'http://worker.example/']) {
       const config = { type: 'webhook', pattern: 'a', webhook: { url } };
@@ -259,7 +259,7 @@ test('without the key for development no local webhook can be made', async () =>
 
 test('the plane requires its own token except where a wake brings one; the log is not accessible', async () => {
   const receiver = await WebhookReceiver.start();
-  const server = new TestServer({ groups: 4, toml: LOCAL });
+  const server = new TestServer({ process: true, groups: 4, toml: LOCAL });
   try {
     // Its table [http] is the last one.
     appendFileSync(server.configFile, 'client_token = "of-clients"\n');

@@ -47,37 +47,41 @@ test('whatever receivers and streams do, eventually everything is acknowledged',
   };
   const receiver = await WebhookReceiver.start(answer);
   try {
-    await withServer({ groups: 4, cores: 2, toml: '[subscriptions]\nlocal_webhooks = true\n' }, async (server) => {
-      const client = new Subscriber(() => server.url);
-      subs = client;
-      const config = { type: 'webhook', pattern: 'events/*', webhook: { url: receiver.url }, lease_ttl_ms: 1000 };
-      await client.subscribe('s', config);
-      for (let round = 0; round < ROUNDS; round++) {
-        const path = `events/${random.int(0, STREAMS - 1)}`;
-        if (random.chance(0.08)) await client.call('DELETE', path);
-        else if ((await client.call('POST', path, { round })).status === 404) await client.call('PUT', path, { round });
-        if (KILL_AT.includes(round)) {
-          await server.kill();
-          await server.start();
+    await withServer(
+      { process: true, groups: 4, cores: 2, toml: '[subscriptions]\nlocal_webhooks = true\n' },
+      async (server) => {
+        const client = new Subscriber(() => server.url);
+        subs = client;
+        const config = { type: 'webhook', pattern: 'events/*', webhook: { url: receiver.url }, lease_ttl_ms: 1000 };
+        await client.subscribe('s', config);
+        for (let round = 0; round < ROUNDS; round++) {
+          const path = `events/${random.int(0, STREAMS - 1)}`;
+          if (random.chance(0.08)) await client.call('DELETE', path);
+          else if ((await client.call('POST', path, { round })).status === 404)
+            await client.call('PUT', path, { round });
+          if (KILL_AT.includes(round)) {
+            await server.kill();
+            await server.start();
+          }
+          await delay(PAUSE_MS);
         }
-        await delay(PAUSE_MS);
-      }
-      isMoody = false;
-      const left = new Map<string, number>();
-      for (let i = 0; i < STREAMS; i++) {
-        const head = await fetch(`${server.url}/v1/stream/events/${i}`, { method: 'HEAD' });
-        if (head.status === 200) left.set(`events/${i}`, Number(head.headers.get('stream-next-offset')));
-      }
-      const acked = async (): Promise<Map<string, number>> => {
-        const { streams } = await client.shown('s');
-        return new Map(streams.map((stream) => [stream.path, Number(stream.acked_offset)]));
-      };
-      await until('everything is acknowledged', async () => {
-        const cursors = await acked();
-        return [...left].every(([path, tail]) => cursors.get(path) === tail);
-      });
-      await Promise.all(callbacks);
-    });
+        isMoody = false;
+        const left = new Map<string, number>();
+        for (let i = 0; i < STREAMS; i++) {
+          const head = await fetch(`${server.url}/v1/stream/events/${i}`, { method: 'HEAD' });
+          if (head.status === 200) left.set(`events/${i}`, Number(head.headers.get('stream-next-offset')));
+        }
+        const acked = async (): Promise<Map<string, number>> => {
+          const { streams } = await client.shown('s');
+          return new Map(streams.map((stream) => [stream.path, Number(stream.acked_offset)]));
+        };
+        await until('everything is acknowledged', async () => {
+          const cursors = await acked();
+          return [...left].every(([path, tail]) => cursors.get(path) === tail);
+        });
+        await Promise.all(callbacks);
+      },
+    );
   } finally {
     await receiver.close();
   }

@@ -1,5 +1,5 @@
-// Real server processes that form one cluster on loopback. Nodes are numbered from 1; each keeps its ports and its data
-// directory over restarts. No process survives the test; when it fails, the ends of all logs are printed.
+// Servers that form one cluster on loopback: nodes in the process of the test, or processes. Nodes are numbered from 1; each keeps its
+// ports and its data directory over restarts. None survives the test; when it fails, the ends of all logs are printed.
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { Network } from './network.ts';
@@ -9,6 +9,8 @@ import { freePorts } from './ports.ts';
 import { TestServer } from './server.ts';
 import { until } from './until.ts';
 
+/** A group without a leader elects one within 200 to 400 ms instead of one to two seconds. */
+const TICK_MS = 20;
 const LOG_END_CHARS = 8000;
 /** Another process may take a port between the probe and the start. */
 const START_ATTEMPTS = 5;
@@ -20,6 +22,8 @@ export interface ClusterOptions {
   /** Nodes that have a configuration and ports but are not started with the others, and are not voters at first. */
   readonly spares?: number;
   readonly longPollTimeout?: string;
+  /** Every node is a process of its own; without it all of them are in this one. */
+  readonly process?: boolean;
   /** More keys of the table [raft]. */
   readonly raft?: string;
   /** More tables for every node's configuration. */
@@ -30,7 +34,7 @@ export interface ClusterOptions {
   readonly via?: (from: number, to: number, port: number) => number;
   /** The nodes reach each other through proxies, so that the ways between them can be cut. */
   readonly network?: boolean;
-  /** Disks of single nodes, by id; the others have theirs in a temporary folder. */
+  /** Only of processes: disks of single nodes, by id; the others have theirs in a temporary folder. */
   readonly disks?: ReadonlyMap<number, NodeDisk>;
 }
 
@@ -81,6 +85,7 @@ export class TestCluster {
         cores: options.cores ?? 1,
         groups: options.groups ?? 4,
         longPollTimeout: options.longPollTimeout ?? '500ms',
+        ...(options.process === true ? { process: true } : { tickMs: TICK_MS }),
         ...(disk === undefined ? {} : { dataDir: disk.path, wrapper: disk.enter }),
       });
       cluster.#members.set(id, { server, clusterPort, paused: false });
@@ -157,7 +162,7 @@ export class TestCluster {
       if (failed === undefined) break;
       const isTaken = ids.some((id) => /EADDRINUSE/.test(this.node(id).log()));
       if (!isTaken || attempt === START_ATTEMPTS) throw failed.reason;
-      await Promise.all(ids.map((id) => this.kill(id)));
+      await Promise.all(ids.map((id) => this.node(id).end()));
       for (const member of this.#members.values()) member.clusterPort = await this.#choosePort();
       for (const id of this.#members.keys()) this.configure(id);
     }

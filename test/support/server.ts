@@ -1,24 +1,24 @@
-// A real server process on loopback with its own data directory. No server survives the test and no folder stays
-// behind; when a test fails, the end of the server's log is printed.
+// A server on loopback with its own data directory: a node in the process of the test, or a process of its own where death, signals,
+// memory or the system are the subject. No server survives the test and no folder stays behind; when a test fails, the end of the
+// server's log is printed.
 import assert from 'node:assert/strict';
-import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { REPO_ROOT, SERVER_ENTRY } from './paths.ts';
+import { EXIT_CODE_BAD_START, EmbeddedRun, type Instance, LOG_TAIL_CHARS, type Run, run } from './instance.ts';
+import { SERVER_ENTRY } from './paths.ts';
 import { PatientClient } from './patient.ts';
-import { requestOnce } from './raw-client.ts';
 import { freePort } from './ports.ts';
+import { requestOnce } from './raw-client.ts';
 import { PATIENCE_MS } from './until.ts';
+
+export { type Run, run } from './instance.ts';
 
 /** There is no event across processes for "ready", so it is asked for at this pace. */
 const READY_POLL_MS = 10;
-/** Of a server's log only the end is kept. */
-const LOG_TAIL_CHARS = 256 * 1024;
 /** Another process may take a port between the probe and the start. */
 const PORT_ATTEMPTS = 5;
-const EXIT_CODE_BAD_START = 2;
 
 export interface ServerOptions {
   readonly cores?: number;
@@ -30,7 +30,11 @@ export interface ServerOptions {
   readonly longPollTimeout?: string;
   /** Kept when given; otherwise a temporary folder that is removed at the end. */
   readonly dataDir?: string;
-  /** Prefix for node's command, e.g. nsenter; must exec so that the pid is the server's. */
+  /** A process of its own. Without it the node runs in this one, and nothing may block this process: no `spawnSync`. */
+  readonly process?: boolean;
+  /** Only in this process: one tick of Raft in ms. */
+  readonly tickMs?: number;
+  /** Prefix for node's command, e.g. nsenter; must exec so that the pid is the server's. This and the rest need a process. */
   readonly wrapper?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   readonly nodeArgs?: readonly string[];
@@ -38,11 +42,11 @@ export interface ServerOptions {
   readonly node?: string;
 }
 
-const running = new Set<ChildProcess>();
+const OF_PROCESSES = ['wrapper', 'env', 'nodeArgs', 'node'] as const;
+
 const folders = new Set<string>();
 
 process.on('exit', () => {
-  for (const child of running) child.kill('SIGKILL');
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 });
 
@@ -55,45 +59,6 @@ export function temporaryFolder(prefix: string): string {
 export function removeFolder(folder: string): void {
   rmSync(folder, { recursive: true, force: true });
   folders.delete(folder);
-}
-
-/** One run of a program whose end and output are of interest. */
-export interface Run {
-  readonly child: ChildProcess;
-  /** Exit code, or the name of the signal that ended it. */
-  readonly exited: Promise<number | string>;
-  output(): string;
-}
-
-export function run(
-  command: readonly string[],
-  env: Readonly<Record<string, string>> = {},
-  cwd: string = REPO_ROOT,
-): Run {
-  const [file, ...args] = command;
-  assert(file !== undefined);
-  const child = spawn(file, args, { cwd, env: { ...process.env, ...env }, stdio: ['pipe', 'pipe', 'pipe'] });
-  running.add(child);
-  let output = '';
-  const keep = (chunk: Buffer): void => {
-    output = (output + chunk.toString('utf8')).slice(-LOG_TAIL_CHARS);
-  };
-  child.stdout.on('data', keep);
-  child.stderr.on('data', keep);
-  // A child that ends at once makes writes to its stdin fail; its exit says enough.
-  child.stdin.on('error', () => undefined);
-  const exited = new Promise<number | string>((resolve) => {
-    child.once('error', (error) => {
-      output += String(error);
-      running.delete(child);
-      resolve(-1);
-    });
-    child.once('close', (code, signal) => {
-      running.delete(child);
-      resolve(code ?? signal ?? -1);
-    });
-  });
-  return { child, exited, output: () => output };
 }
 
 /** Ends within `timeoutMs` or throws `what`. */
@@ -122,11 +87,15 @@ export class TestServer {
   readonly #scratch: string;
   #port = 0;
   #adminPort = 0;
-  #run: Run | undefined;
+  #present: Instance | undefined;
+  /** The same, when it is a process. */
+  #child: Run | undefined;
   #log = '';
 
   constructor(options: ServerOptions = {}) {
     this.options = options;
+    const alien = OF_PROCESSES.find((name) => options[name] !== undefined && options.process !== true);
+    assert(alien === undefined, `the option \`${alien}\` is about a process: start the server with \`process: true\``);
     this.#scratch = temporaryFolder('test');
     this.dataDir = options.dataDir ?? join(this.#scratch, 'data');
     this.configFile = join(this.#scratch, 'millrace.toml');
@@ -154,28 +123,27 @@ export class TestServer {
   }
 
   get pid(): number {
-    return this.#run?.child.pid ?? -1;
+    return this.#processFor('pid')?.child.pid ?? -1;
   }
 
-  /** Exit code or signal of the present process. */
+  /** Exit code or signal of the present run. */
   get exited(): Promise<number | string> {
-    assert(this.#run !== undefined, 'the server was never started');
-    return this.#run.exited;
+    assert(this.#present !== undefined, 'the server was never started');
+    return this.#present.exited;
   }
 
   get isRunning(): boolean {
-    const child = this.#run?.child;
-    return child !== undefined && child.exitCode === null && child.signalCode === null;
+    return this.#present?.isRunning === true;
   }
 
   /** Log of all runs so far, at most its end. */
   log(): string {
-    return (this.#log + (this.#run?.output() ?? '')).slice(-LOG_TAIL_CHARS);
+    return (this.#log + (this.#present?.output() ?? '')).slice(-LOG_TAIL_CHARS);
   }
 
-  /** Resolves with the first line of the present process's output, from character `from` on, that matches. */
+  /** Resolves with the first line of the present run's output, from character `from` on, that matches. */
   async logged(pattern: RegExp, from = 0): Promise<string> {
-    const present = this.#run;
+    const present = this.#present;
     assert(present !== undefined, 'the server was never started');
     const find = (): string | undefined =>
       present
@@ -190,20 +158,39 @@ export class TestServer {
         const line = find();
         if (line !== undefined) resolve(line);
       };
-      present.child.stdout?.on('data', look);
-      present.child.stderr?.on('data', look);
+      present.onOutput(look);
       look();
     });
     return await within(found, PATIENCE_MS, `a log line like ${String(pattern)}`);
   }
 
+  /** Of the process. */
   command(): string[] {
+    const node = [this.options.node ?? process.execPath, ...(this.options.nodeArgs ?? []), this.entry];
+    return [...(this.options.wrapper ?? []), ...node, ...this.#flags()];
+  }
+
+  #flags(): string[] {
     const flags = ['--config', this.configFile, '--data', this.dataDir];
     flags.push('--listen', `127.0.0.1:${this.#port}`, '--admin-listen', `127.0.0.1:${this.#adminPort}`);
     flags.push('--cores', String(this.options.cores ?? 1));
     if (this.options.groups !== undefined) flags.push('--groups', String(this.options.groups));
-    const node = [this.options.node ?? process.execPath, ...(this.options.nodeArgs ?? []), this.entry];
-    return [...(this.options.wrapper ?? []), ...node, ...flags];
+    return flags;
+  }
+
+  #begin(): void {
+    this.#log = this.log();
+    if (this.options.process === true) {
+      this.#present = this.#child = run(this.command(), this.options.env);
+      return;
+    }
+    assert(this.entry === SERVER_ENTRY, 'another program is a process: start the server with `process: true`');
+    this.#present = new EmbeddedRun({ flags: this.#flags(), tickMs: this.options.tickMs });
+  }
+
+  #processFor(what: string): Run | undefined {
+    assert(this.options.process === true, `${what} is about a process: start the server with \`process: true\``);
+    return this.#child;
   }
 
   /**
@@ -216,8 +203,7 @@ export class TestServer {
     for (let attempt = 1; ; attempt++) {
       if (!fixedPorts) [this.#port, this.#adminPort] = [await freePort(), await freePort()];
       const startedAtMs = performance.now();
-      this.#log = this.log();
-      this.#run = run(this.command(), this.options.env);
+      this.#begin();
       const failure = await this.waitUntil(route);
       if (failure === undefined) return performance.now() - startedAtMs;
       if (failure !== EXIT_CODE_BAD_START || fixedPorts || attempt === PORT_ATTEMPTS) {
@@ -229,8 +215,7 @@ export class TestServer {
   /** Starts it and kills it after this many ms, whatever the start has reached. */
   async startInterrupted(afterMs: number): Promise<void> {
     assert(!this.isRunning && this.#port !== 0, 'only a server that ran before can be interrupted');
-    this.#log = this.log();
-    this.#run = run(this.command(), this.options.env);
+    this.#begin();
     await Promise.race([delay(afterMs), this.exited]);
     await this.kill();
   }
@@ -252,26 +237,31 @@ export class TestServer {
 
   /** SIGKILL: as if the power failed, except for the page cache. */
   async kill(): Promise<void> {
-    if (this.isRunning) this.#run?.child.kill('SIGKILL');
-    await this.#run?.exited;
+    await this.#processFor('kill()')?.end();
   }
 
-  /** SIGTERM; the result is the exit code. */
+  /** Ends it in the quickest way that there is: a process dies, a node in this process stops. */
+  async end(): Promise<void> {
+    await this.#present?.end();
+  }
+
+  /** Cleanly, by SIGTERM where it is a process; the result is the exit code. */
   async stop(): Promise<number | string> {
-    this.#run?.child.kill('SIGTERM');
+    this.#present?.stop();
     return within(this.exited, PATIENCE_MS, 'graceful stop');
   }
 
   async dispose(): Promise<void> {
     this.client.destroy();
     this.admin.destroy();
-    await this.kill();
+    await this.end();
     removeFolder(this.#scratch);
   }
 
   /** Resident bytes of the process: all, and without mapped files (LMDB's pages are the kernel's to drop). */
   memory(): { readonly residentBytes: number; readonly anonymousBytes: number } {
-    const status = readFileSync(`/proc/${this.pid}/status`, 'utf8');
+    const { pid } = this;
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
     const field = (name: string): number => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]);
     return { residentBytes: field('VmRSS'), anonymousBytes: field('RssAnon') };
   }

@@ -56,7 +56,12 @@ async function counters(server: TestServer): Promise<Readonly<Record<string, num
 test('a request that a client follows: its spans join the trace, and say neither queries nor tokens', async () => {
   const receiver = await newReceiver();
   const notes = noting('on');
-  const options = { toml: toml(receiver.url, 0), http: `client_token = "${TOKEN}"`, nodeArgs: notes.nodeArgs };
+  const options = {
+    process: true,
+    toml: toml(receiver.url, 0),
+    http: `client_token = "${TOKEN}"`,
+    nodeArgs: notes.nodeArgs,
+  };
   await withServer(options, async (server) => {
     const client = await RawClient.connect(server.port);
     const ask = async (method: string, path: string, headers: Record<string, string>, body = ''): Promise<number> =>
@@ -145,7 +150,7 @@ test('a request that a client follows: its spans join the trace, and say neither
 
 test('a receiver that fails or hangs costs spans, one log line, and no request', async () => {
   const receiver = await newReceiver();
-  await withServer({ toml: toml(receiver.url, 1) }, async (server) => {
+  await withServer({ process: true, toml: toml(receiver.url, 1) }, async (server) => {
     const client = await RawClient.connect(server.port);
     assert.equal((await client.request('PUT', '/traced/log', TEXT)).status, 201);
     await until('a request of the sample', () => receiver.spans.some(({ name }) => name === 'PUT /{bucket}/{stream}'));
@@ -175,7 +180,7 @@ test('a receiver that fails or hangs costs spans, one log line, and no request',
 
 test('off: nothing of OpenTelemetry is loaded', async () => {
   const notes = noting('off');
-  await withServer({ nodeArgs: notes.nodeArgs }, async (server) => {
+  await withServer({ process: true, nodeArgs: notes.nodeArgs }, async (server) => {
     const client = await RawClient.connect(server.port);
     assert.equal((await client.request('PUT', '/traced/log', { ...TEXT, ...sampled(1) })).status, 201);
     client.socket.destroy();

@@ -67,7 +67,7 @@ const formatOf = (server: TestServer): unknown =>
 
 async function openSingle(version: Version, name: string): Promise<void> {
   const { world, seen, producers } = version.archive.read(name);
-  const server = new TestServer(SINGLE);
+  const server = new TestServer({ ...SINGLE, process: true });
   version.archive.unpack(name, server.dataDir);
   try {
     await server.start();
@@ -97,7 +97,7 @@ async function openCluster(version: Version): Promise<void> {
   const { world, seen, producers } = version.archive.read('cluster');
   const cold = temporaryFolder('golden');
   if (version.hasSharedCold) version.archive.unpack('cold', cold);
-  const cluster = await TestCluster.create(version.cluster(cold));
+  const cluster = await TestCluster.create({ ...version.cluster(cold), process: true });
   try {
     for (const id of cluster.ids) version.archive.unpack(`node-${id}`, cluster.node(id).dataDir);
     await cluster.startAll();

@@ -27,7 +27,7 @@ async function remember(name: string, server: TestServer, world: World): Promise
 }
 
 async function single(): Promise<void> {
-  const server = new TestServer(SINGLE);
+  const server = new TestServer({ ...SINGLE, process: true });
   await server.start();
   await remember('single', server, await fillAll([server]));
   assert.equal(await server.stop(), 0);
@@ -39,7 +39,7 @@ async function single(): Promise<void> {
 async function cluster(): Promise<void> {
   const folder = temporaryFolder('golden');
   const [location, cold] = [join(folder, 'backup'), join(folder, 'cold')];
-  const nodes = await TestCluster.create(clusterWithCold(cold));
+  const nodes = await TestCluster.create({ ...clusterWithCold(cold), process: true });
   await nodes.startAll();
   const world = await fillAll([nodes.node(2), nodes.node(1), nodes.node(3)]);
   await nodes.settled();

@@ -29,55 +29,61 @@ test('a volume that runs short ends an export, the node says so until the group 
   const { disk, reason } = await mountSmallDisk(DISK_BYTES);
   if (disk === undefined) return t.skip(reason);
   try {
-    await withServer({ cores: 1, groups: 1, dataDir: disk.path, wrapper: disk.enter }, async (server) => {
-      await writeLargeStream(server.port, MEBIBYTES);
-      const path = '/__svc/backup/group/0';
-      const answer = await new Promise<IncomingMessage>((resolve, reject) => {
-        get({ port: server.adminPort, host: '127.0.0.1', path, agent: false }, resolve).on('error', reject);
-      });
-      const from = server.log().length;
-      // Half of what is left above twice the reserve would do.
-      disk.fill('filler', disk.freeBytes() - 4 * MIB);
-      await server.logged(/an export ended early/, from);
-      await assert.rejects(async () => {
-        for await (const piece of answer as AsyncIterable<Uint8Array>) void piece;
-      });
-      const { exports_ended_early: ended, ...rest } = await infoOf(server);
-      const { cluster_id: id } = rest;
-      const quiet = { format_version: 1, raft_group_count: 1, cluster_id: id, restored_from: [] };
-      assert.deepEqual(rest, quiet);
-      const [{ ended_unix_ms: endedMs, ...one } = {}, ...more] = ended as Record<string, unknown>[];
-      assert.deepEqual(
-        [one, more],
-        [{ raft_group_id: 0, code: 'volume-short', reason: 'the volume is short of room, which writes need' }, []],
-      );
-      assert(typeof endedMs === 'number' && Math.abs(Date.now() - endedMs) < 3_600_000);
-      disk.remove('filler');
-      assert.equal((await requestOnce(server.adminPort, 'GET', path)).status, 200);
-      const { exports_finished: finished, ...after } = await infoOf(server);
-      assert.deepEqual(after, quiet);
-      const [{ finished_unix_ms: finishedMs, ...whole } = {}, ...others] = finished as Record<string, unknown>[];
-      assert.deepEqual([whole, others], [{ raft_group_id: 0 }, []]);
-      assert(typeof finishedMs === 'number' && finishedMs >= endedMs);
-    });
+    await withServer(
+      { process: true, cores: 1, groups: 1, dataDir: disk.path, wrapper: disk.enter },
+      async (server) => {
+        await writeLargeStream(server.port, MEBIBYTES);
+        const path = '/__svc/backup/group/0';
+        const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+          get({ port: server.adminPort, host: '127.0.0.1', path, agent: false }, resolve).on('error', reject);
+        });
+        const from = server.log().length;
+        // Half of what is left above twice the reserve would do.
+        disk.fill('filler', disk.freeBytes() - 4 * MIB);
+        await server.logged(/an export ended early/, from);
+        await assert.rejects(async () => {
+          for await (const piece of answer as AsyncIterable<Uint8Array>) void piece;
+        });
+        const { exports_ended_early: ended, ...rest } = await infoOf(server);
+        const { cluster_id: id } = rest;
+        const quiet = { format_version: 1, raft_group_count: 1, cluster_id: id, restored_from: [] };
+        assert.deepEqual(rest, quiet);
+        const [{ ended_unix_ms: endedMs, ...one } = {}, ...more] = ended as Record<string, unknown>[];
+        assert.deepEqual(
+          [one, more],
+          [{ raft_group_id: 0, code: 'volume-short', reason: 'the volume is short of room, which writes need' }, []],
+        );
+        assert(typeof endedMs === 'number' && Math.abs(Date.now() - endedMs) < 3_600_000);
+        disk.remove('filler');
+        assert.equal((await requestOnce(server.adminPort, 'GET', path)).status, 200);
+        const { exports_finished: finished, ...after } = await infoOf(server);
+        assert.deepEqual(after, quiet);
+        const [{ finished_unix_ms: finishedMs, ...whole } = {}, ...others] = finished as Record<string, unknown>[];
+        assert.deepEqual([whole, others], [{ raft_group_id: 0 }, []]);
+        assert(typeof finishedMs === 'number' && finishedMs >= endedMs);
+      },
+    );
   } finally {
     await disk.dispose();
   }
 });
 
 test('a thread of exports that does not start ends each export with the reason', async () => {
-  await withServer({ cores: 1, groups: 1, env: failingThreads('Array.isArray(workerData)') }, async (server) => {
-    for (let times = 0; times < 2; times++) {
-      const { status } = await requestOnce(server.adminPort, 'GET', '/__svc/backup/group/0');
-      assert.equal(status, 500);
-      const { exports_ended_early: ended } = await infoOf(server);
-      const [one] = ended as Record<string, unknown>[];
-      assert.deepEqual(
-        [one?.['code'], one?.['reason']],
-        ['read-failed', 'the thread of exports: Error: planted: this thread does not start'],
-      );
-    }
-  });
+  await withServer(
+    { process: true, cores: 1, groups: 1, env: failingThreads('Array.isArray(workerData)') },
+    async (server) => {
+      for (let times = 0; times < 2; times++) {
+        const { status } = await requestOnce(server.adminPort, 'GET', '/__svc/backup/group/0');
+        assert.equal(status, 500);
+        const { exports_ended_early: ended } = await infoOf(server);
+        const [one] = ended as Record<string, unknown>[];
+        assert.deepEqual(
+          [one?.['code'], one?.['reason']],
+          ['read-failed', 'the thread of exports: Error: planted: this thread does not start'],
+        );
+      }
+    },
+  );
 });
 
 const unused = (): never => assert.fail('exports do not use this');

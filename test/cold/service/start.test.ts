@@ -44,7 +44,7 @@ async function coldStoreOf(server: TestServer): Promise<Record<string, unknown>>
 }
 
 it('a directory: it is made, proved and left empty; one that cannot be used ends the start with a sentence', async () => {
-  const server = new TestServer({ toml: '[storage.cold]\nbackend = "dir"\nroot = "a/b"' });
+  const server = new TestServer({ process: true, toml: '[storage.cold]\nbackend = "dir"\nroot = "a/b"' });
   try {
     await server.start();
     const cold = await coldStoreOf(server);
@@ -111,6 +111,7 @@ it(
 
     await ceph.killGateway();
     const server = new TestServer({
+      process: true,
       toml: toml({ timeout: '1s', max_retries: '0' }).replace('max_retries = "0"', 'max_retries = 0'),
     });
     try {

@@ -29,7 +29,7 @@ test('deliveries to an https receiver, with a key set that changes meanwhile', a
   const toml = '[subscriptions]\nlocal_webhooks = true\n';
   const config = { type: 'webhook', pattern: 'events/**', webhook: { url: receiver.url } };
   try {
-    await withServer({ groups: 4, toml, env: { NODE_EXTRA_CA_CERTS: certPath } }, async (server) => {
+    await withServer({ process: true, groups: 4, toml, env: { NODE_EXTRA_CA_CERTS: certPath } }, async (server) => {
       const subs = new Subscriber(() => server.url);
       assert.deepEqual(await keys(server, 'GET'), { kid: null, keys: [] });
       const { webhook } = await subs.subscribe('s', config);
@@ -56,7 +56,7 @@ test('deliveries to an https receiver, with a key set that changes meanwhile', a
       assert.deepEqual(await keys(server, 'GET'), alone);
     });
     // Without the authority the receiver is untrusted.
-    await withServer({ groups: 4, toml }, async (server) => {
+    await withServer({ process: true, groups: 4, toml }, async (server) => {
       const subs = new Subscriber(() => server.url);
       await subs.subscribe('s', config);
       await subs.create('events/a', { n: 1 });
