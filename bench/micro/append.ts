@@ -3,9 +3,9 @@
  * back, their answers are written. `node dist/bench/micro/append.js [--smoke]`. Figures are the lowest of all rounds: other work on the
  * machine only adds to them.
  */
-import { ClientPolicy, RequestAdmission } from '../../src/http/admission.ts';
+import { ClientPolicy, RequestAdmission } from '../../src/access/admission.ts';
 import { HttpNode, HttpServerContext } from '../../src/http/server-context.ts';
-import { CorsPolicy } from '../../src/http/cors.ts';
+import { CorsPolicy } from '../../src/access/cors.ts';
 import { ClientRouter } from '../../src/http/router.ts';
 import { CLIENT_ROWS, bindRows } from '../../src/http/routes/table.ts';
 import { serve } from '../../src/http/server.ts';

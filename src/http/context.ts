@@ -1,6 +1,7 @@
 /** What handlers may use: settings, metrics and services of the node. */
 import type { ErrorLog } from './guard.ts';
-import type { Connections } from './connections.ts';
+import type { Access, PlaneHosts } from '../access/admission.ts';
+import type { Connections } from '../access/connections.ts';
 import type { Forks, RequestTraces, ShardGateway, WriteGateway } from '../ports.ts';
 
 /** The two route families answer some refusals with different statuses. */
@@ -33,12 +34,6 @@ export interface ReadParams {
 
 /** Which caches may keep reads. */
 export type ReadCache = 'none' | 'private' | 'public';
-
-/** Where a plane listens, and its further names; without ports and brackets. */
-export interface PlaneHosts {
-  readonly listen: string;
-  readonly names: readonly string[];
-}
 
 /** Configuration values that HTTP code needs. Times in ms, sizes in bytes. */
 export interface HttpSettings {
@@ -79,9 +74,6 @@ export type Operation =
   | 'list'
   | 'bucket'
   | 'other';
-
-/** Who may use a route: senders with the plane's token; everyone; everyone and under any name of the host, as load balancers do. */
-export type Access = 'token' | 'open' | 'probe';
 
 /** What a route declares of itself, beside its path and handler. */
 export interface RouteTraits {

@@ -7,7 +7,7 @@
 import { createServer } from 'node:net';
 import { resolve as resolvePath } from 'node:path';
 import { formatAddress } from '../base/address.ts';
-import type { PlaneConnections } from './connections.ts';
+import type { PlaneConnections } from '../access/connections.ts';
 import type { HttpSettings } from './context.ts';
 import { type ErrorLog, watchConnections } from './guard.ts';
 import type { Uws, UwsApp, UwsListenSocket } from './uws.ts';

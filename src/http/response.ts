@@ -15,7 +15,7 @@ import { type ErrorCode, ERRORS, errorCode, generalCode } from '../base/errors.t
 import { formatOffset } from '../protocol/header-values.ts';
 import { REPLY_RECORDS, type Reply } from '../protocol/reply.ts';
 import type { Family, ReadCache } from './context.ts';
-import type { CorsBlocks, CorsPolicy } from './cors.ts';
+import type { CorsBlocks, CorsPolicy } from '../access/cors.ts';
 import type { ResponseBackpressure } from './backpressure.ts';
 import { Heads, PositionHead, staticBlock } from './heads.ts';
 import { REQUEST_ID_HEADER, type RequestIds } from './request-ids.ts';

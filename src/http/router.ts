@@ -2,7 +2,8 @@
  * A route is a row: methods, pattern, handler and traits. Each plane has one table (routes/table.ts); dispatch, what Allow names, the
  * answers to OPTIONS, the refusals of other methods and who needs a token derive from its rows.
  */
-import type { Access, RouteTraits } from './context.ts';
+import type { Access } from '../access/admission.ts';
+import type { RouteTraits } from './context.ts';
 import { checkEncoding } from './headers.ts';
 import { CONTROL_PREFIX, type Groups, KnownPaths, type PathPattern, newPath, parsePath } from './paths.ts';
 import type { RequestContext } from './request.ts';

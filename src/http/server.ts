@@ -13,9 +13,9 @@
  * - A second request on a connection whose first waits for its answer (pipelining) closes the connection.
  * HTTP/1.0, absolute-form targets and `*` are answered 505 by the library before any of our code runs.
  */
-import { AdminPolicy, ClientPolicy, RequestAdmission } from './admission.ts';
+import { AdminPolicy, ClientPolicy, RequestAdmission } from '../access/admission.ts';
 import type { HttpContext, HttpSettings } from './context.ts';
-import { CorsPolicy } from './cors.ts';
+import { CorsPolicy } from '../access/cors.ts';
 import { failSafely, isDead } from './guard.ts';
 import { Listener } from './listener.ts';
 import { RequestContext } from './request.ts';

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import type { Runtime } from '../base/runtime.ts';
 import type { Config } from '../config/config.ts';
-import { ADMIN_CONNECTIONS_MAX, type ConnectionBounds, Connections, connectionsTo } from '../http/connections.ts';
+import { ADMIN_CONNECTIONS_MAX, type ConnectionBounds, Connections, connectionsTo } from '../access/connections.ts';
 import type { Logger } from '../logging/logger.ts';
 
 /**

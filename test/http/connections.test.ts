@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { ADMIN_CONNECTIONS_MAX } from '../../src/http/connections.ts';
+import { ADMIN_CONNECTIONS_MAX } from '../../src/access/connections.ts';
 import { ConnectionLost, RawClient } from '../support/raw-client.ts';
 import { until } from '../support/until.ts';
 import { newConnections } from './new-connections.ts';

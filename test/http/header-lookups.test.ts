@@ -2,9 +2,9 @@
 // again.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CorsPolicy } from '../../src/http/cors.ts';
+import { CorsPolicy } from '../../src/access/cors.ts';
 import { serve } from '../../src/http/server.ts';
-import { ClientPolicy, RequestAdmission } from '../../src/http/admission.ts';
+import { ClientPolicy, RequestAdmission } from '../../src/access/admission.ts';
 import { ClientRouter } from '../../src/http/router.ts';
 import { CLIENT_ROWS, bindRows } from '../../src/http/routes/table.ts';
 import { HttpNode, HttpServerContext } from '../../src/http/server-context.ts';

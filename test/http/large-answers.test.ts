@@ -2,7 +2,7 @@
 // does not.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CorsPolicy } from '../../src/http/cors.ts';
+import { CorsPolicy } from '../../src/access/cors.ts';
 import { RequestIds } from '../../src/http/request-ids.ts';
 import { Responder } from '../../src/http/response.ts';
 import { ResponseBackpressure } from '../../src/http/backpressure.ts';

@@ -1,5 +1,10 @@
 // Connections of a context in a test: bounds that nothing meets, or those that are given.
-import { type ConnectionBounds, type ConnectionEdge, Connections, connectionsTo } from '../../src/http/connections.ts';
+import {
+  type ConnectionBounds,
+  type ConnectionEdge,
+  Connections,
+  connectionsTo,
+} from '../../src/access/connections.ts';
 
 export function newConnections(
   bounds: ConnectionBounds = { all: 10_000, perAddress: 10_000 },

@@ -20,7 +20,14 @@ const CORE: readonly Floor[] = [
   {
     ...{ protocol: ['base'], raft: ['base'], 'placement/state': ['base'] },
     // Tools that know nothing of streams.
-    ...{ config: ['base'], digest: ['base'], mailbox: ['base'], metrics: ['base'], threads: ['base'] },
+    ...{
+      config: ['base'],
+      digest: ['base'],
+      access: ['base'],
+      mailbox: ['base'],
+      metrics: ['base'],
+      threads: ['base'],
+    },
     // Reads the built page.
     console: [],
   },
@@ -92,7 +99,7 @@ const ADAPTERS: readonly Floor[] = [
   { 'backup/import': [...PURE, 'digest', 'backup/format', 'backup/export', 'gateway'] },
   {
     backup: ['base', 'backup/export', 'backup/import'],
-    http: ['base', 'protocol', 'digest', 'gateway', 'tenants', 'placement/state', 'console'],
+    http: ['base', 'protocol', 'access', 'digest', 'gateway', 'tenants', 'placement/state', 'console'],
   },
 ];
 

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import { type HttpContext, type HttpMetrics, type HttpSettings, type ReadParams } from '../../../src/http/context.ts';
-import { CorsPolicy } from '../../../src/http/cors.ts';
+import { CorsPolicy } from '../../../src/access/cors.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { startSse } from '../../../src/http/live/sse.ts';
 import type { RequestContext } from '../../../src/http/request.ts';

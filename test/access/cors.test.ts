@@ -1,8 +1,8 @@
 // Which origin gets which header lines.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isAuthorized } from '../../src/http/admission.ts';
-import { CorsPolicy } from '../../src/http/cors.ts';
+import { isAuthorized } from '../../src/access/admission.ts';
+import { CorsPolicy } from '../../src/access/cors.ts';
 import { etagMatches } from '../../src/http/read-response.ts';
 
 test('any origin', () => {

@@ -8,20 +8,35 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { ErrorCode } from '../base/errors.ts';
 import type { CorsPolicy } from './cors.ts';
-import type { Access, PlaneHosts } from './context.ts';
-import type { WriteHeaders } from './headers.ts';
-import type { UwsRequest } from './uws.ts';
 
 export interface AdmissionRefusal {
   readonly code: ErrorCode;
   readonly detail: string;
 }
 
-/** What the walk over the headers found. */
-export interface OriginHeaders extends Pick<WriteHeaders, 'host' | 'origin' | 'site' | 'referer'> {}
+/** The headers that say who sends a request; empty, or undefined, when they were not sent. */
+interface SenderHeaders {
+  readonly host: string | undefined;
+  readonly origin: string;
+  /** Sec-Fetch-Site. */
+  readonly site: string;
+  readonly referer: string;
+  readonly authorization: string;
+}
 
 /** Each look at the URL is a call into native code, which only the probes and refusals need. */
-export type Target = Pick<UwsRequest, 'getUrl'>;
+interface UrlSource {
+  getUrl(): string;
+}
+
+/** Who may use a route: senders with the plane's token; everyone; everyone and under any name of the host, as load balancers do. */
+export type Access = 'token' | 'open' | 'probe';
+
+/** Where a plane listens, and its further names; without ports and brackets. */
+export interface PlaneHosts {
+  readonly listen: string;
+  readonly names: readonly string[];
+}
 
 /** What the route table says of a path (router.ts). */
 export interface RouteAccess {
@@ -32,15 +47,16 @@ export interface RouteAccess {
 export type Sender = 'authorized' | 'unknown';
 
 export interface AdmissionPolicy {
-  refuses(headers: OriginHeaders, target: Target, method: string, sender: Sender): AdmissionRefusal | undefined;
+  refuses(headers: SenderHeaders, target: UrlSource, method: string, sender: Sender): AdmissionRefusal | undefined;
 }
 
-/** They change nothing; what they answer a page of another origin cannot read. */
+/** Safe methods change nothing, and a page of another origin cannot read what they answer. */
 function isSafe(method: string): boolean {
   return method === 'get' || method === 'head' || method === 'options';
 }
+
 /** Load balancers ask these under any name; they tell nothing but that the process is there. */
-function isProbe(routes: RouteAccess, target: Target): boolean {
+function isProbe(routes: RouteAccess, target: UrlSource): boolean {
   return routes.access(target.getUrl(), 'get') === 'probe';
 }
 
@@ -62,8 +78,8 @@ export class AdminPolicy implements AdmissionPolicy {
   }
 
   refuses(
-    { host = '', origin, site, referer }: OriginHeaders,
-    target: Target,
+    { host = '', origin, site, referer }: SenderHeaders,
+    target: UrlSource,
     method: string,
     sender: Sender,
   ): AdmissionRefusal | undefined {
@@ -105,7 +121,7 @@ export class ClientPolicy implements AdmissionPolicy {
     this.#trustsHost = hasToken;
   }
 
-  refuses({ host = '', origin, site }: OriginHeaders, target: Target, method: string): AdmissionRefusal | undefined {
+  refuses({ host = '', origin, site }: SenderHeaders, target: UrlSource, method: string): AdmissionRefusal | undefined {
     if (this.#cors.allowsAny) return undefined;
     if (this.#isStrict && !this.#hosts.has(host) && !isProbe(this.#routes, target)) {
       return misdirected(host, 'server.hosts');
@@ -183,11 +199,11 @@ export class RequestAdmission {
   }
 
   /** Does the request carry the token, if there is one? */
-  knows({ authorization }: Pick<WriteHeaders, 'authorization'>): boolean {
+  knows({ authorization }: Pick<SenderHeaders, 'authorization'>): boolean {
     return isAuthorized(authorization, this.#token);
   }
 
-  refuses(headers: WriteHeaders, target: Target, method: string): AdmissionRefusal | undefined {
+  refuses(headers: SenderHeaders, target: UrlSource, method: string): AdmissionRefusal | undefined {
     const token = this.#token;
     const authorized = token !== '' && isAuthorized(headers.authorization, token);
     const refusal = this.#policy.refuses(headers, target, method, authorized ? 'authorized' : 'unknown');

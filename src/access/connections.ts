@@ -5,7 +5,6 @@
  */
 import { readFileSync } from 'node:fs';
 import { decodeUtf8 } from '../base/utf8.ts';
-import type { UwsResponse } from './uws.ts';
 
 /** Operators, their tools and monitoring; counted apart from clients, which must not lock operators out. */
 export const ADMIN_CONNECTIONS_MAX = 64;
@@ -16,8 +15,12 @@ export interface ConnectionBounds {
   readonly perAddress: number;
 }
 
-/** What the library hands over of a connection. */
-type Arrival = Pick<UwsResponse, 'getRemoteAddress' | 'getRemoteAddressAsText' | 'close'>;
+/** What the HTTP library hands over of a connection. */
+interface Arrival {
+  getRemoteAddress(): ArrayBuffer;
+  getRemoteAddressAsText(): ArrayBuffer;
+  close(): unknown;
+}
 
 export interface ConnectionEdge {
   monotonicMs(): number;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type Socket, connect, createServer } from 'node:net';
 import { test } from 'node:test';
-import { AddressCount, connectionsTo, count, nameOfBytes } from '../../src/http/connections.ts';
+import { AddressCount, connectionsTo, count, nameOfBytes } from '../../src/access/connections.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 
 test('a refused address has more than the limit, whatever comes and goes', () => {
