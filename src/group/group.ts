@@ -27,7 +27,7 @@ import {
 import { EntryBuilder, eachCommand } from './entry.ts';
 import { REPLY_COLD, REPLY_DUPLICATE, REPLY_PRODUCER, Reply } from '../protocol/reply.ts';
 import { refuse } from '../stream/operations/append.ts';
-import { QuotaExtras } from '../stream/operations/quota-extras.ts';
+import { QuotaExtras } from '../stream/operations/quota.ts';
 import { Query, quotaMark } from '../protocol/request.ts';
 import { Admission } from './admission.ts';
 import { prepare } from './prepare.ts';

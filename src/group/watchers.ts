@@ -5,7 +5,7 @@
 import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
 import type { Head } from '../stream/core/head.ts';
 import { planTail } from '../stream/operations/read.ts';
-import type { StateListener } from '../stream/core/listener.ts';
+import type { StateListener } from '../stream/core/head.ts';
 import type { State } from '../stream/core/state.ts';
 import { Observer } from './observer.ts';
 import type { ReplySink } from './reply-sink.ts';

@@ -237,7 +237,7 @@ const FORKS_RESULT: ResultCodec<ForksResult> = {
   read: (reply) => readJson(reply, isForksResult),
 };
 
-/** Pending fork work of the groups that this shard leads (stream/forks/notifications.ts). */
+/** Pending fork work of the groups that this shard leads (stream/forks/pin.ts). */
 export const forks = query({
   number: 47,
   scope: 'shard',

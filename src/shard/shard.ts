@@ -9,6 +9,7 @@ import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { TURN_BYTES_MAX } from '../base/limits.ts';
 import type { Group } from '../group/group.ts';
 import type { LogReader, Message } from '../raft/types.ts';
+import { WorkMemory } from '../stream/core/collect.ts';
 import { State } from '../stream/core/state.ts';
 import { Reply } from '../protocol/reply.ts';
 import {
@@ -62,6 +63,7 @@ export class Shard {
   readonly cold: ColdTier | undefined;
   readonly #reply = new Reply();
   readonly #received = new WholeBuffer();
+  readonly #memory = new WorkMemory();
   #clockMs = 0;
   readonly #tickMs: number;
   #tickAtMs = 0;
@@ -83,7 +85,7 @@ export class Shard {
     const proposals = new Proposals();
     this.#sink = new ReplyRouter(ring, this.replication, proposals);
     // Applied state first, then all logs after it, then consensus over both.
-    const states = options.groups.map((id) => new State(id, storage.tx, storage.prefix(id)));
+    const states = options.groups.map((id) => new State(id, storage.tx, storage.prefix(id), this.#memory));
     const logs = states.map((state) => storage.openLog(state.group, state.appliedIndex, state.appliedTerm));
     storage.load();
     this.groups = states.map((state, i) => {
@@ -360,7 +362,7 @@ export class Shard {
     const group = this.#byId.get(id) as Group;
     group.raft.persisted(persistIndex, persistTerm);
     if (snapshot === undefined) return;
-    group.installState(new State(id, storage.tx, storage.prefix(id)));
+    group.installState(new State(id, storage.tx, storage.prefix(id), this.#memory));
     assert(group.state.appliedIndex === snapshot.index, `group ${id} holds the snapshot up to ${snapshot.index}`);
     this.replication.installed(id);
   }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type Contents, DocumentReader } from '../../src/backup/format/document.ts';
 import { BACKUP_TAGS } from '../../src/stream/backup/rows.ts';
 import { nextCompaction } from '../../src/stream/cold/compaction-plan.ts';
-import { pendingNotifications, pinChecks } from '../../src/stream/forks/notifications.ts';
+import { pendingNotifications, pinChecks } from '../../src/stream/forks/pin.ts';
 import { nextFlush } from '../../src/stream/cold/flush-plan.ts';
 import { encodePurge } from '../../src/protocol/bucket-command.ts';
 import {

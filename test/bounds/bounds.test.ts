@@ -217,7 +217,7 @@ const BOUNDS: readonly Bound[] = [
     source: ['src/stream/core/state.ts', 'cachedHeads'],
     holds: 'a number of a group',
     full: 'the longest unused go',
-    shownBy: ['test/stream/state.test.ts', 'heads in memory are bounded when many streams are only read'],
+    shownBy: ['test/stream/core/state.test.ts', 'heads in memory are bounded when many streams are only read'],
   },
   {
     what: 'bytes of a live event',

@@ -7,6 +7,7 @@ import type { ReplySink } from '../../src/group/reply-sink.ts';
 import { Watchers } from '../../src/group/watchers.ts';
 import { apply, expiryDue } from '../../src/stream/apply.ts';
 import { assembleRead } from '../../src/stream/cold/assemble.ts';
+import { Collector } from '../../src/stream/core/collect.ts';
 import { isMetered } from '../../src/stream/core/buckets.ts';
 import type { Head } from '../../src/stream/core/head.ts';
 import { listStreams } from '../../src/stream/operations/list.ts';
@@ -177,7 +178,7 @@ export class Replica {
     if (cold) {
       const plan = decodeColdPlan(reply.body as Uint8Array);
       const chunks = this.fetch(plan).slice(0, plan.needed);
-      assert.equal(assembleRead(plan, chunks, reply), undefined, 'every chunk is good');
+      assert.equal(assembleRead(plan, chunks, reply, new Collector()), undefined, 'every chunk is good');
       short = plan.needed >= COLD_REFS_MAX;
     }
     complete(reply, cold);

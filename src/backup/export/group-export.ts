@@ -7,7 +7,7 @@ import { Canonical } from '../../stream/backup/canonical.ts';
 import { BACKUP_TAGS } from '../../stream/backup/rows.ts';
 import { WithoutKeys } from '../../stream/backup/without-keys.ts';
 import { decodeBucket } from '../../stream/core/buckets.ts';
-import { ColdCounters } from '../../stream/core/cold-counters.ts';
+import { ColdCounters } from '../../stream/core/meta.ts';
 import { TAG_BUCKET, TAG_HEAD, TAG_META } from '../../stream/core/keys.ts';
 import { type Meta, decodeMeta } from '../../stream/core/meta.ts';
 

@@ -1,6 +1,6 @@
-/** Pending fork work in the groups that this node leads (stream/forks/notifications.ts). */
+/** Pending fork work in the groups that this node leads (stream/forks/pin.ts). */
 import type { Group } from '../../group/group.ts';
-import { pendingNotifications, pinChecks } from '../../stream/forks/notifications.ts';
+import { pendingNotifications, pinChecks } from '../../stream/forks/pin.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Query } from '../../protocol/request.ts';
 import { QUERIES } from '../../protocol/operations.ts';

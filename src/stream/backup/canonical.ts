@@ -10,31 +10,24 @@ import { decodeObjectRow, encodeObjectRow } from '../cold/objects.ts';
 import { decodeTombstone } from '../core/fork-rows.ts';
 import { type Head, decodeHead, encodeHead } from '../core/head.ts';
 import {
-  TAG_ATTRIBUTES,
   TAG_BUCKET,
   TAG_CHUNK,
   TAG_DATA,
-  TAG_FORK,
   TAG_HEAD,
   TAG_OBJECT,
   TAG_PIN,
   TAG_PRODUCER,
-  TAG_SNAPSHOT,
   TAG_TOMBSTONE,
   TAG_UNPIN,
   bareIncarnationOf,
   barePositionOf,
 } from '../core/keys.ts';
-import type { RowSink } from './rows.ts';
+import { type RowSink, kindOf } from './rows.ts';
 
-interface Live {
-  readonly startOffset: number;
-  readonly hotStart: number;
-  readonly hasSnapshot: boolean;
-  readonly hasAttributes: boolean;
-  readonly forked: boolean;
-  readonly hasPins: boolean;
-}
+type Live = Pick<
+  Head,
+  'startOffset' | 'hotStart' | 'snapshotOffset' | 'hasAttributes' | 'hasProducers' | 'forked' | 'hasPins'
+>;
 
 export class Canonical {
   readonly #sink: RowSink;
@@ -57,19 +50,14 @@ export class Canonical {
     const incarnation = bareIncarnationOf(key);
     if (tag === TAG_PIN && this.#tombstones.has(incarnation)) return this.#sink(key, value);
     const live = this.#live.get(incarnation);
-    if (live !== undefined && this.#belongs(tag, live, key, value)) this.#sink(key, value);
+    if (live !== undefined && this.#belongs(live, key, value)) this.#sink(key, value);
   }
 
   #head(key: Uint8Array, value: Uint8Array): void {
     const head = decodeHead(key.slice(1), 0, value);
-    this.#live.set(head.incarnation, {
-      startOffset: head.startOffset,
-      hotStart: head.hotStart,
-      hasSnapshot: head.snapshotOffset >= 0,
-      hasAttributes: head.hasAttributes,
-      forked: head.forked,
-      hasPins: head.hasPins,
-    });
+    const { startOffset, hotStart, snapshotOffset, hasAttributes, hasProducers, forked, hasPins } = head;
+    const live = { startOffset, hotStart, snapshotOffset, hasAttributes, hasProducers, forked, hasPins };
+    this.#live.set(head.incarnation, live);
     if (planted('export-loses-start-offset')) forgetStartOffset(head, value);
     this.#sink(key, value);
   }
@@ -79,24 +67,13 @@ export class Canonical {
     this.#sink(key, value);
   }
 
-  #belongs(tag: number, live: Live, key: Uint8Array, value: Uint8Array): boolean {
-    switch (tag) {
-      case TAG_DATA:
-        return barePositionOf(key) >= live.hotStart;
-      case TAG_CHUNK:
-        return this.#refer(live, value);
-      case TAG_ATTRIBUTES:
-        return live.hasAttributes;
-      case TAG_SNAPSHOT:
-        return live.hasSnapshot;
-      case TAG_FORK:
-        return live.forked;
-      case TAG_PIN:
-        return live.hasPins;
-      default:
-        assert(tag === TAG_PRODUCER, `rows of tag ${tag} are in no backup`);
-        return !planted('export-loses-producers');
-    }
+  #belongs(live: Live, key: Uint8Array, value: Uint8Array): boolean {
+    const { tag, says } = kindOf(key);
+    if (tag === TAG_DATA) return barePositionOf(key) >= live.hotStart;
+    if (tag === TAG_CHUNK) return this.#refer(live, value);
+    if (tag === TAG_PRODUCER && planted('export-loses-producers')) return false;
+    assert(says !== undefined, `rows of tag ${tag} are in no backup`);
+    return says(live);
   }
 
   /** A chunk below the start offset will be released. */

@@ -20,7 +20,7 @@ import {
   encodePin,
   encodeTombstone,
 } from '../core/fork-rows.ts';
-import { HEAD_ROW, decodeHead, encodeHead, headBytesMax } from '../core/head.ts';
+import { HEAD_ROW, type Head, decodeHead, encodeHead, headBytesMax } from '../core/head.ts';
 import {
   INCARNATION_KEY,
   POSITION_KEY,
@@ -47,6 +47,7 @@ import { PRODUCER_ROW, RECEIPT, decodeProducer, encodeProducer } from '../core/p
 import { parseAttributes } from '../json/attributes.ts';
 import { check } from './fault.ts';
 
+type Marks = Pick<Head, 'hasAttributes' | 'hasProducers' | 'snapshotOffset' | 'forked' | 'hasPins'>;
 type Numbers = Pick<Struct, 'fields' | 'size'>;
 
 export interface RowKind {
@@ -58,6 +59,9 @@ export interface RowKind {
   /** The record at the beginning of the value, and those that follow it to the end. */
   readonly record?: Numbers;
   readonly items?: Numbers;
+  /** Rows of this kind come only for streams whose heads say so; `missing` is the fault when none came. */
+  readonly says?: (head: Marks) => boolean;
+  readonly missing?: string;
   /** Writes again what it has read. Undefined: the value cannot be read. */
   readonly again?: (key: Uint8Array, value: Uint8Array) => Uint8Array | undefined;
 }
@@ -68,7 +72,7 @@ const STREAM_KEY_BYTES = [4, 2 + NAME_BYTES_MAX] as const;
 const PRODUCER_AT = bareBytes(INCARNATION_KEY);
 
 /** In the order of a backup. */
-const KINDS: readonly RowKind[] = [
+export const KINDS: readonly RowKind[] = [
   {
     ...{ tag: TAG_BUCKET, thing: 'bucket', keyBytes: [2, 1 + NAME_BYTES_MAX], record: BUCKET_ROW },
     again: (key, value) => encodeBucket(decodeBucket(key, value)),
@@ -80,20 +84,29 @@ const KINDS: readonly RowKind[] = [
   },
   { tag: TAG_CHUNK, thing: 'chunk', keyBytes: exactly(POSITION_KEY), again: chunkAgain },
   { tag: TAG_DATA, thing: 'row of bytes', keyBytes: exactly(POSITION_KEY) },
-  { tag: TAG_ATTRIBUTES, thing: 'set of attributes', keyBytes: exactly(INCARNATION_KEY), again: attributesAgain },
+  {
+    ...{ tag: TAG_ATTRIBUTES, thing: 'set of attributes', keyBytes: exactly(INCARNATION_KEY), again: attributesAgain },
+    ...{ says: (head) => head.hasAttributes, missing: 'its attributes are missing' },
+  },
   {
     ...{ tag: TAG_PRODUCER, thing: 'producer', record: PRODUCER_ROW, items: RECEIPT },
     keyBytes: [PRODUCER_AT + 1, PRODUCER_AT + PRODUCER_ID_BYTES_MAX],
     again: (_key, value) => encodeProducer(decodeProducer(value)),
+    says: (head) => head.hasProducers,
   },
-  { tag: TAG_SNAPSHOT, thing: 'published snapshot', keyBytes: exactly(POSITION_KEY) },
+  {
+    ...{ tag: TAG_SNAPSHOT, thing: 'published snapshot', keyBytes: exactly(POSITION_KEY) },
+    ...{ says: (head) => head.snapshotOffset >= 0, missing: 'its published snapshot is missing' },
+  },
   {
     ...{ tag: TAG_FORK, thing: 'fork', keyBytes: exactly(INCARNATION_KEY), record: FORK_ROW },
     again: (_key, value) => encodeOrigin(decodeOrigin(value)),
+    ...{ says: (head) => head.forked, missing: 'it is a fork, and nothing says of what' },
   },
   {
     ...{ tag: TAG_PIN, thing: 'fork kept', keyBytes: exactly(POSITION_KEY) },
     again: (_key, value) => encodePin(decodePin(value)),
+    ...{ says: (head) => head.hasPins, missing: 'it has forks that are missing' },
   },
   {
     ...{ tag: TAG_OBJECT, thing: 'object', keyBytes: exactly(POSITION_KEY), record: OBJECT_ROW },

@@ -6,27 +6,12 @@ import { uint32At } from '../../base/bytes.ts';
 import { BODY_BYTES_MAX, PAGE_VALUE_BYTES } from '../../base/limits.ts';
 import type { StoredChunk } from '../../protocol/cold.ts';
 import type { Head } from '../core/head.ts';
-import { TAG_ATTRIBUTES, TAG_FORK, TAG_PIN, TAG_PRODUCER, TAG_SNAPSHOT } from '../core/keys.ts';
 import { ROW_PAYLOAD_BYTES_MAX, type Row } from '../core/row.ts';
 import { decodeSnapshot } from '../core/snapshots.ts';
 import { Fault, check, nameText } from './fault.ts';
 import { isHeaderText } from './heads.ts';
+import { KINDS, type RowKind } from './rows.ts';
 
-interface Saying {
-  readonly tag: number;
-  readonly says: (head: Head) => boolean;
-  /** The fault when no such row came. */
-  readonly missing?: string;
-}
-
-/** Kinds of rows that come only for streams whose heads say so. */
-const SAID: readonly Saying[] = [
-  { tag: TAG_ATTRIBUTES, says: (head) => head.hasAttributes, missing: 'its attributes are missing' },
-  { tag: TAG_PRODUCER, says: (head) => head.hasProducers },
-  { tag: TAG_SNAPSHOT, says: (head) => head.snapshotOffset >= 0, missing: 'its published snapshot is missing' },
-  { tag: TAG_FORK, says: (head) => head.forked, missing: 'it is a fork, and nothing says of what' },
-  { tag: TAG_PIN, says: (head) => head.hasPins, missing: 'it has forks that are missing' },
-];
 /** A chunk is read completely. The largest has one message, with the ends of those before it in its row. */
 const CHUNK_BYTES_MAX = 2 * BODY_BYTES_MAX;
 const NONE = -1;
@@ -74,15 +59,15 @@ export class StreamParts {
     this.#snapshotOffset = head.snapshotOffset;
     this.#reached = head.startOffset;
     this.#record = head.recordFirst;
-    SAID.forEach(({ says }, i) => (this.#said |= says(head) ? 1 << i : 0));
+    KINDS.forEach(({ says }, i) => (this.#said |= says?.(head) === true ? 1 << i : 0));
   }
 
   /** A row of this kind came. */
-  see(tag: number, thing: string): void {
-    const i = SAID.findIndex((one) => one.tag === tag);
-    if (i < 0) return;
-    check((this.#said & (1 << i)) !== 0, `a ${thing} of stream ${nameText(this.name)} is denied by its head`);
-    this.#seen |= 1 << i;
+  see(kind: RowKind): void {
+    if (kind.says === undefined) return;
+    const bit = 1 << KINDS.indexOf(kind);
+    check((this.#said & bit) !== 0, `a ${kind.thing} of stream ${nameText(this.name)} is denied by its head`);
+    this.#seen |= bit;
   }
 
   /** The next chunk. */
@@ -157,7 +142,7 @@ export class StreamParts {
     const lastRow = this.#hotStart === this.tail ? NONE : this.#tailRowStart;
     this.#check(this.#lastRow === lastRow, 'the last row is not where the head says');
     const unseen = this.#said & ~this.#seen;
-    for (const [i, { missing }] of SAID.entries()) {
+    for (const [i, { missing }] of KINDS.entries()) {
       if (missing !== undefined) this.#check((unseen & (1 << i)) === 0, missing);
     }
     this.#check(this.#snapshotLeft === 0, 'a part of its published snapshot is missing');

@@ -127,7 +127,8 @@ export class Validator {
     };
   }
 
-  #take({ tag, thing }: RowKind, key: Uint8Array, value: Uint8Array): void {
+  #take(kind: RowKind, key: Uint8Array, value: Uint8Array): void {
+    const { tag, thing } = kind;
     switch (tag) {
       case TAG_BUCKET:
         return this.#bucket(key, value);
@@ -141,7 +142,7 @@ export class Validator {
         return this.#forks.unpin(value);
     }
     const stream = this.#streams.get(bareIncarnationOf(key));
-    stream?.see(tag, thing);
+    stream?.see(kind);
     if (tag === TAG_PIN) return this.#forks.pin(key, value, stream);
     check(stream !== undefined, `a ${thing} belongs to no stream`);
     switch (tag) {

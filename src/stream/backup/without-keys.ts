@@ -16,7 +16,6 @@ import { RowView } from '../core/row-view.ts';
 import type { RowSink } from './rows.ts';
 
 const LOG_NAME = encodeUtf8(`${LOG.bucket}\0${LOG.stream}`);
-const view = new RowView();
 
 export class WithoutKeys {
   readonly #sink: RowSink;
@@ -38,6 +37,7 @@ export class WithoutKeys {
 
   #blank(value: Uint8Array): Uint8Array {
     const copy = value.slice();
+    const view = new RowView();
     view.ofValue(0, copy);
     this.#blanker.blank(copy.subarray(endAt(view.count)));
     return copy;

@@ -7,13 +7,12 @@ import { READ_BYTES_MAX } from '../../base/limits.ts';
 import { type DecodedChunk, decodeChunk } from './chunk-layout.ts';
 import type { ChunkRef, ColdPlan } from '../../protocol/cold.ts';
 import { REPLY_CLOSED, REPLY_COLD, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
-import { type Plan, type RowSource, collect } from '../core/collect.ts';
+import type { Collector, Plan, RowSource } from '../core/collect.ts';
 import { storedPayloadBytes } from '../core/row.ts';
 import { RowView } from '../core/row-view.ts';
 import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS, showRead } from '../../protocol/read.ts';
 
 const NO_BYTES = new Uint8Array(0);
-const view = new RowView();
 
 class ChunkRows implements RowSource {
   end: number;
@@ -54,6 +53,7 @@ class ChunkRows implements RowSource {
 
   /** Offset at which `record` begins, right after the end of another one in these rows; -1: it does not. */
   offsetOf(record: number): number {
+    const view = new RowView();
     for (let i = 0; i < this.#starts.length; i++) {
       view.ofValue(this.#starts[i] as number, this.#values[i] as Uint8Array);
       const position = record - 1 - view.firstRecord;
@@ -65,9 +65,14 @@ class ChunkRows implements RowSource {
 
 /**
  * Answers the read into `reply`, which came with the plan. `chunks`: the bytes of the first plan.needed refs. Returns
- * the first invalid ref, if any; the reply is then unchanged. reply.body is valid until the next read.
+ * the first invalid ref, if any; the reply is then unchanged. reply.body is valid until the next use of the collector.
  */
-export function assembleRead(plan: ColdPlan, chunks: readonly Uint8Array[], reply: Reply): ChunkRef | undefined {
+export function assembleRead(
+  plan: ColdPlan,
+  chunks: readonly Uint8Array[],
+  reply: Reply,
+  collector: Collector,
+): ChunkRef | undefined {
   const [first] = plan.refs;
   const rows = new ChunkRows(first?.start ?? plan.startOffset);
   for (let i = 0; i < plan.needed; i++) {
@@ -99,7 +104,7 @@ export function assembleRead(plan: ColdPlan, chunks: readonly Uint8Array[], repl
     body: NO_BYTES,
   };
   const budget = plan.maxBytes > 0 ? Math.min(plan.maxBytes, READ_BYTES_MAX) : READ_BYTES_MAX;
-  collect(rows, answer, budget, plan.maxRecords > 0 ? plan.maxRecords : Infinity);
+  collector.collect(rows, answer, budget, plan.maxRecords > 0 ? plan.maxRecords : Infinity);
   reply.startOffset = answer.startOffset;
   reply.nextOffset = answer.nextOffset;
   reply.body = answer.body;
@@ -116,6 +121,7 @@ export function assembleRead(plan: ColdPlan, chunks: readonly Uint8Array[], repl
 
 /** `offset` is after the start of the first chunk. */
 function onBorder(rows: ChunkRows, offset: number): boolean {
+  const view = new RowView();
   rows.viewAt(view, offset - 1, -1);
   const ends = view.endsUpTo(offset - view.start);
   return ends > 0 && view.end(ends - 1) === offset - view.start;

@@ -2,7 +2,7 @@
 import { COLD_CHUNK_BYTES } from '../../base/limits.ts';
 import { CHUNK_HEAD, CHUNK_ROW, writeChunkHead } from './chunk-layout.ts';
 import type { Chunk } from '../../protocol/cold.ts';
-import type { RowSource } from '../core/collect.ts';
+import type { RowSource, WorkMemory } from '../core/collect.ts';
 import { RowView } from '../core/row-view.ts';
 
 const INITIAL_BYTES = 64 * 1024;
@@ -11,8 +11,6 @@ const INITIAL_BYTES = 64 * 1024;
  * chunks.
  */
 const KEPT_BYTES = 16 * 1024 * 1024;
-const view = new RowView();
-let kept: Uint8Array | undefined;
 const NOTHING = new Uint8Array(0);
 
 export type UnhashedChunk = Omit<Chunk, 'digest'>;
@@ -21,6 +19,12 @@ export class ChunkWriter {
   #bytes: Uint8Array = NOTHING;
   #view: DataView = new DataView(NOTHING.buffer);
   #length = 0;
+  readonly #row = new RowView();
+  readonly #memory: WorkMemory;
+
+  constructor(memory: WorkMemory) {
+    this.#memory = memory;
+  }
 
   get length(): number {
     return this.#length;
@@ -30,7 +34,7 @@ export class ChunkWriter {
   finish(): Uint8Array<ArrayBuffer> {
     const whole = new Uint8Array(this.#length);
     whole.set(this.#bytes.subarray(0, this.#length));
-    if (this.#bytes.length <= KEPT_BYTES) kept = this.#bytes;
+    if (this.#bytes.length <= KEPT_BYTES) this.#memory.chunks = this.#bytes;
     this.#bytes = whole;
     return whole;
   }
@@ -41,6 +45,7 @@ export class ChunkWriter {
    */
   add(source: RowSource, incarnation: number, start: number, to: number, most = COLD_CHUNK_BYTES): UnhashedChunk {
     const at = this.#length;
+    const view = this.#row;
     this.#reserve(CHUNK_HEAD.size);
     this.#length += CHUNK_HEAD.size;
     let rows = 0;
@@ -70,8 +75,8 @@ export class ChunkWriter {
   #reserve(extra: number): void {
     if (this.#length + extra <= this.#bytes.length) return;
     // Allocated with the first byte: most writers find nothing to write.
-    const spare = this.#bytes === NOTHING ? kept : undefined;
-    if (spare !== undefined) kept = undefined;
+    const spare = this.#bytes === NOTHING ? this.#memory.chunks : undefined;
+    if (spare !== undefined) this.#memory.chunks = undefined;
     const size = Math.max(this.#length + extra, 2 * this.#bytes.length, INITIAL_BYTES);
     const grown = spare !== undefined && spare.length >= size ? spare : new Uint8Array(size);
     grown.set(this.#bytes.subarray(0, this.#length));

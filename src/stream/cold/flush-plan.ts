@@ -9,13 +9,11 @@ import { FLUSH_LIST_BYTES_MAX, FLUSH_SLICES_MAX } from '../../base/limits.ts';
 import { type Slice, sliceBytes } from '../../protocol/cold.ts';
 import { readText } from '../../base/text.ts';
 import type { Head } from '../core/head.ts';
-import { hotRows } from '../core/hot-rows.ts';
 import { TAG_FLUSH, flushKey, timeOf, taggedKey } from '../core/keys.ts';
 import { RowView } from '../core/row-view.ts';
 import type { State } from '../core/state.ts';
 import { ChunkWriter } from './chunk-writer.ts';
 
-const view = new RowView();
 const NOTHING = new Uint8Array(0);
 /** Entries of the flush index that one search examines to find those of the first one's bucket. */
 const LOOKS_MAX = 4 * FLUSH_SLICES_MAX;
@@ -48,7 +46,7 @@ export interface FlushPlan {
 export function nextFlush(state: State, limits: FlushLimits): FlushPlan | undefined {
   const slicesMax = Math.min(limits.maxSlices ?? FLUSH_SLICES_MAX, FLUSH_SLICES_MAX);
   const streams = limits.only === undefined ? oldest(state, limits.hotBeforeMs, slicesMax) : [limits.only];
-  const writer = new ChunkWriter();
+  const writer = new ChunkWriter(state.memory);
   const slices: Omit<Slice, 'digest'>[] = [];
   let listBytes = 0;
   let left = limits.maxBytes;
@@ -60,7 +58,7 @@ export function nextFlush(state: State, limits: FlushLimits): FlushPlan | undefi
     // Longer than the remaining space: it begins the next object.
     if (slices.length > 0 && to - head.hotStart > left) break;
     for (let start = head.hotStart; start < to;) {
-      const chunk = writer.add(hotRows.of(state, head), head.incarnation, start, to, limits.chunkBytes);
+      const chunk = writer.add(state.hotRows.of(head), head.incarnation, start, to, limits.chunkBytes);
       slices.push({ stream, incarnation: head.incarnation, ...chunk });
       listBytes += sliceBytes(stream.length);
       start = chunk.end;
@@ -116,7 +114,8 @@ function sameBucket(a: Uint8Array, b: Uint8Array, bucketBytes: number): boolean 
  */
 function flushEnd(state: State, head: Head, most: number): number {
   if (head.tail - head.hotStart <= most) return head.tail;
-  const rows = hotRows.of(state, head);
+  const rows = state.hotRows.of(head);
+  const view = new RowView();
   let limit = head.hotStart + Math.max(1, most);
   rows.viewAt(view, limit - 1, -1);
   for (;;) {

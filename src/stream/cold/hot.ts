@@ -6,10 +6,7 @@ import { flushKey } from '../core/keys.ts';
 import { RowView } from '../core/row-view.ts';
 import { Row } from '../core/row.ts';
 import type { State } from '../core/state.ts';
-import { hotRows } from '../core/hot-rows.ts';
 import { releaseChunks } from './release.ts';
-
-const view = new RowView();
 
 /** The stream gets its first byte in rows. */
 export function listHot(state: State, head: Head, nowMs: number): void {
@@ -27,7 +24,8 @@ export function unlistHot(state: State, head: Head): void {
 export function recordAt(state: State, head: Head, offset: number): number {
   if (offset === head.tail) return head.recordNext;
   if (offset === head.hotStart) return head.hotRecord;
-  hotRows.of(state, head).viewAt(view, offset - 1, -1);
+  const view = new RowView();
+  state.hotRows.of(head).viewAt(view, offset - 1, -1);
   const ends = view.endsUpTo(offset - view.start);
   return ends > 0 && view.end(ends - 1) === offset - view.start ? view.firstRecord + ends : -1;
 }
@@ -56,7 +54,8 @@ export function moveHotStart(state: State, head: Head, offset: number, record: n
 
 /** The part of the row that holds `offset` from there on, as a new row; undefined when a row already begins there. */
 function rowFrom(state: State, head: Head, offset: number): Row | undefined {
-  hotRows.of(state, head).viewAt(view, offset, -1);
+  const view = new RowView();
+  state.hotRows.of(head).viewAt(view, offset, -1);
   if (view.start === offset) return undefined;
   const from = offset - view.start;
   const before = view.endsUpTo(from);

@@ -10,11 +10,11 @@ import { RowView } from '../core/row-view.ts';
 
 type Source = Pick<Chunk, 'start' | 'end' | 'firstRecord' | 'recordNext'>;
 
-const view = new RowView();
-const scratch = new Uint8Array(PAGE_VALUE_BYTES);
-
 /** Consecutive full rows of one stream. */
 class Refill {
+  /** The row that is taken over. */
+  readonly view = new RowView();
+  readonly #scratch = new Uint8Array(PAGE_VALUE_BYTES);
   readonly rows: Row[] = [];
   #row: Row;
   #record: number;
@@ -33,8 +33,8 @@ class Refill {
         this.rows.push(this.#row);
       }
       const size = Math.min(to - at, this.#row.space);
-      view.copy(at, at + size, scratch, 0);
-      this.#row.append(scratch, 0, size);
+      this.view.copy(at, at + size, this.#scratch, 0);
+      this.#row.append(this.#scratch, 0, size);
       at += size;
     }
   }
@@ -54,6 +54,7 @@ export function mergeChunks(
   const first = sources[0];
   if (first === undefined) return undefined;
   const refill = new Refill(first.start, first.firstRecord);
+  const { view } = refill;
   let at = first.start;
   let record = first.firstRecord;
   for (const [i, source] of sources.entries()) {

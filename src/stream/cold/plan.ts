@@ -7,7 +7,6 @@ import { type StoredChunk, encodeColdPlan } from '../../protocol/cold.ts';
 import type { ReadRange } from '../../protocol/read.ts';
 import type { Plan } from '../core/collect.ts';
 import type { Head } from '../core/head.ts';
-import { hotRows } from '../core/hot-rows.ts';
 import type { State } from '../core/state.ts';
 import { ChunkWriter } from './chunk-writer.ts';
 import { chunkStartOfRecord, chunksAt, eachChunk } from './chunks.ts';
@@ -137,8 +136,8 @@ function endBehind({ firstRecord, recordNext, lastEnd }: StoredChunk, offset: nu
 /** The first rows as a chunk: enough for `bytes`. */
 function hotPart(state: State, head: Head, bytes: number): Uint8Array {
   if (head.hotStart === head.tail) return NO_BYTES;
-  const writer = new ChunkWriter();
+  const writer = new ChunkWriter(state.memory);
   const to = Math.min(head.tail, head.hotStart + bytes);
-  writer.add(hotRows.of(state, head), head.incarnation, head.hotStart, to, Infinity);
+  writer.add(state.hotRows.of(head), head.incarnation, head.hotStart, to, Infinity);
   return writer.finish();
 }

@@ -16,8 +16,6 @@ const NEWLINE = 0x0a;
 
 /** Large enough for a typical answer. A buffer that grew for a huge record is released. */
 const BUFFER_BYTES = READ_BYTES_MAX + 64 * 1024;
-let buffer = new Uint8Array(BUFFER_BYTES);
-const view = new RowView();
 
 /** Contiguous rows of one stream. */
 export interface RowSource {
@@ -44,89 +42,113 @@ export interface Plan {
   body: Uint8Array;
 }
 
-/** Collects the body from plan.startOffset: up to `budget` bytes and `records` records, but at least one record. */
-export function collect(source: RowSource, plan: Plan, budget: number, records: number): void {
-  plan.nextOffset = plan.startOffset;
-  if (!plan.json && !plan.parts) {
-    plan.body = collectBytes(source, plan, budget);
-    return;
-  }
-  const ends: number[] | undefined = plan.parts ? [] : undefined;
-  const most = plan.parts ? Math.min(records, PARTS_MAX) : records;
-  const size = plan.startOffset < source.end ? collectWhole(source, plan, budget, most, ends) : 0;
-  if (ends !== undefined) {
-    plan.body = partsBody(ends, buffer.subarray(1, 1 + size));
-  } else if (plan.envelope) {
-    plan.body = envelopeBody(buffer.subarray(1, 1 + size), plan.recordStart);
-  } else {
-    buffer[0] = OPEN;
-    buffer[Math.max(1, size)] = CLOSE;
-    plan.body = buffer.subarray(0, Math.max(2, size + 1));
-  }
+/** Buffers that all states of a thread share, because they work one after the other. */
+export class WorkMemory {
+  readonly collector = new Collector();
+  /** The buffer of the last writer of chunks, for the next one. */
+  chunks: Uint8Array | undefined = undefined;
 }
 
-function collectBytes(source: RowSource, plan: Plan, budget: number): Uint8Array {
-  const size = Math.min(source.end - plan.startOffset, budget);
-  startBuffer(size);
-  let position = plan.startOffset;
-  let start = -1;
-  for (let done = 0; done < size;) {
-    source.viewAt(view, position, start);
-    const from = position - view.start;
-    const part = Math.min(view.length - from, size - done);
-    view.copy(from, from + part, buffer, done);
-    done += part;
-    position += part;
-    // Rows are contiguous.
-    start = position;
-  }
-  plan.nextOffset = position;
-  return buffer.subarray(0, size);
-}
+export class Collector {
+  /** Allocated with the first read. */
+  #buffer = new Uint8Array(0);
+  readonly #view = new RowView();
 
-/**
- * Collects complete lines or messages after buffer[0] and returns their size. Lines of the array form end in `,`.
- * Pieces of a record that spans rows are collected too, and count once its end is found. `ends` receives all the ends.
- */
-function collectWhole(
-  source: RowSource,
-  plan: Plan,
-  budget: number,
-  records: number,
-  ends: number[] | undefined,
-): number {
-  startBuffer(Math.min(source.end - plan.startOffset, budget) + 2);
-  source.viewAt(view, plan.startOffset, -1);
-  plan.recordStart = view.firstRecord + view.endsUpTo(plan.startOffset - view.start);
-  const separated = !plan.envelope && ends === undefined;
-  let record = plan.recordStart;
-  let position = plan.startOffset;
-  let gathered = 0;
-  let whole = 0;
-  for (;;) {
-    const from = position - view.start;
-    reserve(1 + gathered, view.length - from + 1);
-    view.copy(from, view.length, buffer, 1 + gathered);
-    let full = false;
-    for (let i = record - view.firstRecord; i < view.count; i++) {
-      const size = gathered + view.end(i) - from;
-      full = record - plan.recordStart >= records || (size > budget && record > plan.recordStart);
-      if (full) break;
-      if (separated) buffer[size] = COMMA;
-      else ends?.push(size);
-      whole = size;
-      record++;
+  /** Collects the body from plan.startOffset: up to `budget` bytes and `records` records, but at least one record. */
+  collect(source: RowSource, plan: Plan, budget: number, records: number): void {
+    plan.nextOffset = plan.startOffset;
+    if (!plan.json && !plan.parts) {
+      plan.body = this.#bytes(source, plan, budget);
+      return;
     }
-    gathered += view.length - from;
-    position = view.stop;
-    if (full || position >= source.end || record - plan.recordStart >= records) break;
-    // A long record after the first one, with no end within the budget.
-    if (gathered > budget && record > plan.recordStart) break;
-    source.viewAt(view, position, position);
+    this.#start(2);
+    const ends: number[] | undefined = plan.parts ? [] : undefined;
+    const most = plan.parts ? Math.min(records, PARTS_MAX) : records;
+    const size = plan.startOffset < source.end ? this.#whole(source, plan, budget, most, ends) : 0;
+    if (ends !== undefined) {
+      plan.body = partsBody(ends, this.#buffer.subarray(1, 1 + size));
+    } else if (plan.envelope) {
+      plan.body = envelopeBody(this.#buffer.subarray(1, 1 + size), plan.recordStart);
+    } else {
+      this.#buffer[0] = OPEN;
+      this.#buffer[Math.max(1, size)] = CLOSE;
+      plan.body = this.#buffer.subarray(0, Math.max(2, size + 1));
+    }
   }
-  plan.recordNext = record;
-  plan.nextOffset = plan.startOffset + whole;
-  return whole;
+
+  #bytes(source: RowSource, plan: Plan, budget: number): Uint8Array {
+    const size = Math.min(source.end - plan.startOffset, budget);
+    this.#start(size);
+    const view = this.#view;
+    let position = plan.startOffset;
+    let start = -1;
+    for (let done = 0; done < size;) {
+      source.viewAt(view, position, start);
+      const from = position - view.start;
+      const part = Math.min(view.length - from, size - done);
+      view.copy(from, from + part, this.#buffer, done);
+      done += part;
+      position += part;
+      // Rows are contiguous.
+      start = position;
+    }
+    plan.nextOffset = position;
+    return this.#buffer.subarray(0, size);
+  }
+
+  /**
+   * Collects complete lines or messages after the first byte of the buffer and returns their size. Lines of the array form end in `,`.
+   * Pieces of a record that spans rows are collected too, and count once its end is found. `ends` receives all the ends.
+   */
+  #whole(source: RowSource, plan: Plan, budget: number, records: number, ends: number[] | undefined): number {
+    this.#start(Math.min(source.end - plan.startOffset, budget) + 2);
+    const view = this.#view;
+    source.viewAt(view, plan.startOffset, -1);
+    plan.recordStart = view.firstRecord + view.endsUpTo(plan.startOffset - view.start);
+    const separated = !plan.envelope && ends === undefined;
+    let record = plan.recordStart;
+    let position = plan.startOffset;
+    let gathered = 0;
+    let whole = 0;
+    for (;;) {
+      const from = position - view.start;
+      this.#reserve(1 + gathered, view.length - from + 1);
+      view.copy(from, view.length, this.#buffer, 1 + gathered);
+      let full = false;
+      for (let i = record - view.firstRecord; i < view.count; i++) {
+        const size = gathered + view.end(i) - from;
+        full = record - plan.recordStart >= records || (size > budget && record > plan.recordStart);
+        if (full) break;
+        if (separated) this.#buffer[size] = COMMA;
+        else ends?.push(size);
+        whole = size;
+        record++;
+      }
+      gathered += view.length - from;
+      position = view.stop;
+      if (full || position >= source.end || record - plan.recordStart >= records) break;
+      // A long record after the first one, with no end within the budget.
+      if (gathered > budget && record > plan.recordStart) break;
+      source.viewAt(view, position, position);
+    }
+    plan.recordNext = record;
+    plan.nextOffset = plan.startOffset + whole;
+    return whole;
+  }
+
+  #start(size: number): void {
+    const { length } = this.#buffer;
+    const isTooLarge = length > 4 * BUFFER_BYTES && size <= BUFFER_BYTES;
+    if (isTooLarge || length < BUFFER_BYTES) this.#buffer = new Uint8Array(BUFFER_BYTES);
+    this.#reserve(0, size);
+  }
+
+  #reserve(used: number, extra: number): void {
+    if (used + extra <= this.#buffer.length) return;
+    const grown = new Uint8Array(Math.max(used + extra, 2 * this.#buffer.length));
+    grown.set(this.#buffer.subarray(0, used));
+    this.#buffer = grown;
+  }
 }
 
 /** Renders the lines of the buffer as `[{"record":n,"value":...},...]`. */
@@ -157,16 +179,4 @@ function partsBody(ends: readonly number[], bytes: Uint8Array): Uint8Array {
   ends.forEach((end, i) => target.setUint32(4 + 4 * i, end, true));
   body.set(bytes, 4 + 4 * ends.length);
   return body;
-}
-
-function startBuffer(size: number): void {
-  if (buffer.length > 4 * BUFFER_BYTES && size <= BUFFER_BYTES) buffer = new Uint8Array(BUFFER_BYTES);
-  reserve(0, size);
-}
-
-function reserve(used: number, extra: number): void {
-  if (used + extra <= buffer.length) return;
-  const grown = new Uint8Array(Math.max(used + extra, 2 * buffer.length));
-  grown.set(buffer.subarray(0, used));
-  buffer = grown;
 }

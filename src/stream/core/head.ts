@@ -222,23 +222,16 @@ export function decodeHead(key: Uint8Array, hash: number, value: Uint8Array): He
   head.hotRecord = FIELDS.hotRecord.get(view, 0);
   head.hotSinceMs = FIELDS.hotSinceMs.get(view, 0);
   head.snapshotOffset = FIELDS.snapshotOffset.get(view, 0);
-  head.setContentType(internType(readText(value, HEAD_ROW.size, typeBytes)));
+  head.setContentType(readText(value, HEAD_ROW.size, typeBytes));
   if ((flags & HAS_SEQ) !== 0) head.lastSeq = readText(value, HEAD_ROW.size + typeBytes, FIELDS.seqBytes.get(view, 0));
   head.stored = true;
   head.everFlushed = true;
   return head;
 }
 
-/**
- * Millions of heads share a few types, so each type is stored once. The bound keeps a hostile client from filling the
- * map.
- */
-const types = new Map<string, string>();
-const TYPES_MAX = 256;
-
-export function internType(type: string): string {
-  const known = types.get(type);
-  if (known !== undefined) return known;
-  if (types.size < TYPES_MAX) types.set(type, type);
-  return type;
+/** Receives, during apply, the changes that live readers wait for. */
+export interface StateListener {
+  /** Bytes were appended from `from` on, the stream was closed, or both; or the stream was created. */
+  changed(head: Head, from: number): void;
+  removed(head: Head): void;
 }

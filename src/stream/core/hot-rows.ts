@@ -1,29 +1,40 @@
 /** Row source for reads (collect.ts) over memory and the store. */
 import { assert } from '../../base/assert.ts';
+import type { Tx } from '../../base/tx.ts';
 import type { RowSource } from './collect.ts';
-import type { Head } from './head.ts';
-import { TAG_DATA, positionKey } from './keys.ts';
+import { Head } from './head.ts';
+import { TAG_DATA, TAG_RECORD, lastPosition, positionKey } from './keys.ts';
 import type { RowView } from './row-view.ts';
-import type { State } from './state.ts';
-import { storedRowOfRecord, storedRowStart } from './stored-rows.ts';
+import { START_ROW } from './row.ts';
 
-class HotRows implements RowSource {
-  #state: State | undefined;
-  #head: Head | undefined;
+/** Where the rows that are not in memory are. */
+interface Rows {
+  readonly prefix: number;
+  readonly tx: Tx;
+}
 
-  /** Points at this stream until the next call: one object serves all reads. */
-  of(state: State, head: Head): this {
-    this.#state = state;
+const NO_HEAD = new Head(new Uint8Array(0), 0);
+
+export class HotRows implements RowSource {
+  readonly #rows: Rows;
+  #head = NO_HEAD;
+
+  constructor(rows: Rows) {
+    this.#rows = rows;
+  }
+
+  /** Points at this stream until the next call: one object serves all reads of a group. */
+  of(head: Head): this {
     this.#head = head;
     return this;
   }
 
   get end(): number {
-    return (this.#head as Head).tail;
+    return this.#head.tail;
   }
 
   viewAt(view: RowView, offset: number, start: number): void {
-    const head = this.#head as Head;
+    const head = this.#head;
     for (let i = head.rows.length - 1; i >= 0; i--) {
       const row = head.rows[i];
       if (row === undefined || row.start > offset) continue;
@@ -34,12 +45,12 @@ class HotRows implements RowSource {
     }
     if (start >= 0) this.#viewStored(view, start);
     else if (offset >= head.tailRowStart) this.#viewStored(view, head.tailRowStart);
-    else this.#viewStored(view, offset === 0 ? 0 : storedRowStart(this.#state as State, head, offset));
+    else this.#viewStored(view, offset === 0 ? 0 : this.#startOf(offset));
   }
 
   /** Views the row in which `record` ends. */
   viewRecord(view: RowView, record: number): void {
-    const head = this.#head as Head;
+    const head = this.#head;
     for (let i = head.rows.length - 1; i >= 0; i--) {
       const row = head.rows[i];
       // Rows inside one long record have no end of their own; the row with the end comes after them.
@@ -47,17 +58,43 @@ class HotRows implements RowSource {
       view.ofRow(row);
       return;
     }
-    this.#viewStored(view, storedRowOfRecord(this.#state as State, head, record));
+    this.#viewStored(view, this.#startOfRecord(record));
     assert(record < view.firstRecord + view.count, `record ${record} ends in the row that the index names`);
   }
 
   #viewStored(view: RowView, start: number): void {
-    const state = this.#state as State;
-    const head = this.#head as Head;
-    const value = state.tx.get(positionKey(state.prefix, TAG_DATA, head.incarnation, start));
-    assert(value !== undefined, `data row ${start} of incarnation ${head.incarnation} is in the store`);
+    const { incarnation } = this.#head;
+    const value = this.#rows.tx.get(positionKey(this.#rows.prefix, TAG_DATA, incarnation, start));
+    assert(value !== undefined, `data row ${start} of incarnation ${incarnation} is in the store`);
     view.ofValue(start, value);
   }
-}
 
-export const hotRows = new HotRows();
+  /** Start of the stored row that holds `offset`. */
+  #startOf(offset: number): number {
+    const start = this.#last(TAG_DATA, offset, lastPosition);
+    assert(start >= 0, `a row holds offset ${offset} of incarnation ${this.#head.incarnation}`);
+    return start;
+  }
+
+  /**
+   * Start of the stored row in which `record` ends: among rows with ends, the one with the greatest firstRecord at or
+   * below it.
+   */
+  #startOfRecord(record: number): number {
+    const start = this.#last(TAG_RECORD, record, (_key, value) => START_ROW.decode(value).start);
+    assert(start >= 0, `a row holds record ${record} of incarnation ${this.#head.incarnation}`);
+    return start;
+  }
+
+  /** What the last row of a kind up to `position` says; -1: there is none. */
+  #last(tag: number, position: number, read: (key: Uint8Array, value: Uint8Array) => number): number {
+    const { tx, prefix } = this.#rows;
+    const from = positionKey(prefix, tag, this.#head.incarnation, 0);
+    let found = -1;
+    tx.range(from, positionKey(prefix, tag, this.#head.incarnation, position + 1), true, (key, value) => {
+      found = read(key, value);
+      return false;
+    });
+    return found;
+  }
+}

@@ -3,7 +3,7 @@ import { assert } from '../../base/assert.ts';
 import { WRITE_UNIT_BYTES } from '../../base/limits.ts';
 import { planted } from '../../base/planted.ts';
 import { f64, struct, text, u32, u8, zeros } from '../../base/struct.ts';
-import type { ColdCounters } from './cold-counters.ts';
+import { NO_ORIGIN } from '../../protocol/object-key.ts';
 
 const FORMAT = 3;
 /** Without the count of applied commands. */
@@ -15,6 +15,22 @@ const FORMAT_2 = {
 };
 const META_ROW_BEFORE = struct(FORMAT_2, 'configuration');
 export const META_ROW = struct({ ...FORMAT_2, appliedCommands: f64 }, 'configuration');
+
+/** A group's counters about its objects in the cold store. */
+export class ColdCounters {
+  /** Bytes of the group's streams that are in chunks. */
+  bytes = 0;
+  /** Objects with their own row: referenced, or waiting in the GC queue. */
+  objects = 0;
+  objectBytes = 0;
+  /** Entries of the GC queue, and the number of the next one. */
+  gcLength = 0;
+  nextGcSeq = 0;
+  /** Run of the first flush that the group applied; part of all keys of its objects. */
+  origin = NO_ORIGIN;
+  /** Not stored: how many objects of its bucket the current purge has put into the GC queue. */
+  tally: { readonly bucket: string; queued: number } | undefined = undefined;
+}
 
 export interface Meta {
   appliedIndex: number;

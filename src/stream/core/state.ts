@@ -9,7 +9,9 @@ import { assert } from '../../base/assert.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
 import { planted } from '../../base/planted.ts';
 import { Buckets } from './buckets.ts';
-import { Head, decodeHead, encodeHead, headBytesMax } from './head.ts';
+import { Head, type StateListener, decodeHead, encodeHead, headBytesMax } from './head.ts';
+import { HeadCache } from './head-cache.ts';
+import { HotRows } from './hot-rows.ts';
 import {
   TAG_ATTRIBUTES,
   TAG_DATA,
@@ -18,7 +20,6 @@ import {
   TAG_IMPORT,
   TAG_META,
   TAG_RECORD,
-  equalsPart,
   hashBytes,
   incarnationKey,
   positionKey,
@@ -26,23 +27,17 @@ import {
   producerKey,
   taggedKey,
 } from './keys.ts';
-import { ColdCounters } from './cold-counters.ts';
+import { WorkMemory } from './collect.ts';
 import { ForkRows } from './fork-rows.ts';
 import { garbageBelow, reclaim } from './garbage.ts';
 import { type ImportMark, decodeImportMark, encodeImportMark } from './import-mark.ts';
-import type { StateListener } from './listener.ts';
-import { decodeMeta, encodeMeta } from './meta.ts';
+import { ColdCounters, decodeMeta, encodeMeta } from './meta.ts';
 import { Overlay } from '../../base/overlay.ts';
 import { type Producer, decodeProducer, encodeProducer } from './producers.ts';
 import { type Row, START_ROW, decodeRow } from './row.ts';
 import { Snapshots } from './snapshots.ts';
 import type { Tx } from '../../base/tx.ts';
 
-/**
- * Heads kept in memory per group in addition to the dirty ones: 16 groups of these with full tail rows stay below 160
- * MiB.
- */
-const HEADS_CACHED_MAX = 2048;
 /** Heap charged for a changed head in addition to its payload, for the host's checkpoint trigger. */
 const HEAD_DIRTY_BYTES = 256;
 
@@ -60,6 +55,8 @@ export class State {
   readonly overlay: Overlay;
   readonly snapshots: Snapshots;
   readonly forks: ForkRows;
+  readonly hotRows = new HotRows(this);
+  readonly memory: WorkMemory;
   appliedIndex = 0;
   appliedTerm = 0;
   nextIncarnation = 1;
@@ -86,8 +83,7 @@ export class State {
   readonly #tx: Tx;
   /** Where reads go: the store, or through the overlay while it holds rows of an import. */
   #view: Tx;
-  readonly #heads = new Map<number, Head>();
-  #headCount = 0;
+  readonly #heads = new HeadCache();
   #dirtyHeads: Head[] = [];
   /** Applied index that the store has. */
   #flushedIndex = 0;
@@ -97,9 +93,11 @@ export class State {
   #scratch = new Uint8Array(16 * 1024);
   #scratchView = new DataView(this.#scratch.buffer);
 
-  constructor(group: number, tx: Tx, prefix = group) {
+  /** `memory`: shared with the other states of the thread. */
+  constructor(group: number, tx: Tx, prefix = group, memory = new WorkMemory()) {
     this.group = group;
     this.prefix = prefix;
+    this.memory = memory;
     this.#tx = tx;
     this.overlay = new Overlay(tx);
     this.#view = tx;
@@ -128,7 +126,7 @@ export class State {
   }
 
   get cachedHeads(): number {
-    return this.#headCount;
+    return this.#heads.count;
   }
 
   /**
@@ -149,40 +147,40 @@ export class State {
   /** As find(), including incomplete forks. */
   findAny(bytes: Uint8Array, start: number, length: number): Head | undefined {
     const hash = hashBytes(bytes, start, length);
-    for (let head = this.#heads.get(hash); head !== undefined; head = head.next) {
-      if (equalsPart(head.key, bytes, start, length)) {
-        head.used = true;
-        return head.dead ? undefined : head;
-      }
-    }
+    const cached = this.#heads.find(hash, bytes, start, length);
+    if (cached !== undefined) return cached.dead ? undefined : cached;
     const key = bytes.slice(start, start + length);
     const row = this.#view.get(taggedKey(this.prefix, TAG_HEAD, key));
     if (row === undefined) return undefined;
     const head = decodeHead(key, hash, row);
+    head.contentType = this.intern(head.contentType);
     // Reads alone never flush, so they evict here; callers hold no other clean head during a search.
-    if (this.#headCount - this.#dirtyHeads.length >= 2 * HEADS_CACHED_MAX) this.#evict();
-    this.#link(head);
+    this.#heads.makeRoom(this.#dirtyHeads.length);
+    this.#heads.add(head);
     return head;
+  }
+
+  intern(type: string): string {
+    return this.#heads.intern(type);
   }
 
   /** Adds a new stream under `key`; no live stream may have it. */
   create(key: Uint8Array, nowMs: number): Head {
     const hash = hashBytes(key, 0, key.length);
     const head = new Head(key, hash);
-    for (let other = this.#heads.get(hash); other !== undefined; other = other.next) {
-      if (!equalsPart(other.key, key, 0, key.length)) continue;
+    const other = this.#heads.find(hash, key, 0, key.length);
+    if (other !== undefined) {
       assert(other.dead, 'a stream is created only where none lives');
       // Writing the new head replaces the dead one's row, so its delete must not run.
       head.stored = other.stored;
       other.dirty = false;
-      this.#unlink(other);
-      break;
+      this.#heads.remove(other);
     }
     head.incarnation = this.nextIncarnation++;
     head.createdAtMs = nowMs;
     head.touchedAtMs = nowMs;
     head.writtenAtMs = nowMs;
-    this.#link(head);
+    this.#heads.add(head);
     this.touch(head, 0);
     return head;
   }
@@ -302,7 +300,7 @@ export class State {
     for (const head of this.#dirtyHeads) {
       if (!head.dirty) continue;
       head.dirty = false;
-      if (head.dead) this.#unlink(head);
+      if (head.dead) this.#heads.remove(head);
       else head.flushed();
     }
     this.#dirtyHeads = [];
@@ -313,7 +311,7 @@ export class State {
     this.#garbage = this.#garbageLeft;
     this.#flushedIndex = this.appliedIndex;
     this.dirtyBytes = 0;
-    this.#evict();
+    this.#heads.evict();
   }
 
   #writeHead(head: Head): void {
@@ -352,48 +350,5 @@ export class State {
     if (size <= this.#scratch.length) return;
     this.#scratch = new Uint8Array(2 * size);
     this.#scratchView = new DataView(this.#scratch.buffer);
-  }
-
-  #link(head: Head): void {
-    head.next = this.#heads.get(head.hash);
-    this.#heads.set(head.hash, head);
-    this.#headCount++;
-  }
-
-  #unlink(head: Head): void {
-    const first = this.#heads.get(head.hash);
-    if (first === head) {
-      if (head.next === undefined) this.#heads.delete(head.hash);
-      else this.#heads.set(head.hash, head.next);
-    } else {
-      let before = first;
-      while (before !== undefined && before.next !== head) before = before.next;
-      assert(before !== undefined, 'a linked head is in its chain');
-      before.next = head.next;
-    }
-    head.next = undefined;
-    this.#headCount--;
-  }
-
-  /** Second-chance eviction of clean heads, oldest link first. */
-  #evict(): void {
-    let excess = this.#headCount - HEADS_CACHED_MAX;
-    if (excess <= 0) return;
-    const candidates: Head[] = [];
-    for (const head of this.#heads.values()) {
-      if (candidates.length >= excess * 2) break;
-      candidates.push(head);
-    }
-    for (const head of candidates) {
-      if (excess <= 0) return;
-      if (head.dirty || head.dead) continue;
-      this.#unlink(head);
-      if (head.used) {
-        head.used = false;
-        this.#link(head);
-      } else {
-        excess--;
-      }
-    }
   }
 }

@@ -8,7 +8,7 @@ import { REPLY_CREATED, type Reply } from '../../protocol/reply.ts';
 import { acceptProducer, appendPayload, meter, refuse, wholePayload } from '../operations/append.ts';
 import { exceedsRetained } from '../core/buckets.ts';
 import { admitFirst, describe, listDeadline } from '../operations/create.ts';
-import { type Head, internType } from '../core/head.ts';
+import type { Head } from '../core/head.ts';
 import { expiryKey } from '../core/keys.ts';
 import type { State } from '../core/state.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
@@ -47,7 +47,7 @@ function place(state: State, head: Head, command: Command, { anchor, at, record 
   const origin = state.forks.origin(head.incarnation);
   if (origin.anchor >= 0) return;
   state.forks.putOrigin(head.incarnation, { ...origin, anchor });
-  head.setContentType(internType(command.contentType()));
+  head.setContentType(state.intern(command.contentType()));
   head.startOffset = at;
   head.hotStart = at;
   head.tailRowStart = at;

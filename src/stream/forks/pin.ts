@@ -1,5 +1,5 @@
 /**
- * What the group of a fork's source keeps of it. At the second step of a fork it checks the request and records a pin,
+ * A fork as the group of its source knows it. At the second step of a fork it checks the request and records a pin,
  * so that the source's name stays taken when the source is removed; the bytes are copied and need no protection. When
  * the fork is removed (remove.ts), it removes the pin and, with the last pin of a removed stream, its tombstone; that
  * stream may itself have been a fork, and so on. Each step may be repeated.
@@ -8,7 +8,7 @@ import { holdsAnything } from '../backup/apply-import.ts';
 import { planted } from '../../base/planted.ts';
 import { readText } from '../../base/text.ts';
 import type { Command } from '../../protocol/command.ts';
-import { decodeForkPin } from '../../protocol/fork-command.ts';
+import { type PendingNotification, type PinCheck, decodeForkPin } from '../../protocol/fork-command.ts';
 import { FORK_GONE } from '../../protocol/fork-gone.ts';
 import { sameContentType } from '../../protocol/media-type.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
@@ -62,7 +62,7 @@ export function applyForkPin(state: State, command: Command, reply: Reply): void
 /** The source to notify, if any. */
 export function showUnpin(unpin: Unpin | undefined, reply: Reply): void {
   if (unpin === undefined) return;
-  FORK_GONE.write(reply, { token: unpin.token, source: readText(unpin.source, 0, unpin.source.length) });
+  FORK_GONE.write(reply, { token: unpin.token, source: text(unpin.source) });
 }
 
 /** Its creator abandons a fork. A complete one stays. */
@@ -105,4 +105,32 @@ export function applyForkCheck(state: State, command: Command, reply: Reply): vo
   const isToCome = state.imported?.phase !== 'done' && !holdsAnything(state);
   const isHere = (kept || state.forks.hasUnpin(command.forkToken)) && !planted('living-fork-taken-for-gone');
   COMMANDS.forkCheck.result.write(reply, { isThere: isHere || isToCome });
+}
+
+/**
+ * The sources that the leader still has to notify of removed forks, from `token` on, then those before it, so that
+ * notifications that cannot be sent now do not block the others.
+ */
+export function pendingNotifications(state: State, most: number, token = 0): PendingNotification[] {
+  const found: PendingNotification[] = [];
+  const take = (unpin: Unpin): boolean => found.push({ token: unpin.token, source: text(unpin.source) }) < most;
+  state.forks.eachUnpin(token, take);
+  if (found.length < most) state.forks.eachUnpin(0, (unpin) => unpin.token < token && take(unpin));
+  return found;
+}
+
+/**
+ * Pins from (incarnation, token) on in key order. The leader verifies them now and then: a pin may arrive after its
+ * fork was abandoned, and groups may be restored from different times.
+ */
+export function pinChecks(state: State, incarnation: number, token: number, most: number): PinCheck[] {
+  const found: PinCheck[] = [];
+  state.forks.eachPin(incarnation, token, ({ fork, source }, place) => {
+    return found.push({ ...place, source: text(source), fork: text(fork) }) < most;
+  });
+  return found;
+}
+
+function text(key: Uint8Array): string {
+  return readText(key, 0, key.length);
 }

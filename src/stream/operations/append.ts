@@ -11,7 +11,7 @@ import { REPLY_CLOSED, REPLY_DUPLICATE, REPLY_PRODUCER, REPLY_RECORDS, type Repl
 import { type Bucket, exceedsRetained, writeUnits } from '../core/buckets.ts';
 import { listHot } from '../cold/hot.ts';
 import { explainWrite } from './explain.ts';
-import { type Head, internType } from '../core/head.ts';
+import type { Head } from '../core/head.ts';
 import { type Producer, accept, decide, expectedSeq, newProducer, receiptOf } from '../core/producers.ts';
 import { ROW_PAYLOAD_BYTES_MAX, Row } from '../core/row.ts';
 import type { State } from '../core/state.ts';
@@ -80,7 +80,7 @@ export function applyAppend(state: State, command: Command, reply: Reply): void 
   if (size > 0 && exceedsRetained(bucket, size)) return refuse(reply, 'QUOTA_EXCEEDED', head);
 
   if (size > 0 && head.contentType === '') {
-    head.setContentType(internType(command.contentType()));
+    head.setContentType(state.intern(command.contentType()));
     head.typeFromAppend = true;
   }
   const from = head.tail;
@@ -223,13 +223,8 @@ export interface PayloadPart {
   readonly records: number;
 }
 
-const WHOLE = { from: 0, to: 0, firstEnd: 0, records: 0 };
-
-/** Reused, so that an append allocates nothing for it: valid until the next call. */
 export function wholePayload(sizeBytes: number, records: number): PayloadPart {
-  WHOLE.to = sizeBytes;
-  WHOLE.records = records;
-  return WHOLE;
+  return { from: 0, to: sizeBytes, firstEnd: 0, records };
 }
 
 /** Puts a part of the payload into rows and fills each row completely. Row borders depend only on the sizes of earlier appends. */

@@ -22,7 +22,7 @@ import {
   showRecords,
 } from './append.ts';
 import { type Bucket, exceedsRetained } from '../core/buckets.ts';
-import { type Head, internType } from '../core/head.ts';
+import type { Head } from '../core/head.ts';
 import type { Producer } from '../core/producers.ts';
 import type { State } from '../core/state.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
@@ -111,7 +111,7 @@ function framesOf(command: Command): PayloadPart[] {
 
 function store(state: State, head: Head, command: Command, frame: PayloadPart): void {
   if (head.contentType === '') {
-    head.setContentType(internType(command.contentType()));
+    head.setContentType(state.intern(command.contentType()));
     head.typeFromAppend = true;
   }
   appendPayload(state, head, command, frame);

@@ -5,10 +5,10 @@ import { type Command, FLAG_ATTRS, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS, FLAG
 import { sameContentType } from '../../protocol/media-type.ts';
 import { REPLY_CLOSED, REPLY_CREATED, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
 import { acceptProducer, appendPayload, isAllowed, meter, refuse, refuseWrite, wholePayload } from './append.ts';
-import { attributesEqual } from '../json/attributes-equal.ts';
+import { attributesEqual } from '../json/attributes.ts';
 import { type Bucket, exceedsRetained } from '../core/buckets.ts';
 import { explainCreate } from './explain.ts';
-import { type Head, internType } from '../core/head.ts';
+import type { Head } from '../core/head.ts';
 import { expiryKey } from '../core/keys.ts';
 import { removeStream } from './remove.ts';
 import type { State } from '../core/state.ts';
@@ -74,7 +74,7 @@ function configure(state: State, head: Head, command: Command): void {
   let type = command.contentType();
   // Bytes without a type are octet-stream permanently; only an empty stream may still get its type from an append.
   if (type === '' && command.payloadBytes > 0) type = 'application/octet-stream';
-  head.setContentType(internType(type));
+  head.setContentType(state.intern(type));
   head.closed = command.has(FLAG_CLOSE);
   head.ttlSeconds = command.ttlSeconds;
   head.expiresAtMs = command.expiresAtMs;

@@ -5,8 +5,20 @@ import { planted } from '../../base/planted.ts';
 import { decodeQuota } from '../../protocol/bucket-command.ts';
 import type { Command } from '../../protocol/command.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import { refuse } from './append.ts';
+import type { Bucket } from '../core/buckets.ts';
+import { type Head, decodeHead } from '../core/head.ts';
+import { TAG_PRODUCER, incarnationKey, prefixEnd } from '../core/keys.ts';
 import type { State } from '../core/state.ts';
+import { refuse } from './append.ts';
+import { eachHead } from './list.ts';
+
+/** Streams examined per lookup: about a millisecond. */
+const STREAMS_MAX = 256;
+/** Producer rows added up per stream; further rows are not counted. */
+const PRODUCERS_MAX = 1024;
+/** Buckets with a quota that are remembered; all are forgotten at once beyond this. */
+const BUCKETS_MAX = 4096;
+const NOTHING = new Uint8Array(0);
 
 export function applyQuota(state: State, command: Command, reply: Reply): void {
   const quota = decodeQuota(command.payload());
@@ -16,4 +28,65 @@ export function applyQuota(state: State, command: Command, reply: Reply): void {
   bucket.streamsMax = quota.streamsMax;
   bucket.retainedBytesMax = quota.retainedBytesMax;
   if (!planted('quota-not-stored')) state.buckets.touch(bucket);
+}
+
+interface Pass {
+  after: Uint8Array;
+  sum: number;
+  /** Result of the last complete pass. */
+  whole: number;
+}
+
+/**
+ * Bytes that count towards a bucket's quota in addition to those of its streams: published snapshots and producer
+ * state. No gauge holds them, so they are looked up for a bounded number of streams at a time. In a bucket of many
+ * streams the figure is as recent as the last complete pass.
+ */
+export class QuotaExtras {
+  readonly #passes = new Map<string, Pass>();
+
+  /** 0 for a bucket without a quota. */
+  of(state: State, bucket: Bucket): number {
+    if (bucket.streamsMax < 0 && bucket.retainedBytesMax < 0) return 0;
+    const pass = this.#passOf(bucket.text);
+    let seen = 0;
+    let last: Uint8Array = NOTHING;
+    eachHead(state, bucket.name, NOTHING, pass.after, (key, changed, row) => {
+      if (seen++ === STREAMS_MAX) return false;
+      last = key.slice(bucket.name.length + 1);
+      const head = changed ?? decodeHead(key.slice(), 0, row as Uint8Array);
+      if (!head.dead) pass.sum += bytesOf(state, head);
+      return true;
+    });
+    if (seen > STREAMS_MAX) {
+      pass.after = last;
+      return Math.max(pass.whole, pass.sum);
+    }
+    pass.whole = pass.sum;
+    pass.sum = 0;
+    pass.after = NOTHING;
+    return pass.whole;
+  }
+
+  #passOf(name: string): Pass {
+    const known = this.#passes.get(name);
+    if (known !== undefined) return known;
+    if (this.#passes.size >= BUCKETS_MAX) this.#passes.clear();
+    const pass = { after: NOTHING, sum: 0, whole: 0 };
+    this.#passes.set(name, pass);
+    return pass;
+  }
+}
+
+function bytesOf(state: State, head: Head): number {
+  let bytes = head.snapshotOffset < 0 ? 0 : state.snapshots.of(state.tx, head.incarnation).size;
+  if (!head.hasProducers) return bytes;
+  // Reads the stored rows: those of the last second may be missing.
+  const start = incarnationKey(state.prefix, TAG_PRODUCER, head.incarnation);
+  let rows = 0;
+  state.tx.range(start, prefixEnd(start), false, (key, value) => {
+    bytes += key.length + value.length;
+    return ++rows < PRODUCERS_MAX;
+  });
+  return bytes;
 }

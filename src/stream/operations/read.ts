@@ -15,9 +15,8 @@ import {
 import { refuse } from './append.ts';
 import { recordAt } from '../cold/hot.ts';
 import { planCold } from '../cold/plan.ts';
-import { type Plan, collect } from '../core/collect.ts';
+import type { Plan } from '../core/collect.ts';
 import type { Head } from '../core/head.ts';
-import { hotRows } from '../core/hot-rows.ts';
 import { RowView } from '../core/row-view.ts';
 import type { State } from '../core/state.ts';
 import { explain } from '../../protocol/refusal.ts';
@@ -33,7 +32,6 @@ import {
   showRead,
 } from '../../protocol/read.ts';
 
-const view = new RowView();
 const NO_BODY = new Uint8Array(0);
 
 function newPlan(head: Head, startOffset: number, flags: number): Plan {
@@ -80,7 +78,7 @@ export function planRead(state: State, head: Head, query: ReadView, reply: Reply
     reply.flags |= REPLY_COLD;
     return plan;
   }
-  collect(hotRows.of(state, head), plan, budget, records);
+  state.memory.collector.collect(state.hotRows.of(head), plan, budget, records);
   describeRead(head, plan, reply);
   return plan;
 }
@@ -94,7 +92,7 @@ export function planTail(state: State, head: Head, from: number, budget: number,
   // Bytes that left the rows in the turn in which they arrived are read again by a reader that can wait for the cold
   // store.
   const whole = head.tail - from <= budget && from >= head.hotStart;
-  if (whole) collect(hotRows.of(state, head), plan, Infinity, Infinity);
+  if (whole) state.memory.collector.collect(state.hotRows.of(head), plan, Infinity, Infinity);
   else plan.nextOffset = head.tail;
   describeRead(head, plan, reply);
   return whole ? plan : undefined;
@@ -160,7 +158,8 @@ export function offsetOfRecord(state: State, head: Head, record: number): number
   if (record < head.hotRecord) return -1;
   // A record begins where the previous one ends.
   const before = record - 1;
-  hotRows.of(state, head).viewRecord(view, before);
+  const view = new RowView();
+  state.hotRows.of(head).viewRecord(view, before);
   return view.start + view.end(before - view.firstRecord);
 }
 

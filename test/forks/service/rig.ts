@@ -5,7 +5,7 @@ import { encodeUtf8 } from '../../../src/base/utf8.ts';
 import { ForkService } from '../../../src/forks/service/fork-service.ts';
 import type { ForkPort } from '../../../src/forks/service/steps.ts';
 import type { ReplyHandler } from '../../../src/ports.ts';
-import { pendingNotifications, pinChecks } from '../../../src/stream/forks/notifications.ts';
+import { pendingNotifications, pinChecks } from '../../../src/stream/forks/pin.ts';
 import { planRead } from '../../../src/stream/operations/read.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
 import { Query, type Request, requestFor, requestBytesMax, writeRequest } from '../../../src/protocol/request.ts';

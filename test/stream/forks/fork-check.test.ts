@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { apply } from '../../../src/stream/apply.ts';
 import { NO_DIGEST } from '../../../src/stream/core/import-mark.ts';
-import { pendingNotifications } from '../../../src/stream/forks/notifications.ts';
+import { pendingNotifications } from '../../../src/stream/forks/pin.ts';
 import { State } from '../../../src/stream/core/state.ts';
 import { Command, commandBytesMax, newCommandFields, writeCommand } from '../../../src/protocol/command.ts';
 import { Reply } from '../../../src/protocol/reply.ts';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorCode } from '../../../src/base/errors.ts';
-import { pendingNotifications, pinChecks } from '../../../src/stream/forks/notifications.ts';
+import { pendingNotifications, pinChecks } from '../../../src/stream/forks/pin.ts';
 import { listStreams } from '../../../src/stream/operations/list.ts';
 import { encodePurge, encodeQuota } from '../../../src/protocol/bucket-command.ts';
 import { type CommandFields } from '../../../src/protocol/command.ts';
