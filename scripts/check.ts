@@ -31,7 +31,7 @@ const STEPS: readonly Step[] = [
   },
   { name: 'dead code', command: [bin('knip'), '-c', 'scripts/knip.json'] },
   { name: 'dead code in production', command: [bin('knip'), '-c', 'scripts/knip.json', '--production'] },
-  { name: 'tests', command: script('scripts/test.js') },
+  { name: 'tests', command: [...script('scripts/test.js'), '--strict'] },
   ...(existsSync(join(ROOT, 'dist/test/sim/main.js'))
     ? [{ name: 'simulation', command: script('test/sim/main.js') }]
     : []),

@@ -1,0 +1,78 @@
+/** What each file took in a whole run (`npm test -- --costs`): the order of later runs, and the table in test/README.md. */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import type { FileResult } from './unit.ts';
+
+type Table = Readonly<Record<string, readonly [seconds: number, cpuSeconds: number]>>;
+
+/** A file that was never measured starts before the cheap ones. */
+const UNKNOWN_SECONDS = 1;
+const BEGIN = '<!-- costs: written by npm test -- --costs -->';
+const END = '<!-- end of costs -->';
+
+export class Costs {
+  readonly #table: Table;
+
+  constructor(table: Table = {}) {
+    this.#table = table;
+  }
+
+  static read(path: string): Costs {
+    return new Costs(existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Table) : {});
+  }
+
+  secondsOf(file: string): number {
+    return this.#table[nameOf(file)]?.[0] ?? UNKNOWN_SECONDS;
+  }
+}
+
+export function writeCosts(path: string, results: ReadonlyMap<string, FileResult>): void {
+  const rows = [...results]
+    .map(([file, { seconds, cpuSeconds }]) => [nameOf(file), seconds, cpuSeconds] as const)
+    .sort(([, a], [, b]) => b - a)
+    .map(([name, seconds, cpuSeconds]) => `  ${JSON.stringify(name)}: [${rounded(seconds)}, ${rounded(cpuSeconds)}]`);
+  writeFileSync(path, `{\n${rows.join(',\n')}\n}\n`);
+}
+
+/** Replaces the table between the marks of a document. */
+export function writeCostTable(path: string, results: ReadonlyMap<string, FileResult>): void {
+  const text = readFileSync(path, 'utf8');
+  const [before, after] = [text.indexOf(BEGIN), text.indexOf(END)];
+  if (before < 0 || after < before) throw new Error(`${path} has no place for the table of costs`);
+  writeFileSync(path, `${text.slice(0, before)}${BEGIN}\n\n${costTable(results)}\n${text.slice(after)}`);
+}
+
+function costTable(results: ReadonlyMap<string, FileResult>): string {
+  const folders = new Map<string, { files: number; tests: number; seconds: number; cpuSeconds: number }>();
+  for (const [file, result] of results) {
+    const folder = file.split('/')[0] ?? '';
+    const sum = folders.get(folder) ?? { files: 0, tests: 0, seconds: 0, cpuSeconds: 0 };
+    sum.files++;
+    sum.tests += result.passed + result.skipped + result.failed.length;
+    sum.seconds += result.seconds;
+    sum.cpuSeconds += result.cpuSeconds;
+    folders.set(folder, sum);
+  }
+  const rows = [...folders].sort(([, a], [, b]) => b.cpuSeconds - a.cpuSeconds);
+  const line = (name: string, { files, tests, seconds, cpuSeconds }: (typeof rows)[0][1]): string =>
+    `| ${name} | ${files} | ${tests} | ${seconds.toFixed(0)} | ${cpuSeconds.toFixed(0)} |\n`;
+  const all = { files: 0, tests: 0, seconds: 0, cpuSeconds: 0 };
+  for (const [, sum] of rows) {
+    all.files += sum.files;
+    all.tests += sum.tests;
+    all.seconds += sum.seconds;
+    all.cpuSeconds += sum.cpuSeconds;
+  }
+  return [
+    '| Folder | Files | Tests | Seconds | of processor |\n| --- | ---: | ---: | ---: | ---: |\n',
+    ...rows.map(([folder, sum]) => line(`\`${folder}\``, sum)),
+    line('all', all),
+  ].join('');
+}
+
+function nameOf(file: string): string {
+  return file.replace(/\.test\.js$/, '');
+}
+
+function rounded(seconds: number): string {
+  return String(Math.round(seconds * 10) / 10);
+}

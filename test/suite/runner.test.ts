@@ -1,0 +1,209 @@
+// The runner of this suite (scripts/suite), over folders of small tests: one that fails once, one that always does, one that hangs, a
+// process that ends itself.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { Costs, writeCostTable, writeCosts } from '../../scripts/suite/costs.ts';
+import { planRun } from '../../scripts/suite/plan.ts';
+import { PureFiles } from '../../scripts/suite/pure.ts';
+import { type Verdict, runSuite } from '../../scripts/suite/suite.ts';
+import { removeFolder, temporaryFolder } from '../support/server.ts';
+import { until } from '../support/until.ts';
+
+const PASSES = `test('passes', () => {});`;
+const FAILS = `test('parent', async (t) => { await t.test('always fails', () => { throw new Error('no'); }); });`;
+const SKIPS = `test('is left out', { skip: 'why' }, () => {}); ${PASSES}`;
+const HANGS = `test('hangs', async () => { setInterval(() => {}, 1000); await new Promise(() => {}); });`;
+/** An import that keeps a file out of the shared process. */
+const OWN_PROCESS = `import 'node:child_process';`;
+/** Fails unless it has been there before. */
+const flaky = (title: string): string => `
+import { existsSync, writeFileSync } from 'node:fs';
+test('${title}', () => {
+  const mark = new URL('./${title}.mark', import.meta.url);
+  const isSecond = existsSync(mark);
+  writeFileSync(mark, '');
+  if (!isSecond) throw new Error('only once');
+});`;
+
+interface Ran extends Verdict {
+  readonly said: string;
+}
+
+function write(folder: string, files: Readonly<Record<string, string>>): void {
+  for (const [path, code] of Object.entries(files)) {
+    const file = join(folder, path);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, `import { test } from 'node:test';\n${code}`);
+  }
+}
+
+interface Run {
+  readonly flakyMax?: number;
+  /** Of a file; a hang that is meant, so it need not be long. */
+  readonly timeoutMs?: number;
+  readonly isQuick?: boolean;
+  readonly costs?: Costs;
+}
+
+async function run(t: TestContext, files: Readonly<Record<string, string>>, options: Run = {}): Promise<Ran> {
+  const folder = temporaryFolder('runner');
+  t.after(() => removeFolder(folder));
+  const [tests, scratch] = [join(folder, 'tests'), join(folder, 'scratch')];
+  mkdirSync(scratch, { recursive: true });
+  write(tests, files);
+  writeFileSync(join(tests, 'package.json'), '{"type":"module"}');
+  let said = '';
+  const { flakyMax = 3, timeoutMs = 120_000, isQuick = false, costs = new Costs() } = options;
+  const verdict = await runSuite({
+    place: { tests, scratch },
+    phases: planRun(tests, { words: [], isQuick }, costs, timeoutMs),
+    sideBySide: 2,
+    flakyMax,
+    signal: new AbortController().signal,
+    write: (text) => (said += text),
+  });
+  return { ...verdict, said };
+}
+
+/** A child that nothing waits for stays as a zombie where the first process of a container does not look after orphans. */
+function isRunning(pid: string): boolean {
+  try {
+    return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
+const lastLine = (said: string): string => said.trimEnd().split('\n').at(-1) ?? '';
+
+test('what passes is counted, and its outputs are not kept', async (t) => {
+  const { isGood, said, results } = await run(t, { 'a/one.test.js': PASSES, 'b/two.test.js': SKIPS + OWN_PROCESS });
+  assert.equal(lastLine(said), '2 passed, 0 failed, 1 skipped');
+  assert(isGood);
+  assert.deepEqual([...results.keys()].sort(), ['a/one.test.js', 'b/two.test.js']);
+});
+
+test('a file that fails once is flaky: it counts as passed, and both outputs are there', async (t) => {
+  for (const more of ['', OWN_PROCESS]) {
+    const { isGood, said } = await run(t, { 'a.test.js': flaky('sometimes') + more, 'b.test.js': PASSES });
+    assert(isGood, said);
+    assert.equal(lastLine(said), '2 passed, 0 failed');
+    const [, first = '', second = ''] = /^flaky: a › sometimes \((\S+), (\S+)\)$/m.exec(said) ?? [];
+    assert.match(readFileSync(first, 'utf8'), /only once/);
+    assert.match(readFileSync(second, 'utf8'), /✔ sometimes/);
+  }
+});
+
+test('a strict run takes no flaky file', async (t) => {
+  const { isGood, said } = await run(t, { 'a.test.js': flaky('sometimes') }, { flakyMax: 0 });
+  assert(!isGood);
+  assert.match(said, /^flaky: a › sometimes /m);
+  assert.match(said, /^flaky files: 1, allowed: 0$/m);
+});
+
+test('three flaky files are endured, four are not', async (t) => {
+  const files = Object.fromEntries([1, 2, 3, 4].map((n) => [`f${n}.test.js`, flaky(`flaky${n}`)] as const));
+  const four = await run(t, files);
+  assert(!four.isGood);
+  assert.equal([...four.said.matchAll(/^flaky: /gm)].length, 4);
+  assert.equal(lastLine(four.said), '4 passed, 0 failed');
+  const { 'f4.test.js': _, ...three } = files;
+  assert((await run(t, three)).isGood);
+});
+
+test('a file that fails twice has failed, by the names of its own tests', async (t) => {
+  const { isGood, said } = await run(t, { 'a.test.js': FAILS, 'b.test.js': PASSES });
+  assert(!isGood);
+  assert.equal(lastLine(said), '1 passed, 1 failed');
+  assert.match(said, /^failed: a › always fails$/m);
+  assert.doesNotMatch(said, /^flaky/m);
+});
+
+test('a file that hangs is ended with what it started, and has failed', async (t) => {
+  const child = `
+import { spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)']);
+writeFileSync(new URL('./pid', import.meta.url), String(child.pid));`;
+  const folder = temporaryFolder('runner-pid');
+  t.after(() => removeFolder(folder));
+  const file = join(folder, 'pid');
+  const code = child.replace("new URL('./pid', import.meta.url)", JSON.stringify(file)) + HANGS;
+  const { isGood, said } = await run(
+    t,
+    { 'a.test.js': code, 'b.test.js': PASSES },
+    {
+      timeoutMs: 3000,
+      costs: new Costs({ a: [0.1, 0.1] }),
+    },
+  );
+  assert(!isGood);
+  assert.match(said, /^a: the process took more than 3 s$/m);
+  assert.equal(lastLine(said), '1 passed, 1 failed');
+  const pid = readFileSync(file, 'utf8');
+  await until('its child has ended', () => !isRunning(pid));
+});
+
+test('a process that ends by itself has failed, however its tests did', async (t) => {
+  const { isGood, said } = await run(t, {
+    'a.test.js': `${OWN_PROCESS} ${PASSES} process.on('exit', () => process.exit(7));`,
+  });
+  assert(!isGood);
+  assert.match(said, /^failed: a › \(it ended with exit code 7\)$/m);
+});
+
+test('files that share a process run alone when the process ends, and the end counts as flaky', async (t) => {
+  const kill = `test('ends the process', () => { if (process.argv.length > 3) process.kill(process.pid, 'SIGKILL'); });`;
+  const { isGood, said } = await run(t, { 'a.test.js': PASSES, 'b.test.js': kill, 'c.test.js': PASSES });
+  assert(isGood, said);
+  assert.match(said, /^flaky: shared\/1 › the process was killed by SIGKILL/m);
+  assert.equal(lastLine(said), '3 passed, 0 failed');
+});
+
+test('only files that start and change nothing share a process', (t) => {
+  const folder = temporaryFolder('pure');
+  t.after(() => removeFolder(folder));
+  write(folder, {
+    'pure.test.js': `import { a } from './helper.js';`,
+    'helper.js': 'export const a = 1;',
+    'server.test.js': `import './starts.js';`,
+    'starts.js': OWN_PROCESS,
+    'environment.test.js': `process.env['A'] = 'b';`,
+    'reads.test.js': `const seed = process.env['SEED'];`,
+    'mocks.test.js': `test('x', (t) => t.mock.method(console, 'log'));`,
+  });
+  const pure = new PureFiles();
+  const shared = ['pure', 'server', 'environment', 'reads', 'mocks'].filter((name) =>
+    pure.has(join(folder, `${name}.test.js`)),
+  );
+  assert.deepEqual(shared, ['pure', 'reads']);
+});
+
+test('a quick run leaves out what is known to take long', async (t) => {
+  const files = { 'slow.test.js': PASSES + OWN_PROCESS, 'fast.test.js': PASSES + OWN_PROCESS, 'pure.test.js': PASSES };
+  const costs = new Costs({ slow: [60, 60], fast: [0.5, 0.5] });
+  const { said, results } = await run(t, files, { isQuick: true, costs });
+  assert.deepEqual([...results.keys()].sort(), ['fast.test.js', 'pure.test.js']);
+  assert.equal(lastLine(said), '2 passed, 0 failed');
+});
+
+test('costs are written for later runs and for readers', async (t) => {
+  const { results } = await run(t, {
+    'a/one.test.js': PASSES,
+    'a/two.test.js': SKIPS,
+    'b/c/three.test.js': OWN_PROCESS + PASSES,
+  });
+  const folder = temporaryFolder('costs');
+  t.after(() => removeFolder(folder));
+  const [table, page] = [join(folder, 'costs.json'), join(folder, 'README.md')];
+  writeCosts(table, results);
+  assert(Costs.read(table).secondsOf('b/c/three.test.js') > 0);
+  assert.equal(Costs.read(join(folder, 'none')).secondsOf('a/one.test.js'), new Costs().secondsOf('x'));
+  writeFileSync(page, 'before\n<!-- costs: written by npm test -- --costs -->\nstale\n<!-- end of costs -->\nafter\n');
+  writeCostTable(page, results);
+  const text = readFileSync(page, 'utf8');
+  assert.match(text, /^before\n[\s\S]*\| `a` \| 2 \| 3 \| [\s\S]*\| all \| 3 \| 4 \| [\s\S]*\nafter\n$/);
+  assert.doesNotMatch(text, /stale/);
+});
