@@ -2,18 +2,22 @@
  * Part of the build: what a start loads, as few files with source maps in dist/bundle. dist/main.js and dist/ctl.js load them, and packages
  * hold them in place of hundreds of modules. Tests and the simulator import the modules that tsc wrote.
  */
-import { copyFileSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
+import { isolatedDeclarationSync } from 'rolldown/experimental';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const RESULT = join(ROOT, 'dist/bundle');
+/** What programs import from the package. Its exported types stand in the file itself, so its declarations do too. */
+const NODE = 'src/server/node.ts';
 /**
  * One bundle for each thread: an isolate compiles what it loads, so a chunk that threads share would be larger than what any of them needs.
  */
 const ENTRIES = {
   main: 'src/server/main.ts',
+  node: NODE,
   ctl: 'src/operator/main.ts',
   ...Object.fromEntries(
     ['bodies', 'checkpoint', 'export', 'pool', 'shard', 'verify'].map((name) => [name, `workers/${name}.ts`]),
@@ -48,6 +52,14 @@ async function bundle(name, path) {
   });
 }
 
+function declare(path, target) {
+  const { code, errors } = isolatedDeclarationSync(path, readFileSync(join(ROOT, path), 'utf8'));
+  if (errors.length > 0) throw new Error(errors.map(({ message }) => message).join('\n'));
+  if (/^import /m.test(code)) throw new Error(`the declarations of ${path} need other files:\n${code}`);
+  writeFileSync(target, code);
+}
+
 rmSync(RESULT, { recursive: true, force: true });
 await Promise.all(Object.entries(ENTRIES).map(([name, path]) => bundle(name, path)));
 for (const file of FILES) copyFileSync(join(ROOT, 'dist', file), join(RESULT, basename(file)));
+declare(NODE, join(RESULT, 'node.d.ts'));

@@ -1,4 +1,5 @@
 /** A node inside another program: README.md, "A real Millrace inside your own tests". */
+import { type Address, formatAddress } from '../base/address.ts';
 import { fromTables } from '../config/load.ts';
 import { NodeLog } from '../logging/logger.ts';
 import { launch } from './launch.ts';
@@ -18,6 +19,8 @@ export interface NodeOptions {
 export interface NodeAddress {
   readonly host: string;
   readonly port: number;
+  /** `http://127.0.0.1:4437`, without a slash at the end. */
+  readonly url: string;
 }
 
 export interface RunningNode {
@@ -45,12 +48,13 @@ const SILENT = { write: (): void => undefined };
  */
 export async function startNode({ config, log = SILENT, verbosity }: NodeOptions): Promise<RunningNode> {
   const nodeLog = NodeLog.to(log, verbosity);
+  const checked = fromTables(config);
   let onFailure: (error: Error) => void = () => undefined;
   const failed = new Promise<Error>((resolve) => {
     onFailure = resolve;
   });
   const node = await launch({
-    config: fromTables(config),
+    config: checked,
     log: nodeLog,
     onFailure: (error) => {
       const sentence = 'a shard failed; the node ends, acknowledged data is on disk';
@@ -58,6 +62,7 @@ export async function startNode({ config, log = SILENT, verbosity }: NodeOptions
       onFailure(error);
     },
   });
-  const { client, admin } = node;
-  return { addresses: { client, admin }, failed, stop: () => node.stop() };
+  const scheme = checked.server.tls === undefined ? 'http' : 'https';
+  const told = (address: Address): NodeAddress => ({ ...address, url: `${scheme}://${formatAddress(address)}` });
+  return { addresses: { client: told(node.client), admin: told(node.admin) }, failed, stop: () => node.stop() };
 }

@@ -25,17 +25,18 @@ test('what runs is in it, tests and benches are not', () => {
   for (const path of [
     ...['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md'],
     ...['dist/main.js', 'dist/ctl.js', 'scripts/node-support.mjs'],
-    ...['main', 'ctl', 'shard', 'checkpoint', 'export', 'pool', 'verify'].flatMap((name) => [
+    ...['main', 'node', 'ctl', 'shard', 'checkpoint', 'export', 'pool', 'verify'].flatMap((name) => [
       `dist/bundle/${name}.js`,
       `dist/bundle/${name}.js.map`,
     ]),
+    'dist/bundle/node.d.ts',
     ...['page.html', 'openapi-admin.json', 'openapi-client.json'].map((name) => `dist/bundle/${name}`),
   ]) {
     assert(packed.files.includes(path), path);
   }
   const strange = packed.files.filter(
     (path) =>
-      /\.(ts|test\.js)$/.test(path) ||
+      (/\.(ts|test\.js)$/.test(path) && path !== 'dist/bundle/node.d.ts') ||
       !/^(dist\/bundle\/[^/]+$|dist\/(main|ctl)\.js$|scripts\/node-support\.mjs$|[^/]+$)/.test(path),
   );
   assert.deepEqual(strange, []);

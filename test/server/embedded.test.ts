@@ -2,17 +2,20 @@
 // and that nothing is left when a node has stopped.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterEach, test } from 'node:test';
 import { type NodeOptions, type RunningNode, startNode } from '../../src/server/node.ts';
+import { blocksOf, readDocument } from '../support/documents.ts';
+import { REPO_ROOT } from '../support/paths.ts';
 import { freePort, freePorts } from '../support/ports.ts';
 import { requestOnce } from '../support/raw-client.ts';
-import { removeFolder, temporaryFolder, within } from '../support/server.ts';
+import { removeFolder, run, temporaryFolder, within } from '../support/server.ts';
 import { PATIENCE_MS, until } from '../support/until.ts';
 
+const README_MARK = 'run: test/server/embedded.test.ts';
 const TEXT = { 'content-type': 'text/plain' };
 
 /** What a test started; ended behind it, however it went. */
@@ -83,6 +86,7 @@ test('two nodes in one process have nothing in common', async () => {
   const lines: string[] = [];
   const log = { write: (line: string) => void lines.push(line) };
   const [one, two] = [await start({ ...options(newFolder()), log }), await start(options(newFolder()))];
+  assert.equal(one.addresses.client.url, `http://127.0.0.1:${one.addresses.client.port}`);
   assert.notEqual(one.addresses.client.port, two.addresses.client.port);
   assert.equal(await append(one, 'one'), 204);
   assert.equal(await append(two, 'two'), 204);
@@ -122,7 +126,7 @@ test('three nodes in one process form a cluster', async () => {
   const [first, , third] = nodes;
   assert(first !== undefined && third !== undefined);
   await until('a leader takes the append', async () => (await append(first, 'hello')) === 204);
-  assert.match(await read(third), /^(hello)+$/);
+  await until('the append on another node', async () => /^(hello)+$/.test(await read(third)));
 });
 
 test('a port that is in use refuses the start', async () => {
@@ -187,4 +191,23 @@ test('a thread that dies later is told, and the node closes itself', async () =>
   assert.equal(await node.stop(), 'ended');
   assert.deepEqual(handles(), before);
   assert(lines.some((line) => line.includes('a shard failed; the node ends')));
+});
+
+test('the lines of the README turn a test of the reference server into one of Millrace', async () => {
+  const block = blocksOf(readDocument('src/server/README.md')).find(({ comment }) => comment === README_MARK);
+  assert(block !== undefined);
+  const folder = join(newFolder(), '..');
+  mkdirSync(join(folder, 'node_modules'));
+  symlinkSync(REPO_ROOT, join(folder, 'node_modules', 'millrace'));
+  symlinkSync(join(REPO_ROOT, 'node_modules', '@durable-streams'), join(folder, 'node_modules', '@durable-streams'));
+  for (const [name, dropped] of [
+    ['before', '+'],
+    ['after', '-'],
+  ] as const) {
+    const kept = block.lines.filter((line) => !line.startsWith(dropped)).map((line) => line.slice(1));
+    const file = join(folder, `${name}.mjs`);
+    writeFileSync(file, kept.join('\n'));
+    const program = run([process.execPath, file]);
+    assert.deepEqual([await program.exited, program.output()], [0, 'hi\n'], name);
+  }
 });
