@@ -5,7 +5,7 @@
 import { byteAt, viewOf } from './bytes.ts';
 import { assert } from './assert.ts';
 import type { Slab } from './slab.ts';
-import type { NumberField, NumberShape, Shape, Struct, Values } from './struct.ts';
+import type { NumberField, NumberShape, Shape, Struct, StructValues } from './struct.ts';
 import { readText, textBytes, writeText } from './text.ts';
 
 const NO_BYTES = new Uint8Array(0);
@@ -112,11 +112,11 @@ export class Reader {
     return 0;
   }
 
-  record<S extends NumberShape>(record: Struct<S>): Values<S> {
+  record<S extends NumberShape>(record: Struct<S>): StructValues<S> {
     this.open(record);
     const values: Record<string, number> = {};
     for (const [name, field] of Object.entries<NumberField>(record.fields)) values[name] = this.get(field);
-    return values as Values<S>;
+    return values as StructValues<S>;
   }
 
   #take(size: number): number {
@@ -188,7 +188,7 @@ export class Writer {
     field.set(this.#view, this.#record, value);
   }
 
-  record<S extends Shape>(record: Struct<S>, values: Readonly<Values<S>>): void {
+  record<S extends Shape>(record: Struct<S>, values: Readonly<StructValues<S>>): void {
     record.write(this.#view, this.#at, values);
     this.#at += record.size;
   }

@@ -41,7 +41,7 @@ type Kind<P extends Part = Part> = (at: number) => P;
 export type NumberShape = Readonly<Record<string, Kind<NumberField>>>;
 export type Shape = Readonly<Record<string, Kind>>;
 /** The values of a record's fields. */
-export type Values<S extends Shape> = {
+export type StructValues<S extends Shape> = {
   -readonly [K in keyof S as ReturnType<S[K]> extends Gap ? never : K]: ReturnType<S[K]> extends Field<infer T>
     ? T
     : never;
@@ -52,11 +52,11 @@ export interface Struct<S extends Shape = Shape> {
   readonly fields: { readonly [K in keyof S]: ReturnType<S[K]> };
   /** Names the bytes that follow the record, for the documents. */
   readonly rest: string;
-  read(view: DataView, record: number): Values<S>;
-  write(view: DataView, record: number, values: Readonly<Values<S>>): void;
+  read(view: DataView, record: number): StructValues<S>;
+  write(view: DataView, record: number, values: Readonly<StructValues<S>>): void;
   /** A record with what follows it, and back. */
-  encode(values: Readonly<Values<S>>, rest?: Uint8Array): Uint8Array<ArrayBuffer>;
-  decode(bytes: Uint8Array): Values<S>;
+  encode(values: Readonly<StructValues<S>>, rest?: Uint8Array): Uint8Array<ArrayBuffer>;
+  decode(bytes: Uint8Array): StructValues<S>;
 }
 
 const NOTHING = new Uint8Array(0);
@@ -76,10 +76,10 @@ export function struct<S extends Shape>(shape: S, rest = ''): Struct<S> {
       else (part as Gap).clear(view, record);
     }
   };
-  const read = (view: DataView, record: number): Values<S> => {
+  const read = (view: DataView, record: number): StructValues<S> => {
     const values: Record<string, unknown> = {};
     for (const [name, part] of parts) if (isField(part)) values[name] = part.get(view, record);
-    return values as Values<S>;
+    return values as StructValues<S>;
   };
   const encode = (values: Readonly<Record<string, unknown>>, following = NOTHING): Uint8Array<ArrayBuffer> => {
     const bytes = new Uint8Array(size + following.length);

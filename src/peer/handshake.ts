@@ -26,10 +26,10 @@ import {
   isSpoken,
   readWord,
 } from './codec/handshake.ts';
-import type { Hello, PeerIdentity, Refusal, RefusalCode, Word } from './codec/handshake.ts';
+import type { Hello, PeerIdentity, LinkRefusal, RefusalCode, Word } from './codec/handshake.ts';
 
 /** The step that follows received bytes. */
-export type Step =
+export type HandshakeStep =
   | { readonly kind: 'more' }
   | { readonly kind: 'say'; readonly bytes: Uint8Array }
   /** The other side has proved itself and matches. `say`: the last frame; `rest`: bytes after the handshake. */
@@ -37,14 +37,14 @@ export type Step =
   /** The connection is over. `say` is empty when the other side would not understand, or ended it itself. */
   | {
       readonly kind: 'over';
-      readonly refusal: Refusal;
+      readonly refusal: LinkRefusal;
       readonly say: Uint8Array;
       /** The newest version that the refuser speaks, if that is the reason. */
       readonly newest?: number;
     };
 
 const NOTHING = new Uint8Array(0);
-const MORE: Step = { kind: 'more' };
+const MORE: HandshakeStep = { kind: 'more' };
 /** Enough for two cluster identities and a hint. */
 const TEXT_CHARS_MAX = 320;
 const TWO_CLUSTERS = 'give each cluster its own cluster.name, or correct the address in cluster.peers';
@@ -103,7 +103,7 @@ export class ConnectorHandshake {
     return this.#helloRaw;
   }
 
-  receive(chunk: Uint8Array): Step {
+  receive(chunk: Uint8Array): HandshakeStep {
     if (!this.#frames.push(chunk)) return over('malformed', 'more bytes than a handshake has');
     const next = this.#frames.next();
     if (next === undefined) return MORE;
@@ -120,7 +120,7 @@ export class ConnectorHandshake {
     return this.#onWelcome(word);
   }
 
-  #onWelcome(word: Word): Step {
+  #onWelcome(word: Word): HandshakeStep {
     const welcome = word.kind === WORD_WELCOME ? decodeWelcome(word.body, this.#version) : undefined;
     if (welcome === undefined) return over('malformed', 'a welcome was due');
     const { self: peer, proof } = welcome;
@@ -158,7 +158,7 @@ export class AcceptorHandshake {
     this.#newest = options.newest ?? PROTOCOL_VERSION;
   }
 
-  receive(chunk: Uint8Array): Step {
+  receive(chunk: Uint8Array): HandshakeStep {
     if (!this.#frames.push(chunk)) return over('malformed', 'more bytes than a handshake has');
     const next = this.#frames.next();
     if (next === undefined) return MORE;
@@ -172,7 +172,7 @@ export class AcceptorHandshake {
     return this.#hello === undefined ? this.#onHello(word, raw) : this.#onProof(this.#hello, word);
   }
 
-  #onHello(word: Word, raw: Uint8Array): Step {
+  #onHello(word: Word, raw: Uint8Array): HandshakeStep {
     const hello = word.kind === WORD_HELLO ? decodeHello(word.body, this.#version) : undefined;
     if (hello === undefined) return this.#refuse('malformed', 'a hello was due');
     this.#hello = hello;
@@ -181,7 +181,7 @@ export class AcceptorHandshake {
     return { kind: 'say', bytes: this.#challengeRaw };
   }
 
-  #onProof(hello: Hello, word: Word): Step {
+  #onProof(hello: Hello, word: Word): HandshakeStep {
     const { introduce, secret } = this.#options;
     const self = introduce(hello.self.node);
     if (word.kind !== WORD_PROOF || !isProof(word.body)) return this.#refuse('malformed', 'a proof was due');
@@ -196,7 +196,7 @@ export class AcceptorHandshake {
     return { kind: 'done', peer: hello.self, say: encodeWelcome({ self, proof }, this.#version), rest: NOTHING };
   }
 
-  #refuse(code: RefusalCode, text: string): Step {
+  #refuse(code: RefusalCode, text: string): HandshakeStep {
     const told = refusal(code, text);
     return { kind: 'over', refusal: told, say: encodeRefusal(told, this.#newest) };
   }
@@ -210,7 +210,7 @@ function hmac(secret: string, role: 'connector' | 'acceptor', ...said: readonly 
 }
 
 /** Reasons why two nodes cannot be in one cluster. */
-export function misfit(self: PeerIdentity, peer: PeerIdentity): Refusal | undefined {
+export function misfit(self: PeerIdentity, peer: PeerIdentity): LinkRefusal | undefined {
   if (peer.clusterId !== self.clusterId) {
     return refusal(
       'other-cluster',
@@ -235,7 +235,7 @@ export function misfit(self: PeerIdentity, peer: PeerIdentity): Refusal | undefi
 }
 
 /** The address leads to another node than the configuration says. */
-function wrongAddress(toNode: number, toShard: number, reached: PeerIdentity): Refusal | undefined {
+function wrongAddress(toNode: number, toShard: number, reached: PeerIdentity): LinkRefusal | undefined {
   if (toNode !== reached.node) return refusal('wrong-node', `this is node ${reached.node}, not node ${toNode}`);
   if (toShard !== reached.shard) return refusal('wrong-shard', `this is shard ${reached.shard}, not shard ${toShard}`);
   return undefined;
@@ -245,16 +245,16 @@ function versionText(ours: number, theirs: number): string {
   return `one side speaks peer protocol ${ours}, the other ${theirs}`;
 }
 
-function refusedBy(word: Word): Step {
+function refusedBy(word: Word): HandshakeStep {
   const { code, text } = decodeRefusal(word.body) ?? refusal('malformed', 'a refusal that cannot be read');
   const told = { kind: 'over', refusal: { code, text: text.slice(0, TEXT_CHARS_MAX) }, say: NOTHING } as const;
   return code === 'other-version' ? { ...told, newest: word.version } : told;
 }
 
-function refusal(code: RefusalCode, text: string): Refusal {
+function refusal(code: RefusalCode, text: string): LinkRefusal {
   return { code, text };
 }
 
-function over(code: RefusalCode, text: string): Step {
+function over(code: RefusalCode, text: string): HandshakeStep {
   return { kind: 'over', refusal: refusal(code, text), say: NOTHING };
 }

@@ -5,7 +5,7 @@
  */
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
-import { formatAddress } from '../base/address.ts';
+import { type Address, formatAddress } from '../base/address.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import { FRAME_HEAD_BYTES, FRAME_PAYLOAD_BYTES_MAX, FRAME_PING, FRAME_PONG, sealFrame } from './codec/frame.ts';
 import { FrameReader } from './codec/frame-reader.ts';
@@ -14,15 +14,10 @@ import type { PeerIdentity } from './codec/handshake.ts';
 import type { Runtime } from '../base/runtime.ts';
 import { Egress } from './egress.ts';
 import { ConnectorHandshake, misfit } from './handshake.ts';
-import type { Step } from './handshake.ts';
+import type { HandshakeStep } from './handshake.ts';
 import type { PeerLimits } from './limits.ts';
 import type { LogLimiter } from './log-limiter.ts';
 import type { Priority } from './send-queue.ts';
-
-export interface Address {
-  readonly host: string;
-  readonly port: number;
-}
 
 export interface LinkHandler {
   onConnected(link: Link): void;
@@ -274,7 +269,7 @@ export class Link {
     socket.on('close', () => mine() && this.#end('closed by the other side'));
   }
 
-  #onStep(step: Step, socket: Socket, reader: FrameReader): void {
+  #onStep(step: HandshakeStep, socket: Socket, reader: FrameReader): void {
     if (step.kind === 'say') socket.write(step.bytes);
     if (step.kind === 'over') {
       const { newest } = step;

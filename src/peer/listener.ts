@@ -17,12 +17,12 @@ import {
 import type { FrameKind } from './codec/frame.ts';
 import { FrameReader } from './codec/frame-reader.ts';
 import { NONCE_BYTES, encodeRefusal } from './codec/handshake.ts';
-import type { PeerIdentity, Refusal } from './codec/handshake.ts';
+import type { PeerIdentity, LinkRefusal } from './codec/handshake.ts';
 import { ClusterHttp, looksLikeHttp } from './cluster-http.ts';
 import type { Runtime } from '../base/runtime.ts';
 import { AcceptorHandshake, misfit } from './handshake.ts';
 import type { PeerLimits } from './limits.ts';
-import type { Address } from './link.ts';
+import type { Address } from '../base/address.ts';
 import type { LogLimiter } from './log-limiter.ts';
 
 /** An authenticated incoming connection. */
@@ -43,7 +43,7 @@ export interface ListenerHandler {
   onSessionEnd(session: Session): void;
 }
 
-export interface ListenerOptions {
+export interface PeerListenerOptions {
   /** This node's identity as reported to `node`, at the time of the call. */
   readonly introduce: (node: number) => PeerIdentity;
   /** Differs from ours only in tests. */
@@ -59,19 +59,19 @@ export interface ListenerOptions {
   readonly coldProbe: (() => Promise<boolean>) | undefined;
 }
 
-export class Listener {
+export class PeerListener {
   /** Connections that ended before they became sessions, and sessions that ended. */
   refused = 0;
   ended = 0;
   readonly http: ClusterHttp;
-  readonly #options: ListenerOptions;
+  readonly #options: PeerListenerOptions;
   readonly #server: Server;
   /** Connections in the handshake, oldest first. */
   readonly #strangers = new Set<Incoming>();
   /** By node and shard: a second connection replaces the first, which is then half-open. */
   readonly #sessions = new Map<string, Incoming>();
 
-  constructor(options: ListenerOptions) {
+  constructor(options: PeerListenerOptions) {
     this.#options = options;
     this.http = new ClusterHttp(options);
     this.#server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
@@ -129,7 +129,7 @@ export class Listener {
     this.#strangers.add(incoming);
   }
 
-  #admit(incoming: Incoming, peer: PeerIdentity): Refusal | undefined {
+  #admit(incoming: Incoming, peer: PeerIdentity): LinkRefusal | undefined {
     const key = keyOf(peer);
     const before = this.#sessions.get(key);
     if (before === undefined && this.#sessions.size >= this.#options.limits.sessionsMax) {
@@ -162,7 +162,7 @@ function keyOf({ node, shard }: PeerIdentity): string {
 
 interface Owner {
   /** Undefined: admitted. */
-  admit(peer: PeerIdentity): Refusal | undefined;
+  admit(peer: PeerIdentity): LinkRefusal | undefined;
   /** `bytes` are the first received; the socket has no listeners any more. */
   speaksHttp(bytes: Uint8Array): void;
   gone(wasSession: boolean): void;
@@ -171,7 +171,7 @@ interface Owner {
 /** One accepted socket: first a stranger, then perhaps a session. */
 class Incoming implements Session {
   readonly #socket: Socket;
-  readonly #options: ListenerOptions;
+  readonly #options: PeerListenerOptions;
   readonly #owner: Owner;
   readonly #address: string;
   readonly #handshake: AcceptorHandshake;
@@ -185,7 +185,7 @@ class Incoming implements Session {
   #silentTicks = 0;
   #over = false;
 
-  constructor(socket: Socket, options: ListenerOptions, owner: Owner) {
+  constructor(socket: Socket, options: PeerListenerOptions, owner: Owner) {
     const { introduce, secret, runtime, limits, newest } = options;
     this.#socket = socket;
     this.#options = options;
@@ -283,7 +283,7 @@ class Incoming implements Session {
     this.#options.handler.onSession(this);
   }
 
-  #refuse({ code, text }: Refusal, say: Uint8Array): void {
+  #refuse({ code, text }: LinkRefusal, say: Uint8Array): void {
     const reason = `${code}: ${text}`;
     this.#options.log.warn(this.#address, 'peer connection refused', { address: this.#address, reason });
     this.#end();

@@ -1,6 +1,6 @@
 /** One log line per subject and window, so that a client that hammers a port fills neither log nor memory. */
 
-export type Log = (level: 'info' | 'warn', message: string, fields?: Record<string, unknown>) => void;
+import type { Log } from '../shard/ports.ts';
 
 /** Subjects remembered; beyond it the oldest is forgotten and may be logged again early. */
 const SUBJECTS_MAX = 256;

@@ -23,11 +23,10 @@ import type { OnReply } from './forwards.ts';
 import { PEER_LIMITS, checkLimits } from './limits.ts';
 import type { PeerLimits } from './limits.ts';
 import { Link } from './link.ts';
-import type { Address } from './link.ts';
-import { Listener } from './listener.ts';
+import type { Address } from '../base/address.ts';
+import { PeerListener } from './listener.ts';
 import type { Session } from './listener.ts';
 import { LogLimiter } from './log-limiter.ts';
-import type { Log } from './log-limiter.ts';
 import { Outbox } from './outbox.ts';
 import { LocalGroups, Routes } from './routes.ts';
 import type { PeerAddress } from './routes.ts';
@@ -35,6 +34,7 @@ import { type SnapshotEnds, onSnapshotFrame } from './snapshot-frames.ts';
 import { SnapshotReceiver } from './snapshot-receiver.ts';
 import { SnapshotSender } from './snapshot-sender.ts';
 import type {
+  Log,
   ForwardOrigin,
   IncomingSnapshot,
   PeerPort,
@@ -90,7 +90,7 @@ export class Peers implements PeerPort {
   readonly #log: LogLimiter;
   readonly #counters = newPeerCounters();
   readonly #routes: Routes;
-  readonly #listener: Listener;
+  readonly #listener: PeerListener;
   readonly #forwards: Forwards;
   readonly #forwarding: ForwardOutbox;
   readonly #outbox: Outbox;
@@ -153,7 +153,7 @@ export class Peers implements PeerPort {
         if (this.#book.leave(session)) this.#setRoutes();
       },
     };
-    this.#listener = new Listener({
+    this.#listener = new PeerListener({
       introduce: (node) => this.#introduce(node),
       newest: options.newest,
       secret,

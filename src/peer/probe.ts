@@ -5,7 +5,7 @@
  */
 import { Agent, request } from 'node:http';
 import type { Runtime } from '../base/runtime.ts';
-import type { Address } from './link.ts';
+import type { Address } from '../base/address.ts';
 
 /**
  * `unknown`: this process was itself suspended for so long that silence means nothing. `failed` includes every answer

@@ -5,7 +5,8 @@
 import { assert } from '../base/assert.ts';
 import { Slab } from '../base/slab.ts';
 import type { PeerIdentity } from './codec/handshake.ts';
-import type { Address, Link } from './link.ts';
+import type { Address } from '../base/address.ts';
+import type { Link } from './link.ts';
 
 /** A node and the address of its shard 0; shard i listens on port + i. */
 export interface PeerAddress {

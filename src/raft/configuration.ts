@@ -3,7 +3,7 @@ import { decodeAddresses, encodeAddresses, withAddresses } from './addresses.ts'
 import type { Addresses, Configuration } from './types.ts';
 
 /** An operator's request; the core derives the joint step from it. */
-export interface Target {
+export interface MembershipTarget {
   readonly voters: readonly number[];
   readonly learners: readonly number[];
   /** Added to the configuration's addresses, or replacing them. */
@@ -36,7 +36,7 @@ export function sorted(ids: readonly number[]): number[] {
  * First step from `current` towards `target`: joint when the voters change (§4.3), direct when only learners do
  * (learners are in no quorum, so any two such configurations overlap).
  */
-export function firstStep(current: Configuration, target: Target): Configuration {
+export function firstStep(current: Configuration, target: MembershipTarget): Configuration {
   assert(!isJoint(current), 'a membership change is under way');
   const voters = sorted(target.voters);
   assert(voters.length > 0, 'a configuration needs a voter');

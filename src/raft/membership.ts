@@ -3,7 +3,7 @@ import { sendHeartbeat } from './heartbeat.ts';
 import { appendAsLeader, becomeFollower } from './roles.ts';
 import { ENTRY_CONFIG } from './types.ts';
 import type { Core } from './core.ts';
-import type { Target } from './configuration.ts';
+import type { MembershipTarget } from './configuration.ts';
 
 /**
  * Starts a change of membership (§4.3). Returns the index of its first entry: the joint configuration when the voters
@@ -14,7 +14,7 @@ import type { Target } from './configuration.ts';
  * - nothing of this term is committed yet: an unfinished change of an earlier leader could still exist (the flaw in the
  *   thesis' single-server change, found after its publication).
  */
-export function proposeConfiguration(core: Core, target: Target): number {
+export function proposeConfiguration(core: Core, target: MembershipTarget): number {
   if (core.role !== 'leader' || core.transferee !== 0 || !core.isVoter()) return 0;
   if (isJoint(core.configuration) || core.configurationIndex > core.log.commit) return 0;
   if (core.log.commit < core.termStart) return 0;

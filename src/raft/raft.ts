@@ -13,7 +13,7 @@ import { appendAsLeader } from './roles.ts';
 import { step } from './step.ts';
 import { transferLeadership } from './transfer.ts';
 import { ENTRY_DATA, ENTRY_OVERHEAD_BYTES } from './types.ts';
-import type { Target } from './configuration.ts';
+import type { MembershipTarget } from './configuration.ts';
 import type {
   ElectionPriority,
   Configuration,
@@ -146,7 +146,7 @@ export class Raft {
    * Index of the first entry of the change, or 0 when it cannot start now; see membership.ts. The change is done when a
    * configuration with an empty outgoing half is committed. The target must name a voter and only positive ids.
    */
-  proposeConfiguration(target: Target): number {
+  proposeConfiguration(target: MembershipTarget): number {
     return proposeConfiguration(this.#core, target);
   }
 

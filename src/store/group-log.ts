@@ -1,7 +1,7 @@
 /** One group's log, as raft reads it. All entries are on disk; the newest are in memory too. */
 import { assert } from '../base/assert.ts';
 import type { Entry, EntryKind, LogReader } from '../raft/types.ts';
-import type { Place, Segment } from './segments.ts';
+import type { LogPlace, Segment } from './segments.ts';
 
 /** Charged per entry in addition to its data: its metadata in memory, and its header on disk. */
 const ENTRY_COST_BYTES = 128;
@@ -19,7 +19,7 @@ export interface Stored {
 }
 
 /** An entry that is read back while loading, without its data. */
-export interface LoadedEntry extends Place {
+export interface LoadedEntry extends LogPlace {
   readonly index: number;
   readonly term: number;
   readonly kind: EntryKind;
@@ -79,7 +79,7 @@ export class GroupLog implements LogReader {
   }
 
   /** Adds an entry; it replaces everything from its index on. */
-  push({ segment, at }: Place, entry: Entry): void {
+  push({ segment, at }: LogPlace, entry: Entry): void {
     const keep = entry.index - this.#first;
     assert(keep >= 0 && keep <= this.#entries.length, `entry ${entry.index} fits behind ${this.lastIndex()}`);
     const first = this.#entries[keep];
@@ -126,7 +126,7 @@ export class GroupLog implements LogReader {
   }
 
   /** The entry at `index` was copied to another place. */
-  moved(index: number, { segment, at }: Place): void {
+  moved(index: number, { segment, at }: LogPlace): void {
     const stored = this.#at(index);
     stored.segment.live--;
     segment.live++;

@@ -19,7 +19,7 @@ import { basename, dirname, join } from 'node:path';
 import { caughtCode, caughtMessage } from '../base/caught.ts';
 
 /** One segment; the simulator has its own. Every method throws what the system says. */
-export interface LogFile {
+export interface SegmentFile {
   readonly name: string;
   readonly bytes: number;
   /** `bytes` from `at`; the file is that long. */
@@ -33,11 +33,11 @@ export interface LogFile {
 export interface LogFolder {
   /** Segments that were made completely. */
   names(): string[];
-  open(name: string): LogFile;
+  open(name: string): SegmentFile;
   /** On disk, with its name, when it returns. */
-  create(name: string, bytes: number): LogFile;
+  create(name: string, bytes: number): SegmentFile;
   /** The same in the background. Undefined: there is no room now. */
-  createAhead(name: string, bytes: number): Promise<LogFile | undefined>;
+  createAhead(name: string, bytes: number): Promise<SegmentFile | undefined>;
   remove(name: string): void;
   /** Moves the folder with all segments out of the way, in place of what was moved before; returns where to. */
   setAside(): string;
@@ -75,11 +75,11 @@ export class DiskFolder implements LogFolder {
     return names.filter((name) => SEGMENT_NAME.test(name));
   }
 
-  open(name: string): LogFile {
+  open(name: string): SegmentFile {
     return new DiskFile(join(this.#path, name));
   }
 
-  create(name: string, bytes: number): LogFile {
+  create(name: string, bytes: number): SegmentFile {
     const path = join(this.#path, name);
     const descriptor = openSync(`${path}${NEW}`, 'w', 0o600);
     try {
@@ -94,7 +94,7 @@ export class DiskFolder implements LogFolder {
     return this.#finish(path);
   }
 
-  async createAhead(name: string, bytes: number): Promise<LogFile | undefined> {
+  async createAhead(name: string, bytes: number): Promise<SegmentFile | undefined> {
     const path = join(this.#path, name);
     try {
       const handle = await open(`${path}${NEW}`, 'w', 0o600);
@@ -124,7 +124,7 @@ export class DiskFolder implements LogFolder {
     return basename(aside);
   }
 
-  #finish(path: string): LogFile {
+  #finish(path: string): SegmentFile {
     renameSync(`${path}${NEW}`, path);
     syncFolder(this.#path);
     return new DiskFile(path);
@@ -135,7 +135,7 @@ export class DiskFolder implements LogFolder {
   }
 }
 
-class DiskFile implements LogFile {
+class DiskFile implements SegmentFile {
   readonly name: string;
   readonly bytes: number;
   readonly #descriptor: number;

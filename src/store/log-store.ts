@@ -18,7 +18,7 @@ import { TurnLog, type Vote } from './turn-log.ts';
 const LOG_KEY = systemKey(LOG_TAG, 0);
 const LOG_ID_BYTES = 8;
 
-export interface LogOptions {
+export interface StoredLogOptions {
   readonly environment: Environment;
   readonly tx: Tx;
   readonly folder: LogFolder;
@@ -34,7 +34,7 @@ export interface LogFinding {
 
 export class LogStore {
   readonly turns = new TurnLog();
-  readonly #options: LogOptions;
+  readonly #options: StoredLogOptions;
   readonly #groups = new Map<number, GroupLog>();
   #log = 0n;
   /** The first record that the last checkpoint on disk needs. */
@@ -42,7 +42,7 @@ export class LogStore {
   /** The votes of the last write(). */
   #votes: ReadonlyMap<number, Vote> = new Map();
 
-  constructor(options: LogOptions) {
+  constructor(options: StoredLogOptions) {
     this.#options = options;
   }
 

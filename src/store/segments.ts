@@ -5,12 +5,12 @@
 import { assert } from '../base/assert.ts';
 import { viewOf } from '../base/bytes.ts';
 import { planted } from '../base/planted.ts';
-import type { LogFile, LogFolder } from './log-files.ts';
+import type { SegmentFile, LogFolder } from './log-files.ts';
 import { LOG_PAGE_BYTES, RECORD_HEAD, pagesFor, sealRecord } from './log-record.ts';
 import type { RecordPlace } from './log-scan.ts';
 
 export class Segment {
-  readonly file: LogFile;
+  readonly file: SegmentFile;
   /** Its records; 0: none yet. */
   firstSequence = 0;
   lastSequence = 0;
@@ -19,13 +19,13 @@ export class Segment {
   /** Bytes that are still needed: entries of groups, and votes that no checkpoint has. */
   live = 0;
 
-  constructor(file: LogFile) {
+  constructor(file: SegmentFile) {
     this.file = file;
   }
 }
 
 /** Where a record or an entry lies. */
-export interface Place {
+export interface LogPlace {
   readonly segment: Segment;
   /** Its position in the segment's file. */
   readonly at: number;
@@ -67,11 +67,11 @@ export class Segments {
 
   /** Takes over what a scan found, before the first append. `files`: all of the folder. */
   adopt(
-    files: readonly LogFile[],
-    records: readonly RecordPlace<LogFile>[],
+    files: readonly SegmentFile[],
+    records: readonly RecordPlace<SegmentFile>[],
     nextSequence: number,
   ): RecordPlace<Segment>[] {
-    const segments = new Map<LogFile, Segment>();
+    const segments = new Map<SegmentFile, Segment>();
     const adopted = records.map(({ segment: file, sequence, at, dataBytes }) => {
       let segment = segments.get(file);
       if (segment === undefined) {
@@ -116,7 +116,7 @@ export class Segments {
    * Writes the next record: `record` has room for its head, then `dataBytes` of data. On disk when it returns. Throws the system's
    * error; after ENOSPC nothing has changed.
    */
-  append(record: Uint8Array, dataBytes: number): Place {
+  append(record: Uint8Array, dataBytes: number): LogPlace {
     const bytes = pagesFor(dataBytes);
     const segment = this.#withRoomFor(bytes);
     const sequence = this.#nextSequence;

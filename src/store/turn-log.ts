@@ -15,7 +15,7 @@ import { KIND_VOTE, LOG_ENTRY, type LogItem, readStored, writeItem } from './log
 import { LogCleaner } from './log-cleaner.ts';
 import { LOG_PAGE_BYTES } from './log-record.ts';
 import { LogDamage, type RecordPlace } from './log-scan.ts';
-import { type Place, RECORD_START, type Segment, type Segments } from './segments.ts';
+import { type LogPlace, RECORD_START, type Segment, type Segments } from './segments.ts';
 
 /** A turn's entries are divided into records of about this size; a larger entry has one alone. */
 const RECORD_FILL_BYTES = 4 * 1024 * 1024;
@@ -182,7 +182,7 @@ export class TurnLog {
     if (this.#pending.length === 0) return;
     const { segment, at: recordAt } = this.segments.append(this.#scratch, this.#end - RECORD_START);
     for (const { log, at, item, entry } of this.#pending) {
-      const place: Place = { segment, at: recordAt + at };
+      const place: LogPlace = { segment, at: recordAt + at };
       if (item.kind === KIND_VOTE) this.#keepVote(item.group, { term: item.term, vote: item.index }, segment);
       else if (entry === undefined) log.moved(item.index, place);
       else log.push(place, entry);

@@ -1,5 +1,5 @@
 /** The folder of the log's segments on a simulated disk, for one life of a process. */
-import type { LogFile, LogFolder } from '../../src/store/log-files.ts';
+import type { SegmentFile, LogFolder } from '../../src/store/log-files.ts';
 import type { SimSegment } from './log-disk.ts';
 import type { SimDisk } from './disk.ts';
 
@@ -15,7 +15,7 @@ export interface LogHooks {
   sync(work: () => void): void;
   afterSync(): void;
   /** A segment is made in the background: `make` it, and `done` comes later if the process lives. */
-  later(make: () => LogFile, done: (file: LogFile | undefined) => void): void;
+  later(make: () => SegmentFile, done: (file: SegmentFile | undefined) => void): void;
 }
 
 export class SimFolder implements LogFolder {
@@ -31,21 +31,21 @@ export class SimFolder implements LogFolder {
     return this.#disk.logs.segments.map(({ name }) => name);
   }
 
-  open(name: string): LogFile {
+  open(name: string): SegmentFile {
     return new SimFile(this.#disk.logs.get(name), this.#hooks);
   }
 
-  create(name: string, bytes: number): LogFile {
+  create(name: string, bytes: number): SegmentFile {
     this.#hooks.beforeCreate();
     return new SimFile(this.#disk.logs.create(name, bytes), this.#hooks);
   }
 
-  createAhead(name: string, bytes: number): Promise<LogFile | undefined> {
-    const make = (): LogFile => this.create(name, bytes);
+  createAhead(name: string, bytes: number): Promise<SegmentFile | undefined> {
+    const make = (): SegmentFile => this.create(name, bytes);
     // Callbacks of the language's promises would wait until the whole run is over; the store only calls then().
     // oxlint-disable-next-line unicorn/no-thenable
-    const eventual = { then: (done: (file: LogFile | undefined) => void) => this.#hooks.later(make, done) };
-    return eventual as unknown as Promise<LogFile | undefined>;
+    const eventual = { then: (done: (file: SegmentFile | undefined) => void) => this.#hooks.later(make, done) };
+    return eventual as unknown as Promise<SegmentFile | undefined>;
   }
 
   remove(name: string): void {
@@ -58,7 +58,7 @@ export class SimFolder implements LogFolder {
   }
 }
 
-class SimFile implements LogFile {
+class SimFile implements SegmentFile {
   readonly name: string;
   readonly bytes: number;
   readonly #segment: SimSegment;

@@ -1,6 +1,6 @@
 /** The store of a process: the real one on the node's simulated disk, with its delays, its errors and its crashes. */
 import { LmdbTx } from '../../src/store/environment.ts';
-import { type LogFile, LogSyncError } from '../../src/store/log-files.ts';
+import { type SegmentFile, LogSyncError } from '../../src/store/log-files.ts';
 import type { Random } from '../support/random.ts';
 import { SimCrash } from './crash.ts';
 import { type CommitHooks, openEnvironment } from './environment.ts';
@@ -150,7 +150,7 @@ export class Storage {
         if (this.isOpen) this.#mayCrash(this.#random);
       },
       later: (make, done) => {
-        let file: LogFile | undefined;
+        let file: SegmentFile | undefined;
         const attempt = (): void => {
           if (!node.full) file = make();
         };

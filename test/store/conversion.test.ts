@@ -6,7 +6,7 @@ import { ENTRY_DATA, type Entry } from '../../src/raft/types.ts';
 import { PAGE_VALUE_BYTES } from '../../src/base/limits.ts';
 import { Environment } from '../../src/store/environment.ts';
 import { LMDB_LOG_ENTRY, LMDB_LOG_KEY, LmdbLog } from '../../src/store/lmdb-log.ts';
-import { DiskFolder, type LogFile, type LogFolder } from '../../src/store/log-files.ts';
+import { DiskFolder, type SegmentFile, type LogFolder } from '../../src/store/log-files.ts';
 import { VOTE_ROW, VOTE_TAG, systemKey } from '../../src/store/rows.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
@@ -124,11 +124,11 @@ class EndingFolder implements LogFolder {
     return this.#folder.names();
   }
 
-  open(name: string): LogFile {
+  open(name: string): SegmentFile {
     return this.#wrap(this.#folder.open(name));
   }
 
-  create(name: string, bytes: number): LogFile {
+  create(name: string, bytes: number): SegmentFile {
     this.step();
     return this.#wrap(this.#folder.create(name, bytes));
   }
@@ -144,7 +144,7 @@ class EndingFolder implements LogFolder {
     return this.#folder.setAside();
   }
 
-  #wrap(file: LogFile): LogFile {
+  #wrap(file: SegmentFile): SegmentFile {
     return {
       name: file.name,
       bytes: file.bytes,

@@ -1,5 +1,5 @@
 // Segment files in memory, and a hook before each call that reaches the disk: it may throw what the system would say.
-import type { LogFile, LogFolder } from '../../src/store/log-files.ts';
+import type { SegmentFile, LogFolder } from '../../src/store/log-files.ts';
 
 type Call = 'create' | 'write' | 'sync';
 
@@ -14,7 +14,7 @@ export class MemoryFolder implements LogFolder {
     return [...this.files.keys()];
   }
 
-  open(name: string): LogFile {
+  open(name: string): SegmentFile {
     const content = this.files.get(name);
     if (content === undefined) throw new Error(`${name} is there`);
     return {
@@ -30,13 +30,13 @@ export class MemoryFolder implements LogFolder {
     };
   }
 
-  create(name: string, bytes: number): LogFile {
+  create(name: string, bytes: number): SegmentFile {
     this.before('create');
     this.files.set(name, new Uint8Array(bytes));
     return this.open(name);
   }
 
-  async createAhead(name: string, bytes: number): Promise<LogFile | undefined> {
+  async createAhead(name: string, bytes: number): Promise<SegmentFile | undefined> {
     await Promise.resolve();
     try {
       return this.create(name, bytes);

@@ -88,7 +88,7 @@ export interface Welcome {
   readonly proof: Uint8Array;
 }
 
-export interface Refusal {
+export interface LinkRefusal {
   readonly code: RefusalCode;
   readonly text: string;
 }
@@ -182,14 +182,14 @@ export function encodeIdentity(self: PeerIdentity, version: number): Uint8Array 
 }
 
 /** Its version is the newest that the refuser speaks. */
-export function encodeRefusal({ code, text }: Refusal, newest: number = PROTOCOL_VERSION): Uint8Array {
+export function encodeRefusal({ code, text }: LinkRefusal, newest: number = PROTOCOL_VERSION): Uint8Array {
   const writer = wordWriter(WORD_REFUSAL, REFUSAL.size + textFieldBytes(text), newest);
   writer.record(REFUSAL, { code: REFUSALS.indexOf(code) });
   writer.text(text);
   return writer.finish();
 }
 
-export function decodeRefusal(body: Uint8Array): Refusal | undefined {
+export function decodeRefusal(body: Uint8Array): LinkRefusal | undefined {
   const reader = new Reader(body);
   const code = REFUSALS[reader.record(REFUSAL).code] ?? 'malformed';
   const text = reader.text();

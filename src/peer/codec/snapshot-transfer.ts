@@ -3,7 +3,7 @@
  * next.
  */
 import { Reader, Writer } from '../../base/cursor.ts';
-import { type Shape, type Struct, type Values, f64, struct, u16, u32, u8 } from '../../base/struct.ts';
+import { type Shape, type Struct, type StructValues, f64, struct, u16, u32, u8 } from '../../base/struct.ts';
 import {
   FRAME_HEAD_BYTES,
   FRAME_SNAPSHOT_ACK,
@@ -110,7 +110,7 @@ export function decodeSnapshotAck(payload: Uint8Array): SnapshotAck | undefined 
 }
 
 /** With room for `restBytes` after the record. */
-function writerFor<S extends Shape>(record: Struct<S>, values: Readonly<Values<S>>, restBytes = 0): Writer {
+function writerFor<S extends Shape>(record: Struct<S>, values: Readonly<StructValues<S>>, restBytes = 0): Writer {
   const writer = new Writer(new Uint8Array(FRAME_HEAD_BYTES + record.size + restBytes), FRAME_HEAD_BYTES);
   writer.record(record, values);
   return writer;
