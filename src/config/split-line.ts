@@ -17,7 +17,7 @@ export function splitLine(
   switches: readonly string[],
   fail: (message: string) => Error,
 ): SplitLine {
-  const inherited = argv.map(flagOf).find((name) => name !== undefined && Reflect.has(Object.prototype, name));
+  const inherited = inheritedFlag(argv);
   if (inherited !== undefined) throw fail(`--${inherited}: unknown flag; see --help`);
   return yargs()
     .locale('en')
@@ -41,8 +41,9 @@ export function splitLine(
 }
 
 /** yargs looks names of flags up in object literals, and takes what it finds there for a setting of its own. */
-function flagOf(word: string): string | undefined {
-  return /^--([^=]+)/.exec(word)?.[1];
+export function inheritedFlag(argv: readonly string[]): string | undefined {
+  const names = argv.map((word) => /^--([^=]+)/.exec(word)?.[1]);
+  return names.find((name) => name !== undefined && Reflect.has(Object.prototype, name));
 }
 
 /** "Did you mean": the known name nearest to a mistyped one, when it is near enough to be a help. */

@@ -1,309 +1,211 @@
-/** One table per verb -> parsing, help and refusals. yargs only splits, so that every refusal is a sentence of ours. */
-import { splitLine, suggest } from '../config/split-line.ts';
-import { UsageError } from './failure.ts';
-import type { Environment } from './io.ts';
-
-/** `seconds` may have a fraction; `ids` is a list such as 1,2,3; a `switch` has no value. */
-type Kind = 'text' | 'seconds' | 'integer' | 'ids' | 'switch';
-
-export interface Flag {
-  readonly kind: Kind;
-  readonly about: string;
-  /** What stands for the value in --help. */
-  readonly value?: string;
-  readonly fallback?: number;
-  readonly required?: true;
-  /** Environment variable that stands for the flag where that is not given. */
-  readonly env?: string;
-  readonly min?: number;
-  /** The only values that it takes. */
-  readonly choices?: readonly string[];
-  /** One letter: `-f` for `--follow`. It means the same flag in all verbs. */
-  readonly short?: string;
-}
-
-export interface VerbDescription {
-  /** One word, or two: `stream cat` is a verb of the group `stream`. */
-  readonly name: string;
-  readonly about: string;
-  /** Flags that may be given as words, in this order, without their names. */
-  readonly words?: readonly string[];
-  /** Shown below the flags by --help; a test reads each as the tool would. */
-  readonly examples: readonly string[];
-  readonly flags: Readonly<Record<string, Flag>>;
-}
-
-/** A day: longer waits are slips of the key. */
-const SECONDS_MAX = 86_400;
-const INTEGER_MAX = 2 ** 32 - 1;
-
-/** What a context says in place of flags. */
-export interface ContextFlags {
-  /** By --context or MILLRACE_CONTEXT, so it precedes the environment; the one in use comes behind. */
-  readonly isChosen: boolean;
-  readonly flags: ReadonlyMap<string, string>;
-}
-
-/** Flags that say which cluster is meant. */
-const ADDRESSES = ['url', 'config'];
-
-/** The values of one verb's flags, checked. */
-export class Values {
-  readonly #verb: VerbDescription;
-  readonly #given: ReadonlyMap<string, string>;
-
-  constructor(verb: VerbDescription, flags: ReadonlyMap<string, string>, env: Environment, context?: ContextFlags) {
-    const given = withDefaults(verb, flags, env, context);
-    this.#verb = verb;
-    this.#given = given;
-    for (const [name, flag] of Object.entries(verb.flags)) {
-      const { required, fallback } = flag;
-      if (required === true && fallback === undefined && !given.has(name))
-        throw new UsageError(
-          `${verb.name} needs --${name} ${placeholder(flag)}${flag.env === undefined ? '' : `, or ${flag.env}`}; see ${verb.name} --help`,
-        );
-      if (flag.kind === 'seconds' && this.has(name)) this.ms(name);
-      if (flag.kind === 'integer' && this.has(name)) this.integer(name);
-      if (flag.kind === 'ids' && given.has(name)) this.ids(name);
-      const value = given.get(name);
-      if (flag.choices !== undefined && value !== undefined && !flag.choices.includes(value))
-        throw new UsageError(`--${name} ${value}: expected ${flag.choices.join(' or ')}`);
-    }
-  }
-
-  has(name: string): boolean {
-    return this.#given.has(name) || this.#flag(name).fallback !== undefined;
-  }
-
-  text(name: string): string | undefined {
-    this.#flag(name);
-    return this.#given.get(name);
-  }
-
-  /** Of a flag that is required. */
-  required(name: string): string {
-    const text = this.text(name);
-    if (text === undefined) throw new Error(`${this.#verb.name} does not require --${name}`);
-    return text;
-  }
-
-  isSet(name: string): boolean {
-    this.#flag(name);
-    return this.#given.has(name);
-  }
-
-  ms(name: string): number {
-    const { fallback, min = 0 } = this.#flag(name);
-    const written = this.#given.get(name);
-    const seconds = written === undefined ? fallback : /^\d+(\.\d+)?$/.test(written) ? Number(written) : undefined;
-    if (seconds === undefined || seconds < min || seconds > SECONDS_MAX)
-      throw new UsageError(`--${name} ${written}: expected seconds from ${min} to ${SECONDS_MAX}`);
-    return Math.round(seconds * 1000);
-  }
-
-  integer(name: string): number {
-    const { fallback, min = 0 } = this.#flag(name);
-    const written = this.#given.get(name);
-    const number = written === undefined ? fallback : parseInteger(written, min);
-    if (number === undefined)
-      throw new UsageError(`--${name} ${written}: expected a number from ${min} to ${INTEGER_MAX}`);
-    return number;
-  }
-
-  /** In the order that was given. */
-  ids(name: string): number[] | undefined {
-    this.#flag(name);
-    const written = this.#given.get(name);
-    if (written === undefined) return undefined;
-    const ids = written.split(',').map((part) => parseInteger(part.trim(), 1));
-    const valid = ids.filter((id) => id !== undefined);
-    if (valid.length < ids.length) throw new UsageError(`--${name} ${written}: expected node ids such as 1,2,3`);
-    if (new Set(valid).size < valid.length) throw new UsageError(`--${name} ${written}: names a node twice`);
-    return valid;
-  }
-
-  #flag(name: string): Flag {
-    const flag = this.#verb.flags[name];
-    if (flag === undefined) throw new Error(`${this.#verb.name} has no --${name}`);
-    return flag;
-  }
-}
-
 /**
- * Flags, then a chosen context, then the environment, then the context in use. An address that is named brings no token or
- * authority of the context in use along: they belong to its own addresses.
+ * The command line: yargs finds verbs, flags and what is wrong, and writes help. It cannot say what a mistyped flag was meant to be, nor
+ * which verb a flag is unknown to, so every refusal is a sentence of ours.
  */
-function withDefaults(
-  verb: VerbDescription,
-  flags: ReadonlyMap<string, string>,
-  env: Environment,
-  context: ContextFlags | undefined,
-): Map<string, string> {
-  const given = new Map(flags);
-  const isAddressed = ADDRESSES.some((name) => flags.has(name));
-  const add = (values: ReadonlyMap<string, string>): void => {
-    for (const [name, value] of values) if (Object.hasOwn(verb.flags, name) && !given.has(name)) given.set(name, value);
-  };
-  if (context?.isChosen === true) {
-    if (isAddressed) throw new UsageError('--context names the cluster already: leave out --url and --config');
-    add(context.flags);
-  }
-  const isChosen = isAddressed || context?.isChosen === true;
-  const told = Object.entries(verb.flags).flatMap(([name, flag]): [string, string][] => {
-    const value = flag.env === undefined || (isChosen && ADDRESSES.includes(name)) ? undefined : env[flag.env]?.trim();
-    return value === undefined || value === '' ? [] : [[name, value]];
-  });
-  add(new Map(told));
-  if (context?.isChosen === false && !ADDRESSES.some((name) => given.has(name))) add(context.flags);
-  return given;
-}
+import yargs, { type Argv } from 'yargs';
+import { inheritedFlag, suggest } from '../config/split-line.ts';
+import { EXIT_CODES, UsageError } from './failure.ts';
+import { type Flag, type VerbDescription, placeholder } from './flags.ts';
 
-function parseInteger(written: string, min: number): number | undefined {
-  const number = /^\d{1,10}$/.test(written) ? Number(written) : -1;
-  return number >= min && number <= INTEGER_MAX ? number : undefined;
-}
+type Arguments = Readonly<Record<string, unknown>>;
 
-export interface CommandLine<V extends VerbDescription> {
-  /** Undefined with help for all verbs, or for those of a group. */
-  readonly verb: V | undefined;
-  readonly group?: string;
-  readonly help: boolean;
-  readonly version: boolean;
+export interface CommandLine<V> {
+  readonly verb: V;
   readonly given: ReadonlyMap<string, string>;
 }
 
-const SWITCHES = ['help', 'version'];
-
+/** Throws UsageError. */
 export function parseCommandLine<V extends VerbDescription>(
   argv: readonly string[],
   verbs: readonly V[],
 ): CommandLine<V> {
-  const texts = new Set<string>();
-  const switches = new Set(SWITCHES);
-  for (const { flags } of verbs) {
-    for (const [name, { kind }] of Object.entries(flags)) (kind === 'switch' ? switches : texts).add(name);
-  }
-  const {
-    _: words,
-    $0: _script,
-    ...flags
-  } = splitLine(withDashes(withLongNames(argv, verbs), [...texts]), [...texts], [...switches], (message) => {
-    return new UsageError(message);
-  });
-  const given = new Map<string, string>();
-  for (const [name, value] of Object.entries(flags)) {
-    if (Array.isArray(value)) throw new UsageError(`--${name}: given more than once`);
-    given.set(name, String(value));
-  }
-  // As others have it: help VERB.
-  const asked = words.map(String);
-  const isHelpWord = asked[0] === 'help';
-  const { verb, group, word, rest } = findVerb(isHelpWord ? asked.slice(1) : asked, verbs);
-  const isKnown = verb !== undefined || (group !== undefined && rest.length === 0);
-  const help = given.delete('help') || (isHelpWord && (word === undefined || isKnown));
-  const version = given.delete('version');
-  if (help || version) return { verb, ...(group === undefined ? {} : { group }), help, version, given };
-  const [stray] = given.keys();
-  if (word === undefined && stray !== undefined && !texts.has(stray) && !switches.has(stray))
-    throw new UsageError(
-      `--${stray}: unknown flag${
-        suggest(
-          `--${stray}`,
-          [...texts, ...switches].map((one) => `--${one}`),
-        ) || '; see --help'
-      }`,
-    );
-  if (verb === undefined) throw noVerb(word, group, rest, verbs);
-  for (const [name, value] of given) checkFlag(verb, name, value);
-  placeWords(verb, rest, given);
-  return { verb, help, version, given };
+  const inherited = inheritedFlag(argv);
+  if (inherited !== undefined) throw new UsageError(`--${inherited}: unknown flag; see --help`);
+  let found: CommandLine<V> | undefined;
+  const words = argv[0] === 'help' ? argv.slice(1) : argv;
+  parserOf(words, verbs, (verb, args) => (found = { verb, given: givenIn(verb, args) })).parseSync();
+  // A handler ran, or yargs has refused.
+  if (found === undefined) throw new Error(`nothing came of ${argv.join(' ')}`);
+  return found;
 }
 
-interface Found<V> {
-  readonly verb: V | undefined;
-  /** The first word is that of several verbs. */
-  readonly group: string | undefined;
-  readonly word: string | undefined;
-  readonly rest: readonly string[];
+/** Undefined: it asks for something else. `help VERB` is `VERB --help`, as others have it. */
+export async function helpFor(argv: readonly string[], verbs: readonly VerbDescription[]): Promise<string | undefined> {
+  const asked = beforeDashes(argv);
+  const words =
+    argv[0] === 'help' ? argv.slice(1) : argv.filter((word, i) => i >= asked.length || !HELP.includes(word));
+  const isKnown = words.length === 0 || verbs.some(({ name }) => firstOf(name) === words[0]);
+  if (words.length === argv.length || (argv[0] === 'help' && !isKnown)) return undefined;
+  return `${await parserOf(words, verbs).getHelp()}\n`;
 }
 
-function findVerb<V extends VerbDescription>(words: readonly string[], verbs: readonly V[]): Found<V> {
-  const [first, second, ...rest] = words;
-  const pair = verbs.find(({ name }) => name === `${first} ${second}`);
-  if (pair !== undefined) return { verb: pair, group: undefined, word: first, rest };
-  const verb = verbs.find(({ name }) => name === first);
-  const isGroup = first !== undefined && verb === undefined && verbsOf(verbs, first).length > 0;
-  return { verb, group: isGroup ? first : undefined, word: first, rest: words.slice(1) };
-}
+export const asksVersion = (argv: readonly string[]): boolean => beforeDashes(argv).includes('--version');
 
-function verbsOf<V extends VerbDescription>(verbs: readonly V[], group: string): V[] {
-  return verbs.filter(({ name }) => name.startsWith(`${group} `));
-}
+const HELP = ['--help', '-h'];
 
-function noVerb(
-  word: string | undefined,
-  group: string | undefined,
-  [second]: readonly string[],
-  verbs: readonly VerbDescription[],
-): UsageError {
-  const names = verbs.map(({ name }) => name);
-  if (word === undefined) return new UsageError(`give a verb: ${names.join(', ')}; see --help`);
-  if (group === undefined)
-    return new UsageError(`${JSON.stringify(word)}: unknown verb${suggest(word, names) || '; see --help'}`);
-  const inGroup = verbsOf(verbs, group).map(({ name }) => name.slice(group.length + 1));
-  if (second === undefined) return new UsageError(`${group} needs a verb: ${inGroup.join(', ')}; see ${group} --help`);
-  const hint = suggest(second, inGroup) || `; see ${group} --help`;
-  return new UsageError(`${JSON.stringify(`${group} ${second}`)}: unknown verb${hint}`);
-}
-
-/** Words behind the verb are values of its flags. */
-function placeWords(verb: VerbDescription, words: readonly string[], given: Map<string, string>): void {
-  const places = verb.words ?? [];
-  for (const [i, word] of words.entries()) {
-    const name = places[i];
-    if (name === undefined)
-      throw new UsageError(`unexpected argument ${JSON.stringify(word)}; see ${verb.name} --help`);
-    if (given.has(name)) throw new UsageError(`--${name}: given more than once`);
-    given.set(name, word);
-  }
-}
-
-/** `-n 5` as `--lines 5`, up to the word `--`. */
-function withLongNames(argv: readonly string[], verbs: readonly VerbDescription[]): string[] {
-  const names = new Map(
-    verbs.flatMap(({ flags }) =>
-      Object.entries(flags).flatMap(([name, { short }]): [string, string][] =>
-        short === undefined ? [] : [[`-${short}`, `--${name}`]],
-      ),
-    ),
-  );
+function beforeDashes(argv: readonly string[]): readonly string[] {
   const end = argv.indexOf('--');
-  return argv.map((word, i) => (end >= 0 && i > end ? word : (names.get(word) ?? word)));
+  return end < 0 ? argv : argv.slice(0, end);
 }
 
-function checkFlag(verb: VerbDescription, name: string, value: string): void {
-  const flag = Object.hasOwn(verb.flags, name) ? verb.flags[name] : undefined;
-  if (flag === undefined) {
-    const known = Object.keys(verb.flags).map((one) => `--${one}`);
-    const hint = suggest(`--${name}`, known) || `; see ${verb.name} --help`;
-    throw new UsageError(`--${name}: unknown flag of ${verb.name}${hint}`);
+/** Where yargs is in the command line. */
+interface Place {
+  group?: string;
+  verb?: VerbDescription;
+}
+
+/** `run` is told the verb that was found, and what was given for it. */
+export function parserOf<V extends VerbDescription>(
+  argv: readonly string[],
+  verbs: readonly V[],
+  run: (verb: V, args: Arguments) => void = () => undefined,
+): Argv {
+  const place: Place = {};
+  const add = (parser: Argv, verb: V, word: string): void => {
+    parser.command(
+      [word, ...(verb.words ?? []).map((name) => `[${placeOf(name)}]`)].join(' '),
+      verb.about,
+      (inner) => {
+        place.verb = verb;
+        for (const name of verb.words ?? [])
+          inner.positional(placeOf(name), { describe: verb.flags[name]?.about ?? '' });
+        for (const [name, flag] of Object.entries(verb.flags)) {
+          const { kind, about, short, required, fallback } = flag;
+          const more = fallback === undefined ? (required === true ? ' (required)' : '') : ` (${fallback})`;
+          const describe = `${kind === 'switch' ? '' : `${placeholder(flag)}: `}${about}${more}`;
+          inner.option(name, { ...typeOf(kind), describe, ...(short === undefined ? {} : { alias: short }) });
+        }
+        for (const example of verb.examples) inner.example(example, '');
+        return inner;
+      },
+      (args) => run(verb, args),
+    );
+  };
+  const root = yargs([...argv])
+    .scriptName('millracectl')
+    .locale('en')
+    .help(false)
+    .version(false)
+    .exitProcess(false)
+    .wrap(null)
+    .parserConfiguration({
+      'boolean-negation': false,
+      'camel-case-expansion': false,
+      'dot-notation': false,
+      'duplicate-arguments-array': true,
+      'parse-numbers': false,
+      'parse-positional-numbers': false,
+      'populate--': true,
+    })
+    .strict()
+    .fail((message, error) => {
+      // Yargs has errors of its own, for which it has a message as well.
+      if (error !== undefined && error.message !== message) throw error;
+      throw new UsageError(sentenceOf(message, argv, place, verbs));
+    })
+    .usage('usage: $0 VERB [--config CLUSTER_FILE] [FLAGS]; VERB --help lists the flags of a verb')
+    .epilogue(`${SETTINGS}\n\n${EXITS}`)
+    .demandCommand(1);
+  foretell(root, verbs);
+  for (const word of new Set(verbs.map(({ name }) => firstOf(name)))) {
+    const alone = verbs.find(({ name }) => name === word);
+    const group = verbs.filter(({ name }) => name.startsWith(`${word} `));
+    if (alone !== undefined) add(root, alone, word);
+    else
+      root.command(
+        word,
+        `verbs of ${word}: ${group.map(({ name }) => name.slice(word.length + 1)).join(', ')}`,
+        (inner) => {
+          place.group = word;
+          foretell(inner, group);
+          for (const verb of group) add(inner, verb, verb.name.slice(word.length + 1));
+          const usage = `usage: $0 ${word} VERB [FLAGS]; ${word} VERB --help lists the flags of a verb`;
+          return inner.usage(usage).epilogue(EXITS).demandCommand(1);
+        },
+      );
   }
-  if (flag.kind === 'switch' && value !== 'true') throw new UsageError(`--${name}: takes no value`);
-  if (value === '') throw new UsageError(`--${name}: expected ${placeholder(flag)}; see ${verb.name} --help`);
+  return root;
 }
 
-/** yargs takes the `-` of `--config -` for a word of its own. */
-function withDashes(argv: readonly string[], texts: readonly string[]): string[] {
-  const joined: string[] = [];
-  for (const word of argv) {
-    const before = joined.at(-1);
-    if (word === '-' && before?.startsWith('--') === true && texts.includes(before.slice(2)))
-      joined.push(`${joined.pop()}=-`);
-    else joined.push(word);
+const firstOf = (name: string): string => name.split(' ')[0] ?? name;
+
+/** Yargs must not take the name of a word for that of the flag, which may be given in its place. */
+const placeOf = (name: string): string => name.toUpperCase();
+
+const typeOf = (kind: Flag['kind']): { type: 'boolean' } | { type: 'string'; nargs: 1 } =>
+  kind === 'switch' ? { type: 'boolean' } : { type: 'string', nargs: 1 };
+
+/** Flags may precede the verb: which of them take a value has to be known before the verb is. */
+function foretell(parser: Argv, verbs: readonly VerbDescription[]): void {
+  // A flag means the same in all verbs, so each is declared once.
+  const all: Record<string, Flag> = Object.assign({}, ...verbs.map(({ flags }) => flags));
+  for (const [name, { kind, short }] of Object.entries(all))
+    parser.option(name, {
+      ...typeOf(kind),
+      hidden: true,
+      global: false,
+      ...(short === undefined ? {} : { alias: short }),
+    });
+}
+
+function sentenceOf(
+  message: string,
+  argv: readonly string[],
+  { group, verb }: Place,
+  verbs: readonly VerbDescription[],
+): string {
+  const see = verb === undefined ? 'see --help' : `see ${verb.name} --help`;
+  const known = (verb === undefined ? verbs : [verb]).flatMap(({ flags }) => Object.entries(flags));
+  const open = /^Not enough arguments following: (.+)$/.exec(message)?.[1];
+  const [name, flag] = known.find(([one, { short }]) => open !== undefined && [one, short].includes(open)) ?? [];
+  if (flag !== undefined) return `--${name}: expected ${placeholder(flag)}; ${see}`;
+  const flags = [...known.map(([one]) => `--${one}`), ...(verb === undefined ? ['--help', '--version'] : [])];
+  const written = beforeDashes(argv).map((word) => word.split('=')[0] ?? word);
+  const stray = written.find((word) => word.startsWith('--') && !flags.includes(word));
+  if (stray !== undefined) {
+    const whose = verb === undefined ? '' : ` of ${verb.name}`;
+    return `${stray}: unknown flag${whose}${suggest(stray, flags) || `; ${see}`}`;
   }
-  return joined;
+  const extra = /^Unknown arguments?: ("?)([^]*?)\1(, |$)/.exec(message)?.[2];
+  if (verb === undefined) return noVerb(extra, group, verbs);
+  return extra === undefined ? message : `unexpected argument ${JSON.stringify(extra)}; ${see}`;
 }
 
-/** What stands for the value of a flag. */
-export const placeholder = ({ kind, value }: Flag): string =>
-  value ?? { text: 'TEXT', seconds: 'SECONDS', integer: 'N', ids: 'ID,ID', switch: '' }[kind];
+function noVerb(word: string | undefined, group: string | undefined, verbs: readonly VerbDescription[]): string {
+  const names = verbs.map(({ name }) => name);
+  const inGroup = names.filter((name) => name.startsWith(`${group} `)).map((name) => name.slice(`${group} `.length));
+  if (group !== undefined && word === undefined)
+    return `${group} needs a verb: ${inGroup.join(', ')}; see ${group} --help`;
+  if (word === undefined) return `give a verb: ${names.join(', ')}; see --help`;
+  const whole = group === undefined ? word : `${group} ${word}`;
+  const hint = suggest(word, group === undefined ? names : inGroup);
+  return `${JSON.stringify(whole)}: unknown verb${hint || `; see ${group === undefined ? '' : `${group} `}--help`}`;
+}
+
+/** Flags and words by the names of the flags. Yargs would take a word behind `--` for a flag again. */
+function givenIn({ flags, words = [], name: verb }: VerbDescription, args: Arguments): Map<string, string> {
+  const behind = [args['--'] ?? []].flat();
+  const places = new Map(words.map((name) => [name, args[placeOf(name)] ?? behind.shift()]));
+  if (behind.length > 0) throw new UsageError(`unexpected argument ${JSON.stringify(behind[0])}; see ${verb} --help`);
+  const given = new Map<string, string>();
+  for (const [name, flag] of Object.entries(flags)) {
+    const [value, ...more] = [args[name], places.get(name)].flat().filter((one) => one !== undefined);
+    if (value === undefined) continue;
+    if (more.length > 0) throw new UsageError(`--${name}: given more than once`);
+    if (flag.kind === 'switch' && value !== true) throw new UsageError(`--${name}: takes no value`);
+    if (value === '') throw new UsageError(`--${name}: expected ${placeholder(flag)}; see ${verb} --help`);
+    given.set(name, typeof value === 'string' ? value : 'true');
+  }
+  return given;
+}
+
+const SETTINGS = [
+  'CLUSTER_FILE lists the nodes (TOML, JSON or YAML; - for stdin):  [[nodes]]  id = 1  host = "10.0.0.1"',
+  'MILLRACE_CLUSTER names it where --config is not given; so does a context: context add NAME CLUSTER_FILE.',
+  'MILLRACE_ADMIN_TOKEN, or the file of --token-file, is the bearer token of the admin planes, where they want one.',
+  'Verbs of streams ask the client planes: --url or MILLRACE_URL, or those of the cluster file, or http://127.0.0.1:4437.',
+  'MILLRACE_CLIENT_TOKEN, or the file of --client-token-file, is their bearer token.',
+].join('\n');
+const EXITS = EXIT_CODES.map(
+  ({ code, meaning }, i) => `${i === 0 ? 'Exit codes:' : '           '} ${code}  ${meaning}`,
+).join('\n');

@@ -1,100 +1,54 @@
 /**
- * What the TAB key offers. The shells only ask: `millracectl __complete SHELL WORD...` with the words up to the cursor, the
- * last of which may be empty. No candidates: the shell offers files.
+ * The TAB key: yargs offers verbs and flags, this file their values, and the shells do the rest. They ask by `millracectl __complete
+ * WORD...` with the words up to the cursor, the last of which may be empty. Without candidates they offer files.
  */
-import type { Flag, VerbDescription } from './command-line.ts';
+import { parserOf } from './command-line.ts';
 import { Contexts } from './contexts.ts';
 import { Failure } from './failure.ts';
+import type { Flag, VerbDescription } from './flags.ts';
 import type { Environment } from './io.ts';
 
-export const SHELLS = ['bash', 'zsh', 'fish'] as const;
-type Shell = (typeof SHELLS)[number];
+/** What yargs itself is asked by; it then describes candidates as the shell in SHELL wants it. */
+const ASK = '--get-yargs-completions';
 
-interface Candidate {
-  readonly word: string;
-  readonly about: string;
-}
-
-export function completions(
-  [shell = '', ...words]: readonly string[],
-  verbs: readonly VerbDescription[],
-  env: Environment,
-): string[] {
+export function completions(words: readonly string[], verbs: readonly VerbDescription[], env: Environment): string[] {
   const current = words.at(-1) ?? '';
-  const known = SHELLS.find((one) => one === shell);
-  if (known === undefined) return [];
-  return candidatesFor(words.slice(0, -1), current, verbs, env)
-    .filter(({ word }) => word.startsWith(current))
-    .map((candidate) => rendered(candidate, known));
+  const offered = valuesAt(words.slice(0, -1), current, verbs, env) ?? offeredBy([ASK, ...words], verbs);
+  return offered.filter((candidate) => candidate.startsWith(current));
 }
 
-function rendered({ word, about }: Candidate, shell: Shell): string {
-  if (shell === 'bash') return word;
-  return shell === 'zsh' ? `${word.replaceAll(':', String.raw`\:`)}:${about}` : `${word}\t${about}`;
+/** Without flags of one letter, which have a longer name. */
+function offeredBy(argv: readonly string[], verbs: readonly VerbDescription[]): string[] {
+  let offered = '';
+  // It is called for each level of commands.
+  void parserOf(argv, verbs).parse([...argv], {}, (_error, _args, output) => void (offered ||= output));
+  return offered.split('\n').filter((line) => !/^(--?\w\b(?!-)|$)/.test(line));
 }
 
-function candidatesFor(
+/** Undefined where no value may stand, but a verb or a flag. */
+function valuesAt(
   before: readonly string[],
   current: string,
   verbs: readonly VerbDescription[],
   env: Environment,
-): Candidate[] {
-  const [first, second] = before;
-  if (first === undefined) return current.startsWith('-') ? GLOBAL : firstWords(verbs);
-  const inGroup = verbs.filter(({ name }) => name.startsWith(`${first} `));
-  const verb = verbs.find(({ name }) => name === first || name === `${first} ${second}`);
-  if (verb === undefined) {
-    if (before.length > 1) return [];
-    return inGroup.map(({ name, about }) => ({ word: name.slice(first.length + 1), about }));
-  }
-  return valuesOrFlags(verb, before.slice(verb.name.split(' ').length), current, env);
-}
-
-const GLOBAL: Candidate[] = [
-  { word: '--help', about: 'list the verbs' },
-  { word: '--version', about: 'say the version' },
-];
-
-function firstWords(verbs: readonly VerbDescription[]): Candidate[] {
-  const words = new Map<string, string>();
-  for (const { name, about } of verbs) {
-    const [first = name, second] = name.split(' ');
-    if (!words.has(first)) words.set(first, second === undefined ? about : `verbs of ${first}`);
-  }
-  return [...words].map(([word, about]) => ({ word, about }));
-}
-
-function valuesOrFlags(
-  { name, flags, words = [] }: VerbDescription,
-  before: readonly string[],
-  current: string,
-  env: Environment,
-): Candidate[] {
-  const find = (word: string | undefined): [string, Flag] | undefined =>
+): string[] | undefined {
+  const verb = verbs.find(({ name }) => name === before[0] || name === before.slice(0, 2).join(' '));
+  if (before.length === 0) return current.startsWith('-') ? ['--help', '--version'] : undefined;
+  if (verb === undefined)
+    return before.length === 1 && verbs.some(({ name }) => name.startsWith(`${before[0]} `)) ? undefined : [];
+  const { flags, words = [], name } = verb;
+  const flagAt = (word: string | undefined): [string, Flag] | undefined =>
     Object.entries(flags).find(
-      ([flag, { short }]) => word === `--${flag}` || (short !== undefined && word === `-${short}`),
+      ([one, { short }]) => word === `--${one}` || (short !== undefined && word === `-${short}`),
     );
-  const open = find(before.at(-1));
-  if (open !== undefined && open[1].kind !== 'switch') return valuesOf(name, ...open, env);
-  if (current.startsWith('-')) {
-    const given = new Set(before.map((word) => find(word)?.[0]));
-    return Object.entries(flags)
-      .filter(([flag]) => !given.has(flag))
-      .map(([flag, { about }]) => ({ word: `--${flag}`, about }));
-  }
-  const places = before.filter((word, i) => {
-    const flag = find(before[i - 1]);
-    return !word.startsWith('-') && (flag === undefined || flag[1].kind === 'switch');
-  });
-  const place = words[places.length];
-  const flag = place === undefined ? undefined : flags[place];
-  return place === undefined || flag === undefined ? [] : valuesOf(name, place, flag, env);
-}
-
-function valuesOf(verb: string, name: string, { choices }: Flag, env: Environment): Candidate[] {
-  if (choices !== undefined) return choices.map((word) => ({ word, about: '' }));
-  const isContext = name === 'context' || (name === 'name' && /^context (use|rm)$/.test(verb));
-  return isContext ? contextNames(env).map((word) => ({ word, about: 'context' })) : [];
+  const takesValue = (word: string | undefined): boolean => (flagAt(word)?.[1].kind ?? 'switch') !== 'switch';
+  const given = before.slice(name.split(' ').length);
+  const [open] = takesValue(given.at(-1)) ? (flagAt(given.at(-1)) ?? []) : [];
+  if (open === undefined && current.startsWith('-')) return undefined;
+  const placed = given.filter((word, i) => !word.startsWith('-') && !takesValue(given[i - 1]));
+  const asked = open ?? words[placed.length] ?? '';
+  if (asked === 'context' || (asked === 'name' && /^context (use|rm)$/.test(name))) return contextNames(env);
+  return [...(flags[asked]?.choices ?? [])];
 }
 
 /** A damaged file of contexts is told when a command needs it. */
@@ -107,26 +61,34 @@ function contextNames(env: Environment): string[] {
   }
 }
 
-/** The words that are asked for: `command` is the one before the cursor is in. */
-export const SCRIPTS: Readonly<Record<Shell, string>> = {
-  bash: `# eval "$(millracectl completion bash)"
+/** Yargs has scripts for bash and zsh, but prints the one of the shell that SHELL names, and offers flags in place of files. */
+export const SCRIPTS: ReadonlyMap<string, string> = new Map([
+  [
+    'bash',
+    `# eval "$(millracectl completion bash)"
 _millracectl() {
   local IFS=$'\\n'
-  COMPREPLY=($("\${COMP_WORDS[0]}" __complete bash "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+  COMPREPLY=($(SHELL=bash "\${COMP_WORDS[0]}" __complete "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
 }
 complete -o default -F _millracectl millracectl`,
-  zsh: `#compdef millracectl
+  ],
+  [
+    'zsh',
+    `#compdef millracectl
 # source <(millracectl completion zsh)
 _millracectl() {
   local -a candidates
-  candidates=("\${(@f)$("\${words[1]}" __complete zsh "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  candidates=("\${(@f)$(SHELL=zsh "\${words[1]}" __complete "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
   if [[ -n "\${candidates[1]}" ]]; then _describe millracectl candidates; else _files; fi
 }
 compdef _millracectl millracectl`,
-  fish: `# millracectl completion fish | source
+  ],
+  [
+    'fish',
+    `# millracectl completion fish | source
 function __millracectl_complete
   set -l words (commandline -opc) (commandline -ct)
-  set -l found ($words[1] __complete fish $words[2..-1] 2>/dev/null)
+  set -l found (SHELL=fish $words[1] __complete $words[2..-1] 2>/dev/null)
   if test (count $found) -gt 0
     printf '%s\\n' $found
   else
@@ -134,4 +96,5 @@ function __millracectl_complete
   end
 end
 complete -c millracectl -f -a '(__millracectl_complete)'`,
-};
+  ],
+]);

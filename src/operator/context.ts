@@ -3,7 +3,7 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Cluster } from './cluster.ts';
 import { clientUrlOf, readClusterFile } from './cluster-file.ts';
-import type { Flag, Values, VerbDescription } from './command-line.ts';
+import type { Flag, Values, VerbDescription } from './flags.ts';
 import { Failure, UsageError, reasonOf } from './failure.ts';
 import type { Environment, Io, Output } from './io.ts';
 import type { HttpSourceOptions } from './moving/http-source.ts';

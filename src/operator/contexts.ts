@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { caughtCode } from '../base/caught.ts';
-import type { ContextFlags } from './command-line.ts';
+import type { ContextFlags } from './flags.ts';
 import { Failure, NotThere, reasonOf } from './failure.ts';
 import { membersOf } from './http-client.ts';
 import type { Environment } from './io.ts';

@@ -1,6 +1,6 @@
 /** How results look: tables for people, JSON for programs, colours on a terminal only. */
 import { stripVTControlCharacters } from 'node:util';
-import type { Flag, Values } from './command-line.ts';
+import type { Flag, Values } from './flags.ts';
 
 export const OUTPUT: Flag = {
   kind: 'text',

@@ -1,12 +1,12 @@
 /** `run(argv, io)`: the whole tool as a function. It touches nothing of the process; main.ts is the process around it. */
 import { setMaxListeners } from 'node:events';
 import { VERSION } from '../config/version.ts';
-import { type ContextFlags, Values, parseCommandLine } from './command-line.ts';
+import { asksVersion, helpFor, parseCommandLine } from './command-line.ts';
 import { completions } from './completion.ts';
 import type { Verb } from './context.ts';
 import { Contexts } from './contexts.ts';
 import { EXIT_DONE, EXIT_FAILED, type ExitCode, Failure, reasonOf } from './failure.ts';
-import { helpOfAll, helpOfVerb } from './help.ts';
+import { type ContextFlags, Values } from './flags.ts';
 import { type Environment, type Io, Output } from './io.ts';
 import { paint, printableLines } from './output.ts';
 import { ProgressBar } from './progress-bar.ts';
@@ -57,9 +57,10 @@ class Run {
     const { env, stdin, signal, giveWay = (): void => undefined } = this.#io;
     const [first, ...words] = argv;
     if (first === COMPLETE) return this.#say(completions(words, VERBS, env).map((line) => `${line}\n`));
-    const { verb, group, help, version, given } = parseCommandLine(argv, VERBS);
-    if (help) return this.#say([verb === undefined ? helpOfAll(VERBS, group) : helpOfVerb(verb)]);
-    if (version || verb === undefined) return this.#say([`${VERSION}\n`]);
+    const help = await helpFor(argv, VERBS);
+    if (help !== undefined) return this.#say([help]);
+    if (asksVersion(argv)) return this.#say([`${VERSION}\n`]);
+    const { verb, given } = parseCommandLine(argv, VERBS);
     const values = new Values(verb, given, env, contextOf(verb, given, env));
     this.#onlyShows = typeof verb.onlyShows === 'function' ? verb.onlyShows(values) : verb.onlyShows === true;
     const ending = AbortSignal.any([signal, this.#unread.signal]);

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Values, parseCommandLine } from '../../src/operator/command-line.ts';
+import { helpFor, parseCommandLine } from '../../src/operator/command-line.ts';
 import { UsageError } from '../../src/operator/failure.ts';
-import { helpOfAll, helpOfVerb } from '../../src/operator/help.ts';
+import { Values } from '../../src/operator/flags.ts';
 import { VERBS } from '../../src/operator/verbs.ts';
 
 function parse(line: string, env: Readonly<Record<string, string>> = {}): Values {
   const { verb, given } = parseCommandLine(line.split(' ').filter(Boolean), VERBS);
-  assert(verb !== undefined);
   return new Values(verb, given, env);
 }
 
@@ -63,19 +62,33 @@ test('a wrong command line is refused with one sentence and exit code 2', () => 
   }
 });
 
-test('help names every verb and every flag', () => {
-  const all = helpOfAll(VERBS);
-  for (const verb of VERBS) {
-    assert(all.includes(`  ${verb.name} `), verb.name);
-    const one = helpOfVerb(verb);
-    for (const flag of Object.keys(verb.flags)) assert(one.includes(`--${flag}`), `${verb.name} --${flag}`);
+test('help names every verb and every flag', async () => {
+  const all = (await helpFor(['--help'], VERBS)) ?? '';
+  for (const { name, flags } of VERBS) {
+    const [first, second] = name.split(' ');
+    assert.match(all, new RegExp(`^  millracectl ${first} .*${second ?? ''}`, 'm'), name);
+    const one = (await helpFor([...name.split(' '), '--help'], VERBS)) ?? '';
+    for (const flag of Object.keys(flags)) assert(one.includes(`--${flag}`), `${name} --${flag}`);
+    if (second === undefined) continue;
+    assert.match((await helpFor([first ?? '', '-h'], VERBS)) ?? '', new RegExp(`^  millracectl ${name} `, 'm'));
   }
-  for (const line of ['drain --help', 'drain -h', 'help drain']) {
-    const { verb, help } = parseCommandLine(line.split(' '), VERBS);
-    assert.deepEqual([verb?.name, help], ['drain', true], line);
-  }
-  for (const line of ['--help', '-h', 'help']) {
-    const { verb, help } = parseCommandLine([line], VERBS);
-    assert.deepEqual([verb, help], [undefined, true], line);
-  }
+  const drain = await helpFor(['drain', '--help'], VERBS);
+  for (const line of ['drain -h', 'help drain', 'drain --node 2 --help'])
+    assert.equal(await helpFor(line.split(' '), VERBS), drain, line);
+  for (const line of ['-h', 'help']) assert.equal(await helpFor([line], VERBS), all, line);
+  // Words that are not flags, and a verb that is not there.
+  for (const line of ['stream append demo/log help', 'stream append demo/log -- --help', 'help frobnicate'])
+    assert.equal(await helpFor(line.split(' '), VERBS), undefined, line);
+});
+
+test('flags may precede the verb, words stand for flags, and a flag may be given once', () => {
+  const given = (line: string) => Object.fromEntries(parseCommandLine(line.split(' '), VERBS).given);
+  assert.deepEqual(given('--json --config c.toml status'), { json: 'true', config: 'c.toml' });
+  assert.deepEqual(given('stream --follow tail a/b -n 3'), { stream: 'a/b', follow: 'true', lines: '3' });
+  assert.deepEqual(given('stream append a/b -- -x'), { stream: 'a/b', data: '-x' });
+  assert.deepEqual(given('stream append a/b help'), { stream: 'a/b', data: 'help' });
+  assert.throws(
+    () => given('stream cat a/b --stream a/c'),
+    /^UsageError: --stream: given more than once$|given more than once$/,
+  );
 });

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openLocation } from '../../src/backup/format/location.ts';
-import { Values, parseCommandLine } from '../../src/operator/command-line.ts';
-import { helpOfVerb } from '../../src/operator/help.ts';
+import { helpFor, parseCommandLine } from '../../src/operator/command-line.ts';
+import { Values } from '../../src/operator/flags.ts';
 import { VERBS } from '../../src/operator/verbs.ts';
 
 const ENVIRONMENT = { MILLRACE_CLUSTER: 'cluster.toml' };
@@ -13,10 +13,11 @@ const wordsOf = (line: string): string[] =>
   [...line.replace(/ > \S+$/, '').matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
 
 for (const verb of VERBS) {
-  test(`--help of ${verb.name} shows examples that it takes`, () => {
+  test(`--help of ${verb.name} shows examples that it takes`, async () => {
+    const help = await helpFor([...verb.name.split(' '), '--help'], VERBS);
     assert.notEqual(verb.examples.length, 0);
     for (const line of verb.examples) {
-      assert(helpOfVerb(verb).includes(`  ${line}\n`));
+      assert(help?.includes(`  ${line}\n`), help);
       const [tool, ...args] = wordsOf(line);
       assert.equal(tool, 'millracectl');
       const parsed = parseCommandLine(args, VERBS);

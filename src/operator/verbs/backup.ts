@@ -7,7 +7,7 @@ import { coldNote, infoOf, lineageOf } from '../backup/info.ts';
 import { checkFree, checkResumable, restoreGroups } from '../backup/restore.ts';
 import { verifyBackup } from '../backup/verify.ts';
 import type { Cluster } from '../cluster.ts';
-import type { Flag } from '../command-line.ts';
+import type { Flag } from '../flags.ts';
 import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';
 import { Failure, Interrupted, UsageError } from '../failure.ts';
 import type { ProgressBar } from '../progress-bar.ts';

@@ -1,5 +1,5 @@
 /** Clusters by name. */
-import type { Flag } from '../command-line.ts';
+import type { Flag } from '../flags.ts';
 import { ADDRESS, CA_FILE, CLIENT_TOKEN_FILE, CONFIG, TOKEN_FILE, type Verb } from '../context.ts';
 import { readClusterFile } from '../cluster-file.ts';
 import { CONTEXT_FLAGS, Contexts } from '../contexts.ts';

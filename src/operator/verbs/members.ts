@@ -1,5 +1,5 @@
 /** Who votes: shown, and moved. A voter is replaced by add-member of the new node and remove-member of the old one. */
-import type { Flag } from '../command-line.ts';
+import type { Flag } from '../flags.ts';
 import { CONFIG, NODE, type Verb, asking, openCluster, paceOf, pollInterval, seconds } from '../context.ts';
 import { addMember, removeMember } from '../membership.ts';
 import { JSON_SWITCH, OUTPUT, wantsJsonEither } from '../output.ts';

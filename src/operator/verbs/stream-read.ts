@@ -1,5 +1,5 @@
 /** Streams to look at: what there is, and what is in it. */
-import type { Flag } from '../command-line.ts';
+import type { Flag } from '../flags.ts';
 import { CLIENT_FLAGS, type Context, type Verb, openStreams } from '../context.ts';
 import { Interrupted, UsageError } from '../failure.ts';
 import { OUTPUT, formatTable, printable, wantsJson } from '../output.ts';

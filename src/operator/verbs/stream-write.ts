@@ -1,5 +1,5 @@
 /** Streams that are made, written and removed. */
-import type { Flag } from '../command-line.ts';
+import type { Flag } from '../flags.ts';
 import { CLIENT_FLAGS, type Context, type Verb, openStreams } from '../context.ts';
 import { Failure, UsageError } from '../failure.ts';
 import { OUTPUT, wantsJson } from '../output.ts';

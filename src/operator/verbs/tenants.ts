@@ -1,7 +1,7 @@
 /** Verbs about buckets and streams: their quotas, their end, and their way to the cold store. */
 import type { Cluster } from '../cluster.ts';
 import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';
-import type { Flag } from '../command-line.ts';
+import type { Flag } from '../flags.ts';
 import { Failure, UsageError } from '../failure.ts';
 import { type Reply, membersOf, refusal } from '../http-client.ts';
 import { OUTPUT, formatTable, wantsJson } from '../output.ts';

@@ -1,5 +1,5 @@
 import { groupViews } from '../cluster-snapshot.ts';
-import type { Flag } from '../command-line.ts';
+import type { Flag } from '../flags.ts';
 import { CONFIG, type Verb, asking, openCluster } from '../context.ts';
 import { Failure, UsageError } from '../failure.ts';
 
