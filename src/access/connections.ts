@@ -166,7 +166,7 @@ export class AddressCount {
 }
 
 /** The states in which this process holds the descriptor: ESTABLISHED, and CLOSE_WAIT, which waits for it. */
-const HELD = new Set(['01', '08']);
+const HELD: ReadonlySet<string> = new Set(['01', '08']);
 const MAPPED = '0000000000000000FFFF0000';
 
 /** Undefined where there is no such table. */

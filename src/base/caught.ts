@@ -1,4 +1,4 @@
-/** What was caught, without trust in its class. */
+/** Reads caught values without trust in their class. */
 
 /** `ENOENT` and the like; empty: none. */
 export function caughtCode(error: unknown): string {

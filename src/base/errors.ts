@@ -172,7 +172,7 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
 
 /** At most one per status. */
 const GENERAL = ['INVALID_REQUEST', 'FORBIDDEN', 'NOT_FOUND', 'CONFLICT', 'BODY_TOO_LARGE', 'UNAVAILABLE'] as const;
-const generalCodes = new Map<number, ErrorCode>(GENERAL.map((code) => [ERRORS[code].bucketed, code]));
+const generalCodes: ReadonlyMap<number, ErrorCode> = new Map(GENERAL.map((code) => [ERRORS[code].bucketed, code]));
 
 /** The code of a refusal with this status whose sentence is not in the table. */
 export function generalCode(status: number): ErrorCode {
@@ -180,7 +180,7 @@ export function generalCode(status: number): ErrorCode {
 }
 
 const INTERNAL = NUMBERED.indexOf('INTERNAL');
-const numbers = new Map<ErrorCode, number>(NUMBERED.map((name, index) => [name, index]));
+const numbers: ReadonlyMap<ErrorCode, number> = new Map(NUMBERED.map((name, index) => [name, index]));
 
 /** Number of a code for a mailbox frame. OK is 0. */
 export function errorNumber(code: ErrorCode): number {

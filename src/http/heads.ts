@@ -7,7 +7,7 @@ import { OFFSET_DIGITS, formatOffset, writeOffset } from '../protocol/header-val
 
 const encoder = new TextEncoder();
 
-const STATUS_LINES = new Map<number, string>([
+const STATUS_LINES: ReadonlyMap<number, string> = new Map([
   [200, '200 OK'],
   [201, '201 Created'],
   [204, '204 No Content'],

@@ -72,7 +72,7 @@ const BELOW_ROWS: Readonly<
   snapshot: ['/{bucket}/{stream}/snapshot', '/{bucket}/{stream}/snapshot/{offset}'],
   retention: ['/{bucket}/{stream}/retention', '/{bucket}/{stream}/retention/{offset}'],
 };
-const BELOW = new Map(Object.entries(BELOW_ROWS));
+const BELOW: ReadonlyMap<string, (typeof BELOW_ROWS)[keyof typeof BELOW_ROWS]> = new Map(Object.entries(BELOW_ROWS));
 /** Raw characters that a URL may hold. Others have no agreed bytes, so two spellings could name one stream. */
 const NOT_URL = /[^\x21-\x7e]/;
 

@@ -53,3 +53,29 @@ test('code, tests and scenarios are in plain words', () => {
     );
   assert.deepEqual(found, []);
 });
+
+/** Folders whose comments all name their subject. */
+const NAMED = ['src/base/', 'src/raft/', 'src/store/', 'src/peer/', 'src/ports.ts'];
+/** A comment that leaves its noun to the reader: "Of the stream; -1: none", "What is still needed of it". */
+const VAGUE = /^\s*(?:\/\/|\/\*\*|\*) (?:Of|What|Who|Whose) /;
+
+function vague(path: string, text: string): string[] {
+  return text.split('\n').flatMap((line, i) => (VAGUE.test(line) ? [`${path}:${i + 1}: ${line.trim()}`] : []));
+}
+
+test('comments name their subject', () => {
+  const paths = sourcePaths(['src', 'workers', 'bench', 'test', 'scripts']);
+  const clean = paths.filter((path) => NAMED.some((folder) => path.startsWith(folder)));
+  assert.ok(clean.length > 0);
+  assert.deepEqual(
+    clean.flatMap((path) => vague(path, readText(path))),
+    [],
+  );
+});
+
+test('planted comments without a subject are found', () => {
+  for (const line of ['/** Of a commit. */', '  // What is left.', '   * Who asked.', '* Whose links end.'])
+    assert.equal(vague('x.ts', line).length, 1, line);
+  for (const line of ['/** Offsets of the stream. */', "const a = 'Of a commit';", '// Whatever comes next.'])
+    assert.deepEqual(vague('x.ts', line), []);
+});

@@ -294,7 +294,7 @@ async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-const DENIED = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENAMETOOLONG']);
+const DENIED: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENAMETOOLONG']);
 
 function toStoreError(what: string, error: unknown): StoreError {
   if (error instanceof StoreError) return error;

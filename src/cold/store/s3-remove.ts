@@ -13,7 +13,7 @@ interface HttpRequest {
 }
 
 /** Statuses of a store that does not support batches, or not in this form. */
-const REFUSED = new Set([400, 403, 405, 411, 501]);
+const REFUSED: ReadonlySet<unknown> = new Set([400, 403, 405, 411, 501]);
 /** Refusals that have nothing to do with batches; the reasons of a 403. */
 const OF_THE_CALLER =
   /AccessDenied|SignatureDoesNotMatch|InvalidAccessKeyId|ExpiredToken|InvalidToken|RequestTimeTooSkewed/;

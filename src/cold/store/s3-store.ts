@@ -248,7 +248,7 @@ interface SdkError {
 }
 
 /** Statuses that may change on a retry. */
-const LATER = new Set([408, 409, 425, 429]);
+const LATER: ReadonlySet<unknown> = new Set([408, 409, 425, 429]);
 const NOT_IMPLEMENTED = 501;
 
 function toStoreError(what: string, error: unknown): StoreError {

@@ -44,7 +44,9 @@ const RETRY_MS_MIN = 100;
 const RETRY_MS_MAX = 2000;
 const SHOWN_CHARS_MAX = 200;
 /** No byte of the request was read. */
-const NEVER_CONNECTED = new Set([...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']]);
+const NEVER_CONNECTED: ReadonlySet<string> = new Set([
+  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'],
+]);
 
 interface Trouble {
   readonly why: string;

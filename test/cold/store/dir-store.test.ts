@@ -75,11 +75,6 @@ test('folders are made with their parents only where a start, or a backup that b
     const text = readFileSync(join('src', name), 'utf8');
     return /mkdir(Sync)?\([^;]*recursive|makeFolder\(/.test(text);
   });
-  const known = [
-    'backup/format/location.ts',
-    'cold/store/dir-store.ts',
-    'cold/store/dir-store.ts',
-    'server/data-dir.ts',
-  ];
+  const known = ['backup/format/location.ts', 'cold/store/dir-store.ts', 'server/data-dir.ts'];
   assert.deepEqual(makers.sort(), known, 'makeFolder: lockDataDir, makeDirStore and Location.claim');
 });
