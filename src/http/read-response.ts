@@ -14,6 +14,7 @@ import type { ReadParams } from './context.ts';
 import { isRecordRead } from './query.ts';
 import type { RequestContext } from './request.ts';
 import { type CacheControl, RECORD_EXTENSION, type Responder } from './response.ts';
+import { shownContentType, writeStoredType } from './stored-type.ts';
 import type { UwsResponse } from './uws.ts';
 import { GZIP_SUFFIX, rangeTag } from '../protocol/condition.ts';
 import { formatOffset } from '../protocol/header-values.ts';
@@ -60,7 +61,7 @@ export function etagMatches(ifNoneMatch: string, etag: string): boolean {
   });
 }
 
-export function cacheOfRead(params: ReadParams, reply: Reply): CacheControl {
+function cacheOfRead(params: ReadParams, reply: Reply): CacheControl {
   if (params.mode !== READ_OFFSET && params.mode !== READ_RECORD) return 'no-store';
   return reply.nextOffset > reply.startOffset || reply.has(REPLY_CLOSED) ? 'read' : 'no-store';
 }
@@ -81,6 +82,15 @@ function hasTwoForms(reply: Reply, bytes = reply.body?.length ?? 0): boolean {
 /** HEAD says what a read of the whole stream says; how many bytes that has is known but for a bracket. */
 export function writeHeadVary(res: UwsResponse, responder: Responder, reply: Reply): void {
   if (hasTwoForms(reply, reply.nextOffset - reply.startOffset + 1)) res.writeHeader('vary', responder.codingVary);
+}
+
+/** What an answer to a read has beside position and bytes. */
+export interface Shown {
+  /** The ETag of the bytes as they are. */
+  readonly tag: string | undefined;
+  readonly cursor?: string | undefined;
+  /** The body when there are no bytes. */
+  readonly empty: '' | '[]';
 }
 
 /** Make it in the route handler, where the request's headers are. */
@@ -130,24 +140,23 @@ export class ReadCoding {
     return etagMatches(ifNoneMatch, packed) && prefersGzip(this.#acceptEncoding) ? packed : undefined;
   }
 
-  /** The ETag of what is sent. */
-  etag(tag: string): string {
-    return this.#packed === undefined ? tag : packedTag(tag);
-  }
-
-  /** Headers of a 200 or 304. */
-  writeHeaders(res: UwsResponse, responder: Responder, reply: Reply): void {
+  /** The whole answer: 200 with the bytes of `reply`, or 304. */
+  write({ responder, server }: RequestContext, res: UwsResponse, reply: Reply, { tag, cursor, empty }: Shown): number {
+    const known = tag === undefined ? undefined : this.known(tag);
+    const packed = this.#packed;
+    const status = known === undefined ? 200 : 304;
+    responder.begin(res, status, cacheOfRead(this.#params, reply));
+    writeStoredType(res, shownContentType(reply));
+    writeReadHeaders(res, reply, this.#params);
+    if (cursor !== undefined) res.writeHeader('stream-cursor', cursor);
     if (hasTwoForms(reply)) res.writeHeader('vary', responder.codingVary);
-    if (this.#packed !== undefined) res.writeHeader('content-encoding', 'gzip');
-  }
-
-  body(reply: Reply): Uint8Array | undefined {
-    return this.#packed ?? reply.body;
-  }
-
-  /** Of body(). */
-  memory(reply: Reply): 'reused' | 'kept' {
-    return this.#packed !== undefined || reply.isBodyKept ? 'kept' : 'reused';
+    if (packed !== undefined) res.writeHeader('content-encoding', 'gzip');
+    if (tag !== undefined) res.writeHeader('etag', known ?? (packed === undefined ? tag : packedTag(tag)));
+    const body = packed ?? reply.body;
+    if (status === 304) res.endWithoutBody();
+    else if (body === undefined) res.end(empty);
+    else server.backpressure.end(res, body, packed !== undefined || reply.isBodyKept ? 'kept' : 'reused');
+    return status;
   }
 }
 

@@ -44,10 +44,6 @@ export class Live implements TopicHost {
     this.clock = new Clock(() => ctx.monotonicMs(), ctx.logError);
   }
 
-  get stopping(): boolean {
-    return this.#stopping;
-  }
-
   get memberCount(): number {
     return this.#members.size;
   }
@@ -56,10 +52,12 @@ export class Live implements TopicHost {
     return this.#topics.size;
   }
 
-  /** No room for one more live reader. */
-  get full(): boolean {
+  /** Why no further reader is taken. */
+  get refusal(): 'STOPPING' | 'WATCHERS_FULL' | undefined {
+    if (this.#stopping) return 'STOPPING';
     const { watchersPerCoreMax } = this.ctx.settings;
-    return watchersPerCoreMax > 0 && this.#members.size >= watchersPerCoreMax * this.gateway.shardCount;
+    const isFull = watchersPerCoreMax > 0 && this.#members.size >= watchersPerCoreMax * this.gateway.shardCount;
+    return isFull ? 'WATCHERS_FULL' : undefined;
   }
 
   /** Every topic with readers has at least one, so the rest lingers. */

@@ -4,99 +4,50 @@
  * requests that an event cannot serve (addressed by records, bounded by max_bytes, or behind) read again.
  */
 import type { ErrorCode } from '../../base/errors.ts';
-import type { ReplyHandler } from '../../ports.ts';
+import { READ_FLAG_ENVELOPE, readCreatedAtMs, readIncarnation, showRead } from '../../protocol/read.ts';
 import { REPLY_CLOSED, REPLY_UP_TO_DATE, Reply } from '../../protocol/reply.ts';
-import type { HttpContext, ReadParams } from '../context.ts';
-import { ReadCoding, cacheOfRead, cacheOfTurn, readEtag, writeReadHeaders } from '../read-response.ts';
-import { isRecordRead } from '../query.ts';
-import type { Responder } from '../response.ts';
-import { shownContentType, writeStoredType } from '../stored-type.ts';
-import type { Answer, RequestContext } from '../request.ts';
+import type { ReadParams } from '../context.ts';
+import { ReadCoding, cacheOfTurn, readEtag, writeReadHeaders } from '../read-response.ts';
+import type { RequestContext } from '../request.ts';
 import type { UwsResponse } from '../uws.ts';
-import { Timed } from './clock.ts';
 import { cursorFloor, cursorSpan } from './events.ts';
-import type { Live } from './live.ts';
-import { type EventReader, type Member, type ReadPosition, RETRY_MS, type Topic } from './topic.ts';
-import {
-  READ_FLAG_ENVELOPE,
-  READ_FLAG_NO_TOUCH,
-  READ_OFFSET,
-  READ_RECORD,
-  readCreatedAtMs,
-  readIncarnation,
-  showRead,
-} from '../../protocol/read.ts';
+import { DONE, LiveReader, READING, RETRYING, startReader } from './reader.ts';
 
-const READING = 0;
-/** The mailbox was full; the clock tries again. */
-const RETRYING = 1;
-const WAITING = 2;
+const WAITING = 3;
 /** What it brings is being compressed. */
-const PACKING = 3;
-const DONE = 4;
+const PACKING = 4;
 
 /** Serves `live=long-poll`. Call it in the route handler. */
 export function startLongPoll(call: RequestContext, params: ReadParams): void {
   const { live } = call.server.node;
   call.operation = 'long_poll';
-  if (live.stopping || live.full || live.backpressure.full) {
-    live.ctx.metrics.live.refused++;
-    return call.refuse(live.stopping ? 'STOPPING' : live.full ? 'WATCHERS_FULL' : 'ANSWERS_FULL');
-  }
-  return new LongPoll(live, call, params).start();
+  const refusal = live.refusal ?? (live.backpressure.full ? 'ANSWERS_FULL' : undefined);
+  return startReader(call, refusal, () => new LongPoll(call, params));
 }
 
-class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Answer {
-  readonly #live: Live;
-  readonly #ctx: HttpContext;
-  /** Undefined once it is answered. */
-  #call: RequestContext | undefined;
+class LongPoll extends LiveReader {
   readonly #params: ReadParams;
-  readonly #topic: Topic;
-  readonly #position: ReadPosition;
-  readonly #records: boolean;
   readonly #coding: ReadCoding;
   readonly #startedMs: number;
-  #state = READING;
   /** The last answer without bytes, for the 204. */
   #tail: Reply | undefined;
 
-  constructor(live: Live, call: RequestContext, params: ReadParams) {
-    super();
-    const { bucket, stream } = call;
-    this.#live = live;
-    this.#ctx = live.ctx;
-    this.#call = call;
+  constructor(call: RequestContext, params: ReadParams) {
+    super(call, params, call.server.backpressure.readBytes(params.maxBytes), 'longPolls');
     this.#params = params;
-    this.#records = isRecordRead(params);
     this.#coding = new ReadCoding(call, params);
-    this.#startedMs = live.ctx.monotonicMs();
-    this.#position = {
-      mode: params.mode,
-      value: params.value,
-      maxBytes: live.backpressure.readBytes(params.maxBytes),
-      maxRecords: params.maxRecords,
-      readFlags: params.readFlags,
-    };
-    this.#topic = live.attach({ bucket, stream, group: call.gateway.groupOf(bucket, stream) }, this);
-    live.ctx.metrics.live.longPolls++;
+    this.#startedMs = this.ctx.monotonicMs();
   }
 
-  override get requestId(): string | undefined {
-    return this.#call?.requestId;
+  protected override appoint(): void {
+    this.live.clock.schedule(this, this.#params.timeoutMs);
   }
 
-  start(): void {
-    this.#call?.follow(this);
-    if (this.#topic.read(this.#position, this)) this.#live.clock.schedule(this, this.#params.timeoutMs);
-    else this.fail('SHARD_BUSY');
-  }
-
-  onReply(reply: Reply): void {
-    if (this.#state === DONE) return;
-    this.#topic.beforeReply(reply);
+  override onReply(reply: Reply): void {
+    if (this.state === DONE) return;
+    this.topic.beforeReply(reply);
     if (reply.code !== 0) {
-      this.#leave()?.refuseReply(reply);
+      this.leave()?.refuseReply(reply);
     } else if (this.#tail !== undefined && readIncarnation(reply) !== readIncarnation(this.#tail)) {
       this.onDeleted();
     } else if (reply.nextOffset > reply.startOffset || !reply.has(REPLY_UP_TO_DATE)) {
@@ -104,14 +55,14 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Answe
     } else {
       this.#keep(reply);
       // Over without a word to this request: the stream was replaced meanwhile. The client looks again.
-      if (reply.has(REPLY_CLOSED) || this.#topic.number === 0 || this.#remainingMs() <= 0) this.#empty();
+      if (reply.has(REPLY_CLOSED) || this.topic.number === 0 || this.#remainingMs() <= 0) this.#empty();
       else this.#wait();
     }
   }
 
-  onEvent(event: Reply): void {
+  override onEvent(event: Reply): void {
     const tail = this.#tail;
-    if (this.#state !== WAITING || tail === undefined) return;
+    if (this.state !== WAITING || tail === undefined) return;
     const offset = tail.nextOffset;
     const closed = event.has(REPLY_CLOSED);
     if (event.nextOffset <= offset && !closed) return;
@@ -127,69 +78,53 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Answe
 
   /** Can the event be the answer? A stream that had no type so far got one from this append, so it is read again. */
   #servedBy(event: Reply): boolean {
-    if (this.#records || (this.#params.readFlags & READ_FLAG_ENVELOPE) !== 0 || event.contentType === '') return false;
+    if (this.records || (this.#params.readFlags & READ_FLAG_ENVELOPE) !== 0 || event.contentType === '') return false;
     const bytes = event.nextOffset - event.startOffset;
     return this.#params.maxBytes === 0 || bytes <= this.#params.maxBytes;
   }
 
-  onGap(): void {
+  override onGap(): void {
     const tail = this.#tail;
-    if (this.#state !== WAITING || tail === undefined) return;
-    this.#topic.stopWaiting(this);
-    this.#position.mode = this.#records ? READ_RECORD : READ_OFFSET;
-    this.#position.value = this.#records ? tail.recordNext : tail.nextOffset;
-    this.#position.readFlags |= READ_FLAG_NO_TOUCH;
-    this.#read();
+    if (this.state !== WAITING || tail === undefined) return;
+    this.topic.stopWaiting(this);
+    this.moveTo(tail.nextOffset, tail.recordNext);
+    this.#readOn();
   }
 
-  #read(): void {
-    this.#state = READING;
-    if (this.#topic.read(this.#position, this)) {
-      this.#live.clock.schedule(this, Math.max(0, this.#remainingMs()));
-      return;
-    }
-    this.#state = RETRYING;
-    this.#live.clock.schedule(this, RETRY_MS);
+  #readOn(): void {
+    if (this.read()) this.live.clock.schedule(this, Math.max(0, this.#remainingMs()));
   }
 
   #wait(): void {
-    this.#state = WAITING;
-    this.#topic.wait(this);
+    this.state = WAITING;
+    this.topic.wait(this);
   }
 
-  onDeleted(): void {
+  override onDeleted(): void {
     // It has what it waited for.
-    if (this.#state === PACKING) return;
+    if (this.state === PACKING) return;
     // The answer to a READ under way says more than this event: the stream may have been recreated.
-    if (this.#state === READING && this.#tail === undefined) return;
+    if (this.state === READING && this.#tail === undefined) return;
     this.fail('STREAM_NOT_FOUND');
   }
 
-  onStop(): void {
+  override onStop(): void {
     if (this.#tail !== undefined) this.#empty();
     else this.fail('STOPPING');
   }
 
-  onTime(): void {
-    if (this.#state === RETRYING && this.#remainingMs() > 0) this.#read();
+  override onTime(): void {
+    if (this.state === RETRYING && this.#remainingMs() > 0) this.#readOn();
     else if (this.#tail !== undefined) this.#empty();
     // Else the first answer is late. It is answered as soon as it comes, with bytes or without.
   }
 
-  override onTimeFailed(): void {
-    this.fail('INTERNAL');
-  }
-
-  gone(): void {
-    this.#leave();
-  }
-
-  fail(code: ErrorCode): void {
-    this.#leave()?.refuse(code);
+  override fail(code: ErrorCode): void {
+    this.leave()?.refuse(code);
   }
 
   #remainingMs(): number {
-    return this.#startedMs + this.#params.timeoutMs - this.#ctx.monotonicMs();
+    return this.#startedMs + this.#params.timeoutMs - this.ctx.monotonicMs();
   }
 
   /** Remembers position, flags and record range; `reply` belongs to the gateway. */
@@ -207,74 +142,43 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Answe
   /** Answers with the bytes of an answer or event, or does so when they are compressed. */
   #bring(reply: Reply): void {
     const later = (answer: Reply): void => {
-      if (this.#state === PACKING) this.#answer((res, responder) => this.#ok(res, responder, answer));
+      if (this.state === PACKING) this.#answer((res, call) => this.#ok(call, res, answer));
     };
     if (!this.#coding.defers(reply, later)) {
-      return this.#answer((res, responder) => this.#ok(res, responder, reply));
+      return this.#answer((res, call) => this.#ok(call, res, reply));
     }
-    this.#state = PACKING;
-    this.#live.clock.cancel(this);
-    this.#topic.stopWaiting(this);
+    this.state = PACKING;
+    this.live.clock.cancel(this);
+    this.topic.stopWaiting(this);
   }
 
   /** 200 with the bytes of an answer or event, or 304. */
-  #ok(res: UwsResponse, responder: Responder, reply: Reply): number {
-    const coding = this.#coding;
-    const tag = readEtag(reply, this.#params);
-    const known = coding.known(tag);
-    const status = known === undefined ? 200 : 304;
-    responder.begin(res, status, cacheOfRead(this.#params, reply));
-    writeStoredType(res, shownContentType(reply));
-    writeReadHeaders(res, reply, this.#params);
-    this.#writeCursor(res, reply);
-    coding.writeHeaders(res, responder, reply);
-    res.writeHeader('etag', known ?? coding.etag(tag));
-    if (status === 304) {
-      res.endWithoutBody();
-      return status;
-    }
-    const body = coding.body(reply);
-    if (body === undefined) res.end();
-    else this.#live.backpressure.end(res, body, coding.memory(reply));
-    return status;
+  #ok(call: RequestContext, res: UwsResponse, reply: Reply): number {
+    const cursor = reply.has(REPLY_CLOSED) ? undefined : this.#cursor();
+    return this.#coding.write(call, res, reply, { tag: readEtag(reply, this.#params), cursor, empty: '' });
   }
 
   /** 204: nothing was appended. */
   #empty(): void {
     const tail = this.#tail as Reply;
-    this.#answer((res, responder) => {
+    this.#answer((res, { responder }) => {
       responder.begin(res, 204, cacheOfTurn(this.#params));
       writeReadHeaders(res, tail, this.#params);
-      this.#writeCursor(res, tail);
+      // At the end of a closed stream there is no next request to make.
+      if (!tail.has(REPLY_CLOSED)) res.writeHeader('stream-cursor', this.#cursor());
       res.endWithoutBody();
       return 204;
     });
   }
 
-  /** No cursor at the end of a closed stream: there is no next request to make. */
-  #writeCursor(res: UwsResponse, reply: Reply): void {
-    if (reply.has(REPLY_CLOSED)) return;
+  #cursor(): string {
     const span = cursorSpan(Date.now());
-    const floor = cursorFloor(this.#params.cursor, span, Math.random());
-    res.writeHeader('stream-cursor', String(Math.max(floor, span)));
+    return String(Math.max(cursorFloor(this.#params.cursor, span, Math.random()), span));
   }
 
   /** Leaves, then writes: whatever happens while writing finds this request finished. */
-  #answer(render: (res: UwsResponse, responder: Responder) => number): void {
-    const call = this.#leave();
-    call?.respond((res) => render(res, call.responder));
-  }
-
-  /** The context, to be answered; undefined when that has happened. */
-  #leave(): RequestContext | undefined {
-    const call = this.#call;
-    if (call === undefined) return undefined;
-    this.#call = undefined;
-    this.#state = DONE;
-    this.#live.clock.cancel(this);
-    this.#topic.stopWaiting(this);
-    this.#live.detach(this.#topic, this);
-    this.#ctx.metrics.live.longPolls--;
-    return call;
+  #answer(render: (res: UwsResponse, call: RequestContext) => number): void {
+    const call = this.leave();
+    call?.respond((res) => render(res, call));
   }
 }

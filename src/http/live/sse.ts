@@ -10,26 +10,18 @@
  * its answer either covers them or is not up to date, and then the reader reads again.
  */
 import { type ErrorCode, ERRORS, errorCode } from '../../base/errors.ts';
-import type { ReplyHandler } from '../../ports.ts';
+import { READ_FLAG_ENVELOPE, readIncarnation } from '../../protocol/read.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
-import type { HttpContext, ReadParams } from '../context.ts';
+import type { ReadParams } from '../context.ts';
 import { whenWritable } from '../guard.ts';
-import { isRecordRead } from '../query.ts';
-import type { Answer, RequestContext } from '../request.ts';
-import { SLOT_MS, Timed } from './clock.ts';
+import type { RequestContext } from '../request.ts';
+import { SLOT_MS } from './clock.ts';
+import { EventSocket, viewOf, writeStreamHead } from './event-socket.ts';
 import { COMMENT, VIEW_TEXT, type View, cursorFloor, cursorSpan, errorEvent, sendableBytes } from './events.ts';
 import type { Batch, FeedReader } from './feed.ts';
+import { DONE, LiveReader, RETRYING, startReader } from './reader.ts';
 import { render } from './rendered-events.ts';
-import { EventSocket, viewOf, writeStreamHead } from './event-socket.ts';
-import type { Live } from './live.ts';
-import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES, type Topic } from './topic.ts';
-import {
-  READ_FLAG_ENVELOPE,
-  READ_FLAG_NO_TOUCH,
-  READ_OFFSET,
-  READ_RECORD,
-  readIncarnation,
-} from '../../protocol/read.ts';
+import { RETRY_MS, STEP_BYTES } from './topic.ts';
 
 /** A step smaller than the longest UTF-8 character could never be sent. */
 const STEP_BYTES_MIN = 4;
@@ -38,21 +30,13 @@ const PROBE_MS = 5_000;
 /** Lifetimes differ by up to this part, so that a thousand readers who came together do not come back together. */
 const LIFETIME_SPREAD = 0.1;
 
-const READING = 0;
-const RETRYING = 1;
-const DRAINING = 2;
-const LIVE = 3;
-const DONE = 4;
+const DRAINING = 3;
+const LIVE = 4;
 
 /** Serves `live=sse`. Call it in the route handler. */
 export function startSse(call: RequestContext, params: ReadParams): void {
-  const { live } = call.server.node;
   call.operation = 'sse_open';
-  if (live.stopping || live.full) {
-    live.ctx.metrics.live.refused++;
-    return call.refuse(live.stopping ? 'STOPPING' : 'WATCHERS_FULL');
-  }
-  return new SseReader(live, call, params).start();
+  return startReader(call, call.server.node.live.refusal, () => new SseReader(call, params));
 }
 
 /** What one answer brings to its reader. */
@@ -63,22 +47,14 @@ interface Delivery {
   readonly closed: boolean;
 }
 
-class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyHandler, Answer {
-  readonly #live: Live;
-  readonly #ctx: HttpContext;
-  /** Undefined once it is over. */
-  #call: RequestContext | undefined;
-  readonly #topic: Topic;
-  readonly #position: ReadPosition;
+class SseReader extends LiveReader implements FeedReader {
   /** The client's own bound of one data event. */
   readonly #stepBytesMax: number;
   readonly #requestedCursor: number | undefined;
   #sawEnd: boolean;
   /** Addressed by records or in the envelope view: its events are its own, so it reads after every wake-up. */
   readonly #private: boolean;
-  readonly #records: boolean;
   readonly #endMs: number;
-  #state = READING;
   /** The head has been sent; the fields up to the next blank line are set. */
   #opened = false;
   #view: View = VIEW_TEXT;
@@ -90,51 +66,28 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
   #following = false;
   readonly #socket: EventSocket;
 
-  constructor(live: Live, call: RequestContext, params: ReadParams) {
-    super();
-    const { bucket, stream } = call;
-    this.#live = live;
-    this.#ctx = live.ctx;
-    this.#call = call;
-    this.#records = isRecordRead(params);
-    this.#private = this.#records || (params.readFlags & READ_FLAG_ENVELOPE) !== 0;
+  constructor(call: RequestContext, params: ReadParams) {
+    const stepBytesMax = params.maxBytes === 0 ? Infinity : Math.max(params.maxBytes, STEP_BYTES_MIN);
+    super(call, params, Math.min(stepBytesMax, STEP_BYTES), 'sseReaders');
+    this.#private = this.records || (params.readFlags & READ_FLAG_ENVELOPE) !== 0;
     this.#requestedCursor = params.cursor;
     this.#sawEnd = params.sawEnd === true;
-    this.#stepBytesMax = params.maxBytes === 0 ? Infinity : Math.max(params.maxBytes, STEP_BYTES_MIN);
-    this.#position = {
-      mode: params.mode,
-      value: params.value,
-      maxBytes: Math.min(this.#stepBytesMax, STEP_BYTES),
-      maxRecords: params.maxRecords,
-      readFlags: params.readFlags,
-    };
-    this.#socket = new EventSocket(live);
+    this.#stepBytesMax = stepBytesMax;
+    this.#socket = new EventSocket(this.live);
     const spread = 1 + LIFETIME_SPREAD * (Math.random() - 0.5);
-    this.#endMs = call.startedMs + live.ctx.settings.sseLifetimeMs * spread;
-    this.#topic = live.attach({ bucket, stream, group: call.gateway.groupOf(bucket, stream) }, this);
-    live.ctx.metrics.live.sseReaders++;
-  }
-
-  override get requestId(): string | undefined {
-    return this.#call?.requestId;
-  }
-
-  start(): void {
-    this.#call?.follow(this);
-    if (this.#topic.read(this.#position, this)) this.#appoint();
-    else this.fail('SHARD_BUSY');
+    this.#endMs = call.startedMs + this.ctx.settings.sseLifetimeMs * spread;
   }
 
   // --- answers of the shard
 
-  onReply(reply: Reply): void {
-    const call = this.#call;
+  override onReply(reply: Reply): void {
+    const call = this.call;
     if (call === undefined) return;
-    this.#topic.beforeReply(reply);
+    this.topic.beforeReply(reply);
     if (reply.code !== 0) {
       this.#failed(reply);
     } else if (this.#sawEnd && reply.has(REPLY_CLOSED) && reply.nextOffset === reply.startOffset) {
-      this.#leave()?.respond((res) => call.responder.closed(res, reply));
+      this.leave()?.respond((res) => call.responder.closed(res, reply));
     } else if (!this.#opened) {
       // Corked: the head and the first events are one write.
       call.res?.cork(() => {
@@ -157,8 +110,8 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     this.#incarnation = readIncarnation(reply);
     this.#cursorFloor = cursorFloor(this.#requestedCursor, cursorSpan(Date.now()), Math.random());
     writeStreamHead(res, responder, reply, this.#view);
-    whenWritable(res, this.#ctx.logError, call, () => this.#onWritable());
-    this.#ctx.metrics.live.sseOpened++;
+    whenWritable(res, this.ctx.logError, call, () => this.#onWritable());
+    this.ctx.metrics.live.sseOpened++;
     call.opened(200);
   }
 
@@ -171,10 +124,7 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     const bytes = closed || body === undefined ? length : sendableBytes(this.#view, body);
     const held = length - bytes;
     this.#offset = reply.nextOffset - held;
-    this.#position.mode = this.#records ? READ_RECORD : READ_OFFSET;
-    this.#position.value = this.#records ? reply.recordNext : this.#offset;
-    // The first answer was the access that renews a sliding lifetime.
-    this.#position.readFlags |= READ_FLAG_NO_TOUCH;
+    this.moveTo(this.#offset, reply.recordNext);
     let taken = true;
     if (bytes > 0 || which === 'first' || closed) {
       const upToDate = held === 0 && reply.has(REPLY_UP_TO_DATE);
@@ -182,9 +132,9 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     }
     if (closed) this.#finish();
     else if (reply.has(REPLY_UP_TO_DATE)) this.#follow();
-    else if (!taken) this.#state = DRAINING;
-    else if (moved) this.#read();
-    else this.#retryLater();
+    else if (!taken) this.state = DRAINING;
+    else if (moved) this.read();
+    else this.retryLater();
   }
 
   #writeEvent(reply: Reply, { bytes, upToDate, closed }: Delivery): boolean {
@@ -195,50 +145,40 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
       upToDate,
       closed,
       firstRecord: reply.has(REPLY_RECORDS) ? reply.recordFirst : undefined,
-      nextRecord: this.#records ? reply.recordNext : undefined,
+      nextRecord: this.records ? reply.recordNext : undefined,
     };
-    const counters = this.#ctx.metrics.live;
+    const counters = this.ctx.metrics.live;
     if (bytes > 0) counters.sseDataEvents++;
     counters.sseControlEvents++;
     const { body } = reply;
     if (body === undefined || bytes === 0) return this.#write(render(undefined, fields));
     if (!reply.isBodyKept) return this.#write(render(body.subarray(0, bytes), fields));
-    return this.#write(this.#live.rendered.of(body, bytes, fields));
+    return this.#write(this.live.rendered.of(body, bytes, fields));
   }
 
   #follow(): void {
     // Over without a word to this reader: the server stops, or the stream was replaced while it caught up. It may come back.
-    if (this.#topic.number === 0) {
+    if (this.topic.number === 0) {
       this.#finish();
       return;
     }
-    this.#state = LIVE;
+    this.state = LIVE;
     if (this.#following) return;
     this.#following = true;
-    if (this.#private) this.#topic.wait(this);
-    else this.#topic.feed(this.#view).join(this);
-  }
-
-  #read(): void {
-    this.#state = READING;
-    if (!this.#topic.read(this.#position, this)) this.#retryLater();
-  }
-
-  #retryLater(): void {
-    this.#state = RETRYING;
-    this.#live.clock.schedule(this, RETRY_MS);
+    if (this.#private) this.topic.wait(this);
+    else this.topic.feed(this.#view).join(this);
   }
 
   // --- events of the topic
 
   onBatch(batch: Batch): void {
-    if (this.#state !== LIVE) return;
+    if (this.state !== LIVE) return;
     if (this.#offset !== batch.start || batch.end - batch.start > this.#stepBytesMax) {
       if (this.#offset < batch.end || batch.closed) this.#readOn();
       return;
     }
     this.#offset = batch.end;
-    const counters = this.#ctx.metrics.live;
+    const counters = this.ctx.metrics.live;
     counters.sseDataEvents += batch.dataEvents;
     counters.sseControlEvents += batch.frames.length;
     const taken = this.#write(batch.bytesFor(this.#cursorFloor));
@@ -246,27 +186,27 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     else if (!taken) this.#checkBuffer();
   }
 
-  onEvent(event: Reply): void {
-    if (this.#state !== LIVE) return;
+  override onEvent(event: Reply): void {
+    if (this.state !== LIVE) return;
     if (event.nextOffset > this.#offset || event.has(REPLY_CLOSED)) this.#readOn();
   }
 
-  onGap(): void {
-    if (this.#state === LIVE) this.#readOn();
+  override onGap(): void {
+    if (this.state === LIVE) this.#readOn();
   }
 
   /** A follower reads again, from where it stands. */
   #readOn(): void {
-    if (!this.#records) this.#position.value = this.#offset;
-    this.#read();
+    if (!this.records) this.position.value = this.#offset;
+    this.read();
   }
 
-  onDeleted(): void {
+  override onDeleted(): void {
     // Before the head is sent the answer that is still to come says what to say.
     if (this.#opened) this.#endWithError('STREAM_NOT_FOUND');
   }
 
-  onStop(): void {
+  override onStop(): void {
     if (this.#opened) this.#finish();
     else this.fail('STOPPING');
   }
@@ -275,29 +215,29 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
 
   #write(bytes: Uint8Array): boolean {
     const wasStalled = this.#socket.isStalled;
-    const res = this.#call?.res;
+    const res = this.call?.res;
     if (res === undefined) return true;
     const taken = this.#socket.write(res, bytes);
-    if (!taken && !wasStalled) this.#live.clock.schedule(this, PROBE_MS);
+    if (!taken && !wasStalled) this.live.clock.schedule(this, PROBE_MS);
     return taken;
   }
 
   #checkBuffer(): void {
     if (!this.#socket.isOverfull) return;
-    this.#state = DRAINING;
-    this.#ctx.metrics.live.slowReaders++;
+    this.state = DRAINING;
+    this.ctx.metrics.live.slowReaders++;
   }
 
   #onWritable(): boolean {
-    if (this.#state === DONE) return true;
+    if (this.state === DONE) return true;
     this.#socket.moved();
     this.#probe();
     return true;
   }
 
   #probe(): void {
-    const res = this.#call?.res;
-    if (res !== undefined && this.#socket.probe(res) && this.#state === DRAINING) this.#readOn();
+    const res = this.call?.res;
+    if (res !== undefined && this.#socket.probe(res) && this.state === DRAINING) this.#readOn();
   }
 
   // --- time
@@ -308,75 +248,60 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
       else this.fail('SHARD_BUSY');
       return;
     }
-    if (this.#state === RETRYING) this.#readOn();
+    if (this.state === RETRYING) this.#readOn();
     if (this.#socket.isStalled) {
       if (this.#socket.isDead(clockMs)) {
         // No client is left to read an end.
-        this.#leave()?.cut();
+        this.leave()?.cut();
         return;
       }
       this.#probe();
-    } else if (this.#opened && clockMs - this.#socket.lastWriteMs >= this.#ctx.settings.sseKeepaliveMs) {
+    } else if (this.#opened && clockMs - this.#socket.lastWriteMs >= this.ctx.settings.sseKeepaliveMs) {
       this.#write(COMMENT);
     }
-    if (this.#state !== DONE) this.#appoint();
+    if (this.state !== DONE) this.appoint();
   }
 
   /** The next thing the clock has to remind this reader of. */
-  #appoint(): void {
-    const clockMs = this.#live.clock.clockMs;
-    let nextMs = this.#socket.lastWriteMs + this.#ctx.settings.sseKeepaliveMs - clockMs;
+  protected override appoint(): void {
+    const clockMs = this.live.clock.clockMs;
+    let nextMs = this.#socket.lastWriteMs + this.ctx.settings.sseKeepaliveMs - clockMs;
     if (this.#socket.isStalled) nextMs = PROBE_MS;
-    if (this.#state === RETRYING) nextMs = RETRY_MS;
-    this.#live.clock.schedule(this, Math.max(SLOT_MS, Math.min(nextMs, this.#endMs - clockMs)));
+    if (this.state === RETRYING) nextMs = RETRY_MS;
+    this.live.clock.schedule(this, Math.max(SLOT_MS, Math.min(nextMs, this.#endMs - clockMs)));
   }
 
   // --- ends
 
   #failed(reply: Reply): void {
     const code = errorCode(reply.code);
-    if (!this.#opened) this.#leave()?.refuseReply(reply);
+    if (!this.#opened) this.leave()?.refuseReply(reply);
     else if (ERRORS[code].retry) this.#finish();
     else this.#endWithError(code);
   }
 
-  override onTimeFailed(): void {
-    this.fail('INTERNAL');
-  }
-
-  fail(code: ErrorCode): void {
-    if (this.#call === undefined) return;
+  override fail(code: ErrorCode): void {
+    if (this.call === undefined) return;
     if (this.#opened) this.#endWithError(code);
-    else this.#leave()?.refuse(code);
-  }
-
-  gone(): void {
-    this.#leave();
+    else this.leave()?.refuse(code);
   }
 
   #endWithError(code: ErrorCode): void {
-    this.#ctx.metrics.live.sseErrorEvents++;
+    this.ctx.metrics.live.sseErrorEvents++;
     this.#write(errorEvent(ERRORS[code].text));
     this.#finish();
   }
 
   /** A clean end: the client comes back to the offset of its last control event. */
   #finish(): void {
-    this.#leave()?.finish();
+    this.leave()?.finish();
   }
 
-  /** The context, to be answered or ended; undefined when that has happened. */
-  #leave(): RequestContext | undefined {
-    const call = this.#call;
+  protected override leave(): RequestContext | undefined {
+    const call = super.leave();
     if (call === undefined) return undefined;
-    this.#call = undefined;
-    this.#state = DONE;
-    this.#live.clock.cancel(this);
     this.#socket.drained();
-    this.#topic.feed(this.#view).leave(this);
-    this.#topic.stopWaiting(this);
-    this.#live.detach(this.#topic, this);
-    this.#ctx.metrics.live.sseReaders--;
+    this.topic.feed(this.#view).leave(this);
     return call;
   }
 }

@@ -6,9 +6,8 @@ import { resumeBehind } from '../live/events.ts';
 import { startLongPoll } from '../live/long-poll.ts';
 import { startSse } from '../live/sse.ts';
 import { type ReadQuery, parseReadQuery } from '../query.ts';
-import { ReadCoding, cacheOfRead, readEtag, writeReadHeaders } from '../read-response.ts';
+import { ReadCoding, readEtag } from '../read-response.ts';
 import type { ReplyRenderer, RequestContext } from '../request.ts';
-import { shownContentType, writeStoredType } from '../stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
 
 export function handleRead(call: RequestContext): void {
@@ -51,29 +50,10 @@ class Read implements ReplyRenderer {
   }
 
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
-    const { responder } = call;
     if (this.#noBytes) stripBytes(reply);
     const params = this.#params;
-    const coding = this.#coding;
     const tag = params.mode === READ_NOW ? undefined : readEtag(reply, params);
-    const known = tag === undefined ? undefined : coding.known(tag);
-    const status = known === undefined ? 200 : 304;
-    responder.begin(res, status, cacheOfRead(params, reply));
-    writeStoredType(res, shownContentType(reply));
-    writeReadHeaders(res, reply, params);
-    coding.writeHeaders(res, responder, reply);
-    if (tag !== undefined) res.writeHeader('etag', known ?? coding.etag(tag));
-    if (status === 304) res.endWithoutBody();
-    else this.#end(call, res, reply);
-    return status;
-  }
-
-  #end({ server }: RequestContext, res: UwsResponse, reply: Reply): void {
-    const coding = this.#coding;
-    const body = coding.body(reply);
-    if (body !== undefined) server.backpressure.end(res, body, coding.memory(reply));
-    else if (reply.has(REPLY_RECORDS)) res.end('[]');
-    else res.end();
+    return this.#coding.write(call, res, reply, { tag, empty: reply.has(REPLY_RECORDS) ? '[]' : '' });
   }
 }
 

@@ -1,0 +1,114 @@
+/** What long-polls and event streams share: a place among the readers of a topic, reads from where they stand, and one end. */
+import type { ErrorCode } from '../../base/errors.ts';
+import type { ReplyHandler } from '../../ports.ts';
+import { READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../protocol/read.ts';
+import type { Reply } from '../../protocol/reply.ts';
+import type { HttpContext, ReadParams } from '../context.ts';
+import { isRecordRead } from '../query.ts';
+import type { Answer, RequestContext } from '../request.ts';
+import { Timed } from './clock.ts';
+import type { Live } from './live.ts';
+import { type EventReader, type Member, type ReadPosition, RETRY_MS, type Topic } from './topic.ts';
+
+export const READING = 0;
+/** The mailbox was full; the clock tries again. */
+export const RETRYING = 1;
+export const DONE = 2;
+
+/** The gauge of such readers. */
+type Gauge = 'longPolls' | 'sseReaders';
+
+/** A request for one more live reader, which is refused when there is no room. */
+export function startReader(call: RequestContext, refusal: ErrorCode | undefined, make: () => LiveReader): void {
+  if (refusal === undefined) return make().start();
+  call.server.ctx.metrics.live.refused++;
+  return call.refuse(refusal);
+}
+
+export abstract class LiveReader extends Timed implements Member, EventReader, ReplyHandler, Answer {
+  protected readonly live: Live;
+  protected readonly ctx: HttpContext;
+  /** Undefined once it is answered or over. */
+  protected call: RequestContext | undefined;
+  protected readonly topic: Topic;
+  protected readonly position: ReadPosition;
+  /** It is addressed by records. */
+  protected readonly records: boolean;
+  protected state = READING;
+  readonly #gauge: Gauge;
+
+  constructor(call: RequestContext, params: ReadParams, maxBytes: number, gauge: Gauge) {
+    super();
+    const { bucket, stream, gateway, server } = call;
+    const { live } = server.node;
+    this.live = live;
+    this.ctx = live.ctx;
+    this.call = call;
+    this.records = isRecordRead(params);
+    const { mode, value, maxRecords, readFlags } = params;
+    this.position = { mode, value, maxBytes, maxRecords, readFlags };
+    this.topic = live.attach({ bucket, stream, group: gateway.groupOf(bucket, stream) }, this);
+    this.#gauge = gauge;
+    this.ctx.metrics.live[gauge]++;
+  }
+
+  start(): void {
+    this.call?.follow(this);
+    if (this.topic.read(this.position, this)) this.appoint();
+    else this.fail('SHARD_BUSY');
+  }
+
+  /** Tells the clock what it has to remind this reader of. */
+  protected abstract appoint(): void;
+  abstract fail(code: ErrorCode): void;
+  abstract onReply(reply: Reply): void;
+  abstract onEvent(event: Reply): void;
+  abstract onDeleted(): void;
+  abstract onGap(): void;
+  abstract onStop(): void;
+
+  override get requestId(): string | undefined {
+    return this.call?.requestId;
+  }
+
+  override onTimeFailed(): void {
+    this.fail('INTERNAL');
+  }
+
+  gone(): void {
+    this.leave();
+  }
+
+  /** The next read begins here. The first one was the access that renews a sliding lifetime. */
+  protected moveTo(offset: number, record: number): void {
+    this.position.mode = this.records ? READ_RECORD : READ_OFFSET;
+    this.position.value = this.records ? record : offset;
+    this.position.readFlags |= READ_FLAG_NO_TOUCH;
+  }
+
+  /** False: the mailbox is full, and the clock tries again. */
+  protected read(): boolean {
+    this.state = READING;
+    if (this.topic.read(this.position, this)) return true;
+    this.retryLater();
+    return false;
+  }
+
+  protected retryLater(): void {
+    this.state = RETRYING;
+    this.live.clock.schedule(this, RETRY_MS);
+  }
+
+  /** The context, to be answered or ended; undefined when that has happened. */
+  protected leave(): RequestContext | undefined {
+    const { call } = this;
+    if (call === undefined) return undefined;
+    this.call = undefined;
+    this.state = DONE;
+    this.live.clock.cancel(this);
+    this.topic.stopWaiting(this);
+    this.live.detach(this.topic, this);
+    this.ctx.metrics.live[this.#gauge]--;
+    return call;
+  }
+}
