@@ -73,7 +73,7 @@ export interface CallOptions<R> {
 
 /** A full mailbox answers SHARD_BUSY. */
 export function callGroup<P, R>(
-  gateway: ShardGateway,
+  gateway: Pick<ShardGateway, 'send'>,
   operation: Callable<P, R>,
   group: number,
   asked: P,
@@ -108,7 +108,7 @@ interface Sending<R> extends CallOptions<R> {
 }
 
 function send<R>(
-  gateway: ShardGateway,
+  gateway: Pick<ShardGateway, 'send'>,
   operation: Callable<never, R>,
   { request, shard, atOnce, retry }: Sending<R>,
 ): Promise<Answer<R>> {

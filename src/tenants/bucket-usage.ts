@@ -6,10 +6,9 @@
  * was made.
  */
 import { compareText } from '../base/text.ts';
+import { type Answer, type Refused, callShard, firstRefusal } from '../gateway/shard-client.ts';
 import type { ShardGateway } from '../ports.ts';
-import type { Reply } from '../protocol/reply.ts';
 import { QUERIES } from '../protocol/operations.ts';
-import { ALL_GROUPS, requestFor } from '../protocol/request.ts';
 import type { UsageRow } from '../protocol/shard-summary.ts';
 
 /** Buckets of one page: a few milliseconds of a shard. */
@@ -30,99 +29,61 @@ export interface BucketUsage {
   readonly meters: readonly number[];
 }
 
-/** What is known of one shard's buckets. */
+/** The page of one shard, and how far it is used up. */
 interface Source {
   readonly shard: number;
   rows: readonly UsageRow[];
   next: number;
-  more: boolean;
-  /** Name of the last row of the page. */
-  last: string;
+  hasMore: boolean;
 }
 
-/** Receives the requested pages. Runs in the callback of a reply. */
-export interface UsageListener {
-  fetched(): void;
-  refused(reply: Reply): void;
-  /** A shard takes no question now. */
-  busy(): void;
-  /** Runs what may throw. */
-  guard(work: () => void): void;
-}
-
-export class UsageReport {
-  readonly #gateway: ShardGateway;
-  readonly #sources: Source[];
-  #asked = 0;
-
-  constructor(gateway: ShardGateway) {
-    this.#gateway = gateway;
-    this.#sources = Array.from({ length: gateway.shardCount }, (_, shard) => ({
-      shard,
-      rows: [],
-      next: 0,
-      more: true,
-      last: '',
-    }));
-  }
-
-  /** The next bucket; undefined after the last one; `fetch` when pages have to be fetched first. */
-  next(): BucketUsage | 'fetch' | undefined {
-    for (;;) {
-      if (this.#sources.some(isUsedUp)) return 'fetch';
-      const bucket = this.#smallest();
-      if (bucket === undefined) return undefined;
-      const meters = this.#take(bucket);
-      // Reserved buckets are the service's own, not a tenant's.
-      if (!bucket.startsWith('__')) return { bucket, meters };
+/** Bucket after bucket; a refusal ends the report. */
+export async function* readUsage(gateway: ShardGateway): AsyncGenerator<BucketUsage | Refused> {
+  const sources = Array.from({ length: gateway.shardCount }, (_, shard): Source => {
+    return { shard, rows: [], next: 0, hasMore: true };
+  });
+  for (;;) {
+    const usedUp = sources.filter(({ hasMore, next, rows }) => hasMore && next === rows.length);
+    if (usedUp.length > 0) {
+      const refused = firstRefusal(await Promise.all(usedUp.map((source) => fetchPage(gateway, source))));
+      if (refused?.code === 'INTERNAL') throw new Error(`the usage of a shard: ${refused.detail}`);
+      if (refused !== undefined) return yield refused;
     }
-  }
-
-  /** Asks those whose page is used up. */
-  fetch(listener: UsageListener): void {
-    const usedUp = this.#sources.filter(isUsedUp);
-    this.#asked = usedUp.length;
-    for (const source of usedUp) this.#ask(source, listener);
-  }
-
-  #ask(source: Source, listener: UsageListener): void {
-    const query = requestFor(QUERIES.usage, ALL_GROUPS, { after: source.last, limit: PAGE_BUCKETS });
-    const onReply = (reply: Reply): void => listener.guard(() => this.#page(source, reply, listener));
-    if (!this.#gateway.send(query, { onReply }, source.shard)) listener.busy();
-  }
-
-  #page(source: Source, reply: Reply, listener: UsageListener): void {
-    if (reply.code !== 0) return listener.refused(reply);
-    const { rows, hasMore } = QUERIES.usage.result.read(reply);
-    source.rows = rows;
-    source.next = 0;
-    source.more = hasMore;
-    source.last = source.rows.at(-1)?.[0] ?? source.last;
-    this.#asked--;
-    return this.#asked === 0 ? listener.fetched() : undefined;
-  }
-
-  #smallest(): string | undefined {
-    let smallest: string | undefined;
-    for (const { rows, next } of this.#sources) {
-      const name = rows[next]?.[0];
-      if (name !== undefined && (smallest === undefined || compareText(name, smallest) < 0)) smallest = name;
-    }
-    return smallest;
-  }
-
-  #take(bucket: string): number[] {
-    const sums = METERS.map(() => 0);
-    for (const source of this.#sources) {
-      const [name, ...meters] = source.rows[source.next] ?? [];
-      if (name !== bucket) continue;
-      source.next++;
-      for (const [i, meter] of meters.entries()) sums[i] = (sums[i] ?? 0) + meter;
-    }
-    return sums;
+    const bucket = smallest(sources);
+    if (bucket === undefined) return;
+    const meters = take(sources, bucket);
+    // Reserved buckets are the service's own, not a tenant's.
+    if (!bucket.startsWith('__')) yield { bucket, meters };
   }
 }
 
-function isUsedUp({ more, next, rows }: Source): boolean {
-  return more && next === rows.length;
+async function fetchPage(gateway: ShardGateway, source: Source): Promise<Answer<unknown>> {
+  const after = source.rows.at(-1)?.[0] ?? '';
+  const answer = await callShard(gateway, QUERIES.usage, source.shard, { after, limit: PAGE_BUCKETS });
+  if (answer.code !== 'OK') return answer;
+  source.rows = answer.result.rows;
+  source.hasMore = answer.result.hasMore;
+  source.next = 0;
+  return answer;
+}
+
+function smallest(sources: readonly Source[]): string | undefined {
+  let found: string | undefined;
+  for (const { rows, next } of sources) {
+    const name = rows[next]?.[0];
+    if (name !== undefined && (found === undefined || compareText(name, found) < 0)) found = name;
+  }
+  return found;
+}
+
+/** The sums of the bucket, which is the next one of some of the sources. */
+function take(sources: readonly Source[], bucket: string): number[] {
+  const sums = METERS.map(() => 0);
+  for (const source of sources) {
+    const [name, ...meters] = source.rows[source.next] ?? [];
+    if (name !== bucket) continue;
+    source.next++;
+    for (const [i, meter] of meters.entries()) sums[i] = (sums[i] ?? 0) + meter;
+  }
+  return sums;
 }

@@ -13,6 +13,7 @@ import type { ColdObjects } from '../../tenants/bucket-purge.ts';
 import { type Plane, serveApiDocument } from '../api-document.ts';
 import type { WriteHeaders } from '../headers.ts';
 import type { PathPattern } from '../paths.ts';
+import type { RequestContext } from '../request.ts';
 import type { Handler, Method, Route } from '../router.ts';
 import { handleBackupInfo, handleExport, handleImport, withGroup } from './admin/backup.ts';
 import { handleConsole } from './admin/console.ts';
@@ -29,7 +30,7 @@ import {
 } from './admin/node.ts';
 import { type PeerAddresses, handleFlushCold, raftHandler } from './admin/raft.ts';
 import { handleDeliverAgain, handleListSubscriptions } from './admin/subscriptions.ts';
-import { QUOTA_BODY_BYTES_MAX, handleGetQuota, handlePurge, handlePutQuota, handleUsage } from './admin/tenants.ts';
+import { QUOTA_BODY_BYTES_MAX, handleGetQuota, purgeHandler, handlePutQuota, handleUsage } from './admin/tenants.ts';
 import { handleAppend, handleBatch } from './append.ts';
 import {
   SENT_BYTES_MAX,
@@ -85,6 +86,14 @@ const always =
   (handler: Handler): Bind =>
   () =>
     handler;
+/** The handler of a part of the node; a node without that part does not serve the route. */
+function using<Name extends keyof PlaneServices>(
+  name: Name,
+  handle: (call: RequestContext, part: NonNullable<PlaneServices[Name]>) => void,
+): Bind {
+  return ({ [name]: part }) => (part === undefined || part === null ? undefined : (call) => handle(call, part));
+}
+
 const READ: readonly Method[] = ['GET', 'HEAD'];
 const STREAM = '/{bucket}/{stream}';
 const ATTRIBUTES = `${STREAM}/attrs` as const;
@@ -126,9 +135,7 @@ const STREAM_ROWS: readonly Row[] = [
 /** The service behind them tells methods apart, so that a refusal can name what the path takes. */
 function control(path: string): Row {
   return {
-    ...row(['*'], `/v1/stream/__ds/${path}`, 'other', ({ control: port }) =>
-      port === undefined ? undefined : (call) => handleControl(call, port),
-    ),
+    ...row(['*'], `/v1/stream/__ds/${path}`, 'other', using('control', handleControl)),
     bodyBytesMax: SUBSCRIPTION_BODY_BYTES_MAX,
     allow: ({ control: port }, url) => (port === undefined ? '' : allowOfControl(port, url)),
   };
@@ -149,13 +156,7 @@ function service(methods: readonly Method[], path: string, bind: Bind): Row {
 
 /** Service routes of both planes. */
 const SHARED_ROWS: readonly Row[] = [
-  service(
-    READ,
-    'metrics',
-    ({ metrics }) =>
-      (call) =>
-        handleMetrics(call, metrics),
-  ),
+  service(READ, 'metrics', using('metrics', handleMetrics)),
   service(READ, 'usage', always(handleUsage)),
   { ...service(READ, 'health', always(answerHealth)), access: 'probe' },
   {
@@ -167,13 +168,7 @@ const SHARED_ROWS: readonly Row[] = [
   },
 ];
 
-const SHED = service(
-  READ,
-  'leadership-shed',
-  ({ drainMark }) =>
-    (call) =>
-      handleReadShed(call, drainMark),
-);
+const SHED = service(READ, 'leadership-shed', using('drainMark', handleReadShed));
 
 function openApi(plane: Plane): Row {
   return service(READ, 'openapi.json', () => serveApiDocument(plane));
@@ -190,13 +185,7 @@ export const CLIENT_ROWS: readonly Row[] = [
 ];
 
 const MAINTENANCE = 'leadership-shed/maintenance';
-
-/** Routes of the keys that sign webhooks, on a node that has them. */
-function keys(method: Method, handle: (call: Parameters<Handler>[0], keys: WebhookKeys) => void): Row {
-  return service([method], 'webhook-keys', ({ webhookKeys }) =>
-    webhookKeys === undefined ? undefined : (call) => handle(call, webhookKeys),
-  );
-}
+const KEYS = 'webhook-keys';
 
 /** A call of operators, whose Allow names no OPTIONS. */
 function operator(methods: readonly Method[], path: string, bind: Bind): Row {
@@ -233,24 +222,10 @@ function forConsole(rows: readonly Row[]): readonly Row[] {
 }
 
 const CONSOLE: Row = {
-  ...row(READ, '/', 'other', ({ console: page }) =>
-    page === undefined ? undefined : (call) => handleConsole(call, page),
-  ),
+  ...row(READ, '/', 'other', using('console', handleConsole)),
   access: 'open',
   isForConsole: true,
 };
-
-/** A call about subscriptions, on a node that has them. */
-function inspects(
-  methods: readonly Method[],
-  path: string,
-  handle: (call: Parameters<Handler>[0], all: Inspection) => void,
-): Row {
-  const bound = service(methods, path, ({ inspection }) =>
-    inspection === undefined ? undefined : (call) => handle(call, inspection),
-  );
-  return { ...bound, isForConsole: true };
-}
 
 export const ADMIN_ROWS: readonly Row[] = [
   CONSOLE,
@@ -261,23 +236,29 @@ export const ADMIN_ROWS: readonly Row[] = [
   service(
     ['POST'],
     MAINTENANCE,
-    ({ drainMark }) =>
-      (call) =>
-        handleSetShed(call, drainMark, 'draining'),
+    using('drainMark', (call, mark) => handleSetShed(call, mark, 'draining')),
   ),
   service(
     ['DELETE'],
     MAINTENANCE,
-    ({ drainMark }) =>
-      (call) =>
-        handleSetShed(call, drainMark, 'serving'),
+    using('drainMark', (call, mark) => handleSetShed(call, mark, 'serving')),
   ),
-  inspects(READ, 'subscriptions', handleListSubscriptions),
-  inspects(['POST'], 'subscriptions/{id}/deliver', handleDeliverAgain),
-  keys('GET', handleShowKeys),
-  keys('POST', (call, all) => handleRotateKeys(call, all, 'add')),
-  keys('DELETE', (call, all) => handleRotateKeys(call, all, 'replace-all')),
-  keys('HEAD', handleShowKeys),
+  ...forConsole([
+    service(READ, 'subscriptions', using('inspection', handleListSubscriptions)),
+    service(['POST'], 'subscriptions/{id}/deliver', using('inspection', handleDeliverAgain)),
+  ]),
+  service(['GET'], KEYS, using('webhookKeys', handleShowKeys)),
+  service(
+    ['POST'],
+    KEYS,
+    using('webhookKeys', (call, keys) => handleRotateKeys(call, keys, 'add')),
+  ),
+  service(
+    ['DELETE'],
+    KEYS,
+    using('webhookKeys', (call, keys) => handleRotateKeys(call, keys, 'replace-all')),
+  ),
+  service(['HEAD'], KEYS, using('webhookKeys', handleShowKeys)),
   raft('POST', 'snapshot', 'snapshot'),
   raft('POST', 'purge', 'purge'),
   raft('POST', 'membership', 'membership'),
@@ -286,26 +267,10 @@ export const ADMIN_ROWS: readonly Row[] = [
   raft('POST', 'leader/transfer/{node}', 'transfer'),
   raft('POST', 'nodes/{node}/allow-next-revert', 'allow-revert'),
   operator(['POST'], 'flush-cold/{bucket}/{stream}', always(handleFlushCold)),
-  operator(
-    ['GET'],
-    'backup/info',
-    ({ backups }) =>
-      (call) =>
-        handleBackupInfo(call, backups),
-  ),
-  operator(['GET'], 'backup/group/{group}', ({ backups }) =>
-    withGroup((call, group) => handleExport(call, backups, group)),
-  ),
-  operator(['POST'], 'backup/group/{group}/import', ({ backups }) =>
-    withGroup((call, group) => handleImport(call, backups, group)),
-  ),
-  tenant(
-    ['DELETE'],
-    'purge',
-    ({ coldObjects }) =>
-      (call) =>
-        handlePurge(call, coldObjects),
-  ),
+  operator(['GET'], 'backup/info', using('backups', handleBackupInfo)),
+  operator(['GET'], 'backup/group/{group}', using('backups', withGroup(handleExport))),
+  operator(['POST'], 'backup/group/{group}/import', using('backups', withGroup(handleImport))),
+  tenant(['DELETE'], 'purge', ({ coldObjects }) => purgeHandler(coldObjects)),
   tenant(READ, 'quota', always(handleGetQuota)),
   { ...tenant(['PUT'], 'quota', always(handlePutQuota)), bodyBytesMax: QUOTA_BODY_BYTES_MAX },
 ];

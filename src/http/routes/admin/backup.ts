@@ -16,19 +16,20 @@ import { guardData, readData } from '../../guard.ts';
 import { collect } from '../../query.ts';
 import type { Backups, ImportRequest } from '../../../backup/ports.ts';
 import type { RequestContext } from '../../request.ts';
-import type { Handler } from '../../router.ts';
 import type { UwsResponse } from '../../uws.ts';
 
 const ADOPT: ReadonlySet<string> = new Set(['adopt']);
 const CLUSTER_ID = /^[0-9a-f]{32}$/;
 
+type HandleGroup = (call: RequestContext, backups: Backups, group: number) => void;
+
 /** For the handlers of paths with a group. */
-export function withGroup(handle: (call: RequestContext, group: number) => void): Handler {
-  return (call) => {
+export function withGroup(handle: HandleGroup): (call: RequestContext, backups: Backups) => void {
+  return (call, backups) => {
     const group = parseUint53(decodePathSegment(call.path.parameters[0] ?? '') ?? '', 'the group');
     const { groupCount } = call.gateway;
     if (!group.ok) return call.text(400, group.reason);
-    if (group.value < groupCount) return handle(call, group.value);
+    if (group.value < groupCount) return handle(call, backups, group.value);
     return call.text(400, `group ${group.value} does not exist; groups are 0 to ${groupCount - 1}`);
   };
 }

@@ -1,23 +1,29 @@
 /** One bucket as a tenant: DELETE /__svc/purge/{bucket}, PUT and GET /__svc/quota/{bucket}, and GET /__svc/usage of all of them. */
 import { USAGE_VERSION, WRITE_UNIT_BYTES } from '../../../base/limits.ts';
 import { decodeUtf8, encodeUtf8 } from '../../../base/utf8.ts';
+import type { ShardGateway } from '../../../ports.ts';
 import type { Quota } from '../../../protocol/bucket-command.ts';
 import { isJson } from '../../../protocol/media-type.ts';
 import { type ColdObjects, purge } from '../../../tenants/bucket-purge.ts';
 import { readQuota, setQuota } from '../../../tenants/bucket-quota.ts';
-import { type BucketUsage, METERS, UsageReport } from '../../../tenants/bucket-usage.ts';
+import { METERS, readUsage } from '../../../tenants/bucket-usage.ts';
 import { declaredBytes } from '../../headers.ts';
 import type { RequestContext } from '../../request.ts';
 import { JSON_TYPE } from '../../response.ts';
 import type { StreamHead, StreamingResponse } from '../../streaming.ts';
 
-export function handlePurge(call: RequestContext, coldObjects: ColdObjects | undefined): void {
+export function purgeHandler(coldObjects: ColdObjects | undefined): (call: RequestContext) => void {
+  return (call) => handlePurge(call, coldObjects);
+}
+
+function handlePurge(call: RequestContext, coldObjects: ColdObjects | undefined): void {
   const { bucket, gateway, server } = call;
   const { writes } = server;
   call.keep();
   const isWanted = (): boolean => !call.isOver;
   const logError = (error: unknown, what: string): void => server.logError(error, what, call.requestId);
-  purge({ gateway, writes, bucket, coldObjects, isWanted, logError }, (report) => {
+  const answer = (report: Awaited<ReturnType<typeof purge>>): void => {
+    if (report === undefined) return undefined;
     if (report.code !== 'OK') {
       const where = `group ${report.group} was not finished`;
       const done = `${report.removedStreams} streams are removed; repeat the purge to go on`;
@@ -29,7 +35,10 @@ export function handlePurge(call: RequestContext, coldObjects: ColdObjects | und
       groups_with_streams: report.groupsWithStreams,
       cold_gc_entries_reclaimed: report.reclaimedObjects,
     });
-  });
+  };
+  purge({ gateway, writes, bucket, coldObjects, isWanted, logError }).then(answer, (error: unknown) =>
+    call.crash(error),
+  );
 }
 
 /** A quota is two numbers; more than this is none. */
@@ -107,54 +116,26 @@ const USAGE_HEAD: StreamHead = { status: 200, headers: (res) => void res.writeHe
 
 export function handleUsage(call: RequestContext): void {
   const response = call.streaming();
-  if (call.responder.headOnly) response.whole(USAGE_HEAD, undefined);
-  else new UsageWriter(response, new UsageReport(call.gateway)).write();
+  if (call.responder.headOnly) return response.whole(USAGE_HEAD, undefined);
+  return void writeUsage(response, call.gateway).catch((error: unknown) => call.crash(error));
 }
 
 /** Writes bucket after bucket, at the pace of the reader. */
-class UsageWriter {
-  readonly #response: StreamingResponse;
-  readonly #report: UsageReport;
-  #text = `{"version":${USAGE_VERSION},"write_unit_bytes":${WRITE_UNIT_BYTES},"buckets":{`;
-  #isFirst = true;
-
-  constructor(response: StreamingResponse, report: UsageReport) {
-    this.#response = response;
-    this.#report = report;
+async function writeUsage(response: StreamingResponse, gateway: ShardGateway): Promise<void> {
+  let text = `{"version":${USAGE_VERSION},"write_unit_bytes":${WRITE_UNIT_BYTES},"buckets":{`;
+  let separator = '';
+  for await (const next of readUsage(gateway)) {
+    if ('code' in next) return response.fail(next.code, next.detail);
+    const members = METERS.map((meter, i) => `"${meter}":${next.meters[i]}`).join(',');
+    text += `${separator}${JSON.stringify(next.bucket)}:{${members}}`;
+    separator = ',';
+    if (text.length < PIECE_CHARS) continue;
+    if (!response.isBegun) response.begin(USAGE_HEAD);
+    const piece = text;
+    text = '';
+    await new Promise<void>((resolve) => response.write(piece, resolve));
   }
-
-  write(): void {
-    while (this.#text.length < PIECE_CHARS) {
-      const next = this.#report.next();
-      if (next === 'fetch') return this.#fetch();
-      if (next === undefined) return this.#end();
-      this.#add(next);
-    }
-    if (!this.#response.isBegun) this.#response.begin(USAGE_HEAD);
-    const piece = encodeUtf8(this.#text);
-    this.#text = '';
-    return this.#response.write(piece, () => this.write());
-  }
-
-  #fetch(): void {
-    this.#report.fetch({
-      fetched: () => this.write(),
-      refused: (reply) => this.#response.refusal(reply),
-      busy: () => this.#response.fail('SHARD_BUSY'),
-      guard: (work) => this.#response.guard(work),
-    });
-  }
-
-  #add({ bucket, meters }: BucketUsage): void {
-    const members = METERS.map((meter, i) => `"${meter}":${meters[i]}`).join(',');
-    this.#text += `${this.#isFirst ? '' : ','}${JSON.stringify(bucket)}:{${members}}`;
-    this.#isFirst = false;
-  }
-
-  #end(): void {
-    this.#text += '}}';
-    const rest = encodeUtf8(this.#text);
-    if (!this.#response.isBegun) return this.#response.whole(USAGE_HEAD, rest);
-    return this.#response.write(rest, () => this.#response.end());
-  }
+  const rest = encodeUtf8(`${text}}}`);
+  if (response.isBegun) response.write(rest, () => response.end());
+  else response.whole(USAGE_HEAD, rest);
 }
