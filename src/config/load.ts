@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { hostname as systemName } from 'node:os';
 import process from 'node:process';
+import { parseArgs } from 'node:util';
 import { parse, TomlError } from 'smol-toml';
 import { toConfig } from './config.ts';
 import type { Config } from './config.ts';
@@ -11,7 +12,7 @@ import { ConfigError } from './error.ts';
 import { type Defaulted, type Kind, type Option, refuse } from './kinds.ts';
 import { isOptionKey, OPTION_KEYS, OPTIONS } from './options.ts';
 import type { OptionKey, Values } from './options.ts';
-import { splitLine, suggest } from './split-line.ts';
+import { suggest } from './split-line.ts';
 import { VERSION } from './version.ts';
 
 type Written = Map<OptionKey, unknown>;
@@ -136,26 +137,38 @@ function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
 const SWITCHES = ['help', 'version'];
 const TEXT_FLAGS = ['config', ...OPTION_KEYS.flatMap((key) => (OPTIONS[key] as Option<unknown>).flag?.name ?? [])];
 
+const PARSED = Object.fromEntries(TEXT_FLAGS.map((name) => [name, { type: 'string' } as const]));
+
 /** Every flag takes one text and may be given once; the kinds judge the texts, so that flags and file agree. */
 function parseFlags(argv: readonly string[]): ReadonlyMap<string, string> {
-  const {
-    _: positional,
-    $0: _scriptName,
-    ...given
-  } = splitLine(argv, TEXT_FLAGS, SWITCHES, (message) => new ConfigError(message));
-  if (positional.length > 0) throw new ConfigError(`unexpected argument ${JSON.stringify(positional[0])}; see --help`);
+  const args = argv.map((word) => (word === '-h' ? '--help' : word));
+  const { tokens } = parseArgs({ args, options: PARSED, strict: false, allowPositionals: true, tokens: true });
   const flags = new Map<string, string>();
-  for (const [name, value] of Object.entries(given)) {
-    if (Array.isArray(value)) throw new ConfigError(`--${name}: given more than once`);
-    if (SWITCHES.includes(name)) {
-      if (value !== true) throw new ConfigError(`--${name}: takes no value`);
-    } else if (!TEXT_FLAGS.includes(name)) {
-      const known = [...TEXT_FLAGS, ...SWITCHES].map((one) => `--${one}`);
-      throw new ConfigError(`--${name}: unknown flag${suggest(`--${name}`, known) || '; see --help'}`);
-    } else if (value === '') {
-      throw new ConfigError(`--${name}: expected a value; see --help`);
-    }
-    flags.set(name, String(value));
+  for (const token of tokens) {
+    if (token.kind === 'option-terminator') continue;
+    if (token.kind === 'positional')
+      throw new ConfigError(`unexpected argument ${JSON.stringify(token.value)}; see --help`);
+    const { name } = token;
+    if (flags.has(name)) throw new ConfigError(`--${name}: given more than once`);
+    flags.set(name, valueOfFlag(name, token));
   }
   return flags;
+}
+
+function valueOfFlag(
+  name: string,
+  { value, inlineValue: isInline }: { readonly value?: string | undefined; readonly inlineValue?: boolean | undefined },
+): string {
+  if (SWITCHES.includes(name)) {
+    if (value !== undefined) throw new ConfigError(`--${name}: takes no value`);
+    return '';
+  }
+  if (!TEXT_FLAGS.includes(name)) {
+    const known = [...TEXT_FLAGS, ...SWITCHES].map((one) => `--${one}`);
+    throw new ConfigError(`--${name}: unknown flag${suggest(`--${name}`, known) || '; see --help'}`);
+  }
+  // The next flag is no value; a negative number is one that the kind refuses.
+  const isMissing = value === undefined || value === '' || (isInline !== true && /^-(?!\d)/.test(value));
+  if (isMissing) throw new ConfigError(`--${name}: expected a value; see --help`);
+  return value;
 }
