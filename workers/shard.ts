@@ -64,7 +64,7 @@ function shardOptions({ data, cold, storage, reader, identity, log, links }: Sha
       new TransferSender(data.replyTransfers.port, data.replyTransfers.shared),
     ),
     nodes,
-    // Of a directory that a single node made, the others have nothing yet.
+    // The others have nothing yet of a directory that a single node made.
     voters: data.membership.single === true ? [data.nodeId] : nodes,
     identity,
     links,
@@ -111,7 +111,7 @@ function report({ converted, lost }: StoreFinding, shard: number, log: Logger): 
 
 async function run(start: ShardData, port: MessagePort): Promise<void> {
   const log = threadLogger(start.log, 'shard', (logged) => port.postMessage({ logged } satisfies ShardMessage));
-  // What a single node lost is lost; the nodes of a cluster have it.
+  // A single node cannot get back a lost log; the other nodes of a cluster have it.
   const store = new ShardStore(start.directory, {
     runtime,
     damage: start.cluster === undefined ? 'refuse' : 'lose',

@@ -1,4 +1,4 @@
-/** What people read about the options: --help, and the table in this room's README.md. */
+/** The options, described for people: --help, and the table in this room's README.md. */
 import { CONFIG_VARIABLE, variableOf } from './environment.ts';
 import { OPTION_KEYS, OPTIONS } from './options.ts';
 import type { Defaulted, Option } from './kinds.ts';

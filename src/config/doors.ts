@@ -1,4 +1,4 @@
-/** Who may knock: what listens beyond loopback asks for a token or a secret that cannot be guessed. */
+/** A plane that listens beyond loopback needs a token or a secret that cannot be guessed. */
 import { formatAddress } from '../base/address.ts';
 import type { Address } from '../base/address.ts';
 import { ConfigError } from './error.ts';

@@ -5,12 +5,12 @@
 import { ConfigError } from './error.ts';
 import { OPTION_KEYS } from './options.ts';
 import type { OptionKey } from './options.ts';
-import { nearest } from './split-line.ts';
+import { nearest } from './suggest.ts';
 
 /** As `process.env` is. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Of the file, as `--config` names it. */
+/** Names the configuration file, as `--config` does. */
 export const CONFIG_VARIABLE = 'MILLRACE_CONFIG';
 
 const PREFIX = 'MILLRACE_';

@@ -1,13 +1,21 @@
 /**
- * What an option is, and the types that it can have: a kind turns a TOML value into the value of `Config`, or says what it expected. The
+ * Options and their types: a kind turns a TOML value into the value of `Config`, or says what it expected. The
  * tables are options.ts and cold-options.ts.
  */
 import { isIPv6 } from 'node:net';
 import { resolve } from 'node:path';
 import { ConfigError } from './error.ts';
 import { formatAddress, parseAddress } from '../base/address.ts';
-import { booleanFromText, listFromText, numberFromText, peersFromText } from './texts.ts';
-import { formatDuration, formatSize, parseDurationMs, parseSizeBytes } from './values.ts';
+import {
+  booleanFromText,
+  formatDuration,
+  formatSize,
+  listFromText,
+  numberFromText,
+  parseDurationMs,
+  parseSizeBytes,
+  peersFromText,
+} from './values.ts';
 import type { Address } from '../base/address.ts';
 
 export interface Kind<T> {
@@ -28,7 +36,7 @@ export interface Kind<T> {
 
 interface Flag {
   readonly name: string;
-  /** What stands for the value in --help. */
+  /** Stands for the value in --help. */
   readonly placeholder: string;
 }
 
@@ -114,7 +122,7 @@ export const url: Kind<string> = {
   expected: 'an http:// or https:// address without a path, such as "http://127.0.0.1:9000"',
   parse: (raw, key) => {
     if (!isText(raw)) return undefined;
-    // What stands before an @ may be a password, which must not get into a log.
+    // The part before an @ may be a password, which must not get into a log.
     if (raw.includes('@')) {
       throw new ConfigError(
         `${key} (not shown) holds an @: expected an address without credentials; they have keys of their own`,

@@ -12,7 +12,7 @@ import { ConfigError } from './error.ts';
 import { type Defaulted, type Kind, type Option, refuse } from './kinds.ts';
 import { isOptionKey, OPTION_KEYS, OPTIONS } from './options.ts';
 import type { OptionKey, Values } from './options.ts';
-import { suggest } from './split-line.ts';
+import { suggest } from './suggest.ts';
 import { VERSION } from './version.ts';
 
 type Written = Map<OptionKey, unknown>;

@@ -5,7 +5,7 @@
  */
 
 const BITS_MIN = 128;
-/** Of a hexadecimal digit, of base64 and other mixed text, and of a letter of a word. */
+/** Bits of a hexadecimal digit, of a character of base64 or other mixed text, and of a letter of a word. */
 const HEX_BITS = 4;
 const MIXED_BITS = 5.9;
 const WORD_BITS = 2;
@@ -23,7 +23,7 @@ const FRESH_MIN = 2 / 3;
 /** Neighbours that are equal or follow each other: one of five in hexadecimal digits. */
 const STEPS_MAX = 1 / 2;
 
-/** What is wrong with the secret, to stand behind "it"; undefined: nothing that shows. */
+/** The secret's weakness, as the end of a sentence about it; undefined: none that shows. */
 export function weaknessOf(secret: string): string | undefined {
   const plain = secret.replaceAll('-', '');
   const isHex = /^(?:[0-9a-f]+|[0-9A-F]+)$/.test(plain);
@@ -34,13 +34,13 @@ export function weaknessOf(secret: string): string | undefined {
   return steps(secret) > STEPS_MAX ? 'is a row of characters that follow each other' : undefined;
 }
 
-/** Of a character of base64 or of words. */
+/** Bits of one character: of base64, or of words. */
 function mixedBits(secret: string): number {
   const deviation = Math.sqrt((CHANGES * (1 - CHANGES)) / secret.length);
   return changes(secret) < CHANGES - DEVIATIONS_MAX * deviation ? WORD_BITS : MIXED_BITS;
 }
 
-/** Of all pairs of neighbours those that are of different kinds. */
+/** Share of the neighbours that are of different kinds. */
 function changes(secret: string): number {
   const kinds = Array.from(secret).map((character) => {
     if (/[a-z]/.test(character)) return 'small';

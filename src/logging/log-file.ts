@@ -48,7 +48,7 @@ export class LogFile implements DestinationStream {
     this.#file.write(line);
   }
 
-  /** What the path names now; undefined: nothing, or nothing that this process may see. */
+  /** The file that the path names now; undefined: none, or none that this process may see. */
   #named(): string | undefined {
     try {
       const { dev, ino } = statSync(this.#path);

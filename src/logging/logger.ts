@@ -126,7 +126,7 @@ function openStderr(): DestinationStream {
   return { write: (line) => stderr.write(readable(line)) };
 }
 
-/** What every line of ours has; further fields are the caller's. */
+/** Every line has these; further fields are the caller's. */
 interface Line {
   readonly [name: string]: unknown;
   readonly time: string;

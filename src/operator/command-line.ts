@@ -3,7 +3,7 @@
  * which verb a flag is unknown to, so every refusal is a sentence of ours.
  */
 import yargs, { type Argv } from 'yargs';
-import { inheritedFlag, suggest } from '../config/split-line.ts';
+import { suggest } from '../config/suggest.ts';
 import { EXIT_CODES, UsageError } from './failure.ts';
 import { type Flag, type VerbDescription, placeholder } from './flags.ts';
 
@@ -209,3 +209,9 @@ const SETTINGS = [
 const EXITS = EXIT_CODES.map(
   ({ code, meaning }, i) => `${i === 0 ? 'Exit codes:' : '           '} ${code}  ${meaning}`,
 ).join('\n');
+
+/** yargs looks names of flags up in object literals, and takes what it finds there for a setting of its own. */
+function inheritedFlag(argv: readonly string[]): string | undefined {
+  const names = argv.map((word) => /^--([^=]+)/.exec(word)?.[1]);
+  return names.find((name) => name !== undefined && Reflect.has(Object.prototype, name));
+}

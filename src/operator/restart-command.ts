@@ -1,7 +1,7 @@
 /** The command that restarts one node: a template of the operator's, run by the shell. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import process from 'node:process';
-import { suggest } from '../config/split-line.ts';
+import { suggest } from '../config/suggest.ts';
 import type { ClusterNode } from './cluster-file.ts';
 import { Failure, Interrupted, UsageError } from './failure.ts';
 import type { Environment } from './io.ts';

@@ -51,7 +51,7 @@ export interface Layout {
 
 /** Identity of this directory. Versions that do not know it leave it unchanged. */
 export interface Directory {
-  /** Of the cluster; empty: not known yet. */
+  /** The cluster's identity; empty: not known yet. */
   readonly clusterId: string;
   readonly directoryId: string;
   /** This start on it; the first is 1. */

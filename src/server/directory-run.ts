@@ -17,7 +17,7 @@ import { type Directory, completeDataDir, countStart, refused } from './data-dir
 
 /** The shards, before they begin. */
 export interface OpenedShards {
-  /** What each says of its last run; undefined: nothing. */
+  /** The last run that each shard has noted; undefined: none. */
   opened(): Promise<readonly (ShardRun | undefined)[]>;
   /** Each notes the run, on disk. False: one of them has no room for that. */
   note(directory: string, incarnation: number): Promise<boolean>;

@@ -1,4 +1,4 @@
-/** What one node has of its own in a process that may hold several, and what it has opened. */
+/** The things of one node in a process that may hold several: given at its start, and opened since. */
 import type { Runtime } from '../base/runtime.ts';
 import type { ColdStore } from '../cold/service/start.ts';
 import type { Gateway } from '../gateway/gateway.ts';

@@ -1,4 +1,4 @@
-/** What the process sets for itself before anything else, and how it ends: by a bug, a failed shard, or a signal. */
+/** Settings of the process, made before anything else, and how it ends: by a bug, a failed shard, or a signal. */
 import process from 'node:process';
 import type { Logger } from '../logging/logger.ts';
 import type { Closed } from '../threads/thread-pool.ts';

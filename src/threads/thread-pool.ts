@@ -33,7 +33,7 @@ export interface ThreadPoolOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** What became of threads that were told to end. `hanging`: process.exit() would wait for them, perhaps without end. */
+/** The end of threads that were told to end. `hanging`: process.exit() would wait for them, perhaps without end. */
 export type Closed = 'ended' | 'hanging';
 
 /** The threads do not start, or have ended; the message says why. */

@@ -4,6 +4,7 @@ import {
   ROOT_CONTEXT,
   type Span,
   SpanKind,
+  type SpanOptions,
   SpanStatusCode,
   TraceFlags,
   type Tracer,
@@ -12,12 +13,11 @@ import {
 import { parseTraceParent } from '@opentelemetry/core';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { AlwaysOnSampler, TracerProvider } from '@opentelemetry/sdk-trace';
+import type { Runtime } from '../base/runtime.ts';
 import type { RequestTrace, RequestTraces, TraceAttributes, TraceSummary } from '../ports.ts';
 import type { Stage } from '../protocol/stage.ts';
-import { Allowance } from './allowance.ts';
-import { SpanMaker } from './span-maker.ts';
 import { SpanQueue, newExporter } from './span-queue.ts';
-import { partsOf } from './stage-parts.ts';
+import { type Part, partsOf } from './stage-parts.ts';
 import type { TraceCounters, TracingOptions } from './tracing.ts';
 
 /**
@@ -29,6 +29,7 @@ const FOLLOWED_PER_SECOND = 100;
 const SHARD_SPANS_MAX = 8;
 /** Paths of streams can be long; what is longer says nothing more to a reader. */
 const ATTRIBUTE_CHARS_MAX = 1024;
+const SECOND_MS = 1000;
 
 export class OtlpTraces implements RequestTraces {
   readonly #ratio: number;
@@ -125,5 +126,61 @@ class FollowedRequest implements RequestTrace {
   #endShard(): void {
     this.#shard?.span.end(this.#spans.nowMs());
     this.#shard = undefined;
+  }
+}
+
+/** Spans of one request, on one clock: the wall clock when the request began, and from there on the monotonic one. */
+class SpanMaker {
+  readonly #tracer: Tracer;
+  readonly #runtime: Pick<Runtime, 'monotonicMs'>;
+  readonly #zeroMs: number;
+
+  constructor(tracer: Tracer, runtime: Pick<Runtime, 'nowMs' | 'monotonicMs'>) {
+    this.#tracer = tracer;
+    this.#runtime = runtime;
+    this.#zeroMs = runtime.nowMs() - runtime.monotonicMs();
+  }
+
+  /** With fractions, which OpenTelemetry keeps. */
+  nowMs(): number {
+    return this.#zeroMs + this.#runtime.monotonicMs();
+  }
+
+  start(name: string, options: SpanOptions, parent: Context): Span {
+    return this.#tracer.startSpan(name, options, parent);
+  }
+
+  /** A span that is over, with those within it. */
+  add(parent: Span, { name, node, startMs, endMs, parts }: Part): void {
+    const options = { startTime: startMs, attributes: { 'millrace.node': node } };
+    const span = this.start(name, options, trace.setSpan(ROOT_CONTEXT, parent));
+    for (const part of parts) this.add(span, part);
+    span.end(endMs);
+  }
+}
+
+/** How many of something a second may have, saved up for one second at most. @internal */
+export class Allowance {
+  readonly #perSecond: number;
+  readonly #clockMs: () => number;
+  #left: number;
+  #atMs: number;
+
+  constructor(perSecond: number, clockMs: () => number) {
+    this.#perSecond = perSecond;
+    this.#clockMs = clockMs;
+    this.#left = perSecond;
+    this.#atMs = clockMs();
+  }
+
+  /** False: there is none left now. */
+  take(): boolean {
+    const clockMs = this.#clockMs();
+    const earned = ((clockMs - this.#atMs) * this.#perSecond) / SECOND_MS;
+    this.#left = Math.min(this.#perSecond, this.#left + earned);
+    this.#atMs = clockMs;
+    if (this.#left < 1) return false;
+    this.#left--;
+    return true;
   }
 }

@@ -13,10 +13,10 @@ const WAITING_SPANS_MAX = 2048;
 const BATCH_SPANS = 128;
 /** A batch that is not full leaves after this long. */
 const BATCH_WAIT_MS = 1000;
-/** Of one batch with all its repeats. */
+/** One batch may take this long with all its repeats. */
 const EXPORT_MS = 5000;
 const LOG_WINDOW_MS = 60_000;
-/** What a receiver says of itself is shown up to here. */
+/** A receiver's reason is shown up to here. */
 const REASON_CHARS_MAX = 200;
 
 /** Tells the queue, the counters and the log what became of the spans. */

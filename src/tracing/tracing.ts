@@ -9,7 +9,7 @@ const STOP_MS = 2000;
 
 export interface TracingOptions {
   readonly config: TracingConfig;
-  /** Who it is: these go with every span. */
+  /** The node's names: these go with every span. */
   readonly node: { readonly id: number; readonly cluster: string; readonly version: string };
   readonly log: Logger;
   readonly runtime: Pick<Runtime, 'nowMs' | 'monotonicMs' | 'random' | 'setTimer'>;

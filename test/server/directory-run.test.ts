@@ -83,7 +83,7 @@ class World {
   }
 }
 
-/** What a copy has of one moment between two starts. */
+/** A copy of one moment between two starts. */
 interface Copy {
   readonly directory: Directory;
   readonly folders: readonly Folder[];

@@ -18,7 +18,7 @@ import { PATIENCE_MS, until } from '../support/until.ts';
 const README_MARK = 'run: test/server/embedded.test.ts';
 const TEXT = { 'content-type': 'text/plain' };
 
-/** What a test started; ended behind it, however it went. */
+/** Nodes of the present test, stopped behind it however it went. */
 const started: RunningNode[] = [];
 const folders: string[] = [];
 

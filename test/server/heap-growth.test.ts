@@ -4,7 +4,7 @@ import { anonymousBytes, followHeapSize } from '../../src/server/heap-growth.ts'
 
 const MIB = 1024 * 1024;
 
-/** What heaps may hold after each look, when process and caches have so much. */
+/** The garbage allowed after each look, when process and caches have so much. */
 function followed(looks: readonly (readonly [processMib: number | undefined, cachedMib: number])[]): string[] {
   let again = (): void => undefined;
   let size = 'small';

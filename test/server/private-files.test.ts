@@ -63,7 +63,7 @@ test('an open data directory is closed at the start, and the log says so', async
     ] as const) {
       chmodSync(path, mode);
     }
-    // What a link points to is not the directory's.
+    // The target of a link is not the directory's.
     symlinkSync(server.configFile, join(server.dataDir, 'link'));
     chmodSync(server.configFile, 0o644);
     await server.start();

@@ -45,7 +45,7 @@ export interface NodeDisk {
   readonly enter: readonly string[];
 }
 
-/** What `/__svc/metrics` says of a group on one node. */
+/** A group on one node, as `/__svc/metrics` describes it. */
 export interface GroupStatus {
   readonly raft_group_id: number;
   readonly leader: number | null;
@@ -55,7 +55,7 @@ export interface GroupStatus {
   readonly last_applied: number;
   readonly voter_ids: readonly number[];
   readonly learner_ids: readonly number[];
-  /** Of those that joined while the cluster ran. */
+  /** Addresses of the nodes that joined while the cluster ran. */
   readonly member_addresses?: Readonly<Record<string, string>>;
 }
 
@@ -247,7 +247,7 @@ export class TestCluster {
     }
   }
 
-  /** Of the groups, as their leaders say: they change with every election. */
+  /** The groups' terms, as their leaders say: they change with every election. */
   async terms(groups: readonly number[] = this.groupIds): Promise<number[]> {
     const terms: number[] = [];
     for (const group of groups) terms.push((await this.#leadership(group))[1]);

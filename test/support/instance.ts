@@ -8,7 +8,7 @@ import { NodeLog } from '../../src/logging/logger.ts';
 import { type LaunchedNode, launch } from '../../src/server/launch.ts';
 import { REPO_ROOT } from './paths.ts';
 
-/** Of an output only the end is kept. */
+/** Only the end of an output is kept. */
 export const LOG_TAIL_CHARS = 256 * 1024;
 export const EXIT_CODE_BAD_START = 2;
 const EXIT_CODE_FAILURE = 1;

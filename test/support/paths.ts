@@ -17,5 +17,5 @@ function findRoot(): string {
 
 export const REPO_ROOT: string = findRoot();
 
-/** What `npm start` runs. */
+/** `npm start` runs this. */
 export const SERVER_ENTRY: string = join(REPO_ROOT, 'dist', 'main.js');

@@ -79,7 +79,7 @@ export class TestServer {
   readonly options: ServerOptions;
   readonly dataDir: string;
   readonly configFile: string;
-  /** Of the client plane, and of the operators': they ask again while the node says that it cannot answer now. */
+  /** Clients of the two planes: they ask again while the node says that it cannot answer now. */
   readonly client: PatientClient = new PatientClient(() => this.#port);
   readonly admin: PatientClient = new PatientClient(() => this.#adminPort);
   /** The program; another one is in force from the next start. */
@@ -164,7 +164,7 @@ export class TestServer {
     return await within(found, PATIENCE_MS, `a log line like ${String(pattern)}`);
   }
 
-  /** Of the process. */
+  /** The command line of the process. */
   command(): string[] {
     const node = [this.options.node ?? process.execPath, ...(this.options.nodeArgs ?? []), this.entry];
     return [...(this.options.wrapper ?? []), ...node, ...this.#flags()];

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 /** There is no event across processes for most of what tests await, so it is asked for at this pace. */
 const POLL_MS = 50;
-/** What a test awaits takes seconds; on a machine with ten times as much work as cores it may take minutes. */
+/** Awaited things take seconds; on a machine with ten times as much work as cores it may take minutes. */
 export const PATIENCE_MS = 120_000;
 
 /** Asks repeatedly until it is true. Fails after `timeoutMs` and names what was awaited. */

@@ -26,7 +26,7 @@ const READERS: Table = {
   'src/http/live/sse.ts': "cursors of the protocol count the clock's intervals",
   'src/http/live/feed.ts': "cursors of the protocol count the clock's intervals",
   'src/http/live/long-poll.ts': "cursors of the protocol count the clock's intervals",
-  'src/tracing/span-maker.ts': 'spans carry it',
+  'src/tracing/otlp-traces.ts': 'spans carry it',
   'src/operator/verbs/status.ts': 'shown to operators',
   'src/operator/verbs/backup.ts': 'compared with when a backup was written',
   'src/operator/backup/create.ts': 'compared with times of files',
@@ -46,7 +46,7 @@ const JUDGES: Table = {
   'src/subscriptions/state/signing-keys.ts': 'from when keys sign, as records say',
   'src/subscriptions/service/driver.ts': 'leases and pauses in the log',
   'src/subscriptions/webhooks/webhook-keys.ts': 'when tokens end',
-  'src/tracing/span-maker.ts': 'where the monotonic clock of a request begins',
+  'src/tracing/otlp-traces.ts': 'where the monotonic clock of a request begins',
 };
 
 const COMPARES: ReadonlySet<unknown> = new Set(['<', '<=', '>', '>=', '-', '-=']);

@@ -157,7 +157,7 @@ const PLANTED: readonly (readonly [string, string, string, RegExp])[] = [
   ['uWebSockets.js elsewhere', 'src/server/x.ts', `import uws from 'uws-glibc236'; uws();`, /only src\/http/],
   ['lmdb elsewhere', 'src/shard/x.ts', `import { open } from 'lmdb'; open();`, /only src\/store/],
   ['a checksum elsewhere', 'src/stream/x.ts', `import { crc32c } from '@node-rs/crc32'; crc32c();`, /only src\/store/],
-  ['yargs elsewhere', 'src/server/x.ts', `import yargs from 'yargs'; yargs();`, /only src\/config/],
+  ['yargs elsewhere', 'src/server/x.ts', `import yargs from 'yargs'; yargs();`, /only src\/operator/],
   ['tables elsewhere', 'src/server/x.ts', `import Table from 'cli-table3'; Table();`, /only src\/operator/],
   ['barrel', 'src/shard/x.ts', `export { a } from './a.ts'; export * from './b.ts';`, /only re-exports/],
   [

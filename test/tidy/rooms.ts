@@ -138,7 +138,7 @@ export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^msgpackr$/, 'backup/format'],
   [/^@(aws-sdk|smithy)\//, 'cold/store'],
   [/^@opentelemetry\//, 'tracing'],
-  [/^(yargs|smol-toml)$/, 'config', 'operator'],
-  [/^(yaml|cli-table3|cli-progress|prom-client)$/, 'operator'],
+  [/^smol-toml$/, 'config', 'operator'],
+  [/^(yargs|yaml|cli-table3|cli-progress|prom-client)$/, 'operator'],
   [/^(preact|uplot)(\/|$)/, 'console/page'],
 ];

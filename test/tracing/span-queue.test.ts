@@ -1,7 +1,7 @@
 // Bounds of tracing without a node: what waits while the receiver hangs, and how many requests a second are followed.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { Allowance } from '../../src/tracing/allowance.ts';
+import { Allowance } from '../../src/tracing/otlp-traces.ts';
 import { type Tracing, openTracing } from '../../src/tracing/tracing.ts';
 import { NodeLog } from '../../src/logging/logger.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';

@@ -142,7 +142,7 @@ test('a request that a client follows: its spans join the trace, and say neither
     assert(followed <= 105 + (performance.now() - beganMs) / 10, `${followed} requests were followed`);
     client.socket.destroy();
     assert.equal(await server.stop(), 0);
-    // What waited was sent before the end.
+    // Waiting spans were sent before the end.
     assert.equal(new Set(receiver.spans.map((span) => span.traceId)).size, followed);
   });
   assert(notes.loaded() > 0);
