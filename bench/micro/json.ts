@@ -2,7 +2,7 @@
 // that builds values (it would still have to write them out again). `--smoke` runs each case once, for tests.
 
 import { createHash } from 'node:crypto';
-import { normalizeJson } from '../../src/stream/json/json-records.ts';
+import { JsonNormalizer } from '../../src/stream/json/json-records.ts';
 import { describeMachine, machineLine } from '../machine.ts';
 
 const SMOKE = process.argv.includes('--smoke');
@@ -58,15 +58,16 @@ function megabytesPerSecond(bytes: number, run: () => void): number {
 
 const hash = createHash('sha256');
 let sink = 0;
+const json = new JsonNormalizer();
 console.log(machineLine(describeMachine('.')));
 console.log('case                        bytes   normalize   JSON.parse   (MB/s, best pass)');
 for (const [name, text] of CASES) {
   const body = new TextEncoder().encode(text);
-  const result = normalizeJson(body);
+  const result = json.records(body);
   if (!result.ok) throw new Error(`${name}: ${result.reason}`);
   hash.update(result.bytes);
   const ours = megabytesPerSecond(body.length, () => {
-    const r = normalizeJson(body);
+    const r = json.records(body);
     if (r.ok) sink += r.bytes.length;
   });
   const peer = megabytesPerSecond(body.length, () => {

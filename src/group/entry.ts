@@ -7,6 +7,7 @@ import { struct, u32 } from '../base/struct.ts';
 import { Slab } from '../base/slab.ts';
 import { stampCommand } from '../protocol/command-layout.ts';
 import type { Command } from '../protocol/command.ts';
+import { JsonNormalizer } from '../stream/json/json-records.ts';
 import { type Replacement, rewriteCommand, rewrittenBytes } from '../protocol/rewrite-command.ts';
 
 export const ITEM = struct({ commandBytes: u32 }, 'command; the next item');
@@ -20,6 +21,8 @@ export class EntryBuilder {
   #view = new DataView(this.#bytes.buffer);
   #length = 0;
   readonly #memory = new Slab();
+  /** Normalises the bodies of commands before they are added. */
+  readonly json = new JsonNormalizer();
 
   get length(): number {
     return this.#length;

@@ -1,7 +1,7 @@
 /** Normalises the JSON frames of an append-batch: all of them or none. */
 import type { ErrorCode } from '../base/errors.ts';
 import { RECORDS_PER_REQUEST_MAX } from '../base/limits.ts';
-import { normalizeJson } from '../stream/json/json-records.ts';
+import type { JsonNormalizer } from '../stream/json/json-records.ts';
 import { FRAME_HEAD_BYTES, frameEnd, joinFrames } from '../protocol/append-batch.ts';
 
 export type BatchResult =
@@ -14,7 +14,7 @@ const NOTHING = new Uint8Array(0);
  * The frames of `payload` with normalised lines, and the record ends in them. Empty frames stay, because each is
  * refused individually.
  */
-export function normalizeBatch(payload: Uint8Array): BatchResult {
+export function normalizeBatch(payload: Uint8Array, json: JsonNormalizer): BatchResult {
   const frames: Uint8Array[] = [];
   const ends: number[] = [];
   let front = 0;
@@ -25,7 +25,7 @@ export function normalizeBatch(payload: Uint8Array): BatchResult {
       frames.push(NOTHING);
       continue;
     }
-    const result = normalizeJson(body);
+    const result = json.records(body);
     const which = `frame ${frames.length}`;
     if (!result.ok) return { ok: false, code: 'INVALID_JSON', reason: `${which}: ${result.reason}` };
     if (result.ends.length === 0) return { ok: false, code: 'EMPTY_JSON_ARRAY', reason: which };

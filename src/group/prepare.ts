@@ -5,7 +5,6 @@
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { RECORDS_PER_REQUEST_MAX } from '../base/limits.ts';
 import { parseAttributes } from '../stream/json/attributes.ts';
-import { normalizeJson } from '../stream/json/json-records.ts';
 import { batchShape } from '../protocol/append-batch.ts';
 import { type Command, FLAG_ATTRS } from '../protocol/command.ts';
 import { normalizeBatch } from './prepare-batch.ts';
@@ -45,12 +44,12 @@ export function prepare(
   let payload = transferred ?? command.payload();
   let ends: readonly number[] | undefined;
   if (json && WITH_FRAMES.has(command.kind)) {
-    const result = normalizeBatch(payload);
+    const result = normalizeBatch(payload, entry.json);
     if (!result.ok) return refuseWith(reply, result.code, result.reason);
     payload = result.bytes;
     ends = result.ends;
   } else if (json) {
-    const result = normalizeJson(payload);
+    const result = entry.json.records(payload);
     if (!result.ok) return refuseWith(reply, 'INVALID_JSON', result.reason);
     if (result.ends.length > RECORDS_PER_REQUEST_MAX) return refuseWith(reply, 'TOO_MANY_RECORDS', '');
     if (result.ends.length === 0) {
@@ -64,7 +63,7 @@ export function prepare(
   let encoded: Uint8Array | undefined;
   if (attributes) {
     const text = command.bytes.subarray(command.attributesAt, command.attributesAt + command.attributesBytes);
-    const result = parseAttributes(text);
+    const result = parseAttributes(text, entry.json);
     if (!result.ok) return refuseWith(reply, 'INVALID_ATTRIBUTES', result.reason);
     encoded = result.encoded;
   }

@@ -45,6 +45,7 @@ import {
 } from '../core/keys.ts';
 import { PRODUCER_ROW, RECEIPT, decodeProducer, encodeProducer } from '../core/producers.ts';
 import { parseAttributes } from '../json/attributes.ts';
+import { JsonNormalizer } from '../json/json-records.ts';
 import { check } from './fault.ts';
 
 type Marks = Pick<Head, 'hasAttributes' | 'hasProducers' | 'snapshotOffset' | 'forked' | 'hasPins'>;
@@ -186,6 +187,6 @@ function chunkAgain(_key: Uint8Array, value: Uint8Array): Uint8Array {
 }
 
 function attributesAgain(_key: Uint8Array, value: Uint8Array): Uint8Array | undefined {
-  const parsed = parseAttributes(value);
+  const parsed = parseAttributes(value, new JsonNormalizer());
   return parsed.ok ? parsed.encoded : undefined;
 }

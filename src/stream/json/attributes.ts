@@ -5,7 +5,7 @@
 import { byteAt } from '../../base/bytes.ts';
 import { ATTRIBUTES_BYTES_MAX } from '../../base/limits.ts';
 import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
-import { compactJson } from './json-records.ts';
+import type { JsonNormalizer } from './json-records.ts';
 import { scanString } from './json-scan.ts';
 
 export type AttributesResult =
@@ -125,8 +125,8 @@ function encode(text: Uint8Array, title: Span | undefined, metadata: Span | unde
  * Accepts `title` (string; null counts as absent) and `metadata` (object; `{}` counts as absent). Other members are
  * accepted and not stored. Refuses with a sentence: over 16 KiB encoded, wrong types, not an object, not JSON.
  */
-export function parseAttributes(body: Uint8Array): AttributesResult {
-  const compact = compactJson(body);
+export function parseAttributes(body: Uint8Array, json: JsonNormalizer): AttributesResult {
+  const compact = json.compact(body);
   if (!compact.ok) return { ok: false, reason: `attributes: ${compact.reason}` };
   const text = compact.bytes;
   if (text[0] !== OBJECT_OPEN) return { ok: false, reason: 'attributes must be a JSON object' };

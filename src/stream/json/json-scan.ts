@@ -1,19 +1,20 @@
 /**
  * Tokens of RFC 8259: strings, numbers, literals. Each scanner takes the position of a token and returns the position
- * after it, or -1 after `fail`.
+ * after it, or throws a JsonFault.
  *
  * The text must be followed by a zero byte (`text[length] === 0`). Zero is not valid anywhere in JSON, so it stops
  * every loop below and none of them compares positions with the length. This saves a quarter of the time.
  */
 import { utf8SequenceBytes } from '../../base/utf8.ts';
 
-/** Where and why the last scan failed; valid until the next one. One object is enough because scans never re-enter. */
-export const failure = { at: 0, problem: '' };
+/** Says where and why a text is not JSON. */
+export class JsonFault extends Error {
+  readonly at: number;
 
-export function fail(at: number, problem: string): -1 {
-  failure.at = at;
-  failure.problem = problem;
-  return -1;
+  constructor(at: number, problem: string) {
+    super(problem);
+    this.at = at;
+  }
 }
 
 const QUOTE = 0x22;
@@ -42,7 +43,7 @@ export function scanString(text: Uint8Array, at: number, length: number): number
     if (byte >= 0x80) {
       do {
         const size = utf8SequenceBytes(text, at, length);
-        if (size === 0) return fail(at, 'bytes that are not UTF-8');
+        if (size === 0) throw new JsonFault(at, 'bytes that are not UTF-8');
         at += size;
       } while ((text[at] as number) >= 0x80);
     } else if (byte === BACKSLASH) {
@@ -51,12 +52,12 @@ export function scanString(text: Uint8Array, at: number, length: number): number
       else if (letter === LETTER_U) {
         // The zero after the text is not a digit, so this never reads past it.
         for (let i = at + 2; i < at + 6; i++) {
-          if (HEX_DIGIT[text[i] as number] !== 1) return fail(i, 'expected four hexadecimal digits after \\u');
+          if (HEX_DIGIT[text[i] as number] !== 1) throw new JsonFault(i, 'expected four hexadecimal digits after \\u');
         }
         at += 6;
-      } else return fail(at, 'an unknown escape in a string');
+      } else throw new JsonFault(at, 'an unknown escape in a string');
     } else {
-      return fail(
+      throw new JsonFault(
         at,
         at >= length ? 'the text ends inside a string' : 'a control character in a string must be escaped',
       );
@@ -74,22 +75,22 @@ export function scanNumber(text: Uint8Array, at: number): number {
   const first = text[at] as number;
   if (first === 0x30) {
     at++;
-    if (isDigit(text[at])) return fail(at, 'a number with a leading zero');
+    if (isDigit(text[at])) throw new JsonFault(at, 'a number with a leading zero');
   } else {
-    if (!isDigit(first)) return fail(at, 'expected a digit');
+    if (!isDigit(first)) throw new JsonFault(at, 'expected a digit');
     do at++;
     while (isDigit(text[at]));
   }
   if (text[at] === DOT) {
     at++;
-    if (!isDigit(text[at])) return fail(at, 'expected a digit after the decimal point');
+    if (!isDigit(text[at])) throw new JsonFault(at, 'expected a digit after the decimal point');
     do at++;
     while (isDigit(text[at]));
   }
   if (((text[at] as number) | 0x20) === 0x65) {
     at++;
     if (text[at] === 0x2b || text[at] === MINUS) at++;
-    if (!isDigit(text[at])) return fail(at, 'expected a digit in the exponent');
+    if (!isDigit(text[at])) throw new JsonFault(at, 'expected a digit in the exponent');
     do at++;
     while (isDigit(text[at]));
   }
@@ -113,5 +114,5 @@ export function scanLiteral(text: Uint8Array, at: number): number {
     default:
       break;
   }
-  return fail(at, 'expected a value');
+  throw new JsonFault(at, 'expected a value');
 }

@@ -2,17 +2,19 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { ATTRIBUTES_BYTES_MAX } from '../../../src/base/limits.ts';
 import { parseAttributes } from '../../../src/stream/json/attributes.ts';
+import { JsonNormalizer } from '../../../src/stream/json/json-records.ts';
 
+const json = new JsonNormalizer();
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 function encoded(body: string): string {
-  const result = parseAttributes(bytesOf(body));
+  const result = parseAttributes(bytesOf(body), json);
   assert.ok(result.ok, result.ok ? '' : `${result.reason}: ${body.slice(0, 200)}`);
   return new TextDecoder('utf-8', { fatal: true }).decode(result.encoded);
 }
 
 function refusal(body: string | Uint8Array): string {
-  const result = parseAttributes(typeof body === 'string' ? bytesOf(body) : body);
+  const result = parseAttributes(typeof body === 'string' ? bytesOf(body) : body, json);
   assert.ok(!result.ok, `accepted: ${String(body).slice(0, 200)}`);
   return result.reason;
 }
@@ -84,7 +86,7 @@ test('the limit counts the encoded form, to the byte', () => {
 });
 
 test('the encoded bytes are in their own buffer', () => {
-  const result = parseAttributes(bytesOf('{"title":"t"}'));
+  const result = parseAttributes(bytesOf('{"title":"t"}'), json);
   assert.ok(result.ok);
   assert.equal(result.encoded.buffer.byteLength, result.encoded.length);
 });
@@ -109,7 +111,7 @@ test('random objects agree with the same rules over JSON.parse', (t) => {
     const titleOk = title === undefined || title === null || typeof title === 'string';
     const metadataOk =
       metadata === undefined || (typeof metadata === 'object' && metadata !== null && !Array.isArray(metadata));
-    const result = parseAttributes(bytesOf(body));
+    const result = parseAttributes(bytesOf(body), json);
     assert.equal(result.ok, titleOk && metadataOk, `seed ${seed} case ${i}: ${body}`);
     if (!result.ok) continue;
     const expected: Record<string, unknown> = {};

@@ -1,13 +1,14 @@
 import { describe, test } from 'node:test';
 import assert from 'node:assert/strict';
-import { compactJson, normalizeJson } from '../../../src/stream/json/json-records.ts';
+import { JsonNormalizer } from '../../../src/stream/json/json-records.ts';
 
+const json = new JsonNormalizer();
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
 const textOf = (bytes: Uint8Array): string => new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
 
 /** The records as text without their \n; checks that `ends` and the newlines agree. */
 function records(body: string | Uint8Array): string[] {
-  const result = normalizeJson(typeof body === 'string' ? bytesOf(body) : body);
+  const result = json.records(typeof body === 'string' ? bytesOf(body) : body);
   assert.ok(result.ok, result.ok ? '' : `${result.reason}: ${String(body).slice(0, 200)}`);
   const list: string[] = [];
   let start = 0;
@@ -22,7 +23,7 @@ function records(body: string | Uint8Array): string[] {
 }
 
 function refusal(body: string | Uint8Array): string {
-  const result = normalizeJson(typeof body === 'string' ? bytesOf(body) : body);
+  const result = json.records(typeof body === 'string' ? bytesOf(body) : body);
   assert.ok(!result.ok, `accepted: ${String(body).slice(0, 200)}`);
   return result.reason;
 }
@@ -89,9 +90,9 @@ describe('accepted', () => {
 
   test('results are not disturbed by later calls, and share nothing with the body', () => {
     const body = bytesOf('[1, 2]');
-    const first = normalizeJson(body);
+    const first = json.records(body);
     body.fill(0x39);
-    for (let i = 0; i < 1000; i++) normalizeJson(bytesOf(`{"i": ${i}, "text": "${'x'.repeat(i)}"}`));
+    for (let i = 0; i < 1000; i++) json.records(bytesOf(`{"i": ${i}, "text": "${'x'.repeat(i)}"}`));
     assert.ok(first.ok);
     assert.equal(textOf(first.bytes), '1\n2\n');
     assert.deepEqual(first.ends, [2, 4]);
@@ -105,7 +106,7 @@ describe('accepted', () => {
   });
 
   test('a value is not flattened when asked', () => {
-    const result = compactJson(bytesOf(' [ 1 , [ 2 ] ] '));
+    const result = json.compact(bytesOf(' [ 1 , [ 2 ] ] '));
     assert.ok(result.ok);
     assert.equal(textOf(result.bytes), '[1,[2]]\n');
     assert.deepEqual(result.ends, [8]);
@@ -311,7 +312,7 @@ describe('against JSON.parse', () => {
         bytes = Uint8Array.from([...bytes.slice(0, at), ...insert, ...bytes.slice(at + (operation === 0 ? 0 : 1))]);
       }
       const expected = parsed(bytes);
-      const result = normalizeJson(bytes);
+      const result = json.records(bytes);
       const context = `seed ${seed} document ${i}: ${Buffer.from(bytes).toString('hex')}`;
       assert.equal(result.ok, expected !== undefined, `${context} ${result.ok ? '' : result.reason}`);
       if (!result.ok || expected === undefined) continue;
