@@ -7,7 +7,7 @@ import { ExportThread } from './export/export-thread.ts';
 import { ExportHistory } from './export/export-history.ts';
 import { exportGroup } from './export/exporter.ts';
 import { Import, importHost } from './import/importer.ts';
-import { Pace } from './export/pace.ts';
+import { ExportPace } from './export/pace.ts';
 
 export interface WarningLog {
   warn(fields: object, message: string): void;
@@ -46,7 +46,7 @@ export function openBackups({
   runtime,
 }: BackupsOptions): RunningBackups {
   const readers = new ExportThread(shardDirectories, runtime);
-  const pace = new Pace(requests, runtime);
+  const pace = new ExportPace(requests, runtime);
   const delayMs = (bytes: number): number => pace.delayMs(bytes);
   const history = new ExportHistory(runtime);
   const begun = (group: number): void => history.begun(group);

@@ -7,11 +7,11 @@ import type { ReplySink } from '../../src/group/reply-sink.ts';
 import { Watchers } from '../../src/group/watchers.ts';
 import { apply, expiryDue } from '../../src/stream/apply.ts';
 import { assembleRead } from '../../src/stream/cold/assemble.ts';
-import { Collector } from '../../src/stream/core/collect.ts';
+import { ReadCollector } from '../../src/stream/core/collect.ts';
 import { isMetered } from '../../src/stream/core/buckets.ts';
 import type { Head } from '../../src/stream/core/head.ts';
 import { listStreams } from '../../src/stream/operations/list.ts';
-import type { Plan } from '../../src/stream/core/collect.ts';
+import type { ReadPlan } from '../../src/stream/core/collect.ts';
 import { planTail } from '../../src/stream/operations/read.ts';
 import { State } from '../../src/stream/core/state.ts';
 import { COLD_REFS_MAX } from '../../src/base/limits.ts';
@@ -74,7 +74,7 @@ export interface Answer {
 }
 
 /** The body of a plan, copied: a plan's own is valid until the next read. */
-export function filled(plan: Plan): Buffer {
+export function filled(plan: ReadPlan): Buffer {
   return Buffer.from(plan.body);
 }
 
@@ -178,7 +178,7 @@ export class Replica {
     if (cold) {
       const plan = decodeColdPlan(reply.body as Uint8Array);
       const chunks = this.fetch(plan).slice(0, plan.needed);
-      assert.equal(assembleRead(plan, chunks, reply, new Collector()), undefined, 'every chunk is good');
+      assert.equal(assembleRead(plan, chunks, reply, new ReadCollector()), undefined, 'every chunk is good');
       short = plan.needed >= COLD_REFS_MAX;
     }
     complete(reply, cold);

@@ -9,7 +9,7 @@ import type { Runtime } from '../../base/runtime.ts';
 const BUSY_REQUESTS = 100;
 const LOOK_MS = 100;
 
-export class Pace {
+export class ExportPace {
   readonly #requests: () => number;
   readonly #runtime: Pick<Runtime, 'monotonicMs'>;
   #seen: number;

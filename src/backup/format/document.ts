@@ -19,7 +19,7 @@ import { createHasher, sameDigest } from '../../digest/blake3.ts';
 import { Fault, check } from '../../stream/backup/fault.ts';
 import { type RowSink } from '../../stream/backup/rows.ts';
 import { type Summary, Validator } from '../../stream/backup/validate.ts';
-import { Batch } from './row-batch.ts';
+import { RowBatch } from './row-batch.ts';
 import { IMPOSSIBLE, INCOMPLETE, valueEnd } from './scan.ts';
 import { caughtMessage } from '../../base/caught.ts';
 
@@ -53,7 +53,7 @@ export interface Contents extends Summary {
 export class DocumentWriter {
   readonly #write: (piece: Uint8Array<ArrayBuffer>) => void;
   readonly #hasher = createHasher();
-  readonly #batch = new Batch(BATCH_BYTES);
+  readonly #batch = new RowBatch(BATCH_BYTES);
   #batchBytes = 0;
   #rows = 0;
 

@@ -1,5 +1,6 @@
 /** manifest.json: the content of a backup. Written last, so a location without one holds no backup. */
 import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
+import type { Lineage } from '../ports.ts';
 import { check } from '../../stream/backup/fault.ts';
 import type { Location } from './location.ts';
 
@@ -32,9 +33,6 @@ export interface Manifest {
   /** Clusters from whose backups it was restored. */
   readonly restored_from: readonly string[];
 }
-
-/** The cluster that a backup belongs to. */
-export type Lineage = Pick<Manifest, 'cluster_id' | 'restored_from'>;
 
 export function objectName(group: number): string {
   return `group-${String(group).padStart(4, '0')}.snapshot`;

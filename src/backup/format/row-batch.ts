@@ -8,7 +8,7 @@ const HEAD_BYTES_MAX = 5;
 /** Space beyond the size at which a batch is full, for the row that crosses it; a larger row grows the batch. */
 const SLACK_BYTES = 64 * 1024;
 
-export class Batch {
+export class RowBatch {
   readonly #capacity: number;
   #bytes: Uint8Array<ArrayBuffer>;
   #view: DataView;

@@ -27,7 +27,7 @@ const PREFIX = new Uint8Array(2);
 /** Rounds of BEGIN and of undoing an earlier attempt. */
 const ROUNDS_MAX = 3;
 
-export interface Upload {
+export interface UploadOptions {
   /** BLAKE3 given by the client. */
   readonly digest: string | undefined;
   /** From now on this cluster may delete the source's objects. */
@@ -84,7 +84,7 @@ export class Import implements ImportFeed {
   constructor(
     gateway: ShardGateway,
     group: number,
-    { digest, adopts, directory, readCold }: Upload,
+    { digest, adopts, directory, readCold }: UploadOptions,
     sink: ImportSink,
     host: ImportHost,
   ) {

@@ -12,7 +12,7 @@ import { ConfigError } from '../../config/error.ts';
 import type { ColdGraces } from '../../backup/ports.ts';
 import type { ColdFailure, ColdSettings } from '../ports.ts';
 import { assembleRead } from '../../stream/cold/assemble.ts';
-import { Collector } from '../../stream/core/collect.ts';
+import { ReadCollector } from '../../stream/core/collect.ts';
 import type { Backend } from '../store/perform.ts';
 import { ChunkLoader } from './chunk-loader.ts';
 import { prepareDirectory } from './directory-mark.ts';
@@ -77,7 +77,7 @@ export async function startColdStore(config: Config, host: ColdHost): Promise<Co
     service,
     use: useOf(cold, shardCount),
     serve: (gateway) => {
-      const collector = new Collector();
+      const collector = new ReadCollector();
       reader = new ColdReader({
         loader,
         assemble: (plan, chunks, reply) => assembleRead(plan, chunks, reply, collector),

@@ -1,5 +1,6 @@
 /** What the first node that answers says of the cluster's backups. */
-import { type Lineage, lineageIn } from '../../backup/format/manifest.ts';
+import { lineageIn } from '../../backup/format/manifest.ts';
+import type { Lineage } from '../../backup/ports.ts';
 import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
 import { formatDuration } from '../../config/values.ts';
 import type { ClusterNode } from '../cluster-file.ts';

@@ -6,7 +6,7 @@ import { uint32At } from '../../base/bytes.ts';
 import { BODY_BYTES_MAX, PAGE_VALUE_BYTES } from '../../base/limits.ts';
 import type { StoredChunk } from '../../protocol/cold.ts';
 import type { Head } from '../core/head.ts';
-import { ROW_PAYLOAD_BYTES_MAX, type Row } from '../core/row.ts';
+import { ROW_PAYLOAD_BYTES_MAX, type DataRow } from '../core/row.ts';
 import { decodeSnapshot } from '../core/snapshots.ts';
 import { Fault, check, nameText } from './fault.ts';
 import { isHeaderText } from './heads.ts';
@@ -92,7 +92,7 @@ export class StreamParts {
   }
 
   /** The next row of bytes. */
-  row({ start, end, firstRecord, ends, count, length }: Row): void {
+  row({ start, end, firstRecord, ends, count, length }: DataRow): void {
     const what = `the row at ${start}`;
     this.#check(length > 0 && length <= ROW_PAYLOAD_BYTES_MAX, `${what} has an impossible size`);
     this.#check(start >= this.#hotStart && end <= this.tail, `${what} lies outside of what is in rows`);

@@ -7,7 +7,7 @@ import { READ_BYTES_MAX } from '../../base/limits.ts';
 import { type DecodedChunk, decodeChunk } from './chunk-layout.ts';
 import type { ChunkRef, ColdPlan } from '../../protocol/cold.ts';
 import { REPLY_CLOSED, REPLY_COLD, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
-import type { Collector, Plan, RowSource } from '../core/collect.ts';
+import type { ReadCollector, ReadPlan, RowSource } from '../core/collect.ts';
 import { storedPayloadBytes } from '../core/row.ts';
 import { RowView } from '../core/row-view.ts';
 import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS, showRead } from '../../protocol/read.ts';
@@ -71,7 +71,7 @@ export function assembleRead(
   plan: ColdPlan,
   chunks: readonly Uint8Array[],
   reply: Reply,
-  collector: Collector,
+  collector: ReadCollector,
 ): ChunkRef | undefined {
   const [first] = plan.refs;
   const rows = new ChunkRows(first?.start ?? plan.startOffset);
@@ -93,7 +93,7 @@ export function assembleRead(
     refuseInside(plan, reply);
     return undefined;
   }
-  const answer: Plan = {
+  const answer: ReadPlan = {
     startOffset: start,
     nextOffset: start,
     recordStart: 0,

@@ -4,7 +4,7 @@ import { planted } from '../../base/planted.ts';
 import type { Head } from '../core/head.ts';
 import { flushKey } from '../core/keys.ts';
 import { RowView } from '../core/row-view.ts';
-import { Row } from '../core/row.ts';
+import { DataRow } from '../core/row.ts';
 import type { State } from '../core/state.ts';
 import { releaseChunks } from './release.ts';
 
@@ -53,13 +53,13 @@ export function moveHotStart(state: State, head: Head, offset: number, record: n
 }
 
 /** The part of the row that holds `offset` from there on, as a new row; undefined when a row already begins there. */
-function rowFrom(state: State, head: Head, offset: number): Row | undefined {
+function rowFrom(state: State, head: Head, offset: number): DataRow | undefined {
   const view = new RowView();
   state.hotRows.of(head).viewAt(view, offset, -1);
   if (view.start === offset) return undefined;
   const from = offset - view.start;
   const before = view.endsUpTo(from);
-  const row = new Row(offset, view.firstRecord + before, new Uint8Array(view.length - from));
+  const row = new DataRow(offset, view.firstRecord + before, new Uint8Array(view.length - from));
   const shift = planted('split-shifts-bytes') ? 1 : 0;
   view.copy(from - shift, view.length - shift, row.bytes, 0);
   row.length = view.length - from;

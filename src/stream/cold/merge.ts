@@ -5,7 +5,7 @@
 import { PAGE_VALUE_BYTES } from '../../base/limits.ts';
 import { CHUNK_HEAD, CHUNK_ROW, decodeChunk, writeChunkHead } from './chunk-layout.ts';
 import type { Chunk } from '../../protocol/cold.ts';
-import { Row, storedPayloadBytes } from '../core/row.ts';
+import { DataRow, storedPayloadBytes } from '../core/row.ts';
 import { RowView } from '../core/row-view.ts';
 
 type Source = Pick<Chunk, 'start' | 'end' | 'firstRecord' | 'recordNext'>;
@@ -15,12 +15,12 @@ class Refill {
   /** The row that is taken over. */
   readonly view = new RowView();
   readonly #scratch = new Uint8Array(PAGE_VALUE_BYTES);
-  readonly rows: Row[] = [];
-  #row: Row;
+  readonly rows: DataRow[] = [];
+  #row: DataRow;
   #record: number;
 
   constructor(start: number, record: number) {
-    this.#row = new Row(start, record);
+    this.#row = new DataRow(start, record);
     this.#record = record;
     this.rows.push(this.#row);
   }
@@ -29,7 +29,7 @@ class Refill {
   add(from: number, to: number): void {
     for (let at = from; at < to;) {
       if (this.#row.space === 0) {
-        this.#row = new Row(this.#row.end, this.#record);
+        this.#row = new DataRow(this.#row.end, this.#record);
         this.rows.push(this.#row);
       }
       const size = Math.min(to - at, this.#row.space);

@@ -5,7 +5,7 @@ import { COLD_AHEAD_CHUNKS, COLD_REFS_MAX } from '../../base/limits.ts';
 import { planted } from '../../base/planted.ts';
 import { type StoredChunk, encodeColdPlan } from '../../protocol/cold.ts';
 import type { ReadRange } from '../../protocol/read.ts';
-import type { Plan } from '../core/collect.ts';
+import type { ReadPlan } from '../core/collect.ts';
 import type { Head } from '../core/head.ts';
 import type { State } from '../core/state.ts';
 import { ChunkWriter } from './chunk-writer.ts';
@@ -27,7 +27,7 @@ export function planCold(
   state: State,
   head: Head,
   query: ReadRange,
-  plan: Plan,
+  plan: ReadPlan,
   budget: number,
   records: number,
 ): ErrorCode {
@@ -60,7 +60,7 @@ export function planCold(
 }
 
 /** Undefined: inside a record, according to the chunks' rows. */
-function startAt(state: State, head: Head, plan: Plan): Start | undefined {
+function startAt(state: State, head: Head, plan: ReadPlan): Start | undefined {
   const offset = plan.startOffset;
   const { at, before } = chunksAt(state, head, offset);
   assert(at !== undefined && offset < at.end, `a chunk holds offset ${offset} of incarnation ${head.incarnation}`);

@@ -29,7 +29,7 @@ export interface RowSource {
 }
 
 /** What a read returns. */
-export interface Plan {
+export interface ReadPlan {
   startOffset: number;
   nextOffset: number;
   recordStart: number;
@@ -44,18 +44,18 @@ export interface Plan {
 
 /** Buffers that all states of a thread share, because they work one after the other. */
 export class WorkMemory {
-  readonly collector = new Collector();
+  readonly collector = new ReadCollector();
   /** The buffer of the last writer of chunks, for the next one. */
   chunks: Uint8Array | undefined = undefined;
 }
 
-export class Collector {
+export class ReadCollector {
   /** Allocated with the first read. */
   #buffer = new Uint8Array(0);
   readonly #view = new RowView();
 
   /** Collects the body from plan.startOffset: up to `budget` bytes and `records` records, but at least one record. */
-  collect(source: RowSource, plan: Plan, budget: number, records: number): void {
+  collect(source: RowSource, plan: ReadPlan, budget: number, records: number): void {
     plan.nextOffset = plan.startOffset;
     if (!plan.json && !plan.parts) {
       plan.body = this.#bytes(source, plan, budget);
@@ -76,7 +76,7 @@ export class Collector {
     }
   }
 
-  #bytes(source: RowSource, plan: Plan, budget: number): Uint8Array {
+  #bytes(source: RowSource, plan: ReadPlan, budget: number): Uint8Array {
     const size = Math.min(source.end - plan.startOffset, budget);
     this.#start(size);
     const view = this.#view;
@@ -100,7 +100,7 @@ export class Collector {
    * Collects complete lines or messages after the first byte of the buffer and returns their size. Lines of the array form end in `,`.
    * Pieces of a record that spans rows are collected too, and count once its end is found. `ends` receives all the ends.
    */
-  #whole(source: RowSource, plan: Plan, budget: number, records: number, ends: number[] | undefined): number {
+  #whole(source: RowSource, plan: ReadPlan, budget: number, records: number, ends: number[] | undefined): number {
     this.#start(Math.min(source.end - plan.startOffset, budget) + 2);
     const view = this.#view;
     source.viewAt(view, plan.startOffset, -1);

@@ -5,6 +5,7 @@
 import { assert } from '../../base/assert.ts';
 import { viewOf } from '../../base/bytes.ts';
 import { f64, f64OrNone, struct, u16, u8, zeros } from '../../base/struct.ts';
+import type { PinPlace } from '../../protocol/fork-command.ts';
 import {
   TAG_FORK,
   TAG_PIN,
@@ -53,15 +54,12 @@ export interface Unpin {
 }
 
 /** A fork of a stream, and the stream. */
-export interface Pin {
+export interface PinnedFork {
   readonly fork: Uint8Array;
   readonly source: Uint8Array;
 }
 
-export interface PinPlace {
-  readonly incarnation: number;
-  readonly token: number;
-}
+type Place = Pick<PinPlace, 'incarnation' | 'token'>;
 
 export interface Tombstone {
   /** Of the stream: its pins are stored under it. */
@@ -101,7 +99,7 @@ export class ForkRows {
     this.#overlay.delete(incarnationKey(this.#prefix, TAG_FORK, incarnation));
   }
 
-  putPin(incarnation: number, token: number, pin: Pin): void {
+  putPin(incarnation: number, token: number, pin: PinnedFork): void {
     this.#overlay.put(positionKey(this.#prefix, TAG_PIN, incarnation, token), encodePin(pin));
   }
 
@@ -114,7 +112,7 @@ export class ForkRows {
   }
 
   /** Visits pins of all streams from (incarnation, token) on in order until `visit` returns false. */
-  eachPin(incarnation: number, token: number, visit: (pin: Pin, place: PinPlace) => boolean): void {
+  eachPin(incarnation: number, token: number, visit: (pin: PinnedFork, place: Place) => boolean): void {
     const end = prefixEnd(taggedKey(this.#prefix, TAG_PIN, NOTHING));
     this.#overlay.range(positionKey(this.#prefix, TAG_PIN, incarnation, token), end, false, (key, row) =>
       visit(decodePin(row), { incarnation: incarnationOf(key), token: lastPosition(key) }),
@@ -195,7 +193,7 @@ export class ForkRows {
   }
 }
 
-export function encodePin({ fork, source }: Pin): Uint8Array {
+export function encodePin({ fork, source }: PinnedFork): Uint8Array {
   const row = new Uint8Array(PIN_ROW.size + fork.length + source.length);
   PIN_ROW.write(viewOf(row), 0, { forkBytes: fork.length });
   row.set(fork, PIN_ROW.size);
@@ -203,7 +201,7 @@ export function encodePin({ fork, source }: Pin): Uint8Array {
   return row;
 }
 
-export function decodePin(row: Uint8Array): Pin {
+export function decodePin(row: Uint8Array): PinnedFork {
   const border = PIN_ROW.size + PIN_ROW.decode(row).forkBytes;
   return { fork: row.slice(PIN_ROW.size, border), source: row.slice(border) };
 }

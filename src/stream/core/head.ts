@@ -8,8 +8,8 @@ import { isJson } from '../../protocol/media-type.ts';
 import { readText, textBytes, writeText } from '../../base/text.ts';
 import { planted } from '../../base/planted.ts';
 import { f64, f64OrNone, struct, u16, u8, zeros } from '../../base/struct.ts';
-import type { Producer } from './producers.ts';
-import type { Row } from './row.ts';
+import type { ProducerState } from './producers.ts';
+import type { DataRow } from './row.ts';
 
 const FORMAT = 2;
 export const HEAD_ROW = struct(
@@ -96,8 +96,8 @@ export class Head {
   /** The store may have rows of this incarnation. */
   everFlushed = false;
   /** Rows in memory, ascending, with gaps: all dirty ones and usually the last row of the stream. */
-  rows: Row[] = [];
-  producers: Map<string, Producer> | undefined = undefined;
+  rows: DataRow[] = [];
+  producers: Map<string, ProducerState> | undefined = undefined;
   /** Next head with the same hash in the cache. */
   next: Head | undefined = undefined;
   /** Reference bit of the cache's second-chance eviction. */

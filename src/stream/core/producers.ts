@@ -1,5 +1,5 @@
 /**
- * Producer state: makes (id, epoch, seq) take effect at most once per stream (protocol "Idempotent producers",
+ * State of producers: makes (id, epoch, seq) take effect at most once per stream (protocol "Idempotent producers",
  * invariant 5). Bounded per producer: the highest sequence and the last few receipts.
  */
 import { assert } from '../../base/assert.ts';
@@ -16,7 +16,7 @@ export interface Receipt {
   readonly closed: boolean;
 }
 
-export interface Producer {
+export interface ProducerState {
   epoch: number;
   /** Highest accepted sequence of the epoch. */
   seq: number;
@@ -28,7 +28,7 @@ export interface Producer {
 export type Decision = 'accept' | 'duplicate' | 'stale-epoch' | 'epoch-start' | 'gap';
 
 /** Decides about (epoch, seq) given the producer's state. Pure: it accepts nothing yet. */
-export function decide(producer: Producer | undefined, epoch: number, seq: number): Decision {
+export function decide(producer: ProducerState | undefined, epoch: number, seq: number): Decision {
   if (producer === undefined) return seq === 0 ? 'accept' : 'gap';
   if (epoch < producer.epoch) return 'stale-epoch';
   if (epoch > producer.epoch) return seq === 0 ? 'accept' : 'epoch-start';
@@ -37,16 +37,16 @@ export function decide(producer: Producer | undefined, epoch: number, seq: numbe
 }
 
 /** The sequence that `epoch` must use next. */
-export function expectedSeq(producer: Producer | undefined, epoch: number): number {
+export function expectedSeq(producer: ProducerState | undefined, epoch: number): number {
   return producer !== undefined && producer.epoch === epoch ? producer.seq + 1 : 0;
 }
 
-export function newProducer(): Producer {
+export function newProducer(): ProducerState {
   return { epoch: -1, seq: -1, receipts: [], dirty: true };
 }
 
 /** Records an accepted request. */
-export function accept(producer: Producer, epoch: number, receipt: Receipt): void {
+export function accept(producer: ProducerState, epoch: number, receipt: Receipt): void {
   if (epoch !== producer.epoch) {
     assert(receipt.seq === 0, 'an epoch starts at sequence 0');
     producer.epoch = epoch;
@@ -60,7 +60,7 @@ export function accept(producer: Producer, epoch: number, receipt: Receipt): voi
   producer.dirty = true;
 }
 
-export function receiptOf(producer: Producer, seq: number): Receipt | undefined {
+export function receiptOf(producer: ProducerState, seq: number): Receipt | undefined {
   return producer.receipts.find((receipt) => receipt.seq === seq);
 }
 
@@ -75,7 +75,7 @@ export function producerBytes(receipts: number): number {
   return PRODUCER_ROW.size + RECEIPT.size * receipts;
 }
 
-export function encodeProducer(producer: Producer): Uint8Array {
+export function encodeProducer(producer: ProducerState): Uint8Array {
   const bytes = new Uint8Array(producerBytes(producer.receipts.length));
   const view = viewOf(bytes);
   HEAD.format.set(view, 0, FORMAT);
@@ -94,7 +94,7 @@ export function encodeProducer(producer: Producer): Uint8Array {
   return bytes;
 }
 
-export function decodeProducer(bytes: Uint8Array): Producer {
+export function decodeProducer(bytes: Uint8Array): ProducerState {
   assert(bytes[0] === FORMAT, 'known producer format');
   const view = viewOf(bytes);
   const receipts: Receipt[] = [];

@@ -4,7 +4,7 @@
  */
 import { byteAt, uint32At } from '../../base/bytes.ts';
 import { assert } from '../../base/assert.ts';
-import { DATA_HEAD, DATA_ROW, END_BYTES, ROW_FORMAT, type Row, endAt, writeRowHead } from './row.ts';
+import { DATA_HEAD, DATA_ROW, END_BYTES, ROW_FORMAT, type DataRow, endAt, writeRowHead } from './row.ts';
 
 const NO_BYTES = new Uint8Array(0);
 
@@ -25,7 +25,7 @@ export class RowView {
     return this.start + this.length;
   }
 
-  ofRow(row: Row): void {
+  ofRow(row: DataRow): void {
     this.start = row.start;
     this.firstRecord = row.firstRecord;
     this.count = row.count;

@@ -28,7 +28,7 @@ const NO_BYTES = new Uint8Array(0);
 /** Payload of a row in which one message ends. */
 export const ROW_PAYLOAD_BYTES_MAX = PAGE_VALUE_BYTES - DATA_ROW.size - END_BYTES;
 
-export class Row {
+export class DataRow {
   readonly start: number;
   readonly firstRecord: number;
   bytes: Uint8Array;
@@ -123,13 +123,13 @@ export function storedPayloadBytes(value: Uint8Array): number {
  * Decodes a stored row into a new object; `value` may be reused afterwards. Bytes and ends are copied once: the ends
  * are a view of the copy, which the layout aligns. (Typed arrays are little-endian on every platform Node runs on.)
  */
-export function decodeRow(start: number, value: Uint8Array): Row {
+export function decodeRow(start: number, value: Uint8Array): DataRow {
   assert(value[0] === ROW_FORMAT, 'known data row format');
   const copy = value.slice();
   const view = viewOf(copy);
   const count = DATA_HEAD.count.get(view, 0);
   const ends = new Uint32Array(copy.buffer, DATA_ROW.size, count);
-  const row = new Row(start, DATA_HEAD.firstRecord.get(view, 0), NO_BYTES, ends);
+  const row = new DataRow(start, DATA_HEAD.firstRecord.get(view, 0), NO_BYTES, ends);
   row.bytes = copy.subarray(endAt(count));
   row.length = row.bytes.length;
   row.count = count;

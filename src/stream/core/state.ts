@@ -33,8 +33,8 @@ import { garbageBelow, reclaim } from './garbage.ts';
 import { type ImportMark, decodeImportMark, encodeImportMark } from './import-mark.ts';
 import { ColdCounters, decodeMeta, encodeMeta } from './meta.ts';
 import { Overlay } from '../../base/overlay.ts';
-import { type Producer, decodeProducer, encodeProducer } from './producers.ts';
-import { type Row, START_ROW, decodeRow } from './row.ts';
+import { type ProducerState, decodeProducer, encodeProducer } from './producers.ts';
+import { type DataRow, START_ROW, decodeRow } from './row.ts';
 import { Snapshots } from './snapshots.ts';
 import type { Tx } from '../../base/tx.ts';
 
@@ -224,7 +224,7 @@ export class State {
   }
 
   /** The in-memory last row of a stream that holds bytes. */
-  tailRow(head: Head): Row {
+  tailRow(head: Head): DataRow {
     const last = head.rows[head.rows.length - 1];
     if (last?.start === head.tailRowStart) return last;
     const row = this.storedRow(head, head.tailRowStart);
@@ -233,13 +233,13 @@ export class State {
   }
 
   /** Reads the row that starts at `start`, which the store must hold. */
-  storedRow(head: Head, start: number): Row {
+  storedRow(head: Head, start: number): DataRow {
     const value = this.#view.get(positionKey(this.prefix, TAG_DATA, head.incarnation, start));
     assert(value !== undefined, `data row ${start} of incarnation ${head.incarnation} is in the store`);
     return decodeRow(start, value);
   }
 
-  producer(head: Head, id: string, idBytes: Uint8Array): Producer | undefined {
+  producer(head: Head, id: string, idBytes: Uint8Array): ProducerState | undefined {
     const cached = head.producers?.get(id);
     if (cached !== undefined) return cached;
     if (!head.hasProducers) return undefined;
@@ -251,8 +251,8 @@ export class State {
   }
 
   /** Puts a producer into the head's cache; a dirty one is written at the next flush. */
-  keepProducer(head: Head, id: string, producer: Producer): void {
-    (head.producers ??= new Map<string, Producer>()).set(id, producer);
+  keepProducer(head: Head, id: string, producer: ProducerState): void {
+    (head.producers ??= new Map<string, ProducerState>()).set(id, producer);
   }
 
   attributes(head: Head): Uint8Array | undefined {
@@ -328,7 +328,7 @@ export class State {
     tx.put(key, this.#scratch.subarray(0, size));
   }
 
-  #writeRow(head: Head, row: Row): void {
+  #writeRow(head: Head, row: DataRow): void {
     this.#reserve(row.encodedBytes);
     const size = row.encode(this.#scratch, this.#scratchView);
     this.#tx.put(positionKey(this.prefix, TAG_DATA, head.incarnation, row.start), this.#scratch.subarray(0, size));
@@ -339,7 +339,7 @@ export class State {
     }
   }
 
-  #writeProducers(head: Head, producers: Map<string, Producer>): void {
+  #writeProducers(head: Head, producers: Map<string, ProducerState>): void {
     for (const [id, producer] of producers) {
       if (!producer.dirty) continue;
       this.#tx.put(producerKey(this.prefix, head.incarnation, encodeUtf8(id)), encodeProducer(producer));

@@ -7,12 +7,12 @@ import type { ErrorCode } from '../../base/errors.ts';
 import { planted } from '../../base/planted.ts';
 
 /** Part of a read in parts (READ_FLAG_PARTS). */
-export interface Parts {
+export interface ReadParts {
   readonly ends: readonly number[];
   readonly bytes: Uint8Array;
 }
 
-export function decodeParts(body: Uint8Array): Parts {
+export function decodeParts(body: Uint8Array): ReadParts {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const count = view.getUint32(0, true);
   const ends = Array.from({ length: count }, (_, i) => view.getUint32(4 + 4 * i, true));
@@ -46,7 +46,7 @@ export class Cutter {
   }
 
   /** The inherited part of the source's next parts; an error code when the fork is impossible. */
-  take(parts: Parts): Parts | ErrorCode {
+  take(parts: ReadParts): ReadParts | ErrorCode {
     const { ends, bytes } = parts;
     const { json, anchor } = this.#branch;
     // The source has no more, and more is needed.

@@ -12,8 +12,8 @@ import { type Bucket, exceedsRetained, writeUnits } from '../core/buckets.ts';
 import { listHot } from '../cold/hot.ts';
 import { explainWrite } from './explain.ts';
 import type { Head } from '../core/head.ts';
-import { type Producer, accept, decide, expectedSeq, newProducer, receiptOf } from '../core/producers.ts';
-import { ROW_PAYLOAD_BYTES_MAX, Row } from '../core/row.ts';
+import { type ProducerState, accept, decide, expectedSeq, newProducer, receiptOf } from '../core/producers.ts';
+import { ROW_PAYLOAD_BYTES_MAX, DataRow } from '../core/row.ts';
 import type { State } from '../core/state.ts';
 import { explain } from '../../protocol/refusal.ts';
 import { producerEpoch, showProducer, showSeqConflict } from '../../protocol/producer-answer.ts';
@@ -63,7 +63,7 @@ export interface Messages {
 export function applyAppend(state: State, command: Command, reply: Reply): void {
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
   if (head === undefined || head.expired(command.nowMs)) return refuseAbsent(state, head, command, reply);
-  let producer: Producer | undefined;
+  let producer: ProducerState | undefined;
   let producerId = '';
   const hasProducer = command.has(FLAG_PRODUCER);
   if (hasProducer) {
@@ -142,7 +142,12 @@ function sameType(head: Head, command: Command): boolean {
 }
 
 /** Returns false when the request ends here, as a duplicate or a refusal; the reply is then filled in. */
-export function admitProducer(head: Head, producer: Producer | undefined, command: Command, reply: Reply): boolean {
+export function admitProducer(
+  head: Head,
+  producer: ProducerState | undefined,
+  command: Command,
+  reply: Reply,
+): boolean {
   const epoch = command.producerEpoch;
   const seq = command.producerSeq;
   const decision = decide(producer, epoch, seq);
@@ -150,7 +155,7 @@ export function admitProducer(head: Head, producer: Producer | undefined, comman
   showProducer(reply, epoch, seq);
   if (decision === 'accept') return true;
   if (decision === 'duplicate') {
-    showDuplicate(head, producer as Producer, seq, reply);
+    showDuplicate(head, producer as ProducerState, seq, reply);
     return false;
   }
   if (head.closed) {
@@ -159,7 +164,7 @@ export function admitProducer(head: Head, producer: Producer | undefined, comman
   }
   if (decision === 'stale-epoch') {
     refuse(reply, 'PRODUCER_EPOCH_STALE', head);
-    const last = (producer as Producer).epoch;
+    const last = (producer as ProducerState).epoch;
     showProducer(reply, last, seq);
     explain(reply, `received ${epoch}, the last accepted is ${last}`);
   } else if (decision === 'epoch-start') {
@@ -175,7 +180,7 @@ export function admitProducer(head: Head, producer: Producer | undefined, comman
 }
 
 /** Repeats the original answer, or answers with the current tail when the receipt has left the window. */
-function showDuplicate(head: Head, producer: Producer, seq: number, reply: Reply): void {
+function showDuplicate(head: Head, producer: ProducerState, seq: number, reply: Reply): void {
   const receipt = receiptOf(producer, seq);
   reply.flags |= REPLY_DUPLICATE;
   // The protocol wants the highest accepted sequence here, so that a client that lost its place can resume.
@@ -197,7 +202,7 @@ export function showRecords(head: Head, reply: Reply, start: number, next: numbe
 export function acceptProducer(
   state: State,
   head: Head,
-  known: Producer | undefined,
+  known: ProducerState | undefined,
   id: string,
   command: Command,
   recordStart: number,
@@ -248,21 +253,21 @@ export function appendPayload(
       done += part;
       head.tail += part;
     }
-    (row as Row).addEnd();
+    (row as DataRow).addEnd();
     head.recordNext++;
   }
 }
 
 /** The stream's last row if it may still have space. A full row is not worth reading. */
-function lastRow(state: State, head: Head): Row | undefined {
+function lastRow(state: State, head: Head): DataRow | undefined {
   const length = head.tail - head.tailRowStart;
   return length === 0 || length >= ROW_PAYLOAD_BYTES_MAX ? undefined : state.tailRow(head);
 }
 
-function newRow(head: Head): Row {
+function newRow(head: Head): DataRow {
   // A stream that filled a row will fill the next one, so allocate it at full size. Most streams never fill one.
   const filled = head.tail > 0;
-  const row = new Row(head.tail, head.recordNext, filled ? new Uint8Array(ROW_PAYLOAD_BYTES_MAX) : undefined);
+  const row = new DataRow(head.tail, head.recordNext, filled ? new Uint8Array(ROW_PAYLOAD_BYTES_MAX) : undefined);
   head.tailRowStart = head.tail;
   head.rows.push(row);
   return row;

@@ -23,7 +23,7 @@ import {
 } from './append.ts';
 import { type Bucket, exceedsRetained } from '../core/buckets.ts';
 import type { Head } from '../core/head.ts';
-import type { Producer } from '../core/producers.ts';
+import type { ProducerState } from '../core/producers.ts';
 import type { State } from '../core/state.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
@@ -70,7 +70,7 @@ function applyWhole(
 ): void {
   const producerId = command.producerId();
   const idBytes = command.bytes.slice(command.producerIdAt, command.producerIdAt + command.producerIdBytes);
-  const producer: Producer | undefined = state.producer(head, producerId, idBytes);
+  const producer: ProducerState | undefined = state.producer(head, producerId, idBytes);
   if (!admitProducer(head, producer, command, reply)) {
     if (reply.has(REPLY_DUPLICATE)) reply.body = encodeResults(repeatedResults(head, frames, reply));
     return;

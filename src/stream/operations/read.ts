@@ -15,7 +15,7 @@ import {
 import { refuse } from './append.ts';
 import { recordAt } from '../cold/hot.ts';
 import { planCold } from '../cold/plan.ts';
-import type { Plan } from '../core/collect.ts';
+import type { ReadPlan } from '../core/collect.ts';
 import type { Head } from '../core/head.ts';
 import { RowView } from '../core/row-view.ts';
 import type { State } from '../core/state.ts';
@@ -34,7 +34,7 @@ import {
 
 const NO_BODY = new Uint8Array(0);
 
-function newPlan(head: Head, startOffset: number, flags: number): Plan {
+function newPlan(head: Head, startOffset: number, flags: number): ReadPlan {
   return {
     startOffset,
     nextOffset: startOffset,
@@ -51,7 +51,7 @@ function newPlan(head: Head, startOffset: number, flags: number): Plan {
  * Plans a READ of a live stream. On refusal the reply has the code and the result is undefined; otherwise the reply has
  * everything except the body.
  */
-export function planRead(state: State, head: Head, query: ReadView, reply: Reply): Plan | undefined {
+export function planRead(state: State, head: Head, query: ReadView, reply: Reply): ReadPlan | undefined {
   const plan = newPlan(head, head.tail, query.readFlags);
   let code = checkPosition(head, query);
   showLineage(reply, state.lineage);
@@ -87,7 +87,7 @@ export function planRead(state: State, head: Head, query: ReadView, reply: Reply
  * Plans the content of a tail event: everything from `from` to the tail. Undefined when that exceeds `budget` bytes;
  * the reply then describes the move without a body.
  */
-export function planTail(state: State, head: Head, from: number, budget: number, reply: Reply): Plan | undefined {
+export function planTail(state: State, head: Head, from: number, budget: number, reply: Reply): ReadPlan | undefined {
   const plan = newPlan(head, from, 0);
   // Bytes that left the rows in the turn in which they arrived are read again by a reader that can wait for the cold
   // store.
@@ -122,14 +122,14 @@ function isHeld({ lineage }: State, { incarnation, tail }: Head, query: ReadView
 }
 
 /** The main thread knows where the held bytes begin. */
-function describeHeld(head: Head, query: ReadView, plan: Plan, reply: Reply): void {
+function describeHeld(head: Head, query: ReadView, plan: ReadPlan, reply: Reply): void {
   plan.nextOffset = query.heldEnd;
   describeRead(head, plan, reply);
   reply.flags |= REPLY_HELD;
 }
 
 /** Where a valid position is. */
-function resolveStart(state: State, head: Head, query: ReadView, plan: Plan): ErrorCode {
+function resolveStart(state: State, head: Head, query: ReadView, plan: ReadPlan): ErrorCode {
   if (query.mode === READ_NOW) return 'OK';
   if (query.mode === READ_OFFSET) {
     plan.startOffset = query.value;
@@ -163,7 +163,7 @@ export function offsetOfRecord(state: State, head: Head, record: number): number
   return view.start + view.end(before - view.firstRecord);
 }
 
-function describeRead(head: Head, plan: Plan, reply: Reply): void {
+function describeRead(head: Head, plan: ReadPlan, reply: Reply): void {
   describeStream(head, plan, reply);
   if (plan.nextOffset === head.tail) {
     reply.flags |= REPLY_UP_TO_DATE;
@@ -171,7 +171,7 @@ function describeRead(head: Head, plan: Plan, reply: Reply): void {
   }
 }
 
-function describeStream(head: Head, plan: Plan, reply: Reply): void {
+function describeStream(head: Head, plan: ReadPlan, reply: Reply): void {
   reply.contentType = head.shownContentType;
   reply.startOffset = plan.startOffset;
   reply.nextOffset = plan.nextOffset;

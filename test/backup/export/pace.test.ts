@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { EXPORT_BUSY_BYTES_PER_SECOND } from '../../../src/base/limits.ts';
-import { Pace } from '../../../src/backup/export/pace.ts';
+import { ExportPace } from '../../../src/backup/export/pace.ts';
 
 const PIECE_BYTES = 256 * 1024;
 const PIECE_MS = (PIECE_BYTES * 1000) / EXPORT_BUSY_BYTES_PER_SECOND;
@@ -13,7 +13,7 @@ const PIECE_MS = (PIECE_BYTES * 1000) / EXPORT_BUSY_BYTES_PER_SECOND;
  */
 function piecesIn(seconds: number, requestsPerSecond: number): number {
   let clockMs = 1000;
-  const pace = new Pace(() => Math.floor((clockMs * requestsPerSecond) / 1000), { monotonicMs: () => clockMs });
+  const pace = new ExportPace(() => Math.floor((clockMs * requestsPerSecond) / 1000), { monotonicMs: () => clockMs });
   let pieces = 0;
   for (; clockMs < 1000 + seconds * 1000; pieces++) clockMs += Math.max(1, pace.delayMs(PIECE_BYTES));
   return pieces;
@@ -32,7 +32,7 @@ test('with clients, the exports of a node stay within the bound', () => {
 
 test('pieces of several exports wait one behind the other', () => {
   let clockMs = 0;
-  const pace = new Pace(() => clockMs * 10, { monotonicMs: () => clockMs });
+  const pace = new ExportPace(() => clockMs * 10, { monotonicMs: () => clockMs });
   clockMs = 200;
   assert.equal(pace.delayMs(PIECE_BYTES), PIECE_MS);
   assert.equal(pace.delayMs(PIECE_BYTES), 2 * PIECE_MS);

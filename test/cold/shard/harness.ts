@@ -4,7 +4,7 @@ import type { Group } from '../../../src/group/group.ts';
 import type { ColdSettings } from '../../../src/cold/ports.ts';
 import type { ColdTier } from '../../../src/cold/shard/tier.ts';
 import { assembleRead } from '../../../src/stream/cold/assemble.ts';
-import { Collector } from '../../../src/stream/core/collect.ts';
+import { ReadCollector } from '../../../src/stream/core/collect.ts';
 import { decodeColdPlan } from '../../../src/protocol/cold.ts';
 import { REPLY_COLD, type Reply } from '../../../src/protocol/reply.ts';
 import { requestFor } from '../../../src/protocol/request.ts';
@@ -115,7 +115,7 @@ export class ColdHarness extends Harness {
       assert.deepEqual(digest(bytes), ref.digest, `chunk in ${ref.key}`);
       return bytes;
     });
-    assembleRead(plan, chunks, reply, new Collector());
+    assembleRead(plan, chunks, reply, new ReadCollector());
     assert.equal(code(reply), 'OK');
     return reply;
   }

@@ -7,7 +7,7 @@ import { type TestContext, it } from 'node:test';
 import { digestOf } from '../../../src/digest/blake3.ts';
 import { ColdService } from '../../../src/cold/service/cold-service.ts';
 import type { ColdOutcome, MergeSlice, MergedSlice } from '../../../src/cold/ports.ts';
-import { Row } from '../../../src/stream/core/row.ts';
+import { DataRow } from '../../../src/stream/core/row.ts';
 import { CHUNK_HEAD, decodeChunk, writeChunkHead } from '../../../src/stream/cold/chunk-layout.ts';
 import type { ChunkRef } from '../../../src/protocol/cold.ts';
 import { removeFolder, temporaryFolder } from '../../support/server.ts';
@@ -19,7 +19,7 @@ const OBJECTS = 40;
 /** One message: the n-th of its stream. */
 function chunkOf(incarnation: number, n: number): Uint8Array<ArrayBuffer> {
   const start = n * MESSAGE_BYTES;
-  const row = new Row(start, n);
+  const row = new DataRow(start, n);
   row.append(new Uint8Array(MESSAGE_BYTES).fill(n), 0, MESSAGE_BYTES);
   row.addEnd();
   const size = row.encodedBytes;

@@ -5,7 +5,7 @@
 import { errorCode } from '../../../src/base/errors.ts';
 import type { Head } from '../../../src/stream/core/head.ts';
 import { TAG_PRODUCER, bareIncarnationOf } from '../../../src/stream/core/keys.ts';
-import { type Producer as Known, decodeProducer } from '../../../src/stream/core/producers.ts';
+import { type ProducerState as Known, decodeProducer } from '../../../src/stream/core/producers.ts';
 import { REPLY_DUPLICATE } from '../../../src/protocol/reply.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import { latin1 } from '../../support/sorted-rows.ts';

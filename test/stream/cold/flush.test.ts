@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { READ_BYTES_MAX } from '../../../src/base/limits.ts';
 import { assembleRead } from '../../../src/stream/cold/assemble.ts';
-import { Collector } from '../../../src/stream/core/collect.ts';
+import { ReadCollector } from '../../../src/stream/core/collect.ts';
 import { objectKnown, storedObject } from '../../../src/stream/cold/objects.ts';
 import { raiseStartOffset } from '../../../src/stream/cold/hot.ts';
 import type { ColdPlan } from '../../../src/protocol/cold.ts';
@@ -155,7 +155,7 @@ test('a chunk that is not what it should be is named, and the reply stays as it 
   ] as const) {
     const reply = new Reply();
     reply.flags = REPLY_COLD;
-    assert.equal(assembleRead(plan, given, reply, new Collector()), plan.refs[bad]);
+    assert.equal(assembleRead(plan, given, reply, new ReadCollector()), plan.refs[bad]);
     assert.equal(reply.flags, REPLY_COLD);
   }
 });
