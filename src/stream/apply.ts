@@ -3,18 +3,16 @@
  * answer, client input never throws, and no clock is read (commands carry the leader's milliseconds): invariant 6.
  */
 import { assert } from '../base/assert.ts';
-import { type Command } from '../protocol/command.ts';
+import type { Command } from '../protocol/command.ts';
 import { RELEASE_CHUNKS_AT_ONCE, RELEASE_CHUNKS_PER_EXPIRE } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { applyAppend, isAllowed, refuse, refuseAbsent, refuseWrite } from './operations/append.ts';
 import { applyBatch } from './operations/batch.ts';
-import { applyCompact } from './cold/compact.ts';
-import { applyMarkOrphan, applyFlush, applyGcDone } from './cold/flush.ts';
+import { applyCompact, applyMarkOrphan, applyFlush, applyGcDone } from './cold/commands.ts';
 import { releaseDue, continueReleases } from './cold/release.ts';
 import { applyCreate, commandAttributes, listDeadline } from './operations/create.ts';
-import { applyForkBegin } from './forks/begin.ts';
-import { applyForkData, applyForkEnd } from './forks/form.ts';
+import { applyForkBegin, applyForkData, applyForkEnd } from './forks/form.ts';
 import {
   applyForkAbort,
   applyForkCheck,
@@ -30,7 +28,7 @@ import {
   applyImportRows,
   isImporting,
 } from './backup/apply-import.ts';
-import { expiryKey, timeOf, timedIncarnationOf } from './core/keys.ts';
+import { anyRow, expiryKey, timeOf, timedIncarnationOf } from './core/keys.ts';
 import { applyPublish, applyRetention } from './operations/publish.ts';
 import { applyPurge } from './operations/purge.ts';
 import { applyQuota } from './operations/quota.ts';
@@ -147,12 +145,7 @@ function applyExpire(state: State, command: Command): void {
 export function expiryDue(state: State, nowMs: number): boolean {
   if (isImporting(state)) return false;
   if (releaseDue(state)) return true;
-  let due = false;
-  state.overlay.range(expiryKey(state.prefix, 0, 0), expiryKey(state.prefix, nowMs + 1, 0), false, () => {
-    due = true;
-    return false;
-  });
-  return due;
+  return anyRow(state.overlay, expiryKey(state.prefix, 0, 0), expiryKey(state.prefix, nowMs + 1, 0));
 }
 
 /** Removes an empty bucket; its usage counters stay. */

@@ -12,7 +12,7 @@ import { areRows, eachRow } from '../../base/row-bytes.ts';
 import { planted } from '../../base/planted.ts';
 import { IMPORTED_TAGS } from './rows.ts';
 import { refuse } from '../operations/append.ts';
-import { TAG_BUCKET, TAG_HEAD, prefixEnd, taggedKey } from '../core/keys.ts';
+import { TAG_BUCKET, TAG_HEAD, anyRow, prefixEnd, taggedKey } from '../core/keys.ts';
 import { NO_DIGEST } from '../core/import-mark.ts';
 import type { State } from '../core/state.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
@@ -134,13 +134,6 @@ export function applyImportAbort(state: State, command: Command, reply: Reply): 
 
 /** A bucket counts even when removed, because its counters exist. Streams are in buckets, but may not be stored yet. */
 export function holdsAnything(state: State): boolean {
-  let found = state.buckets.dirtyCount > 0;
-  for (const tag of [TAG_BUCKET, TAG_HEAD]) {
-    const start = taggedKey(state.prefix, tag, NOTHING);
-    state.tx.range(start, prefixEnd(start), false, () => {
-      found = true;
-      return false;
-    });
-  }
-  return found;
+  if (state.buckets.dirtyCount > 0) return true;
+  return [TAG_BUCKET, TAG_HEAD].some((tag) => anyRow(state.tx, taggedKey(state.prefix, tag, NOTHING)));
 }

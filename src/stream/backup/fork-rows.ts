@@ -8,8 +8,7 @@ import { decodeOrigin, decodePin, decodeTombstone } from '../core/fork-rows.ts';
 import { compareBytes } from '../../base/bytes.ts';
 import { NUL, bareIncarnationOf } from '../core/keys.ts';
 import { check, nameText } from './fault.ts';
-import { isIncarnation } from './heads.ts';
-import type { StreamParts } from './stream-parts.ts';
+import { type StreamParts, isIncarnation } from './stream-parts.ts';
 
 /** bucket, NUL, stream. */
 export function isStreamName(name: Uint8Array): boolean {

@@ -36,10 +36,9 @@ import {
 import { START_ROW, decodeRow } from '../core/row.ts';
 import { Fault, check, nameText } from './fault.ts';
 import { ForkChecks, isStreamName } from './fork-rows.ts';
-import { checkHead } from './heads.ts';
 import { ObjectRefs } from './object-refs.ts';
 import { BACKUP_TAGS, COUNT_MAX, type RowKind, type RowSink, checkWritten, kindOf } from './rows.ts';
-import { StreamParts } from './stream-parts.ts';
+import { StreamParts, checkHead } from './stream-parts.ts';
 
 /** Totals of a backup of one group; an import needs all of them. */
 export interface Summary {

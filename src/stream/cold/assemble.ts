@@ -7,10 +7,10 @@ import { READ_BYTES_MAX } from '../../base/limits.ts';
 import { type DecodedChunk, decodeChunk } from './chunk-layout.ts';
 import type { ChunkRef, ColdPlan } from '../../protocol/cold.ts';
 import { REPLY_CLOSED, REPLY_COLD, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
-import type { ReadCollector, ReadPlan, RowSource } from '../core/collect.ts';
+import { type ReadCollector, type RowSource, newPlan } from '../core/collect.ts';
 import { storedPayloadBytes } from '../core/row.ts';
 import { RowView } from '../core/row-view.ts';
-import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS, showRead } from '../../protocol/read.ts';
+import { READ_FLAG_PARTS, showRead } from '../../protocol/read.ts';
 
 const NO_BYTES = new Uint8Array(0);
 
@@ -93,16 +93,7 @@ export function assembleRead(
     refuseInside(plan, reply);
     return undefined;
   }
-  const answer: ReadPlan = {
-    startOffset: start,
-    nextOffset: start,
-    recordStart: 0,
-    recordNext: 0,
-    json: plan.json,
-    envelope: (plan.flags & READ_FLAG_ENVELOPE) !== 0,
-    parts,
-    body: NO_BYTES,
-  };
+  const answer = newPlan(plan.json, plan.flags, start, 0);
   const budget = plan.maxBytes > 0 ? Math.min(plan.maxBytes, READ_BYTES_MAX) : READ_BYTES_MAX;
   collector.collect(rows, answer, budget, plan.maxRecords > 0 ? plan.maxRecords : Infinity);
   reply.startOffset = answer.startOffset;

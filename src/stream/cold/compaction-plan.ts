@@ -12,7 +12,7 @@ import type { Head } from '../core/head.ts';
 import { END_BYTES } from '../core/row.ts';
 import type { State } from '../core/state.ts';
 import { eachChunkBack } from './chunks.ts';
-import { lastEndOf } from './compact.ts';
+import { lastEndOf } from './commands.ts';
 import { withKeys } from './objects.ts';
 
 /** Chunks of a run that fills the highest tier, so that waiting gains nothing. */
@@ -137,16 +137,8 @@ function chooseRun(state: State, head: Head, least: number): { run: StoredChunk[
 
 /** Result of merging a run of at least one chunk. */
 export function sliceOf(state: State, head: Head, stream: Uint8Array, run: readonly StoredChunk[]): CompactSlice {
-  const first = run[0] as StoredChunk;
-  const last = run[run.length - 1] as StoredChunk;
-  return {
-    stream,
-    incarnation: head.incarnation,
-    start: first.start,
-    end: last.end,
-    firstRecord: first.firstRecord,
-    recordNext: last.recordNext,
-    lastEnd: lastEndOf(run),
-    refs: withKeys(state, run),
-  };
+  const { start, firstRecord } = run[0] as StoredChunk;
+  const { end, recordNext } = run[run.length - 1] as StoredChunk;
+  const refs = withKeys(state, run);
+  return { stream, incarnation: head.incarnation, start, end, firstRecord, recordNext, lastEnd: lastEndOf(run), refs };
 }

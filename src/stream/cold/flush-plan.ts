@@ -9,7 +9,7 @@ import { FLUSH_LIST_BYTES_MAX, FLUSH_SLICES_MAX } from '../../base/limits.ts';
 import { type Slice, sliceBytes } from '../../protocol/cold.ts';
 import { readText } from '../../base/text.ts';
 import type { Head } from '../core/head.ts';
-import { TAG_FLUSH, flushKey, timeOf, taggedKey } from '../core/keys.ts';
+import { TAG_FLUSH, equalsPart, flushKey, timeOf, taggedKey } from '../core/keys.ts';
 import { RowView } from '../core/row-view.ts';
 import type { State } from '../core/state.ts';
 import { ChunkWriter } from './chunk-writer.ts';
@@ -94,19 +94,14 @@ function oldest(state: State, beforeMs: number, most: number): Uint8Array[] {
   const streams: Uint8Array[] = [];
   const from = taggedKey(state.prefix, TAG_FLUSH, NOTHING);
   const to = flushKey(state.prefix, Math.min(beforeMs, Number.MAX_SAFE_INTEGER), 0);
-  let bucketBytes = 0;
+  let bucket = NOTHING;
   let looks = 0;
   state.overlay.range(from, to, false, (_key, stream) => {
-    if (streams.length === 0) bucketBytes = stream.indexOf(0) + 1;
-    if (streams.length === 0 || sameBucket(streams[0] as Uint8Array, stream, bucketBytes)) streams.push(stream.slice());
+    if (streams.length === 0) bucket = stream.slice(0, stream.indexOf(0) + 1);
+    if (streams.length === 0 || equalsPart(bucket, stream, 0, bucket.length)) streams.push(stream.slice());
     return streams.length < most && ++looks < LOOKS_MAX;
   });
   return streams;
-}
-
-function sameBucket(a: Uint8Array, b: Uint8Array, bucketBytes: number): boolean {
-  for (let i = 0; i < bucketBytes; i++) if (a[i] !== b[i]) return false;
-  return true;
 }
 
 /**

@@ -36,23 +36,12 @@ export function planCold(
   plan.startOffset = Math.max(start.offset, start.chunk.start);
   plan.nextOffset = plan.startOffset;
   const chosen = choose(state, head, start, plan.json || plan.parts, budget, records);
+  const { mode, value, readFlags: flags, maxBytes, maxRecords } = query;
+  const { incarnation, json, closed, tail, recordNext: recordTail } = head;
   plan.body = encodeColdPlan({
-    group: state.group,
-    stream: head.key,
-    mode: query.mode,
-    value: query.value,
-    flags: query.readFlags,
-    maxBytes: query.maxBytes,
-    maxRecords: query.maxRecords,
-    incarnation: head.incarnation,
-    json: head.json,
-    closed: head.closed,
-    startOffset: start.offset,
-    startRecord: start.record,
-    onBorder: start.onBorder,
-    tail: head.tail,
-    recordTail: head.recordNext,
-    needed: chosen.needed,
+    ...{ group: state.group, stream: head.key, mode, value, flags, maxBytes, maxRecords },
+    ...{ incarnation, json, closed, tail, recordTail, needed: chosen.needed },
+    ...{ startOffset: start.offset, startRecord: start.record, onBorder: start.onBorder },
     refs: withKeys(state, chosen.chunks),
     hot: chosen.hotBytes <= 0 ? NO_BYTES : hotPart(state, head, chosen.hotBytes),
   });

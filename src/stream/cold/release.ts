@@ -4,7 +4,7 @@
  */
 import { planted } from '../../base/planted.ts';
 import { f64OrNone, struct, u8 } from '../../base/struct.ts';
-import { TAG_RELEASE, incarnationKey, prefixEnd, incarnationOf, taggedKey } from '../core/keys.ts';
+import { TAG_RELEASE, anyRow, incarnationKey, prefixEnd, incarnationOf, taggedKey } from '../core/keys.ts';
 import type { StoredChunk } from '../../protocol/cold.ts';
 import type { State } from '../core/state.ts';
 import { deleteChunk, eachChunk } from './chunks.ts';
@@ -80,11 +80,5 @@ export function continueReleases(state: State, nowMs: number, budget: number): b
 }
 
 export function releaseDue(state: State): boolean {
-  const start = taggedKey(state.prefix, TAG_RELEASE, NOTHING);
-  let due = false;
-  state.overlay.range(start, prefixEnd(start), false, () => {
-    due = true;
-    return false;
-  });
-  return due;
+  return anyRow(state.overlay, taggedKey(state.prefix, TAG_RELEASE, NOTHING));
 }

@@ -7,8 +7,10 @@
  */
 import { PARTS_MAX, READ_BYTES_MAX } from '../../base/limits.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
+import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../protocol/read.ts';
 import { RowView } from './row-view.ts';
 
+const NO_BODY = new Uint8Array(0);
 const OPEN = 0x5b;
 const CLOSE = 0x5d;
 const COMMA = 0x2c;
@@ -42,6 +44,19 @@ export interface ReadPlan {
   body: Uint8Array;
 }
 
+export function newPlan(json: boolean, flags: number, startOffset: number, record: number): ReadPlan {
+  return {
+    startOffset,
+    nextOffset: startOffset,
+    recordStart: record,
+    recordNext: record,
+    json,
+    envelope: (flags & READ_FLAG_ENVELOPE) !== 0,
+    parts: (flags & READ_FLAG_PARTS) !== 0,
+    body: NO_BODY,
+  };
+}
+
 /** Buffers that all states of a thread share, because they work one after the other. */
 export class WorkMemory {
   readonly collector = new ReadCollector();
@@ -51,7 +66,7 @@ export class WorkMemory {
 
 export class ReadCollector {
   /** Allocated with the first read. */
-  #buffer = new Uint8Array(0);
+  #buffer = NO_BODY;
   readonly #view = new RowView();
 
   /** Collects the body from plan.startOffset: up to `budget` bytes and `records` records, but at least one record. */

@@ -11,6 +11,7 @@ import {
   TAG_PIN,
   TAG_TOMBSTONE,
   TAG_UNPIN,
+  anyRow,
   incarnationKey,
   lastPosition,
   restOf,
@@ -77,7 +78,7 @@ export class ForkRows {
   constructor(prefix: number, overlay: Overlay) {
     this.#prefix = prefix;
     this.#overlay = overlay;
-    this.#tombstones = this.#any(taggedKey(prefix, TAG_TOMBSTONE, NOTHING));
+    this.#tombstones = anyRow(overlay, taggedKey(prefix, TAG_TOMBSTONE, NOTHING));
   }
 
   /** Rows entered the store without passing through this cache. */
@@ -108,7 +109,7 @@ export class ForkRows {
   }
 
   hasPins(incarnation: number): boolean {
-    return this.#any(incarnationKey(this.#prefix, TAG_PIN, incarnation));
+    return anyRow(this.#overlay, incarnationKey(this.#prefix, TAG_PIN, incarnation));
   }
 
   /** Visits pins of all streams from (incarnation, token) on in order until `visit` returns false. */
@@ -181,15 +182,6 @@ export class ForkRows {
 
   #tombstoneKey(key: Uint8Array): Uint8Array {
     return taggedKey(this.#prefix, TAG_TOMBSTONE, key);
-  }
-
-  #any(start: Uint8Array): boolean {
-    let found = false;
-    this.#overlay.range(start, prefixEnd(start), false, () => {
-      found = true;
-      return false;
-    });
-    return found;
   }
 }
 

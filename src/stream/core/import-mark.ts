@@ -30,16 +30,8 @@ export const NO_DIGEST = new Uint8Array(32);
 const PHASES: readonly ImportPhase[] = ['rows', 'undoing', 'done', 'undone'];
 const FORMAT = 1;
 export const IMPORT_ROW = struct({
-  ...{
-    phase: u8,
-    format: u8,
-    zeros: zeros(2),
-    pieces: u32,
-    rows: f64,
-    lastMs: f64,
-    token: text(16),
-    digest: bytes(32),
-  },
+  ...{ phase: u8, format: u8, zeros: zeros(2), pieces: u32, rows: f64, lastMs: f64 },
+  ...{ token: text(16), digest: bytes(32) },
 });
 
 export function encodeImportMark(mark: ImportMark): Uint8Array {

@@ -1,31 +1,10 @@
 /**
  * Keys of a group's rows. All of a group's state lies under its two-byte prefix, so a group can be scanned, exported or
- * moved as one range (store/key-space.ts). Numbers are big-endian, so key order is number order.
- *
- *   prefix u16 | tag u8 | rest
- *     'a' attributes          incarnation u48
- *     'b' bucket and usage    bucket
- *     'c' chunk               incarnation u48, start offset u64 -> where it lies in the cold store (protocol/cold.ts)
- *     'C' chunk by record     incarnation u48, first record u64 -> start offset; only of chunks in which a record ends
- *     'd' data row            incarnation u48, start offset u64
- *     'f' flush index         hot since ms u64, incarnation u48 -> stream key, of streams with bytes in rows
- *     'F' fork                incarnation u48            whose fork the stream is (fork/rows.ts)
- *     'g' garbage             incarnation u48            rows still to be reclaimed: all, or those below a position
- *     'h' stream head         bucket, NUL, stream
- *     'i' import              -                          the import from a backup under way, or the one that there was
- *     'm' meta                -                          applied index, next incarnation
- *     'o' object              run u64, seq u48           references to an object of the cold store
- *     'P' pin                 incarnation u48, token u64 -> key of a fork of the stream, or tombstone, of that incarnation
- *     'p' producer            incarnation u48, producer id
- *     'q' GC queue            seq u48                    objects to be deleted from the cold store
- *     'r' record index        incarnation u48, first record u64 -> start offset of its data row
- *     's' published snapshot  incarnation u48, part u32
- *     'T' tombstone           bucket, NUL, stream        a stream that was removed while forks of it live
- *     'U' unpin               token u64 -> key of a source that is to be told that its fork is gone
- *     'w' release queue       incarnation u48            chunks still to be released: all, or those below a position
- *     'x' expiry              deadline ms u64, incarnation u48 -> stream key
+ * moved as one range (store/key-space.ts). Numbers are big-endian, so key order is number order. The README lists the
+ * tags with what is behind them.
  */
 import { byteAt } from '../../base/bytes.ts';
+import type { Tx } from '../../base/tx.ts';
 import { type NumberField, struct, u16BE, u48BE, u64BE, u8 } from '../../base/struct.ts';
 
 export const TAG_ATTRIBUTES = 0x61;
@@ -203,6 +182,16 @@ export function unpinKey(group: number, token: number): Uint8Array {
   const key = prefixed(group, TAG_UNPIN, TOKEN_KEY.size);
   writeUint(key, TOKEN, token);
   return key;
+}
+
+/** Whether any key begins with `start`, or is from there on in front of `end`. */
+export function anyRow(rows: Pick<Tx, 'range'>, start: Uint8Array, end = prefixEnd(start)): boolean {
+  let found = false;
+  rows.range(start, end, false, () => {
+    found = true;
+    return false;
+  });
+  return found;
 }
 
 /** First key after all keys that start with `prefix`. */

@@ -59,16 +59,10 @@ export function decodeMeta(bytes: Uint8Array, meta: Meta): void {
   const unit = row.writeUnitBytes;
   // Counters in different units cannot be added, and all replicas must count in the same unit.
   assert(unit === WRITE_UNIT_BYTES, `usage is counted in units of ${WRITE_UNIT_BYTES} bytes, not ${unit}`);
-  meta.appliedIndex = row.appliedIndex;
-  meta.appliedTerm = row.appliedTerm;
-  meta.nextIncarnation = row.nextIncarnation;
-  meta.hotBytes = row.hotBytes;
-  meta.cold.bytes = row.bytes;
-  meta.cold.objects = row.objects;
-  meta.cold.objectBytes = row.objectBytes;
-  meta.cold.gcLength = row.gcLength;
-  meta.cold.nextGcSeq = row.nextGcSeq;
-  meta.cold.origin = row.origin;
+  const { appliedIndex, appliedTerm, nextIncarnation, hotBytes, ...cold } = row;
+  Object.assign(meta, { appliedIndex, appliedTerm, nextIncarnation, hotBytes });
+  const { bytes: size, objects, objectBytes, gcLength, nextGcSeq, origin } = cold;
+  Object.assign(meta.cold, { bytes: size, objects, objectBytes, gcLength, nextGcSeq, origin });
   // Older formats did not count applied commands. The index is an upper bound, exact enough for comparing replicas.
   meta.appliedCommands = format === FORMAT ? META_ROW.decode(bytes).appliedCommands : meta.appliedIndex;
   meta.configuration = bytes.slice(format === FORMAT ? META_ROW.size : META_ROW_BEFORE.size);

@@ -20,10 +20,10 @@ import {
   TAG_IMPORT,
   TAG_META,
   TAG_RECORD,
+  anyRow,
   hashBytes,
   incarnationKey,
   positionKey,
-  prefixEnd,
   producerKey,
   taggedKey,
 } from './keys.ts';
@@ -109,11 +109,7 @@ export class State {
     this.#flushedIndex = this.appliedIndex;
     const mark = tx.get(taggedKey(prefix, TAG_IMPORT, NOTHING));
     if (mark !== undefined) this.imported = decodeImportMark(mark);
-    const garbage = taggedKey(prefix, TAG_GARBAGE, NOTHING);
-    tx.range(garbage, prefixEnd(garbage), false, () => {
-      this.#garbage = true;
-      return false;
-    });
+    this.#garbage = anyRow(tx, taggedKey(prefix, TAG_GARBAGE, NOTHING));
   }
 
   get tx(): Tx {

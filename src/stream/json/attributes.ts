@@ -25,8 +25,6 @@ const OBJECT_OPEN = 0x7b;
 const OBJECT_CLOSE = 0x7d;
 const LETTER_N = 0x6e;
 
-const TITLE_PREFIX = encodeUtf8('"title":');
-const METADATA_PREFIX = encodeUtf8('"metadata":');
 /**
  * `metadata` with every letter written as \uXXXX, plus quotes. A longer name cannot be one of ours, so it is not
  * decoded.
@@ -95,30 +93,11 @@ function findMembers(text: Uint8Array): { title: Span | undefined; metadata: Spa
   return { title, metadata };
 }
 
-/**
- * Writes braces, commas and the kept members into a new buffer. Attributes live long, so they must not be a view of a
- * larger buffer.
- */
+/** In its own memory: attributes live long, so they must not be a view of a larger buffer. */
 function encode(text: Uint8Array, title: Span | undefined, metadata: Span | undefined): Uint8Array {
-  const titleBytes = title === undefined ? 0 : TITLE_PREFIX.length + title.end - title.start;
-  const metadataBytes = metadata === undefined ? 0 : METADATA_PREFIX.length + metadata.end - metadata.start;
-  const comma = titleBytes > 0 && metadataBytes > 0 ? 1 : 0;
-  const encoded = new Uint8Array(2 + titleBytes + comma + metadataBytes);
-  encoded[0] = OBJECT_OPEN;
-  let at = 1;
-  if (title !== undefined) {
-    encoded.set(TITLE_PREFIX, at);
-    encoded.set(text.subarray(title.start, title.end), at + TITLE_PREFIX.length);
-    at += titleBytes;
-  }
-  if (comma > 0) encoded[at++] = COMMA;
-  if (metadata !== undefined) {
-    encoded.set(METADATA_PREFIX, at);
-    encoded.set(text.subarray(metadata.start, metadata.end), at + METADATA_PREFIX.length);
-    at += metadataBytes;
-  }
-  encoded[at] = OBJECT_CLOSE;
-  return encoded;
+  const member = (name: string, span: Span | undefined): string[] =>
+    span === undefined ? [] : [`"${name}":${decodeUtf8(text, span.start, span.end)}`];
+  return encodeUtf8(`{${[...member('title', title), ...member('metadata', metadata)].join(',')}}`);
 }
 
 /**

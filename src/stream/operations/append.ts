@@ -21,14 +21,13 @@ import { producerEpoch, showProducer, showSeqConflict } from '../../protocol/pro
 /** Refuses with `code`; the reply carries the stream's position. */
 export function refuse(reply: Reply, code: ErrorCode, head?: Head): void {
   reply.code = errorNumber(code);
-  if (head === undefined) return;
+  if (head !== undefined) showPosition(head, reply);
+}
+
+export function showPosition(head: Head, reply: Reply): void {
   reply.nextOffset = head.tail;
   if (head.closed) reply.flags |= REPLY_CLOSED;
-  if (!head.json) return;
-  reply.flags |= REPLY_RECORDS;
-  reply.recordFirst = head.recordFirst;
-  reply.recordStart = head.recordNext;
-  reply.recordNext = head.recordNext;
+  if (head.json) showRecords(head, reply, head.recordNext, head.recordNext);
 }
 
 /** Refuses a write; the reply says what was compared. */

@@ -32,25 +32,39 @@ export function applyBatch(state: State, command: Command, reply: Reply): void {
   if (head === undefined || head.expired(command.nowMs)) return refuseAbsent(state, head, command, reply);
   const frames = framesOf(command);
   const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
-  if (command.has(FLAG_PRODUCER)) return applyWhole(state, head, bucket, command, frames, reply);
+  const isWhole = command.has(FLAG_PRODUCER);
+  const producerId = isWhole ? command.producerId() : '';
+  const idBytes = command.bytes.subarray(command.producerIdAt, command.producerIdAt + command.producerIdBytes);
+  const producer = isWhole ? state.producer(head, producerId, idBytes) : undefined;
+  if (isWhole && !admitWhole(head, bucket, producer, command, frames, reply)) return undefined;
   const from = head.tail;
   const recordStart = head.recordNext;
   const results: string[] = [];
   let framesRefused = 0;
   for (const frame of frames) {
     const size = frame.to - frame.from;
-    const code = checkFrame(head, bucket, command, size);
+    const code = isWhole ? 'OK' : checkFrame(head, bucket, command, size);
     const first = head.recordNext;
-    if (code === 'OK') {
-      store(state, head, command, frame);
-      meter(state, bucket, size, head.recordNext - first);
-    } else {
-      framesRefused++;
-    }
+    if (code === 'OK') store(state, head, command, frame);
+    else framesRefused++;
+    if (code === 'OK' && !isWhole) meter(state, bucket, size, head.recordNext - first);
     results.push(result(code, head, first));
   }
+  if (isWhole) {
+    meter(state, bucket, head.tail - from, head.recordNext - recordStart);
+    acceptProducer(state, head, producer, producerId, command, recordStart);
+  }
   COMMANDS.appendBatch.result.write(reply, { framesRefused });
-  finish(state, head, command, { from, recordStart, results }, reply);
+  reply.startOffset = from;
+  reply.nextOffset = head.tail;
+  reply.body = encodeResults(results);
+  if (head.json) showRecords(head, reply, recordStart, head.recordNext);
+  if (head.tail === from) return undefined;
+  head.touchedAtMs = Math.max(head.touchedAtMs, command.nowMs);
+  head.writtenAtMs = command.nowMs;
+  state.touch(head, head.tail - from);
+  state.listener?.changed(head, from);
+  return undefined;
 }
 
 function checkFrame(head: Head, bucket: Bucket, command: Command, size: number): ErrorCode {
@@ -59,38 +73,26 @@ function checkFrame(head: Head, bucket: Bucket, command: Command, size: number):
   return code === 'OK' && exceedsRetained(bucket, size) ? 'QUOTA_EXCEEDED' : code;
 }
 
-/** Applies the batch of a producer as one unit. */
-function applyWhole(
-  state: State,
+/** A producer's batch is accepted as one unit. Returns false when it is not, with the reply filled in. */
+function admitWhole(
   head: Head,
   bucket: Bucket,
+  producer: ProducerState | undefined,
   command: Command,
   frames: readonly PayloadPart[],
   reply: Reply,
-): void {
-  const producerId = command.producerId();
-  const idBytes = command.bytes.slice(command.producerIdAt, command.producerIdAt + command.producerIdBytes);
-  const producer: ProducerState | undefined = state.producer(head, producerId, idBytes);
+): boolean {
   if (!admitProducer(head, producer, command, reply)) {
     if (reply.has(REPLY_DUPLICATE)) reply.body = encodeResults(repeatedResults(head, frames, reply));
-    return;
+    return false;
   }
   const size = frames.reduce((sum, frame) => sum + frame.to - frame.from, 0);
   const refused = checkAppend(head, command);
-  if (refused !== 'OK') return refuseWrite(reply, refused, head, command);
-  if (frames.some((frame) => frame.from === frame.to)) return refuse(reply, 'EMPTY_BODY', head);
-  if (exceedsRetained(bucket, size)) return refuse(reply, 'QUOTA_EXCEEDED', head);
-  const from = head.tail;
-  const recordStart = head.recordNext;
-  const results: string[] = [];
-  for (const frame of frames) {
-    const first = head.recordNext;
-    store(state, head, command, frame);
-    results.push(result('OK', head, first));
-  }
-  meter(state, bucket, size, head.recordNext - recordStart);
-  acceptProducer(state, head, producer, producerId, command, recordStart);
-  finish(state, head, command, { from, recordStart, results }, reply);
+  if (refused !== 'OK') refuseWrite(reply, refused, head, command);
+  else if (frames.some((frame) => frame.from === frame.to)) refuse(reply, 'EMPTY_BODY', head);
+  else if (exceedsRetained(bucket, size)) refuse(reply, 'QUOTA_EXCEEDED', head);
+  else return true;
+  return false;
 }
 
 function framesOf(command: Command): PayloadPart[] {
@@ -115,32 +117,6 @@ function store(state: State, head: Head, command: Command, frame: PayloadPart): 
     head.typeFromAppend = true;
   }
   appendPayload(state, head, command, frame);
-}
-
-interface Written {
-  /** Tail and next ordinal before the batch. */
-  readonly from: number;
-  readonly recordStart: number;
-  /** One for each frame, as JSON. */
-  readonly results: readonly string[];
-}
-
-function finish(
-  state: State,
-  head: Head,
-  command: Command,
-  { from, recordStart, results }: Written,
-  reply: Reply,
-): void {
-  reply.startOffset = from;
-  reply.nextOffset = head.tail;
-  reply.body = encodeResults(results);
-  if (head.json) showRecords(head, reply, recordStart, head.recordNext);
-  if (head.tail === from) return;
-  head.touchedAtMs = Math.max(head.touchedAtMs, command.nowMs);
-  head.writtenAtMs = command.nowMs;
-  state.touch(head, head.tail - from);
-  state.listener?.changed(head, from);
 }
 
 /** 204 with the records made, or only the status of the refusal. Batches exist on the bucketed routes only. */

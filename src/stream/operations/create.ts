@@ -3,8 +3,17 @@ import type { ErrorCode } from '../../base/errors.ts';
 import { planted } from '../../base/planted.ts';
 import { type Command, FLAG_ATTRS, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../../protocol/command.ts';
 import { sameContentType } from '../../protocol/media-type.ts';
-import { REPLY_CLOSED, REPLY_CREATED, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
-import { acceptProducer, appendPayload, isAllowed, meter, refuse, refuseWrite, wholePayload } from './append.ts';
+import { REPLY_CREATED, REPLY_PRODUCER, type Reply } from '../../protocol/reply.ts';
+import {
+  acceptProducer,
+  appendPayload,
+  isAllowed,
+  meter,
+  refuse,
+  refuseWrite,
+  showPosition,
+  wholePayload,
+} from './append.ts';
 import { attributesEqual } from '../json/attributes.ts';
 import { type Bucket, exceedsRetained } from '../core/buckets.ts';
 import { explainCreate } from './explain.ts';
@@ -142,11 +151,5 @@ export function commandAttributes(command: Command): Uint8Array | undefined {
 
 export function describe(head: Head, reply: Reply): void {
   reply.contentType = head.shownContentType;
-  reply.nextOffset = head.tail;
-  if (head.closed) reply.flags |= REPLY_CLOSED;
-  if (!head.json) return;
-  reply.flags |= REPLY_RECORDS;
-  reply.recordFirst = head.recordFirst;
-  reply.recordStart = head.recordNext;
-  reply.recordNext = head.recordNext;
+  showPosition(head, reply);
 }

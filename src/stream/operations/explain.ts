@@ -52,10 +52,13 @@ function seconds(ttl: number): string {
 }
 
 function shown(value: string): string {
-  if (value === '') return 'none';
-  return value.length <= SHOWN_CHARS ? value : `${value.slice(0, SHOWN_CHARS)}...`;
+  return value === '' ? 'none' : cut(value);
 }
 
 function quoted(value: string): string {
-  return `"${value.length <= SHOWN_CHARS ? value : `${value.slice(0, SHOWN_CHARS)}...`}"`;
+  return `"${cut(value)}"`;
+}
+
+function cut(value: string): string {
+  return value.length <= SHOWN_CHARS ? value : `${value.slice(0, SHOWN_CHARS)}...`;
 }

@@ -2,6 +2,7 @@
  * Application snapshots and the start offset. A snapshot summarises the stream up to a position; the start offset may rise
  * up to that position, never beyond.
  */
+import { compareBytes } from '../../base/bytes.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Command } from '../../protocol/command.ts';
 import { type Position, decodePublish, decodeRetention } from '../../protocol/position-command.ts';
@@ -25,12 +26,12 @@ export function applyPublish(state: State, command: Command, reply: Reply): void
   if (offset < head.startOffset) return refuseAt(reply, 'STREAM_GONE', head);
   if (offset > head.tail) return refuseAt(reply, 'SNAPSHOT_BEYOND_TAIL', head);
   const present = published(state, head);
-  if (match !== undefined && (present === undefined || !equal(match, present.digest))) {
+  if (match !== undefined && (present === undefined || compareBytes(match, present.digest) !== 0)) {
     return refuseAt(reply, 'SNAPSHOT_MISMATCH', head);
   }
   if (present !== undefined && offset < present.offset) return refuseAt(reply, 'SNAPSHOT_STALE', head);
   if (present?.offset === offset) {
-    if (!equal(digest, present.digest)) return refuseAt(reply, 'SNAPSHOT_CONFLICT', head);
+    if (compareBytes(digest, present.digest) !== 0) return refuseAt(reply, 'SNAPSHOT_CONFLICT', head);
     return describe(head, offset, reply);
   }
   const record = recordOf(state, head, position, offset);
@@ -87,10 +88,6 @@ function recordOf(state: State, head: Head, position: Position, offset: number):
 
 function isChecked(head: Head, { checkedIncarnation }: Position): boolean {
   return checkedIncarnation === head.incarnation;
-}
-
-function equal(a: Uint8Array, b: Uint8Array): boolean {
-  return a.length === b.length && a.every((byte, i) => byte === b[i]);
 }
 
 function refuseAt(reply: Reply, code: ErrorCode, head: Head): void {

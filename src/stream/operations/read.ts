@@ -15,15 +15,13 @@ import {
 import { refuse } from './append.ts';
 import { recordAt } from '../cold/hot.ts';
 import { planCold } from '../cold/plan.ts';
-import type { ReadPlan } from '../core/collect.ts';
+import { type ReadPlan, newPlan } from '../core/collect.ts';
 import type { Head } from '../core/head.ts';
 import { RowView } from '../core/row-view.ts';
 import type { State } from '../core/state.ts';
 import { explain } from '../../protocol/refusal.ts';
 import {
   type ReadView,
-  READ_FLAG_ENVELOPE,
-  READ_FLAG_PARTS,
   READ_NOW,
   READ_OFFSET,
   READ_RECORD,
@@ -32,27 +30,12 @@ import {
   showRead,
 } from '../../protocol/read.ts';
 
-const NO_BODY = new Uint8Array(0);
-
-function newPlan(head: Head, startOffset: number, flags: number): ReadPlan {
-  return {
-    startOffset,
-    nextOffset: startOffset,
-    recordStart: head.recordNext,
-    recordNext: head.recordNext,
-    json: head.json,
-    envelope: (flags & READ_FLAG_ENVELOPE) !== 0,
-    parts: (flags & READ_FLAG_PARTS) !== 0,
-    body: NO_BODY,
-  };
-}
-
 /**
  * Plans a READ of a live stream. On refusal the reply has the code and the result is undefined; otherwise the reply has
  * everything except the body.
  */
 export function planRead(state: State, head: Head, query: ReadView, reply: Reply): ReadPlan | undefined {
-  const plan = newPlan(head, head.tail, query.readFlags);
+  const plan = newPlan(head.json, query.readFlags, head.tail, head.recordNext);
   let code = checkPosition(head, query);
   showLineage(reply, state.lineage);
   if (code === 'OK' && isHeld(state, head, query)) {
@@ -88,7 +71,7 @@ export function planRead(state: State, head: Head, query: ReadView, reply: Reply
  * the reply then describes the move without a body.
  */
 export function planTail(state: State, head: Head, from: number, budget: number, reply: Reply): ReadPlan | undefined {
-  const plan = newPlan(head, from, 0);
+  const plan = newPlan(head.json, 0, from, head.recordNext);
   // Bytes that left the rows in the turn in which they arrived are read again by a reader that can wait for the cold
   // store.
   const whole = head.tail - from <= budget && from >= head.hotStart;
