@@ -27,7 +27,6 @@ export interface ThreadPoolOptions {
   readonly queueMax: number;
   /** After it a thread without tasks ends. */
   readonly idleMs: number;
-  readonly heapMiBMax?: number;
   readonly runtime: Pick<Runtime, 'monotonicMs' | 'setTimer'>;
   /** A thread failed that had no task to fail. */
   readonly onError: (error: unknown) => void;
@@ -61,10 +60,6 @@ export class ThreadPool<Task, Result> {
     this.#options = options;
   }
 
-  get queueSize(): number {
-    return this.#opened?.piscina.queueSize ?? 0;
-  }
-
   /** Rejects with what the task throws, with the error that ended its thread, or with ThreadsFailed. */
   async run(task: Task, transferList: readonly ArrayBuffer[] = []): Promise<Result> {
     const opened = (this.#opened ??= this.#open());
@@ -92,8 +87,7 @@ export class ThreadPool<Task, Result> {
   }
 
   #open(): Opened<Task, Result> {
-    const { entry, task, workerData, threadsMax, tasksPerThread, queueMax, idleMs, heapMiBMax, runtime } =
-      this.#options;
+    const { entry, task, workerData, threadsMax, tasksPerThread, queueMax, idleMs, runtime } = this.#options;
     if (this.#failure !== undefined && runtime.monotonicMs() < this.#pausedUntilMs) throw this.#failure;
     // Loaded with the first task, because most nodes have none.
     const { Piscina } = require('piscina') as typeof PiscinaPackage;
@@ -107,7 +101,6 @@ export class ThreadPool<Task, Result> {
       concurrentTasksPerWorker: tasksPerThread,
       maxQueue: queueMax,
       idleTimeout: idleMs,
-      ...(heapMiBMax === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: heapMiBMax } }),
       // Waiting with Atomics would block the sockets of idle connections.
       atomics: 'disabled',
       recordTiming: false,

@@ -2,11 +2,10 @@
 import { ERRORS, MillraceError } from '../../base/errors.ts';
 import { SUBSCRIPTION_NAME_BYTES_MAX } from '../../base/limits.ts';
 import type { ControlAnswer, ControlHead, ControlPort, ControlTask } from '../ports.ts';
-import { type BodyKind, type BodyOf, parsePath } from '../state/requests.ts';
+import { type BodyKind, type BodyOf, parseBody, parsePath } from '../state/requests.ts';
 import { decodePathSegment } from '../../protocol/header-values.ts';
 import { textBytes } from '../../base/text.ts';
 import { Refusal, refusalAnswer } from './api-refusal.ts';
-import type { Bodies } from './body-parser.ts';
 import { hasTokenShape } from '../webhooks/webhook-keys.ts';
 import type { Membership } from './subscription-membership.ts';
 import type { Workers } from './workers.ts';
@@ -20,12 +19,10 @@ type Opened = ControlAnswer | ControlTask;
 export class SubscriptionApi implements ControlPort {
   readonly #membership: Membership;
   readonly #workers: Workers;
-  readonly #bodies: Bodies;
 
-  constructor(membership: Membership, workers: Workers, bodies: Bodies) {
+  constructor(membership: Membership, workers: Workers) {
     this.#membership = membership;
     this.#workers = workers;
-    this.#bodies = bodies;
   }
 
   refusal(error: unknown): ControlAnswer | undefined {
@@ -153,7 +150,7 @@ export class SubscriptionApi implements ControlPort {
   #withBody<Kind extends BodyKind>(kind: Kind, act: (parsed: BodyOf[Kind]) => Promise<ControlAnswer>): ControlTask {
     return {
       run: async (body) => {
-        const parsed = await this.#bodies.parse(kind, body);
+        const parsed = parseBody(kind, body);
         if (!parsed.ok) throw new Refusal('INVALID_REQUEST', parsed.reason);
         return await act(parsed.value);
       },

@@ -10,7 +10,6 @@ import { Machine } from '../state/machine.ts';
 import type { Subscription } from '../state/subscription.ts';
 import type { Logger } from '../../logging/logger.ts';
 import { SubscriptionApi } from './api.ts';
-import { Bodies } from './body-parser.ts';
 import { checkpointDue, writeCheckpoint } from './checkpoint.ts';
 import { type Delivering, delivering } from '../webhooks/delivering.ts';
 import { Directory } from './stream-directory.ts';
@@ -62,7 +61,6 @@ export class Subscriptions {
   readonly #driver: Driver;
   readonly #linker: Linker;
   readonly #rotation: Rotation;
-  readonly #bodies: Bodies;
   #cancelTick: (() => void) | undefined;
   #reconciledMs = 0;
   #checkpointing = false;
@@ -73,7 +71,6 @@ export class Subscriptions {
   constructor(options: SubscriptionsOptions) {
     const { gateway, rules, publicUrl, log, runtime } = options;
     this.#options = options;
-    this.#bodies = new Bodies({ runtime, log });
     this.#group = gateway.groupOf(LOG.bucket, LOG.stream);
     this.#tails = new Tails(gateway, runtime, {
       moved: (path, tail, removed) => this.#moved(path, tail, removed),
@@ -115,7 +112,6 @@ export class Subscriptions {
     this.api = new SubscriptionApi(
       new Membership({ gateway, known, tails, rules, publicUrl, runtime }),
       new Workers({ gateway, known, tails, runtime }),
-      this.#bodies,
     );
     this.inspection = new Inspector({ machine, driver: this.#driver, tailOf: (path) => tails.of(path) });
     this.#rotation = new Rotation(known, runtime);
@@ -139,7 +135,6 @@ export class Subscriptions {
     this.stop();
     this.#tails.close();
     this.#log.close();
-    this.#bodies.close();
   }
 
   metrics(): Record<string, unknown> {

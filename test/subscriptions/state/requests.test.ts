@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { SUBSCRIPTION_BODY_BYTES_MAX, SUBSCRIPTION_LINKS_MAX } from '../../../src/base/limits.ts';
 import {
   type Parsed,
+  parseBody,
   parseConfig,
   parsePath,
   parseStreams,
@@ -133,4 +135,34 @@ test('bodies of wakes', () => {
   for (const body of [{}, { worker: '' }, { worker: 1 }, { worker: 'x'.repeat(257) }]) assert(!parseWorker(body).ok);
   assert.deepEqual(value(parseStreams({ streams: ['b', 'a', 'b'] })), ['a', 'b']);
   for (const body of [{}, { streams: [] }, { streams: 'a' }]) assert(!parseStreams(body).ok);
+});
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+test('a body may acknowledge as many streams as a subscription has, whatever they are called', () => {
+  const acks = Array.from({ length: SUBSCRIPTION_LINKS_MAX }, (_, i) => ({
+    stream: `bucket/{[,:"\\,,,,,,,,,,,,,,,,,,${i}`,
+    offset: String(i),
+  }));
+  const body = bytes(JSON.stringify({ wake_id: 'w', generation: 1, acks, done: true }));
+  assert(body.length < SUBSCRIPTION_BODY_BYTES_MAX);
+  const { acks: parsed } = value(parseBody('wake', body));
+  assert.deepEqual(parsed.at(-1), [acks.at(-1)?.stream, acks.at(-1)?.offset]);
+});
+
+test('a body that would take long to parse is refused before it is parsed', () => {
+  const most = SUBSCRIPTION_BODY_BYTES_MAX;
+  const members = Array.from({ length: 150_000 }, (_, i) => `"k${i}":1`);
+  const shapes = [
+    '['.repeat(most),
+    `[${'{},'.repeat(most / 3 - 1)}{}]`,
+    '{"a":'.repeat(most / 5),
+    `{${members.join()}}`,
+  ];
+  for (const shape of shapes) {
+    const answer = parseBody('wake', bytes(shape));
+    assert.deepEqual(answer, { ok: false, reason: 'the body takes too much memory to be parsed' }, shape.slice(0, 10));
+  }
+  for (const body of [bytes(' '.repeat(most)), bytes('\0'.repeat(most)), bytes('"\\'), new Uint8Array(most).fill(0xff)])
+    assert.deepEqual(parseBody('wake', body), { ok: false, reason: 'the body must be JSON in UTF-8' });
 });
