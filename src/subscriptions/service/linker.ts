@@ -25,6 +25,14 @@ const RECONCILED_AT_ONCE = 4;
  */
 const MISSING_MS = 24 * 3_600_000;
 
+/** What was seen of the stream of a name. */
+interface Sighting {
+  /** 0: there is none. */
+  readonly incarnation: number;
+  /** Incarnations up to this one have ended. */
+  readonly ended: number;
+}
+
 export interface LinkerOptions {
   readonly gateway: ShardGateway;
   readonly machine: Machine;
@@ -40,10 +48,10 @@ export class Linker {
   /** Events of streams that matched a pattern and exceeded the limit of links. */
   refused = 0;
   readonly #options: LinkerOptions;
-  /** Links found since the last record, by subscription. */
-  readonly #found = new Map<Subscription, Map<string, Position>>();
-  /** Links whose record is in flight: until it is folded, every event of the stream finds them missing. */
-  readonly #underWay = new Map<Subscription, ReadonlyMap<string, Position>>();
+  /** The latest sighting of each stream that asks for a record, by subscription. */
+  readonly #seen = new Map<Subscription, Map<string, Sighting>>();
+  /** Sightings whose record is in flight: the subscription does not show yet what it changes. */
+  readonly #underWay = new Map<Subscription, ReadonlyMap<string, Sighting>>();
   #flushDue = false;
   readonly #missingSinceMs = new Map<string, number>();
   readonly #due = new Set<Subscription>();
@@ -54,26 +62,23 @@ export class Linker {
   }
 
   /** A stream moved: by an append, its creation or its end. */
-  moved(path: string, tail: StreamTail, removed: boolean): void {
+  moved(path: string, { incarnation }: StreamTail, removed: boolean): void {
     if (!this.#options.isDriving()) return;
     const { directory } = this.#options;
-    for (const sub of directory.of(path) ?? []) {
-      const known = sub.links.get(path)?.incarnation ?? 0;
-      const isOver = removed ? tail.incarnation >= known : tail.incarnation > known;
-      if (known !== 0 && isOver) this.#renew(sub, path, known, removed ? undefined : tail);
-    }
-    if (!removed) for (const sub of directory.matching(path)) this.#link(sub, path, tail);
+    const seen = removed ? { incarnation: 0, ended: incarnation } : { incarnation, ended: 0 };
+    for (const sub of directory.of(path) ?? []) this.#note(sub, path, seen);
+    for (const sub of directory.matching(path)) this.#note(sub, path, seen);
   }
 
-  /** The tail of a linked stream became known on this node. A missing stream keeps its link for now: see `sweep`. */
+  /** The tail of a linked stream became known on this node. A missing stream keeps its link for now: see #missing. */
   found(path: string, tail: StreamTail): void {
     if (tail.incarnation === 0 || !this.#options.isDriving()) return;
     this.#missingSinceMs.delete(path);
     this.moved(path, tail, false);
-    const isBehind = [...(this.#options.directory.of(path) ?? [])].some(
-      (sub) => sub.links.get(path)?.incarnation === tail.incarnation && isBeyond(sub, path, tail),
-    );
-    if (isBehind) void this.#confirmTail(path);
+    for (const sub of this.#options.directory.of(path) ?? []) {
+      const link = sub.links.get(path);
+      if (link?.incarnation === tail.incarnation && link.acked > tail.offset) return void this.#confirmTail(path);
+    }
   }
 
   /** Looks for matching streams without a link, and for links without a stream. A few at once; the others wait. */
@@ -124,61 +129,60 @@ export class Linker {
     await Promise.all(missing.map((path) => tails.want(path)));
     for (const path of missing) {
       const tail = tails.of(path);
-      if (tail !== undefined && tail.incarnation !== 0) this.#link(sub, path, tail);
+      if (tail !== undefined) this.#note(sub, path, { incarnation: tail.incarnation, ended: 0 });
       tails.release(path);
     }
   }
 
-  #link(sub: Subscription, path: string, { incarnation }: StreamTail): void {
-    const { machine } = this.#options;
-    if (this.#underWay.get(sub)?.has(path) === true) return;
-    const links = this.#found.get(sub) ?? new Map<string, Position>();
-    // Otherwise every event of the stream would be another record that changes nothing.
-    if (sub.links.size + links.size >= SUBSCRIPTION_LINKS_MAX || machine.refusesLink(sub, path) !== undefined) {
-      this.refused++;
-      return;
+  /** Records what the link needs once the record in flight is folded, if it is needed then. */
+  #note(sub: Subscription, path: string, seen: Sighting): void {
+    const waiting = this.#seen.get(sub);
+    const earlier = waiting?.get(path) ?? this.#underWay.get(sub)?.get(path);
+    // Events of a recreated stream may overtake the end of the previous one.
+    if (earlier !== undefined && latest(seen) < latest(earlier)) return;
+    if (earlier === undefined) {
+      const step = stepOf(sub, path, seen);
+      if (step === 'none') return;
+      if (step === 'link' && !this.#hasRoom(sub, path)) return void this.refused++;
     }
-    // It did not exist when the subscription was created, so all of it is new.
-    links.set(path, [path, incarnation, 0]);
-    this.#found.set(sub, links);
+    if (waiting === undefined) this.#seen.set(sub, new Map([[path, seen]]));
+    else waiting.set(path, seen);
     this.#flushSoon();
   }
 
-  #flush(): void {
-    this.#flushDue = false;
-    for (const [sub, links] of [...this.#found]) {
-      // One record at a time; further findings go into the next.
-      if (this.#underWay.has(sub)) continue;
-      this.#found.delete(sub);
-      this.#underWay.set(sub, links);
-      void this.#record(sub, [...links.values()]);
-    }
-  }
-
-  async #record(sub: Subscription, links: readonly Position[]): Promise<void> {
-    await this.#append(sub, [{ op: 'link', id: sub.id, at: this.#options.runtime.nowMs(), links }]);
-    this.#underWay.delete(sub);
-    if (this.#found.has(sub)) this.#flushSoon();
+  /** Otherwise every event of the stream would be another record that changes nothing. */
+  #hasRoom(sub: Subscription, path: string): boolean {
+    const waiting = this.#seen.get(sub)?.size ?? 0;
+    return (
+      sub.links.size + waiting < SUBSCRIPTION_LINKS_MAX && this.#options.machine.refusesLink(sub, path) === undefined
+    );
   }
 
   #flushSoon(): void {
     if (this.#flushDue) return;
     this.#flushDue = true;
-    setImmediate(() => this.#flush());
+    setImmediate(() => {
+      this.#flushDue = false;
+      for (const [sub, seen] of [...this.#seen]) if (!this.#underWay.has(sub)) void this.#record(sub, seen);
+    });
   }
 
-  #renew(sub: Subscription, path: string, incarnation: number, present: StreamTail | undefined): void {
-    const about = { id: sub.id, at: this.#options.runtime.nowMs() };
-    const commands: Command[] = [{ op: 'gone', ...about, path, incarnation }];
-    if (present !== undefined) commands.push({ op: 'link', ...about, links: [[path, present.incarnation, 0]] });
-    void this.#append(sub, commands);
+  async #record(sub: Subscription, seen: ReadonlyMap<string, Sighting>): Promise<void> {
+    this.#seen.delete(sub);
+    const commands = commandsOf(sub, seen, this.#options.runtime.nowMs());
+    if (commands.length === 0) return;
+    this.#underWay.set(sub, seen);
+    await this.#append(sub, commands);
+    this.#underWay.delete(sub);
+    if (this.#seen.has(sub)) this.#flushSoon();
   }
 
   #missing(sub: Subscription, path: string): void {
     const known = sub.links.get(path)?.incarnation ?? 0;
     if (known === 0) return;
     // Its end was seen while another node drove the subscription.
-    if (this.#options.tails.ended(path) >= known) return this.#renew(sub, path, known, undefined);
+    const ended = this.#options.tails.ended(path);
+    if (ended >= known) return this.#note(sub, path, { incarnation: 0, ended });
     const clockMs = this.#options.runtime.monotonicMs();
     const sinceMs = this.#missingSinceMs.get(path);
     if (sinceMs !== undefined) {
@@ -201,7 +205,7 @@ export class Linker {
         const tail = await locate(gateway, path);
         const about = { id: sub.id, at: runtime.nowMs(), path, incarnation };
         if (tail.incarnation !== incarnation)
-          this.#renew(sub, path, incarnation, tail.incarnation === 0 ? undefined : tail);
+          this.#note(sub, path, { incarnation: tail.incarnation, ended: incarnation });
         else if (tail.offset < acked) await this.#append(sub, [{ op: 'rewind', ...about, offset: tail.offset }]);
       } catch (error) {
         this.#options.log.debug({ err: error, path }, 'a linked stream could not be looked for; it is done again');
@@ -223,7 +227,30 @@ export class Linker {
   }
 }
 
-/** Whether the cursor is beyond the stream's tail. */
-function isBeyond(sub: Subscription, path: string, tail: StreamTail): boolean {
-  return (sub.links.get(path)?.acked ?? 0) > tail.offset;
+function latest({ incarnation, ended }: Sighting): number {
+  return Math.max(incarnation, ended);
+}
+
+/** What the link needs, with whatever was seen of its stream, and however: by an event, a sweep or from the leader. */
+function stepOf(sub: Subscription, path: string, { incarnation, ended }: Sighting): 'none' | 'link' | 'end' | 'renew' {
+  const known = sub.links.get(path)?.incarnation;
+  if (known === undefined) return incarnation !== 0 && sub.matches(path) ? 'link' : 'none';
+  const isOver = known !== 0 && incarnation !== known && latest({ incarnation, ended }) >= known;
+  if (!isOver) return 'none';
+  return incarnation === 0 ? 'end' : 'renew';
+}
+
+/** What has ended loses its link first; all new links are one record. */
+function commandsOf(sub: Subscription, seen: ReadonlyMap<string, Sighting>, at: number): Command[] {
+  const about = { id: sub.id, at };
+  const commands: Command[] = [];
+  const links: Position[] = [];
+  for (const [path, sighting] of seen) {
+    const step = stepOf(sub, path, sighting);
+    const known = sub.links.get(path)?.incarnation ?? 0;
+    if (step === 'end' || step === 'renew') commands.push({ op: 'gone', ...about, path, incarnation: known });
+    // It did not exist when the subscription was created, so all of it is new.
+    if (step === 'link' || step === 'renew') links.push([path, sighting.incarnation, 0]);
+  }
+  return links.length === 0 ? commands : [...commands, { op: 'link', ...about, links }];
 }
