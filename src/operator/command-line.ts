@@ -67,15 +67,7 @@ export function parserOf<V extends VerbDescription>(
       verb.about,
       (inner) => {
         place.verb = verb;
-        for (const name of verb.words ?? [])
-          inner.positional(placeOf(name), { describe: verb.flags[name]?.about ?? '' });
-        for (const [name, flag] of Object.entries(verb.flags)) {
-          const { kind, about, short, required, fallback } = flag;
-          const more = fallback === undefined ? (required === true ? ' (required)' : '') : ` (${fallback})`;
-          const describe = `${kind === 'switch' ? '' : `${placeholder(flag)}: `}${about}${more}`;
-          inner.option(name, { ...typeOf(kind), describe, ...(short === undefined ? {} : { alias: short }) });
-        }
-        for (const example of verb.examples) inner.example(example, '');
+        declare(inner, verb);
         return inner;
       },
       (args) => run(verb, args),
@@ -125,6 +117,20 @@ export function parserOf<V extends VerbDescription>(
       );
   }
   return root;
+}
+
+function declare(parser: Argv, { words = [], flags, examples }: VerbDescription): void {
+  for (const name of words) {
+    const place = placeOf(name);
+    parser.positional(place, { type: 'string', describe: flags[name]?.about ?? '' }).nargs(place, 1);
+  }
+  for (const [name, flag] of Object.entries(flags)) {
+    const { kind, about, short, required, fallback } = flag;
+    const more = fallback === undefined ? (required === true ? ' (required)' : '') : ` (${fallback})`;
+    const describe = `${kind === 'switch' ? '' : `${placeholder(flag)}: `}${about}${more}`;
+    parser.option(name, { ...typeOf(kind), describe, ...(short === undefined ? {} : { alias: short }) });
+  }
+  for (const example of examples) parser.example(example, '');
 }
 
 const firstOf = (name: string): string => name.split(' ')[0] ?? name;

@@ -148,7 +148,7 @@ test(
       };
       const location = 's3://backups/daily/one';
       const store = ceph.client();
-      await withServer({ process: true, cores: 1, groups: GROUPS }, async (source) => {
+      await withServer({ cores: 1, groups: GROUPS }, async (source) => {
         const world = await fillWorld(source, createRandom(3), STREAMS);
         // 'from S3 into three nodes, through any of them, by a tool that is killed and resumed'
         const client = await RawClient.connect(source.port);
@@ -175,7 +175,7 @@ test(
         await refuseOthers(config, env);
         await killUpload(source.adminPort, config, env, ceph);
 
-        await withCluster({ process: true, groups: GROUPS }, async (cluster) => {
+        await withCluster({ groups: GROUPS }, async (cluster) => {
           const target = scratchFile('target.toml', clusterToml(cluster));
           const args = ['restore', '--config', target, '--location', location];
           const first = spawnCtl(args, { env });

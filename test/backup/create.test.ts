@@ -40,7 +40,7 @@ describe('backup-create', () => {
   let ended = {};
 
   before(async () => {
-    await withServer({ process: true, cores: 1, groups: GROUPS }, async (source) => {
+    await withServer({ cores: 1, groups: GROUPS }, async (source) => {
       const client = await RawClient.connect(source.port);
       // Some MiB in each group.
       for (const name of ['/some/a', '/some/b', '/some/c', '/some/d', '/some/e', '/some/f']) {

@@ -40,7 +40,7 @@ const failed = (result: CtlResult, sentence: RegExp, code = 1): void => {
 test('create, verify, restore; what is altered, incomplete, newer or does not fit is refused in a sentence', async () => {
   const folder = temporaryFolder('backup');
   const backup = join(folder, 'first');
-  await withServer({ process: true, cores: 2, groups: GROUPS }, async (source) => {
+  await withServer({ cores: 2, groups: GROUPS }, async (source) => {
     const world = await fillWorld(source, createRandom(7), STREAMS);
     const before = await describeWorld(source, world);
     const config = clusterFile(source);
@@ -86,7 +86,7 @@ test('create, verify, restore; what is altered, incomplete, newer or does not fi
     assert.equal(buckets, withStreams, 'each bucket counts once');
     assert.deepEqual([rest['location'], rest['created_unix_ms']], [backup, CREATED_MS]);
 
-    await withServer({ process: true, cores: 1, groups: GROUPS }, async (copy) => {
+    await withServer({ cores: 1, groups: GROUPS }, async (copy) => {
       const target = clusterFile(copy);
       const restored = await ctl(['restore', '--config', target, '--location', backup]);
       assert.equal(restored.code, 0, restored.stderr);
@@ -108,7 +108,7 @@ test('create, verify, restore; what is altered, incomplete, newer or does not fi
       assert.equal(resumed.code, 0, resumed.stderr);
     });
 
-    await withServer({ process: true, cores: 1, groups: GROUPS }, async (used) => {
+    await withServer({ cores: 1, groups: GROUPS }, async (used) => {
       // Other groups are free, and stay so: it may be the wrong cluster.
       const name = world.streams[0] as string;
       assert.equal((await requestOnce(used.port, 'PUT', name)).status, 201);
@@ -117,7 +117,7 @@ test('create, verify, restore; what is altered, incomplete, newer or does not fi
         assert.equal((await requestOnce(used.port, 'HEAD', other)).status, 404, other);
     });
 
-    await withServer({ process: true, cores: 1, groups: GROUPS + 1 }, async (other) => {
+    await withServer({ cores: 1, groups: GROUPS + 1 }, async (other) => {
       const target = clusterFile(other);
       failed(
         await ctl(['restore', '--config', target, '--location', backup]),

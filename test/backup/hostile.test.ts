@@ -164,7 +164,7 @@ test('an import answers any input, and the node keeps serving', async () => {
   const writer = new DocumentWriter(contents.head, (piece) => pieces.push(piece));
   for (const [key, value] of long) writer.row(key, value);
   writer.end(contents.buckets, contents.streams);
-  await withServer({ process: true, cores: 1, groups: 1 }, async (server) => {
+  await withServer({ cores: 1, groups: 1 }, async (server) => {
     const bodies = [Buffer.concat(pieces), Buffer.from('81c4014101', 'hex'), Buffer.from('818001', 'hex')];
     for (const body of bodies) {
       const answer = await requestOnce(server.adminPort, 'POST', '/__svc/backup/group/0/import', {}, body);

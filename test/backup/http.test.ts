@@ -36,7 +36,7 @@ const importTo = (server: TestServer, group: number, body: Buffer): ReturnType<t
 
 for (const seed of [1, 2]) {
   test(`a restored cluster shows what its source showed, cold bytes by key (seed ${seed})`, async () => {
-    await withServer({ process: true, cores: 2, groups: GROUPS, toml: TOML }, async (source) => {
+    await withServer({ cores: 2, groups: GROUPS, toml: TOML }, async (source) => {
       const random = createRandom(seed);
       const world = await fillWorld(source, random, STREAMS);
       await until('nothing is hot', async () => (await metrics(source))['cold_hot_bytes'] === 0);

@@ -29,7 +29,7 @@ async function beginUpload(server: TestServer, document: Buffer): Promise<Socket
 }
 
 test('an upload that breaks off, is altered or loses its node leaves nothing behind, and may be repeated', async () => {
-  await withServer({ process: true, cores: 1, groups: 1 }, async (source) => {
+  await withServer({ cores: 1, groups: 1 }, async (source) => {
     await writeLargeStream(source.port, 6);
     const { body: document } = await requestOnce(source.adminPort, 'GET', '/__svc/backup/group/0');
     await withServer({ process: true, cores: 1, groups: 1 }, async (copy) => {
@@ -88,7 +88,7 @@ test('a node that is killed while the tool restores: what is there is said, and 
   const location = join(folder, 'backup');
   const configOf = (server: TestServer): string =>
     scratchFile('cluster.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`);
-  await withServer({ process: true, cores: 1, groups: 1 }, async (source) => {
+  await withServer({ cores: 1, groups: 1 }, async (source) => {
     await writeLargeStream(source.port, RESTORED_MIB);
     const created = await ctl(['backup-create', '--config', configOf(source), '--location', location]);
     assert.equal(created.code, 0, created.stderr);

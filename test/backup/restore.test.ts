@@ -84,7 +84,7 @@ describe('restore of several groups', () => {
   let manifest: Manifest;
 
   before(async () => {
-    await withServer({ process: true, cores: 1, groups: GROUPS }, async (source) => {
+    await withServer({ cores: 1, groups: GROUPS }, async (source) => {
       assert.equal((await requestOnce(source.port, 'PUT', '/some/stream')).status, 201);
       const config = scratchFile('s.toml', `[[nodes]]\nid=1\nhost="127.0.0.1"\nadmin_port=${source.adminPort}\n`);
       const created = await ctl(['backup-create', '--config', config, '--location', backup]);

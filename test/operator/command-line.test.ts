@@ -86,6 +86,8 @@ test('flags may precede the verb, words stand for flags, and a flag may be given
   assert.deepEqual(given('--json --config c.toml status'), { json: 'true', config: 'c.toml' });
   assert.deepEqual(given('stream --follow tail a/b -n 3'), { stream: 'a/b', follow: 'true', lines: '3' });
   assert.deepEqual(given('stream append a/b -- -x'), { stream: 'a/b', data: '-x' });
+  assert.deepEqual(given('import - --to a/b'), { from: '-', to: 'a/b' });
+  assert.deepEqual(given('stream append a/b 007'), { stream: 'a/b', data: '007' });
   assert.deepEqual(given('stream append a/b help'), { stream: 'a/b', data: 'help' });
   assert.throws(
     () => given('stream cat a/b --stream a/c'),

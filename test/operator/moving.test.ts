@@ -17,7 +17,7 @@ const JSON_TYPE = { 'content-type': 'application/json' };
 const RECORDS = 40_000;
 
 describe('millracectl export and import', () => {
-  const server = new TestServer({ process: true, cores: 1, groups: 4 });
+  const server = new TestServer({ cores: 1, groups: 4 });
   const folder = temporaryFolder('moving');
   before(() => server.start());
   after(async () => {

@@ -51,10 +51,10 @@ async function uploadHalf(server: TestServer, document: Buffer): Promise<Socket>
 }
 
 test('a flush of one stream waits for the end of an import, and leaves nothing behind when that is undone', async () => {
-  await withServer({ process: true, cores: 1, groups: 1 }, async (source) => {
+  await withServer({ cores: 1, groups: 1 }, async (source) => {
     await writeLargeStream(source.port, 6);
     const { body: document } = await requestOnce(source.adminPort, 'GET', '/__svc/backup/group/0');
-    await withServer({ process: true, cores: 1, groups: 1, toml: TOML }, async (copy) => {
+    await withServer({ cores: 1, groups: 1, toml: TOML }, async (copy) => {
       const socket = await uploadHalf(copy, document);
       const flush = await requestOnce(copy.adminPort, 'POST', '/__svc/flush-cold/large/stream');
       assert.equal(flush.status, 503, flush.body.toString());
@@ -71,7 +71,7 @@ test('a flush of one stream waits for the end of an import, and leaves nothing b
 });
 
 test('an import that was given up with its node is undone by an import of nothing', async () => {
-  await withServer({ process: true, cores: 1, groups: 1 }, async (source) => {
+  await withServer({ cores: 1, groups: 1 }, async (source) => {
     await writeLargeStream(source.port, 4);
     const { body: document } = await requestOnce(source.adminPort, 'GET', '/__svc/backup/group/0');
     await withServer({ process: true, cores: 1, groups: 1 }, async (copy) => {
