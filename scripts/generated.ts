@@ -6,7 +6,7 @@ import { describeOptions } from '../src/config/describe.ts';
 import { VERSION } from '../src/config/version.ts';
 import { FAMILIES } from '../src/operator/exporter/families.ts';
 import type { CommandTraits, QueryTraits } from '../src/protocol/operation.ts';
-import { ADMIN_ROWS, CLIENT_ROWS, type Row } from '../src/http/routes/table.ts';
+import { ADMIN_ROWS, CLIENT_ROWS, type RouteRow } from '../src/http/routes/table.ts';
 import { COMMANDS, QUERIES } from '../src/protocol/operations.ts';
 import { FOUND_BY } from '../test/sim/fixed-seeds.ts';
 import { DISK_FAULTS } from '../test/sim/disk-faults.ts';
@@ -80,8 +80,8 @@ function describeApi(): string {
 
 /** Every row of src/http/routes/table.ts with its traits; rows of both planes stand once. */
 function describeRoutes(): string {
-  const shared = new Set<Row>(CLIENT_ROWS.filter((row) => ADMIN_ROWS.includes(row)));
-  const cells = (row: Row, plane: string): string => {
+  const shared = new Set<RouteRow>(CLIENT_ROWS.filter((row) => ADMIN_ROWS.includes(row)));
+  const cells = (row: RouteRow, plane: string): string => {
     const { methods, pattern, operation, access = 'token', bodyBytesMax } = row;
     const body = bodyBytesMax === undefined ? '' : sizeOf(bodyBytesMax);
     return `| \`${methods.join(' ')}\` | \`${pattern}\` | ${plane} | \`${operation}\` | ${access} | ${body} |`;

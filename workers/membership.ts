@@ -4,7 +4,7 @@
  */
 import type { MessagePort } from 'node:worker_threads';
 import { ConfigError } from '../src/config/error.ts';
-import type { Finding, MembershipData } from '../src/server/node-identity.ts';
+import type { IdentityFinding, MembershipData } from '../src/server/node-identity.ts';
 import type { BeforeBegin, ShardData, ShardMessage } from '../src/server/shards.ts';
 import { ClusterIdentity } from '../src/shard/cluster-identity.ts';
 import { Directories } from '../src/shard/directories.ts';
@@ -51,7 +51,7 @@ export function openIdentity({ nodeId, membership }: MemberData, port: MessagePo
     nodeId,
     known: membership.clusterId,
     drawn: membership.drawnId,
-    learned: (learned, source) => port.postMessage({ found: { learned, source } satisfies Finding }),
+    learned: (learned, source) => port.postMessage({ found: { learned, source } satisfies IdentityFinding }),
   });
 }
 
@@ -69,12 +69,17 @@ export function openDirectories(
     identity,
     lost: (node, lost) => {
       declareLost();
-      port.postMessage({ found: { lost, node } satisfies Finding });
+      port.postMessage({ found: { lost, node } satisfies IdentityFinding });
     },
   });
 }
 
-export function heard(finding: Finding, identity: ClusterIdentity, directories: Directories, shard: Shard): void {
+export function heard(
+  finding: IdentityFinding,
+  identity: ClusterIdentity,
+  directories: Directories,
+  shard: Shard,
+): void {
   if ('learned' in finding) return identity.settle(finding.learned);
   directories.settle(finding.lost);
   return shard.declareLost();

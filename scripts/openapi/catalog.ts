@@ -1,6 +1,6 @@
 /** All operations of both planes: rows of the table of routes joined with what describes them. */
-import type { Plane } from '../../src/http/api-document.ts';
-import type { Family } from '../../src/http/context.ts';
+import type { DocumentedPlane } from '../../src/http/api-document.ts';
+import type { RouteFamily } from '../../src/http/context.ts';
 import { CONTROL_PREFIX } from '../../src/http/paths.ts';
 import { BUCKET_OPERATIONS } from './buckets.ts';
 import type { Answer, Operation, Operations } from './operation.ts';
@@ -48,19 +48,19 @@ export function catalogOf(rows: PlaneRows): CatalogEntry[] {
 /** Methods and paths of the rows, those of both planes once. */
 function tableOf({ client, admin }: PlaneRows): Asked[] {
   const found = new Map<string, Asked>();
-  const add = (plane: Plane, row: DocumentedRow): void => {
+  const add = (plane: DocumentedPlane, row: DocumentedRow): void => {
     // Routes of the page that comes with the node may change with it: they are no API.
     if (row.isForConsole === true) return;
     for (const method of row.methods) {
       const key = `${method} ${row.pattern}`;
-      const planes: readonly Plane[] = [...(found.get(key)?.planes ?? []), plane];
+      const planes: readonly DocumentedPlane[] = [...(found.get(key)?.planes ?? []), plane];
       found.set(key, { planes, method, path: row.pattern, family: 'bucketed', row });
     }
   };
   for (const row of client) if (!row.methods.includes('*')) add('client', row);
   for (const row of admin) add('admin', row);
   return [...found.values()].flatMap((one) =>
-    one.path === STREAM ? [one, { ...one, path: FLAT, family: 'flat' as Family }] : [one],
+    one.path === STREAM ? [one, { ...one, path: FLAT, family: 'flat' as RouteFamily }] : [one],
   );
 }
 

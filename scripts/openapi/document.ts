@@ -1,5 +1,5 @@
 /** The OpenAPI document, made from the table of routes: src/http/openapi.json, and what each plane serves at /__svc/openapi.json (build.ts). */
-import type { Plane } from '../../src/http/api-document.ts';
+import type { DocumentedPlane } from '../../src/http/api-document.ts';
 import { type CatalogEntry, type PlaneRows, catalogOf } from './catalog.ts';
 import { HEADERS, type HeaderName } from './headers.ts';
 import { type Answer, type Content, TAGS } from './operation.ts';
@@ -15,7 +15,7 @@ export interface DocumentOptions {
   /** Of Millrace. */
   readonly version: string;
   /** `client`: without what only the admin plane serves. */
-  readonly plane: Plane;
+  readonly plane: DocumentedPlane;
 }
 
 export function openApiDocument({ rows, version, plane }: DocumentOptions): Json {
@@ -36,7 +36,7 @@ export function openApiDocument({ rows, version, plane }: DocumentOptions): Json
   return { ...document, components: componentsOf(document, shared.all(), plane) };
 }
 
-function pathsOf(entries: readonly CatalogEntry[], shared: SharedResponses, plane: Plane): Json {
+function pathsOf(entries: readonly CatalogEntry[], shared: SharedResponses, plane: DocumentedPlane): Json {
   const paths = new Map<string, Record<string, unknown>>();
   for (const entry of entries) {
     const { path, method, planes } = entry;
@@ -55,7 +55,7 @@ function variablesOf(path: string): Json {
   return names.length === 0 ? {} : { parameters: names.map((name) => refTo('parameters', `path.${name}`)) };
 }
 
-function operationOf(entry: CatalogEntry, shared: SharedResponses, plane: Plane): Json {
+function operationOf(entry: CatalogEntry, shared: SharedResponses, plane: DocumentedPlane): Json {
   const { operation, refusals } = entry;
   const { id, tag, summary, text, parameters = [], body } = operation;
   const statuses = [...new Set(refusals.map(({ status }) => status))];
@@ -81,7 +81,7 @@ function operationOf(entry: CatalogEntry, shared: SharedResponses, plane: Plane)
 }
 
 /** A plane without a token asks for none. */
-function securityOf({ operation, row, planes }: CatalogEntry, plane: Plane): readonly Json[] {
+function securityOf({ operation, row, planes }: CatalogEntry, plane: DocumentedPlane): readonly Json[] {
   if (operation.authorization === 'wake token') return [{ wakeToken: [] }];
   if (row.access !== undefined) return [];
   const shown = planes.filter((one) => plane === 'admin' || one === 'client');
@@ -159,7 +159,7 @@ function refusalOf(refusals: readonly ResolvedRefusal[]): Json {
 }
 
 /** Those that the document refers to. */
-function componentsOf(document: Json, responses: Json, plane: Plane): Json {
+function componentsOf(document: Json, responses: Json, plane: DocumentedPlane): Json {
   const text = JSON.stringify([document, responses]);
   const used = (kind: string, all: Json): Json =>
     Object.fromEntries(Object.entries(all).filter(([name]) => text.includes(`"#/components/${kind}/${name}"`)));

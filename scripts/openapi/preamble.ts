@@ -1,5 +1,5 @@
 /** What the document says of the API as a whole. */
-import type { Plane } from '../../src/http/api-document.ts';
+import type { DocumentedPlane } from '../../src/http/api-document.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -27,7 +27,7 @@ function server(description: string, port: string): Json {
   };
 }
 
-export const SERVERS: Readonly<Record<Plane, Json>> = {
+export const SERVERS: Readonly<Record<DocumentedPlane, Json>> = {
   client: server('The client plane.', '4437'),
   admin: server('The admin plane.', '4438'),
 };

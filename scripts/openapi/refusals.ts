@@ -1,7 +1,7 @@
 /** Which refusals an operation answers: its own, and those that follow from its row. */
 import { ERRORS, type ErrorCode } from '../../src/base/errors.ts';
-import type { Plane } from '../../src/http/api-document.ts';
-import type { Family } from '../../src/http/context.ts';
+import type { DocumentedPlane } from '../../src/http/api-document.ts';
+import type { RouteFamily } from '../../src/http/context.ts';
 import { CODES_WITH_OFFSET } from '../../src/http/response.ts';
 import type { Route } from '../../src/http/router.ts';
 import { type HeaderName, RECORD_RANGE } from './headers.ts';
@@ -21,10 +21,10 @@ export interface ResolvedRefusal {
 const SENTENCE: Content = { 'text/plain': 'Sentence' };
 
 export interface Asked {
-  readonly planes: readonly Plane[];
+  readonly planes: readonly DocumentedPlane[];
   readonly method: string;
   readonly path: string;
-  readonly family: Family;
+  readonly family: RouteFamily;
   readonly row: DocumentedRow;
 }
 
@@ -51,7 +51,7 @@ export function refusalsOf(asked: Asked, operation: Operation): ResolvedRefusal[
   return [...byKey.values()].sort((a, b) => a.status - b.status);
 }
 
-function resolve(refusal: Refusal, family: Family): ResolvedRefusal {
+function resolve(refusal: Refusal, family: RouteFamily): ResolvedRefusal {
   if (typeof refusal !== 'string') return resolveOwn(refusal);
   const { text, retry, ...statuses } = ERRORS[refusal];
   const content: Content = refusal === 'INFLIGHT_FULL' ? { 'application/json': 'IngressLimit' } : SENTENCE;

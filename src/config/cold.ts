@@ -2,7 +2,7 @@
 import { join, resolve } from 'node:path';
 import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
-import type { Values } from './options.ts';
+import type { OptionValues } from './options.ts';
 
 export interface ColdConfig {
   readonly backend: 'none' | 'dir' | 's3';
@@ -42,7 +42,7 @@ export interface ColdConfig {
   };
 }
 
-export function coldOf(values: Values): ColdConfig {
+export function coldOf(values: OptionValues): ColdConfig {
   const backend = values['storage.cold.backend'];
   if (backend === 'dir' && values['storage.cold.dir'] === undefined && values['raft.peers'].length > 1) {
     throw refuse(
@@ -82,7 +82,7 @@ export function coldOf(values: Values): ColdConfig {
   };
 }
 
-function s3Of(values: Values): ColdConfig['s3'] {
+function s3Of(values: OptionValues): ColdConfig['s3'] {
   const endpoint = values['storage.cold.s3.endpoint'];
   return {
     bucket: values['storage.cold.s3.bucket'] ?? '',
@@ -98,7 +98,7 @@ function s3Of(values: Values): ColdConfig['s3'] {
 }
 
 /** Half of a pair would silently be replaced by other credentials of the environment. */
-function credentialsOf(values: Values): ColdConfig['s3']['credentials'] {
+function credentialsOf(values: OptionValues): ColdConfig['s3']['credentials'] {
   const accessKeyId = values['storage.cold.s3.access_key_id'];
   const secretAccessKey = values['storage.cold.s3.secret_access_key'];
   const sessionToken = values['storage.cold.s3.session_token'];

@@ -6,7 +6,7 @@ import { type ColdConfig, coldOf } from './cold.ts';
 import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
 import type { Peer, PlaneName } from './kinds.ts';
-import type { OptionKey, Values } from './options.ts';
+import type { OptionKey, OptionValues } from './options.ts';
 import { checkDoors } from './doors.ts';
 import { formatAddress } from '../base/address.ts';
 import type { Address } from '../base/address.ts';
@@ -94,7 +94,7 @@ export interface TracingConfig {
 }
 
 /** Gives every option its place, then checks what no single option can know. */
-export function toConfig(values: Values): Config {
+export function toConfig(values: OptionValues): Config {
   const clientToken = secretOf(values, 'http.client_token', 'http.client_token_file');
   const config: Config = {
     server: {
@@ -162,7 +162,7 @@ export function toConfig(values: Values): Config {
   return config;
 }
 
-function tlsOf(values: Values): Config['server']['tls'] {
+function tlsOf(values: OptionValues): Config['server']['tls'] {
   const certPath = values['server.tls_cert'];
   const keyPath = values['server.tls_key'];
   if (certPath === undefined && keyPath === undefined) return undefined;
@@ -172,7 +172,7 @@ function tlsOf(values: Values): Config['server']['tls'] {
   return { certPath, keyPath };
 }
 
-function tracingOf(values: Values): TracingConfig | undefined {
+function tracingOf(values: OptionValues): TracingConfig | undefined {
   const endpoint = values['tracing.otlp_endpoint'];
   // Read in any case: a file that is not there is a mistake.
   const token = secretOf(values, 'tracing.otlp_token', 'tracing.otlp_token_file');
@@ -192,7 +192,7 @@ function checkTlsPair(cert: string, key: string): void {
   }
 }
 
-function signingKeyOf(values: Values): string | undefined {
+function signingKeyOf(values: OptionValues): string | undefined {
   const path = values['subscriptions.signing_key_file'];
   if (path === undefined) return undefined;
   const pem = readText('subscriptions.signing_key_file', path);
@@ -204,10 +204,10 @@ function signingKeyOf(values: Values): string | undefined {
   throw refuse('subscriptions.signing_key_file', path, 'a PEM file with an Ed25519 private key');
 }
 
-type KeysOf<T> = { [K in OptionKey]: Values[K] extends T ? K : never }[OptionKey];
+type KeysOf<T> = { [K in OptionKey]: OptionValues[K] extends T ? K : never }[OptionKey];
 
 function secretOf(
-  values: Values,
+  values: OptionValues,
   key: KeysOf<string | undefined>,
   fileKey: KeysOf<string | undefined>,
 ): string | undefined {

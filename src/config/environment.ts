@@ -8,7 +8,7 @@ import type { OptionKey } from './options.ts';
 import { nearest } from './suggest.ts';
 
 /** As `process.env` is. */
-export type Environment = Readonly<Record<string, string | undefined>>;
+export type EnvironmentVariables = Readonly<Record<string, string | undefined>>;
 
 /** Names the configuration file, as `--config` does. */
 export const CONFIG_VARIABLE = 'MILLRACE_CONFIG';
@@ -26,7 +26,7 @@ export function variableOf(key: string): string {
 }
 
 /** The texts by key. An empty variable is as good as none: templates write it for what is not set. Throws ConfigError. */
-export function readEnvironment(environment: Environment): ReadonlyMap<OptionKey, string> {
+export function readEnvironment(environment: EnvironmentVariables): ReadonlyMap<OptionKey, string> {
   const texts = new Map<OptionKey, string>();
   for (const [name, text] of Object.entries(environment)) {
     const key = KEY_OF.get(name);

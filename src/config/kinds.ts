@@ -18,7 +18,7 @@ import {
 } from './values.ts';
 import type { Address } from '../base/address.ts';
 
-export interface Kind<T> {
+export interface ValueKind<T> {
   /** One word for the table in README.md. */
   readonly label: string;
   /** Completes "expected ...". */
@@ -41,7 +41,7 @@ interface Flag {
 }
 
 export interface Option<T> {
-  readonly kind: Kind<T>;
+  readonly kind: ValueKind<T>;
   /** A sentence or two for README.md and --help. Names the unit where it is not in the value. */
   readonly about: string;
   readonly flag?: Flag;
@@ -55,13 +55,13 @@ export interface Defaulted<T> extends Option<T> {
 
 export type Extra = Pick<Option<unknown>, 'flag' | 'defaultNote'>;
 
-export const option = <T>(of: Kind<T>, fallback: T, about: string, extra: Extra = {}): Defaulted<T> => ({
+export const option = <T>(of: ValueKind<T>, fallback: T, about: string, extra: Extra = {}): Defaulted<T> => ({
   kind: of,
   fallback,
   about,
   ...extra,
 });
-export const optional = <T>(of: Kind<T>, about: string, extra: Extra = {}): Option<T> => ({
+export const optional = <T>(of: ValueKind<T>, about: string, extra: Extra = {}): Option<T> => ({
   kind: of,
   about,
   ...extra,
@@ -78,14 +78,14 @@ export const NODE_ID_MAX = 2 ** 32 - 1;
 const isText = (raw: unknown): raw is string => typeof raw === 'string' && raw !== '' && !raw.includes('\0');
 const quote = (text: string): string => JSON.stringify(text);
 
-export const text: Kind<string> = {
+export const text: ValueKind<string> = {
   label: 'string',
   expected: 'a string that is not empty',
   parse: (raw) => (isText(raw) ? raw : undefined),
   format: quote,
 };
 
-export const path: Kind<string> = {
+export const path: ValueKind<string> = {
   label: 'path',
   expected: 'a path, absolute or relative to the working directory',
   parse: (raw) => (isText(raw) ? resolve(raw) : undefined),
@@ -93,7 +93,7 @@ export const path: Kind<string> = {
 };
 
 /** Travels in an HTTP header, so only visible ASCII can arrive unharmed. */
-export const token: Kind<string> = {
+export const token: ValueKind<string> = {
   label: 'string',
   expected: 'visible ASCII characters without blanks',
   parse: (raw) => (isText(raw) && /^[!-~]+$/.test(raw) ? raw : undefined),
@@ -101,7 +101,7 @@ export const token: Kind<string> = {
   secret: true,
 };
 
-export const boolean: Kind<boolean> = {
+export const boolean: ValueKind<boolean> = {
   label: 'boolean',
   expected: 'true or false',
   parse: (raw) => (typeof raw === 'boolean' ? raw : undefined),
@@ -109,7 +109,7 @@ export const boolean: Kind<boolean> = {
   format: String,
 };
 
-export const address: Kind<Address> = {
+export const address: ValueKind<Address> = {
   label: 'address',
   expected: 'HOST:PORT such as "127.0.0.1:4437" or "[::1]:4437"',
   parse: parseAddress,
@@ -117,7 +117,7 @@ export const address: Kind<Address> = {
 };
 
 /** Absolute http or https address of a service, without a path. */
-export const url: Kind<string> = {
+export const url: ValueKind<string> = {
   label: 'URL',
   expected: 'an http:// or https:// address without a path, such as "http://127.0.0.1:9000"',
   parse: (raw, key) => {
@@ -135,7 +135,7 @@ export const url: Kind<string> = {
 };
 
 /** Where a service of others takes what we post: with a path, and without parts that could hold a secret, because it is logged. */
-export const endpoint: Kind<string> = {
+export const endpoint: ValueKind<string> = {
   label: 'URL',
   expected: 'an http:// or https:// address, with a path if need be, such as "http://127.0.0.1:4318/v1/traces"',
   parse: (raw, key) => {
@@ -151,7 +151,7 @@ export const endpoint: Kind<string> = {
 };
 
 /** A share of something. */
-export const ratio: Kind<number> = {
+export const ratio: ValueKind<number> = {
   label: 'number',
   expected: 'a number from 0 to 1, such as 0.01',
   parse: (raw) => inRange(typeof raw === 'number' ? raw : undefined, 0, 1),
@@ -160,7 +160,7 @@ export const ratio: Kind<number> = {
 };
 
 /** Part of object keys, so it keeps to what every store takes. */
-export const keyPrefix: Kind<string> = {
+export const keyPrefix: ValueKind<string> = {
   label: 'string',
   expected: 'letters, digits, "_", "-" and "." with "/" between, such as "prod/millrace", at most 200',
   parse: (raw) => (isText(raw) && raw.length <= 200 ? prefixOf(raw) : undefined),
@@ -175,7 +175,7 @@ function prefixOf(written: string): string | undefined {
 /** `loopback`: every origin of this host's loopback, by http and https. */
 const NAMED_ORIGINS: ReadonlySet<string> = new Set(['*', 'null', 'loopback']);
 
-export const origins: Kind<readonly string[]> = {
+export const origins: ValueKind<readonly string[]> = {
   label: 'list',
   expected: 'a list of origins such as ["https://app.example"], ["loopback"], ["*"] for any, or [] for none',
   parse: (raw) => {
@@ -192,7 +192,7 @@ export const origins: Kind<readonly string[]> = {
 };
 
 /** Names or addresses without a port, as they stand in a Host header; without brackets, in small letters. */
-export const hosts: Kind<readonly string[]> = {
+export const hosts: ValueKind<readonly string[]> = {
   label: 'list',
   expected: 'a list of host names or addresses without ports, such as ["millrace.example"]',
   parse: (raw) => {
@@ -213,7 +213,7 @@ export const hosts: Kind<readonly string[]> = {
 export type PlaneName = 'client' | 'admin';
 const PLANE_NAMES: ReadonlySet<unknown> = new Set<PlaneName>(['client', 'admin']);
 
-export const planes: Kind<readonly PlaneName[]> = {
+export const planes: ValueKind<readonly PlaneName[]> = {
   label: 'list',
   expected: 'a list of "client", "admin", or both',
   parse: (raw) => (Array.isArray(raw) && raw.every(isPlaneName) ? raw : undefined),
@@ -225,7 +225,7 @@ function isPlaneName(raw: unknown): raw is PlaneName {
   return PLANE_NAMES.has(raw);
 }
 
-export const peers: Kind<readonly Peer[]> = {
+export const peers: ValueKind<readonly Peer[]> = {
   label: 'list',
   expected: 'a list of { node_id = N, addr = "HOST:PORT" }',
   parse: (raw, key) =>
@@ -234,7 +234,7 @@ export const peers: Kind<readonly Peer[]> = {
   format: (value) => JSON.stringify(value),
 };
 
-export function integer(min: number, max: number): Kind<number> {
+export function integer(min: number, max: number): ValueKind<number> {
   return {
     label: 'integer',
     expected: `an integer from ${min} to ${max}`,
@@ -247,7 +247,7 @@ export function integer(min: number, max: number): Kind<number> {
 const plainNodeId = integer(1, NODE_ID_MAX);
 
 /** A number, or `hostname` for that of the host's name: what replicas of one template cannot be told one by one. */
-export const nodeId: Kind<number> = {
+export const nodeId: ValueKind<number> = {
   ...plainNodeId,
   expected: `${plainNodeId.expected}, or "hostname"`,
   onHost: (raw, hostname, key) => (raw === 'hostname' ? nodeIdOf(hostname, key) : raw),
@@ -262,7 +262,7 @@ function nodeIdOf(hostname: string, key: string): number {
   );
 }
 
-export function duration(minMs: number, maxMs: number): Kind<number> {
+export function duration(minMs: number, maxMs: number): ValueKind<number> {
   return {
     label: 'duration',
     expected: `a duration from ${formatDuration(minMs)} to ${formatDuration(maxMs)}, such as "500ms" or "30s"`,
@@ -272,7 +272,7 @@ export function duration(minMs: number, maxMs: number): Kind<number> {
   };
 }
 
-export function size(minBytes: number, maxBytes: number): Kind<number> {
+export function size(minBytes: number, maxBytes: number): ValueKind<number> {
   return {
     label: 'size',
     expected: `a size from ${formatSize(minBytes)} to ${formatSize(maxBytes)}, such as "64 MiB"`,
@@ -282,7 +282,7 @@ export function size(minBytes: number, maxBytes: number): Kind<number> {
   };
 }
 
-export function choice<const T extends string>(...values: readonly T[]): Kind<T> {
+export function choice<const T extends string>(...values: readonly T[]): ValueKind<T> {
   return {
     label: 'choice',
     expected: `one of ${values.map(quote).join(', ')}`,

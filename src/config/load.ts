@@ -7,11 +7,11 @@ import { parse, TomlError } from 'smol-toml';
 import { toConfig } from './config.ts';
 import type { Config } from './config.ts';
 import { helpText } from './describe.ts';
-import { CONFIG_VARIABLE, type Environment, readEnvironment, variableOf } from './environment.ts';
+import { CONFIG_VARIABLE, type EnvironmentVariables, readEnvironment, variableOf } from './environment.ts';
 import { ConfigError } from './error.ts';
-import { type Defaulted, type Kind, type Option, refuse } from './kinds.ts';
+import { type Defaulted, type ValueKind, type Option, refuse } from './kinds.ts';
 import { isOptionKey, OPTION_KEYS, OPTIONS } from './options.ts';
-import type { OptionKey, Values } from './options.ts';
+import type { OptionKey, OptionValues } from './options.ts';
 import { suggest } from './suggest.ts';
 import { VERSION } from './version.ts';
 
@@ -26,7 +26,7 @@ interface Sources {
 }
 
 /** `argv` without the names of Node and the script. Throws ConfigError. */
-export function loadConfig(argv: readonly string[], environment: Environment = process.env): Config {
+export function loadConfig(argv: readonly string[], environment: EnvironmentVariables = process.env): Config {
   const flags = parseFlags(argv);
   const variables = readEnvironment(environment);
   return configOf({
@@ -48,7 +48,7 @@ export function fromTables(tables: Readonly<Record<string, unknown>>): Config {
 function configOf(sources: Sources): Config {
   const values: Record<string, unknown> = {};
   for (const key of OPTION_KEYS) values[key] = valueOf(key, OPTIONS[key], sources);
-  return toConfig(values as Values);
+  return toConfig(values as OptionValues);
 }
 
 /** The text that --help or --version asks for; undefined when neither was given. Throws ConfigError. */
@@ -75,11 +75,11 @@ function valueOf(key: OptionKey, option: Option<unknown>, { flags, variables, wr
   return value;
 }
 
-function rawOf(kind: Kind<unknown>, text: string): unknown {
+function rawOf(kind: ValueKind<unknown>, text: string): unknown {
   return kind.fromText?.(text) ?? text;
 }
 
-function writtenFile(flags: ReadonlyMap<string, string>, environment: Environment): Written {
+function writtenFile(flags: ReadonlyMap<string, string>, environment: EnvironmentVariables): Written {
   const flag = flags.get('config');
   if (flag !== undefined) return readConfigFile(flag, `--config ${flag}`);
   const variable = environment[CONFIG_VARIABLE] ?? '';

@@ -239,7 +239,7 @@ export const OPTIONS = {
 export type OptionKey = keyof typeof OPTIONS;
 
 /** The value of each option after defaults: undefined only for those without one. */
-export type Values = {
+export type OptionValues = {
   readonly [K in OptionKey]: (typeof OPTIONS)[K] extends Defaulted<infer T>
     ? T
     : (typeof OPTIONS)[K] extends Option<infer T>

@@ -7,7 +7,7 @@
  */
 import type { ShardGateway } from '../ports.ts';
 import { QUERIES } from '../protocol/operations.ts';
-import { type Answer, type Refused, callShards, firstRefusal, resultsOf } from './shard-client.ts';
+import { type ShardAnswer, type Refused, callShards, firstRefusal, resultsOf } from './shard-client.ts';
 import type { RaftGroup, StatusResult } from '../protocol/shard-summary.ts';
 
 /** Status of all shards of a node. */
@@ -23,7 +23,7 @@ export interface NodeStatus {
 
 /** The refusal of the first shard that is busy or stopping, or the merged status. Rejects when an answer cannot be read. */
 export async function askNodeStatus(gateway: ShardGateway): Promise<NodeStatus | Refused> {
-  const parts = await new Promise<readonly Answer<StatusResult>[]>((resolve) => {
+  const parts = await new Promise<readonly ShardAnswer<StatusResult>[]>((resolve) => {
     callShards(gateway, QUERIES.status, undefined, resolve);
   });
   const refused = firstRefusal(parts);

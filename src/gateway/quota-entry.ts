@@ -25,7 +25,7 @@ export interface Waiting {
   readonly deny: (reply: Reply) => void;
 }
 
-export interface Entry {
+export interface QuotaEntry {
   readonly bucket: string;
   /** -1: none. */
   streamsMax: number;
@@ -50,7 +50,7 @@ export interface Entry {
   isWatched: boolean;
 }
 
-export function newEntry(bucket: string): Entry {
+export function newEntry(bucket: string): QuotaEntry {
   return {
     bucket,
     streamsMax: -1,
@@ -69,12 +69,12 @@ export function newEntry(bucket: string): Entry {
   };
 }
 
-export function isBounded({ streamsMax, bytesMax }: Pick<Entry, 'streamsMax' | 'bytesMax'>): boolean {
+export function isBounded({ streamsMax, bytesMax }: Pick<QuotaEntry, 'streamsMax' | 'bytesMax'>): boolean {
   return streamsMax >= 0 || bytesMax >= 0;
 }
 
 /** Undefined: the groups must be queried first. */
-export function verdict(entry: Entry, need: Need, clockMs: number): 'fits' | 'over' | undefined {
+export function verdict(entry: QuotaEntry, need: Need, clockMs: number): 'fits' | 'over' | undefined {
   if (!entry.isTold) return undefined;
   if (entry.isLate) return fits(entry, need) ? 'fits' : 'over';
   if (clockMs - entry.toldAtMs >= FRESH_MS) return undefined;
@@ -83,7 +83,7 @@ export function verdict(entry: Entry, need: Need, clockMs: number): 'fits' | 'ov
   return fits(entry, need, streams, bytes) ? 'fits' : undefined;
 }
 
-export function fits(entry: Entry, need: Need, marginStreams = 0, marginBytes = 0): boolean {
+export function fits(entry: QuotaEntry, need: Need, marginStreams = 0, marginBytes = 0): boolean {
   const { streamsMax, bytesMax } = entry;
   const streams = entry.streams + need.streams + marginStreams;
   const bytes = entry.bytes + entry.reserved + need.bytes + marginBytes;
@@ -93,7 +93,7 @@ export function fits(entry: Entry, need: Need, marginStreams = 0, marginBytes = 
 }
 
 /** Both sides of the comparison: the bounds, and the bucket's usage. */
-export function describe({ streamsMax, bytesMax, streams, bytes, reserved }: Entry): string {
+export function describe({ streamsMax, bytesMax, streams, bytes, reserved }: QuotaEntry): string {
   const parts: string[] = [];
   if (streamsMax >= 0) parts.push(`max_streams is ${streamsMax}, it has ${streams}`);
   if (bytesMax >= 0) parts.push(`max_retained_bytes is ${bytesMax}, it has ${bytes + reserved}`);

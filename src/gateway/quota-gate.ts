@@ -9,12 +9,12 @@
 import { errorCode, errorNumber, type ErrorCode } from '../base/errors.ts';
 import { QUOTA_BUCKETS_MAX } from '../base/limits.ts';
 import type { BucketResult } from '../protocol/shard-summary.ts';
-import { type Answer, callShards, firstRefusal, resultsOf } from './shard-client.ts';
+import { type ShardAnswer, callShards, firstRefusal, resultsOf } from './shard-client.ts';
 import type { ReplyHandler, ShardGateway, WriteGateway } from '../ports.ts';
 import { decodeQuota } from '../protocol/bucket-command.ts';
 import { Reply } from '../protocol/reply.ts';
 import { QUOTA_OVER, QUOTA_UNMARKED, type Request } from '../protocol/request.ts';
-import { type Entry, FRESH_MS, describe, fits, isBounded, needOf, newEntry, verdict } from './quota-entry.ts';
+import { type QuotaEntry, FRESH_MS, describe, fits, isBounded, needOf, newEntry, verdict } from './quota-entry.ts';
 import { HeldRequests, UncheckedWrites } from './unchecked-writes.ts';
 import { COMMANDS, QUERIES, commandsWhere } from '../protocol/operations.ts';
 import { explain } from '../protocol/refusal.ts';
@@ -41,7 +41,7 @@ export class QuotaGate implements WriteGateway {
   readonly #monotonicMs: () => number;
   readonly #later: (ms: number, run: () => void) => void;
   /** Buckets known to have a quota. */
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, QuotaEntry>();
   readonly #held = new HeldRequests();
   readonly #unchecked: UncheckedWrites;
 
@@ -136,7 +136,7 @@ export class QuotaGate implements WriteGateway {
     return true;
   }
 
-  #wait(entry: Entry, copy: Request, handler: ReplyHandler): void {
+  #wait(entry: QuotaEntry, copy: Request, handler: ReplyHandler): void {
     entry.waiting.push({
       need: needOf(copy),
       sinceMs: this.#monotonicMs(),
@@ -153,7 +153,7 @@ export class QuotaGate implements WriteGateway {
     queueMicrotask(() => this.#pump(entry));
   }
 
-  #send(entry: Entry, request: Request, handler: ReplyHandler, isOver: boolean): boolean {
+  #send(entry: QuotaEntry, request: Request, handler: ReplyHandler, isOver: boolean): boolean {
     request.quotaMark = isOver ? QUOTA_OVER : QUOTA_UNMARKED;
     const sent = this.#inner.send(request, {
       onReply: (reply) => {
@@ -176,7 +176,7 @@ export class QuotaGate implements WriteGateway {
     return true;
   }
 
-  #pump(entry: Entry): void {
+  #pump(entry: QuotaEntry): void {
     for (;;) {
       const [first] = entry.waiting;
       if (first === undefined) return;
@@ -194,7 +194,7 @@ export class QuotaGate implements WriteGateway {
    * A write that waits too long, for groups that do not answer or for another write to one of them, uses the last known
    * figures.
    */
-  #watch(entry: Entry): void {
+  #watch(entry: QuotaEntry): void {
     if (entry.isWatched || !entry.isTold) return;
     entry.isWatched = true;
     this.#later(PATIENCE_MS / 2, () => {
@@ -206,11 +206,11 @@ export class QuotaGate implements WriteGateway {
     });
   }
 
-  #askAgain(entry: Entry): void {
+  #askAgain(entry: QuotaEntry): void {
     if (!entry.asking && this.#monotonicMs() - entry.askedAtMs >= FRESH_MS) this.#ask(entry);
   }
 
-  #ask(entry: Entry, isSoon = false): void {
+  #ask(entry: QuotaEntry, isSoon = false): void {
     entry.asking = true;
     this.counters.asked++;
     entry.askedAtMs = this.#monotonicMs();
@@ -223,7 +223,7 @@ export class QuotaGate implements WriteGateway {
     isInside = false;
   }
 
-  #told(entry: Entry, answers: readonly Answer<BucketResult>[], isUnconfirmed: boolean): void {
+  #told(entry: QuotaEntry, answers: readonly ShardAnswer<BucketResult>[], isUnconfirmed: boolean): void {
     entry.asking = false;
     const refused = firstRefusal(answers, 'BUCKET_NOT_FOUND');
     if (refused !== undefined) {
@@ -246,7 +246,7 @@ export class QuotaGate implements WriteGateway {
     for (const one of entry.waiting.splice(0)) one.grant(!fits(entry, one.need));
   }
 
-  #entryOf(bucket: string): Entry {
+  #entryOf(bucket: string): QuotaEntry {
     const known = this.#entries.get(bucket);
     if (known !== undefined) return known;
     this.#unchecked.forget(bucket);
@@ -266,7 +266,7 @@ export class QuotaGate implements WriteGateway {
     }
   }
 
-  #over(entry: Entry): Reply {
+  #over(entry: QuotaEntry): Reply {
     this.counters.refused++;
     const reply = refusal('QUOTA_EXCEEDED');
     explain(reply, describe(entry));

@@ -41,9 +41,9 @@ export interface Refused extends Common {
 }
 
 /** The kept part of a reply, whose memory is reused after the callback. */
-export type Answer<R> = Accepted<R> | Refused;
+export type ShardAnswer<R> = Accepted<R> | Refused;
 
-function keep<R>(operation: Callable<never, R>, reply: Reply): Answer<R> {
+function keep<R>(operation: Callable<never, R>, reply: Reply): ShardAnswer<R> {
   const { flags, startOffset, nextOffset, recordFirst, recordStart, recordNext } = reply;
   const body = reply.body === undefined ? '' : decodeUtf8(reply.body);
   const common = { flags, startOffset, nextOffset, recordFirst, recordStart, recordNext, body };
@@ -66,7 +66,7 @@ export interface CallOptions<R> {
   /**
    * Receives the answer in order among the shard's events; the promise settles after the events that arrived with it.
    */
-  readonly atOnce?: ((answer: Answer<R>) => void) | undefined;
+  readonly atOnce?: ((answer: ShardAnswer<R>) => void) | undefined;
   /** Repeats the call; the answer is the last one. */
   readonly retry?: Pick<Retrying, 'clock' | 'policy' | 'isWanted'> | undefined;
 }
@@ -78,7 +78,7 @@ export function callGroup<P, R>(
   group: number,
   asked: P,
   options: CallOptions<R> = {},
-): Promise<Answer<R>> {
+): Promise<ShardAnswer<R>> {
   return send(gateway, operation, { ...options, request: requestFor(operation, group, asked) });
 }
 
@@ -87,7 +87,7 @@ export function callStream<P extends StreamName, R>(
   gateway: ShardGateway,
   operation: Callable<P, R>,
   asked: P,
-): Promise<Answer<R>> {
+): Promise<ShardAnswer<R>> {
   return callGroup(gateway, operation, gateway.groupOf(asked.bucket, asked.stream), asked);
 }
 
@@ -98,7 +98,7 @@ export function callShard<P, R>(
   shard: number,
   asked: P,
   options: CallOptions<R> = {},
-): Promise<Answer<R>> {
+): Promise<ShardAnswer<R>> {
   return send(gateway, operation, { ...options, request: requestFor(operation, ALL_GROUPS, asked), shard });
 }
 
@@ -111,9 +111,9 @@ function send<R>(
   gateway: Pick<ShardGateway, 'send'>,
   operation: Callable<never, R>,
   { request, shard, atOnce, retry }: Sending<R>,
-): Promise<Answer<R>> {
+): Promise<ShardAnswer<R>> {
   return new Promise((resolve) => {
-    const done = (answer: Answer<R>): void => {
+    const done = (answer: ShardAnswer<R>): void => {
       atOnce?.(answer);
       resolve(answer);
     };
@@ -128,7 +128,7 @@ export function callUntilDone<R>(
   retrying: Retrying,
   operation: Callable<never, R>,
   request: Request,
-  done: (answer: Answer<R>) => void,
+  done: (answer: ShardAnswer<R>) => void,
 ): void {
   sendUntilDone(retrying, request, (reply) => done(reply === undefined ? BUSY : keep(operation, reply)));
 }
@@ -138,7 +138,7 @@ export function callShards<P, R>(
   gateway: ShardGateway,
   operation: Callable<P, R>,
   asked: P,
-  done: (answers: Answer<R>[]) => void,
+  done: (answers: ShardAnswer<R>[]) => void,
 ): void {
   const collector = new Collector(operation, gateway.shardCount, done);
   const request = requestFor(operation, ALL_GROUPS, asked);
@@ -152,7 +152,7 @@ export function callGroups<P, R>(
   gateway: WriteGateway,
   operation: Callable<P, R>,
   asked: P,
-  done: (answers: Answer<R>[]) => void,
+  done: (answers: ShardAnswer<R>[]) => void,
 ): void {
   const collector = new Collector(operation, gateway.groupCount, done);
   const request = requestFor(operation, 0, asked);
@@ -164,11 +164,11 @@ export function callGroups<P, R>(
 
 class Collector<R> {
   readonly #operation: Callable<never, R>;
-  readonly #answers: Answer<R>[] = [];
-  readonly #done: (answers: Answer<R>[]) => void;
+  readonly #answers: ShardAnswer<R>[] = [];
+  readonly #done: (answers: ShardAnswer<R>[]) => void;
   #waiting: number;
 
-  constructor(operation: Callable<never, R>, count: number, done: (answers: Answer<R>[]) => void) {
+  constructor(operation: Callable<never, R>, count: number, done: (answers: ShardAnswer<R>[]) => void) {
     this.#operation = operation;
     this.#waiting = count;
     this.#done = done;
@@ -178,7 +178,7 @@ class Collector<R> {
     return { onReply: (reply: Reply): void => this.put(index, keep(this.#operation, reply)) };
   }
 
-  put(index: number, answer: Answer<R>): void {
+  put(index: number, answer: ShardAnswer<R>): void {
     this.#answers[index] = answer;
     this.#waiting--;
     if (this.#waiting === 0) this.#done(this.#answers);
@@ -186,12 +186,12 @@ class Collector<R> {
 }
 
 /** The first answer that is neither OK nor one of `tolerated`. */
-export function firstRefusal(answers: readonly Answer<unknown>[], ...tolerated: ErrorCode[]): Refused | undefined {
+export function firstRefusal(answers: readonly ShardAnswer<unknown>[], ...tolerated: ErrorCode[]): Refused | undefined {
   for (const answer of answers) if (answer.code !== 'OK' && !tolerated.includes(answer.code)) return answer;
   return undefined;
 }
 
 /** Of those that were given. */
-export function resultsOf<R>(answers: readonly Answer<R>[]): R[] {
+export function resultsOf<R>(answers: readonly ShardAnswer<R>[]): R[] {
   return answers.flatMap((answer) => (answer.code === 'OK' ? [answer.result] : []));
 }

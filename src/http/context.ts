@@ -5,7 +5,7 @@ import type { Connections } from '../access/connections.ts';
 import type { Forks, RequestTraces, ShardGateway, WriteGateway } from '../ports.ts';
 
 /** The two route families answer some refusals with different statuses. */
-export type Family = 'bucketed' | 'flat';
+export type RouteFamily = 'bucketed' | 'flat';
 
 /** The stream that a live reader follows. */
 export interface Target {
@@ -33,7 +33,7 @@ export interface ReadParams {
 }
 
 /** Which caches may keep reads. */
-export type ReadCache = 'none' | 'private' | 'public';
+export type ReadCaching = 'none' | 'private' | 'public';
 
 /** Configuration values that HTTP code needs. Times in ms, sizes in bytes. */
 export interface HttpSettings {
@@ -45,7 +45,7 @@ export interface HttpSettings {
   readonly clientHosts: PlaneHosts;
   readonly adminHosts: PlaneHosts;
   /** What caches may do with reads. */
-  readonly readCache: ReadCache;
+  readonly readCache: ReadCaching;
   readonly inflightBodyBytes: number;
   /** Live readers (long-poll and SSE) waiting per core; 0 = unlimited. */
   readonly watchersPerCoreMax: number;

@@ -213,18 +213,18 @@ function joined(before: string, value: string): string {
 }
 
 /** Why a request is refused before anything else is looked at. */
-export interface Refusal {
+export interface HeaderRefusal {
   readonly code: ErrorCode;
   readonly detail: string;
 }
 
-const invalidHeader = (detail: string): Refusal => ({ code: 'INVALID_HEADER', detail });
+const invalidHeader = (detail: string): HeaderRefusal => ({ code: 'INVALID_HEADER', detail });
 
 /** What an append and a create have both. */
 type WriteFields = Pick<AppendFields, keyof AppendFields & keyof CreateFields>;
 
 /** `command` is at its defaults. Numbers are checked first: a malformed one is 400 before anything else. */
-export function fillAppend(headers: WriteHeaders, command: AppendFields): Refusal | undefined {
+export function fillAppend(headers: WriteHeaders, command: AppendFields): HeaderRefusal | undefined {
   const refusal =
     checkEncoding(headers.contentEncoding) ??
     fillCondition(headers, command) ??
@@ -235,7 +235,7 @@ export function fillAppend(headers: WriteHeaders, command: AppendFields): Refusa
   return refusal;
 }
 
-export function fillCreate(headers: WriteHeaders, command: CreateFields): Refusal | undefined {
+export function fillCreate(headers: WriteHeaders, command: CreateFields): HeaderRefusal | undefined {
   const refusal =
     checkEncoding(headers.contentEncoding) ??
     fillCondition(headers, command) ??
@@ -257,7 +257,7 @@ function isClosing({ streamClosed }: WriteHeaders): boolean {
 }
 
 /** Bytes are stored as they come, so a compressed body would be stored compressed, and read as what its type says. */
-export function checkEncoding(contentEncoding: string): Refusal | undefined {
+export function checkEncoding(contentEncoding: string): HeaderRefusal | undefined {
   if (contentEncoding === '') return undefined;
   const codings = contentEncoding.split(',').map((coding) => coding.trim().toLowerCase());
   if (codings.every((coding) => coding === '' || coding === 'identity')) return undefined;
@@ -266,7 +266,7 @@ export function checkEncoding(contentEncoding: string): Refusal | undefined {
 
 export const TOO_MANY_TAGS = 'If-Match and If-None-Match may list 16 tags each';
 
-function fillCondition({ ifMatch, ifNoneMatch }: WriteHeaders, command: WriteFields): Refusal | undefined {
+function fillCondition({ ifMatch, ifNoneMatch }: WriteHeaders, command: WriteFields): HeaderRefusal | undefined {
   if (ifMatch === '' && ifNoneMatch === '') return undefined;
   const condition = conditionText(ifMatch, ifNoneMatch);
   if (condition === undefined) return invalidHeader(TOO_MANY_TAGS);
@@ -274,7 +274,7 @@ function fillCondition({ ifMatch, ifNoneMatch }: WriteHeaders, command: WriteFie
   return undefined;
 }
 
-function fillLifetime(headers: WriteHeaders, command: CreateFields): Refusal | undefined {
+function fillLifetime(headers: WriteHeaders, command: CreateFields): HeaderRefusal | undefined {
   const { streamTtl, streamExpiresAt } = headers;
   if (streamTtl !== undefined) {
     const ttl = parseTtl(streamTtl);
@@ -292,7 +292,7 @@ function fillLifetime(headers: WriteHeaders, command: CreateFields): Refusal | u
   return undefined;
 }
 
-function fillRecordMatch(headers: WriteHeaders, command: AppendFields): Refusal | undefined {
+function fillRecordMatch(headers: WriteHeaders, command: AppendFields): HeaderRefusal | undefined {
   if (headers.recordMatch === undefined) return undefined;
   const match = parseOrdinal(headers.recordMatch.trim(), 'Stream-Record-Match');
   if (!match.ok) return invalidHeader(match.reason);
@@ -300,7 +300,7 @@ function fillRecordMatch(headers: WriteHeaders, command: AppendFields): Refusal 
   return undefined;
 }
 
-function fillProducer(headers: WriteHeaders, command: WriteFields): Refusal | undefined {
+function fillProducer(headers: WriteHeaders, command: WriteFields): HeaderRefusal | undefined {
   const { producerId, producerEpoch, producerSeq } = headers;
   if (producerId === undefined && producerEpoch === undefined && producerSeq === undefined) return undefined;
   const producer = parseProducer(producerId, producerEpoch, producerSeq);
@@ -315,7 +315,10 @@ function fillProducer(headers: WriteHeaders, command: WriteFields): Refusal | un
   return checkToken(command.producerId, 'Producer-Id');
 }
 
-function fillContentType({ contentType: sent, lastType }: WriteHeaders, command: WriteFields): Refusal | undefined {
+function fillContentType(
+  { contentType: sent, lastType }: WriteHeaders,
+  command: WriteFields,
+): HeaderRefusal | undefined {
   if (sent === lastType.sent) {
     command.contentType = lastType.taken;
     return undefined;
@@ -328,7 +331,7 @@ function fillContentType({ contentType: sent, lastType }: WriteHeaders, command:
   return undefined;
 }
 
-function fillTexts(headers: WriteHeaders, command: WriteFields): Refusal | undefined {
+function fillTexts(headers: WriteHeaders, command: WriteFields): HeaderRefusal | undefined {
   // A blank token orders nothing, so it counts as absent.
   const seq = headers.streamSeq;
   command.streamSeq = seq === undefined || seq.trim() === '' ? undefined : seq;
@@ -341,7 +344,7 @@ function fillTexts(headers: WriteHeaders, command: WriteFields): Refusal | undef
 const NOT_VISIBLE_ASCII = /[^\x20-\x7e\t]/;
 
 /** Texts that are stored and compared: bytes outside ASCII have no agreed meaning in a header. */
-export function checkToken(value: string, name: string): Refusal | undefined {
+export function checkToken(value: string, name: string): HeaderRefusal | undefined {
   if (value.length > TOKEN_BYTES_MAX) return invalidHeader(`${name} exceeds ${TOKEN_BYTES_MAX} bytes`);
   if (NOT_VISIBLE_ASCII.test(value)) return invalidHeader(`${name} holds characters outside visible ASCII`);
   return undefined;

@@ -8,7 +8,7 @@
  */
 
 import type { ShardGateway } from '../ports.ts';
-import type { Family } from './context.ts';
+import type { RouteFamily } from './context.ts';
 import { splitFlatPath } from '../protocol/flat-path.ts';
 import { decodePathSegment } from '../protocol/header-values.ts';
 import { nameFault } from '../protocol/names.ts';
@@ -34,7 +34,7 @@ export interface ParsedPath {
   url: string;
   /** A path that breaks the rules for names, and one that names nothing. */
   pattern: PathPattern | 'invalid' | 'none';
-  family: Family;
+  family: RouteFamily;
   bucket: string;
   stream: string;
   /** invalid: what is wrong with the name; snapshot and retention: the offset as sent, empty when there is none. */

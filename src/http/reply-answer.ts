@@ -1,6 +1,6 @@
 /** An answer made from the reply of a shard: no look-up, no promise, and nothing is allocated for a request. */
 import type { Reply } from '../protocol/reply.ts';
-import type { Family } from './context.ts';
+import type { RouteFamily } from './context.ts';
 import type { ErrorLog, ResponseOwner } from './guard.ts';
 import type { Responder } from './response.ts';
 import type { UwsResponse } from './uws.ts';
@@ -18,7 +18,7 @@ export interface Renderer<Call> {
 /** The request that is answered. */
 interface Asked extends ResponseOwner {
   readonly server: { readonly logError: ErrorLog };
-  readonly family: Family;
+  readonly family: RouteFamily;
   readonly responder: Responder;
   /** Undefined: answered, or the client is gone. */
   readonly res: UwsResponse | undefined;

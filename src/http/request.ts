@@ -17,7 +17,7 @@ import type { StreamName } from '../protocol/flat-path.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { type Asking, type Request, fillRequest } from '../protocol/request.ts';
 import { type BodyBudget, type Consumer, BodyReader } from './body.ts';
-import { type Family, NO_ROUTE, type Operation, type RouteTraits } from './context.ts';
+import { type RouteFamily, NO_ROUTE, type Operation, type RouteTraits } from './context.ts';
 import { type GuardedAbort, type ResponseOwner, guardAbort, whenGone } from './guard.ts';
 import type { WriteHeaders } from './headers.ts';
 import { type ParsedPath, newPath } from './paths.ts';
@@ -142,7 +142,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
     this.#request = undefined;
   }
 
-  get family(): Family {
+  get family(): RouteFamily {
     return this.path.family;
   }
 

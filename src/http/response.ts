@@ -14,7 +14,7 @@
 import { type ErrorCode, ERRORS, errorCode, generalCode } from '../base/errors.ts';
 import { formatOffset } from '../protocol/header-values.ts';
 import { REPLY_RECORDS, type Reply } from '../protocol/reply.ts';
-import type { Family, ReadCache } from './context.ts';
+import type { RouteFamily, ReadCaching } from './context.ts';
 import type { CorsBlocks, CorsPolicy } from '../access/cors.ts';
 import type { ResponseBackpressure } from './backpressure.ts';
 import { Heads, PositionHead, staticBlock } from './heads.ts';
@@ -32,7 +32,7 @@ const READ_SECONDS = 'max-age=60, stale-while-revalidate=300';
 const TURN_SECONDS = 'max-age=2';
 
 /** The two values of Cache-Control. A private cache has one reader: there is nothing to share between turns. */
-function cacheValues(readCache: ReadCache): { readonly read: string; readonly turn: string } {
+function cacheValues(readCache: ReadCaching): { readonly read: string; readonly turn: string } {
   if (readCache === 'none') return { read: 'no-store', turn: 'no-store' };
   return {
     read: `${readCache}, ${READ_SECONDS}`,
@@ -83,7 +83,7 @@ export interface ResponderOptions {
   readonly body: 'written' | 'omitted';
   readonly backpressure: ResponseBackpressure;
   readonly ids: RequestIds;
-  readonly readCache?: ReadCache;
+  readonly readCache?: ReadCaching;
 }
 
 /**
@@ -212,20 +212,20 @@ export class Responder {
   }
 
   /** A whole refusal. `detail` follows the sentence of its code. Call it corked. */
-  error(res: UwsResponse, family: Family, code: ErrorCode, detail = ''): number {
+  error(res: UwsResponse, family: RouteFamily, code: ErrorCode, detail = ''): number {
     this.#beginRefusal(res, family, code);
     return this.#endRefusal(res, family, { code, detail });
   }
 
   /** error() for a reply that came back with a code other than OK: what the reply knows goes into headers and sentence. */
-  refusal(res: UwsResponse, family: Family, reply: Reply): number {
+  refusal(res: UwsResponse, family: RouteFamily, reply: Reply): number {
     const code = errorCode(reply.code);
     this.#beginRefusal(res, family, code);
     writeRefusalHeaders(res, code, reply);
     return this.#endRefusal(res, family, { code, detail: explanation(reply) });
   }
 
-  #beginRefusal(res: UwsResponse, family: Family, code: ErrorCode): void {
+  #beginRefusal(res: UwsResponse, family: RouteFamily, code: ErrorCode): void {
     const row = ERRORS[code];
     this.begin(res, row[family], 'no-store', code);
     if (row.retry) res.writeHeader('retry-after', RETRY_AFTER_SECONDS);
@@ -233,7 +233,7 @@ export class Responder {
     if (code === 'UNAUTHORIZED') res.writeHeader('www-authenticate', 'Bearer');
   }
 
-  #endRefusal(res: UwsResponse, family: Family, { code, detail }: { code: ErrorCode; detail: string }): number {
+  #endRefusal(res: UwsResponse, family: RouteFamily, { code, detail }: { code: ErrorCode; detail: string }): number {
     const row = ERRORS[code];
     const json = JSON_BODIES.get(code);
     res.writeHeader('content-type', json === undefined ? TEXT_PLAIN : JSON_TYPE);

@@ -2,7 +2,7 @@
 import type { GroupReport, NodeReport } from './report.ts';
 
 /** A node's answer, or in `error` why there is none. */
-export interface Answer {
+export interface NodeSnapshot {
   readonly nodeId: number;
   readonly report: NodeReport | undefined;
   readonly error: string;
@@ -11,7 +11,7 @@ export interface Answer {
 }
 
 /** One answer for each node of the cluster file, in its order. */
-export type ClusterSnapshot = readonly Answer[];
+export type ClusterSnapshot = readonly NodeSnapshot[];
 
 export interface GroupView {
   readonly id: number;

@@ -1,9 +1,9 @@
 /** The nodes of a cluster over HTTP: every call has a bound in time, and fails with one sentence that names the node's fault. */
 import type { ClusterFile, ClusterNode } from './cluster-file.ts';
 import { Failure, Interrupted } from './failure.ts';
-import { type ClientOptions, Mistake, type Reply, ask, originOf, reasonIn, refusal } from './http-client.ts';
+import { type ClientOptions, Mistake, type HttpReply, ask, originOf, reasonIn, refusal } from './http-client.ts';
 import { type Json, type NodeReport, isObject, parseMetrics } from './report.ts';
-import type { Answer, ClusterSnapshot } from './cluster-snapshot.ts';
+import type { NodeSnapshot, ClusterSnapshot } from './cluster-snapshot.ts';
 
 const METRICS = '/__svc/metrics';
 
@@ -53,7 +53,7 @@ export class Cluster {
     return Promise.all(this.nodes.map((node) => this.answerOf(node)));
   }
 
-  async answerOf(node: ClusterNode): Promise<Answer> {
+  async answerOf(node: ClusterNode): Promise<NodeSnapshot> {
     try {
       return { nodeId: node.id, report: await this.metrics(node), error: '' };
     } catch (error) {
@@ -128,7 +128,7 @@ export class Cluster {
   }
 
   /** A call that every node takes: the first that can be reached gets it. */
-  async callAny(method: string, path: string, json?: string): Promise<Reply> {
+  async callAny(method: string, path: string, json?: string): Promise<HttpReply> {
     const reasons: string[] = [];
     for (const node of this.nodes) {
       try {
@@ -142,7 +142,7 @@ export class Cluster {
   }
 
   /** A call to a node's admin plane. */
-  async call(node: ClusterNode, method: string, path: string, json?: string): Promise<Reply> {
+  async call(node: ClusterNode, method: string, path: string, json?: string): Promise<HttpReply> {
     const manner = { withToken: true, mayEnd: true, ...(json === undefined ? {} : { json }) };
     const reply = await ask(this.#options, method, node.adminUrl + path, manner);
     if (isNoRoute(reply)) throw noAdminPlane(node.adminUrl);
@@ -151,7 +151,7 @@ export class Cluster {
 }
 
 /** What a plane says that is not the operators'; what an admin plane does not know otherwise it names. */
-function isNoRoute({ status, text }: Reply): boolean {
+function isNoRoute({ status, text }: HttpReply): boolean {
   return status === 404 && ['', 'no such route'].includes(text.trim());
 }
 

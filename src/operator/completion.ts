@@ -6,12 +6,16 @@ import { parserOf } from './command-line.ts';
 import { Contexts } from './contexts.ts';
 import { Failure } from './failure.ts';
 import type { Flag, VerbDescription } from './flags.ts';
-import type { Environment } from './io.ts';
+import type { EnvironmentVariables } from '../config/environment.ts';
 
 /** What yargs itself is asked by; it then describes candidates as the shell in SHELL wants it. */
 const ASK = '--get-yargs-completions';
 
-export function completions(words: readonly string[], verbs: readonly VerbDescription[], env: Environment): string[] {
+export function completions(
+  words: readonly string[],
+  verbs: readonly VerbDescription[],
+  env: EnvironmentVariables,
+): string[] {
   const current = words.at(-1) ?? '';
   const offered = valuesAt(words.slice(0, -1), current, verbs, env) ?? offeredBy([ASK, ...words], verbs);
   return offered.filter((candidate) => candidate.startsWith(current));
@@ -30,7 +34,7 @@ function valuesAt(
   before: readonly string[],
   current: string,
   verbs: readonly VerbDescription[],
-  env: Environment,
+  env: EnvironmentVariables,
 ): string[] | undefined {
   const verb = verbs.find(({ name }) => name === before[0] || name === before.slice(0, 2).join(' '));
   if (before.length === 0) return current.startsWith('-') ? ['--help', '--version'] : undefined;
@@ -52,7 +56,7 @@ function valuesAt(
 }
 
 /** A damaged file of contexts is told when a command needs it. */
-function contextNames(env: Environment): string[] {
+function contextNames(env: EnvironmentVariables): string[] {
   try {
     return Contexts.read(env).names;
   } catch (error) {

@@ -5,11 +5,12 @@ import { Cluster } from './cluster.ts';
 import { clientUrlOf, readClusterFile } from './cluster-file.ts';
 import type { Flag, Values, VerbDescription } from './flags.ts';
 import { Failure, UsageError, reasonOf } from './failure.ts';
-import type { Environment, Io, Output } from './io.ts';
+import type { EnvironmentVariables } from '../config/environment.ts';
+import type { Io, Output } from './io.ts';
 import type { HttpSourceOptions } from './moving/http-source.ts';
 import type { ProgressBar } from './progress-bar.ts';
 import { StreamClient } from './streams/stream-client.ts';
-import type { Pace } from './waiting.ts';
+import type { PollPace } from './waiting.ts';
 
 /** Where a node without a configuration serves clients. */
 const CLIENT_URL = 'http://127.0.0.1:4437';
@@ -18,7 +19,7 @@ export interface Context {
   readonly values: Values;
   readonly signal: AbortSignal;
   readonly progress: ProgressBar;
-  readonly env: Environment;
+  readonly env: EnvironmentVariables;
   readonly stdin: Io['stdin'];
   readonly out: Output;
   readonly err: Output;
@@ -104,7 +105,7 @@ export const CLIENT_FLAGS: Readonly<Record<string, Flag>> = {
 export const pollInterval = (fallback = 2): Flag => seconds(fallback, 'pause between two looks');
 
 /** Of `pollInterval` and a bound of the whole. */
-export function paceOf(values: Values): Pace {
+export function paceOf(values: Values): PollPace {
   return { intervalMs: values.ms('poll-interval-secs'), timeoutMs: values.ms('timeout-secs') };
 }
 

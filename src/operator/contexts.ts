@@ -10,7 +10,7 @@ import { caughtCode } from '../base/caught.ts';
 import type { ContextFlags } from './flags.ts';
 import { Failure, NotThere, reasonOf } from './failure.ts';
 import { membersOf } from './http-client.ts';
-import type { Environment } from './io.ts';
+import type { EnvironmentVariables } from '../config/environment.ts';
 import { isObject } from './report.ts';
 
 /** Flags that a context may hold. Those that name files are kept as absolute paths. */
@@ -31,7 +31,7 @@ export class Contexts {
     this.#current = current;
   }
 
-  static read(env: Environment): Contexts {
+  static read(env: EnvironmentVariables): Contexts {
     const home = env['XDG_CONFIG_HOME']?.trim();
     // The rules of XDG: a relative path does not count.
     const base = home !== undefined && home.startsWith('/') ? home : join(homedir(), '.config');

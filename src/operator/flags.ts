@@ -1,6 +1,6 @@
 /** A verb is a table of flags, from which command line, help and completion follow; `Values` reads what was given for them. */
 import { UsageError } from './failure.ts';
-import type { Environment } from './io.ts';
+import type { EnvironmentVariables } from '../config/environment.ts';
 
 /** `seconds` may have a fraction; `ids` is a list such as 1,2,3; a `switch` has no value. */
 type Kind = 'text' | 'seconds' | 'integer' | 'ids' | 'switch';
@@ -51,7 +51,12 @@ export class Values {
   readonly #verb: VerbDescription;
   readonly #given: ReadonlyMap<string, string>;
 
-  constructor(verb: VerbDescription, flags: ReadonlyMap<string, string>, env: Environment, context?: ContextFlags) {
+  constructor(
+    verb: VerbDescription,
+    flags: ReadonlyMap<string, string>,
+    env: EnvironmentVariables,
+    context?: ContextFlags,
+  ) {
     const given = withDefaults(verb, flags, env, context);
     this.#verb = verb;
     this.#given = given;
@@ -135,7 +140,7 @@ export class Values {
 function withDefaults(
   verb: VerbDescription,
   flags: ReadonlyMap<string, string>,
-  env: Environment,
+  env: EnvironmentVariables,
   context: ContextFlags | undefined,
 ): Map<string, string> {
   const given = new Map(flags);

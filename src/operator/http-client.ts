@@ -20,7 +20,7 @@ export interface ClientOptions {
   readonly signal: AbortSignal;
 }
 
-export interface Reply {
+export interface HttpReply {
   readonly status: number;
   readonly text: string;
   /** A bearer token went along. */
@@ -47,7 +47,7 @@ export async function ask(
   method: string,
   url: string,
   { withToken, mayEnd, json }: Manner,
-): Promise<Reply> {
+): Promise<HttpReply> {
   const { timeoutMs, signal, textBytesMax = TEXT_BYTES_MAX } = options;
   const timeout = AbortSignal.timeout(timeoutMs);
   try {
@@ -124,7 +124,7 @@ export function answerTo(request: ClientRequest): Promise<IncomingMessage> {
 export async function readReply(
   answer: IncomingMessage,
   { token, textBytesMax = TEXT_BYTES_MAX }: Pick<ClientOptions, 'token' | 'textBytesMax'>,
-): Promise<Reply> {
+): Promise<HttpReply> {
   let text = '';
   for await (const piece of answer.setEncoding('utf8') as AsyncIterable<string>) {
     text += piece;
@@ -143,7 +143,7 @@ export function unreachable(url: string, error: unknown): Failure {
 export class Mistake extends Failure {}
 
 /** The node's own sentence, or its status. */
-export function refusal({ status, text, hadToken }: Reply): string {
+export function refusal({ status, text, hadToken }: HttpReply): string {
   if (status === 401 && hadToken) return 'it has another bearer token than MILLRACE_ADMIN_TOKEN or --token-file gives';
   if (status === 401) return 'it wants a bearer token: set MILLRACE_ADMIN_TOKEN or give --token-file';
   const sentence = reasonIn(text) ?? text.trim().split('\n')[0] ?? '';

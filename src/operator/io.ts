@@ -1,7 +1,6 @@
 /** The tool's surroundings: the process gives it its own streams, signals and environment, a test gives it others. */
 import { stripVTControlCharacters } from 'node:util';
-
-export type Environment = Readonly<Record<string, string | undefined>>;
+import type { EnvironmentVariables } from '../config/environment.ts';
 
 type Source = NodeJS.ReadableStream & { readonly isTTY?: boolean; destroy(): unknown };
 /** The size is that of a terminal's window. */
@@ -15,7 +14,7 @@ export interface Io {
   readonly stdin: Source;
   readonly stdout: Sink;
   readonly stderr: Sink;
-  readonly env: Environment;
+  readonly env: EnvironmentVariables;
   /** Aborted by Ctrl-C. Verbs then clean up behind themselves and fail with `Interrupted`. */
   readonly signal: AbortSignal;
   /** Called before work on backups, which leaves the processor to a node on the same machine. */
@@ -32,7 +31,7 @@ export class Output {
   readonly #hasColours: boolean;
 
   /** No colours where no terminal shows them, or NO_COLOR is set (https://no-color.org). */
-  constructor(sink: Sink, env: Environment) {
+  constructor(sink: Sink, env: EnvironmentVariables) {
     this.sink = sink;
     this.#hasColours = sink.isTTY === true && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb';
   }

@@ -1,6 +1,7 @@
 /** What a verb says while it works, on stderr: a bar on a terminal, a line for each change of the situation elsewhere. */
 import { SingleBar } from 'cli-progress';
-import type { Environment, Sink } from './io.ts';
+import type { EnvironmentVariables } from '../config/environment.ts';
+import type { Sink } from './io.ts';
 import { cut } from './live-screen.ts';
 import { printable } from './output.ts';
 
@@ -22,7 +23,7 @@ export class ProgressBar {
   #lastLine = '';
   #lastLineMs = -Infinity;
 
-  constructor(sink: Sink, env: Environment) {
+  constructor(sink: Sink, env: EnvironmentVariables) {
     this.#sink = sink;
     this.#isTerminal = sink.isTTY === true && env['TERM'] !== 'dumb';
   }

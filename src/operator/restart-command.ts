@@ -4,7 +4,7 @@ import process from 'node:process';
 import { suggest } from '../config/suggest.ts';
 import type { ClusterNode } from './cluster-file.ts';
 import { Failure, Interrupted, UsageError } from './failure.ts';
-import type { Environment } from './io.ts';
+import type { EnvironmentVariables } from '../config/environment.ts';
 
 /** A map, because an operator may write {constructor}. */
 const PLACEHOLDERS: ReadonlyMap<string, (node: ClusterNode) => string> = new Map([
@@ -55,7 +55,7 @@ export function tellsNodesApart(template: string, nodes: readonly ClusterNode[])
 export interface CommandOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
-  readonly env: Environment;
+  readonly env: EnvironmentVariables;
   /** Told what the command says. */
   readonly tell: (text: string) => void;
 }

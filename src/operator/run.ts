@@ -7,7 +7,8 @@ import type { Verb } from './context.ts';
 import { Contexts } from './contexts.ts';
 import { EXIT_DONE, EXIT_FAILED, type ExitCode, Failure, reasonOf } from './failure.ts';
 import { type ContextFlags, Values } from './flags.ts';
-import { type Environment, type Io, Output } from './io.ts';
+import type { EnvironmentVariables } from '../config/environment.ts';
+import { type Io, Output } from './io.ts';
 import { paint, printableLines } from './output.ts';
 import { ProgressBar } from './progress-bar.ts';
 import { COMPLETE } from './verbs/completion.ts';
@@ -105,7 +106,11 @@ class Run {
 }
 
 /** Only verbs that ask a cluster have one, so a damaged file of contexts stops no other. */
-function contextOf(verb: Verb, given: ReadonlyMap<string, string>, env: Environment): ContextFlags | undefined {
+function contextOf(
+  verb: Verb,
+  given: ReadonlyMap<string, string>,
+  env: EnvironmentVariables,
+): ContextFlags | undefined {
   if (!Object.hasOwn(verb.flags, 'context')) return undefined;
   const named = given.get('context') ?? env['MILLRACE_CONTEXT']?.trim();
   return Contexts.read(env).flagsFor(named === '' ? undefined : named);

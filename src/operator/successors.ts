@@ -8,13 +8,13 @@ import {
   reportOf,
 } from './cluster-snapshot.ts';
 
-export interface Transfer {
+export interface PlannedTransfer {
   readonly group: number;
   readonly to: number;
 }
 
-export interface Plan {
-  readonly transfers: readonly Transfer[];
+export interface TransferPlan {
+  readonly transfers: readonly PlannedTransfer[];
   /** Groups that no other node can take, each with the reason. */
   readonly immovable: readonly { readonly group: number; readonly why: string }[];
 }
@@ -23,11 +23,11 @@ export interface Plan {
  * For every group that the node says it leads, another voter that takes leaderships: the one with the fewest of them in the
  * whole cluster (as the plan grows), then the one that has applied most, then the lowest id. Voters that do not report come last.
  */
-export function planDrain(snapshot: ClusterSnapshot, nodeId: number): Plan {
+export function planDrain(snapshot: ClusterSnapshot, nodeId: number): TransferPlan {
   const led = reportOf(snapshot, nodeId)?.groups.filter(({ leader }) => leader === nodeId) ?? [];
   const counts = leaderships(snapshot);
   const views = new Map(groupViews(snapshot).map((view) => [view.id, view]));
-  const transfers: Transfer[] = [];
+  const transfers: PlannedTransfer[] = [];
   const immovable: { group: number; why: string }[] = [];
   for (const { id, voters } of led) {
     const others = voters.filter((voter) => voter !== nodeId);

@@ -14,7 +14,7 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   }
 }
 
-export interface Pace {
+export interface PollPace {
   readonly intervalMs: number;
   readonly timeoutMs: number;
 }
@@ -36,7 +36,7 @@ export interface Settling {
 /** Waits until there is nothing to object to. Throws a Failure past the timeout. */
 export async function settle(
   cluster: Cluster,
-  pace: Pace,
+  pace: PollPace,
   { looks, why, problem, show }: Settling,
 ): Promise<ClusterSnapshot> {
   const deadlineMs = performance.now() + pace.timeoutMs;
@@ -68,7 +68,7 @@ export function failIfMistaken(snapshot: ClusterSnapshot): void {
 /** Every node of the cluster file is ready, twice in a row. */
 export function clusterReady(
   cluster: Cluster,
-  pace: Pace,
+  pace: PollPace,
   lagMax: number,
   progress: ProgressBar,
 ): Promise<ClusterSnapshot> {

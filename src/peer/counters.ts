@@ -3,7 +3,7 @@
  * frame is a RAFT frame, a request is a sent append, heartbeat, vote or snapshot.
  */
 import type { Message } from '../raft/types.ts';
-import type { Link } from './link.ts';
+import type { PeerLink } from './link.ts';
 
 export interface PeerCounters {
   raft_grpc_append_stream_sessions_opened: number;
@@ -135,7 +135,7 @@ export function countSent(counters: PeerCounters, message: Message, bytes: numbe
 }
 
 /** Adds what a link has counted. */
-export function addLink(counters: PeerCounters, link: Link): void {
+export function addLink(counters: PeerCounters, link: PeerLink): void {
   counters.raft_grpc_append_stream_sessions_opened += link.connects;
   counters.raft_grpc_append_stream_session_failures += link.failures;
   counters.peer_sent_frames += link.sentFrames;

@@ -4,7 +4,7 @@
  */
 import type { Forward, ForwardReply } from './codec/forward.ts';
 import { encodeForwardReplies, encodeForwards, forwardBytes } from './codec/forward.ts';
-import type { Link } from './link.ts';
+import type { PeerLink } from './link.ts';
 
 /**
  * A larger frame is closed, so that the peer can begin before all of a turn has arrived, and heartbeats get in between.
@@ -21,7 +21,7 @@ interface Box {
 }
 
 export class ForwardOutbox {
-  readonly #boxes = new Map<Link, Box>();
+  readonly #boxes = new Map<PeerLink, Box>();
   /** Called for requests that found no space in the end. */
   readonly #unsent: (correlation: number) => void;
 
@@ -30,7 +30,7 @@ export class ForwardOutbox {
   }
 
   /** `bytes` must not change before the next seal(). */
-  forward(link: Link, forward: Forward): void {
+  forward(link: PeerLink, forward: Forward): void {
     const box = this.#box(link);
     const size = forwardBytes(forward.bytes);
     if (box.forwardBytes > 0 && box.forwardBytes + size > FRAME_BYTES) this.#sealForwards(link, box);
@@ -39,7 +39,7 @@ export class ForwardOutbox {
   }
 
   /** `bytes` must not change before the next seal(). */
-  reply(link: Link, boot: number, reply: ForwardReply): void {
+  reply(link: PeerLink, boot: number, reply: ForwardReply): void {
     const box = this.#box(link);
     const size = reply.bytes.length;
     const full = box.replyBytes + size > FRAME_BYTES || box.boot !== boot;
@@ -50,7 +50,7 @@ export class ForwardOutbox {
   }
 
   /** Bytes that seal() would queue. */
-  waitingBytes(link: Link): number {
+  waitingBytes(link: PeerLink): number {
     const box = this.#boxes.get(link);
     return box === undefined ? 0 : box.forwardBytes + box.replyBytes;
   }
@@ -64,13 +64,13 @@ export class ForwardOutbox {
   }
 
   /** The link is gone. Its pending requests are reported elsewhere. Returns how many replies were dropped. */
-  forget(link: Link): number {
+  forget(link: PeerLink): number {
     const count = this.#boxes.get(link)?.replies.length ?? 0;
     this.#boxes.delete(link);
     return count;
   }
 
-  #box(link: Link): Box {
+  #box(link: PeerLink): Box {
     let box = this.#boxes.get(link);
     if (box === undefined) {
       box = { forwards: [], forwardBytes: 0, replies: [], replyBytes: 0, boot: 0 };
@@ -79,7 +79,7 @@ export class ForwardOutbox {
     return box;
   }
 
-  #sealForwards(link: Link, box: Box): void {
+  #sealForwards(link: PeerLink, box: Box): void {
     const { forwards } = box;
     box.forwards = [];
     box.forwardBytes = 0;
@@ -87,7 +87,7 @@ export class ForwardOutbox {
     for (const { correlation } of forwards) this.#unsent(correlation);
   }
 
-  #sealReplies(link: Link, box: Box): void {
+  #sealReplies(link: PeerLink, box: Box): void {
     const { replies, boot } = box;
     box.replies = [];
     box.replyBytes = 0;

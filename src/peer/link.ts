@@ -20,11 +20,11 @@ import type { LogLimiter } from './log-limiter.ts';
 import type { Priority } from './send-queue.ts';
 
 export interface LinkHandler {
-  onConnected(link: Link): void;
+  onConnected(link: PeerLink): void;
   /** After onConnected only. */
-  onLost(link: Link, reason: string): void;
+  onLost(link: PeerLink, reason: string): void;
   /** Bytes were sent, so less is queued. */
-  onDrain(link: Link): void;
+  onDrain(link: PeerLink): void;
 }
 
 export interface LinkOptions {
@@ -56,7 +56,7 @@ const NO_BYTES = new Uint8Array(0);
 /** Time for a stopped link to write what is pending: a leader's last messages hand over its groups. */
 const LINGER_MS = 500;
 
-export class Link {
+export class PeerLink {
   readonly node: number;
   readonly shard: number;
   /** Successful connects, and failed attempts and connections. */

@@ -8,7 +8,7 @@ import { encodeRaftFrame, raftItemBytes } from './codec/raft-frame.ts';
 import type { RaftItem } from './codec/raft-frame.ts';
 import { countSent } from './counters.ts';
 import type { PeerCounters } from './counters.ts';
-import type { Link } from './link.ts';
+import type { PeerLink } from './link.ts';
 import { PRIORITY_CONTROL, PRIORITY_ENTRIES, type Priority } from './send-queue.ts';
 
 interface Box {
@@ -20,7 +20,7 @@ interface Box {
 export class Outbox {
   readonly #frameBytes: number;
   readonly #counters: PeerCounters;
-  readonly #boxes = new Map<Link, { readonly control: Box; readonly entries: Box }>();
+  readonly #boxes = new Map<PeerLink, { readonly control: Box; readonly entries: Box }>();
 
   /** A frame is closed when it has reached `frameBytes`. */
   constructor(frameBytes: number, counters: PeerCounters) {
@@ -28,7 +28,7 @@ export class Outbox {
     this.#counters = counters;
   }
 
-  add(link: Link, group: number, message: Message): void {
+  add(link: PeerLink, group: number, message: Message): void {
     let boxes = this.#boxes.get(link);
     if (boxes === undefined) {
       boxes = { control: newBox(PRIORITY_CONTROL), entries: newBox(PRIORITY_ENTRIES) };
@@ -58,13 +58,13 @@ export class Outbox {
   }
 
   /** The link is gone; returns the number of dropped messages. */
-  forget(link: Link): number {
+  forget(link: PeerLink): number {
     const boxes = this.#boxes.get(link);
     this.#boxes.delete(link);
     return boxes === undefined ? 0 : boxes.control.items.length + boxes.entries.items.length;
   }
 
-  #seal(link: Link, box: Box): void {
+  #seal(link: PeerLink, box: Box): void {
     const { items, bytes } = box;
     box.items = [];
     box.bytes = 0;

@@ -5,7 +5,7 @@
  * all groups. Handlers are called from socket events, between turns; they may call this object immediately.
  */
 import { assert } from '../base/assert.ts';
-import type { Message, SnapshotRequest } from '../raft/types.ts';
+import type { Message, GroupSnapshotRequest } from '../raft/types.ts';
 import { decodeForwardReplies, decodeForwards, forwardBytes } from './codec/forward.ts';
 import { FRAME_FORWARD, FRAME_FORWARD_REPLY, FRAME_PAYLOAD_BYTES_MAX, FRAME_RAFT } from './codec/frame.ts';
 import type { FrameKind } from './codec/frame.ts';
@@ -22,7 +22,7 @@ import { Forwards } from './forwards.ts';
 import type { OnReply } from './forwards.ts';
 import { PEER_LIMITS, checkLimits } from './limits.ts';
 import type { PeerLimits } from './limits.ts';
-import { Link } from './link.ts';
+import { PeerLink } from './link.ts';
 import type { Address } from '../base/address.ts';
 import { PeerListener } from './listener.ts';
 import type { Session } from './listener.ts';
@@ -267,7 +267,7 @@ export class Peers implements PeerPort {
   sendSnapshot(
     node: number,
     group: number,
-    message: SnapshotRequest,
+    message: GroupSnapshotRequest,
     metadata: Uint8Array,
     source: SnapshotSource,
   ): SnapshotSending | undefined {
@@ -306,9 +306,9 @@ export class Peers implements PeerPort {
     return standing === undefined ? this.#self : { ...this.#self, standing: standing(node) };
   }
 
-  #openLink(node: number, shard: number, address: Address): Link {
+  #openLink(node: number, shard: number, address: Address): PeerLink {
     const { secret, handler } = this.#options;
-    return new Link({
+    return new PeerLink({
       node,
       shard,
       address,
@@ -340,7 +340,7 @@ export class Peers implements PeerPort {
   }
 
   /** Keeps the counters of a closed link. */
-  #retire(link: Link): void {
+  #retire(link: PeerLink): void {
     addLink(this.#counters, link);
   }
 

@@ -6,7 +6,7 @@ import { assert } from '../base/assert.ts';
 import { Slab } from '../base/slab.ts';
 import type { PeerIdentity } from './codec/handshake.ts';
 import type { Address } from '../base/address.ts';
-import type { Link } from './link.ts';
+import type { PeerLink } from './link.ts';
 
 /** A node and the address of its shard 0; shard i listens on port + i. */
 export interface PeerAddress {
@@ -19,20 +19,20 @@ interface Remote {
   /** 0: not known yet. */
   shardCount: number;
   /** By shard. */
-  readonly links: Map<number, Link>;
+  readonly links: Map<number, PeerLink>;
 }
 
 export class Routes {
   readonly #self: PeerIdentity;
-  readonly #open: (node: number, shard: number, address: Address) => Link;
+  readonly #open: (node: number, shard: number, address: Address) => PeerLink;
   readonly #remotes = new Map<number, Remote>();
-  readonly #closed: (link: Link) => void;
+  readonly #closed: (link: PeerLink) => void;
 
   /** `open` creates a link without starting it; `closed` is called for each link that is no longer needed. */
   constructor(
     self: PeerIdentity,
-    open: (node: number, shard: number, address: Address) => Link,
-    closed: (link: Link) => void,
+    open: (node: number, shard: number, address: Address) => PeerLink,
+    closed: (link: PeerLink) => void,
   ) {
     this.#self = self;
     this.#open = open;
@@ -67,17 +67,17 @@ export class Routes {
   }
 
   /** The link to the shard that holds `group` on `node`; undefined: unknown node, or its shards are not yet known. */
-  toGroup(node: number, group: number): Link | undefined {
+  toGroup(node: number, group: number): PeerLink | undefined {
     const remote = this.#remotes.get(node);
     if (remote === undefined || remote.shardCount === 0) return undefined;
     return remote.links.get(group % remote.shardCount);
   }
 
-  toShard(node: number, shard: number): Link | undefined {
+  toShard(node: number, shard: number): PeerLink | undefined {
     return this.#remotes.get(node)?.links.get(shard);
   }
 
-  *links(): IterableIterator<Link> {
+  *links(): IterableIterator<PeerLink> {
     for (const remote of this.#remotes.values()) yield* remote.links.values();
   }
 
@@ -106,7 +106,7 @@ export class Routes {
     return needed;
   }
 
-  #close(link: Link): void {
+  #close(link: PeerLink): void {
     link.stop();
     this.#closed(link);
   }

@@ -4,21 +4,21 @@
  * writes slowly slows the sender down.
  */
 import { assert } from '../base/assert.ts';
-import type { SnapshotRequest } from '../raft/types.ts';
+import type { GroupSnapshotRequest } from '../raft/types.ts';
 import { encodeSnapshotBegin, encodeSnapshotChunk, encodeSnapshotEnd } from './codec/snapshot-transfer.ts';
 import type { SnapshotAck } from './codec/snapshot-transfer.ts';
 import type { PeerCounters } from './counters.ts';
 import type { Runtime } from '../base/runtime.ts';
 import { SNAPSHOT_CHUNK_BYTES_MAX } from './limits.ts';
 import type { PeerLimits } from './limits.ts';
-import type { Link } from './link.ts';
+import type { PeerLink } from './link.ts';
 import type { SnapshotOutcome, SnapshotSending, SnapshotSource } from '../shard/ports.ts';
 
 /** Burst size of the rate limit, in seconds. */
 const BURST_SECONDS = 0.05;
 
 interface Transfer extends SnapshotSending {
-  readonly link: Link;
+  readonly link: PeerLink;
   readonly group: number;
   readonly id: number;
   readonly source: SnapshotSource;
@@ -51,9 +51,9 @@ export class SnapshotSender {
 
   /** Undefined: the link accepts nothing now, or such a transfer is running; `done` is not called. */
   send(
-    link: Link,
+    link: PeerLink,
     group: number,
-    message: SnapshotRequest,
+    message: GroupSnapshotRequest,
     metadata: Uint8Array,
     source: SnapshotSource,
   ): SnapshotSending | undefined {
@@ -94,7 +94,7 @@ export class SnapshotSender {
     return true;
   }
 
-  onLost(link: Link): void {
+  onLost(link: PeerLink): void {
     for (const transfer of this.#transfers.values()) if (transfer.link === link) this.#finish(transfer, 'lost');
   }
 

@@ -23,7 +23,7 @@ const HAND_OVER_TICKS = 2;
 /** Requests in one tick: when no node accepts anything, a drain must not keep the shards busy. */
 const ATTEMPTS_MAX = 16;
 
-export interface GroupView {
+export interface BalancedGroup {
   readonly id: number;
   readonly leader: number | null;
   readonly voters: readonly number[];
@@ -38,7 +38,7 @@ export interface GroupView {
 export interface Situation {
   readonly nodeId: number;
   readonly draining: boolean;
-  readonly groups: readonly GroupView[];
+  readonly groups: readonly BalancedGroup[];
   readonly unreachable: ReadonlySet<number>;
   /** Possible receivers; undefined: all nodes. */
   readonly receivers?: ReadonlySet<number> | undefined;
@@ -75,7 +75,7 @@ function leadsOf(leads: ReadonlyMap<number, number>, node: number): number {
 }
 
 /** Groups for each voter that can lead. */
-function fairShare(nodeId: number, groups: readonly GroupView[], unreachable: ReadonlySet<number>): number {
+function fairShare(nodeId: number, groups: readonly BalancedGroup[], unreachable: ReadonlySet<number>): number {
   const able = new Set([nodeId]);
   for (const { voters } of groups) for (const node of voters) if (!unreachable.has(node)) able.add(node);
   return Math.ceil(groups.length / able.size);
@@ -90,7 +90,7 @@ export interface BalancerOptions extends IntervalOptions {
   /** Called for every hand-over when it has taken effect, or has failed to in time. */
   onTransfer(transfer: Transfer, outcome: 'done' | 'failed'): void;
   /** The groups that a round has seen. */
-  onGroups?(groups: readonly GroupView[]): Promise<void>;
+  onGroups?(groups: readonly BalancedGroup[]): Promise<void>;
 }
 
 interface Refusals {
@@ -110,7 +110,7 @@ export class Balancer extends NonOverlappingInterval {
   /** Hand-overs that were started. */
   transfers = 0;
   /** As the last round saw them. */
-  groups: readonly GroupView[] = [];
+  groups: readonly BalancedGroup[] = [];
   readonly #options: BalancerOptions;
   readonly #refusals = new Map<number, Refusals>();
   /** By group; hand-overs of unknown outcome. */
@@ -154,7 +154,7 @@ export class Balancer extends NonOverlappingInterval {
   }
 
   /** Undefined when a shard is busy or stopping. */
-  async #askGroups(): Promise<GroupView[] | undefined> {
+  async #askGroups(): Promise<BalancedGroup[] | undefined> {
     const status = await askNodeStatus(this.#options.gateway);
     if ('code' in status) return undefined;
     return status.raftGroups.map((group) => ({
@@ -168,7 +168,7 @@ export class Balancer extends NonOverlappingInterval {
   }
 
   /** The groups as they will be once started hand-overs take effect; one that did not counts against its receiver. */
-  #settleHandOvers(groups: readonly GroupView[]): GroupView[] {
+  #settleHandOvers(groups: readonly BalancedGroup[]): BalancedGroup[] {
     const { nodeId } = this.#options;
     return groups.map((group) => {
       const handOver = this.#handOvers.get(group.id);

@@ -7,7 +7,7 @@
  * off only when one of them can. It still campaigns, later than the others, and leaderships are handed over rather than
  * given up, so no group becomes leaderless. Without uploads it cannot notice that its path works again, so it probes.
  */
-import type { GroupView } from './balancer.ts';
+import type { BalancedGroup } from './balancer.ts';
 import { type IntervalOptions, NonOverlappingInterval } from './non-overlapping-interval.ts';
 
 export interface ColdGateOptions extends IntervalOptions {
@@ -19,7 +19,7 @@ export interface ColdGateOptions extends IntervalOptions {
   readonly unhealthyTicks: number;
   readonly healTicks: number;
   /** As last seen. */
-  groups(): readonly GroupView[];
+  groups(): readonly BalancedGroup[];
   /** Whether this node can work with the store now. Does not reject. */
   reaches(): Promise<boolean>;
   /** The same of another node, according to itself; false when it does not answer. Does not reject. */
@@ -87,12 +87,12 @@ export class ColdGate extends NonOverlappingInterval {
     this.#badInARow = 0;
   }
 
-  #led(): readonly GroupView[] {
+  #led(): readonly BalancedGroup[] {
     return this.#options.groups().filter(({ leader }) => leader === this.#options.nodeId);
   }
 
   /** The voters that could take over what this node leads. */
-  async #ask(led: readonly GroupView[]): Promise<void> {
+  async #ask(led: readonly BalancedGroup[]): Promise<void> {
     const options = this.#options;
     const others = [...new Set(led.flatMap(({ voters }) => voters))].filter((node) => node !== options.nodeId);
     const answers = await Promise.all(others.map((node) => options.otherReaches(node)));

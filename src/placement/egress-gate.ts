@@ -10,8 +10,8 @@
  * campaigns as if there were no gate. If its path is really broken that changes nothing, because it cannot win.
  */
 import type { ProbeOutcome } from '../peer/probe.ts';
-import type { GroupView } from './balancer.ts';
-import type { Egress } from './shed-state.ts';
+import type { BalancedGroup } from './balancer.ts';
+import type { EgressState } from './shed-state.ts';
 import { type IntervalOptions, NonOverlappingInterval } from './non-overlapping-interval.ts';
 
 /** Elections among healthy nodes take one to two seconds and come first. */
@@ -29,17 +29,17 @@ export interface EgressRules {
 
 export interface EgressOptions extends EgressRules, IntervalOptions {
   /** As last seen; empty: not yet. */
-  groups(): readonly GroupView[];
+  groups(): readonly BalancedGroup[];
   probe(node: number): Promise<ProbeOutcome>;
   /** Rejects when a shard was not reached; the next tick repeats it. */
-  apply(egress: Egress): Promise<void>;
-  onChange(egress: Egress, unreached: readonly number[], before: Egress): void;
+  apply(egress: EgressState): Promise<void>;
+  onChange(egress: EgressState, unreached: readonly number[], before: EgressState): void;
 }
 
 export class EgressGate extends NonOverlappingInterval {
   readonly counters = { ticks: 0, badTicks: 0, trips: 0 };
   readonly #options: EgressOptions;
-  #egress: Egress = { isImpaired: false, mayLead: true };
+  #egress: EgressState = { isImpaired: false, mayLead: true };
   #applied = true;
   #started = false;
   #badInARow = 0;
@@ -51,7 +51,7 @@ export class EgressGate extends NonOverlappingInterval {
     this.#options = options;
   }
 
-  get egress(): Egress {
+  get egress(): EgressState {
     return this.#egress;
   }
 
@@ -98,8 +98,8 @@ export class EgressGate extends NonOverlappingInterval {
 
 /** The log message for a change: a broken path is reported when it breaks, whichever node leads then. */
 export function egressNews(
-  before: Egress,
-  now: Egress,
+  before: EgressState,
+  now: EgressState,
 ): readonly { readonly level: 'info' | 'warn'; readonly text: string }[] {
   if (!now.isImpaired)
     return before.isImpaired

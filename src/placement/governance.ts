@@ -4,7 +4,7 @@ import type { Runtime } from '../base/runtime.ts';
 import type { Config } from '../config/config.ts';
 import { ClusterProbe } from '../peer/probe.ts';
 import type { ShardGateway } from '../ports.ts';
-import { Balancer, type GroupView } from './balancer.ts';
+import { Balancer, type BalancedGroup } from './balancer.ts';
 import { ColdGate } from './cold-gate.ts';
 import { EgressGate, egressNews } from './egress-gate.ts';
 import type { OpenLogger } from '../logging/logger.ts';
@@ -93,7 +93,7 @@ export class Governance {
 }
 
 /** Undefined: this node does not know how to reach it. */
-function joinedAddress(groups: readonly GroupView[], node: number): Address | undefined {
+function joinedAddress(groups: readonly BalancedGroup[], node: number): Address | undefined {
   return parseAddress(groups.find((group) => group.addresses?.[node] !== undefined)?.addresses?.[node]);
 }
 
@@ -103,7 +103,7 @@ const COLD_PROBE_TIMEOUT_MS = 5000;
 interface ColdGateParts {
   readonly reachesStore: () => Promise<boolean>;
   readonly addressOf: (node: number) => Address | undefined;
-  readonly groups: () => readonly GroupView[];
+  readonly groups: () => readonly BalancedGroup[];
 }
 
 function makeColdGate(

@@ -70,7 +70,7 @@ export async function writeDrainMark(dataDir: string, draining: boolean): Promis
 }
 
 /** What the egress gate found. */
-export interface Egress {
+export interface EgressState {
   readonly isImpaired: boolean;
   /** It may lead anyway, because otherwise no node would. */
   readonly mayLead: boolean;
@@ -85,7 +85,7 @@ export interface ShedOptions {
 export class ShedState implements DrainMark {
   readonly #options: ShedOptions;
   #draining: boolean;
-  #egress: Egress = { isImpaired: false, mayLead: true };
+  #egress: EgressState = { isImpaired: false, mayLead: true };
   #isColdCut = false;
   #hasStalled = false;
   /** Changes run one after the other, so that file and shards end with the same one. */
@@ -110,7 +110,7 @@ export class ShedState implements DrainMark {
   }
 
   /** Rejects as `apply` does; it is in force for the balancer anyway, and a repeat tells the shards. */
-  setEgress(egress: Egress): Promise<void> {
+  setEgress(egress: EgressState): Promise<void> {
     return this.#inTurn(() => {
       this.#egress = egress;
       return this.apply();

@@ -5,10 +5,10 @@
 import { assert } from '../base/assert.ts';
 import { PRODUCER_ID_BYTES_MAX } from '../base/limits.ts';
 
-export type Failure = { ok: false; kind: 'malformed' | 'out-of-range'; reason: string };
-export type Parsed<T> = { ok: true; value: T } | Failure;
+export type ParseFailure = { ok: false; kind: 'malformed' | 'out-of-range'; reason: string };
+export type Parsed<T> = { ok: true; value: T } | ParseFailure;
 
-export interface Producer {
+export interface ProducerHeaders {
   id: string;
   epoch: number;
   seq: number;
@@ -24,11 +24,11 @@ export const TTL_SECONDS_MAX = Math.floor(Number.MAX_SAFE_INTEGER / 1000);
 const MALFORMED = -1;
 const OUT_OF_RANGE = -2;
 
-function malformed(reason: string): Failure {
+function malformed(reason: string): ParseFailure {
   return { ok: false, kind: 'malformed', reason };
 }
 
-function outOfRange(reason: string): Failure {
+function outOfRange(reason: string): ParseFailure {
   return { ok: false, kind: 'out-of-range', reason };
 }
 
@@ -124,7 +124,7 @@ export function parseProducer(
   id: string | undefined,
   epoch: string | undefined,
   seq: string | undefined,
-): Parsed<Producer | undefined> {
+): Parsed<ProducerHeaders | undefined> {
   if (id === undefined && epoch === undefined && seq === undefined) return { ok: true, value: undefined };
   if (id === undefined || epoch === undefined || seq === undefined) {
     return malformed('Producer-Id, Producer-Epoch and Producer-Seq must be sent together');

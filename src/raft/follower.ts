@@ -5,7 +5,7 @@ import { loseLog, noteRecovery } from './recovery.ts';
 import { becomeFollower } from './roles.ts';
 import { ENTRY_CONFIG } from './types.ts';
 import type { Core } from './core.ts';
-import type { AppendRequest, AppendResponse, Heartbeat, SnapshotRequest } from './types.ts';
+import type { AppendRequest, AppendResponse, Heartbeat, GroupSnapshotRequest } from './types.ts';
 
 /** §3.5: accepts the entries if the log agrees at the previous one, otherwise says where to look. */
 export function onAppend(core: Core, message: AppendRequest): void {
@@ -45,7 +45,7 @@ export function onHeartbeat(core: Core, message: Heartbeat): void {
 }
 
 /** §5. The payload is complete at the host; `take` tells it to install. */
-export function onSnapshot(core: Core, message: SnapshotRequest): void {
+export function onSnapshot(core: Core, message: GroupSnapshotRequest): void {
   follow(core, message);
   const { log } = core;
   const { snapshot } = message;
@@ -57,7 +57,7 @@ export function onSnapshot(core: Core, message: SnapshotRequest): void {
   acknowledge(core, message, log.commit);
 }
 
-function follow(core: Core, message: AppendRequest | Heartbeat | SnapshotRequest): void {
+function follow(core: Core, message: AppendRequest | Heartbeat | GroupSnapshotRequest): void {
   assert(core.role !== 'leader', `nodes ${core.id} and ${message.from} both lead term ${core.term}`);
   if (core.role !== 'follower') becomeFollower(core, core.term, message.from);
   assert(core.leader === 0 || core.leader === message.from, `two leaders in term ${core.term}`);
@@ -82,7 +82,7 @@ function appendMissing(core: Core, message: AppendRequest): void {
 }
 
 /** Sent when the disk has the entries (§3.8, invariant 4). The acknowledgements of one turn are merged. */
-function acknowledge(core: Core, message: AppendRequest | SnapshotRequest, index: number): void {
+function acknowledge(core: Core, message: AppendRequest | GroupSnapshotRequest, index: number): void {
   const response: AppendResponse = {
     type: 'append-response',
     from: core.id,

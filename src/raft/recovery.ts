@@ -4,7 +4,7 @@ import { confirmedRound } from './read-index.ts';
 import { becomeFollower } from './roles.ts';
 import type { Core } from './core.ts';
 import type { Progress } from './progress.ts';
-import type { AppendRequest, AppendResponse, Heartbeat, HeartbeatResponse, SnapshotRequest } from './types.ts';
+import type { AppendRequest, AppendResponse, Heartbeat, HeartbeatResponse, GroupSnapshotRequest } from './types.ts';
 
 /**
  * A node that lost its log (an empty disk under an old node id). Raft assumes that a disk remembers (§3.8). Such a node
@@ -107,7 +107,7 @@ export function endRecoveries(core: Core): void {
 }
 
 /** Follower: handles the leader's note about this node's own loss. */
-export function noteRecovery(core: Core, message: AppendRequest | Heartbeat | SnapshotRequest): void {
+export function noteRecovery(core: Core, message: AppendRequest | Heartbeat | GroupSnapshotRequest): void {
   // A note for another run of this node refers to another log.
   if (core.lost === 0 || message.allowedBoot !== core.bootId) return;
   core.lost = 2;

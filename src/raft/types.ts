@@ -188,7 +188,7 @@ export interface SnapshotMeta {
  * host reports the end of the transfer with `snapshotInstalled` or `snapshotFailed`, and keeps the log after `index`
  * until then.
  */
-export interface SnapshotRequest extends Envelope, RecoveryNote {
+export interface GroupSnapshotRequest extends Envelope, RecoveryNote {
   readonly type: 'snapshot';
   readonly snapshot: SnapshotMeta;
   readonly round: number;
@@ -219,7 +219,7 @@ export type Message =
   | AppendResponse
   | Heartbeat
   | HeartbeatResponse
-  | SnapshotRequest
+  | GroupSnapshotRequest
   | TimeoutNow
   | ReadIndexRequest
   | ReadIndexResponse;

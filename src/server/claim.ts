@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { loadUws } from '../http/uws.ts';
 import type { Logger } from '../logging/logger.ts';
 import { readDrainMark } from '../placement/shed-state.ts';
-import { type Directory, type Layout, isVolatile, lockDataDir, openDataDir } from './data-dir.ts';
+import { type NodeDirectory, type Layout, isVolatile, lockDataDir, openDataDir } from './data-dir.ts';
 import type { Opened } from './host.ts';
 import { clusterOf } from './shards.ts';
 
@@ -13,7 +13,7 @@ const OTHERS = 0o077;
 const SHARD_FOLDER = /^shard-\d+$/;
 
 export interface Claim {
-  readonly layout: Layout & Directory;
+  readonly layout: Layout & NodeDirectory;
   readonly wasDraining: boolean;
   /** False: in memory. */
   readonly onDisk: boolean;

@@ -5,7 +5,7 @@ import { Gateway } from '../gateway/gateway.ts';
 import { ShedState } from '../placement/shed-state.ts';
 import type { Claim } from './claim.ts';
 import { beginRun } from './directory-run.ts';
-import { Membership } from './node-identity.ts';
+import { NodeMembership } from './node-identity.ts';
 import type { Host, Opened } from './host.ts';
 import { Shards, clusterOf } from './shards.ts';
 
@@ -15,15 +15,15 @@ export interface CoreOptions {
   readonly claim: Claim;
 }
 
-export interface Core {
+export interface NodeCore {
   readonly gateway: Gateway;
   readonly shards: Shards;
-  readonly membership: Membership;
+  readonly membership: NodeMembership;
   readonly cold: ColdStore | undefined;
   readonly drainMark: ShedState;
 }
 
-export async function startCore({ config, host, claim }: CoreOptions, opened: Opened): Promise<Core> {
+export async function startCore({ config, host, claim }: CoreOptions, opened: Opened): Promise<NodeCore> {
   const { layout, wasDraining } = claim;
   const { dataDir } = config.storage;
   const { runtime, log } = host;
@@ -51,7 +51,7 @@ export async function startCore({ config, host, claim }: CoreOptions, opened: Op
   cold?.serve(gateway);
   const single = clusterOf(config) === undefined;
   const directory = await beginRun(dataDir, layout, { shards, single, log: logger });
-  const membership = new Membership(dataDir, directory, logger, host.fail);
+  const membership = new NodeMembership(dataDir, directory, logger, host.fail);
   shards.begin(membership);
   await shards.ready();
   const drainMark = new ShedState({ gateway, dataDir, runtime }, wasDraining);

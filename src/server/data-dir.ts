@@ -50,7 +50,7 @@ export interface Layout {
 }
 
 /** Identity of this directory. Versions that do not know it leave it unchanged. */
-export interface Directory {
+export interface NodeDirectory {
   /** The cluster's identity; empty: not known yet. */
   readonly clusterId: string;
   readonly directoryId: string;
@@ -71,7 +71,7 @@ export interface Directory {
   readonly restoredFrom: readonly string[];
 }
 
-interface Stored extends Layout, Directory {
+interface Stored extends Layout, NodeDirectory {
   readonly format: number;
   /** All shards have been opened once, so each must exist from now on. */
   readonly complete: boolean;
@@ -120,7 +120,7 @@ export async function lockDataDir(path: string): Promise<DirectoryLock> {
  * Reads or creates the layout; returns the one in force, with the number of this start, which is not on disk yet.
  * Throws ConfigError with what to change.
  */
-export function openDataDir(path: string, wanted: Wanted): Layout & Directory {
+export function openDataDir(path: string, wanted: Wanted): Layout & NodeDirectory {
   let names: string[];
   try {
     names = readdirSync(path);
@@ -160,7 +160,7 @@ export function openDataDir(path: string, wanted: Wanted): Layout & Directory {
 }
 
 /** From now on no earlier copy of the directory can pass for this one. False: there is no room to say so. */
-export function countStart(path: string, { directoryId, migrated, incarnation }: Directory): boolean {
+export function countStart(path: string, { directoryId, migrated, incarnation }: NodeDirectory): boolean {
   try {
     store(path, { ...read(path), directoryId, migrated, incarnation });
     return true;
@@ -203,7 +203,7 @@ function sizeOf(file: string): number {
  */
 export function completeDataDir(
   path: string,
-  { single, shardRun }: Pick<Wanted, 'single'> & Pick<Directory, 'shardRun'>,
+  { single, shardRun }: Pick<Wanted, 'single'> & Pick<NodeDirectory, 'shardRun'>,
 ): void {
   const stored = read(path);
   const isNoted = shardRun === undefined || stored.shardRun === shardRun;
@@ -294,7 +294,7 @@ function read(path: string): Stored {
   return { format, complete: complete === true, nodeId, groupCount, shardCount, ...directoryOf(path, rest) };
 }
 
-function directoryOf(path: string, found: Partial<Directory>): Directory {
+function directoryOf(path: string, found: Partial<NodeDirectory>): NodeDirectory {
   const {
     clusterId = '',
     directoryId = '',

@@ -13,7 +13,7 @@
  */
 import type { Logger } from '../logging/logger.ts';
 import type { ShardRun } from '../store/rows.ts';
-import { type Directory, completeDataDir, countStart, refused } from './data-dir.ts';
+import { type NodeDirectory, completeDataDir, countStart, refused } from './data-dir.ts';
 
 /** The shards, before they begin. */
 export interface OpenedShards {
@@ -24,7 +24,7 @@ export interface OpenedShards {
 }
 
 /** Returns what holds in this run; a start that could not be counted has no directory id, so that peers do not hear of it. */
-export async function beginRun<T extends Directory>(
+export async function beginRun<T extends NodeDirectory>(
   path: string,
   directory: T,
   { shards, single, log }: { readonly shards: OpenedShards; readonly single: boolean; readonly log: Logger },
@@ -46,7 +46,7 @@ export async function beginRun<T extends Directory>(
 
 /** The sentence for the operator when what is there was not last used together. */
 export function whyNotOneDirectory(
-  directory: Directory,
+  directory: NodeDirectory,
   found: readonly (ShardRun | undefined)[],
   single: boolean,
 ): string | undefined {
@@ -60,7 +60,7 @@ export function whyNotOneDirectory(
   return undefined;
 }
 
-function whyForeign(directory: Directory, shard: number, run: ShardRun | undefined): string | undefined {
+function whyForeign(directory: NodeDirectory, shard: number, run: ShardRun | undefined): string | undefined {
   const { directoryId, incarnation, shardRun } = directory;
   const name = `shard-${shard}`;
   if (run === undefined) {

@@ -1,27 +1,27 @@
 /** The shards' findings about this node's cluster and data directory: for millrace.json, and for the other shards. */
 import { randomBytes } from 'node:crypto';
 import type { Lineage } from '../backup/ports.ts';
-import { CLUSTER_ID_BYTES, type Directory, noteClusterId, noteLoss, noteSource } from './data-dir.ts';
+import { CLUSTER_ID_BYTES, type NodeDirectory, noteClusterId, noteLoss, noteSource } from './data-dir.ts';
 import type { Logger } from '../logging/logger.ts';
 import type { IdentitySource } from '../shard/cluster-identity.ts';
 import type { DirectoryRun } from '../peer/codec/standing.ts';
 
 /** Startup data for every shard. */
-export interface MembershipData extends Directory {
+export interface MembershipData extends NodeDirectory {
   /** The identity of the cluster, if this node decides it. */
   readonly drawnId: string;
 }
 
 /** A shard's finding. */
-export type Finding =
+export type IdentityFinding =
   | { readonly learned: string; readonly source: IdentitySource }
   /** A node remembers a run that this directory has not seen. */
   | { readonly lost: DirectoryRun; readonly node: number };
 
-export class Membership {
+export class NodeMembership {
   readonly data: MembershipData;
   /** Another shard's finding. */
-  tell: (finding: Finding) => void = () => undefined;
+  tell: (finding: IdentityFinding) => void = () => undefined;
   readonly #path: string;
   readonly #log: Logger;
   readonly #fail: (error: Error) => void;
@@ -30,7 +30,7 @@ export class Membership {
   #isHeard = false;
   #restoredFrom: readonly string[];
 
-  constructor(path: string, directory: Directory, log: Logger, fail: (error: Error) => void) {
+  constructor(path: string, directory: NodeDirectory, log: Logger, fail: (error: Error) => void) {
     this.#path = path;
     this.#log = log;
     this.#fail = fail;
@@ -56,7 +56,7 @@ export class Membership {
     this.#try(() => noteSource(this.#path, clusterId));
   }
 
-  found(finding: Finding): void {
+  found(finding: IdentityFinding): void {
     if ('learned' in finding) return this.#learned(finding.learned, finding.source);
     this.#lost(finding.lost, finding.node);
     this.tell(finding);

@@ -11,7 +11,7 @@ import { type Planes, createPlanes } from '../http/server.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
 import { describeShed } from '../placement/state/shed.ts';
 import type { Tracing } from '../tracing/tracing.ts';
-import type { Core } from './core.ts';
+import type { NodeCore } from './core.ts';
 import { openConnections } from './file-limit.ts';
 import type { Host, Opened } from './host.ts';
 import { VolumeWatch } from './volume-watch.ts';
@@ -24,7 +24,7 @@ const RUN_BYTES = 4;
 export interface NodeParts {
   readonly config: Config;
   readonly host: Host;
-  readonly core: Core;
+  readonly core: NodeCore;
   readonly services: Services;
   readonly tracing: Tracing;
 }

@@ -5,7 +5,7 @@ import { type ForkService, openForks } from '../forks/service/fork-service.ts';
 import { QuotaGate } from '../gateway/quota-gate.ts';
 import { Governance } from '../placement/governance.ts';
 import { Subscriptions } from '../subscriptions/service/subscriptions.ts';
-import type { Core, CoreOptions } from './core.ts';
+import type { NodeCore, CoreOptions } from './core.ts';
 import { clusterOf } from './shards.ts';
 
 export interface Services {
@@ -23,7 +23,7 @@ export interface Services {
   close(): Promise<void>;
 }
 
-export function openServices(options: CoreOptions, core: Core): Services {
+export function openServices(options: CoreOptions, core: NodeCore): Services {
   const { config, host, claim } = options;
   const { layout } = claim;
   const { runtime, log } = host;
@@ -77,7 +77,7 @@ export function openServices(options: CoreOptions, core: Core): Services {
 
 function openSubscriptions(
   { config, host, claim }: CoreOptions,
-  { gateway }: Core,
+  { gateway }: NodeCore,
   governance: Governance,
 ): Subscriptions {
   const leaderOf = (group: number): number | null | undefined =>

@@ -20,7 +20,7 @@ import { threadEntry } from '../threads/entry.ts';
 import type { ShardRun } from '../store/rows.ts';
 import type { NodeLog, ThreadLog } from '../logging/logger.ts';
 import type { OpenedShards } from './directory-run.ts';
-import type { Finding, Membership, MembershipData } from './node-identity.ts';
+import type { IdentityFinding, NodeMembership, MembershipData } from './node-identity.ts';
 import type { Closed } from '../threads/thread-pool.ts';
 
 /** Bodies transferred outside the rings, per direction and shard; above the 256 MiB that HTTP admits. */
@@ -64,13 +64,13 @@ export type ShardMessage =
   | 'ready'
   | 'stopped'
   | { readonly refused: string }
-  | { readonly found: Finding }
+  | { readonly found: IdentityFinding }
   | { readonly logged: string }
   | ColdQuestion;
 /** Messages to it before it begins. */
 export type BeforeBegin = 'stop' | { readonly note: ShardRun } | { readonly begin: MembershipData };
 /** Messages to it from then on. */
-export type ToShard = 'stop' | { readonly found: Finding } | ColdAnswer;
+export type ToShard = 'stop' | { readonly found: IdentityFinding } | ColdAnswer;
 /** A task for the cold store, and what became of it. */
 interface ColdQuestion {
   readonly id: number;
@@ -143,12 +143,12 @@ export class Shards implements OpenedShards {
   /** Directories of the stores, in shard order. */
   readonly directories: readonly string[];
   /** Since they began. */
-  #membership: Membership | undefined;
+  #membership: NodeMembership | undefined;
 
   constructor(options: ShardsOptions) {
     this.directories = Array.from({ length: options.count }, (_, shard) => join(options.dataDir, `shard-${shard}`));
     const boot = randomInt(1, 2 ** 31);
-    const found = (finding: Finding): void => this.#membership?.found(finding);
+    const found = (finding: IdentityFinding): void => this.#membership?.found(finding);
     this.#running = this.directories.map((directory, shard) => start(shard, { boot, directory, found }, options));
   }
 
@@ -164,7 +164,7 @@ export class Shards implements OpenedShards {
   }
 
   /** Until then no shard votes, replicates or answers. */
-  begin(membership: Membership): void {
+  begin(membership: NodeMembership): void {
     this.#membership = membership;
     const tell = (message: BeforeBegin | ToShard): void =>
       this.#running.forEach(({ worker }) => worker.postMessage(message));
@@ -211,7 +211,7 @@ export class Shards implements OpenedShards {
 }
 
 interface StartOfShard extends Pick<ShardData, 'boot' | 'directory'> {
-  readonly found: (finding: Finding) => void;
+  readonly found: (finding: IdentityFinding) => void;
 }
 
 function start(shard: number, { boot, directory, found }: StartOfShard, options: ShardsOptions): Running {

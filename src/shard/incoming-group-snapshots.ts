@@ -7,7 +7,7 @@
  * half is empty.
  */
 import { WRITE_UNIT_BYTES } from '../base/limits.ts';
-import type { SnapshotRequest } from '../raft/types.ts';
+import type { GroupSnapshotRequest } from '../raft/types.ts';
 import type { Group } from '../group/group.ts';
 import { type IncomingSnapshot, type Log, type PeerPort, type ShardStorage, StorageFullError } from './ports.ts';
 import { withMetadata } from './snapshot-metadata.ts';
@@ -26,7 +26,7 @@ type Port = Pick<PeerPort, 'snapshotResult' | 'paceSnapshot'>;
 
 interface Incoming {
   readonly snapshot: IncomingSnapshot;
-  readonly message: SnapshotRequest;
+  readonly message: GroupSnapshotRequest;
   /** Rows that wait until the half is empty, or for more to fill a commit. */
   held: Uint8Array[];
   heldBytes: number;
@@ -59,7 +59,7 @@ export class IncomingGroupSnapshots {
   }
 
   /** `metadata` is the sender's; copied. */
-  begin(snapshot: IncomingSnapshot, request: SnapshotRequest, metadata: Uint8Array): void {
+  begin(snapshot: IncomingSnapshot, request: GroupSnapshotRequest, metadata: Uint8Array): void {
     const { group, node: from } = snapshot;
     const message = withMetadata(request, metadata);
     if (message === undefined) {

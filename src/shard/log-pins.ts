@@ -24,7 +24,7 @@ export const LOG_KEPT_BYTES = 4 * MIB;
 /** A node that has its snapshot and receives nothing of the log after it for this long: the log is no longer kept. */
 const STILL_MS = 30_000;
 
-export interface Pin {
+export interface LogPin {
   readonly group: Group;
   readonly node: number;
   /** The log after it is kept. */
@@ -47,7 +47,7 @@ type Storage = Pick<ShardStorage, 'logBytesBehind' | 'roomToGrow'>;
 
 export class LogPins {
   readonly #storage: Storage;
-  readonly #pins = new Set<Pin>();
+  readonly #pins = new Set<LogPin>();
   readonly #bounds: PinBounds;
 
   constructor(storage: Storage, bounds = PIN_BOUNDS) {
@@ -55,16 +55,16 @@ export class LogPins {
     this.#bounds = bounds;
   }
 
-  add(group: Group, node: number): Pin {
+  add(group: Group, node: number): LogPin {
     // One transfer at a time to a node of a group, so an earlier one is over.
     for (const pin of this.#pins) if (pin.group === group && pin.node === node) this.#pins.delete(pin);
     const { appliedIndex } = group.state;
-    const pin: Pin = { group, node, index: appliedIndex, sentBytes: 0, phase: 'sending', movedAtMs: 0 };
+    const pin: LogPin = { group, node, index: appliedIndex, sentBytes: 0, phase: 'sending', movedAtMs: 0 };
     this.#pins.add(pin);
     return pin;
   }
 
-  remove(pin: Pin): void {
+  remove(pin: LogPin): void {
     this.#pins.delete(pin);
   }
 
@@ -76,13 +76,13 @@ export class LogPins {
   }
 
   /** The node has the snapshot; it gets the log now. */
-  follow(pin: Pin, clockMs: number): void {
+  follow(pin: LogPin, clockMs: number): void {
     pin.phase = 'following';
     pin.movedAtMs = clockMs;
   }
 
   /** Undefined: within its bounds. When the volume runs short, a transfer gets no more than any slow follower. */
-  tooFarBehind({ group, index, sentBytes }: Pin): Behind | undefined {
+  tooFarBehind({ group, index, sentBytes }: LogPin): Behind | undefined {
     const bytes = this.#storage.logBytesBehind(group.id, index);
     const entries = group.raft.lastIndex - index;
     const most = Math.max(this.#bounds.bytes, sentBytes);
@@ -91,7 +91,7 @@ export class LogPins {
   }
 
   /** Checks the followers and reports how each of them ended, if it did. */
-  look(clockMs: number, ended: (pin: Pin, how: 'caught up' | 'gone' | Behind) => void): void {
+  look(clockMs: number, ended: (pin: LogPin, how: 'caught up' | 'gone' | Behind) => void): void {
     for (const pin of this.#pins) {
       if (pin.phase !== 'following') continue;
       const how = this.#progress(pin, clockMs);
@@ -101,7 +101,7 @@ export class LogPins {
     }
   }
 
-  #progress(pin: Pin, clockMs: number): 'caught up' | 'gone' | Behind | undefined {
+  #progress(pin: LogPin, clockMs: number): 'caught up' | 'gone' | Behind | undefined {
     const { group, node } = pin;
     const peer = group.leads ? group.raft.peers().find((one) => one.node === node) : undefined;
     if (peer === undefined || peer.state === 'snapshot') return 'gone';

@@ -4,9 +4,9 @@
  */
 import { SNAPSHOTS_SENT_MAX, SNAPSHOTS_SENT_PER_NODE_MAX } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
-import type { SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
+import type { SnapshotMeta, GroupSnapshotRequest } from '../raft/types.ts';
 import type { Group } from '../group/group.ts';
-import { type Behind, LogPins, type Pin, type PinBounds } from './log-pins.ts';
+import { type Behind, LogPins, type LogPin, type PinBounds } from './log-pins.ts';
 import type { Log, PeerPort, ShardStorage, SnapshotSending } from './ports.ts';
 import { Retries } from './retries.ts';
 import { encodeMetadata } from './snapshot-metadata.ts';
@@ -19,9 +19,9 @@ export const TOO_FAR_BEHIND =
   'a node takes a snapshot and the log behind it more slowly than the group is written: it is given up, and tried again later';
 
 /** A snapshot that raft wants sent. */
-export interface Wanted {
+export interface WantedSnapshot {
   readonly group: Group;
-  readonly message: SnapshotRequest;
+  readonly message: GroupSnapshotRequest;
 }
 
 type Port = Pick<PeerPort, 'sendSnapshot'>;
@@ -41,9 +41,9 @@ export class OutgoingGroupSnapshots {
   readonly #log: Log;
   readonly #wake: () => void;
   /** By group and node, in the order in which raft asked; a later request for the same replaces the earlier one. */
-  readonly #wanted = new Map<string, Wanted>();
+  readonly #wanted = new Map<string, WantedSnapshot>();
   /** Transfers under way. */
-  readonly #sending = new Map<Pin, SnapshotSending>();
+  readonly #sending = new Map<LogPin, SnapshotSending>();
   readonly pins: LogPins;
   readonly #retries = new Retries();
   #clockMs = 0;
@@ -58,7 +58,7 @@ export class OutgoingGroupSnapshots {
   }
 
   /** Sent when its turn comes; until then raft sends nothing else to that node. */
-  want(group: Group, message: SnapshotRequest): void {
+  want(group: Group, message: GroupSnapshotRequest): void {
     this.#wanted.set(keyOf(group, message.to), { group, message });
   }
 
@@ -67,9 +67,9 @@ export class OutgoingGroupSnapshots {
   }
 
   /** Snapshots whose turn it is. The caller checkpoints their groups, then sends them or tells raft that it cannot. */
-  due(clockMs: number): Wanted[] {
+  due(clockMs: number): WantedSnapshot[] {
     if (this.#wanted.size === 0) return [];
-    const due: Wanted[] = [];
+    const due: WantedSnapshot[] = [];
     const busy = [...this.#sending.keys()].map(({ node }) => node);
     for (const [key, wanted] of this.#wanted) {
       if (busy.length >= SNAPSHOTS_SENT_MAX) break;
@@ -88,7 +88,7 @@ export class OutgoingGroupSnapshots {
   }
 
   /** Starts a transfer of the group's state, which the caller has just checkpointed. */
-  send(group: Group, message: SnapshotRequest): void {
+  send(group: Group, message: GroupSnapshotRequest): void {
     const { state, raft } = group;
     const index = state.appliedIndex;
     const meta: SnapshotMeta = { index, term: state.appliedTerm, configuration: raft.configurationAt(index) };
@@ -120,13 +120,13 @@ export class OutgoingGroupSnapshots {
     raft.snapshotFailed(message.to);
   }
 
-  #installed(pin: Pin, index: number): void {
+  #installed(pin: LogPin, index: number): void {
     this.counters.sent++;
     this.pins.follow(pin, this.#clockMs);
     pin.group.raft.snapshotInstalled(pin.node, index);
   }
 
-  #failed(pin: Pin): void {
+  #failed(pin: LogPin): void {
     this.counters.failed++;
     this.pins.remove(pin);
     this.#retries.failed(keyOf(pin.group, pin.node), this.#clockMs);
@@ -151,7 +151,7 @@ export class OutgoingGroupSnapshots {
     });
   }
 
-  #sayBehind({ group, node: to, index, sentBytes }: Pin, { bytes, entries, bytesMax }: Behind): void {
+  #sayBehind({ group, node: to, index, sentBytes }: LogPin, { bytes, entries, bytesMax }: Behind): void {
     this.counters.tooFarBehind++;
     const figures = { sentBytes, logBytes: bytes, logBytesMax: bytesMax, logEntries: entries };
     this.#log('warn', TOO_FAR_BEHIND, { group: group.id, to, index, ...figures });

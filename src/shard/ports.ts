@@ -1,5 +1,5 @@
 /** A shard's interfaces to the outside; the simulator replaces all of them. */
-import type { Entry, HardState, LogReader, Message, SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
+import type { Entry, HardState, LogReader, Message, SnapshotMeta, GroupSnapshotRequest } from '../raft/types.ts';
 import type { Tx } from '../base/tx.ts';
 import type { DirectoryRun } from '../peer/codec/standing.ts';
 
@@ -133,7 +133,7 @@ export interface IncomingSnapshot {
 
 export interface SnapshotHandler {
   /** `metadata` is overwritten after the call. An earlier transfer for the group has ended before. */
-  onSnapshotBegin(snapshot: IncomingSnapshot, message: SnapshotRequest, metadata: Uint8Array): void;
+  onSnapshotBegin(snapshot: IncomingSnapshot, message: GroupSnapshotRequest, metadata: Uint8Array): void;
   /**
    * In order and without gaps. When this returns, the sender is told that the bytes are processed, unless the transfer
    * is on hold.
@@ -175,7 +175,7 @@ export interface PeerPort {
   sendSnapshot(
     node: number,
     group: number,
-    message: SnapshotRequest,
+    message: GroupSnapshotRequest,
     metadata: Uint8Array,
     source: SnapshotSource,
   ): SnapshotSending | undefined;

@@ -10,7 +10,7 @@ import type { Exports } from '../backup/shard/exports.ts';
 import { RecoveryBarrier } from './recovery-barrier.ts';
 import type { RequestSource } from './ports.ts';
 import { type ShardStatus, answerSummary, isSoon } from './summaries.ts';
-import { type Asked, type Ending, type WaitingRead, WaitingReads } from './waiting-reads.ts';
+import { type WaitingQuestion, type Ending, type WaitingRead, WaitingReads } from './waiting-reads.ts';
 import { QUERIES, type QueriesOf, byNumber, queriesWhere } from '../protocol/operations.ts';
 
 export interface QueriesHost {
@@ -128,7 +128,7 @@ export class Queries {
     return this.#frameBytes.subarray(this.#frameAt, this.#frameAt + this.#frameSize);
   }
 
-  #asked(group: Group | undefined, slot: number): Asked {
+  #asked(group: Group | undefined, slot: number): WaitingQuestion {
     return { group, slot, frame: this.#frame, isSoon: isSoon(this.#query) };
   }
 

@@ -1,7 +1,7 @@
 /** A node of a cluster: writes go to the leaders, messages and group snapshots to and from the other nodes. */
 import type { Group } from '../group/group.ts';
 import type { Reply } from '../protocol/reply.ts';
-import type { Message, SnapshotRequest } from '../raft/types.ts';
+import type { Message, GroupSnapshotRequest } from '../raft/types.ts';
 import { Forwarding } from './forwarding.ts';
 import { touchFrame } from './frames.ts';
 import { IncomingGroupSnapshots } from './incoming-group-snapshots.ts';
@@ -123,7 +123,7 @@ export class Replicated implements Replication {
     this.#forwarding.stop();
   }
 
-  onSnapshotBegin(snapshot: IncomingSnapshot, message: SnapshotRequest, metadata: Uint8Array): void {
+  onSnapshotBegin(snapshot: IncomingSnapshot, message: GroupSnapshotRequest, metadata: Uint8Array): void {
     this.#incoming.begin(snapshot, message, metadata);
   }
 

@@ -1,7 +1,7 @@
 /** Metadata of a group's snapshot in addition to its message: the usage unit (u32), then addresses. */
 import { WRITE_UNIT_BYTES } from '../base/limits.ts';
 import { decodeAddresses, encodeAddresses, withAddresses } from '../raft/addresses.ts';
-import type { SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
+import type { SnapshotMeta, GroupSnapshotRequest } from '../raft/types.ts';
 
 export function encodeMetadata({ configuration }: SnapshotMeta): Uint8Array {
   const addresses = encodeAddresses(configuration);
@@ -12,7 +12,7 @@ export function encodeMetadata({ configuration }: SnapshotMeta): Uint8Array {
 }
 
 /** Undefined: invalid metadata, or of a node whose counters use another unit. */
-export function withMetadata(message: SnapshotRequest, metadata: Uint8Array): SnapshotRequest | undefined {
+export function withMetadata(message: GroupSnapshotRequest, metadata: Uint8Array): GroupSnapshotRequest | undefined {
   if (metadata.length < 4) return undefined;
   const unit = new DataView(metadata.buffer, metadata.byteOffset, 4).getUint32(0, true);
   const addresses = decodeAddresses(metadata.subarray(4));

@@ -65,7 +65,7 @@ export interface WaitingRead {
   readonly isSoon: boolean;
 }
 
-export type Asked = Pick<WaitingRead, 'group' | 'slot' | 'frame' | 'isSoon'>;
+export type WaitingQuestion = Pick<WaitingRead, 'group' | 'slot' | 'frame' | 'isSoon'>;
 
 /** Questions of one group to its leader. A later one covers everything that an earlier one does. */
 interface PendingReads {
@@ -103,7 +103,7 @@ export class WaitingReads {
   }
 
   /** Keeps a copy of the frame until the group has caught up. False: too much waits. */
-  untilCaughtUp(query: Asked, clockMs: number): boolean {
+  untilCaughtUp(query: WaitingQuestion, clockMs: number): boolean {
     return this.#add({ ...query, sinceMs: clockMs, bounds: [] });
   }
 
@@ -111,7 +111,7 @@ export class WaitingReads {
    * Keeps a copy of the frame until the leaders of `groups` have reported their commit indexes and this node has
    * applied them. `group` is undefined for a query about all groups. False: too much waits.
    */
-  untilConfirmed(query: Asked, groups: readonly Group[], clockMs: number): boolean {
+  untilConfirmed(query: WaitingQuestion, groups: readonly Group[], clockMs: number): boolean {
     const asked = groups.map((group) => [group, this.#pendingOf(group)] as const);
     const bounds = asked.map(([group, { next }]) => ({ group, question: next, index: Infinity }));
     if (!this.#add({ ...query, sinceMs: clockMs, bounds })) return false;

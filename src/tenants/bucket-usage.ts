@@ -6,7 +6,7 @@
  * was made.
  */
 import { compareText } from '../base/text.ts';
-import { type Answer, type Refused, callShard, firstRefusal } from '../gateway/shard-client.ts';
+import { type ShardAnswer, type Refused, callShard, firstRefusal } from '../gateway/shard-client.ts';
 import type { ShardGateway } from '../ports.ts';
 import { QUERIES } from '../protocol/operations.ts';
 import type { UsageRow } from '../protocol/shard-summary.ts';
@@ -57,7 +57,7 @@ export async function* readUsage(gateway: ShardGateway): AsyncGenerator<BucketUs
   }
 }
 
-async function fetchPage(gateway: ShardGateway, source: Source): Promise<Answer<unknown>> {
+async function fetchPage(gateway: ShardGateway, source: Source): Promise<ShardAnswer<unknown>> {
   const after = source.rows.at(-1)?.[0] ?? '';
   const answer = await callShard(gateway, QUERIES.usage, source.shard, { after, limit: PAGE_BUCKETS });
   if (answer.code !== 'OK') return answer;

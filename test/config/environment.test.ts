@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { type Environment, readEnvironment, variableOf } from '../../src/config/environment.ts';
+import { type EnvironmentVariables, readEnvironment, variableOf } from '../../src/config/environment.ts';
 import { ConfigError } from '../../src/config/error.ts';
 import type { Option } from '../../src/config/kinds.ts';
 import { loadConfig } from '../../src/config/load.ts';
@@ -19,7 +19,7 @@ function file(t: TestContext, name: string, text: string): string {
   return join(folder, name);
 }
 
-function refusal(environment: Environment, argv: readonly string[] = []): string {
+function refusal(environment: EnvironmentVariables, argv: readonly string[] = []): string {
   try {
     loadConfig(argv, environment);
   } catch (error) {
@@ -98,7 +98,7 @@ test('each type of value is written as in a file, lists also without quotes', ()
 });
 
 test('what is misspelt or does not fit is refused by the name of its variable', () => {
-  const cases: readonly (readonly [Environment, string | RegExp])[] = [
+  const cases: readonly (readonly [EnvironmentVariables, string | RegExp])[] = [
     [
       { MILLRACE_RAFT__NODE: '2' },
       'MILLRACE_RAFT__NODE: unknown key; did you mean MILLRACE_RAFT__NODE_ID (raft.node_id)?',
@@ -198,5 +198,5 @@ test('what Kubernetes tells pods of services by our name is no setting', () => {
     [`${service}_PORT_4437_TCP_PORT`, '4437'],
     [`${service}_PORT_4437_TCP_ADDR`, '10.0.0.1'],
   ]);
-  assert.deepEqual(readEnvironment(Object.fromEntries(told) as Environment), new Map());
+  assert.deepEqual(readEnvironment(Object.fromEntries(told) as EnvironmentVariables), new Map());
 });

@@ -11,7 +11,7 @@ import { ConfigError } from '../../src/config/error.ts';
 import { helpOrVersion, loadConfig } from '../../src/config/load.ts';
 import { OPTION_KEYS, OPTIONS } from '../../src/config/options.ts';
 import type { Defaulted, Option } from '../../src/config/kinds.ts';
-import type { Values } from '../../src/config/options.ts';
+import type { OptionValues } from '../../src/config/options.ts';
 
 function folder(t: TestContext): string {
   const path = mkdtempSync(join(tmpdir(), 'millrace-config-'));
@@ -107,7 +107,7 @@ test('every option of the table has a place in Config, and every default is one 
       return Reflect.get(target, key);
     },
   });
-  toConfig(watched as unknown as Values);
+  toConfig(watched as unknown as OptionValues);
   assert.deepEqual(
     OPTION_KEYS.filter((key) => !read.has(key)),
     [],

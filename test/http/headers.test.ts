@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseFork } from '../../src/http/routes/streams.ts';
-import { type Refusal, WriteHeaders, declaredBytes, fillAppend, fillCreate } from '../../src/http/headers.ts';
+import { type HeaderRefusal, WriteHeaders, declaredBytes, fillAppend, fillCreate } from '../../src/http/headers.ts';
 import { type CommandFields, newCommandFields, resetCommandFields } from '../../src/protocol/command.ts';
 
-function fill(headers: Record<string, string>, kind: 'append' | 'create' = 'append'): CommandFields | Refusal {
+function fill(headers: Record<string, string>, kind: 'append' | 'create' = 'append'): CommandFields | HeaderRefusal {
   const taken = new WriteHeaders();
   for (const [name, value] of Object.entries(headers)) taken.take(name, value);
   const command = newCommandFields();
@@ -18,7 +18,7 @@ function accepted(headers: Record<string, string>, kind: 'append' | 'create' = '
   return result;
 }
 
-function refused(headers: Record<string, string>, kind: 'append' | 'create' = 'append'): Refusal {
+function refused(headers: Record<string, string>, kind: 'append' | 'create' = 'append'): HeaderRefusal {
   const result = fill(headers, kind);
   assert('code' in result, `accepted: ${JSON.stringify(headers)}`);
   return result;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
-import { ADMIN_ROWS, CLIENT_ROWS, type Row } from '../../src/http/routes/table.ts';
+import { ADMIN_ROWS, CLIENT_ROWS, type RouteRow } from '../../src/http/routes/table.ts';
 import type { ControlPort } from '../../src/subscriptions/ports.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { type Rig, startPlanes } from './planes.ts';
@@ -16,21 +16,24 @@ const CONTROL: ControlPort = {
 };
 const VALUES: Readonly<Record<string, string>> = { bucket: 'b', stream: 's', node: '2', id: 'x' };
 
-function pathOf({ pattern }: Row): string {
+function pathOf({ pattern }: RouteRow): string {
   return pattern.replace(/\{(\w+)\}/g, (_, name: string) => VALUES[name] ?? '0').replace('*', 'other');
 }
 
 /** Rows of one plane that a node with a cluster plane and without keys for webhooks serves. */
-function rowsOf({ port, adminPort }: Rig): readonly (readonly [port: number, rows: readonly Row[], plane: string])[] {
-  const isServed = ({ pattern }: Row): boolean => pattern !== '/__svc/webhook-keys';
-  const isClient = (row: Row): boolean => isServed(row) && pathOf(row) !== '/__svc/leadership-shed';
+function rowsOf({
+  port,
+  adminPort,
+}: Rig): readonly (readonly [port: number, rows: readonly RouteRow[], plane: string])[] {
+  const isServed = ({ pattern }: RouteRow): boolean => pattern !== '/__svc/webhook-keys';
+  const isClient = (row: RouteRow): boolean => isServed(row) && pathOf(row) !== '/__svc/leadership-shed';
   return [
     [port, CLIENT_ROWS.filter(isClient), 'client'],
     [adminPort, ADMIN_ROWS.filter(isServed), 'admin'],
   ];
 }
 
-function methodOf({ methods }: Row): string {
+function methodOf({ methods }: RouteRow): string {
   const [method = ''] = methods;
   return method === '*' ? 'POST' : method;
 }

@@ -1,6 +1,6 @@
 // Builds snapshots for the pure modules: one line per group and node.
 import type { GroupReport, NodeReport } from '../../src/operator/report.ts';
-import type { Answer } from '../../src/operator/cluster-snapshot.ts';
+import type { NodeSnapshot } from '../../src/operator/cluster-snapshot.ts';
 
 const VOTERS = [1, 2, 3];
 
@@ -21,7 +21,7 @@ export function group(id: number, leader: number | undefined, more: Partial<Grou
   };
 }
 
-export function node(nodeId: number, groups: readonly GroupReport[], more: Partial<NodeReport> = {}): Answer {
+export function node(nodeId: number, groups: readonly GroupReport[], more: Partial<NodeReport> = {}): NodeSnapshot {
   const report: NodeReport = {
     nodeId,
     clusterId: undefined,
@@ -45,12 +45,12 @@ export function node(nodeId: number, groups: readonly GroupReport[], more: Parti
   return { nodeId, report, error: '' };
 }
 
-export const silent = (nodeId: number): Answer => ({ nodeId, report: undefined, error: 'connection refused' });
+export const silent = (nodeId: number): NodeSnapshot => ({ nodeId, report: undefined, error: 'connection refused' });
 
 export const DRAINING = { shedState: 'maintenance-drain', acceptsTransfers: false } as const;
 
 /** Three nodes that agree on the leaders of groups 0, 1, 2 and so on. */
-export function agreed(...leaders: readonly number[]): Answer[] {
+export function agreed(...leaders: readonly number[]): NodeSnapshot[] {
   const groups = leaders.map((leader, id) => group(id, leader));
   return VOTERS.map((id) => node(id, groups));
 }

@@ -4,7 +4,7 @@ import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { Peers } from '../../src/peer/peers.ts';
 import type { PeerHandler, PeersOptions } from '../../src/peer/peers.ts';
 import type { ForwardOrigin, IncomingSnapshot } from '../../src/shard/ports.ts';
-import type { Message, SnapshotRequest } from '../../src/raft/types.ts';
+import type { Message, GroupSnapshotRequest } from '../../src/raft/types.ts';
 import type { PeerIdentity } from '../../src/peer/codec/handshake.ts';
 import type { Standing } from '../../src/peer/codec/standing.ts';
 import { PATIENCE_MS } from '../support/until.ts';
@@ -95,7 +95,7 @@ export class Recorder implements PeerHandler {
     this.waiter.note();
   }
 
-  onSnapshotBegin(snapshot: IncomingSnapshot, message: SnapshotRequest, metadata: Uint8Array): void {
+  onSnapshotBegin(snapshot: IncomingSnapshot, message: GroupSnapshotRequest, metadata: Uint8Array): void {
     const text = new TextDecoder().decode(metadata);
     this.snapshots.push(`begin ${snapshot.node}/${snapshot.group} at ${message.snapshot.index}: ${text}`);
     this.waiter.note();

@@ -11,7 +11,7 @@ import { runInNewContext } from 'node:vm';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { ConnectorHandshake } from '../../src/peer/handshake.ts';
 import { PEER_LIMITS } from '../../src/peer/limits.ts';
-import { Link } from '../../src/peer/link.ts';
+import { PeerLink } from '../../src/peer/link.ts';
 import { LogLimiter } from '../../src/peer/log-limiter.ts';
 import { FRAME_HEAD_BYTES, FRAME_PONG, FRAME_RAFT, sealFrame } from '../../src/peer/codec/frame.ts';
 import type { FrameKind } from '../../src/peer/codec/frame.ts';
@@ -125,7 +125,7 @@ test('an address that leads to another node or shard is refused', async (t) => {
 });
 
 /** A link to a port, with nothing around it. */
-function makeLink(t: TestContext, waiter: Waiter, port: number, newest?: number): { link: Link; log: string[] } {
+function makeLink(t: TestContext, waiter: Waiter, port: number, newest?: number): { link: PeerLink; log: string[] } {
   const log: string[] = [];
   const limiter = new LogLimiter(
     (_level, _message, fields) => {
@@ -136,7 +136,7 @@ function makeLink(t: TestContext, waiter: Waiter, port: number, newest?: number)
     0,
   );
   const handler = { onConnected() {}, onLost() {}, onDrain() {} };
-  const link = new Link({
+  const link = new PeerLink({
     node: 1,
     shard: 0,
     address: { host: HOST, port },

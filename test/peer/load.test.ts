@@ -10,7 +10,7 @@ import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { AcceptorHandshake } from '../../src/peer/handshake.ts';
 import { SNAPSHOT_CHUNK_BYTES_MAX } from '../../src/peer/limits.ts';
 import type { SnapshotOutcome, SnapshotSource } from '../../src/shard/ports.ts';
-import type { Message, SnapshotRequest } from '../../src/raft/types.ts';
+import type { Message, GroupSnapshotRequest } from '../../src/raft/types.ts';
 import { NONCE_BYTES } from '../../src/peer/codec/handshake.ts';
 import { GROUP_COUNT, HOST, SECRET, Waiter, makeCluster, makePeer } from './fixture.ts';
 import type { Overrides, TestPeer } from './fixture.ts';
@@ -23,7 +23,7 @@ function appendOf(dataBytes: number, round: number): Message {
   return { ...head, prevIndex: round - 1, prevTerm: 1, entries, commit: 0, round };
 }
 
-function snapshotMessage(index: number): SnapshotRequest {
+function snapshotMessage(index: number): GroupSnapshotRequest {
   const configuration = { voters: [1, 2], votersOutgoing: [], learners: [] };
   const head = { type: 'snapshot' as const, from: 1, to: 2, term: 3, round: 9, allowedBoot: 0, restored: false };
   return { ...head, snapshot: { index, term: 2, configuration } };

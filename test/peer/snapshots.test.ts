@@ -4,17 +4,17 @@ import { test } from 'node:test';
 import { newPeerCounters } from '../../src/peer/counters.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { PEER_LIMITS } from '../../src/peer/limits.ts';
-import type { Link } from '../../src/peer/link.ts';
+import type { PeerLink } from '../../src/peer/link.ts';
 import type { Session } from '../../src/peer/listener.ts';
 import { SnapshotReceiver } from '../../src/peer/snapshot-receiver.ts';
 import type { IncomingSnapshot } from '../../src/shard/ports.ts';
 import { SnapshotSender } from '../../src/peer/snapshot-sender.ts';
-import type { SnapshotRequest } from '../../src/raft/types.ts';
+import type { GroupSnapshotRequest } from '../../src/raft/types.ts';
 import { FRAME_HEAD_BYTES, FRAME_SNAPSHOT_END, frameKind } from '../../src/peer/codec/frame.ts';
 import { decodeSnapshotEnd } from '../../src/peer/codec/snapshot-transfer.ts';
 
 const configuration = { voters: [1, 2], votersOutgoing: [], learners: [] };
-const MESSAGE: SnapshotRequest = {
+const MESSAGE: GroupSnapshotRequest = {
   type: 'snapshot',
   from: 1,
   to: 2,
@@ -117,7 +117,7 @@ test('the sender keeps to the window, and gives up a receiver that falls silent'
   const sender = new SnapshotSender(limits, runtime, newPeerCounters());
   const outcomes: string[] = [];
   const source = { next: () => new Uint8Array(1000), done: (outcome: string) => outcomes.push(outcome) };
-  assert.ok(sender.send(link as unknown as Link, 3, MESSAGE, metadata, source));
+  assert.ok(sender.send(link as unknown as PeerLink, 3, MESSAGE, metadata, source));
   sender.pump();
   const inWindow = frames.length - 1;
   assert.equal(inWindow, Math.ceil(limits.snapshotWindowBytes / 1000));
@@ -147,7 +147,7 @@ test('"installed" before all was sent is a failure', () => {
   const sender = new SnapshotSender(PEER_LIMITS, runtime, newPeerCounters());
   const outcomes: string[] = [];
   const source = { next: () => new Uint8Array(1000), done: (outcome: string) => outcomes.push(outcome) };
-  sender.send(link as unknown as Link, 3, MESSAGE, metadata, source);
+  sender.send(link as unknown as PeerLink, 3, MESSAGE, metadata, source);
   sender.onAck(2, { group: 3, transfer: 0, boot: 1, receivedBytes: 0, status: 'installed' });
   assert.deepEqual(outcomes, ['failed']);
 });

@@ -2,7 +2,7 @@
 // again.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { GroupView } from '../../src/placement/balancer.ts';
+import type { BalancedGroup } from '../../src/placement/balancer.ts';
 import { ColdGate } from '../../src/placement/cold-gate.ts';
 import { describeShed } from '../../src/placement/state/shed.ts';
 import { FakeRuntime } from '../support/fake-runtime.ts';
@@ -10,7 +10,7 @@ import { FakeRuntime } from '../support/fake-runtime.ts';
 const NODE = 1;
 
 class Rig {
-  groups: GroupView[] = [
+  groups: BalancedGroup[] = [
     { id: 0, leader: 1, voters: [1, 2, 3], coldFailing: true },
     { id: 1, leader: 2, voters: [1, 2, 4] },
   ];

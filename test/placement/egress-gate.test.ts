@@ -5,9 +5,9 @@ import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { ClusterProbe, type ProbeOutcome } from '../../src/peer/probe.ts';
-import type { GroupView } from '../../src/placement/balancer.ts';
+import type { BalancedGroup } from '../../src/placement/balancer.ts';
 import { EgressGate, egressNews } from '../../src/placement/egress-gate.ts';
-import type { Egress } from '../../src/placement/shed-state.ts';
+import type { EgressState } from '../../src/placement/shed-state.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { FakeRuntime } from '../support/fake-runtime.ts';
 
@@ -15,10 +15,10 @@ const HOST = '127.0.0.1';
 const NODE = 1;
 
 class Rig {
-  groups: GroupView[] = [{ id: 0, leader: 1, voters: [1, 2, 3] }];
+  groups: BalancedGroup[] = [{ id: 0, leader: 1, voters: [1, 2, 3] }];
   outcomes = new Map<number, ProbeOutcome>();
   failure: Error | undefined;
-  readonly applied: Egress[] = [];
+  readonly applied: EgressState[] = [];
   readonly errors: unknown[] = [];
   readonly news: string[] = [];
   readonly asked: number[] = [];
@@ -157,8 +157,8 @@ test('while a group has no leader an impaired node campaigns, and stops when som
   const rig = new Rig();
   await rig.ticks(1);
   rig.fail(2, 3);
-  const led: GroupView = { id: 0, leader: 1, voters: [1, 2, 3] };
-  const leaderless: GroupView = { id: 1, leader: null, voters: [1, 2, 3] };
+  const led: BalancedGroup = { id: 0, leader: 1, voters: [1, 2, 3] };
+  const leaderless: BalancedGroup = { id: 1, leader: null, voters: [1, 2, 3] };
   assert.equal(await rig.ticks(4), '--II');
   rig.groups = [led, leaderless];
   assert.equal(await rig.ticks(4), 'IIii');

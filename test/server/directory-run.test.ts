@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { NodeLog } from '../../src/logging/logger.ts';
-import { type Directory, openDataDir } from '../../src/server/data-dir.ts';
+import { type NodeDirectory, openDataDir } from '../../src/server/data-dir.ts';
 import { type OpenedShards, beginRun, whyNotOneDirectory } from '../../src/server/directory-run.ts';
 import type { ShardRun } from '../../src/store/rows.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
@@ -54,7 +54,7 @@ class World {
   }
 
   /** As the next start finds it. */
-  get directory(): Directory {
+  get directory(): NodeDirectory {
     return openDataDir(this.path, WANTED);
   }
 
@@ -85,7 +85,7 @@ class World {
 
 /** A copy of one moment between two starts. */
 interface Copy {
-  readonly directory: Directory;
+  readonly directory: NodeDirectory;
   readonly folders: readonly Folder[];
   readonly used: number;
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { NodeLog } from '../../src/logging/logger.ts';
 import { openDataDir } from '../../src/server/data-dir.ts';
-import { type Finding, Membership } from '../../src/server/node-identity.ts';
+import { type IdentityFinding, NodeMembership } from '../../src/server/node-identity.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 
 const [ONE, TWO] = ['1'.repeat(32), '2'.repeat(32)];
@@ -11,21 +11,21 @@ const WANTED = { nodeId: 1, groupCount: 2, shardCount: 2, single: false };
 
 interface Rig {
   readonly path: string;
-  readonly membership: Membership;
-  readonly told: Finding[];
+  readonly membership: NodeMembership;
+  readonly told: IdentityFinding[];
   readonly failures: string[];
 }
 
 function rig(t: TestContext, path = temporaryFolder('membership')): Rig {
   t.after(() => removeFolder(path));
   const failures: string[] = [];
-  const membership = new Membership(
+  const membership = new NodeMembership(
     path,
     openDataDir(path, WANTED),
     NodeLog.open(undefined).logger('main'),
     ({ message }) => failures.push(message),
   );
-  const told: Finding[] = [];
+  const told: IdentityFinding[] = [];
   membership.tell = (finding) => told.push(finding);
   return { path, membership, told, failures };
 }

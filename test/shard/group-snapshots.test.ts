@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SNAPSHOTS_SENT_MAX, SNAPSHOTS_SENT_PER_NODE_MAX } from '../../src/base/limits.ts';
 import type { Group } from '../../src/group/group.ts';
-import type { SnapshotRequest } from '../../src/raft/types.ts';
+import type { GroupSnapshotRequest } from '../../src/raft/types.ts';
 import type { IncomingSnapshot, PeerPort, ShardStorage, SnapshotSource } from '../../src/shard/ports.ts';
 import { IncomingGroupSnapshots } from '../../src/shard/incoming-group-snapshots.ts';
 import { OutgoingGroupSnapshots, TOO_FAR_BEHIND } from '../../src/shard/outgoing-group-snapshots.ts';
@@ -22,7 +22,7 @@ interface Scene {
 type Outcome = 'installed' | 'lost' | 'cancelled';
 
 interface Sent {
-  readonly message: SnapshotRequest;
+  readonly message: GroupSnapshotRequest;
   readonly metadata: Uint8Array;
 }
 
@@ -132,7 +132,7 @@ class Rig {
   want(id: number, to: number): void {
     const { needy, asGroup } = this.group(id);
     needy.add(to);
-    this.snapshots.want(asGroup, { type: 'snapshot', to } as unknown as SnapshotRequest);
+    this.snapshots.want(asGroup, { type: 'snapshot', to } as unknown as GroupSnapshotRequest);
   }
 
   /** The node requests this many chunks. */
@@ -148,11 +148,11 @@ class Rig {
   }
 
   /** The message to the receiver's raft; undefined when it is refused. */
-  receive(message: SnapshotRequest, metadata: Uint8Array): SnapshotRequest | undefined {
+  receive(message: GroupSnapshotRequest, metadata: Uint8Array): GroupSnapshotRequest | undefined {
     const incoming = { group: 7 } as unknown as IncomingSnapshot;
     this.incoming.begin(incoming, message, metadata);
-    let told: SnapshotRequest | undefined;
-    const raft = { step: (one: SnapshotRequest) => (told = one) };
+    let told: GroupSnapshotRequest | undefined;
+    const raft = { step: (one: GroupSnapshotRequest) => (told = one) };
     this.incoming.complete(incoming, { raft } as unknown as Group);
     this.incoming.settle(true, 0);
     return told;

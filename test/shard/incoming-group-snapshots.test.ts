@@ -3,14 +3,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Group } from '../../src/group/group.ts';
-import type { SnapshotRequest } from '../../src/raft/types.ts';
+import type { GroupSnapshotRequest } from '../../src/raft/types.ts';
 import { HELD_BYTES_MAX, IncomingGroupSnapshots, STAGE_BYTES } from '../../src/shard/incoming-group-snapshots.ts';
 import { encodeMetadata } from '../../src/shard/snapshot-metadata.ts';
 import { type IncomingSnapshot, type ShardStorage, StorageFullError } from '../../src/shard/ports.ts';
 
 const configuration = { voters: [1, 2], votersOutgoing: [], learners: [] };
 const META = { index: 5, term: 1, configuration };
-const MESSAGE = { type: 'snapshot', from: 2, to: 1, snapshot: META } as unknown as SnapshotRequest;
+const MESSAGE = { type: 'snapshot', from: 2, to: 1, snapshot: META } as unknown as GroupSnapshotRequest;
 const GROUP = 7;
 
 class Rig {

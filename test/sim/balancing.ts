@@ -1,6 +1,6 @@
 /** The plan of src/placement/balancer.ts, carried out with the same frames on simulated time. */
 import { Buffer } from 'node:buffer';
-import { type GroupView, type Transfer, planTransfers } from '../../src/placement/balancer.ts';
+import { type BalancedGroup, type Transfer, planTransfers } from '../../src/placement/balancer.ts';
 import type { SimNode } from './node.ts';
 import { adminRequest, statusRequest } from './requests.ts';
 import type { World } from './world.ts';
@@ -41,7 +41,7 @@ export class Balancing {
   }
 
   #plan(node: SimNode, { raft_groups }: Status): void {
-    const groups: GroupView[] = raft_groups.map(({ raft_group_id: id, leader, voter_ids: voters }) => ({
+    const groups: BalancedGroup[] = raft_groups.map(({ raft_group_id: id, leader, voter_ids: voters }) => ({
       id,
       leader,
       voters,

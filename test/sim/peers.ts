@@ -8,7 +8,7 @@ import { Egress } from '../../src/peer/egress.ts';
 import { ForwardOutbox } from '../../src/peer/forward-outbox.ts';
 import { Forwards } from '../../src/peer/forwards.ts';
 import { PEER_LIMITS } from '../../src/peer/limits.ts';
-import type { Link } from '../../src/peer/link.ts';
+import type { PeerLink } from '../../src/peer/link.ts';
 import type { Session } from '../../src/peer/listener.ts';
 import { Outbox } from '../../src/peer/outbox.ts';
 import type { PeerHandler } from '../../src/peer/peers.ts';
@@ -16,7 +16,7 @@ import { PRIORITY_CONTROL, type Priority, priorityOf } from '../../src/peer/send
 import { onSnapshotFrame } from '../../src/peer/snapshot-frames.ts';
 import { SnapshotReceiver } from '../../src/peer/snapshot-receiver.ts';
 import { SnapshotSender } from '../../src/peer/snapshot-sender.ts';
-import type { Message, SnapshotRequest } from '../../src/raft/types.ts';
+import type { Message, GroupSnapshotRequest } from '../../src/raft/types.ts';
 import type {
   ForwardOrigin,
   IncomingSnapshot,
@@ -107,8 +107,8 @@ class SimLink {
   }
 
   /** Sound: its receivers use nothing else of a link. */
-  get asLink(): Link {
-    return this as unknown as Link;
+  get asLink(): PeerLink {
+    return this as unknown as PeerLink;
   }
 }
 
@@ -180,7 +180,7 @@ export class SimPeers implements PeerPort {
   sendSnapshot(
     node: number,
     group: number,
-    message: SnapshotRequest,
+    message: GroupSnapshotRequest,
     metadata: Uint8Array,
     source: SnapshotSource,
   ): SnapshotSending | undefined {

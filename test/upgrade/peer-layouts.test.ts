@@ -39,7 +39,7 @@ import {
   encodeSnapshotChunk,
   encodeSnapshotEnd,
 } from '../../src/peer/codec/snapshot-transfer.ts';
-import type { SnapshotRequest } from '../../src/raft/types.ts';
+import type { GroupSnapshotRequest } from '../../src/raft/types.ts';
 import { Layouts, bytesFrom, utf8 } from './layouts.ts';
 
 /** Numbers that fill several of their bytes, and no two alike. */
@@ -119,7 +119,7 @@ const MESSAGES: Readonly<Record<string, Message>> = {
   'read-index-response, refused': { type: 'read-index-response', ...envelope, context: 5, index: 0 },
 };
 
-const snapshot = (more: Partial<SnapshotRequest>): SnapshotRequest => ({
+const snapshot = (more: Partial<GroupSnapshotRequest>): GroupSnapshotRequest => ({
   ...{ type: 'snapshot', ...envelope, ...note, round: 55 },
   snapshot: {
     index: INDEX,
@@ -129,7 +129,7 @@ const snapshot = (more: Partial<SnapshotRequest>): SnapshotRequest => ({
   ...more,
 });
 
-const SNAPSHOTS: Readonly<Record<string, SnapshotRequest>> = {
+const SNAPSHOTS: Readonly<Record<string, GroupSnapshotRequest>> = {
   plain: snapshot({}),
   joint: snapshot({
     ...{ allowedBoot: BOOT, restored: true },

@@ -7,14 +7,14 @@ import { test } from 'node:test';
 import { readDrainMark, writeDrainMark } from '../../src/placement/shed-state.ts';
 import type { Machine } from '../../src/subscriptions/state/machine.ts';
 import type { LogRecord } from '../../src/subscriptions/state/record.ts';
-import type { Position } from '../../src/subscriptions/state/subscription.ts';
+import type { LinkPosition } from '../../src/subscriptions/state/subscription.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 import { PULL, Scene, WEBHOOK } from '../subscriptions/state/scene.ts';
 import { Layouts } from './layouts.ts';
 
 const NOW = 1_700_000_000_000;
-const one: Position = ['events/1', 7, 30];
-const two: Position = ['events/2', 8, 40];
+const one: LinkPosition = ['events/1', 7, 30];
+const two: LinkPosition = ['events/2', 8, 40];
 const about = (id: string): { id: string; at: number } => ({ id, at: NOW });
 
 /** One of each kind, in an order in which each does something. */

@@ -6,7 +6,7 @@ import { ERRORS } from '../../base/errors.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { type Request, requestFor } from '../../protocol/request.ts';
 import type { RetryClock, RetryPolicy } from '../../gateway/retry.ts';
-import { type Answer, type Callable, callUntilDone } from '../../gateway/shard-client.ts';
+import { type ShardAnswer, type Callable, callUntilDone } from '../../gateway/shard-client.ts';
 
 /**
  * Longer than an election, and than the silence after which a dead attempt is replaced (stream/backup/apply-import.ts).
@@ -21,7 +21,7 @@ const POLICY: RetryPolicy = {
 };
 
 /** The detail of a GROUP_NOT_EMPTY is what the group came from. */
-type Done<R> = (answer: Answer<R>) => void;
+type Done<R> = (answer: ShardAnswer<R>) => void;
 
 export class Proposer {
   readonly #gateway: ShardGateway;

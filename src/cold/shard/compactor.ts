@@ -18,7 +18,7 @@ import { NO_ORIGIN, objectKey } from '../../protocol/object-key.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { ColdOutcome } from '../ports.ts';
 import { Candidates } from './candidates.ts';
-import type { Outcome } from './proposals.ts';
+import type { ProposalOutcome } from './proposals.ts';
 import { BackOff, type NextVisit, OwnObjects, type PartOptions, TurnLoop } from './turn-loop.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
@@ -219,7 +219,7 @@ export class Compactor extends TurnLoop<Work> {
     );
   }
 
-  #published(work: Work, job: Job, outcome: Outcome, reply: Reply): void {
+  #published(work: Work, job: Job, outcome: ProposalOutcome, reply: Reply): void {
     this.#own.end(job.object);
     if (work.job !== job) return;
     this.wake();

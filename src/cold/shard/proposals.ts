@@ -7,11 +7,11 @@ import type { Reply } from '../../protocol/reply.ts';
 const NO_LEADER = errorNumber('NO_LEADER');
 
 /** Outcome of a command: applied here, certainly not in the log, or unknown. */
-export type Outcome = 'applied' | 'refused' | 'unknown';
+export type ProposalOutcome = 'applied' | 'refused' | 'unknown';
 
 /** Commands of the shard's own that wait for their answer: at most one for each worker and group. */
 export class Proposals {
-  readonly #waiting = new Map<number, (outcome: Outcome, reply: Reply) => void>();
+  readonly #waiting = new Map<number, (outcome: ProposalOutcome, reply: Reply) => void>();
   readonly #slots = new SlotSequence('shard');
 
   get waiting(): number {
@@ -22,7 +22,7 @@ export class Proposals {
     group: Group,
     fields: CommandFields,
     nowMs: number,
-    onOutcome: (outcome: Outcome, reply: Reply) => void,
+    onOutcome: (outcome: ProposalOutcome, reply: Reply) => void,
   ): void {
     const slot = this.#slots.take();
     this.#waiting.set(slot, onOutcome);

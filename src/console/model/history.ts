@@ -4,7 +4,7 @@
 const KEPT = 10_800;
 const DROPPED = KEPT / 10;
 
-export type Column = readonly (number | null)[];
+export type HistoryColumn = readonly (number | null)[];
 
 export class History {
   /** Seconds since 1970. */
@@ -38,11 +38,11 @@ export class History {
   }
 
   /** The last `seconds`: times, and a column for each name. */
-  window(names: readonly string[], seconds: number): [readonly number[], ...Column[]] {
+  window(names: readonly string[], seconds: number): [readonly number[], ...HistoryColumn[]] {
     const from = (this.#times.at(-1) ?? 0) - seconds;
     const start = this.#times.findIndex((time) => time >= from);
     const at = start < 0 ? this.#times.length : start;
-    const empty = (): Column => Array<number | null>(this.#times.length - at).fill(null);
+    const empty = (): HistoryColumn => Array<number | null>(this.#times.length - at).fill(null);
     return [this.#times.slice(at), ...names.map((name) => this.#columns.get(name)?.slice(at) ?? empty())];
   }
 }

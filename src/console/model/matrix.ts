@@ -3,12 +3,12 @@ import { foreignTo, groupOf, groupViews, reportOf } from '../../operator/cluster
 import type { LagWatch } from './lag.ts';
 import { type KnownNode, type Round, snapshotOf } from './samples.ts';
 
-export type Role = 'leader' | 'voter' | 'learner' | 'none';
+export type CellRole = 'leader' | 'voter' | 'learner' | 'none';
 
 export interface Cell {
   readonly node: number;
   readonly group: number;
-  readonly role: Role;
+  readonly role: CellRole;
   /** The node has less than others have committed, or does not know yet whether it has all. */
   readonly isBehind: boolean;
   /** In words, for those who do not see the letters. */
@@ -30,7 +30,7 @@ export function matrixOf(nodes: readonly KnownNode[], round: Round, lag: LagWatc
       const own = groupOf(report, group);
       const learns = round.some((one) => groupOf(one.report, group)?.learners.includes(node) === true);
       const isMember = voters.includes(node) && !foreign.includes(group);
-      const role: Role = leader === node ? 'leader' : isMember ? 'voter' : learns ? 'learner' : 'none';
+      const role: CellRole = leader === node ? 'leader' : isMember ? 'voter' : learns ? 'learner' : 'none';
       const behindMs = lag.behindMs(node, group);
       const isBehind = own !== undefined && (!own.caughtUp || own.logLost || behindMs > 0);
       return { node, group, role, isBehind, text: describe({ node, group, role, behindMs, isBehind }) };
@@ -43,7 +43,7 @@ interface Told extends Omit<Cell, 'text'> {
   readonly behindMs: number;
 }
 
-const ROLES: Readonly<Record<Role, string>> = {
+const ROLES: Readonly<Record<CellRole, string>> = {
   leader: 'leads',
   voter: 'is a voter of',
   learner: 'is a learner of',

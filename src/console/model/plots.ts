@@ -3,7 +3,7 @@ import type { Json } from '../../operator/report.ts';
 import { isObject } from '../../operator/report.ts';
 import { type Round, type Sample, memberOf, numberIn, numbersIn } from './samples.ts';
 
-export type Unit = 'per second' | 'bytes' | 'bytes per second' | 'milliseconds' | 'count';
+export type PlotUnit = 'per second' | 'bytes' | 'bytes per second' | 'milliseconds' | 'count';
 
 /** A node's present answer and the one before it. */
 interface Pair {
@@ -15,7 +15,7 @@ interface Pair {
 export interface Plot {
   readonly id: string;
   readonly title: string;
-  readonly unit: Unit;
+  readonly unit: PlotUnit;
   /** What it shows, in a sentence. */
   readonly about: string;
   /** One value per line; `''` is a line of its own for each node. What is undefined has a gap. */

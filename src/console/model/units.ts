@@ -1,8 +1,8 @@
 /** Numbers for people. */
 import { formatBytes } from '../../operator/findings.ts';
-import type { Unit } from './plots.ts';
+import type { PlotUnit } from './plots.ts';
 
-export function formatValue(value: number | null | undefined, unit: Unit): string {
+export function formatValue(value: number | null | undefined, unit: PlotUnit): string {
   if (value === null || value === undefined) return '–';
   if (unit === 'bytes') return formatBytes(value);
   if (unit === 'bytes per second') return `${formatBytes(value)}/s`;

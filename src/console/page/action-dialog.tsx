@@ -2,7 +2,7 @@
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { isObject } from '../../operator/report.ts';
 import type { Action } from '../model/actions.ts';
-import { type Answer, NoAnswer, jsonOf, reasonOf, sentenceOf, textOf } from './api.ts';
+import { type PageAnswer, NoAnswer, jsonOf, reasonOf, sentenceOf, textOf } from './api.ts';
 import { useDesk } from './parts.tsx';
 
 /** Longer than a node waits for a majority. */
@@ -104,7 +104,10 @@ function Outcome({ phase }: { phase: Phase }) {
 }
 
 /** Through the node that it names, or any; where only a leader can, through the one that a refusal names. */
-async function perform({ api, anyNode, nodes }: ReturnType<typeof useDesk>['watch'], action: Action): Promise<Answer> {
+async function perform(
+  { api, anyNode, nodes }: ReturnType<typeof useDesk>['watch'],
+  action: Action,
+): Promise<PageAnswer> {
   const { method, path, headers = {}, body } = action;
   let node = action.node ?? anyNode;
   for (let attempt = 1; ; attempt++) {

@@ -1,8 +1,8 @@
 /** Requests of the page. Each has a bound in time and in bytes, and fails with one sentence. */
-import type { ConsoleKind } from './kind.ts';
+import type { PageKind } from './kind.ts';
 
 /** What came of a request. */
-export interface Answer {
+export interface PageAnswer {
   readonly status: number;
   readonly headers: Headers;
   readonly bytes: Uint8Array;
@@ -36,10 +36,10 @@ const BYTES_MAX = 4 * 1024 * 1024;
 const TOKEN = 'millrace-token';
 
 export class Api {
-  readonly #kind: ConsoleKind;
+  readonly #kind: PageKind;
   #token: string;
 
-  constructor(kind: ConsoleKind) {
+  constructor(kind: PageKind) {
     this.#kind = kind;
     this.#token = tokenOfAddress() ?? sessionStorage.getItem(TOKEN) ?? '';
     if (this.#token !== '') sessionStorage.setItem(TOKEN, this.#token);
@@ -60,11 +60,11 @@ export class Api {
   }
 
   /** A route of a node's admin plane. A node serves its own page; the tool passes on to each of a cluster. */
-  async node(nodeId: number, path: string, ask: Ask = {}): Promise<Answer> {
+  async node(nodeId: number, path: string, ask: Ask = {}): Promise<PageAnswer> {
     return await this.own(this.#kind === 'node' ? path : `/nodes/${nodeId}${path}`, ask);
   }
 
-  async own(path: string, ask: Ask = {}): Promise<Answer> {
+  async own(path: string, ask: Ask = {}): Promise<PageAnswer> {
     const { method = 'GET', headers = {}, body, timeoutMs = TIMEOUT_MS, bytesMax = BYTES_MAX, signal } = ask;
     const late = AbortSignal.timeout(timeoutMs);
     try {
@@ -100,7 +100,7 @@ function tokenOfAddress(): string | undefined {
   return key;
 }
 
-async function bounded(answer: Response, bytesMax: number): Promise<Pick<Answer, 'bytes' | 'isCut'>> {
+async function bounded(answer: Response, bytesMax: number): Promise<Pick<PageAnswer, 'bytes' | 'isCut'>> {
   const reader = answer.body?.getReader();
   const pieces: Uint8Array[] = [];
   let size = 0;
@@ -122,12 +122,12 @@ async function bounded(answer: Response, bytesMax: number): Promise<Pick<Answer,
   return { bytes, isCut };
 }
 
-export function textOf({ bytes }: Answer): string {
+export function textOf({ bytes }: PageAnswer): string {
   return new TextDecoder().decode(bytes);
 }
 
 /** Undefined: it is no JSON. */
-export function jsonOf(answer: Answer): unknown {
+export function jsonOf(answer: PageAnswer): unknown {
   try {
     return JSON.parse(textOf(answer)) as unknown;
   } catch {
@@ -145,7 +145,7 @@ export function sound<T>(value: T | undefined): T {
 const SENTENCE_CHARS_MAX = 400;
 
 /** What a refusal says: its sentence, or the reason in its JSON. */
-export function sentenceOf(answer: Answer): string {
+export function sentenceOf(answer: PageAnswer): string {
   const json = jsonOf(answer);
   const text =
     typeof json === 'object' && json !== null && 'reason' in json ? String(json.reason) : textOf(answer).trim();

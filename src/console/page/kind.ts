@@ -1,6 +1,6 @@
 /** Whose page this is: that of one node, or the one of `millracectl console` for a whole cluster. */
-export type ConsoleKind = 'node' | 'cluster';
+export type PageKind = 'node' | 'cluster';
 
-export function kindOfPage(): ConsoleKind {
+export function kindOfPage(): PageKind {
   return document.documentElement.dataset['console'] === 'cluster' ? 'cluster' : 'node';
 }

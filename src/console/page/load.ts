@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { reasonOf } from './api.ts';
 
-export interface Loaded<T> {
+export interface LoadedPage<T> {
   readonly value: T | undefined;
   /** Why there is no value, or none newer. */
   readonly problem: string | undefined;
@@ -10,9 +10,9 @@ export interface Loaded<T> {
 }
 
 /** What `load` brings, each time that `key` changes or `again` is called. What comes for an earlier key is dropped. */
-export function useLoad<T>(key: string, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
+export function useLoad<T>(key: string, load: (signal: AbortSignal) => Promise<T>): LoadedPage<T> {
   const [turn, setTurn] = useState(0);
-  const [state, setState] = useState<Omit<Loaded<T>, 'again'> & { readonly key: string }>();
+  const [state, setState] = useState<Omit<LoadedPage<T>, 'again'> & { readonly key: string }>();
   useEffect(() => {
     const ended = new AbortController();
     setState((before) => ({

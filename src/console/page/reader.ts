@@ -1,7 +1,7 @@
 /** Reads of one stream, each bounded: a page of it from either end, or what comes next. */
 import { type Form, type Line, linesOfBytes, linesOfRecords, looksBinary } from '../model/content.ts';
 import { streamPath } from '../model/actions.ts';
-import { type Answer, type Api, NoAnswer, sentenceOf, textOf } from './api.ts';
+import { type PageAnswer, type Api, NoAnswer, sentenceOf, textOf } from './api.ts';
 
 /** What HEAD tells. */
 export interface Facts {
@@ -140,7 +140,7 @@ async function read(
   { api, node, bucket, stream }: Place,
   query: string,
   ask: { readonly signal: AbortSignal; readonly timeoutMs: number },
-): Promise<Answer> {
+): Promise<PageAnswer> {
   const answer = await api.node(node, `${streamPath(bucket, stream)}?${query}`, { ...ask, bytesMax: ANSWER_BYTES_MAX });
   if (answer.status === 200 || answer.status === 204) return answer;
   throw new NoAnswer(`it answered ${sentenceOf(answer)}`);
@@ -151,7 +151,7 @@ function beginningOf(answer: string, at: number): Line {
   return { at, text: `${answer.slice(0, PAGE_BYTES).replace(/^\[\{"record":\d+,"value":/, '')} …` };
 }
 
-function pageOf(answer: Answer, { records: ordinals }: Facts, from: number, form: Form): Page {
+function pageOf(answer: PageAnswer, { records: ordinals }: Facts, from: number, form: Form): Page {
   const { bytes, isCut, headers } = answer;
   const isClosed = headers.get('stream-closed') === 'true';
   if (ordinals === undefined) {

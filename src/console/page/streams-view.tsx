@@ -4,7 +4,7 @@ import { formatBytes } from '../../operator/findings.ts';
 import { create, purge } from '../model/actions.ts';
 import { type StreamPage, bucketsOf, streamsOf } from '../model/listings.ts';
 import { formatNumber, formatTime } from '../model/units.ts';
-import { type Answer, NoAnswer, jsonOf, sentenceOf, sound, textOf } from './api.ts';
+import { type PageAnswer, NoAnswer, jsonOf, sentenceOf, sound, textOf } from './api.ts';
 import { useLoad } from './load.ts';
 import { ActionButton, Note, useDesk } from './parts.tsx';
 import { StreamView } from './stream-view.tsx';
@@ -38,7 +38,7 @@ export function StreamsView({ words }: { words: readonly string[] }) {
   );
 }
 
-function good(answer: Answer): Answer {
+function good(answer: PageAnswer): PageAnswer {
   if (answer.status !== 200) throw new NoAnswer(sentenceOf(answer));
   return answer;
 }

@@ -14,7 +14,7 @@ import {
   snapshotOf,
 } from '../model/samples.ts';
 import { type Api, NoAnswer, jsonOf, reasonOf, sentenceOf } from './api.ts';
-import type { ConsoleKind } from './kind.ts';
+import type { PageKind } from './kind.ts';
 
 /** Fine enough for a plot; a question costs a node a millisecond. */
 const ROUND_MS = 2000;
@@ -26,7 +26,7 @@ const UNKNOWN_ID = 0;
 
 export class Watch {
   readonly api: Api;
-  readonly kind: ConsoleKind;
+  readonly kind: PageKind;
   readonly history = new History();
   readonly lag = new LagWatch();
   nodes: readonly KnownNode[] = [];
@@ -41,7 +41,7 @@ export class Watch {
   readonly #latest = new Map<number, Sample>();
   readonly #listeners = new Set<() => void>();
 
-  constructor(api: Api, kind: ConsoleKind) {
+  constructor(api: Api, kind: PageKind) {
     this.api = api;
     this.kind = kind;
     if (kind === 'node') this.nodes = [{ id: UNKNOWN_ID, host: location.host, isAsked: true }];

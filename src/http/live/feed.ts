@@ -23,7 +23,7 @@ export interface BatchFields {
 }
 
 /** Bytes for the readers that stand at `start`; moves them to `end`. */
-export class Batch {
+export class FeedBatch {
   readonly start: number;
   readonly end: number;
   readonly closed: boolean;
@@ -54,7 +54,7 @@ export class Batch {
 
 export interface FeedReader {
   /** Must ignore what is not for its position, and may leave the feed meanwhile. */
-  onBatch(batch: Batch): void;
+  onBatch(batch: FeedBatch): void;
 }
 
 /** A prime, so that over time every reader comes first whatever the number of readers. */
@@ -131,7 +131,7 @@ export class Feed {
   flush(): void {
     if (this.#frames.length === 0) return;
     const span = cursorSpan(Date.now());
-    const batch = new Batch({
+    const batch = new FeedBatch({
       start: this.#start,
       end: this.#end,
       closed: this.#closed,

@@ -18,7 +18,7 @@ import type { RequestContext } from '../request.ts';
 import { SLOT_MS } from './clock.ts';
 import { EventSocket, viewOf, writeStreamHead } from './event-socket.ts';
 import { COMMENT, VIEW_TEXT, type View, cursorFloor, cursorSpan, errorEvent, sendableBytes } from './events.ts';
-import type { Batch, FeedReader } from './feed.ts';
+import type { FeedBatch, FeedReader } from './feed.ts';
 import { DONE, LiveReader, RETRYING, startReader } from './reader.ts';
 import { render } from './rendered-events.ts';
 import { RETRY_MS, STEP_BYTES } from './topic.ts';
@@ -171,7 +171,7 @@ class SseReader extends LiveReader implements FeedReader {
 
   // --- events of the topic
 
-  onBatch(batch: Batch): void {
+  onBatch(batch: FeedBatch): void {
     if (this.state !== LIVE) return;
     if (this.#offset !== batch.start || batch.end - batch.start > this.#stepBytesMax) {
       if (this.#offset < batch.end || batch.closed) this.#readOn();

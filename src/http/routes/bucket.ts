@@ -5,7 +5,7 @@ import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { compareText } from '../../base/text.ts';
 import { parseListQuery } from '../query.ts';
 import type { RequestContext } from '../request.ts';
-import { type Answer, callGroups, callShards, firstRefusal, resultsOf } from '../../gateway/shard-client.ts';
+import { type ShardAnswer, callGroups, callShards, firstRefusal, resultsOf } from '../../gateway/shard-client.ts';
 import type { BucketResult, ListedStream } from '../../protocol/shard-summary.ts';
 
 /** PUT: a bucket needs no making. Any body is ignored. */
@@ -22,14 +22,14 @@ interface BucketState {
   readonly streams: number;
 }
 
-function bucketState(answers: readonly Answer<BucketResult>[]): BucketState {
+function bucketState(answers: readonly ShardAnswer<BucketResult>[]): BucketState {
   const parts = resultsOf(answers);
   const streams = parts.reduce((sum, part) => sum + part.streams, 0);
   const exists = parts.some((part) => part.exists);
   return { exists: exists || streams > 0, streams };
 }
 
-function askBucket({ gateway, bucket }: RequestContext, done: (answers: Answer<BucketResult>[]) => void): void {
+function askBucket({ gateway, bucket }: RequestContext, done: (answers: ShardAnswer<BucketResult>[]) => void): void {
   callShards(gateway, QUERIES.bucket, { bucket }, done);
 }
 
@@ -82,7 +82,7 @@ export function handleListStreams(call: RequestContext): void {
 }
 
 /** Each shard lists its own streams in order, so the first `limit` of all are among the first of each. */
-function mergeLists(parts: readonly Answer<readonly ListedStream[]>[], limit: number): Record<string, unknown> {
+function mergeLists(parts: readonly ShardAnswer<readonly ListedStream[]>[], limit: number): Record<string, unknown> {
   const streams = resultsOf(parts).flat();
   streams.sort((left, right) => compareText(left.stream_id, right.stream_id));
   const page = streams.slice(0, limit);

@@ -10,7 +10,7 @@ import type { DrainMark } from '../../placement/ports.ts';
 import type { AdminCall } from '../../protocol/administration.ts';
 import type { ControlPort, Inspection, WebhookKeys } from '../../subscriptions/ports.ts';
 import type { ColdObjects } from '../../tenants/bucket-purge.ts';
-import { type Plane, serveApiDocument } from '../api-document.ts';
+import { type DocumentedPlane, serveApiDocument } from '../api-document.ts';
 import type { WriteHeaders } from '../headers.ts';
 import type { PathPattern } from '../paths.ts';
 import type { RequestContext } from '../request.ts';
@@ -75,7 +75,7 @@ export interface PlaneServices extends Operations {
 type Bind = (services: PlaneServices) => Handler | undefined;
 
 /** A route before it knows the services of its node. */
-export type Row = Omit<Route, 'handler' | 'allow' | 'pattern'> & {
+export type RouteRow = Omit<Route, 'handler' | 'allow' | 'pattern'> & {
   readonly pattern: PathPattern | '/' | `/__svc/${string}` | `/v1/stream/__ds/${string}`;
   readonly bind: Bind;
   /** What Allow names, where the handler tells methods apart. */
@@ -104,12 +104,17 @@ const RETENTION = `${STREAM}/retention` as const;
 /** Traits of a route that takes as many bytes as the server does. */
 const WHOLE = { bodyBytesMax: BODY_BYTES_MAX } as const;
 
-function row(methods: readonly Method[], pattern: Row['pattern'], operation: Route['operation'], bind: Bind): Row {
+function row(
+  methods: readonly Method[],
+  pattern: RouteRow['pattern'],
+  operation: Route['operation'],
+  bind: Bind,
+): RouteRow {
   return { methods, pattern, operation, bind };
 }
 
 /** The order of the rows is that of Allow. Patterns and names are read by paths.ts. */
-const STREAM_ROWS: readonly Row[] = [
+const STREAM_ROWS: readonly RouteRow[] = [
   row(['GET'], STREAM, 'read', always(handleRead)),
   row(['HEAD'], STREAM, 'head', always(handleHead)),
   { ...row(['POST'], STREAM, 'append', always(handleAppend)), ...WHOLE, checksEncoding: true, takesConditions: true },
@@ -133,7 +138,7 @@ const STREAM_ROWS: readonly Row[] = [
 ];
 
 /** The service behind them tells methods apart, so that a refusal can name what the path takes. */
-function control(path: string): Row {
+function control(path: string): RouteRow {
   return {
     ...row(['*'], `/v1/stream/__ds/${path}`, 'other', using('control', handleControl)),
     bodyBytesMax: SUBSCRIPTION_BODY_BYTES_MAX,
@@ -142,7 +147,7 @@ function control(path: string): Row {
 }
 
 /** The calls of receivers have tokens of their own, and public keys are public. */
-const CONTROL_ROWS: readonly Row[] = [
+const CONTROL_ROWS: readonly RouteRow[] = [
   { ...control('jwks.json'), access: 'open' },
   { ...control('subscriptions/{id}/callback'), access: 'open' },
   { ...control('subscriptions/{id}/ack'), access: 'open' },
@@ -150,12 +155,12 @@ const CONTROL_ROWS: readonly Row[] = [
   control('*'),
 ];
 
-function service(methods: readonly Method[], path: string, bind: Bind): Row {
+function service(methods: readonly Method[], path: string, bind: Bind): RouteRow {
   return row(methods, `/__svc/${path}`, 'other', bind);
 }
 
 /** Service routes of both planes. */
-const SHARED_ROWS: readonly Row[] = [
+const SHARED_ROWS: readonly RouteRow[] = [
   service(READ, 'metrics', using('metrics', handleMetrics)),
   service(READ, 'usage', always(handleUsage)),
   { ...service(READ, 'health', always(answerHealth)), access: 'probe' },
@@ -170,11 +175,11 @@ const SHARED_ROWS: readonly Row[] = [
 
 const SHED = service(READ, 'leadership-shed', using('drainMark', handleReadShed));
 
-function openApi(plane: Plane): Row {
+function openApi(plane: DocumentedPlane): RouteRow {
   return service(READ, 'openapi.json', () => serveApiDocument(plane));
 }
 
-export const CLIENT_ROWS: readonly Row[] = [
+export const CLIENT_ROWS: readonly RouteRow[] = [
   ...STREAM_ROWS,
   openApi('client'),
   ...SHARED_ROWS,
@@ -188,16 +193,16 @@ const MAINTENANCE = 'leadership-shed/maintenance';
 const KEYS = 'webhook-keys';
 
 /** A call of operators, whose Allow names no OPTIONS. */
-function operator(methods: readonly Method[], path: string, bind: Bind): Row {
+function operator(methods: readonly Method[], path: string, bind: Bind): RouteRow {
   return { ...service(methods, path, bind), omitsOptions: true };
 }
 
-function raft(method: Method, path: string, kind: AdminCall): Row {
+function raft(method: Method, path: string, kind: AdminCall): RouteRow {
   return operator([method], `raft/{group}/${path}`, ({ peers }) => raftHandler(kind, peers));
 }
 
 /** A call about one bucket. */
-function tenant(methods: readonly Method[], path: string, bind: Bind): Row {
+function tenant(methods: readonly Method[], path: string, bind: Bind): RouteRow {
   return { ...operator(methods, `${path}/{bucket}`, bind), operation: 'bucket' };
 }
 
@@ -206,7 +211,7 @@ const SHOWN = '/__svc/streams/{bucket}';
 const SHOWN_STREAM = `${SHOWN}/{stream}` as const;
 
 /** What the console does with streams, by the handlers of the client plane. */
-const SHOWN_ROWS: readonly Row[] = forConsole([
+const SHOWN_ROWS: readonly RouteRow[] = forConsole([
   row(['GET'], SHOWN_STREAM, 'read', always(handleRead)),
   row(['HEAD'], SHOWN_STREAM, 'head', always(handleHead)),
   { ...row(['POST'], SHOWN_STREAM, 'append', always(handleAppend)), ...WHOLE, takesConditions: true },
@@ -217,17 +222,17 @@ const SHOWN_ROWS: readonly Row[] = forConsole([
   row(READ, `${SHOWN}/streams`, 'list', always(handleListStreams)),
 ]);
 
-function forConsole(rows: readonly Row[]): readonly Row[] {
+function forConsole(rows: readonly RouteRow[]): readonly RouteRow[] {
   return rows.map((one) => ({ ...one, isForConsole: true }));
 }
 
-const CONSOLE: Row = {
+const CONSOLE: RouteRow = {
   ...row(READ, '/', 'other', using('console', handleConsole)),
   access: 'open',
   isForConsole: true,
 };
 
-export const ADMIN_ROWS: readonly Row[] = [
+export const ADMIN_ROWS: readonly RouteRow[] = [
   CONSOLE,
   openApi('admin'),
   ...SHARED_ROWS,
@@ -276,7 +281,7 @@ export const ADMIN_ROWS: readonly Row[] = [
 ];
 
 /** The routes that a node with these services has. */
-export function bindRows(rows: readonly Row[], services: PlaneServices): readonly Route[] {
+export function bindRows(rows: readonly RouteRow[], services: PlaneServices): readonly Route[] {
   return rows.flatMap(({ bind, allow, ...traits }) => {
     const handler = bind(services);
     if (handler === undefined) return [];
@@ -286,7 +291,7 @@ export function bindRows(rows: readonly Row[], services: PlaneServices): readonl
 }
 
 /** Every method of the rows, in the order in which they come. */
-export function methodsOf(rows: readonly Row[]): string {
+export function methodsOf(rows: readonly RouteRow[]): string {
   const methods = new Set(rows.flatMap((one) => one.methods));
   methods.delete('*');
   return [...methods, 'OPTIONS'].join(', ');

@@ -6,7 +6,7 @@ import { BACKUP_CONTENT_TYPE } from '../../base/limits.ts';
 import { upload } from './transfer.ts';
 import type { Cluster } from '../cluster.ts';
 import { Failure, Interrupted } from '../failure.ts';
-import { type Reply, membersOf, refusal } from '../http-client.ts';
+import { type HttpReply, membersOf, refusal } from '../http-client.ts';
 
 export interface RestoreOptions {
   readonly location: Location;
@@ -84,7 +84,7 @@ export async function checkResumable(cluster: Cluster, entries: readonly GroupEn
 }
 
 /** Of the first node that gives one; what no node says comes out when the group is sent. */
-async function anyAnswer(cluster: Cluster, path: string): Promise<Reply | undefined> {
+async function anyAnswer(cluster: Cluster, path: string): Promise<HttpReply | undefined> {
   for (const node of cluster.nodes) {
     try {
       return await cluster.call(node, 'POST', path);
@@ -104,7 +104,7 @@ async function restoreGroup(
   entry: GroupEntry,
   { location, resume, adopts, source }: RestoreOptions,
   moved: (bytes: number) => void,
-): Promise<Reply | undefined> {
+): Promise<HttpReply | undefined> {
   const group = entry.raft_group_id;
   const headers = {
     'content-type': BACKUP_CONTENT_TYPE,
@@ -122,7 +122,7 @@ async function restoreGroup(
         yield piece;
       }
     };
-    let reply: Reply;
+    let reply: HttpReply;
     try {
       reply = await upload(cluster, node, { path, headers, size: entry.bytes, pieces: pieces() });
     } catch (error) {
@@ -146,12 +146,12 @@ async function restoreGroup(
   throw new Failure(`group ${group}: no node took it; ${reasons.join('; ')}`);
 }
 
-function importedFrom(reply: Reply): string | undefined {
+function importedFrom(reply: HttpReply): string | undefined {
   const digest = membersOf(reply.text)['imported_blake3'];
   return typeof digest === 'string' ? digest : undefined;
 }
 
-function addFindings(findings: ColdFindings, reply: Reply): void {
+function addFindings(findings: ColdFindings, reply: HttpReply): void {
   const {
     cold_objects_sampled: sampled,
     cold_objects_unreadable: unreadable,

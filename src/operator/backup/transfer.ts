@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Cluster } from '../cluster.ts';
 import type { ClusterNode } from '../cluster-file.ts';
 import { Failure, Interrupted } from '../failure.ts';
-import { type Reply, answerTo, causeOf, open, originOf, readReply, refusal, unreachable } from '../http-client.ts';
+import { type HttpReply, answerTo, causeOf, open, originOf, readReply, refusal, unreachable } from '../http-client.ts';
 
 export interface Download {
   readonly node: ClusterNode;
@@ -55,7 +55,7 @@ async function* piecesOf(cluster: Cluster, node: ClusterNode, answer: IncomingMe
   if (!answer.complete) throw new EndedEarly(`${origin} ended the transfer early`);
 }
 
-export interface Upload {
+export interface BackupUpload {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   /** Of all pieces together, in bytes. */
@@ -67,8 +67,8 @@ export interface Upload {
 export async function upload(
   cluster: Cluster,
   node: ClusterNode,
-  { path, headers, size, pieces }: Upload,
-): Promise<Reply> {
+  { path, headers, size, pieces }: BackupUpload,
+): Promise<HttpReply> {
   const url = node.adminUrl + path;
   const request = open(cluster.options, {
     method: 'POST',

@@ -7,7 +7,7 @@ import { type Json, isObject } from '../report.ts';
 export type Kind = 'gauge' | 'counter' | 'summary' | 'histogram';
 type Label = 'node' | 'group' | 'core' | 'operation' | 'status' | 'quantile' | 'le' | 'version';
 
-export interface Sample {
+export interface MetricSample {
   /** Besides the node. */
   readonly labels: Readonly<Partial<Record<Label, string>>>;
   readonly value: number;
@@ -22,7 +22,7 @@ export interface Family {
   readonly labels: readonly Label[];
   /** Where it is in the node's JSON. */
   readonly from: string;
-  readonly read: (node: Json) => Iterable<Sample>;
+  readonly read: (node: Json) => Iterable<MetricSample>;
 }
 
 /** As `raft.group_count` and `runtime.core_count` allow; entries behind these are not of our nodes. */
@@ -54,7 +54,7 @@ function ownOf(value: Json, name: string): unknown {
   return Object.hasOwn(value, name) ? value[name] : undefined;
 }
 
-function* one(found: unknown, per = 1, labels: Sample['labels'] = {}): Iterable<Sample> {
+function* one(found: unknown, per = 1, labels: MetricSample['labels'] = {}): Iterable<MetricSample> {
   const value = valueOf(found, per);
   if (value !== undefined) yield { labels, value };
 }

@@ -1,6 +1,6 @@
 /** Samples of all nodes as text, by prom-client. A registry lives for one answer, so a node that left leaves no series behind. */
 import { Counter, Gauge, Histogram, Registry, type RegistryContentType, Summary } from 'prom-client';
-import { type Family, FAMILIES, type Sample, UP, ANSWER_SECONDS } from './families.ts';
+import { type Family, FAMILIES, type MetricSample, UP, ANSWER_SECONDS } from './families.ts';
 import type { NodeAnswer } from './scrape.ts';
 
 export type Format = 'openmetrics' | 'text';
@@ -30,7 +30,7 @@ export function formatFor(accept: string): Format {
   return open > 0 && open >= best('text/plain') ? 'openmetrics' : 'text';
 }
 
-interface NodeSample extends Sample {
+interface NodeSample extends MetricSample {
   readonly node: string;
 }
 

@@ -7,7 +7,7 @@ import { Failure, reasonOf } from '../failure.ts';
 import { OutputFile } from '../streams/pipes.ts';
 import { type StreamFacts, offsetText, readAll, readPiece } from '../streams/reading.ts';
 import type { StreamClient } from '../streams/stream-client.ts';
-import type { StreamName } from '../streams/stream-name.ts';
+import type { NamedStream } from '../streams/stream-name.ts';
 
 const LINE_END = 0x0a;
 /** As much of the end of a file is compared with the stream. */
@@ -23,7 +23,7 @@ export interface Exported {
 
 export async function exportToFile(
   client: StreamClient,
-  name: StreamName,
+  name: NamedStream,
   facts: StreamFacts,
   path: string,
   tell: (bytes: number) => void,
@@ -47,7 +47,7 @@ export async function exportToFile(
 }
 
 /** How much of the file is the beginning of the stream; what a kill left half-written is cut off. */
-async function resume(client: StreamClient, name: StreamName, facts: StreamFacts, path: string): Promise<number> {
+async function resume(client: StreamClient, name: NamedStream, facts: StreamFacts, path: string): Promise<number> {
   let file: FileHandle;
   try {
     file = await open(path, 'r+');
@@ -97,7 +97,7 @@ async function partOf(file: FileHandle, start: number, end: number): Promise<Par
 /** A file of another stream, or of one that was deleted and made again, is left alone. */
 async function compare(
   client: StreamClient,
-  name: StreamName,
+  name: NamedStream,
   { floor, tail, isJson }: StreamFacts,
   path: string,
   { start, bytes }: Part,

@@ -6,8 +6,8 @@ import { createHash } from 'node:crypto';
 import { Failure } from '../failure.ts';
 import { bodyOf } from '../streams/records.ts';
 import { type StreamFacts, factsIn, numberIn } from '../streams/reading.ts';
-import { type Answer, type StreamClient, expectStatus, sentenceOf } from '../streams/stream-client.ts';
-import type { StreamName } from '../streams/stream-name.ts';
+import { type StreamAnswer, type StreamClient, expectStatus, sentenceOf } from '../streams/stream-client.ts';
+import type { NamedStream } from '../streams/stream-name.ts';
 import type { ImportSource, Unit } from './import-source.ts';
 
 /** No import gets there, so a node refuses it and says which sequence it expects. */
@@ -18,7 +18,7 @@ const LOOKS = 3;
 
 export class ImportTarget {
   readonly #client: StreamClient;
-  readonly #name: StreamName;
+  readonly #name: NamedStream;
   readonly #isJson: boolean;
   readonly #contentType: string;
   readonly #producer: string;
@@ -27,7 +27,7 @@ export class ImportTarget {
   #position = 0;
   #isClosed: boolean;
 
-  private constructor(client: StreamClient, name: StreamName, facts: StreamFacts, producer: string) {
+  private constructor(client: StreamClient, name: NamedStream, facts: StreamFacts, producer: string) {
     this.#client = client;
     this.#name = name;
     this.#isJson = facts.isJson;
@@ -40,7 +40,7 @@ export class ImportTarget {
   /** Makes the stream, or goes on with one that an earlier run made. Throws a Failure where another writer was first. */
   static async open(
     client: StreamClient,
-    name: StreamName,
+    name: NamedStream,
     source: ImportSource,
     looks: number = LOOKS,
   ): Promise<ImportTarget> {
@@ -144,13 +144,13 @@ export class ImportTarget {
     return this.#positionIn(answer);
   }
 
-  #positionIn(answer: Answer): number {
+  #positionIn(answer: StreamAnswer): number {
     const position = numberIn(answer, this.#isJson ? 'stream-record-next' : 'stream-next-offset');
     if (position === undefined) throw new Failure(`${this.#name.text}: a write was answered without a position`);
     return position;
   }
 
-  #post(body: Buffer, headers: Readonly<Record<string, string>>): Promise<Answer> {
+  #post(body: Buffer, headers: Readonly<Record<string, string>>): Promise<StreamAnswer> {
     const producer = {
       'producer-id': this.#producer,
       'producer-epoch': '0',
@@ -170,7 +170,7 @@ function sizeOf(units: readonly Unit[], isJson: boolean): number {
 }
 
 /** The same for every run of the same import. */
-function producerOf({ identity }: ImportSource, { raw }: StreamName): string {
+function producerOf({ identity }: ImportSource, { raw }: NamedStream): string {
   const hash = createHash('sha256')
     .update(JSON.stringify([identity, raw]))
     .digest('hex');

@@ -1,7 +1,7 @@
 /** One stream after the other from a source into a cluster. A run that was killed is finished by repeating it. */
 import { batchesOf } from '../streams/records.ts';
 import type { StreamClient } from '../streams/stream-client.ts';
-import type { StreamName } from '../streams/stream-name.ts';
+import type { NamedStream } from '../streams/stream-name.ts';
 import { type ImportSource, type Unit, piecesOfSize } from './import-source.ts';
 import { ImportTarget } from './import-target.ts';
 
@@ -15,7 +15,7 @@ export interface Imported {
 /** `tell` is told the position after every write. */
 export async function importStream(
   client: StreamClient,
-  name: StreamName,
+  name: NamedStream,
   source: ImportSource,
   tell: (position: number) => void,
 ): Promise<Imported> {

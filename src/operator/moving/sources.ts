@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Failure, UsageError, reasonOf } from '../failure.ts';
 import type { Input } from '../streams/pipes.ts';
-import { type StreamName, parseStreamName, streamName } from '../streams/stream-name.ts';
+import { type NamedStream, parseStreamName, streamName } from '../streams/stream-name.ts';
 import { isExportFolder, readIndex } from './export-folder.ts';
 import { type HttpSourceOptions, httpSource } from './http-source.ts';
 import { type ImportSource, fileSource } from './import-source.ts';
@@ -19,7 +19,7 @@ export interface SourceOptions {
 }
 
 export interface Placed {
-  readonly name: StreamName;
+  readonly name: NamedStream;
   readonly source: ImportSource;
 }
 
@@ -94,7 +94,7 @@ async function fromExport({ from, to, input }: SourceOptions): Promise<Placed[]>
 }
 
 /** Of a path on another server. `to` may name the bucket only; the stream is then all of the path behind the route. */
-function placeOf(path: string, to: string | undefined): StreamName {
+function placeOf(path: string, to: string | undefined): NamedStream {
   if (to?.includes('/') === true) return parseStreamName(to);
   const plain = path.startsWith(FLAT_ROUTE) ? path.slice(FLAT_ROUTE.length) : path.replace(/^\/+/, '');
   if (plain === '') throw new UsageError('import: that address names no stream; --to gives one');

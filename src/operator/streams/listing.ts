@@ -56,7 +56,7 @@ function listedOf(raw: Json): Listed {
   };
 }
 
-export interface BucketUsage {
+export interface ListedBucket {
   readonly bucket: string;
   readonly streams: number;
   readonly retainedBytes: number;
@@ -64,7 +64,7 @@ export interface BucketUsage {
 }
 
 /** Of the node that answers, which knows all groups; purged buckets keep counters and are left out. */
-export async function listBuckets(client: StreamClient): Promise<BucketUsage[]> {
+export async function listBuckets(client: StreamClient): Promise<ListedBucket[]> {
   const answer = await client.call({ method: 'GET', path: '/__svc/usage', mayRepeat: true });
   const { buckets } = membersOf(expectStatus(answer, 'the usage report', 200).body.toString('utf8'));
   return Object.entries(isObject(buckets) ? buckets : {})

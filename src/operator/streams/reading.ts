@@ -1,7 +1,7 @@
 /** The content of a stream, piece by piece: a JSON stream as lines, one for each record, any other one as its bytes. */
 import { asLines, valuesOf } from './array-splitter.ts';
-import { type Answer, type StreamClient, expectStatus, headerOf } from './stream-client.ts';
-import type { StreamName } from './stream-name.ts';
+import { type StreamAnswer, type StreamClient, expectStatus, headerOf } from './stream-client.ts';
+import type { NamedStream } from './stream-name.ts';
 import { Failure } from '../failure.ts';
 
 /** What a node says of a stream. */
@@ -14,7 +14,7 @@ export interface StreamFacts {
   /** Ordinals of a JSON stream; undefined elsewhere. */
   readonly records: { readonly first: number; readonly next: number } | undefined;
   readonly isClosed: boolean;
-  readonly headers: Answer['headers'];
+  readonly headers: StreamAnswer['headers'];
 }
 
 export interface Piece {
@@ -41,11 +41,11 @@ export function isJsonType(contentType: string): boolean {
   return /^application\/json\s*(;|$)/i.test(contentType.trim());
 }
 
-export async function factsOf(client: StreamClient, { path, text }: StreamName): Promise<StreamFacts> {
+export async function factsOf(client: StreamClient, { path, text }: NamedStream): Promise<StreamFacts> {
   return factsIn(expectStatus(await client.call({ method: 'HEAD', path, mayRepeat: true }), text, 200));
 }
 
-export function factsIn(answer: Answer): StreamFacts {
+export function factsIn(answer: StreamAnswer): StreamFacts {
   const contentType = headerOf(answer, 'content-type') ?? 'application/octet-stream';
   const next = numberIn(answer, 'stream-record-next');
   return {
@@ -60,19 +60,19 @@ export function factsIn(answer: Answer): StreamFacts {
 }
 
 /** A whole number; a header that is none counts as absent. */
-export function numberIn(answer: Answer, name: string): number | undefined {
+export function numberIn(answer: StreamAnswer, name: string): number | undefined {
   const text = headerOf(answer, name);
   const number = text !== undefined && /^\d{1,20}$/.test(text) ? Number(text) : undefined;
   return number !== undefined && Number.isSafeInteger(number) ? number : undefined;
 }
 
 /** `query` says where to begin. */
-export async function readPiece(client: StreamClient, name: StreamName, query: string): Promise<Piece> {
+export async function readPiece(client: StreamClient, name: NamedStream, query: string): Promise<Piece> {
   const answer = await client.call({ method: 'GET', path: `${name.path}?${query}`, mayRepeat: true });
   return pieceIn(expectStatus(answer, name.text, 200), name);
 }
 
-function pieceIn(answer: Answer, { text }: StreamName): Piece {
+function pieceIn(answer: StreamAnswer, { text }: NamedStream): Piece {
   const next = numberIn(answer, 'stream-next-offset');
   if (next === undefined) throw new Failure(`${text}: what answered is not a node of this service`);
   const isJson = answer.status === 200 && isJsonType(headerOf(answer, 'content-type') ?? '');
@@ -89,7 +89,7 @@ function pieceIn(answer: Answer, { text }: StreamName): Piece {
 /** From an offset up to the tail as it was at first: one that grows all the time has no other end. */
 export async function* readAll(
   client: StreamClient,
-  name: StreamName,
+  name: NamedStream,
   from: number,
   to: number,
 ): AsyncGenerator<Piece, void> {
@@ -102,7 +102,7 @@ export async function* readAll(
 }
 
 /** What comes from an offset on, until the stream is closed. Nodes that go away are waited for. */
-export async function* follow(client: StreamClient, name: StreamName, from: number): AsyncGenerator<Piece, void> {
+export async function* follow(client: StreamClient, name: NamedStream, from: number): AsyncGenerator<Piece, void> {
   let cursor = '';
   for (let at = from; ;) {
     const answer = await client.call({
@@ -130,7 +130,7 @@ export interface LastLines {
 /** The last records of a JSON stream, or lines of any other one. */
 export async function lastLines(
   client: StreamClient,
-  name: StreamName,
+  name: NamedStream,
   facts: StreamFacts,
   count: number,
 ): Promise<LastLines> {
@@ -153,7 +153,7 @@ export async function lastLines(
 
 async function lastRecords(
   client: StreamClient,
-  name: StreamName,
+  name: NamedStream,
   { tail }: StreamFacts,
   count: number,
 ): Promise<LastLines> {

@@ -32,7 +32,7 @@ export interface Call {
   readonly patienceMs?: number;
 }
 
-export interface Answer {
+export interface StreamAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
@@ -72,7 +72,7 @@ export class StreamClient {
   }
 
   /** An answer that is not 503, 507 or 502 of something in between; those mean: ask again. */
-  async call(call: Call): Promise<Answer> {
+  async call(call: Call): Promise<StreamAnswer> {
     const { signal, waiting } = this.#options;
     const deadlineMs = performance.now() + (call.patienceMs ?? this.#options.patienceMs);
     // The shortest that a node of this turn asked for: another one may have room before.
@@ -96,7 +96,10 @@ export class StreamClient {
     }
   }
 
-  async #attempt(url: string, { method, path, headers = {}, body, waitsMs = 0 }: Call): Promise<Answer | Trouble> {
+  async #attempt(
+    url: string,
+    { method, path, headers = {}, body, waitsMs = 0 }: Call,
+  ): Promise<StreamAnswer | Trouble> {
     const { timeoutMs, token, ca, signal } = this.#options;
     const timeout = AbortSignal.timeout(timeoutMs + waitsMs);
     try {
@@ -149,7 +152,7 @@ function neverConnected(error: unknown): boolean {
 }
 
 /** What a node says of a request that it refused. */
-export function sentenceOf({ status, body }: Answer): string {
+export function sentenceOf({ status, body }: StreamAnswer): string {
   if (status === 401)
     return 'it wants a bearer token, or another: set MILLRACE_CLIENT_TOKEN or give --client-token-file';
   const line = body.toString('utf8').trim().split('\n')[0] ?? '';
@@ -157,7 +160,7 @@ export function sentenceOf({ status, body }: Answer): string {
 }
 
 /** The answer, if it has one of these statuses; else a Failure that names what was asked for. */
-export function expectStatus(answer: Answer, what: string, ...statuses: readonly number[]): Answer {
+export function expectStatus(answer: StreamAnswer, what: string, ...statuses: readonly number[]): StreamAnswer {
   if (statuses.includes(answer.status)) return answer;
   const isGone = answer.status === 404 || answer.headers['millrace-error'] === 'STREAM_DELETED';
   if (isGone) throw new NotThere(`${what} is not there (${sentenceOf(answer)})`);
@@ -165,7 +168,7 @@ export function expectStatus(answer: Answer, what: string, ...statuses: readonly
 }
 
 /** A header that a node always sends. */
-export function headerOf({ headers }: Answer, name: string): string | undefined {
+export function headerOf({ headers }: StreamAnswer, name: string): string | undefined {
   const value = headers[name];
   return typeof value === 'string' ? value : undefined;
 }

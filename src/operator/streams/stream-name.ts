@@ -5,7 +5,7 @@ import { printable } from '../output.ts';
 /** Half of a surrogate pair: no node has such a name, and a URL cannot carry it. */
 const HALF_PAIR = /\p{Surrogate}/u;
 
-export interface StreamName {
+export interface NamedStream {
   readonly bucket: string;
   readonly stream: string;
   /** BUCKET/STREAM, as a terminal may show it. */
@@ -17,14 +17,14 @@ export interface StreamName {
 }
 
 /** The first / ends the bucket; further ones belong to the stream. */
-export function parseStreamName(text: string): StreamName {
+export function parseStreamName(text: string): NamedStream {
   const at = text.indexOf('/');
   const [bucket, stream] = [text.slice(0, Math.max(at, 0)), text.slice(at + 1)];
   if (bucket === '' || stream === '') throw new UsageError(`${JSON.stringify(text)}: expected BUCKET/STREAM`);
   return streamName(bucket, stream);
 }
 
-export function streamName(bucket: string, stream: string): StreamName {
+export function streamName(bucket: string, stream: string): NamedStream {
   const raw = `${bucket}/${stream}`;
   const text = printable(raw);
   if (HALF_PAIR.test(raw)) throw new Failure(`${text}: the name is not valid Unicode`);

@@ -7,7 +7,7 @@ import { formatBytes } from '../findings.ts';
 import { type Listed, listStreams } from '../streams/listing.ts';
 import { type StreamFacts, factsOf, follow, lastLines, readAll } from '../streams/reading.ts';
 import { type StreamClient, expectStatus } from '../streams/stream-client.ts';
-import { type StreamName, bucketPath, parseStreamName } from '../streams/stream-name.ts';
+import { type NamedStream, bucketPath, parseStreamName } from '../streams/stream-name.ts';
 
 export const STREAM: Flag = { kind: 'text', value: 'BUCKET/STREAM', about: 'the stream', required: true };
 const LIST = [
@@ -90,7 +90,7 @@ export const streamCat: Verb = {
   },
 };
 
-const readOnce = (client: StreamClient, { path }: StreamName, from: number): ReturnType<StreamClient['call']> =>
+const readOnce = (client: StreamClient, { path }: NamedStream, from: number): ReturnType<StreamClient['call']> =>
   client.call({ method: 'GET', path: `${path}?offset=${from}`, mayRepeat: true });
 
 function offsetOf({ values }: Context): number | undefined {
@@ -159,7 +159,7 @@ export const streamStat: Verb = {
 };
 
 /** Only the bucketed routes have them; a stream that they cannot name shows none. */
-async function attributesOf(client: StreamClient, { bucket, stream }: StreamName): Promise<unknown> {
+async function attributesOf(client: StreamClient, { bucket, stream }: NamedStream): Promise<unknown> {
   const path = `${bucketPath(bucket)}/${encodeURIComponent(stream)}/attrs`;
   const answer = await client.call({ method: 'GET', path, mayRepeat: true });
   return answer.status === 200 ? (JSON.parse(answer.body.toString('utf8')) as unknown) : {};
@@ -177,7 +177,7 @@ const HEADERS: readonly (readonly [name: string, header: string])[] = [
 ];
 
 function describe(
-  { bucket, stream }: StreamName,
+  { bucket, stream }: NamedStream,
   { contentType, tail, floor, records, isClosed, headers }: StreamFacts,
   attributes: unknown,
 ): Record<string, unknown> {

@@ -8,7 +8,7 @@ import { recordBodies } from '../streams/records.ts';
 import { confirm, linesOf, piecesOf } from '../streams/pipes.ts';
 import { type StreamFacts, factsIn, factsOf, isJsonType, numberIn } from '../streams/reading.ts';
 import { type StreamClient, expectStatus } from '../streams/stream-client.ts';
-import { type StreamName, parseStreamName } from '../streams/stream-name.ts';
+import { type NamedStream, parseStreamName } from '../streams/stream-name.ts';
 import { STREAM } from './stream-read.ts';
 
 const TYPE: Flag = { kind: 'text', value: 'TYPE', about: 'content type of a stream that is made' };
@@ -36,7 +36,7 @@ export const streamCreate: Verb = {
   },
 };
 
-async function create(client: StreamClient, { path, text }: StreamName, type: string, ttl?: number): Promise<boolean> {
+async function create(client: StreamClient, { path, text }: NamedStream, type: string, ttl?: number): Promise<boolean> {
   const headers = { 'content-type': type, ...(ttl === undefined ? {} : { 'stream-ttl': String(ttl) }) };
   const answer = await client.call({ method: 'PUT', path, headers, mayRepeat: true });
   return expectStatus(answer, text, 200, 201).status === 201;
@@ -99,7 +99,7 @@ interface Body {
 
 async function* bodiesOf(
   pieces: AsyncIterable<Buffer>,
-  { text }: StreamName,
+  { text }: NamedStream,
   { contentType }: StreamFacts,
   isJsonLines: boolean,
 ): AsyncGenerator<Body, void> {
@@ -133,10 +133,10 @@ class Writer {
   next: number;
   #records = 0;
   readonly #client: StreamClient;
-  readonly #name: StreamName;
+  readonly #name: NamedStream;
   readonly #type: string;
 
-  constructor(client: StreamClient, name: StreamName, { contentType, tail }: StreamFacts) {
+  constructor(client: StreamClient, name: NamedStream, { contentType, tail }: StreamFacts) {
     this.#client = client;
     this.#name = name;
     this.#type = contentType;

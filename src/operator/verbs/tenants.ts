@@ -3,7 +3,7 @@ import type { Cluster } from '../cluster.ts';
 import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';
 import type { Flag } from '../flags.ts';
 import { Failure, UsageError } from '../failure.ts';
-import { type Reply, membersOf, refusal } from '../http-client.ts';
+import { type HttpReply, membersOf, refusal } from '../http-client.ts';
 import { OUTPUT, formatTable, wantsJson } from '../output.ts';
 import { confirm } from '../streams/pipes.ts';
 
@@ -133,7 +133,7 @@ export const flushCold: Verb = {
 };
 
 /** Only the leader of the stream's group can; the others name it. */
-async function atLeader(cluster: Cluster, path: string): Promise<Reply> {
+async function atLeader(cluster: Cluster, path: string): Promise<HttpReply> {
   let reply = await cluster.callAny('POST', path);
   for (let attempt = 1; attempt < LEADERS_MAX && reply.status === 409; attempt++) {
     const leader = leaderIn(reply.text);
@@ -148,7 +148,7 @@ function leaderIn(text: string): number | undefined {
   return typeof leader === 'number' ? leader : undefined;
 }
 
-function expectStatus(reply: Reply, status: number): Reply {
+function expectStatus(reply: HttpReply, status: number): HttpReply {
   if (reply.status !== status) throw new Failure(refusal(reply));
   return reply;
 }

@@ -13,12 +13,12 @@ import {
   sealFrame,
 } from './frame.ts';
 import { messageBytes, readMessage, writeMessage } from '../../raft/codec/message.ts';
-import type { SnapshotRequest } from '../../raft/types.ts';
+import type { GroupSnapshotRequest } from '../../raft/types.ts';
 
 export interface SnapshotBegin {
   readonly group: number;
   readonly transfer: number;
-  readonly message: SnapshotRequest;
+  readonly message: GroupSnapshotRequest;
   /** The hosts' own metadata. A view into the frame. */
   readonly metadata: Uint8Array;
 }

@@ -2,7 +2,7 @@ import { NOTE_MASK, noteBytes, noteFlags, noteRestored, readNoteBoot, writeNote 
 import type { Codec } from './codec.ts';
 import type { Reader, Writer } from '../../base/cursor.ts';
 import { f64, struct, u16 } from '../../base/struct.ts';
-import type { SnapshotRequest } from '../types.ts';
+import type { GroupSnapshotRequest } from '../types.ts';
 
 const ID_BYTES = 4;
 export const SNAPSHOT = struct(
@@ -12,7 +12,7 @@ export const SNAPSHOT = struct(
 export const ID_LIST = struct({ count: u16 }, 'ids, u32 each, ascending');
 
 /** Flags: recovery note. */
-export const snapshotCodec: Codec<SnapshotRequest> = {
+export const snapshotCodec: Codec<GroupSnapshotRequest> = {
   number: 7,
   flagMask: NOTE_MASK,
   flags: noteFlags,

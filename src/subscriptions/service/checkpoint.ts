@@ -6,7 +6,7 @@ import { encodeUtf8 } from '../../base/utf8.ts';
 import { snapshotDigest } from '../../digest/snapshot-digest.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { type Position, payloadOfSnapshot } from '../../protocol/position-command.ts';
-import { type Answer, callStream } from '../../gateway/shard-client.ts';
+import { type ShardAnswer, callStream } from '../../gateway/shard-client.ts';
 import type { Known } from './known.ts';
 import { LOG } from '../state/record.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
@@ -47,7 +47,7 @@ export async function writeCheckpoint(gateway: ShardGateway, { machine, log }: K
 }
 
 /** The next checkpoint repeats what fails. */
-async function raiseStartOffset(gateway: ShardGateway, position: Position): Promise<Answer<unknown>> {
+async function raiseStartOffset(gateway: ShardGateway, position: Position): Promise<ShardAnswer<unknown>> {
   const published = await callStream(gateway, COMMANDS.publishSnapshot, {
     ...LOG,
     contentType: MARK_TYPE,

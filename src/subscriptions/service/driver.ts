@@ -8,7 +8,7 @@ import { toHex } from '../../base/hex.ts';
 import { WEBHOOK_DELIVERIES_MAX, WEBHOOK_SLOW_DELIVERIES_MAX } from '../../base/limits.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import { type Step, decide, retryDelayMs } from '../state/decide.ts';
-import type { Command, Outcome } from '../state/record.ts';
+import type { SubscriptionCommand, Outcome } from '../state/record.ts';
 import type { Subscription } from '../state/subscription.ts';
 import type { Logger } from '../../logging/logger.ts';
 import { type Delivering, type Sent, SlowReceivers } from '../webhooks/delivering.ts';
@@ -27,7 +27,7 @@ export interface DriverOptions {
   readonly tails: Pick<Tails, 'of'>;
   /** Neither deleted, nor recreated under its id. */
   readonly isCurrent: (sub: Subscription) => boolean;
-  readonly append: (command: Command) => Promise<Outcome>;
+  readonly append: (command: SubscriptionCommand) => Promise<Outcome>;
   readonly send: Delivering;
   readonly log: Logger;
   /** Leases and pauses in the log use its wall clock, this node's own waits the monotonic one. */
@@ -35,7 +35,7 @@ export interface DriverOptions {
 }
 
 /** The result of a delivery. */
-type DeliveryCommand = Extract<Command, { readonly op: 'done' | 'delivered' | 'failed' }>;
+type DeliveryCommand = Extract<SubscriptionCommand, { readonly op: 'done' | 'delivered' | 'failed' }>;
 
 interface Attempt {
   readonly wakeId: string;
@@ -214,7 +214,7 @@ export class Driver {
   }
 
   /** One record at a time per subscription; its effect is examined when it is folded. */
-  async #record(sub: Subscription, command: Command, counter: keyof Driver['counters']): Promise<boolean> {
+  async #record(sub: Subscription, command: SubscriptionCommand, counter: keyof Driver['counters']): Promise<boolean> {
     this.#busy.add(sub);
     try {
       const { code } = await this.#options.append(command);

@@ -7,8 +7,8 @@ import type { Runtime } from '../../base/runtime.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { StreamTail } from '../state/decide.ts';
 import type { Machine } from '../state/machine.ts';
-import type { Command } from '../state/record.ts';
-import type { Position, Subscription } from '../state/subscription.ts';
+import type { SubscriptionCommand } from '../state/record.ts';
+import type { LinkPosition, Subscription } from '../state/subscription.ts';
 import type { Logger } from '../../logging/logger.ts';
 import type { Directory } from './stream-directory.ts';
 import { listMatching } from './listing.ts';
@@ -38,7 +38,7 @@ export interface LinkerOptions {
   readonly machine: Machine;
   readonly directory: Directory;
   readonly tails: Tails;
-  readonly append: (commands: readonly Command[]) => Promise<unknown>;
+  readonly append: (commands: readonly SubscriptionCommand[]) => Promise<unknown>;
   readonly isDriving: () => boolean;
   readonly runtime: Pick<Runtime, 'nowMs' | 'monotonicMs' | 'setTimer'>;
   readonly log: Logger;
@@ -214,7 +214,7 @@ export class Linker {
     }
   }
 
-  async #append(sub: Subscription, commands: readonly Command[]): Promise<void> {
+  async #append(sub: Subscription, commands: readonly SubscriptionCommand[]): Promise<void> {
     try {
       await this.#options.append(commands);
     } catch (error) {
@@ -241,10 +241,10 @@ function stepOf(sub: Subscription, path: string, { incarnation, ended }: Sightin
 }
 
 /** What has ended loses its link first; all new links are one record. */
-function commandsOf(sub: Subscription, seen: ReadonlyMap<string, Sighting>, at: number): Command[] {
+function commandsOf(sub: Subscription, seen: ReadonlyMap<string, Sighting>, at: number): SubscriptionCommand[] {
   const about = { id: sub.id, at };
-  const commands: Command[] = [];
-  const links: Position[] = [];
+  const commands: SubscriptionCommand[] = [];
+  const links: LinkPosition[] = [];
   for (const [path, sighting] of seen) {
     const step = stepOf(sub, path, sighting);
     const known = sub.links.get(path)?.incarnation ?? 0;

@@ -5,7 +5,7 @@ import { LIST_LIMIT_MAX } from '../../base/limits.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
 import { nameFault } from '../../protocol/names.ts';
-import { type Answer, type Callable, callShard } from '../../gateway/shard-client.ts';
+import { type ShardAnswer, type Callable, callShard } from '../../gateway/shard-client.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 
 /** Names of buckets in one answer. */
@@ -97,7 +97,7 @@ async function* pagesOf<P, R>(
 ): AsyncGenerator<readonly string[]> {
   for (let shard = 0; shard < gateway.shardCount; shard++) {
     for (let after: string | undefined = ''; after !== undefined;) {
-      const answer: Answer<R> = await callShard(gateway, operation, shard, asked(after));
+      const answer: ShardAnswer<R> = await callShard(gateway, operation, shard, asked(after));
       if (answer.code !== 'OK') throw new MillraceError(answer.code);
       const { names, isLast } = read(answer.result);
       yield names;

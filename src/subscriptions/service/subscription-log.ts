@@ -11,12 +11,12 @@ import { toHex } from '../../base/hex.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { Machine } from '../state/machine.ts';
-import { type Command, LOG, type LogRecord, type Outcome } from '../state/record.ts';
+import { type SubscriptionCommand, LOG, type LogRecord, type Outcome } from '../state/record.ts';
 import { flatPath } from '../../protocol/flat-path.ts';
 import type { StreamName } from '../../protocol/flat-path.ts';
 import { REPLY_UP_TO_DATE } from '../../protocol/reply.ts';
 import { READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/read.ts';
-import { type Answer, type Callable, callStream } from '../../gateway/shard-client.ts';
+import { type ShardAnswer, type Callable, callStream } from '../../gateway/shard-client.ts';
 import type { Logger } from '../../logging/logger.ts';
 import type { Tails } from './tails.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
@@ -99,13 +99,13 @@ export class SubscriptionLog {
   }
 
   /** Appends a command; resolves with its outcome once this node has folded it. Rejects with a MillraceError. */
-  async append(command: Command): Promise<Outcome> {
+  async append(command: SubscriptionCommand): Promise<Outcome> {
     const [outcome] = await this.appendAll([command]);
     return outcome as Outcome;
   }
 
   /** In sequence, with nothing in between. */
-  async appendAll(commands: readonly Command[]): Promise<Outcome[]> {
+  async appendAll(commands: readonly SubscriptionCommand[]): Promise<Outcome[]> {
     if (this.#closed) throw new MillraceError('STOPPING');
     const records = commands.map((command): LogRecord => ({ ...command, by: this.#name() }));
     const outcomes = records.map((record) => this.#outcome(record.by as string));
@@ -125,7 +125,7 @@ export class SubscriptionLog {
   }
 
   /** Appends only if nothing was added after the folded position; undefined: something was. */
-  async appendHere(records: readonly LogRecord[]): Promise<Answer<unknown> | undefined> {
+  async appendHere(records: readonly LogRecord[]): Promise<ShardAnswer<unknown> | undefined> {
     const answer = await this.#send(records, this.#record);
     if (answer.code === 'RECORD_PRECONDITION_FAILED') return undefined;
     if (answer.code !== 'OK') throw new MillraceError(answer.code);
@@ -184,12 +184,12 @@ export class SubscriptionLog {
     return waiting;
   }
 
-  #send(records: readonly LogRecord[], match: number | undefined): Promise<Answer<unknown>> {
+  #send(records: readonly LogRecord[], match: number | undefined): Promise<ShardAnswer<unknown>> {
     const payload = encodeUtf8(JSON.stringify(records));
     return this.#ask(COMMANDS.append, { ...LOG, contentType: JSON_TYPE, recordMatch: match ?? -1, payload });
   }
 
-  #ask<P extends StreamName, R>(operation: Callable<P, R>, asked: P): Promise<Answer<R>> {
+  #ask<P extends StreamName, R>(operation: Callable<P, R>, asked: P): Promise<ShardAnswer<R>> {
     return callStream(this.#options.gateway, operation, asked);
   }
 

@@ -4,9 +4,9 @@ import { MillraceError } from '../../base/errors.ts';
 import { SUBSCRIPTION_LINKS_MAX } from '../../base/limits.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import type { ShardGateway } from '../../ports.ts';
-import type { Position } from '../state/subscription.ts';
+import type { LinkPosition } from '../state/subscription.ts';
 import { type Signing, showSubscription } from '../state/show.ts';
-import { type Config, Subscription } from '../state/subscription.ts';
+import { type SubscriptionConfig, Subscription } from '../state/subscription.ts';
 import { Refusal, refuseUnless } from './api-refusal.ts';
 import { CONTROL_PATH } from '../webhooks/delivering.ts';
 import { type Keys, newKey } from '../webhooks/webhook-keys.ts';
@@ -44,7 +44,7 @@ export class Membership {
     return known.keys()?.jwks(runtime.nowMs()) ?? { keys: [] };
   }
 
-  async create(id: string, config: Config, origin: string): Promise<{ created: boolean; shown: unknown }> {
+  async create(id: string, config: SubscriptionConfig, origin: string): Promise<{ created: boolean; shown: unknown }> {
     const { known, rules, runtime } = this.#options;
     if (config.url !== null) {
       const target = webhookTarget(config.url, rules);
@@ -93,7 +93,7 @@ export class Membership {
   }
 
   /** Existing streams at their tails, and explicit ones that may be created later at their beginning. */
-  async #initialLinks(id: string, config: Config, hash: string, base: string): Promise<Position[]> {
+  async #initialLinks(id: string, config: SubscriptionConfig, hash: string, base: string): Promise<LinkPosition[]> {
     const paths = new Set(config.streams);
     if (config.pattern !== null) {
       const candidate = new Subscription(id, config, hash, 0, base);
@@ -109,8 +109,8 @@ export class Membership {
     return positions.filter(([path, incarnation]) => incarnation !== 0 || explicit.has(path));
   }
 
-  async #positions(paths: readonly string[]): Promise<Position[]> {
-    const positions: Position[] = [];
+  async #positions(paths: readonly string[]): Promise<LinkPosition[]> {
+    const positions: LinkPosition[] = [];
     for (let from = 0; from < paths.length; from += LOOKUPS_AT_ONCE) {
       const some = paths.slice(from, from + LOOKUPS_AT_ONCE);
       positions.push(...(await Promise.all(some.map((path) => this.#position(path)))));
@@ -118,7 +118,7 @@ export class Membership {
     return positions;
   }
 
-  async #position(path: string): Promise<Position> {
+  async #position(path: string): Promise<LinkPosition> {
     const { incarnation, offset } = await locate(this.#options.gateway, path);
     return [path, incarnation, offset];
   }

@@ -7,7 +7,7 @@ import type { StreamTail } from '../state/decide.ts';
 import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
 import { REPLY_BODY_OMITTED, type Reply } from '../../protocol/reply.ts';
 import type { RetryClock, RetryPolicy } from '../../gateway/retry.ts';
-import { type Answer, callGroup } from '../../gateway/shard-client.ts';
+import { type ShardAnswer, callGroup } from '../../gateway/shard-client.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 import { readMoves, replacedGroup, type ObserveRequest, type ObserveResult } from '../../protocol/watching.ts';
 
@@ -237,7 +237,7 @@ export class Tails implements TailHandler {
     action: 'watch' | 'forget',
     path: string,
     isWanted: () => boolean,
-    atOnce?: (answer: Answer<ObserveResult>) => void,
+    atOnce?: (answer: ShardAnswer<ObserveResult>) => void,
   ): Promise<void> {
     const { bucket, stream } = splitFlatPath(path);
     const asked = { action, bucket, stream, topic: this.#topic };
@@ -258,7 +258,7 @@ export class Tails implements TailHandler {
     isWanted: () => boolean,
     group: number,
     asked: ObserveRequest,
-    atOnce?: (answer: Answer<ObserveResult>) => void,
+    atOnce?: (answer: ShardAnswer<ObserveResult>) => void,
   ): Promise<void> {
     const turn = this.#queues.enter(group);
     if (turn !== undefined) await turn;

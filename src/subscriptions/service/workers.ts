@@ -3,10 +3,10 @@ import { MillraceError } from '../../base/errors.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { hasPending } from '../state/decide.ts';
-import type { Position } from '../state/subscription.ts';
+import type { LinkPosition } from '../state/subscription.ts';
 import type { WakeRequest } from '../state/requests.ts';
 import { showPresent } from '../state/show.ts';
-import type { Config, Subscription } from '../state/subscription.ts';
+import type { SubscriptionConfig, Subscription } from '../state/subscription.ts';
 import { parseUint53 } from '../../protocol/header-values.ts';
 import { Refusal, refuseUnless } from './api-refusal.ts';
 import { newWakeId } from './driver.ts';
@@ -46,7 +46,7 @@ export class Workers {
       if (refusal !== undefined) throw refusal;
     }
     const { links } = sub;
-    const positions = [...links.keys()].map((path): Position => {
+    const positions = [...links.keys()].map((path): LinkPosition => {
       const tail = tails.of(path);
       return [path, tail?.incarnation ?? 0, tail?.offset ?? 0];
     });
@@ -69,7 +69,7 @@ export class Workers {
   }
 
   /** Whether another wake follows. */
-  async ack(id: string, type: Config['type'], token: string, request: WakeRequest): Promise<boolean> {
+  async ack(id: string, type: SubscriptionConfig['type'], token: string, request: WakeRequest): Promise<boolean> {
     const { known, tails, runtime } = this.#options;
     const sub = await this.#authorized(id, type, token, request);
     const acks = await Promise.all(request.acks.map(([path, offset]) => this.#position(sub, path, offset)));
@@ -106,7 +106,12 @@ export class Workers {
     throw new Refusal(check.code, check.code === 'TOKEN_EXPIRED' ? 'the token is too old' : 'the token is not valid');
   }
 
-  async #authorized(id: string, type: Config['type'], token: string, request: WakeRequest): Promise<Subscription> {
+  async #authorized(
+    id: string,
+    type: SubscriptionConfig['type'],
+    token: string,
+    request: WakeRequest,
+  ): Promise<Subscription> {
     const { generation, wakeId } = await this.authenticate(id, token);
     const sub = await this.#options.known.subscription(id);
     requireType(sub, type);
@@ -117,7 +122,7 @@ export class Workers {
   }
 
   /** An acknowledged offset must be one that the stream has reached. */
-  async #position(sub: Subscription, path: string, text: string): Promise<Position> {
+  async #position(sub: Subscription, path: string, text: string): Promise<LinkPosition> {
     const offset = parseUint53(text);
     if (!offset.ok) throw new Refusal('INVALID_OFFSET', `${path}: ${offset.reason}`);
     // A node that is behind does not know the link yet.
@@ -160,6 +165,6 @@ function alreadyClaimed(sub: Subscription): Refusal {
   return new Refusal('ALREADY_CLAIMED', 'another worker holds the lease', more);
 }
 
-function requireType(sub: Subscription, type: Config['type']): void {
+function requireType(sub: Subscription, type: SubscriptionConfig['type']): void {
   if (sub.config.type !== type) throw new Refusal('INVALID_REQUEST', `the subscription is not of type ${type}`);
 }

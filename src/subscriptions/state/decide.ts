@@ -1,7 +1,7 @@
 /**
  * The next action for a subscription on the node that drives it. Pure: the same for every node that becomes its driver.
  */
-import type { Position, Subscription } from './subscription.ts';
+import type { LinkPosition, Subscription } from './subscription.ts';
 
 /** The tail of a stream as this node knows it; incarnation 0: it does not exist. */
 export interface StreamTail {
@@ -15,7 +15,7 @@ export type Step =
   /** Until something changes. */
   | { readonly do: 'rest' }
   | { readonly do: 'wait'; readonly untilMs: number }
-  | { readonly do: 'wake'; readonly tails: readonly Position[] }
+  | { readonly do: 'wake'; readonly tails: readonly LinkPosition[] }
   /** The webhook, or the event in the wake stream. */
   | { readonly do: 'deliver'; readonly expiresAtMs: number }
   | { readonly do: 'expire' };
@@ -54,8 +54,8 @@ export function decide(sub: Subscription, tailOf: TailOf, nowMs: number, pace: P
 }
 
 /** Streams with events after their cursors. */
-export function pendingTails(sub: Subscription, tailOf: TailOf): Position[] {
-  const tails: Position[] = [];
+export function pendingTails(sub: Subscription, tailOf: TailOf): LinkPosition[] {
+  const tails: LinkPosition[] = [];
   for (const path of sub.links.keys()) {
     const tail = tailOf(path);
     if (tail !== undefined && isPending(sub, path, tail)) tails.push([path, tail.incarnation, tail.offset]);

@@ -6,7 +6,7 @@ import { SUBSCRIPTIONS_MAX, SUBSCRIPTION_LINKS_MAX, SUBSCRIPTION_STATE_BYTES_MAX
 import type { LogRecord, Outcome, SavedKey } from './record.ts';
 import { SIGNING_KEYS_MAX, type SigningKey, publishedKeys } from './signing-keys.ts';
 import { textBytes } from '../../base/text.ts';
-import { type Link, type Position, Subscription, restore, save } from './subscription.ts';
+import { type Link, type LinkPosition, Subscription, restore, save } from './subscription.ts';
 import { wakeCommand } from './wake-commands.ts';
 
 /** Receives changes while records are folded. */
@@ -185,7 +185,7 @@ export class Machine {
     return OK;
   }
 
-  #add(sub: Subscription, links: readonly Position[]): Outcome {
+  #add(sub: Subscription, links: readonly LinkPosition[]): Outcome {
     const fresh = links.filter(([path]) => !sub.links.has(path));
     const bytes = fresh.reduce((sum, [path]) => sum + linkBytes(path), 0);
     if (sub.links.size + fresh.length > SUBSCRIPTION_LINKS_MAX)
@@ -200,7 +200,7 @@ export class Machine {
     return OK;
   }
 
-  #linkMatches(sub: Subscription, links: readonly Position[]): Outcome {
+  #linkMatches(sub: Subscription, links: readonly LinkPosition[]): Outcome {
     let any = false;
     for (const [path, incarnation, acked] of links) {
       if (sub.links.has(path) || !sub.matches(path)) continue;

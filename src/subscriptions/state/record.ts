@@ -4,7 +4,7 @@
  * is the same on all nodes. A record unknown to this version changes nothing.
  */
 import type { SigningKey } from './signing-keys.ts';
-import type { Config, Position, SavedSubscription } from './subscription.ts';
+import type { SubscriptionConfig, LinkPosition, SavedSubscription } from './subscription.ts';
 
 /** The internal stream with the subscription log. Clients can neither name nor list it (http/routes/client-routes.ts). */
 export const LOG = { bucket: '__ds', stream: 'log' } as const;
@@ -20,21 +20,26 @@ interface AboutWake extends About {
   readonly wake: string;
 }
 
-export type Command =
-  | ({ readonly op: 'create'; readonly config: Config; readonly hash: string; readonly base: string } & About & {
-        readonly links: readonly Position[];
+export type SubscriptionCommand =
+  | ({
+      readonly op: 'create';
+      readonly config: SubscriptionConfig;
+      readonly hash: string;
+      readonly base: string;
+    } & About & {
+        readonly links: readonly LinkPosition[];
       })
   | ({ readonly op: 'delete' } & About)
   /** Explicit streams, at their tails. */
-  | ({ readonly op: 'add'; readonly links: readonly Position[] } & About)
+  | ({ readonly op: 'add'; readonly links: readonly LinkPosition[] } & About)
   | ({ readonly op: 'remove'; readonly path: string } & About)
   /** Streams that the pattern matches. */
-  | ({ readonly op: 'link'; readonly links: readonly Position[] } & About)
+  | ({ readonly op: 'link'; readonly links: readonly LinkPosition[] } & About)
   /** The stream of that incarnation no longer exists, or is another one now. */
   | ({ readonly op: 'gone'; readonly path: string; readonly incarnation: number } & About)
   /** The stream ends before its cursor: it was restored from an earlier time than the subscription. */
   | ({ readonly op: 'rewind'; readonly path: string; readonly incarnation: number; readonly offset: number } & About)
-  | ({ readonly op: 'wake'; readonly generation: number; readonly tails: readonly Position[] } & AboutWake)
+  | ({ readonly op: 'wake'; readonly generation: number; readonly tails: readonly LinkPosition[] } & AboutWake)
   | ({ readonly op: 'delivered' } & AboutWake)
   /** `next`: no attempt before this time. */
   | ({ readonly op: 'failed'; readonly next: number } & AboutWake)
@@ -43,11 +48,11 @@ export type Command =
   /** The lease that ended at `until` is over; `next` as in failed, -1 when it cut off no attempt. */
   | ({ readonly op: 'expire'; readonly until: number; readonly next: number } & AboutWake)
   /** `wake` and `tails`: of the wake that the claim itself becomes when none is running. */
-  | ({ readonly op: 'claim'; readonly worker: string; readonly tails: readonly Position[] } & AboutWake)
+  | ({ readonly op: 'claim'; readonly worker: string; readonly tails: readonly LinkPosition[] } & AboutWake)
   | ({
       readonly op: 'ack';
       readonly generation: number;
-      readonly acks: readonly Position[];
+      readonly acks: readonly LinkPosition[];
       readonly done: boolean;
     } & AboutWake)
   | ({ readonly op: 'release'; readonly generation: number } & AboutWake)
@@ -72,7 +77,7 @@ export interface SavedKey {
 }
 
 /** `by` identifies the request, so that the appending node finds its outcome. */
-export type LogRecord = Command & { readonly by?: string };
+export type LogRecord = SubscriptionCommand & { readonly by?: string };
 
 /** The outcome of a command. */
 export type OutcomeCode =

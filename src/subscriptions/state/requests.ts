@@ -8,17 +8,19 @@ import {
 import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
 import { nameFault } from '../../protocol/names.ts';
 import { textBytes } from '../../base/text.ts';
-import type { Config } from './subscription.ts';
+import type { SubscriptionConfig } from './subscription.ts';
 import { decodeUtf8Strict } from '../../base/utf8.ts';
 
-export type Parsed<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly reason: string };
+export type ParsedRequest<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly reason: string };
 
 const LEASE_DEFAULT_MS = 30_000;
 const LEASE_MIN_MS = 1000;
 const LEASE_MAX_MS = 600_000;
 
 const fail = (reason: string): { readonly ok: false; readonly reason: string } => ({ ok: false, reason });
-const good = <T>(value: T): Parsed<T> => ({ ok: true, value });
+const good = <T>(value: T): ParsedRequest<T> => ({ ok: true, value });
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -27,7 +29,7 @@ function fieldsOf(body: unknown): Fields | undefined {
 }
 
 /** The body of a creation; the URL of a webhook is checked elsewhere. */
-export function parseConfig(body: unknown): Parsed<Config> {
+export function parseConfig(body: unknown): ParsedRequest<SubscriptionConfig> {
   const fields = fieldsOf(body);
   if (fields === undefined) return fail('the body must be a JSON object');
   const { type } = fields;
@@ -58,7 +60,10 @@ export function parseConfig(body: unknown): Parsed<Config> {
 }
 
 /** Fields of the other type are omitted from the configuration. */
-function parseTarget(type: Config['type'], fields: Fields): Parsed<Pick<Config, 'url' | 'wake_stream'>> {
+function parseTarget(
+  type: SubscriptionConfig['type'],
+  fields: Fields,
+): ParsedRequest<Pick<SubscriptionConfig, 'url' | 'wake_stream'>> {
   if (type === 'webhook') {
     const url = fieldsOf(fields['webhook'])?.['url'];
     if (isText(url, WEBHOOK_URL_BYTES_MAX) && url !== '') return good({ url, wake_stream: null });
@@ -70,14 +75,14 @@ function parseTarget(type: Config['type'], fields: Fields): Parsed<Pick<Config, 
 }
 
 /** {"streams": [...]}. */
-export function parseStreams(body: unknown): Parsed<string[]> {
+export function parseStreams(body: unknown): ParsedRequest<string[]> {
   const fields = fieldsOf(body);
   if (fields === undefined) return fail('the body must be a JSON object');
   const paths = parsePaths(fields['streams']);
   return paths.ok && paths.value.length === 0 ? fail('streams must be a non-empty array of paths') : paths;
 }
 
-export function parseWorker(body: unknown): Parsed<string> {
+export function parseWorker(body: unknown): ParsedRequest<string> {
   const worker = fieldsOf(body)?.['worker'];
   if (isText(worker, SUBSCRIPTION_NAME_BYTES_MAX) && worker !== '') return good(worker);
   return fail(`worker must be a non-empty string of at most ${SUBSCRIPTION_NAME_BYTES_MAX} bytes`);
@@ -92,7 +97,7 @@ export interface WakeRequest {
   readonly done: boolean;
 }
 
-export function parseWakeRequest(body: unknown): Parsed<WakeRequest> {
+export function parseWakeRequest(body: unknown): ParsedRequest<WakeRequest> {
   const fields = fieldsOf(body);
   if (fields === undefined) return fail('the body must be a JSON object');
   const { wake_id: wakeId, generation } = fields;
@@ -116,7 +121,7 @@ export function parseWakeRequest(body: unknown): Parsed<WakeRequest> {
 }
 
 /** Sorted, each once. */
-function parsePaths(value: unknown): Parsed<string[]> {
+function parsePaths(value: unknown): ParsedRequest<string[]> {
   if (!Array.isArray(value)) return fail('streams must be an array of paths');
   if (value.length > SUBSCRIPTION_LINKS_MAX) return fail(`streams may hold ${SUBSCRIPTION_LINKS_MAX} paths`);
   const paths = new Set<string>();
@@ -129,14 +134,14 @@ function parsePaths(value: unknown): Parsed<string[]> {
 }
 
 /** The one path that a stream has; a leading slash does not count, all others do. */
-export function parsePath(value: unknown): Parsed<string> {
+export function parsePath(value: unknown): ParsedRequest<string> {
   if (typeof value !== 'string') return fail('a path must be a string');
   const { bucket, stream } = splitFlatPath(withoutLeadingSlash(value));
   const fault = nameFault(bucket, stream);
   return fault === undefined ? good(flatPath(bucket, stream)) : fail(fault);
 }
 
-function parsePattern(value: unknown): Parsed<string> {
+function parsePattern(value: unknown): ParsedRequest<string> {
   if (!isText(value, SUBSCRIPTION_TEXT_BYTES_MAX)) {
     return fail(`pattern must be a string of at most ${SUBSCRIPTION_TEXT_BYTES_MAX} bytes`);
   }
@@ -170,7 +175,7 @@ function withoutLeadingSlash(path: string): string {
 }
 
 export interface BodyOf {
-  readonly config: Config;
+  readonly config: SubscriptionConfig;
   readonly streams: string[];
   readonly worker: string;
   readonly wake: WakeRequest;
@@ -178,7 +183,7 @@ export interface BodyOf {
 
 export type BodyKind = keyof BodyOf;
 
-const PARSERS: { readonly [Kind in BodyKind]: (body: unknown) => Parsed<BodyOf[Kind]> } = {
+const PARSERS: { readonly [Kind in BodyKind]: (body: unknown) => ParsedRequest<BodyOf[Kind]> } = {
   config: parseConfig,
   streams: parseStreams,
   worker: parseWorker,
@@ -186,7 +191,7 @@ const PARSERS: { readonly [Kind in BodyKind]: (body: unknown) => Parsed<BodyOf[K
 };
 
 /** The main thread parses bodies, and does all of HTTP: 2 MiB of a body without too many parts take some milliseconds. */
-export function parseBody<Kind extends BodyKind>(kind: Kind, body: Uint8Array): Parsed<BodyOf[Kind]> {
+export function parseBody<Kind extends BodyKind>(kind: Kind, body: Uint8Array): ParsedRequest<BodyOf[Kind]> {
   if (!hasFewParts(body)) return fail('the body takes too much memory to be parsed');
   const text = decodeUtf8Strict(body);
   if (text === undefined) return NO_JSON;

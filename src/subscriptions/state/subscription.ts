@@ -2,7 +2,7 @@
 import { Glob } from '../../base/glob.ts';
 
 /** As requested by the client, normalised: equal configurations are equal texts. */
-export interface Config {
+export interface SubscriptionConfig {
   readonly type: 'webhook' | 'pull-wake';
   readonly pattern: string | null;
   /** Explicit streams at its creation, sorted, each once. */
@@ -27,17 +27,17 @@ export interface Link {
 export interface Wake {
   readonly id: string;
   /** Streams with pending events and their tails when it was issued; what a webhook's {"done":true} acknowledges. */
-  readonly tails: readonly Position[];
+  readonly tails: readonly LinkPosition[];
   /** The webhook accepted it, or the wake stream has its event. */
   delivered: boolean;
 }
 
 /** A position in a stream; incarnation 0: it does not exist. */
-export type Position = readonly [path: string, incarnation: number, offset: number];
+export type LinkPosition = readonly [path: string, incarnation: number, offset: number];
 
 export class Subscription {
   readonly id: string;
-  readonly config: Config;
+  readonly config: SubscriptionConfig;
   /** Hash of the configuration, compared with that of a second creation. */
   readonly hash: string;
   readonly createdAtMs: number;
@@ -56,7 +56,7 @@ export class Subscription {
   /** No attempt before this time; -1: none is scheduled. */
   nextAttemptAtMs = -1;
 
-  constructor(id: string, config: Config, hash: string, createdAtMs: number, base: string) {
+  constructor(id: string, config: SubscriptionConfig, hash: string, createdAtMs: number, base: string) {
     this.id = id;
     this.config = config;
     this.hash = hash;
@@ -78,7 +78,7 @@ export class Subscription {
 /** The subscription as one line of a checkpoint. */
 export interface SavedSubscription {
   readonly id: string;
-  readonly config: Config;
+  readonly config: SubscriptionConfig;
   readonly hash: string;
   readonly at: number;
   readonly base: string;

@@ -1,6 +1,6 @@
 /** Commands about the wake of one subscription: issued, delivered, claimed, acknowledged, released, expired. */
 import type { LogRecord, Outcome } from './record.ts';
-import type { Position, Subscription } from './subscription.ts';
+import type { LinkPosition, Subscription } from './subscription.ts';
 
 const OK: Outcome = { code: 'OK' };
 const IGNORED: Outcome = { code: 'IGNORED' };
@@ -60,7 +60,7 @@ function driverCommand(sub: Subscription, record: LogRecord): Outcome | undefine
   }
 }
 
-function issue(sub: Subscription, id: string, tails: readonly Position[]): void {
+function issue(sub: Subscription, id: string, tails: readonly LinkPosition[]): void {
   // A stream that was linked before it existed: from now on the cursor is about this one.
   for (const [path, incarnation] of tails) {
     const link = sub.links.get(path);
@@ -103,7 +103,7 @@ function claim(sub: Subscription, record: LogRecord & { readonly op: 'claim' }):
   return OK;
 }
 
-function isPending(sub: Subscription, [path, incarnation, offset]: Position): boolean {
+function isPending(sub: Subscription, [path, incarnation, offset]: LinkPosition): boolean {
   const link = sub.links.get(path);
   if (link === undefined || (link.incarnation !== 0 && link.incarnation !== incarnation)) return false;
   return offset > link.acked;

@@ -8,7 +8,7 @@ import { Driver } from '../../../src/subscriptions/service/driver.ts';
 import { Inspector } from '../../../src/subscriptions/service/inspection.ts';
 import type { StreamTail } from '../../../src/subscriptions/state/decide.ts';
 import { Machine } from '../../../src/subscriptions/state/machine.ts';
-import type { Command } from '../../../src/subscriptions/state/record.ts';
+import type { SubscriptionCommand } from '../../../src/subscriptions/state/record.ts';
 import type { Subscription } from '../../../src/subscriptions/state/subscription.ts';
 import { WEBHOOK } from '../state/scene.ts';
 import { FakeRuntime } from '../../support/fake-runtime.ts';
@@ -77,7 +77,7 @@ class Stage {
     this.machine.apply({ op: 'ack', id, at: this.runtime.wallMs, wake: wake?.id ?? '', generation, acks, done: true });
   }
 
-  #append(command: Command): ReturnType<ConstructorParameters<typeof Driver>[0]['append']> {
+  #append(command: SubscriptionCommand): ReturnType<ConstructorParameters<typeof Driver>[0]['append']> {
     if (this.isLogBroken) return Promise.reject(new Error('no leader'));
     this.ops.push(command.op);
     return Promise.resolve(this.machine.apply(command));

@@ -8,8 +8,8 @@ import { Directory } from '../../../src/subscriptions/service/stream-directory.t
 import { Linker } from '../../../src/subscriptions/service/linker.ts';
 import { Tails } from '../../../src/subscriptions/service/tails.ts';
 import { Machine } from '../../../src/subscriptions/state/machine.ts';
-import type { Command } from '../../../src/subscriptions/state/record.ts';
-import type { Position } from '../../../src/subscriptions/state/subscription.ts';
+import type { SubscriptionCommand } from '../../../src/subscriptions/state/record.ts';
+import type { LinkPosition } from '../../../src/subscriptions/state/subscription.ts';
 import { WEBHOOK } from '../state/scene.ts';
 import { FakeRuntime } from '../../support/fake-runtime.ts';
 
@@ -25,13 +25,13 @@ const GATEWAY = {
 interface Rig {
   readonly machine: Machine;
   readonly linker: Linker;
-  readonly ops: Command[];
+  readonly ops: SubscriptionCommand[];
   /** Folds the records in flight. */
   fold(): void;
 }
 
 function open(t: TestContext): Rig {
-  const ops: Command[] = [];
+  const ops: SubscriptionCommand[] = [];
   let inFlight: (() => void)[] = [];
   const runtime = new FakeRuntime();
   const tails = new Tails(GATEWAY, runtime, {
@@ -82,7 +82,7 @@ test('when all subscriptions together are full, an event of a stream that is not
   fold();
   assert.deepEqual([ops.length, linker.refused], [1, 0]);
   const long = 'x'.repeat(2000);
-  const links = Array.from({ length: 9000 }, (_, i): Position => [`events/${i}${long}`, 1, 0]);
+  const links = Array.from({ length: 9000 }, (_, i): LinkPosition => [`events/${i}${long}`, 1, 0]);
   assert.equal(machine.apply({ op: 'link', id: 's', at: 0, links }).code, 'LIMIT_EXCEEDED');
   assert(machine.bytes > SUBSCRIPTION_STATE_BYTES_MAX - 5000);
   for (let i = 0; i < 5; i++) {

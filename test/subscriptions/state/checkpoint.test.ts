@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { createRandom } from '../../support/random.ts';
 import type { Machine } from '../../../src/subscriptions/state/machine.ts';
 import type { LogRecord } from '../../../src/subscriptions/state/record.ts';
-import type { Position } from '../../../src/subscriptions/state/subscription.ts';
+import type { LinkPosition } from '../../../src/subscriptions/state/subscription.ts';
 import { PULL, Scene, WEBHOOK } from './scene.ts';
 
 const SEEDS = 200;
@@ -15,7 +15,7 @@ function randomRecord(random: (below: number) => number, wakes: readonly string[
   const at = n * 100;
   const about = { id, at };
   const path = `events/${random(4)}`;
-  const position: Position = [path, 1 + random(2), random(50)];
+  const position: LinkPosition = [path, 1 + random(2), random(50)];
   const wake = wakes[random(wakes.length)] ?? `w${n}`;
   const generation = random(6);
   const config = random(2) === 0 ? WEBHOOK : PULL;

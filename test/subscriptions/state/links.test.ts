@@ -7,7 +7,7 @@ import {
   SUBSCRIPTION_LINKS_MAX,
   SUBSCRIPTION_STATE_BYTES_MAX,
 } from '../../../src/base/limits.ts';
-import type { Position } from '../../../src/subscriptions/state/subscription.ts';
+import type { LinkPosition } from '../../../src/subscriptions/state/subscription.ts';
 import { showSubscription } from '../../../src/subscriptions/state/show.ts';
 import { PULL, Scene, WEBHOOK } from './scene.ts';
 
@@ -33,7 +33,7 @@ test('explicit wins over glob; without it the glob remains as long as the patter
 
 test('streams that appear are linked from their beginning, each once; strangers and the own wake stream never', () => {
   const scene = Scene.with(PULL);
-  const links: Position[] = [
+  const links: LinkPosition[] = [
     ['events/a', 1, 0],
     ['events/wake', 1, 0],
     ['elsewhere/a', 1, 0],
@@ -101,14 +101,14 @@ test('the same configuration again is the same subscription; another one is refu
 
 test('subscriptions, streams and bytes have bounds', () => {
   const scene = Scene.with(WEBHOOK);
-  const links = Array.from({ length: SUBSCRIPTION_LINKS_MAX }, (_, i): Position => [`events/${i}`, 1, 0]);
+  const links = Array.from({ length: SUBSCRIPTION_LINKS_MAX }, (_, i): LinkPosition => [`events/${i}`, 1, 0]);
   scene.does('OK', { op: 'link', ...scene.about, links });
   scene.does('LIMIT_EXCEEDED', { op: 'link', ...scene.about, links: [['events/more', 1, 0]] });
   scene.does('LIMIT_EXCEEDED', { op: 'add', ...scene.about, links: [['x', 1, 0]] });
   assert.equal(scene.sub.links.size, SUBSCRIPTION_LINKS_MAX);
 
   const long = 'x'.repeat(900);
-  const wide = links.map(([path], i): Position => [`events/${long}${i}`, 1, path.length]);
+  const wide = links.map(([path], i): LinkPosition => [`events/${long}${i}`, 1, path.length]);
   const config = { ...WEBHOOK, pattern: '**' };
   scene.does('LIMIT_EXCEEDED', { op: 'create', id: 'wide', at: 0, config, hash: '', base: '', links: wide });
   assert(scene.machine.bytes < SUBSCRIPTION_STATE_BYTES_MAX);
@@ -127,10 +127,10 @@ test('subscriptions, streams and bytes have bounds', () => {
 test('everything that fits is one append in a checkpoint, with names that JSON writes six times as long', () => {
   const scene = Scene.with(WEBHOOK);
   const hard = '\u0001'.repeat(1000);
-  const links = Array.from({ length: 5000 }, (_, i): Position => [`events/${hard}${i}`, 1, 0]);
+  const links = Array.from({ length: 5000 }, (_, i): LinkPosition => [`events/${hard}${i}`, 1, 0]);
   scene.does('LIMIT_EXCEEDED', { op: 'link', ...scene.about, links });
   assert(scene.sub.links.size > 1000);
-  const tails = links.slice(0, scene.sub.links.size).map(([path]): Position => [path, 1, 10]);
+  const tails = links.slice(0, scene.sub.links.size).map(([path]): LinkPosition => [path, 1, 10]);
   scene.does('OK', { op: 'wake', ...scene.about, wake: 'w', generation: 1, tails });
   const bytes = Buffer.byteLength(JSON.stringify(scene.machine.checkpoint()));
   assert(bytes > SUBSCRIPTION_STATE_BYTES_MAX / 2 && bytes < BODY_BYTES_MAX, String(bytes));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SUBSCRIPTION_BODY_BYTES_MAX, SUBSCRIPTION_LINKS_MAX } from '../../../src/base/limits.ts';
 import {
-  type Parsed,
+  type ParsedRequest,
   parseBody,
   parseConfig,
   parsePath,
@@ -11,7 +11,7 @@ import {
   parseWorker,
 } from '../../../src/subscriptions/state/requests.ts';
 
-function value<T>(parsed: Parsed<T>): T {
+function value<T>(parsed: ParsedRequest<T>): T {
   assert(parsed.ok, 'it is accepted');
   return parsed.value;
 }

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { type Step, type StreamTail, decide } from '../../../src/subscriptions/state/decide.ts';
 import { Machine, type MachineListener } from '../../../src/subscriptions/state/machine.ts';
-import type { Command, OutcomeCode } from '../../../src/subscriptions/state/record.ts';
-import type { Config, Position, Subscription } from '../../../src/subscriptions/state/subscription.ts';
+import type { SubscriptionCommand, OutcomeCode } from '../../../src/subscriptions/state/record.ts';
+import type { SubscriptionConfig, LinkPosition, Subscription } from '../../../src/subscriptions/state/subscription.ts';
 
 export const LEASE_MS = 10_000;
 
-export const WEBHOOK: Config = {
+export const WEBHOOK: SubscriptionConfig = {
   type: 'webhook',
   pattern: 'events/*',
   streams: [],
@@ -17,7 +17,7 @@ export const WEBHOOK: Config = {
   description: null,
 };
 
-export const PULL: Config = { ...WEBHOOK, type: 'pull-wake', url: null, wake_stream: 'events/wake' };
+export const PULL: SubscriptionConfig = { ...WEBHOOK, type: 'pull-wake', url: null, wake_stream: 'events/wake' };
 
 const SILENT: MachineListener = {
   added: () => undefined,
@@ -37,7 +37,7 @@ export class Scene {
     this.machine = new Machine(listener);
   }
 
-  static with(config: Config, ...links: Position[]): Scene {
+  static with(config: SubscriptionConfig, ...links: LinkPosition[]): Scene {
     const scene = new Scene();
     for (const [path, incarnation, offset] of links) scene.tails.set(path, { incarnation, offset });
     scene.does('CREATED', { op: 'create', ...scene.about, config, hash: JSON.stringify(config), base: '', links });
@@ -58,7 +58,7 @@ export class Scene {
     this.tails.set(path, { incarnation, offset });
   }
 
-  does(code: OutcomeCode, command: Command): void {
+  does(code: OutcomeCode, command: SubscriptionCommand): void {
     assert.equal(this.machine.apply(command).code, code, JSON.stringify(command));
   }
 
@@ -83,7 +83,7 @@ export class Scene {
   ack(
     code: OutcomeCode,
     wake: string,
-    acks: readonly Position[],
+    acks: readonly LinkPosition[],
     done: boolean,
     generation = this.sub.generation,
   ): void {
@@ -91,7 +91,7 @@ export class Scene {
   }
 
   claim(code: OutcomeCode, worker: string, wake = 'claimed'): void {
-    const tails = [...this.tails].map(([path, tail]): Position => [path, tail.incarnation, tail.offset]);
+    const tails = [...this.tails].map(([path, tail]): LinkPosition => [path, tail.incarnation, tail.offset]);
     this.does(code, { op: 'claim', ...this.about, wake, worker, tails });
   }
 
