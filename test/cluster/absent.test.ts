@@ -53,19 +53,19 @@ async function asked(cluster: TestCluster, node: number): Promise<void> {
 }
 
 const AWAY: Readonly<Record<string, (cluster: TestCluster, node: number) => Promise<() => Promise<void>>>> = {
-  stopped: (cluster, node) => {
+  frozen: (cluster, node) => {
     cluster.pause(node);
     return Promise.resolve(() => Promise.resolve(cluster.resume(node)));
   },
-  killed: async (cluster, node) => {
-    await cluster.kill(node);
+  stopped: async (cluster, node) => {
+    await cluster.end(node);
     return () => cluster.restart(node);
   },
 };
 
 for (const [how, leave] of Object.entries(AWAY)) {
   test(`a node that was ${how} while ${STREAMS} streams were written denies none of them`, async () => {
-    await withCluster({ process: true, groups: 4 }, async (cluster) => {
+    await withCluster({ process: how === 'frozen', groups: 4 }, async (cluster) => {
       const comeBack = await leave(cluster, 3);
       // A group that it led has no leader for a moment.
       for (let i = 0; i < STREAMS; i++) await cluster.client(1).create(path(i), TEXT, BODY);
@@ -76,7 +76,7 @@ for (const [how, leave] of Object.entries(AWAY)) {
 }
 
 test('a node that is cut off from the others denies nothing, and serves what it has', async () => {
-  await withCluster({ process: true, groups: 2, network: true }, async (cluster) => {
+  await withCluster({ groups: 2, network: true }, async (cluster) => {
     const { port } = cluster.node(3);
     await cluster.client(3).create('/b/s', TEXT, 'here');
     await cluster.settled();

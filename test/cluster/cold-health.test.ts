@@ -104,7 +104,6 @@ async function write(cluster: TestCluster, id: number, appends: number): Promise
 test('a node that does not reach the cold store gives its groups to those that do', async () => {
   const ways = new Ways();
   const cluster = await TestCluster.create({
-    process: true,
     groups: GROUPS,
     toml: SETTINGS,
     tomlOf: (id) => ways.toml(id),
@@ -155,7 +154,7 @@ test('a node that does not reach the cold store gives its groups to those that d
     );
     other.destroy();
     assert.deepEqual(await Promise.all([2, 3].map(tripsOf)), tripsBefore);
-    await cluster.kill(3);
+    await cluster.end(3);
     await until(
       'every group has a leader, be it the node that was cut off first',
       async () => (await cluster.groups(2)).every(({ leader }) => leader === 1 || leader === 2),

@@ -114,7 +114,7 @@ async function nothingIsLeft(cluster: TestCluster, source: string): Promise<void
 }
 
 test('chains between groups: names stay taken while forks live, and are free everywhere when the last is gone', async () => {
-  await withCluster({ process: true, groups: 4 }, async (cluster) => {
+  await withCluster({ groups: 4 }, async (cluster) => {
     const names = Array.from({ length: 8 }, (_, i) => `/chain/link-${i}`);
     await cluster.client(1).create(names[0] as string, TEXT);
     for (let i = 1; i < names.length; i++) {

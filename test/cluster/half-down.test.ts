@@ -20,7 +20,7 @@ const RESTART = ['--restart-cmd', 'exit 9; {node_id}'];
 
 async function killHalf(cluster: TestCluster): Promise<void> {
   const [alive, dead] = [cluster.ids.slice(0, cluster.ids.length / 2), cluster.ids.slice(cluster.ids.length / 2)];
-  for (const id of dead) await cluster.kill(id);
+  for (const id of dead) await cluster.end(id);
   await until('the others know that no node leads', async () => {
     const groups = await Promise.all(alive.map((id) => cluster.groups(id)));
     return groups.flat().every(({ leader }) => leader === null);
@@ -46,7 +46,7 @@ const ready = `--ready-timeout-secs 0.5 ${PACE.join(' ')}`;
 test('two of four', async () => {
   const folder = temporaryFolder('half-down');
   const backup = join(folder, 'backup');
-  await withCluster({ process: true, nodes: 4, groups: GROUPS }, async (cluster) => {
+  await withCluster({ nodes: 4, groups: GROUPS }, async (cluster) => {
     const file = scratchFile('c.toml', clusterToml(cluster));
     const location = ['--location', backup];
     await killHalf(cluster);
@@ -139,7 +139,7 @@ test('two of four', async () => {
 
 test('one of two', async () => {
   const folder = temporaryFolder('half-down');
-  await withCluster({ process: true, nodes: 2, groups: GROUPS }, async (cluster) => {
+  await withCluster({ nodes: 2, groups: GROUPS }, async (cluster) => {
     const file = scratchFile('c.toml', clusterToml(cluster));
     await killHalf(cluster);
     await expectAll(file, [

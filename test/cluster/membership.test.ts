@@ -42,7 +42,7 @@ async function expectVoters(cluster: TestCluster, ids: readonly number[], voters
 }
 
 test('a fourth node joins, becomes a voter, and the first one leaves, while clients write', async () => {
-  await withCluster({ process: true, groups: GROUPS, spares: 1 }, async (cluster) => {
+  await withCluster({ groups: GROUPS, spares: 1 }, async (cluster) => {
     const streams = Array.from({ length: 12 }, (_, i) => newStream('members', `s${i}`));
     for (const { path } of streams) await cluster.client(1).create(path, TEXT);
     await cluster.settled();
@@ -87,13 +87,13 @@ test('a fourth node joins, becomes a voter, and the first one leaves, while clie
       await Promise.allSettled([work]);
     }
     await work;
-    await cluster.kill(1);
+    await cluster.end(1);
     await cluster.settled([2, 3, 4]);
     // The new node carries its part: with it and one other there is a majority.
-    await cluster.kill(2);
+    await cluster.end(2);
     await cluster.ready([3, 4]);
     // What a node knows of the new one is on its disk.
-    await cluster.kill(3);
+    await cluster.end(3);
     await cluster.restart(3);
     await cluster.ready([3, 4]);
     const tally = newTally();
@@ -122,12 +122,12 @@ async function leadsWith(cluster: TestCluster, id: number): Promise<void> {
 }
 
 test('a node that was away while another one joined finds it when it leads, also after the loss of its disk', async () => {
-  await withCluster({ process: true, groups: 1, spares: 1 }, async (cluster) => {
+  await withCluster({ groups: 1, spares: 1 }, async (cluster) => {
     const write = async (id: number, path: string): Promise<void> => {
       await cluster.client(id).create(path, TEXT, 'x');
     };
     await write(1, '/away/before');
-    await cluster.kill(3);
+    await cluster.end(3);
     cluster.configure(4, false, [1, 2, 3, 4]);
     await cluster.node(4).start('health');
     await admin(cluster, 0, `learners/4?addr=127.0.0.1:${cluster.clusterPort(4)}`);
@@ -139,7 +139,7 @@ test('a node that was away while another one joined finds it when it leads, also
     await cluster.ready([3]);
     await cluster.settled();
     await expectVoters(cluster, [3], [1, 2, 3, 4]);
-    await cluster.kill(3);
+    await cluster.end(3);
     cluster.wipe(3);
     cluster.configure(3, false);
     await cluster.restart(3);
@@ -156,14 +156,14 @@ test('a node that was away while another one joined finds it when it leads, also
     await until('nothing is known of its address', async () => {
       return (await cluster.group(2, 0)).member_addresses === undefined;
     });
-    await cluster.kill(4);
+    await cluster.end(4);
     await cluster.ready([1, 2, 3]);
     await write(2, '/away/gone');
   });
 });
 
 test('a node that was taken out while it was down says that it is not ready, and so does the tool; it may come back', async () => {
-  await withCluster({ process: true, groups: 1 }, async (cluster) => {
+  await withCluster({ groups: 1 }, async (cluster) => {
     await leadsWith(cluster, 1);
     const file = scratchFile('c.toml', clusterToml(cluster));
     await cluster.client(3).create('/out/before', TEXT, 'x');
@@ -180,7 +180,7 @@ test('a node that was taken out while it was down says that it is not ready, and
       }),
     );
     await until('writes are acknowledged', async () => acknowledged > 50);
-    await cluster.kill(3);
+    await cluster.end(3);
     await writers;
     await admin(cluster, 0, 'membership?voters=1,2');
     await expectVoters(cluster, [1, 2], [1, 2]);
@@ -208,7 +208,7 @@ test('a node that was taken out while it was down says that it is not ready, and
 });
 
 test('calls that mean nothing are refused with a sentence', async () => {
-  await withCluster({ process: true, groups: 1 }, async (cluster) => {
+  await withCluster({ groups: 1 }, async (cluster) => {
     const post = async (id: number, path: string): Promise<RawResponse> => {
       const answer = await cluster.node(id).admin.request('POST', `/__svc/raft/${path}`);
       assertDocumented('POST', `/__svc/raft/${path}`, answer, answer.body.toString());

@@ -13,7 +13,7 @@ const STREAMS = 60;
 describe('purge and quota in a cluster', () => {
   let cluster: TestCluster;
   before(async () => {
-    cluster = await TestCluster.create({ process: true, groups: GROUPS });
+    cluster = await TestCluster.create({ groups: GROUPS });
     await cluster.startAll();
   });
   after(() => cluster.dispose());
@@ -75,7 +75,7 @@ describe('purge and quota in a cluster', () => {
 
   it('a purge that fails half way because a majority is gone is finished by a repetition', async () => {
     await fill('tenant-4');
-    for (const id of [2, 3]) await cluster.kill(id);
+    for (const id of [2, 3]) await cluster.end(id);
     const { adminUrl } = cluster.node(1);
     const failed = await call(`${adminUrl}/__svc/purge/tenant-4`, 'DELETE');
     assert.equal(failed.status, 503, failed.text);

@@ -8,7 +8,7 @@ type Two = [RawClient, RawClient];
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
 test('a reader that moves to another node meets neither 404 nor 416 for what was acknowledged', async () => {
-  await withCluster({ process: true, groups: 4 }, async (cluster) => {
+  await withCluster({ groups: 4 }, async (cluster) => {
     const clients = await Promise.all(cluster.ids.map((id) => RawClient.connect(cluster.node(id).port)));
     let served = 0;
     /** Without a leader for long (the machine may be slow) a node says that it cannot say. */

@@ -44,8 +44,8 @@ async function look(cluster: TestCluster, id: number): Promise<Seen> {
 }
 
 test('a transfer that falls too far behind ends with a reason, and succeeds when the node takes more', async () => {
-  await withCluster({ process: true, groups: 1, network: true }, async (cluster) => {
-    await cluster.kill(3);
+  await withCluster({ groups: 1, network: true }, async (cluster) => {
+    await cluster.end(3);
     await cluster.ready([1, 2]);
     const leader = await cluster.leaderOf(0);
     await write(cluster, leader, 'before', STATE_BYTES);

@@ -159,7 +159,7 @@ test('64 MiB pass through 8 MiB of hot bytes, over a kill -9, are read back, and
 });
 
 test('a store that is down for a while costs only writes, and everything recovers when it is back', async () => {
-  await withServer({ process: true, cores: 1, groups: GROUPS, toml: TOML }, async (server) => {
+  await withServer({ cores: 1, groups: GROUPS, toml: TOML }, async (server) => {
     const streams = Array.from({ length: STREAMS }, (_, stream) => stream);
     for (const stream of streams) assert.equal((await requestOnce(server.port, 'PUT', nameOf(stream))).status, 201);
     const counts = { refused: 0 };
@@ -194,7 +194,7 @@ test('a store that is down for a while costs only writes, and everything recover
 
 test('an operator moves a stream to the cold store at once, and is told why not', async () => {
   const toml = TOML.replace('"200ms"', '"1h"');
-  await withServer({ process: true, cores: 1, groups: GROUPS, toml }, async (server) => {
+  await withServer({ cores: 1, groups: GROUPS, toml }, async (server) => {
     const headers = { 'Content-Type': 'text/plain' };
     assert.equal((await requestOnce(server.port, 'PUT', '/b/s', headers, 'hello')).status, 201);
     const flush = (name: string): Promise<{ status: number; body: Buffer }> =>
@@ -223,7 +223,7 @@ test('an operator moves a stream to the cold store at once, and is told why not'
     assert.equal((await flush('b/t')).status, 404);
     assert.equal((await requestOnce(server.port, 'GET', '/b/s?offset=-1')).body.toString(), 'hello');
   });
-  await withServer({ process: true, cores: 1, groups: GROUPS }, async (server) => {
+  await withServer({ cores: 1, groups: GROUPS }, async (server) => {
     const answer = await requestOnce(server.adminPort, 'POST', '/__svc/flush-cold/b/s');
     assert.deepEqual([answer.status, /cold store/.test(answer.body.toString())], [409, true]);
   });

@@ -43,7 +43,6 @@ const NAMES = [
 describe('the console with bad input', { skip: chromiumMissing() ?? false }, () => {
   const cold = temporaryFolder('console-cold');
   const node = new TestServer({
-    process: true,
     ...{ cores: 1, groups: 4 },
     toml: `[subscriptions]\nlocal_webhooks = true\n[storage.cold]\nbackend = "dir"\ndir = "${cold}"\nflush_interval = "1h"\n`,
   });

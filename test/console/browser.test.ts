@@ -23,7 +23,7 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
   const ending = new AbortController();
 
   before(async () => {
-    cluster = await TestCluster.create({ process: true, groups: 4 });
+    cluster = await TestCluster.create({ groups: 4 });
     await cluster.startAll();
     const json = { 'Content-Type': 'application/json' };
     await cluster.client(1).expect(201, 'PUT', '/demo/log', { 'Content-Type': 'text/plain' });
@@ -150,7 +150,7 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
   it('a node that is killed while looking is said, and the page goes on', async () => {
     const { page, complaints } = await visit(browser, address);
     await page.getByRole('row', { name: /node 3 .* ok/ }).waitFor();
-    await cluster.kill(3);
+    await cluster.end(3);
     await page.getByText(/node 3 has not answered for \d+ s/).waitFor();
     await page.getByRole('row', { name: /node 3 .* does not answer/ }).waitFor();
     await page

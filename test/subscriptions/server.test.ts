@@ -23,7 +23,7 @@ async function onStage(
 ): Promise<void> {
   const receiver = await WebhookReceiver.start(answer);
   try {
-    await withServer({ process: true, groups: 4, toml: LOCAL, ...options }, async (server) => {
+    await withServer({ groups: 4, toml: LOCAL, ...options }, async (server) => {
       await body({ server, subs: new Subscriber(() => server.url), receiver });
     });
   } finally {
@@ -174,6 +174,7 @@ test('SIGKILL keeps keys, cursors, wakes and the tokens that were given', async 
       assert.equal(next.body.generation, body.generation + 1, 'the wake that was taken is not delivered again');
       await assertSigned(next, after.webhook.signing.jwks_url);
     },
+    { process: true },
   );
 });
 
@@ -193,6 +194,7 @@ test('SIGKILL keeps the schedule of attempts', async () => {
       assert(pauseMs >= 6400, `the fifth attempt came ${Math.round(pauseMs)} ms after the fourth`);
       assert.equal(fifth.body.wake_id, attempts[0]?.body.wake_id);
     },
+    { process: true },
   );
 });
 
@@ -214,7 +216,7 @@ test('a subscriber whose lease ends is fenced off, and another one is woken', as
 });
 
 test('workers: the wake stream may come late, a release writes another event, an idle claim is refused', async () => {
-  await withServer({ process: true, groups: 4 }, async (server) => {
+  await withServer({ groups: 4 }, async (server) => {
     const subs = new Subscriber(() => server.url);
     const config = { type: 'pull-wake', pattern: '**', wake_stream: 'wake/pool', lease_ttl_ms: LONG_MS };
     await subs.subscribe('pool', config);
@@ -246,7 +248,7 @@ test('workers: the wake stream may come late, a release writes another event, an
 });
 
 test('without the key for development no local webhook can be made', async () => {
-  await withServer({ process: true, groups: 4 }, async (server) => {
+  await withServer({ groups: 4 }, async (server) => {
     const subs = new Subscriber(() => server.url);
     for (const url of ['http://127.0.0.1:1/', 'http://localhost/', 'https://127.0.0.1/', 'http://worker.example/']) {
       const config = { type: 'webhook', pattern: 'a', webhook: { url } };
@@ -259,7 +261,7 @@ test('without the key for development no local webhook can be made', async () =>
 
 test('the plane requires its own token except where a wake brings one; the log is not accessible', async () => {
   const receiver = await WebhookReceiver.start();
-  const server = new TestServer({ process: true, groups: 4, toml: LOCAL });
+  const server = new TestServer({ groups: 4, toml: LOCAL });
   try {
     // Its table [http] is the last one.
     appendFileSync(server.configFile, 'client_token = "of-clients"\n');
@@ -305,7 +307,7 @@ test('a start with a long log does nothing of the past', async () => {
       isBroken = false;
       await until('the wake is over', async () => (await subs.acked('s', 'events/a')) !== 0);
       const before = receiver.received.length;
-      await server.kill();
+      await server.end();
       await server.start();
       await until('it drives', async () => (await metrics(server))['driving'] === true);
       await subs.append('events/a');
@@ -331,7 +333,7 @@ test('a long log is checkpointed, and a restart begins there', async () => {
       }
       await until('the checkpoint is written', due);
       assert(((await metrics(server))['log_bytes'] as number) < 1_000_000);
-      await server.kill();
+      await server.end();
       await server.start();
       assert.equal((await subs.shown('kept')).streams.length, 1);
       await subs.expect(404, 'GET', '__ds/subscriptions/large');

@@ -183,6 +183,12 @@ export class TestCluster {
     this.#member(id).paused = false;
   }
 
+  /** The node is away: in the quickest way that there is, which hands its leaderships over where the node is no process. */
+  async end(id: number): Promise<void> {
+    await this.node(id).end();
+    this.#member(id).paused = false;
+  }
+
   async restart(id: number): Promise<void> {
     await this.node(id).start('health');
   }
