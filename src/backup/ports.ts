@@ -1,4 +1,4 @@
-/** What backups offer to the admin plane, and what they need from a download and an upload. */
+/** The interface of backups for the admin plane, and the parts of a download and an upload that they use. */
 import type { ErrorCode } from '../base/errors.ts';
 
 /** Destination of an export. */
@@ -46,25 +46,25 @@ export interface ExportEnd {
   readonly reason: string;
 }
 
-/** As /info shows it. */
+/** An export that ended early, as /info shows it. */
 export interface EndedExport extends ExportEnd {
   readonly raft_group_id: number;
   readonly ended_unix_ms: number;
 }
 
-/** One under way. */
+/** An export that is under way. */
 export interface RunningExport {
   readonly raft_group_id: number;
   readonly since_unix_ms: number;
 }
 
-/** The last whole one of a group. */
+/** The last complete export of a group. */
 export interface FinishedExport {
   readonly raft_group_id: number;
   readonly finished_unix_ms: number;
 }
 
-/** Through this node, since it started. */
+/** Exports through this node since it started. */
 export interface ToldExports {
   readonly exports_running?: readonly RunningExport[];
   readonly exports_finished?: readonly FinishedExport[];

@@ -143,9 +143,8 @@ function applyExpire(state: State, command: Command): void {
 
 /** Whether an expire command at `nowMs` would find something. The leader checks before it proposes one. */
 export function expiryDue(state: State, nowMs: number): boolean {
-  if (isImporting(state)) return false;
-  if (releaseDue(state)) return true;
-  return anyRow(state.overlay, expiryKey(state.prefix, 0, 0), expiryKey(state.prefix, nowMs + 1, 0));
+  const [from, to] = [expiryKey(state.prefix, 0, 0), expiryKey(state.prefix, nowMs + 1, 0)];
+  return !isImporting(state) && (releaseDue(state) || anyRow(state.overlay, from, to));
 }
 
 /** Removes an empty bucket; its usage counters stay. */

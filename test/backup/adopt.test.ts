@@ -1,5 +1,4 @@
-// Whose objects a restored cluster deletes: its own, and those of its source only when it was told to take that one's
-// place.
+// A restored cluster deletes its own objects, and those of its source only when it was told to take that one's place.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

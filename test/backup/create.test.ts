@@ -36,7 +36,7 @@ describe('backup-create', () => {
   const folder = temporaryFolder('create');
   const documents: Buffer[] = [];
   const servers: Server[] = [];
-  /** What the nodes say besides. */
+  /** Members that the nodes add to /info. */
   let ended = {};
 
   before(async () => {
@@ -196,7 +196,7 @@ describe('backup-create', () => {
     const config = await cluster(whole);
     const location = join(folder, 'full');
     mkdirSync(location);
-    // What a file may have at most, in blocks of 512 bytes: the kernel refuses as it would on a full disk.
+    // The size limit of a file, in blocks of 512 bytes: the kernel refuses as it would on a full disk.
     const limited = `ulimit -f 2048; exec "$@"`;
     const child = spawn('sh', ['-c', limited, 'sh', process.execPath, CTL_ENTRY, ...create(config, location)]);
     let stderr = '';

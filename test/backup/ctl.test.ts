@@ -99,7 +99,7 @@ test('create, verify, restore; what is altered, incomplete, newer or does not fi
       assert.deepEqual(lineage['restored_from'], [manifest['cluster_id']]);
       assert.match(`${String(lineage['cluster_id'])} ${String(manifest['cluster_id'])}`, /^[0-9a-f]{32} [0-9a-f]{32}$/);
       assert.notEqual(lineage['cluster_id'], manifest['cluster_id']);
-      // What is there is not written over, and a restore that is complete may be resumed.
+      // A restore does not write over data, and one that is complete may be resumed.
       failed(
         await ctl(['restore', '--config', target, '--location', backup]),
         /is not empty: it has the buckets .* \(--resume goes on with a restore that was interrupted\)/,

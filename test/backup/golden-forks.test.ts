@@ -38,7 +38,7 @@ const WORLD: World = {
   ],
   produced: ['/orders/source'],
 };
-/** Of a removed fork that its source does not know about yet. */
+/** The token of a removed fork that its source does not know about yet. */
 const TOKEN = 4711;
 const TOLD = 'orders\0source';
 

@@ -77,7 +77,7 @@ test('a snapshot of format 1 is read, validated and restored, with the bytes tha
   });
 });
 
-test('what cannot be is refused in a sentence, wherever the snapshot was changed', () => {
+test('an impossible snapshot is refused in a sentence, wherever it was changed', () => {
   const rows: [Uint8Array, Uint8Array][] = [];
   const bytes = readFileSync(SNAPSHOT);
   const { buckets, streams, head } = read(bytes, rows);

@@ -32,7 +32,7 @@ import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 const FOLDER = join(REPO_ROOT, 'test', 'backup', 'golden', 'format-1');
 const TOKEN = '0123456789abcdef';
 const NOW_MS = 1_800_000_000_000;
-/** What LMDB takes, the prefix included. */
+/** The longest key that LMDB takes, the prefix included. */
 const KEY_BYTES_MAX = 1978;
 const EXPIRES_MS_MAX = 253_402_300_799_999;
 const EXPIRES = 30;
@@ -50,7 +50,7 @@ export function goldenRows(): { readonly rows: readonly Row[]; readonly contents
   return { rows, contents: reader.end() };
 }
 
-/** Of the forks below. */
+/** Tokens of the forks below. */
 const FORK_TOKENS = [11, 12, 13];
 
 const DOUBLES = [0, -0, 1, -1, -2, 0.5, Number.NaN, Infinity, -Infinity, 2 ** 32, 2 ** 48, 2 ** 48 - 1, 2 ** 53 - 1];

@@ -199,7 +199,7 @@ describe('restore of several groups', () => {
     const target = new StandIn(t);
     const config = await target.start();
     target.onUpload = (group) => {
-      // What was verified is gone when it is read again.
+      // The file was verified, and is empty when it is read again.
       if (group === 0) truncateSync(join(backup, 'group-0006.snapshot'), 0);
       target.answer(group, 200, {});
     };

@@ -131,7 +131,7 @@ export async function describeWorld({ port, adminPort }: Ports, { streams }: Wor
     seen[`list ${bucket}`] = JSON.parse(listed.body.toString());
     const quota = await admin.request('GET', `/__svc/quota/${encodeURIComponent(bucket)}`);
     const { max_streams, max_retained_bytes } = JSON.parse(quota.body.toString()) as Record<string, unknown>;
-    // What is used lags behind, and was not told by earlier versions.
+    // The usage lags behind, and earlier versions did not show it.
     seen[`quota ${bucket}`] = JSON.stringify({ max_streams, max_retained_bytes });
   }
   const usage = JSON.parse((await admin.request('GET', '/__svc/usage')).body.toString()) as Record<string, unknown>;
@@ -144,7 +144,7 @@ export async function describeWorld({ port, adminPort }: Ports, { streams }: Wor
 /** Headers about the stream; the others are about HTTP, and may change from version to version. */
 const ABOUT_STREAMS = /^(?:stream-|producer-|content-type$|location$)/;
 
-/** What an earlier version was seen to answer, without headers that are not about streams. */
+/** The recorded answers of an earlier version, without headers that are not about streams. */
 export function aboutStreams<T>(seen: T): T {
   const isOther = (part: unknown): boolean =>
     Array.isArray(part) && part.length === 2 && typeof part[0] === 'string' && !ABOUT_STREAMS.test(part[0]);

@@ -200,7 +200,7 @@ export class Differential {
     const request = requestFor(QUERIES.read, 0, asked);
     for (const replica of this.replicas) {
       const answer = replica.query(request, nowMs);
-      // What a cold answer leaves out because it would take too many chunks is left out of the model's too.
+      // A cold answer may be short because it would take too many chunks; the model's is cut to the same end.
       const expected = modelRead(stream, answer.short ? cutTo(read, answer, stream) : read);
       const what = `${bucket}/${name} ${JSON.stringify(read)}`;
       assert.equal(outcomeText(answer.outcome), outcomeText(expected.outcome), what);

@@ -1,4 +1,4 @@
-// What the model of the state machine is told and what it answers.
+// Commands for the model of the state machine, and its answers.
 export interface ModelProducer {
   readonly id: string;
   readonly epoch: number;
@@ -31,7 +31,7 @@ export interface ModelCommand {
   /** As it should be stored; undefined = not sent. '{}' = none. */
   readonly attributes: string | undefined;
   readonly body: Uint8Array;
-  /** What a JSON body means: its records, or undefined when it is not valid JSON. Ignored for other types. */
+  /** The records of a JSON body, or undefined when it is not valid JSON. Ignored for other types. */
   readonly records: readonly string[] | undefined;
   /** batch: what the frames hold; `body` is then the frames as sent. */
   readonly frames?: readonly Pick<ModelCommand, 'body' | 'records'>[];
@@ -48,7 +48,7 @@ export interface Outcome {
   records: string;
   producer: string;
   type: string;
-  /** Of a batch; of a purge how many streams it removed. */
+  /** The body of a batch's answer; for a purge the number of streams removed. */
   body?: string;
 }
 

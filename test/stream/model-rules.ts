@@ -34,7 +34,7 @@ export class ModelStream {
   readonly messages: Uint8Array[] = [];
   readonly ends: number[] = [];
   readonly producers = new Map<string, Producer>();
-  /** What the real state calls it, once seen. */
+  /** The number that the real state gave it, once seen. */
   incarnation = 0;
   #whole: Buffer | undefined;
 

@@ -101,7 +101,7 @@ export class Model {
     }
   }
 
-  /** What the body says about itself is checked before the state is looked at. */
+  /** The body is checked before the state. */
   #refusedBefore(command: ModelCommand): string | undefined {
     if (command.body.length === 0 || !isJsonType(command.type)) return undefined;
     for (const { body, records } of command.frames ?? []) {

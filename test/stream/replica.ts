@@ -99,7 +99,7 @@ interface Logged {
 export class Replica {
   readonly tx = new SortedMapTx();
   state = new State(GROUP, this.tx);
-  /** Of the process, as the state is. */
+  /** Lost when the process ends, as the state is. */
   held = new HeldReads();
   readonly counts = { flushes: 0, failedCommits: 0, restarts: 0, replayed: 0 };
   readonly #command = new Command();
@@ -216,7 +216,7 @@ export class Replica {
     return head;
   }
 
-  /** What a live reader that has everything before `from` would be sent; undefined = too much for one event. */
+  /** The event for a live reader that has everything before `from`; undefined: too much for one event. */
   tail(bucket: string, stream: string, from: number, budget: number): Buffer | undefined {
     const plan = planTail(this.state, this.head(bucket, stream), from, budget, new Reply());
     return plan === undefined ? undefined : filled(plan);

@@ -1,4 +1,4 @@
-/** What a node remembers of the exports through it since it started: for their clients, and for the console. */
+/** Remembers the exports through a node since it started: for their clients, and for the console. */
 import type { Runtime } from '../../base/runtime.ts';
 import type { EndedExport, ExportEnd, FinishedExport, RunningExport, ToldExports } from '../ports.ts';
 

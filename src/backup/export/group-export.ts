@@ -7,9 +7,8 @@ import { Canonical } from '../../stream/backup/canonical.ts';
 import { BACKUP_TAGS } from '../../stream/backup/rows.ts';
 import { WithoutKeys } from '../../stream/backup/without-keys.ts';
 import { decodeBucket } from '../../stream/core/buckets.ts';
-import { ColdCounters } from '../../stream/core/meta.ts';
 import { TAG_BUCKET, TAG_HEAD, TAG_META } from '../../stream/core/keys.ts';
-import { type Meta, decodeMeta } from '../../stream/core/meta.ts';
+import { decodeMeta } from '../../stream/core/meta.ts';
 
 /** Bytes before a key's tag. */
 const PREFIX_BYTES = 2;
@@ -57,7 +56,9 @@ export class GroupExport {
   constructor(source: GroupRows, order: ExportOrder) {
     this.#source = source;
     this.#rows = source.rows(BACKUP_TAGS)[Symbol.iterator]();
-    const meta = metaOf(source.row(TAG_META));
+    const row = source.row(TAG_META);
+    // A group without a checkpoint has none.
+    const meta = row && decodeMeta(row);
     // Another checkpoint may have come since; an earlier one would not satisfy the request.
     this.#commitIndex = meta?.appliedCommands ?? order.commitIndex;
     assert(this.#commitIndex >= order.commitIndex, 'the store shows the checkpoint that the export asked for');
@@ -108,20 +109,4 @@ export class GroupExport {
     this.#rows.return?.();
     this.#source.close();
   }
-}
-
-/** A group without a checkpoint has none. */
-function metaOf(row: Uint8Array | undefined): Meta | undefined {
-  if (row === undefined) return undefined;
-  const meta: Meta = {
-    appliedIndex: 0,
-    appliedTerm: 0,
-    nextIncarnation: 0,
-    appliedCommands: 0,
-    hotBytes: 0,
-    cold: new ColdCounters(),
-    configuration: row,
-  };
-  decodeMeta(row, meta);
-  return meta;
 }

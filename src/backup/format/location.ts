@@ -277,7 +277,7 @@ class Bucket implements Location {
   }
 }
 
-/** What to fix, by the error of S3 or its client; the first match is used. */
+/** Advice for the operator, by the error of S3 or its client; the first match is used. */
 const STORE_ERRORS: readonly (readonly [RegExp, string])[] = [
   [/NoSuchBucket/, 'there is no such bucket'],
   [

@@ -10,7 +10,7 @@ const STOPPED = 'its verification was stopped';
 export const VERIFIER_LOADED = 'loaded';
 
 export interface VerifyOptions {
-  /** Of the whole backup. */
+  /** Number of groups in the whole backup. */
   readonly groupCount: number;
   /** Asked before each piece. */
   readonly isWanted: () => boolean;

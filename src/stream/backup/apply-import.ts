@@ -134,6 +134,6 @@ export function applyImportAbort(state: State, command: Command, reply: Reply): 
 
 /** A bucket counts even when removed, because its counters exist. Streams are in buckets, but may not be stored yet. */
 export function holdsAnything(state: State): boolean {
-  if (state.buckets.dirtyCount > 0) return true;
-  return [TAG_BUCKET, TAG_HEAD].some((tag) => anyRow(state.tx, taggedKey(state.prefix, tag, NOTHING)));
+  const holds = (tag: number): boolean => anyRow(state.tx, taggedKey(state.prefix, tag, NOTHING));
+  return state.buckets.dirtyCount > 0 || holds(TAG_BUCKET) || holds(TAG_HEAD);
 }

@@ -1,5 +1,5 @@
 /**
- * What a group's leader should upload next: the oldest bytes in rows, as chunks in one body. It only reads the state;
+ * Plans the next upload of a group's leader: the oldest bytes in rows, as chunks in one body. It only reads the state;
  * the FLUSH command after the upload publishes the result.
  *
  * A flush ends at a message boundary, so that no record is split between rows and the cold store. A single message

@@ -7,6 +7,7 @@
  */
 import { assert } from '../../base/assert.ts';
 import { viewOf } from '../../base/bytes.ts';
+import { textBytes } from '../../base/text.ts';
 import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
 import { planted } from '../../base/planted.ts';
 import { bytes, f64, f64OrNone, struct, u16, u32, u8 } from '../../base/struct.ts';
@@ -87,14 +88,9 @@ function putObject(state: State, stored: ObjectRow): void {
 }
 
 export function encodeObjectRow(stored: ObjectRow): Uint8Array {
-  const bucket = encodeUtf8(stored.bucket);
-  const key = encodeUtf8(stored.key);
-  const row = new Uint8Array(OBJECT_ROW.size + bucket.length + key.length);
   const flags = stored.merged ? MERGED : 0;
-  OBJECT_ROW.write(viewOf(row), 0, { ...stored, flags, bucketBytes: bucket.length });
-  row.set(bucket, OBJECT_ROW.size);
-  row.set(key, OBJECT_ROW.size + bucket.length);
-  return row;
+  const bucketBytes = textBytes(stored.bucket);
+  return OBJECT_ROW.encode({ ...stored, flags, bucketBytes }, encodeUtf8(stored.bucket + stored.key));
 }
 
 /** Adds an unknown object; without references it goes into the GC queue immediately. */

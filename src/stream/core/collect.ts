@@ -30,7 +30,7 @@ export interface RowSource {
   viewAt(view: RowView, offset: number, start: number): void;
 }
 
-/** What a read returns. */
+/** The answer of a read. */
 export interface ReadPlan {
   startOffset: number;
   nextOffset: number;

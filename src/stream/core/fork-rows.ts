@@ -1,6 +1,6 @@
 /**
- * What a group knows of forks, row by row: whose fork a stream is, which forks a stream has, which streams were removed while forks
- * of them live, and which sources are to be told that a fork is gone.
+ * The rows of a group about forks: the source of a stream that is a fork, the forks of a stream, streams that were
+ * removed while they have live forks (tombstones), and sources still to be notified that a fork is gone.
  */
 import { assert } from '../../base/assert.ts';
 import { viewOf } from '../../base/bytes.ts';
@@ -63,7 +63,7 @@ export interface PinnedFork {
 type Place = Pick<PinPlace, 'incarnation' | 'token'>;
 
 export interface Tombstone {
-  /** Of the stream: its pins are stored under it. */
+  /** The stream's number, under which its pins are stored. */
   readonly incarnation: number;
   /** The stream was itself a fork: its source is notified when the tombstone is removed. */
   readonly unpin: Unpin | undefined;

@@ -118,7 +118,7 @@ export class Head {
     this.json = isJson(type);
   }
 
-  /** What readers see before a type is set. */
+  /** Readers see octet-stream before a type is set. */
   get shownContentType(): string {
     return this.contentType === '' ? 'application/octet-stream' : this.contentType;
   }

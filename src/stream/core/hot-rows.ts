@@ -86,7 +86,7 @@ export class HotRows implements RowSource {
     return start;
   }
 
-  /** What the last row of a kind up to `position` says; -1: there is none. */
+  /** Reads a number from the last row of a kind up to `position`; -1: there is none. */
   #last(tag: number, position: number, read: (key: Uint8Array, value: Uint8Array) => number): number {
     const { tx, prefix } = this.#rows;
     const from = positionKey(prefix, tag, this.#head.incarnation, 0);

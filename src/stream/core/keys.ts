@@ -1,7 +1,7 @@
 /**
  * Keys of a group's rows. All of a group's state lies under its two-byte prefix, so a group can be scanned, exported or
  * moved as one range (store/key-space.ts). Numbers are big-endian, so key order is number order. The README lists the
- * tags with what is behind them.
+ * tags and the rest of each key.
  */
 import { byteAt } from '../../base/bytes.ts';
 import type { Tx } from '../../base/tx.ts';
@@ -33,7 +33,7 @@ export const NUL = 0;
 
 const TWO_32 = 0x1_0000_0000;
 
-/** Of a field; numbers of keys are written byte by byte, because a DataView for each key costs more than the key. */
+/** The place of a field. Numbers of keys are written byte by byte, because a DataView for each key costs more than the key. */
 type Place = Pick<NumberField, 'at' | 'bytes'>;
 
 const TAGGED = { prefix: u16BE, tag: u8 };
@@ -88,7 +88,7 @@ export function bareKey(key: Uint8Array): Uint8Array {
   return key.subarray(PREFIX.end);
 }
 
-/** What follows the tag of a key, as a view. */
+/** The part of a key behind its tag, as a view. */
 export function restOf(key: Uint8Array): Uint8Array {
   return key.subarray(TAG.end);
 }

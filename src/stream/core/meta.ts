@@ -33,13 +33,13 @@ export class ColdCounters {
 }
 
 export interface Meta {
-  appliedIndex: number;
-  appliedTerm: number;
-  nextIncarnation: number;
-  appliedCommands: number;
-  hotBytes: number;
-  readonly cold: ColdCounters;
-  configuration: Uint8Array;
+  readonly appliedIndex: number;
+  readonly appliedTerm: number;
+  readonly nextIncarnation: number;
+  readonly appliedCommands: number;
+  readonly hotBytes: number;
+  readonly cold: Omit<ColdCounters, 'tally'>;
+  readonly configuration: Uint8Array;
 }
 
 export function encodeMeta(meta: Meta): Uint8Array {
@@ -51,19 +51,18 @@ export function encodeMeta(meta: Meta): Uint8Array {
   return META_ROW.encode({ ...position, ...counters }, configuration);
 }
 
-/** Fills `meta` from its row. */
-export function decodeMeta(bytes: Uint8Array, meta: Meta): void {
-  const format = bytes[0];
-  assert(format === FORMAT || format === FORMAT_BEFORE, 'known meta row format');
-  const row = META_ROW_BEFORE.decode(bytes);
-  const unit = row.writeUnitBytes;
+export function decodeMeta(row: Uint8Array): Meta {
+  const isCounted = row[0] === FORMAT;
+  assert(isCounted || row[0] === FORMAT_BEFORE, 'known meta row format');
+  const { writeUnitBytes, appliedIndex, appliedTerm, nextIncarnation, hotBytes, ...counters } =
+    META_ROW_BEFORE.decode(row);
   // Counters in different units cannot be added, and all replicas must count in the same unit.
-  assert(unit === WRITE_UNIT_BYTES, `usage is counted in units of ${WRITE_UNIT_BYTES} bytes, not ${unit}`);
-  const { appliedIndex, appliedTerm, nextIncarnation, hotBytes, ...cold } = row;
-  Object.assign(meta, { appliedIndex, appliedTerm, nextIncarnation, hotBytes });
-  const { bytes: size, objects, objectBytes, gcLength, nextGcSeq, origin } = cold;
-  Object.assign(meta.cold, { bytes: size, objects, objectBytes, gcLength, nextGcSeq, origin });
+  const isSameUnit = writeUnitBytes === WRITE_UNIT_BYTES;
+  assert(isSameUnit, `usage is counted in units of ${WRITE_UNIT_BYTES} bytes, not ${writeUnitBytes}`);
+  const { bytes, objects, objectBytes, gcLength, nextGcSeq, origin } = counters;
   // Older formats did not count applied commands. The index is an upper bound, exact enough for comparing replicas.
-  meta.appliedCommands = format === FORMAT ? META_ROW.decode(bytes).appliedCommands : meta.appliedIndex;
-  meta.configuration = bytes.slice(format === FORMAT ? META_ROW.size : META_ROW_BEFORE.size);
+  const appliedCommands = isCounted ? META_ROW.decode(row).appliedCommands : appliedIndex;
+  const configuration = row.slice(isCounted ? META_ROW.size : META_ROW_BEFORE.size);
+  const cold = { bytes, objects, objectBytes, gcLength, nextGcSeq, origin };
+  return { appliedIndex, appliedTerm, nextIncarnation, appliedCommands, hotBytes, configuration, cold };
 }

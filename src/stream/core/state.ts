@@ -105,7 +105,11 @@ export class State {
     this.snapshots = new Snapshots(prefix);
     this.forks = new ForkRows(prefix, this.overlay);
     const meta = tx.get(taggedKey(prefix, TAG_META, NOTHING));
-    if (meta !== undefined) decodeMeta(meta, this);
+    if (meta !== undefined) {
+      const { cold, ...position } = decodeMeta(meta);
+      Object.assign(this, position);
+      Object.assign(this.cold, cold);
+    }
     this.#flushedIndex = this.appliedIndex;
     const mark = tx.get(taggedKey(prefix, TAG_IMPORT, NOTHING));
     if (mark !== undefined) this.imported = decodeImportMark(mark);

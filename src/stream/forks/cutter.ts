@@ -1,5 +1,5 @@
 /**
- * What a fork inherits: complete messages or records of its source, from the start offset to the requested branch point. In a
+ * Cuts the bytes that a fork inherits: complete messages or records of its source, from the start offset to the requested branch point. In a
  * byte stream the last message may be cut; in a JSON stream only complete records are taken, and the sub-offset counts
  * them.
  */

@@ -222,11 +222,8 @@ export class JsonNormalizer {
     const text = this.#text;
     const runStart = this.#runStart;
     let to = runStart - this.#dropped;
-    if (runEnd - runStart >= SHORT_RUN_BYTES) {
-      text.copyWithin(to, runStart, runEnd);
-    } else {
-      for (let from = runStart; from < runEnd; from++) text[to++] = text[from] as number;
-    }
+    if (runEnd - runStart >= SHORT_RUN_BYTES) text.copyWithin(to, runStart, runEnd);
+    else for (let from = runStart; from < runEnd; from++) text[to++] = text[from] as number;
   }
 
   /** Moves the last run, ends the last record, and trims the output. */

@@ -88,7 +88,7 @@ test('a thread of exports that does not start ends each export with the reason',
 
 const unused = (): never => assert.fail('exports do not use this');
 
-test('what is kept of each group is the end of its last export, in a line', () => {
+test('a node keeps the end of the last export of each group, in a line', () => {
   let nowMs = 0;
   const ended = new ExportHistory({ nowMs: () => ++nowMs });
   const running = () => (ended.told.exports_running ?? []).map(({ raft_group_id: group }) => group);

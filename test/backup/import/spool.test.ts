@@ -1,4 +1,4 @@
-// What an import keeps until it is looked at: in order, and never more than there is room for.
+// The spool of an import keeps pieces in order, and never more than there is room for.
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
@@ -116,7 +116,7 @@ test('an upload for which the volume has no room any more is undone, and then re
     let pushed = 0;
     for (; disk.freeBytes() === freeBytes; pushed += PIECE_BYTES) upload.push(pieceOf(1));
     disk.fill('filler', disk.freeBytes() - MIB);
-    // What comes behind the piece that does not fit is thrown away.
+    // Pieces behind the one that does not fit are thrown away.
     for (let i = 0; i < 8; i++) upload.push(pieceOf(1));
     upload.end();
     disk.remove('filler');

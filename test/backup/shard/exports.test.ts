@@ -1,5 +1,4 @@
-// What the shard has to do with an export: it lets one begin, holds the collector back, and ends it when writes need
-// its pages.
+// The shard's part in an export: it lets one begin, holds the collector back, and ends it when writes need its pages.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type ErrorCode, errorCode } from '../../../src/base/errors.ts';

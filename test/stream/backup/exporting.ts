@@ -1,4 +1,4 @@
-// A replica's rows as a backup has them, and what an import makes of such rows.
+// Rows of a replica as a backup holds them, and the rows that an import makes of them.
 import assert from 'node:assert/strict';
 import { Canonical } from '../../../src/stream/backup/canonical.ts';
 import { BACKUP_TAGS } from '../../../src/stream/backup/rows.ts';
@@ -8,7 +8,7 @@ import { GROUP, type Replica } from '../replica.ts';
 
 export type Row = [Uint8Array, Uint8Array];
 
-/** What an import would write. Throws a Fault. */
+/** Validates rows and returns the rows that an import would write. Throws a Fault. */
 export function validated(rows: readonly Row[]): { readonly summary: Summary; readonly all: readonly Row[] } {
   const all: Row[] = [];
   const validator = new Validator((key, value) => all.push([key.slice(), value.slice()]));

@@ -60,7 +60,7 @@ test('chunks of all sizes in any order: a MiB never has more chunks than one run
   }
 });
 
-test('what is large already stays as it is, and one chunk is never merged alone', () => {
+test('large chunks stay as they are, and one chunk is never merged alone', () => {
   const longest = (...newestFirst: number[]): number => {
     const chooser = new RunChooser(COMPACT_RUN_MIN);
     for (const weight of newestFirst) if (!chooser.add(weight)) break;
@@ -211,7 +211,7 @@ test('slices that are not exactly a run of chunks above the floor are refused, e
   assert.equal(rig.read('a', floor.end).body.toString(), text.slice(2).join(''));
 });
 
-test('chunks that are not what their references say are not merged', () => {
+test('chunks that differ from their references are not merged', () => {
   const rig = new Rig();
   rig.create('t', TEXT);
   appendSlowly(rig, 't', TEXT, 16, (i) => `message ${i + 10};`);

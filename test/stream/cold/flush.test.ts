@@ -135,7 +135,7 @@ test('chunks of a long stream are released a bounded number at a time, until not
   rig.check();
 });
 
-test('a chunk that is not what it should be is named, and the reply stays as it was', () => {
+test('a wrong chunk is named, and the reply stays as it was', () => {
   const rig = new Rig();
   rig.create('s', 'text/plain');
   for (let i = 0; i < 3; i++) {

@@ -1,4 +1,4 @@
-// What the rows of a settled state must say about each other: rows and chunks without gaps, references that add up.
+// Checks the rows of a settled state against each other: rows and chunks without gaps, references that add up.
 import assert from 'node:assert/strict';
 import { decodeHead } from '../../../src/stream/core/head.ts';
 import type { State } from '../../../src/stream/core/state.ts';

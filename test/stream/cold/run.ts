@@ -27,7 +27,7 @@ import type { State } from '../../../src/stream/core/state.ts';
 import type { Random } from '../../support/random.ts';
 import { COMMANDS } from '../../../src/protocol/operations.ts';
 
-/** Of a compaction when its `kind` says so. */
+/** A flush, or a compaction when its `kind` says so. */
 export interface Flush {
   readonly kind?: typeof COMMANDS.flush.number | typeof COMMANDS.compact.number;
   readonly bucket: string;

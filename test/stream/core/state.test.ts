@@ -1,4 +1,4 @@
-// What the differential test cannot see: the bounds of the caches.
+// The bounds of the caches, which the differential test cannot see.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ModelCommand } from '../model-command.ts';
@@ -47,7 +47,7 @@ test('heads in memory are bounded when the same streams are read again and again
   }
 });
 
-test('what has changed stays in memory until it is written, however much is read meanwhile', () => {
+test('changed heads stay in memory until they are written, however much is read meanwhile', () => {
   const writer = withStreams(10_000);
   const { replica } = writer;
   replica.restart(false);

@@ -25,7 +25,7 @@ function answerOf(state: State, kind: number): boolean {
   return COMMANDS.forkCheck.result.read(reply).isThere;
 }
 
-test('a group in which nothing ever was does not say that a fork is gone', () => {
+test('a group that was never used does not say that a fork is gone', () => {
   const state = new State(1, new SortedMapTx());
   assert.equal(answerOf(state, COMMANDS.forkCheck.number), true);
   answerOf(state, COMMANDS.create.number);

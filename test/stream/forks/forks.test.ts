@@ -170,7 +170,7 @@ test('the same PUT again is told from another one', () => {
   assert.equal(code(begin(group, 'a/s', 8, { more: { contentType: TEXT } })), 'CREATE_CONFLICT', 'not a fork');
 });
 
-test('what the source is asked for and does not have', () => {
+test('a branch point that the source does not have is refused', () => {
   const group = withSource();
   const refusals: readonly (readonly [Ask, string])[] = [
     [{ from: 'a/none' }, 'FORK_SOURCE_NOT_FOUND'],
@@ -293,7 +293,7 @@ test('lifetimes: the source of an expired fork is notified, an expired source ke
   assert.equal(short.code(COMMANDS.deleteStream.number, 'a/s'), 'STREAM_DELETED');
 });
 
-test('quotas hold for what is inherited', () => {
+test('inherited bytes count towards quotas', () => {
   const group = withSource();
   group.do(COMMANDS.quota.number, 'a', { payload: encodeQuota({ streamsMax: 2, retainedBytesMax: 25 }) });
   begin(group, 'a/f', 7);
@@ -379,7 +379,7 @@ test('a fork that is asked after is there, or never comes', () => {
   assert.deepEqual(pinChecks(group.state, 0, 0, 1).length, 1);
 });
 
-test('parameters that cannot be are refused', () => {
+test('impossible parameters are refused', () => {
   const group = withSource();
   const kinds = [COMMANDS.forkBegin.number, COMMANDS.forkPin.number, COMMANDS.forkData.number];
   for (const kind of kinds) {

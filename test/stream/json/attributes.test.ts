@@ -66,7 +66,7 @@ test('a name written with escapes is the same name', () => {
   assert.equal(encoded('{"\\ud800":1,"é":2}'), '{}');
 });
 
-test('refused', () => {
+test('invalid attributes are refused with a reason', () => {
   for (const body of ['[]', '"x"', '5', 'null', '[{"title":"x"}]'])
     assert.match(refusal(body), /must be a JSON object/);
   for (const value of ['5', 'true', '[]', '{}', 'false']) assert.match(refusal(`{"title":${value}}`), /title must be/);

@@ -84,7 +84,7 @@ test('streams created during the purge are found, before and behind where it is'
   assert.match(tenants.usage('b') ?? '', /^b false 0 0 \d+ 0 0/);
 });
 
-test('a purge of what is not there leaves no trace, and parameters that are none change nothing', () => {
+test('a purge of an absent bucket leaves no trace, and invalid parameters change nothing', () => {
   const tenants = new Tenants();
   assert.deepEqual(tenants.purge('nothing'), [0]);
   assert(!tenants.replica.state.dirty);
