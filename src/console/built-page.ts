@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 
-/** Whose page it is: that of one node, or of all nodes of a cluster file, which are asked through their console server. */
+/** The page of one node, or that of all nodes of a cluster file, which it asks through the tool's console server. */
 export type ConsoleKind = 'node' | 'cluster';
 
 /** The document in one coding. */

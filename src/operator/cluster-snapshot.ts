@@ -15,7 +15,7 @@ export type ClusterSnapshot = readonly NodeSnapshot[];
 
 export interface GroupView {
   readonly id: number;
-  /** Of the newest term that any node knows. */
+  /** The leader in the newest term that any node knows. */
   readonly leader: number | undefined;
   readonly term: number;
   readonly voters: readonly number[];

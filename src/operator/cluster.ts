@@ -7,7 +7,7 @@ import type { NodeSnapshot, ClusterSnapshot } from './cluster-snapshot.ts';
 
 const METRICS = '/__svc/metrics';
 
-/** What came of asking a leader to hand over: `reason` says why it did not. */
+/** A leader's answer when asked to hand over: `reason` says why it did not. */
 export interface TransferReply {
   readonly started: boolean;
   readonly reason: string;
@@ -31,7 +31,7 @@ export class Cluster {
     return this.file.nodes;
   }
 
-  /** Of calls that the verbs make by themselves. */
+  /** Options for calls that verbs make without this class. */
   get options(): ClientOptions {
     return this.#options;
   }
@@ -150,7 +150,7 @@ export class Cluster {
   }
 }
 
-/** What a plane says that is not the operators'; what an admin plane does not know otherwise it names. */
+/** The client plane has no such routes. An admin plane names the resource that it does not know. */
 function isNoRoute({ status, text }: HttpReply): boolean {
   return status === 404 && ['', 'no such route'].includes(text.trim());
 }

@@ -8,7 +8,7 @@ import { Failure } from './failure.ts';
 import type { Flag, VerbDescription } from './flags.ts';
 import type { EnvironmentVariables } from '../config/environment.ts';
 
-/** What yargs itself is asked by; it then describes candidates as the shell in SHELL wants it. */
+/** Yargs answers this flag with candidates, described as the shell in SHELL wants them. */
 const ASK = '--get-yargs-completions';
 
 export function completions(

@@ -1,4 +1,4 @@
-/** What every verb gets, and the flags that several of them have. */
+/** Every verb gets a `Context`; several share the flags declared here. */
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Cluster } from './cluster.ts';
@@ -74,7 +74,7 @@ export const CA_FILE: Flag = {
   about: 'PEM: only certificates of these authorities are believed; or MILLRACE_CA_FILE',
   env: 'MILLRACE_CA_FILE',
 };
-/** Of a client plane. */
+/** The address of a client plane. */
 export const ADDRESS: Flag = {
   kind: 'text',
   value: 'URL',
@@ -104,7 +104,7 @@ export const CLIENT_FLAGS: Readonly<Record<string, Flag>> = {
 };
 export const pollInterval = (fallback = 2): Flag => seconds(fallback, 'pause between two looks');
 
-/** Of `pollInterval` and a bound of the whole. */
+/** Needs the flags `poll-interval-secs` and `timeout-secs`. */
 export function paceOf(values: Values): PollPace {
   return { intervalMs: values.ms('poll-interval-secs'), timeoutMs: values.ms('timeout-secs') };
 }
@@ -188,7 +188,7 @@ function authoritiesOf(path: string | undefined): string | undefined {
   const source = `--ca-file ${path}`;
   const text = textOf(source, path);
   try {
-    // What is not a certificate would be ignored silently, and no node trusted.
+    // TLS would silently ignore a text that is no certificate, and trust no node.
     void new X509Certificate(text);
   } catch {
     throw new UsageError(`${source}: expected certificates in PEM`);

@@ -192,7 +192,7 @@ export async function completeSnapshot(cluster: Cluster): Promise<ClusterSnapsho
   return snapshot;
 }
 
-/** What a drain would do now, a line each. */
+/** One line for each step that a drain would take now. */
 export function describePlan(snapshot: ClusterSnapshot, node: ClusterNode): string[] {
   const { transfers, immovable } = planDrain(snapshot, node.id);
   if (transfers.length + immovable.length === 0) return [`node ${node.id}: leads no groups, nothing to transfer`];

@@ -33,7 +33,7 @@ export class UsageError extends Failure {
   }
 }
 
-/** What the command is about does not exist. */
+/** The stream, bucket or context of the command does not exist. */
 export class NotThere extends Failure {
   constructor(message: string) {
     super(message, EXIT_NOT_THERE);
@@ -47,7 +47,7 @@ export class Interrupted extends Failure {
   }
 }
 
-/** What to say of something that was thrown, in one line; of files without the path, which the sentence has already. */
+/** Describes a thrown error in one line. Errors of files lose the path, because the sentence has it already. */
 export function reasonOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   const line = (text.split('\n')[0] ?? '').trim();

@@ -1,4 +1,4 @@
-/** What is not as it should be, in sentences, for the terminal and for the console. Pure. */
+/** Says in sentences what is not as it should be, for the terminal and the console. Pure. */
 import { type ClusterSnapshot, foreignTo, groupViews, leaderships, listOf, nameGroups } from './cluster-snapshot.ts';
 import type { ColdAway, NodeReport } from './report.ts';
 
@@ -7,7 +7,7 @@ export type Severity = 'info' | 'warn' | 'bad';
 
 export interface Finding {
   readonly severity: Severity;
-  /** What it follows from: a comparison of all nodes means nothing where only one was asked. */
+  /** A comparison of all nodes means nothing where only one was asked. */
   readonly from: 'node' | 'comparison';
   readonly text: string;
 }
@@ -74,7 +74,7 @@ function nameTold(all: ReadonlyMap<string, readonly number[]>): string {
   return [...all].map(([said, ids]) => `${said} on node${ids.length > 1 ? 's' : ''} ${listOf(ids)}`).join(', ');
 }
 
-/** What most nodes say comes first. */
+/** The id that most nodes report comes first. */
 export function clusterIdsOf(snapshot: ClusterSnapshot): Map<string, number[]> {
   const all = told(snapshot, ({ clusterId }) => clusterId);
   return new Map([...all].sort(([, a], [, b]) => b.length - a.length));

@@ -8,7 +8,7 @@ type Kind = 'text' | 'seconds' | 'integer' | 'ids' | 'switch';
 export interface Flag {
   readonly kind: Kind;
   readonly about: string;
-  /** What stands for the value in --help. */
+  /** Placeholder of the value in --help. */
   readonly value?: string;
   readonly fallback?: number;
   readonly required?: true;
@@ -36,7 +36,7 @@ export interface VerbDescription {
 const SECONDS_MAX = 86_400;
 const INTEGER_MAX = 2 ** 32 - 1;
 
-/** What a context says in place of flags. */
+/** Flags that a context gives. */
 export interface ContextFlags {
   /** By --context or MILLRACE_CONTEXT, so it precedes the environment; the one in use comes behind. */
   readonly isChosen: boolean;
@@ -84,7 +84,7 @@ export class Values {
     return this.#given.get(name);
   }
 
-  /** Of a flag that is required. */
+  /** The flag must be one that is required. */
   required(name: string): string {
     const text = this.text(name);
     if (text === undefined) throw new Error(`${this.#verb.name} does not require --${name}`);
@@ -167,6 +167,6 @@ function parseInteger(written: string, min: number): number | undefined {
   return number >= min && number <= INTEGER_MAX ? number : undefined;
 }
 
-/** What stands for the value of a flag. */
+/** Placeholder of a flag's value in help and errors. */
 export const placeholder = ({ kind, value }: Flag): string =>
   value ?? { text: 'TEXT', seconds: 'SECONDS', integer: 'N', ids: 'ID,ID', switch: '' }[kind];

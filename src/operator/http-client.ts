@@ -8,7 +8,7 @@ import { Failure, Interrupted } from './failure.ts';
 import { type Json, isObject } from './report.ts';
 
 export interface ClientOptions {
-  /** Of a small call. */
+  /** Bound of a small call. */
   readonly timeoutMs: number;
   /** Longest answer to one; TEXT_BYTES_MAX when left out. */
   readonly textBytesMax?: number;
@@ -38,7 +38,7 @@ export interface Manner {
 
 /** Metrics of many groups are some hundred KiB. */
 const TEXT_BYTES_MAX = 16 * 1024 * 1024;
-/** What is shown of an answer that was not understood. */
+/** A sentence quotes this much of an answer that was not understood. */
 const SHOWN_CHARS_MAX = 200;
 
 /** A whole answer, within the timeout. Redirects are answers like others. */
@@ -150,13 +150,13 @@ export function refusal({ status, text, hadToken }: HttpReply): string {
   return `it answered ${status}${sentence === '' ? '' : ` (${sentence.slice(0, SHOWN_CHARS_MAX)})`}`;
 }
 
-/** Of answers in JSON that say why. */
+/** The `reason` of an answer in JSON. */
 export function reasonIn(text: string): string | undefined {
   const { reason } = membersOf(text);
   return typeof reason === 'string' ? reason : undefined;
 }
 
-/** Of a JSON object; none of what is something else. */
+/** Members of a JSON object. A text that is not one has none. */
 export function membersOf(text: string): Json {
   try {
     const value: unknown = JSON.parse(text);

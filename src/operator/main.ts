@@ -29,7 +29,7 @@ for (const signal of SIGNALS) {
     ending.abort();
   });
 }
-// What fails is told by `run`, as far as it matters.
+// `run` tells of failures as far as they matter.
 stdout.on('error', () => undefined);
 stderr.on('error', () => undefined);
 const progress = new ProgressBar(stderr, env);

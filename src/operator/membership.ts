@@ -19,7 +19,7 @@ export interface MoveOptions {
   readonly intervalMs: number;
 }
 
-/** What a group still needs; undefined when it is done. */
+/** Returns what a group still needs; undefined when it is done. */
 type Step = (group: GroupView, snapshot: ClusterSnapshot) => Promise<string | undefined>;
 
 export interface NewMember {
@@ -106,7 +106,7 @@ async function change(cluster: Cluster, leader: number, path: string, method = '
 interface Work {
   readonly isDone: (group: GroupView, snapshot: ClusterSnapshot) => boolean;
   readonly step: Step;
-  /** Of the groups that are done. */
+  /** Describes the groups that are done. */
   readonly what: string;
 }
 

@@ -16,7 +16,7 @@ export function wantsJson(values: Values): boolean {
   return values.text('output') === 'json';
 }
 
-/** Of verbs with both flags. */
+/** For verbs with both flags. */
 export function wantsJsonEither(values: Values): boolean {
   return values.isSet('json') || wantsJson(values);
 }

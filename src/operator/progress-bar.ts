@@ -1,4 +1,4 @@
-/** What a verb says while it works, on stderr: a bar on a terminal, a line for each change of the situation elsewhere. */
+/** Verbs report progress on stderr: by a bar on a terminal, elsewhere by a line for each change of the situation. */
 import { SingleBar } from 'cli-progress';
 import type { EnvironmentVariables } from '../config/environment.ts';
 import type { Sink } from './io.ts';
@@ -10,7 +10,7 @@ const LINE_INTERVAL_MS = 5000;
 const BAR_CHARS_MAX = 24;
 /** A shorter one shows nothing. */
 const BAR_CHARS_MIN = 4;
-/** What the terminal itself writes behind the line (^C) must not wrap either. */
+/** The terminal writes ^C behind the line, which must not wrap either. */
 const CTRL_C_CHARS = 2;
 const SAVE_PLACE = '\u001b7';
 const RESTORE_PLACE = '\u001b8';

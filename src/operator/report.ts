@@ -1,10 +1,10 @@
 /**
- * What a node says of itself in /__svc/metrics, as far as an operator's decisions need it. Pure. What answers may be anything, so lists
- * and texts are cut where a node of ours ends.
+ * Reads a node's /__svc/metrics as far as an operator's decisions need it. Pure. Anything may answer, so lists and texts are cut where
+ * a node of ours ends.
  */
 import { GROUP_COUNT_MAX } from '../base/hash.ts';
 
-/** Of one group. */
+/** Bound of one group's lists. */
 const MEMBERS_MAX = 256;
 /** A version is shorter, and so is a reason that is worth reading. */
 const TEXT_CHARS_MAX = 400;
@@ -30,7 +30,7 @@ export interface GroupReport {
 export interface NodeReport {
   /** Undefined when the answer does not say whose it is. */
   readonly nodeId: number | undefined;
-  /** Of the cluster that its data directory belongs to; undefined: it does not know yet, or does not say. */
+  /** The cluster that its data directory belongs to. Undefined: it does not know yet, or does not say. */
   readonly clusterId: string | undefined;
   readonly groups: readonly GroupReport[];
   /** `none`, or why the node must not lead. */

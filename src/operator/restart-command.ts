@@ -18,7 +18,7 @@ const PLACEHOLDERS: ReadonlyMap<string, (node: ClusterNode) => string> = new Map
   ['local_port', portOf],
 ]);
 
-/** Of what the command said, this much is repeated when it fails. */
+/** A failure repeats this much of the command's output. */
 const SHOWN_CHARS_MAX = 300;
 const KILL_AFTER_MS = 5000;
 

@@ -11,7 +11,7 @@ const HEAD = [
 ] as const;
 /** Columns of numbers are aligned at their right ends. */
 const FIRST_NUMBER = 3;
-/** What a narrow window goes without, the first one first. */
+/** A narrow window goes without these columns, the first one first. */
 const DISPENSABLE: readonly (typeof HEAD)[number][] = [
   ...(['up', 'memory', 'term', 'cold', 'mailbox', 'groups', 'backlog', 'hot', 'host'] as const),
 ];

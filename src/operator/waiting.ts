@@ -25,7 +25,7 @@ const LOOKS_IN_A_ROW = 2;
 export interface Settling {
   /** Snapshots in a row that must be good. */
   readonly looks: number;
-  /** What to object to, given the snapshot before as well. */
+  /** Returns the objection, if there is one; also sees the snapshot before. */
   readonly why: (snapshot: ClusterSnapshot, before: ClusterSnapshot | undefined) => string | undefined;
   /** Completed to a sentence by the last objection. */
   readonly problem: string;

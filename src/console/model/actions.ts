@@ -1,8 +1,8 @@
-/** What an operator may do from the page: the request, the line of the tool that does the same, and what has to be typed first. */
+/** Actions of the page: the request, the line of the tool that does the same, and the text to type first. */
 
 export interface Action {
   readonly title: string;
-  /** What happens, in a sentence or two. */
+  /** Says in a sentence or two what happens. */
   readonly about: string;
   /** As a terminal takes it. */
   readonly command: string;

@@ -1,4 +1,4 @@
-/** What a stream holds, as lines that a page can show. Everything is bounded: a record may have 32 MiB, a stream any bytes. */
+/** Turns a stream into lines that a page can show. Everything is bounded: a record may have 32 MiB, a stream any bytes. */
 
 export type Form = 'text' | 'json' | 'hex';
 
@@ -92,7 +92,7 @@ function endOfString(json: string, start: number): number {
 
 const ENVELOPE = /^\{"record":(\d+),"value":/;
 
-/** Of an answer with `record_view=envelope`. */
+/** Reads an answer with `record_view=envelope`. */
 export function linesOfRecords(json: string): Line[] {
   return elementsOf(json).flatMap((element) => {
     const match = ENVELOPE.exec(element);

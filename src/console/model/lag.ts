@@ -14,7 +14,7 @@ interface Seen {
 /** Behind by less is what two questions a moment apart show of a node that keeps up. */
 export const BEHIND_MS = 8000;
 const LONG_BEHIND_MS = 60_000;
-/** Of each group: half an hour of rounds. Who is further behind is as far behind as the oldest. */
+/** Half an hour of rounds for each group. A node that is further behind counts as far behind as the oldest. */
 const KEPT = 900;
 
 export class LagWatch {

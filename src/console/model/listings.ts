@@ -11,7 +11,7 @@ export interface BucketRow {
 
 const BUCKET = /("(?:[^"\\]|\\.)*"):(\{[^{}]*\})/g;
 
-/** Of a usage report, which may have been cut: a cluster may have a million buckets. */
+/** Reads a usage report, which may have been cut: a cluster may have a million buckets. */
 export function bucketsOf(usage: string): BucketRow[] {
   const from = usage.indexOf('"buckets":{');
   if (from < 0) return [];

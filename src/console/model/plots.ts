@@ -1,4 +1,4 @@
-/** What the traffic view plots, and how each value comes from two rounds of metrics. */
+/** The plots of the traffic view, and how each value comes from two rounds of metrics. */
 import type { Json } from '../../operator/report.ts';
 import { isObject } from '../../operator/report.ts';
 import { type Round, type Sample, memberOf, numberIn, numbersIn } from './samples.ts';
@@ -16,7 +16,7 @@ export interface Plot {
   readonly id: string;
   readonly title: string;
   readonly unit: PlotUnit;
-  /** What it shows, in a sentence. */
+  /** Says in a sentence what it shows. */
   readonly about: string;
   /** One value per line; `''` is a line of its own for each node. What is undefined has a gap. */
   readonly lines: (pair: Pair) => readonly (readonly [label: string, value: number | undefined])[];
@@ -55,7 +55,7 @@ function statusRate(pair: Pair, digit: string): number | undefined {
   })(pair);
 }
 
-/** Of the requests between two rounds, from the buckets that they went to; where there was none, a gap. */
+/** Estimates from the buckets of the requests between two rounds; a gap where there were none. */
 function percentileMs({ now, before }: Pair, operation: string, part: number): number | undefined {
   const bounds = numbersIn(now, 'latency_buckets_us');
   const counts = numbersIn(memberOf(now, 'latency_us', operation), 'buckets');
@@ -73,7 +73,7 @@ function percentileMs({ now, before }: Pair, operation: string, part: number): n
   return undefined;
 }
 
-/** What shards brought, what was in the memory of the main thread, and event streams. */
+/** Adds what shards sent, reads from the main thread's memory, and event streams. */
 function bytesOut(metrics: Json): number | undefined {
   const brought = numberIn(metrics, 'read_bytes');
   if (brought === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** What the page got from each node in one round. Pure, as everything in this folder. */
+/** Holds the answers of all nodes in one round. Pure, as everything in this folder. */
 import type { ClusterSnapshot } from '../../operator/cluster-snapshot.ts';
 import { type Json, type NodeReport, isObject, parseMetrics } from '../../operator/report.ts';
 
@@ -55,7 +55,7 @@ export function nodesKnownTo(report: NodeReport, metrics: Json): KnownNode[] {
     .map((id) => ({ id, host: hosts.get(String(id)) ?? '', isAsked: id === report.nodeId }));
 }
 
-/** Of a path through objects, such as `latency_us.append.p99`. */
+/** Follows a path through objects, such as `latency_us.append.p99`. */
 export function numberIn(metrics: Json | undefined, ...path: readonly string[]): number | undefined {
   const found = valueIn(metrics, path);
   return typeof found === 'number' ? found : undefined;

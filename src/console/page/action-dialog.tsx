@@ -9,7 +9,7 @@ import { useDesk } from './parts.tsx';
 const TIMEOUT_MS = 30_000;
 /** A purge goes through all streams of a bucket. */
 const LONG_MS = 600_000;
-/** Of `millracectl console`: the node did not answer, or not to the end. */
+/** `millracectl console` answers this when the node did not answer, or not to the end. */
 const LOST = 502;
 /** Leaders may move while they are asked. */
 const LEADERS_MAX = 4;

@@ -1,7 +1,7 @@
 /** Requests of the page. Each has a bound in time and in bytes, and fails with one sentence. */
 import type { PageKind } from './kind.ts';
 
-/** What came of a request. */
+/** The outcome of a request. */
 export interface PageAnswer {
   readonly status: number;
   readonly headers: Headers;
@@ -32,7 +32,7 @@ export class NoAnswer extends Error {
 
 const TIMEOUT_MS = 10_000;
 const BYTES_MAX = 4 * 1024 * 1024;
-/** Of this tab only, and gone with it. */
+/** The token belongs to this tab only and is gone with it. */
 const TOKEN = 'millrace-token';
 
 export class Api {
@@ -135,7 +135,7 @@ export function jsonOf(answer: PageAnswer): unknown {
   }
 }
 
-/** Of what was read out of an answer; undefined: no node of ours would have written it. */
+/** Checks a value that was read out of an answer. Undefined: no node of ours would have written it. */
 export function sound<T>(value: T | undefined): T {
   if (value === undefined)
     throw new NoAnswer('what answers there is not a node of this service, or its answer was cut');
@@ -144,7 +144,7 @@ export function sound<T>(value: T | undefined): T {
 
 const SENTENCE_CHARS_MAX = 400;
 
-/** What a refusal says: its sentence, or the reason in its JSON. */
+/** The sentence of a refusal, or the reason in its JSON. */
 export function sentenceOf(answer: PageAnswer): string {
   const json = jsonOf(answer);
   const text =

@@ -1,4 +1,4 @@
-/** What a stream holds, page by page from either end, or as it comes. */
+/** Shows a stream page by page from either end, or as it grows. */
 import { useEffect, useState } from 'preact/hooks';
 import { type Form, type Line, indented, matching } from '../model/content.ts';
 import { formatNumber } from '../model/units.ts';
@@ -17,7 +17,7 @@ const FORMS = [
   ['hex', 'hex'],
 ] as const;
 
-/** What is shown: a page that begins somewhere, or the tail from somewhere on. */
+/** The view shows a page from an offset on, or follows the tail. */
 interface Where {
   readonly from: number;
   readonly mode: 'page' | 'tail';

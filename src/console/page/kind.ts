@@ -1,4 +1,4 @@
-/** Whose page this is: that of one node, or the one of `millracectl console` for a whole cluster. */
+/** The page of one node, or that of `millracectl console` for a whole cluster. */
 export type PageKind = 'node' | 'cluster';
 
 export function kindOfPage(): PageKind {

@@ -9,7 +9,7 @@ export interface LoadedPage<T> {
   readonly again: () => void;
 }
 
-/** What `load` brings, each time that `key` changes or `again` is called. What comes for an earlier key is dropped. */
+/** Calls `load` each time that `key` changes or `again` is called. Drops answers for an earlier key. */
 export function useLoad<T>(key: string, load: (signal: AbortSignal) => Promise<T>): LoadedPage<T> {
   const [turn, setTurn] = useState(0);
   const [state, setState] = useState<Omit<LoadedPage<T>, 'again'> & { readonly key: string }>();

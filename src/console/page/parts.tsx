@@ -1,4 +1,4 @@
-/** What several views are made of. */
+/** Parts that several views share. */
 import { type ComponentChildren, createContext } from 'preact';
 import { useContext, useId, useLayoutEffect, useReducer } from 'preact/hooks';
 import type { Action } from '../model/actions.ts';

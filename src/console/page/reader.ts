@@ -3,7 +3,7 @@ import { type Form, type Line, linesOfBytes, linesOfRecords, looksBinary } from 
 import { streamPath } from '../model/actions.ts';
 import { type PageAnswer, type Api, NoAnswer, sentenceOf, textOf } from './api.ts';
 
-/** What HEAD tells. */
+/** A node's answer to HEAD. */
 export interface Facts {
   readonly contentType: string;
   readonly tail: number;
@@ -146,7 +146,7 @@ async function read(
   throw new NoAnswer(`it answered ${sentenceOf(answer)}`);
 }
 
-/** Of a record that is longer than what the page takes. */
+/** Shows the beginning of a record that is longer than the page takes. */
 function beginningOf(answer: string, at: number): Line {
   return { at, text: `${answer.slice(0, PAGE_BYTES).replace(/^\[\{"record":\d+,"value":/, '')} …` };
 }

@@ -21,7 +21,7 @@ const ROUND_MS = 2000;
 const TIMEOUT_MS = 5000;
 /** Nodes that answer are shown then; what others say comes with a later round. */
 const PATIENCE_MS = 1000;
-/** Of its own node, until that has said who it is. */
+/** The page's own node has this id until it has told its own. */
 const UNKNOWN_ID = 0;
 
 export class Watch {
@@ -36,7 +36,7 @@ export class Watch {
   problem: string | undefined;
   #label = '';
   #looks = 0;
-  /** Of each node that is asked: the question under way, and what came of the last one. */
+  /** The question under way for each node that is asked. */
   readonly #asking = new Map<number, Promise<void>>();
   readonly #latest = new Map<number, Sample>();
   readonly #listeners = new Set<() => void>();

@@ -22,7 +22,7 @@ export interface Created {
   readonly bucketNames: readonly string[];
 }
 
-/** What all groups of one backup have in common. */
+/** All groups of one backup share this. */
 export interface BackupRun {
   readonly cluster: Cluster;
   readonly location: Location;

@@ -1,4 +1,4 @@
-/** What the first node that answers says of the cluster's backups. */
+/** The first node that answers describes the cluster's backups. */
 import { lineageIn } from '../../backup/format/manifest.ts';
 import type { Lineage } from '../../backup/ports.ts';
 import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
@@ -59,7 +59,7 @@ function msOf(value: unknown): number | undefined {
   return typeof value === 'number' ? value : undefined;
 }
 
-/** What the node says of a download of this group that broke off; undefined when it does not say, or does not answer any more. */
+/** The node's reason why a download of this group broke off; undefined when it gives none or no longer answers. */
 export async function whyEnded(cluster: Cluster, node: ClusterNode, group: number): Promise<string | undefined> {
   try {
     const reply = await cluster.call(node, 'GET', '/__svc/backup/info');

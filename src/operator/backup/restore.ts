@@ -18,11 +18,11 @@ export interface RestoreOptions {
   readonly source: string | null;
 }
 
-/** What nodes say of the objects in the cold store that the groups refer to; they look at a few of each group. */
+/** Nodes look at a few objects in the cold store that each group refers to. */
 export interface ColdFindings {
   sampled: number;
   unreadable: number;
-  /** Of the first that cannot be read. */
+  /** Why the first unreadable object cannot be read. */
   reason: string;
 }
 
@@ -83,7 +83,7 @@ export async function checkResumable(cluster: Cluster, entries: readonly GroupEn
   }
 }
 
-/** Of the first node that gives one; what no node says comes out when the group is sent. */
+/** The answer of the first node that gives one. If none does, sending the group shows why. */
 async function anyAnswer(cluster: Cluster, path: string): Promise<HttpReply | undefined> {
   for (const node of cluster.nodes) {
     try {
@@ -181,7 +181,7 @@ export async function checkFree(cluster: Cluster): Promise<void> {
   }
 }
 
-/** Of the usage report, which also has those that were removed: their counters would be lost. */
+/** The usage report also lists removed buckets, whose counters a restore would lose. */
 async function bucketsOf(cluster: Cluster, node: Cluster['nodes'][number]): Promise<string[] | undefined> {
   try {
     const reply = await cluster.call(node, 'GET', '/__svc/usage');

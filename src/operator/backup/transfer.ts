@@ -58,7 +58,7 @@ async function* piecesOf(cluster: Cluster, node: ClusterNode, answer: IncomingMe
 export interface BackupUpload {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Of all pieces together, in bytes. */
+  /** Bytes of all pieces together. */
   readonly size: number;
   readonly pieces: AsyncIterable<Uint8Array>;
 }
@@ -78,7 +78,7 @@ export async function upload(
   });
   const poured = pour(request, pieces);
   try {
-    // What fails in the source of the pieces ends it as well; that all is sent does not.
+    // A failure in the source of the pieces ends it as well; the end of the pieces does not.
     const answer = await Promise.race([
       answerOf(cluster, node, request),
       poured.then(() => new Promise<never>(() => undefined)),

@@ -23,7 +23,7 @@ export interface VerifiedBackup {
   readonly buckets: number;
 }
 
-/** What a thread answers (workers/verify.ts). */
+/** A thread answers this (workers/verify.ts). */
 type Answer = { readonly fault: string } | { readonly bucketNames: readonly string[] };
 
 export async function verifyBackup(

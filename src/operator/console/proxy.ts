@@ -12,7 +12,7 @@ export interface Passing {
   readonly client: ClientOptions;
 }
 
-/** What a person types into the page; uploads have the tool's other verbs. */
+/** The page sends what a person types; uploads have the tool's other verbs. */
 const BODY_BYTES_MAX = 1024 * 1024;
 /** Longer than a purge is given by the tool. The page ends its requests itself, much sooner. */
 const TIMEOUT_MS = 600_000;
@@ -64,7 +64,7 @@ export async function passOn(
     ...only(answer.headers, ANSWER_HEADERS),
     'cache-control': 'no-store',
     'x-content-type-options': 'nosniff',
-    // What a stream holds is data, also when its address is opened.
+    // The bytes of a stream stay data, also when a browser opens its address.
     'content-security-policy': "sandbox; default-src 'none'",
   });
   await pipeline(answer, response).catch((error: unknown) => {

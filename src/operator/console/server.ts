@@ -5,7 +5,7 @@
  *   GET /console/nodes           the nodes of the cluster file
  *   ANY /nodes/{id}/__svc/...    passed on to the node's admin plane, with the tool's token
  *
- * Who may call is decided before anything else: the Host header must name this address (a page can give its own name the address of this
+ * Callers are checked before anything else: the Host header must name this address (a page can give its own name the address of this
  * host), a browser must say that the request comes from this very page, and everything but the page needs the key that the tool printed.
  * Other users of the host reach the port too, and would have the tool's token without it.
  */
@@ -25,7 +25,7 @@ export interface ConsoleOptions {
   readonly nodes: readonly ClusterNode[];
   readonly page: ConsolePage;
   readonly client: ClientOptions;
-  /** What callers send as a bearer token. */
+  /** Callers send it as a bearer token. */
   readonly key: string;
 }
 

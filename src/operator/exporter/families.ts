@@ -1,5 +1,5 @@
 /**
- * What the exporter serves: one row for each family of metrics, with its place in the node's JSON. Names are promises. No label comes
+ * The exporter serves one row for each family of metrics, with its place in the node's JSON. Names are promises. No label comes
  * from what users name: nodes, groups, cores, operations, statuses and quantiles are few, and each has a bound here.
  */
 import { type Json, isObject } from '../report.ts';
@@ -11,7 +11,7 @@ export interface MetricSample {
   /** Besides the node. */
   readonly labels: Readonly<Partial<Record<Label, string>>>;
   readonly value: number;
-  /** Of a summary or a histogram: `_count`, `_sum`, `_bucket`. */
+  /** Summaries and histograms have `_count`, `_sum` and `_bucket`. */
   readonly suffix?: string;
 }
 

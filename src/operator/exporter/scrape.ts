@@ -17,7 +17,7 @@ const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
 export class Scraper {
   readonly #cluster: Cluster;
   readonly #tell: (line: string) => void;
-  /** What was said last of each node that does not answer: once, not every 15 s. */
+  /** The last fault told of each silent node: told once, not every 15 s. */
   readonly #faults = new Map<number, string>();
   #running: Promise<readonly NodeAnswer[]> | undefined;
 

@@ -1,7 +1,7 @@
 /**
  * `millracectl exporter`: `/metrics` of the whole cluster for scrapers, and `/healthz` of the exporter itself.
  *
- * Who may ask is decided as on the nodes' planes: with a token it has to be right; without one, on loopback, the Host header must name
+ * Scrapers are let in as on the nodes' planes: with a token it has to be right; without one, on loopback, the Host header must name
  * this address, because a web page can give its own name the address of this host. `/healthz` is for probes and needs neither.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
@@ -14,7 +14,7 @@ import type { NodeAnswer, Scraper } from './scrape.ts';
 
 export interface ExporterOptions {
   readonly scraper: Scraper;
-  /** What scrapers send as a bearer token; undefined: none. */
+  /** Scrapers send it as a bearer token. Undefined: they need none. */
   readonly token: string | undefined;
   /** How long a client may take for its answer; TAKING_MS when left out. */
   readonly takingMs?: number;
@@ -120,7 +120,7 @@ export class ExporterServer {
   }
 }
 
-/** Of digests, so that time tells nothing of the length either. */
+/** Compares digests, so that time tells nothing of the length either. */
 function isSame(sent: string, right: string): boolean {
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(sent), digest(right));

@@ -36,7 +36,7 @@ export async function exportToFile(
     for await (const piece of readAll(client, name, floor + before, tail)) {
       await file.write(piece.bytes);
       bytes += piece.bytes.length;
-      // What the whole of this rests on.
+      // An export relies on this: bytes and offsets agree.
       if (floor + bytes !== piece.next) throw new Failure(`${name.text} was changed while it was read; try again`);
       tell(bytes);
     }

@@ -1,4 +1,4 @@
-/** What an import reads from. Each kind of source has a file beside this one. */
+/** An import reads from a source. Each kind of source has a file beside this one. */
 import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -17,11 +17,11 @@ export interface ImportSource {
   readonly identity: string;
   readonly contentType: string;
   readonly isJson: boolean;
-  /** Of the stream that is made: its lifetime. */
+  /** The lifetime that the new stream gets. */
   readonly createHeaders: Readonly<Record<string, string>>;
   /** In records or bytes, if it is known before it is read. */
   readonly total: number | undefined;
-  /** What is there from a position on, in records or bytes. The result: whether the stream is closed there. */
+  /** Yields everything from a position on, in records or bytes. Returns whether the stream is closed there. */
   read(from: number): AsyncGenerator<readonly Unit[], boolean>;
 }
 

@@ -1,4 +1,4 @@
-/** What --from and --to of an import name: which streams, and where each goes. */
+/** Resolves --from and --to of an import: which streams to read, and where each goes. */
 import { statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Failure, UsageError, reasonOf } from '../failure.ts';
@@ -93,7 +93,7 @@ async function fromExport({ from, to, input }: SourceOptions): Promise<Placed[]>
   return placed;
 }
 
-/** Of a path on another server. `to` may name the bucket only; the stream is then all of the path behind the route. */
+/** Places a path of another server. `to` may name the bucket only; the stream is then all of the path behind the route. */
 function placeOf(path: string, to: string | undefined): NamedStream {
   if (to?.includes('/') === true) return parseStreamName(to);
   const plain = path.startsWith(FLAT_ROUTE) ? path.slice(FLAT_ROUTE.length) : path.replace(/^\/+/, '');

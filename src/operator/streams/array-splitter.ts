@@ -12,7 +12,7 @@ export class ArraySplitter {
   #inString = false;
   #isEscaped = false;
   #hasEnded = false;
-  /** Of the value that has begun. */
+  /** Pieces of the value that has begun. */
   #held: Buffer[] = [];
   #heldBytes = 0;
 

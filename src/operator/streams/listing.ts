@@ -1,4 +1,4 @@
-/** What is in a bucket, and which buckets there are. */
+/** Lists the streams of a bucket, and the buckets. */
 import { Failure } from '../failure.ts';
 import { membersOf } from '../http-client.ts';
 import { type Json, isObject } from '../report.ts';
@@ -63,7 +63,7 @@ export interface ListedBucket {
   readonly raw: Json;
 }
 
-/** Of the node that answers, which knows all groups; purged buckets keep counters and are left out. */
+/** The node that answers knows all groups. Purged buckets keep counters and are left out. */
 export async function listBuckets(client: StreamClient): Promise<ListedBucket[]> {
   const answer = await client.call({ method: 'GET', path: '/__svc/usage', mayRepeat: true });
   const { buckets } = membersOf(expectStatus(answer, 'the usage report', 200).body.toString('utf8'));

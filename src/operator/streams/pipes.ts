@@ -69,7 +69,7 @@ export interface Question {
   readonly text: string;
   /** The answer that confirms. */
   readonly expected: string;
-  /** What a script gives instead. */
+  /** A script gives this flag instead of an answer. */
   readonly flag: string;
 }
 

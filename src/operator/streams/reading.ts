@@ -4,7 +4,7 @@ import { type StreamAnswer, type StreamClient, expectStatus, headerOf } from './
 import type { NamedStream } from './stream-name.ts';
 import { Failure } from '../failure.ts';
 
-/** What a node says of a stream. */
+/** A node's answer to HEAD. */
 export interface StreamFacts {
   readonly contentType: string;
   readonly isJson: boolean;
@@ -101,7 +101,7 @@ export async function* readAll(
   }
 }
 
-/** What comes from an offset on, until the stream is closed. Nodes that go away are waited for. */
+/** Yields everything from an offset on until the stream is closed. Waits for nodes that go away. */
 export async function* follow(client: StreamClient, name: NamedStream, from: number): AsyncGenerator<Piece, void> {
   let cursor = '';
   for (let at = from; ;) {

@@ -8,7 +8,7 @@ import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs } from '../h
 import { pause } from '../waiting.ts';
 
 export interface StreamClientOptions {
-  /** Of one attempt. */
+  /** Bound of one attempt. */
   readonly timeoutMs: number;
   /** How long to try again while no node answers, or all say that they cannot now. */
   readonly patienceMs: number;
@@ -151,7 +151,7 @@ function neverConnected(error: unknown): boolean {
   return errors !== undefined && errors.length > 0 && errors.every(neverConnected);
 }
 
-/** What a node says of a request that it refused. */
+/** The node's own sentence about a request that it refused. */
 export function sentenceOf({ status, body }: StreamAnswer): string {
   if (status === 401)
     return 'it wants a bearer token, or another: set MILLRACE_CLIENT_TOKEN or give --client-token-file';

@@ -12,7 +12,7 @@ export interface NamedStream {
   readonly text: string;
   /** BUCKET/STREAM, for programs. */
   readonly raw: string;
-  /** Of the flat route: it reaches every name, also those that the bucketed routes use otherwise. */
+  /** The flat route reaches every name, also those that the bucketed routes use otherwise. */
   readonly path: string;
 }
 

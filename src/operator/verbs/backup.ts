@@ -23,7 +23,7 @@ const LOCATION: Flag = {
 /** A node that reads a large snapshot answers small calls late. */
 const TIMEOUT_SECONDS = 30;
 const JSON_FLAG: Flag = { kind: 'switch', about: 'the result as JSON, for programs' };
-const CREATED: Flag = { kind: 'text', value: 'MS', about: 'time that the manifest shall name, in ms since 1970' };
+const CREATED: Flag = { kind: 'text', value: 'MS', about: 'time to write into the manifest, in ms since 1970' };
 const MIB = 1024 * 1024;
 /** An election takes one to two seconds. */
 const LEADERS_WAIT_MS = 10_000;
@@ -217,7 +217,7 @@ async function atLocation(
   }
 }
 
-/** What went wrong as a sentence; a bug stays what it is. */
+/** Turns a fault into a sentence; a bug is thrown as it is. */
 function asFailure(error: unknown): Failure {
   if (error instanceof Failure) return error;
   if (error instanceof Fault) return new Failure(error.message);
@@ -232,7 +232,7 @@ function createdOf({ values }: Context): number {
   return Number(written);
 }
 
-/** Of the groups, and how much has moved in all. */
+/** Reports how many groups are done and how much has moved in all. */
 function teller(progress: ProgressBar, groups: number, done: string): (group: number, bytes: number) => void {
   let bytes = 0;
   return (group, more) => {

@@ -45,7 +45,7 @@ export const drain: Verb = {
     };
     await preflight(cluster, node, options, progress);
     const count = await underMark(cluster, node, progress, async () => {
-      // Of two drains that begin together, at least one sees the other's mark.
+      // When two drains begin together, at least one sees the other's mark.
       if (!options.force) await checkAlone(cluster, node, options.intervalMs);
       return await giveAway(cluster, node, options, progress);
     });

@@ -1,4 +1,4 @@
-/** Who votes: shown, and moved. A voter is replaced by add-member of the new node and remove-member of the old one. */
+/** Shows and moves voters. `add-member` of the new node and `remove-member` of the old one replace a voter. */
 import type { Flag } from '../flags.ts';
 import { CONFIG, NODE, type Verb, asking, openCluster, paceOf, pollInterval, seconds } from '../context.ts';
 import { addMember, removeMember } from '../membership.ts';
