@@ -1,12 +1,10 @@
 /** All verbs, in the order in which --help shows them. */
 import type { Verb } from './context.ts';
 import { backupCreate, backupVerify, restore } from './verbs/backup.ts';
-import { bucketLs } from './verbs/buckets.ts';
 import { completion } from './verbs/completion.ts';
 import { contextAdd, contextLs, contextRm, contextUse } from './verbs/contexts.ts';
-import { consoleVerb } from './verbs/console.ts';
-import { drain, undrain } from './verbs/drain.ts';
-import { exporter } from './verbs/exporter.ts';
+import { drain, transfer, undrain } from './verbs/drain.ts';
+import { consoleVerb, exporter } from './verbs/serving.ts';
 import { exportVerb, importVerb } from './verbs/moving.ts';
 import { addMemberVerb, members, removeMemberVerb } from './verbs/members.ts';
 import { verifyCluster, wait, waitReady } from './verbs/ready.ts';
@@ -15,8 +13,7 @@ import { restart } from './verbs/restart.ts';
 import { status } from './verbs/status.ts';
 import { streamCat, streamLs, streamStat, streamTail } from './verbs/stream-read.ts';
 import { streamAppend, streamCreate, streamRm } from './verbs/stream-write.ts';
-import { bucketPurge, bucketQuota, flushCold, webhookKeys } from './verbs/tenants.ts';
-import { transfer } from './verbs/transfer.ts';
+import { bucketLs, bucketPurge, bucketQuota, flushCold, webhookKeys } from './verbs/tenants.ts';
 
 export const VERBS: readonly Verb[] = [
   status,

@@ -9,14 +9,13 @@
  * host), a browser must say that the request comes from this very page, and everything but the page needs the key that the tool printed.
  * Other users of the host reach the port too, and would have the tool's token without it.
  */
-import { timingSafeEqual } from 'node:crypto';
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { type Address, formatAddress } from '../../base/address.ts';
 import type { ConsolePage } from '../../console/built-page.ts';
 import type { ClusterNode } from '../cluster-file.ts';
 import { Failure, reasonOf } from '../failure.ts';
 import type { ClientOptions } from '../http-client.ts';
+import { HEAD_LIMITS, answerText, closeServer, isSameSecret, listenOn } from '../http-server.ts';
 import { NotPassedOn, passOn } from './proxy.ts';
 
 export interface ConsoleOptions {
@@ -31,10 +30,6 @@ export interface ConsoleOptions {
 
 /** One page asks each node once a second and waits for a live tail; several tabs are open. */
 const REQUESTS_MAX = 128;
-const HEADERS_BYTES_MAX = 16 * 1024;
-/** A caller that does not send its head. */
-const HEADERS_TIMEOUT_MS = 10_000;
-const TEXT = 'text/plain; charset=utf-8';
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE']);
 const PATH = /^\/nodes\/(\d{1,10})(\/__svc\/[!-~]*)$/;
 
@@ -46,36 +41,26 @@ export class ConsoleServer {
 
   constructor(options: ConsoleOptions) {
     this.#options = options;
-    const limits = { maxHeaderSize: HEADERS_BYTES_MAX, headersTimeout: HEADERS_TIMEOUT_MS };
-    this.#server = createServer(limits, (request, response) => this.#handle(request, response));
+    this.#server = createServer(HEAD_LIMITS, (request, response) => this.#handle(request, response));
   }
 
   /** Resolves to the address, with the port that was taken. */
-  async listen({ host, port }: Address): Promise<Address> {
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', (error) =>
-        reject(new Failure(`cannot listen on ${formatAddress({ host, port })}: ${reasonOf(error)}`)),
-      );
-      this.#server.listen({ host, port }, resolve);
-    });
-    const { port: taken } = this.#server.address() as AddressInfo;
+  async listen(address: Address): Promise<Address> {
+    const taken = await listenOn(this.#server, address);
     this.#hosts = new Set(
-      ['127.0.0.1', 'localhost', '::1', host].map((name) => formatAddress({ host: name, port: taken })),
+      ['127.0.0.1', 'localhost', '::1', taken.host].map((host) => formatAddress({ ...taken, host })),
     );
-    return { host, port: taken };
+    return taken;
   }
 
-  async close(): Promise<void> {
-    await new Promise<void>((resolve) => {
-      this.#server.close(() => resolve());
-      this.#server.closeAllConnections();
-    });
+  close(): Promise<void> {
+    return closeServer(this.#server);
   }
 
   #handle(request: IncomingMessage, response: ServerResponse): void {
     if (this.#running >= REQUESTS_MAX) {
       response.setHeader('retry-after', '1');
-      return say(
+      return answerText(
         response,
         503,
         `${REQUESTS_MAX} requests are under way, which is the bound; close a tab, or try again`,
@@ -85,25 +70,29 @@ export class ConsoleServer {
     response.once('close', () => this.#running--);
     this.#route(request, response).catch((error: unknown) => {
       if (response.headersSent) response.destroy();
-      else say(response, statusOf(error), reasonOf(error));
+      else answerText(response, statusOf(error), reasonOf(error));
     });
   }
 
   async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = '', url = '', headers } = request;
     const foreign = this.#foreign(request);
-    if (foreign !== undefined) return say(response, foreign.status, foreign.reason);
+    if (foreign !== undefined) return answerText(response, foreign.status, foreign.reason);
     if (url === '/' || url.startsWith('/?')) return this.#page(request, response);
-    if (!this.#knowsKey(headers.authorization ?? '')) {
+    if (!isSameSecret(headers.authorization ?? '', `Bearer ${this.#options.key}`)) {
       response.setHeader('www-authenticate', 'Bearer');
-      return say(response, 401, 'the key is missing or wrong: open the address that millracectl console printed');
+      return answerText(
+        response,
+        401,
+        'the key is missing or wrong: open the address that millracectl console printed',
+      );
     }
     if (url === '/console/nodes' && method === 'GET') return this.#nodes(response);
     const [, id, path] = PATH.exec(url) ?? [];
-    if (path === undefined) return say(response, 404, 'no such route');
-    if (!METHODS.has(method)) return say(response, 405, 'the method is not supported here');
+    if (path === undefined) return answerText(response, 404, 'no such route');
+    if (!METHODS.has(method)) return answerText(response, 405, 'the method is not supported here');
     const node = this.#options.nodes.find((one) => one.id === Number(id));
-    if (node === undefined) return say(response, 404, `node ${id} is not in ${this.#options.label}`);
+    if (node === undefined) return answerText(response, 404, `node ${id} is not in ${this.#options.label}`);
     return await passOn({ node, path, client: this.#options.client }, request, response);
   }
 
@@ -121,16 +110,10 @@ export class ConsoleServer {
     return isOwn && isSame ? undefined : { status: 403, reason: 'the console takes requests of its own page only' };
   }
 
-  #knowsKey(authorization: string): boolean {
-    const sent = Buffer.from(authorization);
-    const right = Buffer.from(`Bearer ${this.#options.key}`);
-    return sent.length === right.length ? timingSafeEqual(sent, right) : !timingSafeEqual(right, right);
-  }
-
   #page({ method, headers }: IncomingMessage, response: ServerResponse): void {
     if (method !== 'GET' && method !== 'HEAD') {
       response.setHeader('allow', 'GET, HEAD');
-      return say(response, 405, 'the method is not supported here; see Allow');
+      return answerText(response, 405, 'the method is not supported here; see Allow');
     }
     const { page } = this.#options;
     for (const [name, value] of page.headers) response.setHeader(name, value);
@@ -153,13 +136,4 @@ export class ConsoleServer {
 function statusOf(error: unknown): number {
   if (error instanceof NotPassedOn) return error.status;
   return error instanceof Failure ? 502 : 500;
-}
-
-function say(response: ServerResponse, status: number, sentence: string): void {
-  response.writeHead(status, {
-    'content-type': TEXT,
-    'cache-control': 'no-store',
-    'x-content-type-options': 'nosniff',
-  });
-  response.end(`${sentence}\n`);
 }

@@ -4,11 +4,10 @@
  * Scrapers are let in as on the nodes' planes: with a token it has to be right; without one, on loopback, the Host header must name
  * this address, because a web page can give its own name the address of this host. `/healthz` is for probes and needs neither.
  */
-import { createHash, timingSafeEqual } from 'node:crypto';
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { type Address, formatAddress, parseAddress } from '../../base/address.ts';
-import { Failure, reasonOf } from '../failure.ts';
+import { type Address, parseAddress } from '../../base/address.ts';
+import { reasonOf } from '../failure.ts';
+import { HEAD_LIMITS, answerText, closeServer, isLoopback, isSameSecret, listenOn } from '../http-server.ts';
 import { CONTENT_TYPES, type Format, formatFor, render } from './render.ts';
 import type { NodeAnswer, Scraper } from './scrape.ts';
 
@@ -24,14 +23,6 @@ export interface ExporterOptions {
 const CONNECTIONS_MAX = 64;
 /** Scrapers give up before. Clients that read nothing would otherwise hold all connections and keep scrapers out. */
 const TAKING_MS = 30_000;
-const HEADERS_BYTES_MAX = 16 * 1024;
-const HEADERS_TIMEOUT_MS = 10_000;
-const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/;
-
-export function isLoopback(host: string): boolean {
-  return LOOPBACK.test(host);
-}
-
 export class ExporterServer {
   readonly #options: ExporterOptions;
   readonly #server: Server;
@@ -41,14 +32,12 @@ export class ExporterServer {
 
   constructor(options: ExporterOptions) {
     this.#options = options;
-    const limits = {
-      ...{ maxHeaderSize: HEADERS_BYTES_MAX, headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: HEADERS_TIMEOUT_MS },
-      connectionsCheckingInterval: HEADERS_TIMEOUT_MS,
-    };
+    const { headersTimeout } = HEAD_LIMITS;
+    const limits = { ...HEAD_LIMITS, requestTimeout: headersTimeout, connectionsCheckingInterval: headersTimeout };
     this.#server = createServer(limits, (request, response) => {
       this.#answer(request, response).catch((error: unknown) => {
         if (response.headersSent) response.destroy();
-        else say(response, 500, `a fault of the exporter: ${reasonOf(error)}`);
+        else answerText(response, 500, `a fault of the exporter: ${reasonOf(error)}`);
       });
     });
     this.#server.maxConnections = CONNECTIONS_MAX;
@@ -56,21 +45,12 @@ export class ExporterServer {
 
   /** Resolves to the address, with the port that was taken. */
   async listen(address: Address): Promise<Address> {
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', (error) =>
-        reject(new Failure(`cannot listen on ${formatAddress(address)}: ${reasonOf(error)}`)),
-      );
-      this.#server.listen(address, resolve);
-    });
     this.#host = address.host;
-    return { host: address.host, port: (this.#server.address() as AddressInfo).port };
+    return await listenOn(this.#server, address);
   }
 
-  async close(): Promise<void> {
-    await new Promise<void>((resolve) => {
-      this.#server.close(() => resolve());
-      this.#server.closeAllConnections();
-    });
+  close(): Promise<void> {
+    return closeServer(this.#server);
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -78,19 +58,20 @@ export class ExporterServer {
     const path = (request.url ?? '').split('?', 1)[0];
     // No route takes a body; one that comes is not kept.
     request.resume();
-    if (path !== '/metrics' && path !== '/healthz') return say(response, 404, 'the routes are /metrics and /healthz');
+    if (path !== '/metrics' && path !== '/healthz')
+      return answerText(response, 404, 'the routes are /metrics and /healthz');
     if (method !== 'GET' && method !== 'HEAD') {
       response.setHeader('allow', 'GET, HEAD');
-      return say(response, 405, 'the method is not supported here; see Allow');
+      return answerText(response, 405, 'the method is not supported here; see Allow');
     }
-    if (path === '/healthz') return say(response, 200, 'ok');
+    if (path === '/healthz') return answerText(response, 200, 'ok');
     const { token, scraper } = this.#options;
-    if (token !== undefined && !isSame(headers.authorization ?? '', `Bearer ${token}`)) {
+    if (token !== undefined && !isSameSecret(headers.authorization ?? '', `Bearer ${token}`)) {
       response.setHeader('www-authenticate', 'Bearer');
-      return say(response, 401, 'the bearer token is missing or wrong; --scrape-token-file names the right one');
+      return answerText(response, 401, 'the bearer token is missing or wrong; --scrape-token-file names the right one');
     }
     if (token === undefined && !this.#knowsHost(headers.host ?? ''))
-      return say(
+      return answerText(
         response,
         421,
         `${JSON.stringify(headers.host?.slice(0, 80) ?? '')} is not where this exporter listens`,
@@ -118,19 +99,4 @@ export class ExporterServer {
     const name = (parseAddress(written)?.host ?? written.replace(/^\[|\]$/g, '')).toLowerCase();
     return isLoopback(name);
   }
-}
-
-/** Compares digests, so that time tells nothing of the length either. */
-function isSame(sent: string, right: string): boolean {
-  const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(sent), digest(right));
-}
-
-function say(response: ServerResponse, status: number, sentence: string): void {
-  response.writeHead(status, {
-    'content-type': 'text/plain; charset=utf-8',
-    'cache-control': 'no-store',
-    'x-content-type-options': 'nosniff',
-  });
-  response.end(`${sentence}\n`);
 }

@@ -4,11 +4,11 @@
  */
 import { createHash } from 'node:crypto';
 import { Failure } from '../failure.ts';
-import { bodyOf } from '../streams/records.ts';
+import { batchesOf, bodyOf } from '../streams/records.ts';
 import { type StreamFacts, factsIn, numberIn } from '../streams/reading.ts';
 import { type StreamAnswer, type StreamClient, expectStatus, sentenceOf } from '../streams/stream-client.ts';
 import type { NamedStream } from '../streams/stream-name.ts';
-import type { ImportSource, Unit } from './import-source.ts';
+import { type ImportSource, type Unit, piecesOfSize } from './import-source.ts';
 
 /** No import gets there, so a node refuses it and says which sequence it expects. */
 const SEQUENCE_MAX = Number.MAX_SAFE_INTEGER;
@@ -16,7 +16,7 @@ const PROBE = Buffer.from('0');
 /** At a stream, until it and the last write agree. */
 const LOOKS = 3;
 
-export class ImportTarget {
+class ImportTarget {
   readonly #client: StreamClient;
   readonly #name: NamedStream;
   readonly #isJson: boolean;
@@ -175,4 +175,45 @@ function producerOf({ identity }: ImportSource, { raw }: NamedStream): string {
     .update(JSON.stringify([identity, raw]))
     .digest('hex');
   return `millracectl-import-${hash.slice(0, 32)}`;
+}
+
+export interface Imported {
+  /** In records or bytes. */
+  readonly brought: number;
+  readonly before: number;
+  readonly isClosed: boolean;
+}
+
+/** A run that was killed is finished by repeating it. `tell` is told the position after every write. */
+export async function importStream(
+  client: StreamClient,
+  name: NamedStream,
+  source: ImportSource,
+  tell: (position: number) => void,
+): Promise<Imported> {
+  const target = await ImportTarget.open(client, name, source);
+  const before = target.position;
+  let at = before;
+  const reading = source.read(at);
+  try {
+    for (;;) {
+      const next = await reading.next();
+      if (next.done === true) {
+        if (next.value) await target.close();
+        return { brought: target.position - before, before, isClosed: next.value };
+      }
+      for (const batch of requestsOf(next.value, source.isJson)) {
+        await target.put(batch, at);
+        at += source.isJson ? batch.length : batch.reduce((bytes, unit) => bytes + unit.length, 0);
+        tell(at);
+      }
+    }
+  } finally {
+    await reading.return(false);
+  }
+}
+
+function* requestsOf(units: readonly Unit[], isJson: boolean): Generator<readonly Unit[], void> {
+  if (isJson) yield* batchesOf(units);
+  else for (const unit of units) for (const piece of piecesOfSize(unit)) yield [piece];
 }

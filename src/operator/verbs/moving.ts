@@ -5,7 +5,7 @@ import { CLIENT_FLAGS, type Context, type Verb, askingSource, openStreams } from
 import { Failure, NotThere, UsageError, reasonOf } from '../failure.ts';
 import { type ExportedStream, fileNameOf, writeIndex } from '../moving/export-folder.ts';
 import { type Exported, exportToFile } from '../moving/export.ts';
-import { importStream } from '../moving/import.ts';
+import { importStream } from '../moving/import-target.ts';
 import { sourcesOf } from '../moving/sources.ts';
 import { OUTPUT, wantsJson } from '../output.ts';
 import { formatBytes } from '../findings.ts';

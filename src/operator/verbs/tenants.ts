@@ -1,10 +1,12 @@
 /** Verbs about buckets and streams: their quotas, their end, and their way to the cold store. */
 import type { Cluster } from '../cluster.ts';
-import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';
+import { CLIENT_FLAGS, CONFIG, type Context, type Verb, asking, openCluster, openStreams } from '../context.ts';
 import type { Flag } from '../flags.ts';
 import { Failure, UsageError } from '../failure.ts';
 import { type HttpReply, membersOf, refusal } from '../http-client.ts';
-import { OUTPUT, formatTable, wantsJson } from '../output.ts';
+import { OUTPUT, formatTable, printable, wantsJson } from '../output.ts';
+import { formatBytes } from '../findings.ts';
+import { listBuckets } from '../streams/listing.ts';
 import { confirm } from '../streams/pipes.ts';
 
 const BUCKET: Flag = { kind: 'text', value: 'BUCKET', about: 'the bucket', required: true };
@@ -13,6 +15,27 @@ const PURGE_TIMEOUT_SECONDS = 600;
 const FLUSH_TIMEOUT_SECONDS = 30;
 /** Leaders may move while they are asked. */
 const LEADERS_MAX = 5;
+
+const LIST = [{ head: 'bucket' }, { head: 'streams', isNumber: true }, { head: 'size', isNumber: true }] as const;
+
+export const bucketLs: Verb = {
+  name: 'bucket ls',
+  about: 'list the buckets that hold streams, as the node that answers knows them',
+  examples: ['millracectl bucket ls', 'millracectl bucket ls --output json'],
+  onlyShows: true,
+  flags: { output: OUTPUT, ...CLIENT_FLAGS },
+  run: async (context) => {
+    const buckets = await listBuckets(await openStreams(context));
+    if (wantsJson(context.values)) {
+      const all = buckets.map(({ bucket, raw }) => ({ bucket, ...raw }));
+      return context.say(JSON.stringify(all));
+    }
+    const rows = buckets.map(({ bucket, streams, retainedBytes }) => {
+      return [printable(bucket), String(streams), formatBytes(retainedBytes)];
+    });
+    for (const line of formatTable(LIST, rows)) context.say(line);
+  },
+};
 
 export const bucketQuota: Verb = {
   name: 'bucket quota',
