@@ -58,13 +58,15 @@ export async function launch({ config, log, tickMs, onFailure }: LaunchOptions):
   let closing: Promise<Closed> | undefined;
   const close = (graceMs: number): Promise<Closed> =>
     (closing ??= closeAll(opened, graceMs).finally(() => runtime.close()));
+  const unclosed = (error: unknown): void =>
+    log.logger('server').warn({ err: error }, 'a part of the node did not close');
   const fail = (error: Error): void => {
     if (failure !== undefined) return;
     failure = new NodeFailure(error);
     onFailure(failure);
     // A start that waits for the shard's answer fails with it.
     opened.gateway?.close();
-    if (isServing) void close(0);
+    if (isServing) close(0).catch(unclosed);
   };
   try {
     const node = await open(config, { log, runtime, startedMs: runtime.monotonicMs(), tickMs, fail }, opened);
@@ -74,7 +76,7 @@ export async function launch({ config, log, tickMs, onFailure }: LaunchOptions):
     const end = (graceMs: number): Promise<Closed> => stop(log.logger('server'), opened, () => close(graceMs));
     return { ...node, stop: (graceMs = STOP_GRACE_MS) => (stopped ??= end(graceMs)) };
   } catch (error) {
-    await close(0);
+    await close(0).catch(unclosed);
     throw failure ?? error;
   }
 }
