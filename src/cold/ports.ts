@@ -1,5 +1,5 @@
 /**
- * What cold storage offers: the tasks of the object store, which travel as one type from a shard over the main thread to
+ * The contract of cold storage: the tasks of the object store, which travel as one type from a shard over the main thread to
  * the thread that performs them, and the port through which shards ask.
  */
 import type { ChunkRef } from '../protocol/cold.ts';
@@ -59,7 +59,7 @@ export interface ObjectPage {
 /** Where the new chunk lies, or why there is none: a source is missing, or is not what was written. */
 export type MergedSlice = (Extent & { readonly digest: Uint8Array }) | { readonly failed: string };
 
-/** What a merge wrote. */
+/** The result of a merge. */
 export interface MergedObject {
   /** 0: nothing was written. */
   readonly bytes: number;

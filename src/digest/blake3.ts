@@ -48,7 +48,7 @@ export function createHasher(): Hasher {
   return implementation.createHash();
 }
 
-/** Of two digests; there is no secret to protect here. */
+/** Not in constant time: digests are no secrets here. */
 export function sameDigest(left: Uint8Array, right: Uint8Array): boolean {
   if (left.length !== right.length) return false;
   for (let i = 0; i < left.length; i++) if (left[i] !== right[i]) return false;

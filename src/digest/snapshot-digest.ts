@@ -1,4 +1,4 @@
-/** What identifies a published snapshot: its content type and its bytes. */
+/** A published snapshot is identified by its content type and its bytes. */
 import { encodeUtf8 } from '../base/utf8.ts';
 import { createHasher } from './blake3.ts';
 

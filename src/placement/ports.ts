@@ -1,4 +1,4 @@
-/** What placement offers to the admin plane. */
+/** Placement as the admin plane sees it. */
 
 /** The drain mark of this node. */
 export interface DrainMark {

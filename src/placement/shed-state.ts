@@ -69,7 +69,7 @@ export async function writeDrainMark(dataDir: string, draining: boolean): Promis
   }
 }
 
-/** What the egress gate found. */
+/** The egress gate's findings. */
 export interface EgressState {
   readonly isImpaired: boolean;
   /** It may lead anyway, because otherwise no node would. */

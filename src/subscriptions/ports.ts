@@ -1,5 +1,5 @@
 /**
- * What subscriptions offer to the HTTP side: the reserved routes as values, and the keys of webhooks for the admin
+ * Subscriptions offer to the HTTP side the reserved routes as values, and the keys of webhooks for the admin
  * plane.
  */
 
@@ -43,7 +43,6 @@ export interface ControlPort {
   refusal(error: unknown): ControlAnswer | undefined;
 }
 
-/** The signing keys of webhooks. */
 /** `replace-all`: the new key signs at once, and earlier ones are no longer shown. */
 export type KeyRotation = 'add' | 'replace-all';
 

@@ -29,7 +29,7 @@ const DIRECT: Table = {
   'src/http/routes/streams.ts': 'deadlines of real sockets',
   'src/backup/import/spool.ts': 'names of files on a real disk',
   'src/cold/store/dir-store.ts': 'names and ages of files on a real disk',
-  'src/cold/store/probe-store.ts': 'an object of its own in a real store',
+  'src/cold/store/perform.ts': 'an object of its own in a real store',
   'src/cold/store/s3-upload.ts': 'ages of uploads in a real store',
   'src/subscriptions/webhooks/webhook-keys.ts': 'secrets, with the rest of node:crypto',
   'src/operator/': 'a separate program at a terminal, which no simulator runs',

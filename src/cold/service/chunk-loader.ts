@@ -29,7 +29,14 @@ interface Waiting {
 }
 
 export class ChunkLoader {
-  readonly counters = { hits: 0, misses: 0, reads: 0, readBytes: 0, aheadReads: 0, readErrors: 0 };
+  readonly counters = {
+    cold_cache_hits: 0,
+    cold_cache_misses: 0,
+    cold_store_reads: 0,
+    cold_store_read_bytes: 0,
+    cold_store_reads_ahead: 0,
+    cold_store_read_errors: 0,
+  };
   readonly #read: ReadChunks;
   readonly #cache: LRUCache<string, Uint8Array> | undefined;
   readonly #loads = new Map<string, Promise<Loaded>>();
@@ -59,8 +66,8 @@ export class ChunkLoader {
   /** From memory, if cached. */
   cached(ref: ChunkRef): Uint8Array | undefined {
     const bytes = this.#cache?.get(nameOf(ref));
-    if (bytes === undefined) this.counters.misses++;
-    else this.counters.hits++;
+    if (bytes === undefined) this.counters.cold_cache_misses++;
+    else this.counters.cold_cache_hits++;
     return bytes;
   }
 
@@ -90,7 +97,7 @@ export class ChunkLoader {
     if (first === undefined || 2 * refs.indexOf(first) > refs.length) return;
     for (const run of runsOf(missing)) {
       if (this.waiting > 0 || this.#running >= AHEAD_LOADS_MAX) return;
-      this.counters.aheadReads += run.length;
+      this.counters.cold_store_reads_ahead += run.length;
       const reading = this.#start(run);
       run.forEach((ref, i) => this.#track(nameOf(ref), this.#ofRun(reading, ref, i)));
     }
@@ -130,9 +137,9 @@ export class ChunkLoader {
     this.#running++;
     const outcome = await this.#read(refs);
     this.#running--;
-    this.counters.reads++;
-    if (outcome.ok) for (const { length } of outcome.value) this.counters.readBytes += length;
-    else this.counters.readErrors++;
+    this.counters.cold_store_reads++;
+    if (outcome.ok) for (const { length } of outcome.value) this.counters.cold_store_read_bytes += length;
+    else this.counters.cold_store_read_errors++;
     this.#startWaiting();
     return outcome;
   }

@@ -46,15 +46,15 @@ export interface ColdServiceOptions {
 export class ColdService implements ColdStorage {
   /** Tasks of shards and clients. */
   readonly counters = {
-    uploads: 0,
-    uploadBytes: 0,
-    uploadErrors: 0,
-    removes: 0,
-    removeErrors: 0,
-    lists: 0,
-    listErrors: 0,
-    merges: 0,
-    mergeErrors: 0,
+    cold_store_uploads: 0,
+    cold_store_upload_bytes: 0,
+    cold_store_upload_errors: 0,
+    cold_store_removes: 0,
+    cold_store_remove_errors: 0,
+    cold_store_lists: 0,
+    cold_store_list_errors: 0,
+    cold_store_merges: 0,
+    cold_store_merge_errors: 0,
   };
   readonly #threads: ThreadPool<ColdTask, ColdOutcome>;
   readonly #options: ColdServiceOptions;
@@ -146,18 +146,18 @@ export class ColdService implements ColdStorage {
     const { counters } = this;
     switch (task.op) {
       case 'put':
-        counters[isOk ? 'uploads' : 'uploadErrors']++;
-        if (isOk) counters.uploadBytes += bytes;
+        counters[isOk ? 'cold_store_uploads' : 'cold_store_upload_errors']++;
+        if (isOk) counters.cold_store_upload_bytes += bytes;
         break;
       case 'remove':
-        if (isOk) counters.removes += task.keys.length;
-        else counters.removeErrors++;
+        if (isOk) counters.cold_store_removes += task.keys.length;
+        else counters.cold_store_remove_errors++;
         break;
       case 'list':
-        counters[isOk ? 'lists' : 'listErrors']++;
+        counters[isOk ? 'cold_store_lists' : 'cold_store_list_errors']++;
         break;
       case 'merge':
-        counters[isOk ? 'merges' : 'mergeErrors']++;
+        counters[isOk ? 'cold_store_merges' : 'cold_store_merge_errors']++;
         break;
       case 'get':
       case 'probe':

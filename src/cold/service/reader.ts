@@ -17,6 +17,14 @@ import type { Logger } from '../../logging/logger.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 import { explain } from '../../protocol/refusal.ts';
 
+/** The counters of a reader, as the metrics name them. */
+export const NO_READS = {
+  cold_read_answers: 0,
+  cold_read_refused: 0,
+  cold_read_replanned: 0,
+  cold_read_bad_objects: 0,
+  cold_read_unavailable: 0,
+};
 /** Concurrent answers; more are refused. */
 const READS_MAX = 1024;
 /** Bytes that they hold or wait for. */
@@ -72,7 +80,7 @@ class Again implements ReplyHandler {
 }
 
 export class ColdReader {
-  readonly counters = { answers: 0, refused: 0, replanned: 0, bad: 0, unavailable: 0 };
+  readonly counters = { ...NO_READS };
   readonly #options: ColdReaderOptions;
   readonly #jobs = new Set<Job>();
   #bytes = 0;
@@ -129,7 +137,7 @@ export class ColdReader {
     const isFull =
       this.#jobs.size >= READS_MAX || (this.#jobs.size > 0 && this.#bytes + bytes > READ_BYTES_IN_FLIGHT_MAX);
     if (this.#stopped || isFull) {
-      this.counters.refused++;
+      this.counters.cold_read_refused++;
       this.#answerError(handler, this.#stopped ? 'STOPPING' : 'COLD_READS_FULL');
       return;
     }
@@ -192,7 +200,7 @@ export class ColdReader {
       this.#bad(handler, `${bad.key} does not hold what was written`);
       return;
     }
-    this.counters.answers++;
+    this.counters.cold_read_answers++;
     if (reply.code === 0) {
       this.#remember(placeOf(plan, reply.nextOffset));
       this.#options.keep(questionOf(plan), reply);
@@ -210,7 +218,7 @@ export class ColdReader {
         if (this.#end(job)) this.#bad(job.handler, failed.message);
         break;
       case 'busy':
-        this.counters.refused++;
+        this.counters.cold_read_refused++;
         this.#refuse(job, 'COLD_READS_FULL');
         break;
       case 'stopped':
@@ -219,7 +227,7 @@ export class ColdReader {
       case 'denied':
       case 'unreachable':
       case 'no-threads':
-        this.counters.unavailable++;
+        this.counters.cold_read_unavailable++;
         this.#refuse(job, 'COLD_UNAVAILABLE');
         break;
     }
@@ -228,7 +236,7 @@ export class ColdReader {
   /** The object may be gone because the stream is; the shard knows by now. */
   #askAgain(job: Job, missing: ChunkRef): void {
     if (!this.#end(job)) return;
-    this.counters.replanned++;
+    this.counters.cold_read_replanned++;
     const { plan, handler } = job;
     const question = questionOf(plan);
     const readFlags = question.readFlags | READ_FLAG_NO_TOUCH;
@@ -255,7 +263,7 @@ export class ColdReader {
   }
 
   #bad(handler: ReplyHandler, what: string): void {
-    this.counters.bad++;
+    this.counters.cold_read_bad_objects++;
     this.#logNowAndThen(what, handler.requestId, 'an object of the cold store is not what was written');
     this.#answerError(handler, 'COLD_OBJECT_BAD', what);
   }

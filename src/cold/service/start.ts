@@ -17,7 +17,7 @@ import type { Backend } from '../store/perform.ts';
 import { ChunkLoader } from './chunk-loader.ts';
 import { prepareDirectory } from './directory-mark.ts';
 import { ColdHealth } from './health.ts';
-import { ColdReader } from './reader.ts';
+import { ColdReader, NO_READS } from './reader.ts';
 import { ColdService, TASKS_PER_THREAD } from './cold-service.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Logger } from '../../logging/logger.ts';
@@ -36,7 +36,7 @@ export interface ColdStore {
   serve(gateway: Gateway): void;
   /** The member `cold_store` of the metrics, and counters. */
   metrics(): Record<string, unknown>;
-  /** What was read and is kept in memory. */
+  /** Chunks that were read and are kept in memory. */
   cachedBytes(): number;
   close(): Promise<Closed>;
 }
@@ -93,43 +93,19 @@ export async function startColdStore(config: Config, host: ColdHost): Promise<Co
       cold_store: { ...describe(cold), ...health.report() },
       cold_pool_tasks: service.tasks,
       cold_pool_bytes: service.bytes,
-      ...readMetrics(loader, reader),
-      cold_store_uploads: service.counters.uploads,
-      cold_store_upload_bytes: service.counters.uploadBytes,
-      cold_store_upload_errors: service.counters.uploadErrors,
-      cold_store_removes: service.counters.removes,
-      cold_store_remove_errors: service.counters.removeErrors,
-      cold_store_lists: service.counters.lists,
-      cold_store_list_errors: service.counters.listErrors,
-      cold_store_merges: service.counters.merges,
-      cold_store_merge_errors: service.counters.mergeErrors,
+      ...service.counters,
+      ...loader.counters,
+      ...(reader?.counters ?? NO_READS),
+      cold_cache_bytes: loader.cachedBytes,
+      cold_store_reads_waiting: loader.waiting,
+      cold_read_pending: reader?.pending ?? 0,
+      cold_read_pending_bytes: reader?.pendingBytes ?? 0,
     }),
     cachedBytes: () => loader.cachedBytes,
     close: async () => {
       health.stop();
       return await service.close(STOP_WAIT_MS);
     },
-  };
-}
-
-function readMetrics(loader: ChunkLoader, reader: ColdReader | undefined): Record<string, number> {
-  const { hits, misses, reads, readBytes, aheadReads, readErrors } = loader.counters;
-  return {
-    cold_cache_bytes: loader.cachedBytes,
-    cold_cache_hits: hits,
-    cold_cache_misses: misses,
-    cold_store_reads: reads,
-    cold_store_read_bytes: readBytes,
-    cold_store_read_errors: readErrors,
-    cold_store_reads_ahead: aheadReads,
-    cold_store_reads_waiting: loader.waiting,
-    cold_read_answers: reader?.counters.answers ?? 0,
-    cold_read_pending: reader?.pending ?? 0,
-    cold_read_pending_bytes: reader?.pendingBytes ?? 0,
-    cold_read_refused: reader?.counters.refused ?? 0,
-    cold_read_replanned: reader?.counters.replanned ?? 0,
-    cold_read_bad_objects: reader?.counters.bad ?? 0,
-    cold_read_unavailable: reader?.counters.unavailable ?? 0,
   };
 }
 

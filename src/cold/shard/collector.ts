@@ -30,7 +30,7 @@ interface Job {
 }
 
 export class Collector extends TurnLoop<Work> {
-  readonly counters = { reclaimed: 0, errors: 0 };
+  readonly counters = { cold_gc_reclaimed: 0, cold_gc_errors: 0 };
   readonly #options: PartOptions;
 
   constructor(options: PartOptions) {
@@ -52,7 +52,7 @@ export class Collector extends TurnLoop<Work> {
       job.state = 'deleted';
       return;
     }
-    this.counters.errors++;
+    this.counters.cold_gc_errors++;
     work.backOff.failed(this.clockMs);
     work.job = undefined;
   }
@@ -103,7 +103,7 @@ export class Collector extends TurnLoop<Work> {
     const fields = commandFor(COMMANDS.gcDone, { seqs: job.seqs });
     this.#options.proposals.propose(work.group, fields, nowMs, (outcome) => {
       if (outcome !== 'applied') return this.#end(work, 0);
-      this.counters.reclaimed += job.objects;
+      this.counters.cold_gc_reclaimed += job.objects;
       work.backOff.succeeded();
       return this.#end(work, job.more ? -Infinity : 0);
     });

@@ -51,16 +51,16 @@ interface Work {
 
 export class Compactor extends TurnLoop<Work> {
   readonly counters = {
-    jobs: 0,
-    publishes: 0,
-    bytes: 0,
-    merged: 0,
-    written: 0,
-    errors: 0,
-    bad: 0,
-    stale: 0,
-    forgotten: 0,
-    dropped: 0,
+    cold_compaction_jobs: 0,
+    cold_compaction_publishes: 0,
+    cold_compaction_bytes: 0,
+    cold_compaction_chunks_merged: 0,
+    cold_compaction_chunks_written: 0,
+    cold_compaction_errors: 0,
+    cold_compaction_bad_sources: 0,
+    cold_compaction_stale: 0,
+    cold_compaction_forgotten: 0,
+    cold_compaction_dropped: 0,
   };
   readonly #options: PartOptions;
   readonly #random: Random;
@@ -116,7 +116,8 @@ export class Compactor extends TurnLoop<Work> {
       // All streams of an object or none: streams whose chunks are adjacent are merged together and read with one
       // request. Individually they took a request for nearly every chunk.
       if (!isSmall(slice)) continue;
-      if (work?.candidates.add(slice.incarnation, slice.stream, this.clockMs) === false) this.counters.dropped++;
+      if (work?.candidates.add(slice.incarnation, slice.stream, this.clockMs) === false)
+        this.counters.cold_compaction_dropped++;
     }
   }
 
@@ -125,7 +126,7 @@ export class Compactor extends TurnLoop<Work> {
     this.wake();
     const work = this.works.find((one) => one.job === job);
     if (!outcome.ok || outcome.value.bytes === 0 || work === undefined) this.#own.end(job.object);
-    if (!outcome.ok) this.counters.errors++;
+    if (!outcome.ok) this.counters.cold_compaction_errors++;
     if (work === undefined) return;
     if (!outcome.ok) {
       this.#again(work, job);
@@ -150,7 +151,7 @@ export class Compactor extends TurnLoop<Work> {
   }
 
   #isBad(work: Work, incarnation: number, reason: string): void {
-    this.counters.bad++;
+    this.counters.cold_compaction_bad_sources++;
     work.candidates.avoid(incarnation, this.clockMs);
     if (this.clockMs < this.#reportAtMs) return;
     this.#reportAtMs = this.clockMs + REPORT_MS;
@@ -161,7 +162,7 @@ export class Compactor extends TurnLoop<Work> {
     const { group, job } = work;
     if (job === undefined) return;
     if (!group.leads || group.raft.term !== job.term) {
-      this.counters.forgotten++;
+      this.counters.cold_compaction_forgotten++;
       if (job.merged !== undefined && !job.isProposed) this.#own.end(job.object);
       work.job = undefined;
     } else if (job.merged !== undefined && !job.isProposed && group.accepts) {
@@ -205,7 +206,7 @@ export class Compactor extends TurnLoop<Work> {
     const job: Job = { term: group.raft.term, object, key, plan, merged: undefined, isProposed: false };
     work.job = job;
     this.#running++;
-    this.counters.jobs++;
+    this.counters.cold_compaction_jobs++;
     const slices = plan.slices.map(({ incarnation, refs }) => ({ incarnation, refs }));
     this.#options.port.ask({ op: 'merge', key, slices }, (outcome) => this.#merged(job, outcome));
   }
@@ -230,12 +231,12 @@ export class Compactor extends TurnLoop<Work> {
     work.job = undefined;
     const { slices, bytes, chunks } = job.merged as NonNullable<Job['merged']>;
     const { slicesAccepted } = COMMANDS.compact.result.read(reply);
-    this.counters.stale += slices.length - slicesAccepted;
+    this.counters.cold_compaction_stale += slices.length - slicesAccepted;
     if (slicesAccepted === 0) return;
-    this.counters.publishes++;
-    this.counters.bytes += bytes;
-    this.counters.merged += chunks;
-    this.counters.written += slicesAccepted;
+    this.counters.cold_compaction_publishes++;
+    this.counters.cold_compaction_bytes += bytes;
+    this.counters.cold_compaction_chunks_merged += chunks;
+    this.counters.cold_compaction_chunks_written += slicesAccepted;
     // The merged chunk may be the sixteenth of its tier.
     this.#remember(work, job);
   }

@@ -28,6 +28,7 @@ const LOOK_MS_MIN = 5;
  * long; so everything is flushed at this interval of the monotonic clock.
  */
 const EVERYTHING_MS = 60_000;
+const NS_PER_MS = 1_000_000;
 
 /** An operator's request to flush one stream now. */
 export interface FlushCall {
@@ -72,20 +73,20 @@ export interface FlusherOptions extends PartOptions {
 
 export class Flusher extends TurnLoop<Work> {
   readonly counters = {
-    uploads: 0,
-    uploadBytes: 0,
-    uploadMs: 0,
-    uploadErrors: 0,
-    packs: 0,
-    packBytes: 0,
-    packSlices: 0,
-    publishes: 0,
-    publishBytes: 0,
-    publishMs: 0,
-    stale: 0,
-    forgotten: 0,
-    pressurePasses: 0,
-    pressureSlices: 0,
+    cold_flush_uploads: 0,
+    cold_flush_upload_bytes: 0,
+    cold_flush_upload_ns: 0,
+    cold_flush_write_errors: 0,
+    cold_pack_uploads: 0,
+    cold_pack_bytes: 0,
+    cold_pack_slices: 0,
+    cold_flush_publishes: 0,
+    cold_flush_publish_bytes: 0,
+    cold_flush_publish_ns: 0,
+    cold_flush_stale: 0,
+    cold_flush_forgotten: 0,
+    cold_pressure_flush_passes: 0,
+    cold_pressure_flush_candidates: 0,
   };
   readonly #options: FlusherOptions;
   readonly #lookMs: number;
@@ -124,16 +125,16 @@ export class Flusher extends TurnLoop<Work> {
     const work = this.works.find((one) => one.job === job);
     if (!outcome.ok) {
       this.#own.end(job.object);
-      this.counters.uploadErrors++;
+      this.counters.cold_flush_write_errors++;
       if (work === undefined) return;
       work.refused = true;
       work.backOff.failed(this.clockMs);
       this.#end(work, 'failed', outcome.message);
       return;
     }
-    this.counters.uploads++;
-    this.counters.uploadBytes += job.bytes;
-    this.counters.uploadMs += this.clockMs - job.startedMs;
+    this.counters.cold_flush_uploads++;
+    this.counters.cold_flush_upload_bytes += job.bytes;
+    this.counters.cold_flush_upload_ns += this.#nsSince(job.startedMs);
     for (const other of this.works) {
       other.backOff.hope();
       other.refused = false;
@@ -166,7 +167,7 @@ export class Flusher extends TurnLoop<Work> {
     const { group, job } = work;
     if (job === undefined) return;
     if (!group.leads || group.raft.term !== job.term) {
-      this.counters.forgotten++;
+      this.counters.cold_flush_forgotten++;
       if (planted('deleted-on-ambiguous-commit'))
         this.#options.port.ask({ op: 'remove', keys: [job.key] }, () => undefined);
       if (job.digests !== undefined && job.proposedMs < 0) this.#own.end(job.object);
@@ -220,8 +221,8 @@ export class Flusher extends TurnLoop<Work> {
       maxBytes: settings.flushBytesMax,
     });
     if (pressure && plan !== undefined) {
-      this.counters.pressurePasses++;
-      this.counters.pressureSlices += plan.slices.length;
+      this.counters.cold_pressure_flush_passes++;
+      this.counters.cold_pressure_flush_candidates += plan.slices.length;
     }
     return plan;
   }
@@ -301,7 +302,7 @@ export class Flusher extends TurnLoop<Work> {
     }
     if (COMMANDS.flush.result.read(reply).slicesAccepted === 0) {
       // Deleted or moved meanwhile. If that ever repeats, it repeats slowly.
-      this.counters.stale++;
+      this.counters.cold_flush_stale++;
       work.backOff.failed(this.clockMs);
     } else {
       this.#count(job);
@@ -311,15 +312,19 @@ export class Flusher extends TurnLoop<Work> {
     this.#end(work, 'flushed', '');
   }
 
+  #nsSince(clockMs: number): number {
+    return Math.round((this.clockMs - clockMs) * NS_PER_MS);
+  }
+
   #count({ plan, bytes, proposedMs }: Job): void {
     const { counters } = this;
-    counters.publishes++;
-    counters.publishBytes += plan.bytes;
-    counters.publishMs += this.clockMs - proposedMs;
+    counters.cold_flush_publishes++;
+    counters.cold_flush_publish_bytes += plan.bytes;
+    counters.cold_flush_publish_ns += this.#nsSince(proposedMs);
     if (plan.incarnation !== 0) return;
-    counters.packs++;
-    counters.packBytes += bytes;
-    counters.packSlices += plan.slices.length;
+    counters.cold_pack_uploads++;
+    counters.cold_pack_bytes += bytes;
+    counters.cold_pack_slices += plan.slices.length;
   }
 
   /** The group is free for its next job, which may be due immediately. */

@@ -37,7 +37,13 @@ export interface SweeperOptions extends PartOptions {
 }
 
 export class Sweeper extends TurnLoop<Work> {
-  readonly counters = { passes: 0, listed: 0, orphans: 0, orphanBytes: 0, errors: 0 };
+  readonly counters = {
+    cold_sweep_passes: 0,
+    cold_sweep_listed: 0,
+    cold_orphan_cleanup_attempts: 0,
+    cold_orphan_cleanup_errors: 0,
+    cold_orphan_bytes: 0,
+  };
   readonly #options: SweeperOptions;
 
   constructor(options: SweeperOptions) {
@@ -64,11 +70,11 @@ export class Sweeper extends TurnLoop<Work> {
   #listed(work: Work, outcome: ColdOutcome<'list'>): void {
     this.wake();
     if (!outcome.ok) {
-      this.counters.errors++;
+      this.counters.cold_orphan_cleanup_errors++;
       this.#end(work, Math.min(RETRY_MS, this.#options.settings.sweepIntervalMs));
       return;
     }
-    this.counters.listed += outcome.value.objects.length;
+    this.counters.cold_sweep_listed += outcome.value.objects.length;
     work.page = outcome.value;
   }
 
@@ -96,7 +102,7 @@ export class Sweeper extends TurnLoop<Work> {
     }
     const next = page.more ? page.objects.at(-1)?.key : undefined;
     if (next === undefined) {
-      this.counters.passes++;
+      this.counters.cold_sweep_passes++;
       this.#end(work, sweepIntervalMs);
     } else {
       work.after = next;
@@ -107,7 +113,7 @@ export class Sweeper extends TurnLoop<Work> {
     const fields = commandFor(COMMANDS.markOrphan, { orphans });
     // Ignores the outcome: the next pass finds them again if necessary.
     this.#options.proposals.propose(group, fields, nowMs, (outcome) => {
-      if (outcome === 'applied') this.counters.orphans += orphans.length;
+      if (outcome === 'applied') this.counters.cold_orphan_cleanup_attempts += orphans.length;
     });
     return undefined;
   }
@@ -121,7 +127,7 @@ export class Sweeper extends TurnLoop<Work> {
     const object = { run: parsed.run, seq: parsed.seq };
     if (owns(object) && !planted('sweep-takes-uploads')) return undefined;
     if (objectKnown(group.state, object)) return undefined;
-    this.counters.orphanBytes += listed.bytes;
+    this.counters.cold_orphan_bytes += listed.bytes;
     return object;
   }
 

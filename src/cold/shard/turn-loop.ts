@@ -1,6 +1,6 @@
 /**
- * What the parts of the cold tier have in common: the loop that visits the groups of a shard at the times they name,
- * pauses after failures, and the objects that are being written.
+ * The parts of the cold tier share the loop that visits the groups of a shard at the times they name,
+ * the pauses after failures, and the names of objects that are being written.
  */
 import type { Group } from '../../group/group.ts';
 import type { ObjectId } from '../../protocol/cold.ts';

@@ -29,7 +29,7 @@ interface Source {
   readonly expiresAtMs: number;
 }
 
-/** What remains of a failed fork: nothing, the answer to its ABORT (the source may have to be notified), or unknown. */
+/** A failed fork leaves nothing, the answer to its ABORT (the source may have to be notified), or unknown. */
 export type Rest = Reply | 'unknown' | undefined;
 export type Made = (reply: Reply, rest: Rest) => void;
 

@@ -9,7 +9,7 @@ import type { Reserved } from '../../gateway/quota-gate.ts';
 import type { Request } from '../../protocol/request.ts';
 import { type RetryClock, type RetryPolicy, sendUntilDone } from '../../gateway/retry.ts';
 
-/** What the service for forks needs from its surroundings. */
+/** The service for forks needs these of its surroundings. */
 export interface ForkPort {
   readonly gateway: Pick<ShardGateway, 'groupOf' | 'groupCount' | 'shardCount' | 'send'>;
   /** For the commands. */

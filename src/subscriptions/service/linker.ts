@@ -25,7 +25,7 @@ const RECONCILED_AT_ONCE = 4;
  */
 const MISSING_MS = 24 * 3_600_000;
 
-/** What was seen of the stream of a name. */
+/** A sighting of the stream of a name, or of its end. */
 interface Sighting {
   /** 0: there is none. */
   readonly incarnation: number;
@@ -231,7 +231,7 @@ function latest({ incarnation, ended }: Sighting): number {
   return Math.max(incarnation, ended);
 }
 
-/** What the link needs, with whatever was seen of its stream, and however: by an event, a sweep or from the leader. */
+/** A link needs the same step whether an event, a sweep or the leader of its group showed the stream. */
 function stepOf(sub: Subscription, path: string, { incarnation, ended }: Sighting): 'none' | 'link' | 'end' | 'renew' {
   const known = sub.links.get(path)?.incarnation;
   if (known === undefined) return incarnation !== 0 && sub.matches(path) ? 'link' : 'none';
@@ -240,7 +240,7 @@ function stepOf(sub: Subscription, path: string, { incarnation, ended }: Sightin
   return incarnation === 0 ? 'end' : 'renew';
 }
 
-/** What has ended loses its link first; all new links are one record. */
+/** Streams that have ended lose their links first; all new links are one record. */
 function commandsOf(sub: Subscription, seen: ReadonlyMap<string, Sighting>, at: number): SubscriptionCommand[] {
   const about = { id: sub.id, at };
   const commands: SubscriptionCommand[] = [];

@@ -98,7 +98,7 @@ export class Keys {
     return { keys };
   }
 
-  /** What operators see: no secrets. */
+  /** Operators see no secrets. */
   show(nowMs: number): {
     readonly keys: readonly { readonly kid: string; readonly signs_from: string }[];
     kid: string;

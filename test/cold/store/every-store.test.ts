@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { DirStore, makeDirStore } from '../../../src/cold/store/dir-store.ts';
-import { probe } from '../../../src/cold/store/probe-store.ts';
+import { probe } from '../../../src/cold/store/perform.ts';
 import { S3Store } from '../../../src/cold/store/s3-store.ts';
 import type { StoreFailure } from '../../../src/cold/ports.ts';
 import { type ObjectStore, StoreError } from '../../../src/cold/store/store.ts';

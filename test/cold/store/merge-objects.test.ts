@@ -158,5 +158,5 @@ it('a store that fails is a sentence', async (t) => {
   writeFileSync(rig.path('g/file'), '');
   const answer = await rig.merge('g/file/below', slices);
   assert.ok(!answer.ok && answer.message.length > 0);
-  assert.equal(rig.service.counters.mergeErrors, 1);
+  assert.equal(rig.service.counters.cold_store_merge_errors, 1);
 });

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { type IncomingMessage, type Server, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, it } from 'node:test';
-import { probe } from '../../../src/cold/store/probe-store.ts';
+import { probe } from '../../../src/cold/store/perform.ts';
 import { S3Store } from '../../../src/cold/store/s3-store.ts';
 import { StoreError } from '../../../src/cold/store/store.ts';
 

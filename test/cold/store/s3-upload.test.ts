@@ -9,10 +9,10 @@ import { StoreError } from '../../../src/cold/store/store.ts';
 import { until } from '../../support/until.ts';
 
 const MIB = 1024 * 1024;
-/** Of the store under test. */
+/** The parts of the store under test. */
 const PART_BYTES = 16 * MIB;
 
-/** What a client asks for, in one word. */
+/** A request of a client, in one word. */
 type Step = 'put' | 'create' | 'part' | 'complete' | 'abort';
 
 class PartsStore {
