@@ -3,6 +3,7 @@
  * which needs no binary then, is for the others (a quarter of a GiB/s in WebAssembly).
  */
 import { createRequire } from 'node:module';
+import { encodeUtf8 } from '../base/utf8.ts';
 import type * as NativePackage from '@napi-rs/blake-hash';
 
 const require = createRequire(import.meta.url);
@@ -46,6 +47,18 @@ export function digestOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
 
 export function createHasher(): Hasher {
   return implementation.createHash();
+}
+
+/** Identifies a published snapshot: BLAKE3 over the size of the content type (8 bytes, little-endian), the content type, and the bytes. */
+export function snapshotDigest(contentType: string, bytes: Uint8Array): Uint8Array {
+  const type = encodeUtf8(contentType);
+  const size = new Uint8Array(8);
+  new DataView(size.buffer).setUint32(0, type.length, true);
+  const hasher = createHasher();
+  hasher.update(size);
+  hasher.update(type);
+  hasher.update(bytes);
+  return new Uint8Array(hasher.digest());
 }
 
 /** Not in constant time: digests are no secrets here. */

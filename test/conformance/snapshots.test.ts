@@ -1,6 +1,6 @@
 // Application snapshots, retention and bootstrap.
 import assert from 'node:assert/strict';
-import { snapshotDigest } from '../../src/digest/snapshot-digest.ts';
+import { snapshotDigest } from '../../src/digest/blake3.ts';
 import { type Answer, JSON_TYPE, TEXT, assertHeaders, offsetOf, serverSuite } from '../support/suite.ts';
 import { multipart } from '../support/multipart.ts';
 

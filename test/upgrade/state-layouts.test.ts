@@ -1,7 +1,7 @@
 // Every kind of command as it stands in the log, what it answers, and every kind of row that it leaves in the store.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { snapshotDigest } from '../../src/digest/snapshot-digest.ts';
+import { snapshotDigest } from '../../src/digest/blake3.ts';
 import { configurationOf } from './layout-inputs.ts';
 import { encodeConfiguration, decodeConfiguration } from '../../src/raft/configuration.ts';
 import { releaseChunks } from '../../src/stream/cold/release.ts';

@@ -4,8 +4,7 @@
  */
 import { errorNumber } from '../../base/errors.ts';
 import { fromHex, toHex } from '../../base/hex.ts';
-import { DIGEST_BYTES } from '../../digest/blake3.ts';
-import { snapshotDigest } from '../../digest/snapshot-digest.ts';
+import { DIGEST_BYTES, snapshotDigest } from '../../digest/blake3.ts';
 import { checkToken, declaredBytes } from '../headers.ts';
 import type { ReplyRenderer, RequestContext } from '../request.ts';
 import { PositionCommand, parsePosition, writeRecordRange } from './position.ts';

@@ -3,7 +3,7 @@
  * came in between, and the log before it is dropped. A starting node reads from there.
  */
 import { encodeUtf8 } from '../../base/utf8.ts';
-import { snapshotDigest } from '../../digest/snapshot-digest.ts';
+import { snapshotDigest } from '../../digest/blake3.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { type Position, payloadOfSnapshot } from '../../protocol/position-command.ts';
 import { type ShardAnswer, callStream } from '../../gateway/shard-client.ts';
