@@ -1,6 +1,6 @@
 /**
  * What a backup must preserve of a group, derived from the raw rows of a store by independent rules: it judges the
- * product's way from rows to a document (stream/backup/canonical.ts, derive.ts).
+ * product's way from rows to a document (stream/backup/canonical.ts, validate.ts).
  */
 import { Buffer } from 'node:buffer';
 import { decodeChunkRow, decodeObjectId } from '../../../src/protocol/cold.ts';
