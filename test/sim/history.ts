@@ -23,6 +23,23 @@ export interface AppendOp {
   seen: boolean;
 }
 
+/** The content of a stream. A string would be copied as a whole by every slice after an addition. */
+class Content {
+  length = 0;
+  #bytes = Buffer.alloc(1024);
+
+  append(more: string): void {
+    const end = this.length + more.length;
+    if (end > this.#bytes.length) this.#bytes = Buffer.concat([this.#bytes], end * 2);
+    this.#bytes.write(more, this.length, 'latin1');
+    this.length = end;
+  }
+
+  slice(from: number, to: number): string {
+    return this.#bytes.toString('latin1', Math.min(from, this.length), Math.min(to, this.length));
+  }
+}
+
 export class StreamHistory {
   readonly name: string;
   readonly json: boolean;
@@ -30,7 +47,7 @@ export class StreamHistory {
   /** Final tail, once any client was told that the stream is closed. */
   closedAt = -1;
   /** Longest content seen: bytes, or records. */
-  text = '';
+  readonly text = new Content();
   records: string[] = [];
   /** Where reads of everything begin: the floor, once it has risen. */
   from = 0;
@@ -132,8 +149,7 @@ export class StreamHistory {
     const text = Buffer.from(body).toString('latin1');
     if (offset + text.length !== next) this.#fail(`density: ${text.length} bytes from ${offset} end at ${next}`);
     if (offset > this.text.length) return;
-    // Even an empty slice of what was put together makes one string of it again.
-    const known = offset === this.text.length ? '' : this.text.slice(offset, offset + text.length);
+    const known = this.text.slice(offset, offset + text.length);
     if (known !== text.slice(0, known.length)) this.#fail(`lost or changed bytes: ${difference(known, text, offset)}`);
     if (next <= this.text.length) return;
     this.#appendText(text.slice(known.length));
@@ -162,7 +178,7 @@ export class StreamHistory {
   }
 
   #appendText(more: string): void {
-    this.text += more;
+    this.text.append(more);
     this.#rest += more;
     let from = 0;
     for (;;) {
