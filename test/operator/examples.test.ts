@@ -5,6 +5,7 @@ import { openLocation } from '../../src/backup/format/location.ts';
 import { helpFor, parseCommandLine } from '../../src/operator/command-line.ts';
 import { Values } from '../../src/operator/flags.ts';
 import { VERBS } from '../../src/operator/verbs.ts';
+import { readDocument } from '../support/documents.ts';
 
 const ENVIRONMENT = { MILLRACE_CLUSTER: 'cluster.toml' };
 
@@ -26,6 +27,17 @@ for (const verb of VERBS) {
     }
   });
 }
+
+test('the manual names every verb', () => {
+  const [, section = ''] = /^## The operator's tool$([^]*?)^## /m.exec(readDocument('src/operator/README.md')) ?? [];
+  for (const { name } of VERBS) {
+    const [first, second] = name.split(' ');
+    // Verbs of one group share a row: `stream ls` · `cat`.
+    const inRow = new RegExp(`\`${first} [a-z]+\`[^|\\n]*\`${second}\``);
+    const isNamed = section.includes(`\`${name}\``) || section.includes(`millracectl ${name}`) || inRow.test(section);
+    assert(isNamed, name);
+  }
+});
 
 test('an S3 location with credentials is refused without showing them', async () => {
   await assert.rejects(
