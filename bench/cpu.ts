@@ -1,4 +1,4 @@
-// What an operation costs a server in processor time. On a machine that other work shares it says more than the rate:
+// Processor time that an operation costs a server. On a machine that other work shares it says more than the rate:
 // waiting for a core costs time, but no processor time.
 
 import { cpuMsOfThreads } from './processes.ts';
@@ -21,7 +21,7 @@ export interface CpuMs {
   readonly others: number;
 }
 
-/** What the processes use while `work` runs. */
+/** Measures the processes while `work` runs. */
 export async function measureCpu<T>(
   processes: readonly Watched[],
   work: () => Promise<T>,

@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const START_TIMEOUT_MS = 60_000;
 /** Graceful stop, profiles written included; then SIGKILL. */
 const STOP_TIMEOUT_MS = 15_000;
-/** Of a child's output only the end is kept, for the message when it dies. */
+/** Only the end of a child's output is kept, for the message when it dies. */
 const OUTPUT_TAIL_CHARS = 4_000;
 
 const children = new Set<ChildProcess>();

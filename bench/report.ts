@@ -1,4 +1,4 @@
-// What a run says: for people as tables, for scripts as JSON of the same figures.
+// The report of a run: for people as tables, for scripts as JSON of the same figures.
 
 import type { Machine } from './machine.ts';
 import { renderPair, type Pair } from './pair.ts';
@@ -21,7 +21,7 @@ export interface ScenarioReport {
   readonly scenario: string;
   /** Description of the parameters. */
   readonly title: string;
-  /** What the rate column counts; "B" is shown in megabytes. */
+  /** The unit of the rate column; "B" is shown in megabytes. */
   readonly rateUnit: string;
   readonly rows: readonly Row[];
   readonly checks: readonly Check[];

@@ -10,7 +10,7 @@ import { isolatedDeclarationSync } from 'rolldown/experimental';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const RESULT = join(ROOT, 'dist/bundle');
-/** What programs import from the package. Its exported types stand in the file itself, so its declarations do too. */
+/** Programs import this from the package. Its exported types stand in the file itself, so its declarations do too. */
 const NODE = 'src/server/node.ts';
 /**
  * One bundle for each thread: an isolate compiles what it loads, so a chunk that threads share would be larger than what any of them needs.
@@ -25,7 +25,7 @@ const ENTRIES = {
 };
 /** Small, plain JavaScript, loaded by every start. All other packages are native, find files of their own, or are loaded when needed. */
 const INSIDE = ['cli-progress', 'cli-table3', 'lru-cache', 'pino', 'prom-client', 'smol-toml', 'yaml', 'yargs'];
-/** What modules read from their own folder. */
+/** Files that modules read from their own folder. */
 const FILES = ['src/console/page.html', 'src/http/openapi-admin.json', 'src/http/openapi-client.json'];
 
 const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));

@@ -18,7 +18,7 @@ import { parseArgs } from 'node:util';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const STAND_IN = fileURLToPath(new URL('../test/clients/stand-in.js', import.meta.url));
 const EXCEPTIONS = join(ROOT, 'test', 'clients', 'exceptions.txt');
-/** What the suite imports; the client under test is the published one. */
+/** Imports of the suite; the client under test is the published one. */
 const PACKAGES = ['tsx@4.23.15', 'fast-check@4.10.2', 'yaml@2.9.1', '@durable-streams/client@0.2.7'];
 const CLIENTS = ['ts', 'python'] as const;
 const EXIT_USAGE = 2;

@@ -116,7 +116,7 @@ function start(options: Options, id: number): Node {
   });
   for (const stream of [child.stdout, child.stderr]) {
     createInterface({ input: stream }).on('line', (line) => {
-      // What a node says while it fails is shown in any case; its greeting is replaced by that of the cluster.
+      // A failing node's words are shown in any case; its greeting is replaced by that of the cluster.
       const isLog = line.startsWith('{');
       const isShown = isLog ? /"level":"(error|fatal)"/.test(line) : stream === child.stderr;
       if (verbose || isShown) {

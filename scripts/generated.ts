@@ -181,7 +181,7 @@ function listOf(names: readonly string[]): string {
   return names.map((name) => `\`${name}\``).join(', ');
 }
 
-/** What `millracectl exporter` serves. */
+/** The metrics of `millracectl exporter`. */
 function describeMetrics(): string {
   const rows = FAMILIES.map(({ name, kind, labels, help, from }) => {
     const path = from.includes(' ') ? from : `\`${from.split('.').join('` `')}\``;

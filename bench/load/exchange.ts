@@ -20,7 +20,7 @@ export class Exchange {
   /** Received and not yet looked at together: a large answer is put together once, not with every piece of it. */
   #pieces: Buffer[] = [];
   #received = 0;
-  /** Of the answer that is coming in; 0: not known yet. */
+  /** Size of the answer that is coming in; 0: not known yet. */
   #expected = 0;
   #settle: ((answer: Buffer) => void) | undefined;
   #fail: ((error: Error) => void) | undefined;

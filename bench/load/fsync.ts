@@ -1,4 +1,4 @@
-// What one fsync costs on this disk, now: measured in the same run as the appends, because on a shared machine it
+// The cost of one fsync on this disk, now: measured in the same run as the appends, because on a shared machine it
 // changes by the hour and the goal for append latency is stated relative to it.
 
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs';

@@ -7,7 +7,7 @@ import type { SlotConnection, SlotProtocol } from './slots.ts';
 const FRAME_HEAD_BYTES = 9;
 const [DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE] = [0, 1, 3, 4, 6, 7, 8];
 const END_STREAM = 0x1;
-/** Of SETTINGS and PING: the frame answers one of ours. */
+/** Flag of SETTINGS and PING: the frame answers one of ours. */
 const ACK = 0x1;
 const END_HEADERS = 0x4;
 /** Answers are 40 bytes: enough for 25 million of them, so our window is never updated. */

@@ -11,7 +11,7 @@ export interface PacedLoad {
   readonly port: number;
   /** Each has its own connection. */
   readonly paths: readonly string[];
-  /** Of all connections together. */
+  /** The rate of all connections together. */
   readonly ratePerSecond: number;
   readonly bodyBytes: number;
   readonly durationMs: number;

@@ -11,7 +11,7 @@ import type { LoadResult } from '../stats.ts';
 
 export interface PipelinedRun {
   readonly protocol: 'etcd' | 'nats';
-  /** Of the nodes; connections are opened to them in turn. */
+  /** The nodes' ports; connections are opened to them in turn. */
   readonly ports: readonly number[];
   readonly connections: number;
   readonly streams: number;

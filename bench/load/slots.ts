@@ -1,4 +1,4 @@
-// What the pipelined generator knows of a protocol. A slot is one writer of one stream: it has one append in flight and
+// A protocol, as the pipelined generator sees it. A slot is one writer of one stream: it has one append in flight and
 // sends the next one when that is acknowledged; many slots share a connection.
 
 /** One connection's side of the protocol: pure bytes in, bytes out. */
@@ -13,7 +13,7 @@ export interface SlotProtocol {
   receive(chunk: Buffer, onAnswer: (slot: number, isGood: boolean) => void): Buffer | undefined;
 }
 
-/** What a connection is told when it is opened. */
+/** The arguments of a new connection. */
 export interface SlotConnection {
   /** Number of the connection, unique in the run. */
   readonly index: number;

@@ -5,7 +5,7 @@ import { createRing, RingReader, RingWriter } from '../../src/mailbox/ring.ts';
 import { onReplies, Parker, Waker } from '../../src/mailbox/wake.ts';
 
 /**
- * What one crossing of the mailbox costs. `node dist/bench/micro/mailbox.js [--smoke]`; --smoke only proves that it still
+ * The cost of one crossing of the mailbox. `node dist/bench/micro/mailbox.js [--smoke]`; --smoke only proves that it still
  * runs.
  *
  *   one thread    reserve, copy 300 bytes, commit, next; publish and release every 100 records

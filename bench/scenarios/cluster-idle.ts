@@ -1,4 +1,4 @@
-// What an unused cluster costs: heartbeats and timers of 16 groups, as processor time per node.
+// The cost of an unused cluster: heartbeats and timers of 16 groups, as processor time per node.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cpuMsOf } from '../processes.ts';

@@ -32,7 +32,7 @@ interface Load {
   readonly paths: readonly string[];
 }
 
-/** What the measured appends cost all nodes together. */
+/** The cost of the measured appends for all nodes together. */
 interface Cost {
   readonly appends: number;
   readonly cpuMs: CpuMs;
@@ -157,7 +157,7 @@ async function run(context: Context): Promise<ScenarioReport[]> {
   const costs: Cost[] = [];
   const shared = new Map<string, LoadResult[]>();
   const own = await alternate(context, targets, async (target) => {
-    // What the target before this one left unwritten would be paid by this one's first fsync.
+    // This target's first fsync would pay for the bytes that the one before left unwritten.
     await startChild('sync', ['-f', context.start.dir]).exited;
     const running = await target.start(context.start);
     try {

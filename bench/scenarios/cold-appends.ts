@@ -1,4 +1,4 @@
-// What the cold tier costs the appends: the same load on a server without one, on one with a directory, and on one with
+// The cold tier's cost for appends: the same load on a server without one, on one with a directory, and on one with
 // an S3 server on the same machine. Everything is flushed while appends go on; between measurements the stores catch
 // up.
 

@@ -1,4 +1,4 @@
-// What a node holds while 20 MB/s of appends pass through it into an S3 server on the same machine: hot bytes, LMDB and
+// The memory of a node while 20 MB/s of appends pass through it into an S3 server on the same machine: hot bytes, LMDB and
 // memory, second by second. One minute; ten with --seconds 600.
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -22,7 +22,7 @@ const DURATION_MS_MIN = 60_000;
 /** Ceph keeps that much in memory; more goes to a file. */
 const MEMORY_BYTES_MAX = 3e9;
 const SAMPLE_MS = 1000;
-/** Of the printed curve. */
+/** Width of the printed curve. */
 const COLUMNS = 12;
 /** The default of storage.cold.max_hot_size_per_group, times the default number of groups. */
 const HOT_BYTES_MAX = 16 * 64 * 1024 * 1024;

@@ -18,7 +18,7 @@ const CONTENT_TYPE = 'application/octet-stream';
 const BUCKET = 'bench';
 const RETRY_MS = 50;
 
-/** What one lane did: a sample for each answer. */
+/** The work of one lane: a sample for each answer. */
 interface Tally {
   readonly samples: number[];
   bytes: number;

@@ -1,4 +1,4 @@
-// What all scenarios share: their context, and the alternation of targets that makes ratios fair on a noisy machine.
+// The common parts of all scenarios: their context, and the alternation of targets that makes ratios fair on a noisy machine.
 
 import type { LoadOptions } from '../load/wrk.ts';
 import type { Check, Row, ScenarioReport } from '../report.ts';
@@ -8,7 +8,7 @@ import type { Running, StartOptions, Target } from '../targets/target.ts';
 export interface Context {
   /** Tiny parameters: proves that everything runs, measures nothing. */
   readonly smoke: boolean;
-  /** Of one run of one target in one round. */
+  /** Length of one run of one target in one round. */
   readonly durationMs: number;
   readonly warmUpMs: number;
   readonly rounds: number;

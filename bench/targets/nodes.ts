@@ -24,7 +24,7 @@ export interface Program {
   readonly protocol: RunningCluster['protocol'];
   /** How it ends: a rival's data is thrown away, and its graceful end would only cost time. */
   readonly end: 'stop' | 'kill';
-  /** Of our own nodes: their processor time is counted. */
+  /** Set for our own nodes: their processor time is counted. */
   readonly shardThreads?: number;
   command(place: NodePlace, all: readonly NodePlace[]): readonly [file: string, ...args: string[]];
   /** Resolves when every append is taken by every node. */

@@ -1,4 +1,4 @@
-// What the scenarios know about a server: how to start it, what it promises, and where it answers.
+// A server, as the scenarios see it: how to start it, what it promises, and where it answers.
 
 import type { Watched } from '../cpu.ts';
 import type { Memory } from '../processes.ts';
@@ -33,7 +33,7 @@ export interface StartOptions {
 
 export interface Target<R extends Running = Running> {
   readonly name: TargetName;
-  /** What an acknowledgement means, printed with the figures: a rate without it says nothing. */
+  /** The meaning of an acknowledgement, printed with the figures: a rate without it says nothing. */
   readonly durability: string;
   /** It runs `StartOptions.before`, and only when there is one. */
   readonly isBefore?: true;
@@ -46,7 +46,7 @@ export interface Running {
   readonly name: TargetName;
   readonly port: number;
   readonly protocol: 'http' | 'redis' | 'etcd' | 'nats';
-  /** Whose processor time is counted. */
+  /** Processes whose processor time is counted. */
   readonly processes?: readonly Watched[];
   memory(): Memory;
   stop(): Promise<void>;

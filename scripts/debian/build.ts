@@ -62,7 +62,7 @@ export function buildPackage(out: string): string {
   }
 }
 
-/** What `npm pack` packs, and beside it the packages of the lockfile that are not for development. */
+/** Adds the files that `npm pack` packs, and beside them the packages of the lockfile that are not for development. */
 function addProgram(root: string, stage: string): void {
   const home = join(root, HOME);
   mkdirSync(home, { recursive: true });
@@ -105,7 +105,7 @@ function addSystemFiles(root: string): void {
     .replace(/^# A template: .*$/m, '# Changes belong in a drop-in: systemctl edit millrace.')
     .replace(/^# The checkout, .*\n/m, '')
     .replaceAll(UNIT_HOME, HOME)
-    // Of this host's CPUs the package knows nothing.
+    // The package knows nothing of this host's CPUs.
     .replace(/^CPUAffinity=/m, '# CPUAffinity=');
   const doc = 'usr/share/doc/millrace';
   const files: readonly (readonly [string, string | Uint8Array])[] = [

@@ -1,5 +1,5 @@
 /**
- * What a route tells its callers beside what its row says (routes/table.ts): what it is for, its parameters, its body, and its answers. The
+ * A route's description for its callers beside its row (routes/table.ts): what it is for, its parameters, its body, and its answers. The
  * row adds what follows from its traits: path variables, tokens, the bound of the body, the refusals that come before the handler.
  */
 import type { ErrorCode } from '../../src/base/errors.ts';
@@ -56,7 +56,7 @@ export interface Operation {
   readonly tag: keyof typeof TAGS;
   readonly summary: string;
   readonly text?: string;
-  /** Of the query and the headers. */
+  /** Parameters in the query and the headers. */
   readonly parameters?: readonly ParameterName[];
   readonly body?: RequestBody;
   readonly answers: readonly Answer[];

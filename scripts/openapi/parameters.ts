@@ -73,7 +73,7 @@ export const PATH_VARIABLES: ReadonlyMap<string, Parameter> = new Map([
 ]);
 
 export const PARAMETERS = {
-  // Of reads.
+  // Parameters of reads.
   offset: query('offset', {
     description: 'Where to begin: an offset that the server returned, `-1` (the start) or `now` (the tail).',
     schema: { type: 'string', default: '-1' },
@@ -134,7 +134,7 @@ export const PARAMETERS = {
     schema: { type: 'string' },
     example: 'gzip',
   }),
-  // Of writes.
+  // Parameters of writes.
   'Content-Type': header('Content-Type', {
     description: 'Type of the stream, and of the bytes in the body.',
     schema: { type: 'string', maxLength: TOKEN_BYTES_MAX },
@@ -215,7 +215,7 @@ export const PARAMETERS = {
     schema: { type: 'string' },
     example: 'return=minimal',
   }),
-  // Of snapshots and of the retention floor.
+  // Parameters of snapshots and of the retention floor.
   'record of a position': query('record', {
     description: 'The position as a record of a JSON stream.',
     schema: COUNT,
@@ -226,7 +226,7 @@ export const PARAMETERS = {
     schema: { type: 'string', pattern: '^[0-9a-fA-F]{64}$' },
     example: '0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef',
   }),
-  // Of listings.
+  // Parameters of listings.
   prefix: query('prefix', {
     description: 'Only streams whose names begin so.',
     schema: { type: 'string', maxLength: NAME_BYTES_MAX },
@@ -242,7 +242,7 @@ export const PARAMETERS = {
     schema: { type: 'integer', minimum: 1, maximum: LIST_LIMIT_MAX },
     example: 100,
   }),
-  // Of operators.
+  // Parameters of operators' calls.
   upto: query('upto', {
     description: 'The last index to drop from the log. Default: that of the last checkpoint.',
     schema: COUNT,

@@ -1,4 +1,4 @@
-/** What the document says of the API as a whole. */
+/** The document's words about the API as a whole. */
 import type { DocumentedPlane } from '../../src/http/api-document.ts';
 
 type Json = Readonly<Record<string, unknown>>;

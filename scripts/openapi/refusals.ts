@@ -7,7 +7,7 @@ import type { Route } from '../../src/http/router.ts';
 import { type HeaderName, RECORD_RANGE } from './headers.ts';
 import type { Content, Operation, OwnRefusal, Refusal } from './operation.ts';
 
-/** What the document looks at of a row. */
+/** The fields of a row that the document looks at. */
 export type DocumentedRow = Pick<Route, 'methods' | 'pattern' | 'access' | 'bodyBytesMax' | 'isForConsole'>;
 
 export interface ResolvedRefusal {

@@ -25,7 +25,7 @@ const isAlone = (file: string): boolean => file.endsWith('official.test.js');
 
 /** A pure file that takes longer gets a process of its own, so that the cores share the work evenly. */
 const SHARED_SECONDS_MAX = 4;
-/** Of one shared process in all. */
+/** Bound of one shared process in all. */
 const SHARED_SECONDS = 15;
 /** `--quick`: of one file that is not pure. */
 const QUICK_SECONDS_MAX = 1.5;

@@ -28,7 +28,7 @@ interface FirstRun {
 /** More failures than this are not impatience: to run all these files again would only delay the answer. */
 const REPEATED_MAX = 10;
 const NAMED_AS_SLOW = 12;
-/** What the reporter says at the end of each process. */
+/** The reporter's totals at the end of each process. */
 const TOTALS = /^ℹ (tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) [\d.]+\n/gm;
 
 export async function runSuite(options: SuiteOptions): Promise<Verdict> {

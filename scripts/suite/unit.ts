@@ -8,7 +8,7 @@ import type { EndedTest, Spent } from './events.ts';
 
 /** Files that run in one process. More than one are pure. */
 export interface Unit {
-  /** Of its only file; of a shared process `shared/1`. */
+  /** Name of its only file; of a shared process `shared/1`. */
   readonly name: string;
   /** Paths below the folder of tests. */
   readonly files: readonly string[];

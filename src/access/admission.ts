@@ -1,7 +1,7 @@
 /**
- * What a request must bring before its plane looks at it: nothing that a web page elsewhere could send, and the plane's bearer token.
+ * A plane asks two things of a request before it looks at it: nothing that a web page elsewhere could send, and its bearer token.
  *
- * What web pages may do is decided by headers alone, before a route or a body is looked at. A page cannot set or leave out any of
+ * Headers alone decide about web pages, before a route or a body is looked at. A page cannot set or leave out any of
  * these headers: Host, Origin (on every request that changes something, and on all that cross origins with CORS), Sec-Fetch-Site
  * (browsers since 2023, where the address is https or loopback), Referer (older ones, unless the page leaves it out).
  */
@@ -29,7 +29,7 @@ interface UrlSource {
   getUrl(): string;
 }
 
-/** Who may use a route: senders with the plane's token; everyone; everyone and under any name of the host, as load balancers do. */
+/** Senders that may use a route: those with the plane's token; all; all, and under any name of the host, as load balancers do. */
 export type Access = 'token' | 'open' | 'probe';
 
 /** Where a plane listens, and its further names; without ports and brackets. */
@@ -38,7 +38,7 @@ export interface PlaneHosts {
   readonly names: readonly string[];
 }
 
-/** What the route table says of a path (router.ts). */
+/** The route table's view of a path (router.ts). */
 export interface RouteAccess {
   access(url: string, method: string): Access;
 }
@@ -169,7 +169,7 @@ export function isAuthorized(authorization: string, token: string): boolean {
   if (authorization.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return false;
   const sent = Buffer.from(authorization.slice(SCHEME.length).trim(), 'utf8');
   const right = Buffer.from(token, 'utf8');
-  // Of equal length, so that a comparison takes place in either case.
+  // Both sides of the comparison have one length, so that it takes place in either case.
   return sent.length === right.length ? timingSafeEqual(sent, right) : !timingSafeEqual(right, right);
 }
 
@@ -249,7 +249,7 @@ class KnownHosts {
   }
 }
 
-/** Of a Host header, in small letters; empty when it is none. */
+/** The host of a Host header, in small letters; empty when there is none. */
 function hostOf(header: string): string {
   const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:[\]]+))(?::\d{0,5})?$/.exec(header);
   return (match?.[1] ?? match?.[2] ?? '').toLowerCase().replace(/\.$/, '');

@@ -15,7 +15,7 @@ export interface ConnectionBounds {
   readonly perAddress: number;
 }
 
-/** What the HTTP library hands over of a connection. */
+/** The part of a connection that the HTTP library hands over. */
 interface Arrival {
   getRemoteAddress(): ArrayBuffer;
   getRemoteAddressAsText(): ArrayBuffer;

@@ -77,7 +77,7 @@ function preflightOf(methods: string): string {
   ].join('\r\n');
 }
 
-/** What one answer says about origins, as header lines joined by CRLF; empty when nothing is to be said. */
+/** Header lines about origins for one answer, joined by CRLF; empty when there are none. */
 export interface CorsBlocks {
   /** For every ordinary answer. */
   readonly answer: string;

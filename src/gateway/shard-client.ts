@@ -191,7 +191,7 @@ export function firstRefusal(answers: readonly ShardAnswer<unknown>[], ...tolera
   return undefined;
 }
 
-/** Of those that were given. */
+/** Results of the answers that were given. */
 export function resultsOf<R>(answers: readonly ShardAnswer<R>[]): R[] {
   return answers.flatMap((answer) => (answer.code === 'OK' ? [answer.result] : []));
 }

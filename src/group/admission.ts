@@ -85,7 +85,7 @@ export class Admission {
     return undefined;
   }
 
-  /** What the metrics show. */
+  /** The figures for the metrics. */
   show(state: State): AdmissionState {
     const isRecent = this.#clockMs - this.#refusedAtMs < REFUSING_MS;
     if (state.hotBytes >= this.hotBytesMax || isRecent) return 'refusing';

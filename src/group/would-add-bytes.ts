@@ -49,7 +49,7 @@ function appendWouldAdd(state: State, command: Command, payloadBytes: number, no
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
   if (head === undefined || head.expired(nowMs)) return false;
   if (command.has(FLAG_PRODUCER) && !producerWouldAdd(state, head, command)) return false;
-  // What a match means on a stream without a type depends on records that are not counted yet.
+  // A match on a stream without a type depends on records that are not counted yet.
   const isKnown = head.contentType !== '' || !command.has(FLAG_MATCH);
   if (isKnown && checkAppend(head, command) !== 'OK') return false;
   // Frames of a batch have their own sizes, and prepared JSON has fewer bytes.

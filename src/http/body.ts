@@ -117,7 +117,7 @@ interface BodyOwner extends ResponseOwner {
   close(status: number): void;
 }
 
-/** What the bodies of one listener share. */
+/** The bounds that the bodies of one listener share. */
 export interface BodyBounds {
   readonly budget: BodyBudget;
   readonly slowBodies: SlowBodies;

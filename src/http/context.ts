@@ -1,4 +1,4 @@
-/** What handlers may use: settings, metrics and services of the node. */
+/** The means of handlers: settings, metrics and services of the node. */
 import type { ErrorLog } from './guard.ts';
 import type { Access, PlaneHosts } from '../access/admission.ts';
 import type { Connections } from '../access/connections.ts';
@@ -44,7 +44,7 @@ export interface HttpSettings {
   readonly corsOrigins: readonly string[];
   readonly clientHosts: PlaneHosts;
   readonly adminHosts: PlaneHosts;
-  /** What caches may do with reads. */
+  /** Whether caches may keep reads. */
   readonly readCache: ReadCaching;
   readonly inflightBodyBytes: number;
   /** Live readers (long-poll and SSE) waiting per core; 0 = unlimited. */
@@ -75,7 +75,7 @@ export type Operation =
   | 'bucket'
   | 'other';
 
-/** What a route declares of itself, beside its path and handler. */
+/** A route's declaration of itself, beside its path and handler. */
 export interface RouteTraits {
   readonly operation: Operation;
   /** 'token' unless it says otherwise. */
@@ -84,7 +84,7 @@ export interface RouteTraits {
   readonly bodyBytesMax?: number;
   /** For the console's page alone, so the OpenAPI document is silent about it. */
   readonly isForConsole?: true;
-  /** Of its path, as in the table of routes. */
+  /** The path as in the table of routes. */
   readonly pattern?: string;
 }
 

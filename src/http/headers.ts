@@ -3,7 +3,7 @@
  * not (about 0.1 µs each), so every request is walked over once, before its route, instead of being asked for ten names. The
  * walk fills one object that is reused: its fields are valid only inside the route handler, as the request itself.
  *
- * Of a repeated header the first counts.
+ * The first of repeated headers counts.
  */
 import { TOKEN_BYTES_MAX } from '../base/limits.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
@@ -30,7 +30,7 @@ const CHUNKED = 'chunked';
  * the server behind it acts on another one. uWebSockets.js (20.51.4 and 20.69.0 alike) takes the first Content-Length of several, an empty one as
  * 0, and any Transfer-Encoding as chunked. So every request is looked at before a handler acts, in the walk over its headers that is made anyway.
  *
- * What cannot be seen from here: the lines between chunks (a bare LF ends one), and headers behind one without a name.
+ * Two things cannot be seen from here: the lines between chunks (a bare LF ends one), and headers behind one without a name.
  * Proxies rewrite both (test/proxy/framing.test.ts).
  */
 class Framing {
@@ -73,7 +73,7 @@ function isDigits(text: string): boolean {
   return text !== '';
 }
 
-/** What admission, CORS and the write routes know of the headers of a request; undefined: not sent. */
+/** The headers of a request that admission, CORS and the write routes know; undefined: not sent. */
 export class WriteHeaders {
   readonly framing = new Framing();
   contentType: string | undefined = undefined;
@@ -220,7 +220,7 @@ export interface HeaderRefusal {
 
 const invalidHeader = (detail: string): HeaderRefusal => ({ code: 'INVALID_HEADER', detail });
 
-/** What an append and a create have both. */
+/** Fields that appends and creates share. */
 type WriteFields = Pick<AppendFields, keyof AppendFields & keyof CreateFields>;
 
 /** `command` is at its defaults. Numbers are checked first: a malformed one is 400 before anything else. */
@@ -244,7 +244,7 @@ export function fillCreate(headers: WriteHeaders, command: CreateFields): Header
     fillTexts(headers, command);
   if (refusal !== undefined) return refusal;
   command.close = isClosing(headers);
-  // What uWebSockets.js makes of bytes that are not UTF-8; stored, it would not be what was sent.
+  // uWebSockets.js makes this of bytes that are not UTF-8; stored, it would differ from what was sent.
   if (headers.streamAttrs?.includes('\ufffd') === true) {
     return invalidHeader('Stream-Attrs is not UTF-8; write other characters as JSON escapes');
   }

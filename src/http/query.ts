@@ -37,7 +37,7 @@ export const LONG_POLL_MS_MAX = 60_000;
 /** The shard takes the bound as u32; more than any answer holds means the same. */
 const UINT32_MAX = 0xffff_ffff;
 
-/** Of a name that is given more than once the last value counts, but for `offset` and these. */
+/** The last value of a repeated name counts, but for `offset` and these. */
 const ONCE: ReadonlySet<string> = new Set([
   'offset',
   // voters=1&voters=2&voters=3 is not what voters=3 means.

@@ -66,7 +66,7 @@ function cacheOfRead(params: ReadParams, reply: Reply): CacheControl {
   return reply.nextOffset > reply.startOffset || reply.has(REPLY_CLOSED) ? 'read' : 'no-store';
 }
 
-/** Of a long-poll that brought nothing. */
+/** For a long-poll that brought nothing. */
 export function cacheOfTurn(params: ReadParams): CacheControl {
   return params.mode === READ_OFFSET || params.mode === READ_RECORD ? 'turn' : 'no-store';
 }
@@ -74,7 +74,7 @@ export function cacheOfTurn(params: ReadParams): CacheControl {
 /** Compressing costs a quarter of a millisecond of CPU even for little; below this size, sending the bytes costs less. */
 export const COMPRESSED_FROM_BYTES = 16 * 1024;
 
-/** What the client gets depends on its Accept-Encoding. `bytes`: of the body. */
+/** True when the answer depends on Accept-Encoding. `bytes`: of the body. */
 function hasTwoForms(reply: Reply, bytes = reply.body?.length ?? 0): boolean {
   return bytes >= COMPRESSED_FROM_BYTES && reply.has(REPLY_RECORDS);
 }
@@ -84,7 +84,7 @@ export function writeHeadVary(res: UwsResponse, responder: Responder, reply: Rep
   if (hasTwoForms(reply, reply.nextOffset - reply.startOffset + 1)) res.writeHeader('vary', responder.codingVary);
 }
 
-/** What an answer to a read has beside position and bytes. */
+/** The parts of an answer to a read beside position and bytes. */
 export interface Shown {
   /** The ETag of the bytes as they are. */
   readonly tag: string | undefined;

@@ -30,7 +30,7 @@ import type { UwsRequest, UwsResponse } from './uws.ts';
 export type ReplyRenderer = Renderer<RequestContext>;
 export type BodyConsumer = Consumer<RequestContext>;
 
-/** What holds something for an answer hears what becomes of it. */
+/** A holder of something for an answer hears through it what becomes of the answer. */
 export interface Answer {
   /** Ends it with a refusal, in a form that fits what is out already. Harmless after the end. */
   fail?(code: ErrorCode, detail?: string): void;
@@ -45,7 +45,7 @@ export interface ContextPool {
 }
 
 /**
- * Who holds the response: the running handler alone; the context, which serves other requests after the answer; others who may know the
+ * The holder of the response: the running handler alone; the context, which serves other requests after the answer; others that may know the
  * context longer than that; a live reader, which is not counted as open, because a node that stops ends its live readers first.
  */
 type Hold = 'handler' | 'context' | 'others' | 'live';
@@ -53,10 +53,10 @@ type Hold = 'handler' | 'context' | 'others' | 'live';
 export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHolder {
   readonly server: HttpServerContext;
   readonly gateway: ShardGateway;
-  /** What the URL names. */
+  /** The parsed URL. */
   readonly path: ParsedPath = newPath();
   route: RouteTraits = NO_ROUTE;
-  /** What the answer is counted as: the route's, unless the handler finds that it is another. */
+  /** The operation that the answer is counted as: the route's, unless the handler finds another. */
   operation: Operation = 'other';
   /** In lower case. */
   method = '';

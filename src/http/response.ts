@@ -23,7 +23,7 @@ import type { UwsResponse } from './uws.ts';
 import { expectedSeq, producerEpoch, receivedSeq } from '../protocol/producer-answer.ts';
 import { explanation } from '../protocol/refusal.ts';
 
-/** What an answer says to caches; `read` and `turn` mean what http.read_cache makes of them. */
+/** An answer's word to caches; `read` and `turn` mean what http.read_cache makes of them. */
 export type CacheControl = 'no-store' | 'no-cache' | 'public' | 'read' | 'turn';
 
 /** As the protocol recommends. */

@@ -24,14 +24,14 @@ export interface Route extends RouteTraits {
   readonly takesConditions?: true;
   /** Allow does not name OPTIONS. */
   readonly omitsOptions?: true;
-  /** What Allow names, where the handler tells methods apart. */
+  /** The methods for Allow, where the handler tells them apart. */
   readonly allow?: (url: string) => string;
 }
 
 /** The rows of one pattern. */
 class Resource {
   readonly pattern: string;
-  /** What the router's own refusals are counted as: the operation of all rows, if it is one. */
+  /** The router's own refusals are counted as the operation of all rows, if it is one. */
   readonly operation: Route['operation'];
   readonly #rows = new Map<string, Route>();
   readonly #allow: string;
@@ -99,7 +99,7 @@ class Segmented {
     );
   }
 
-  /** What was sent for the variables. */
+  /** The values sent for the variables. */
   variables(sent: readonly string[]): string[] {
     return sent.filter((_, i) => this.#segments[i] === undefined);
   }
@@ -115,9 +115,9 @@ function resourcesOf(rows: readonly Route[]): Map<string, Resource> {
 export interface Router {
   /** Nothing, unless a handler was made async by mistake. */
   route(call: RequestContext, url: string): unknown;
-  /** What OPTIONS says of a path; '' when nothing is there, or the plane names no methods. */
+  /** The answer to OPTIONS for a path; '' when nothing is there, or the plane names no methods. */
   allow(url: string): string;
-  /** Who may use a path by this method; 'token' when nothing is there. Looked up only for what is about to be refused. */
+  /** Senders that may use a path by this method; 'token' when nothing is there. Looked up only for requests about to be refused. */
   access(url: string, method: string): Access;
 }
 
@@ -182,7 +182,7 @@ export class ClientRouter implements Router {
 /** Patterns that begin alike and go on with a bucket. */
 interface Named {
   readonly prefix: string;
-  /** What refusals of names are counted as. */
+  /** Refusals of names are counted as this operation. */
   readonly operation: Route['operation'];
   /** By what they go on with, which is a pattern of the client plane. */
   readonly resources: Map<string, Resource>;

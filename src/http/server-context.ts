@@ -1,4 +1,4 @@
-/** What requests share: those of both planes of a node, and those of one plane. */
+/** State that requests share: that of both planes of a node, and that of one plane. */
 import { SUBSCRIPTION_BODY_BYTES_MAX } from '../base/limits.ts';
 import type { ShardGateway, WriteGateway } from '../ports.ts';
 import { type Request, newRequest } from '../protocol/request.ts';
@@ -35,7 +35,7 @@ export class SpareRequests {
   }
 }
 
-/** What both planes of a node share: bounds that hold for all of its requests together, and its live readers. */
+/** Shared by both planes of a node: bounds that hold for all of its requests together, and its live readers. */
 export class HttpNode {
   readonly ctx: HttpContext;
   readonly ids: RequestIds;
@@ -54,7 +54,7 @@ export class HttpNode {
   }
 }
 
-/** What the requests of one plane share. */
+/** Shared by the requests of one plane. */
 export class HttpServerContext {
   readonly node: HttpNode;
   readonly ctx: HttpContext;

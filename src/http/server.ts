@@ -110,7 +110,7 @@ function newAdminPlane(server: HttpServerContext, operations: Operations): Plane
   const { adminHosts, adminToken: token } = server.settings;
   const router = new AdminRouter(bindRows(ADMIN_ROWS, { ...operations, knows: (headers) => admission.knows(headers) }));
   const admission = new RequestAdmission({ policy: new AdminPolicy(adminHosts, router), token, routes: router });
-  // Of pages only its own may ask, which needs no header of CORS.
+  // Only its own pages may ask the admin plane, which needs no header of CORS.
   return { server, cors: new CorsPolicy([], methodsOf(ADMIN_ROWS)), router, admission };
 }
 
@@ -162,7 +162,7 @@ export function serve(app: UwsApp, plane: Plane): void {
   app.any('/*', (res, req) => begin(res, req));
 }
 
-/** What the route returns is for the net: nothing, unless a handler is async by mistake. */
+/** Returns the route's result to the net: nothing, unless a handler is async by mistake. */
 function handle({ server, admission, router }: Plane, call: RequestContext, req: UwsRequest): unknown {
   const { headers } = server;
   const { fault } = headers.framing;

@@ -135,7 +135,7 @@ export class StreamingResponse {
     this.#holder.done(status);
   }
 
-  /** What a shard refused; a cut when the answer has begun. */
+  /** Passes a shard's refusal on; cuts an answer that has begun. */
   refusal(reply: Reply): void {
     if (this.#begun) this.cut();
     else this.#holder.refuseReply(reply);

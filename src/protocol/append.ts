@@ -2,7 +2,7 @@
 import { NO_RESULT, command } from './operation.ts';
 import { commandFields } from './command-request.ts';
 
-/** Of an append, alone or in a batch. */
+/** Fields of an append, alone or in a batch. */
 export const APPEND_FIELDS = commandFields(
   'bucket',
   'stream',

@@ -1,11 +1,11 @@
 /**
- * What commands are asked with: some fields of a command by name, and a payload that the operation encodes. Streams are named in all of
+ * Requests of commands: some fields of a command by name, and a payload that the operation encodes. Streams are named in all of
  * them but those about buckets and groups.
  */
 import { type CommandFields, newCommandFields } from './command.ts';
 import type { Request } from './request.ts';
 
-/** What of a Request a command is written into; a shard that proposes one has no more than that. */
+/** The part of a Request into which a command is written; a shard that proposes one has no more than that. */
 export type CommandTarget = Pick<Request, 'command'>;
 
 export interface CommandCodec<Asked> {

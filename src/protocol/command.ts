@@ -31,7 +31,7 @@ export * from './command-layout.ts';
 
 const HEAD = COMMAND.fields;
 
-/** What a writer of commands fills in; reused between calls (see resetCommandFields). */
+/** A writer of commands fills this in; reused between calls (see resetCommandFields). */
 export interface CommandFields {
   kind: number;
   bucket: string;

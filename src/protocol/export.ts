@@ -25,7 +25,7 @@ const EXPORT_REQUEST: RequestCodec<ExportRequest> = {
   },
 };
 
-/** Of `open`. */
+/** The result of `open`. */
 const EXPORT_RESULT = resultFields({
   /** Its name in the other calls. */
   id: numberIn(A),

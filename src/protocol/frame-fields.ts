@@ -14,7 +14,7 @@ export interface FrameField<Frame, T> {
 
 type Fields<Frame> = Readonly<Record<string, FrameField<Frame, unknown>>>;
 export type ValuesOf<F> = { readonly [Name in keyof F]: F[Name] extends FrameField<never, infer T> ? T : never };
-/** What an operation's result says. */
+/** The values in an operation's result. */
 export type ResultOf<Codec> = Codec extends ResultCodec<infer Result> ? Result : never;
 
 type Holding<Slot extends PropertyKey, T> = { [K in Slot]: T };

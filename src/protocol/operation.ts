@@ -68,7 +68,7 @@ export const PARAMETERS_ONLY = {
   ...{ quota: 'none', createsStream: false, isImport: false },
 } as const satisfies Partial<CommandTraits>;
 
-/** Who answers a query, and when. */
+/** The part of a node that answers a query, and when. */
 export type QueryScope =
   /** The group, once it has caught up: about one stream, or about the group itself. */
   | 'stream'

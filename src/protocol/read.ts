@@ -40,7 +40,7 @@ export const READ_FLAG_NO_TOUCH = 2;
  */
 export const READ_FLAG_PARTS = 4;
 
-/** What is read of a stream. */
+/** The part of a stream that is read. */
 export interface ReadRange {
   /** One of READ_*. */
   readonly mode: number;
@@ -53,7 +53,7 @@ export interface ReadRange {
   readonly readFlags: number;
 }
 
-/** What the main thread keeps of an earlier answer to the same question (gateway/read-cache.ts). */
+/** An earlier answer to the same question, as the main thread keeps it (gateway/read-cache.ts). */
 export interface HeldRead {
   readonly incarnation: number;
   readonly lineage: number;
@@ -63,7 +63,7 @@ export interface HeldRead {
   readonly reachedTail: boolean;
 }
 
-/** What a request holds. */
+/** Values for the content of a request's `held`. */
 const HELD_NOTHING = 0;
 const HELD_TO_BOUND = 1;
 const HELD_TO_TAIL = 2;
@@ -130,7 +130,7 @@ function fillRange(request: Request, { mode, value, maxBytes, maxRecords, readFl
   request[HELD] = HELD_NOTHING;
 }
 
-/** What a READ asks, apart from `held` and topic. */
+/** The question of a READ, apart from `held` and topic. */
 export interface ReadQuestion extends StreamName, ReadRange {}
 
 /** Fills `to` with what the request asks. */

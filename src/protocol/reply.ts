@@ -3,7 +3,7 @@
  *
  * Content type, text, body and stages follow the head; the body is absent when it is in the transfer channel. Only answers to requests
  * that are traced have stages, so older nodes, which do not look for them, are never sent any.
- * What a, b, c and text mean says the operation (operations.ts); in a refusal text is what was compared (refusal.ts).
+ * Each operation says what a, b, c and text mean (operations.ts); in a refusal text is what was compared (refusal.ts).
  */
 import { f64, struct, u16, u32, u8 } from '../base/struct.ts';
 import { readText, writeText } from '../base/text.ts';

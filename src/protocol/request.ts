@@ -106,7 +106,7 @@ export function newRequest(): Request {
   };
 }
 
-/** What a query is asked with, and where it stands in the request. `read` gives what the shard sees of it. */
+/** The request of a query, and where it stands in the frame. `read` gives what the shard sees of it. */
 export interface RequestCodec<Asked, Seen = Asked> {
   write(request: Request, asked: Asked): void;
   read(query: Query): Seen;
@@ -159,7 +159,7 @@ interface FilledInPlace<Fields> {
   readonly request: { fields(command: CommandFields): Fields };
 }
 
-/** What a query about one stream is asked with, if nothing else. */
+/** The request of a query about one stream that asks for nothing else. */
 export const NAMED_STREAM: RequestCodec<StreamName, undefined> = { write: nameStream, read: () => undefined };
 /** For an operation that is asked with nothing. */
 export const NOTHING_ASKED: RequestCodec<undefined, undefined> = { write: () => undefined, read: () => undefined };

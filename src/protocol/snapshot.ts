@@ -9,7 +9,7 @@ const CHOICES = ['at', 'latest', 'any'] as const;
 
 const SNAPSHOT_PARAMETERS = {
   choice: choiceIn(MODE, CHOICES),
-  /** Of `at`. */
+  /** The offset for `at`. */
   offset: numberIn(VALUE),
   /** A slice of its bytes, from `from` on; of no bytes: only what it is. */
   from: numberIn(MAX_RECORDS),

@@ -1,5 +1,5 @@
 /**
- * What became of a request that is traced, on a node's shard. A reply carries one for the shard that answers it and, if that had
+ * Stages of a traced request on a node's shard. A reply carries one for the shard that answers it and, if that had
  * forwarded the request, one for the leader. Durations, not moments: nodes have clocks of their own.
  */
 import { f64, struct, u32, u8, zeros } from '../base/struct.ts';
@@ -24,7 +24,7 @@ export interface Stage {
 /** The shard that answers, and the leader. */
 const STAGES_MAX = 2;
 
-/** Of all requests but the few that are traced. */
+/** The stages of all requests but the few that are traced. */
 export const NO_STAGES: readonly Stage[] = [];
 
 /** Returns the number of bytes. */

@@ -10,7 +10,7 @@ import { isArrayOf, isNumber, isText, readJson } from './json-result.ts';
 /** Events go to the topic. */
 export type ObserveRequest = { readonly topic: number } & (
   | (StreamName & { readonly action: 'watch' | 'forget' })
-  /** Of paths (base/glob.ts). */
+  /** Watches paths (base/glob.ts). */
   | { readonly action: 'watch-pattern' | 'forget-pattern'; readonly pattern: string }
 );
 
@@ -80,7 +80,7 @@ export const unwatch = query({
   result: NO_RESULT,
 });
 
-/** What subscriptions follow in a group (group/observer.ts). */
+/** Subscriptions follow a group by it (group/observer.ts). */
 export const observe = query({
   number: 46,
   scope: 'group',

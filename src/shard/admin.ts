@@ -16,7 +16,7 @@ const WAIT_MS = 10_000;
 /** Entries that a learner may be behind the commit index and still count as caught up, also to become a voter. */
 const LEARNER_LAG_MAX = 64;
 
-/** What these calls need from the shard. */
+/** The shard, as these calls need it. */
 export interface AdminHost {
   readonly nodeId: number;
   /** Nodes of the configuration file. */

@@ -1,5 +1,5 @@
 /**
- * What a shard writes: what raft wants durable goes into the log (invariants 1 and 2), the state follows in checkpoints. Handles a full
+ * A shard's writes: what raft wants durable goes into the log (invariants 1 and 2), the state follows in checkpoints. Handles a full
  * disk: batches that could not be written are kept and retried, and new writes are refused meanwhile.
  */
 import type { Runtime } from '../base/runtime.ts';
@@ -103,7 +103,7 @@ export class Commits {
   checkpointBehind(clockMs: number): void {
     if (!this.#end('look', clockMs) || this.#underWay !== undefined || clockMs < this.#retryAtMs.checkpoint) return;
     const due = this.checkpoints.due(clockMs);
-    // What found no space comes again, with or without something new.
+    // Batches that found no space come again, with or without something new.
     if (due.length === 0 && !this.full) return;
     this.#start(due, clockMs);
     this.#end('look', clockMs);

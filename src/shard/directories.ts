@@ -41,7 +41,7 @@ export class Directories {
     this.#settled = [...options.own.settled];
   }
 
-  /** What this node tells `node`. */
+  /** This node's report to `node`. */
   standing(node: number): Standing {
     const { own, storage, identity } = this.#options;
     const { directory, incarnation } = own;

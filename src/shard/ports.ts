@@ -29,7 +29,7 @@ export interface ReplyTarget {
   publish(): void;
 }
 
-/** What one turn makes durable. */
+/** The part of a turn that is made durable. */
 export interface TurnBatch {
   readonly group: number;
   readonly entries: readonly Entry[];
@@ -102,7 +102,7 @@ export interface ShardStorage {
   readonly roomToGrow: boolean;
 }
 
-/** What a shard remembers of other nodes (directories.ts). */
+/** A shard's memory of other nodes (directories.ts). */
 export interface DirectoryStorage {
   /** The last run of a node that this shard linked to. */
   peerRun(node: number): DirectoryRun | undefined;

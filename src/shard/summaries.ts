@@ -65,7 +65,7 @@ function answerBucket(groups: readonly Group[], query: Query, reply: Reply): voi
   QUERIES.bucket.result.write(reply, sum);
 }
 
-/** What STATUS tells of a shard beyond its groups. */
+/** The part of STATUS about a shard beyond its groups. */
 export interface ShardStatus {
   readonly cold: ColdTier | undefined;
   readonly nodeId: number;

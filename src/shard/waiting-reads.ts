@@ -44,7 +44,7 @@ export type Ending =
   | 'not-applied'
   | 'stop';
 
-/** What must be applied of a group before a query is answered. */
+/** The index of a group that must be applied before a query is answered. */
 interface Bound {
   readonly group: Group;
   /** The question to the leader that covers it. */

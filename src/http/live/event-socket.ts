@@ -1,4 +1,4 @@
-/** What the socket of one event stream has taken and what waits in it; and the head of the answer. Its reader owns the response. */
+/** The socket of one event stream: bytes taken, bytes waiting, and the head of the answer. Its reader owns the response. */
 import { READER_BUFFER_BYTES_MAX } from '../../base/limits.ts';
 import { isText } from '../../protocol/media-type.ts';
 import { REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';

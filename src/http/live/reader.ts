@@ -1,4 +1,4 @@
-/** What long-polls and event streams share: a place among the readers of a topic, reads from where they stand, and one end. */
+/** The common part of long-polls and event streams: a place among a topic's readers, reads from where they stand, one end. */
 import type { ErrorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../protocol/read.ts';

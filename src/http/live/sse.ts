@@ -39,9 +39,9 @@ export function startSse(call: RequestContext, params: ReadParams): void {
   return startReader(call, call.server.node.live.refusal, () => new SseReader(call, params));
 }
 
-/** What one answer brings to its reader. */
+/** The content of one answer for its reader. */
 interface Delivery {
-  /** Of the answer's body. */
+  /** Size of the answer's body. */
   readonly bytes: number;
   readonly upToDate: boolean;
   readonly closed: boolean;

@@ -37,7 +37,7 @@ export const STEP_BYTES = INLINE_PAYLOAD_BYTES_MAX;
 /** A full mailbox is tried again this much later. */
 export const RETRY_MS = 50;
 
-/** What a topic needs of its surroundings. */
+/** The surroundings of a topic. */
 export interface TopicHost {
   readonly gateway: ShardGateway;
   readonly clock: Clock;

@@ -26,7 +26,7 @@ import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, READ_OFFSET, readIncarnation } fro
 const LIVE: ReadonlySet<string> = new Set(['live']);
 const NOTHING = new Uint8Array(0);
 const STREAM_GONE = errorNumber('STREAM_GONE');
-/** What the stream is may change between the question for its snapshot and the first read. */
+/** The stream may change between the question for its snapshot and the first read. */
 const STARTS_MAX = 3;
 
 export function handleBootstrap(call: RequestContext): void {

@@ -68,7 +68,7 @@ export function handleExport(call: RequestContext, backups: Backups, group: numb
   });
 }
 
-/** What the headers and the query of an upload say; a string: what is wrong with them. */
+/** Reads the headers and the query of an upload; a string says what is wrong with them. */
 function readImport({ req }: RequestContext): ImportRequest | string {
   const named = req.getHeader('x-svc-backup-blake3').toLowerCase();
   if (named !== '' && fromHex(named, DIGEST_BYTES) === undefined) {

@@ -1,5 +1,5 @@
 /**
- * What this node says of itself as a whole: health, readiness, metrics, whether it leads groups, the keys that webhooks are signed with.
+ * This node as a whole: health, readiness, metrics, whether it leads groups, the keys that webhooks are signed with.
  *
  * Health and readiness are on both planes and need no token: load balancers ask them. Requests with the token of the admin plane, or
  * on one without a token, are told what is missing; others only whether.
@@ -24,7 +24,7 @@ export type Knows = (headers: WriteHeaders) => boolean;
 /** Every shard is asked for an answer, so requests without the token share one for so long, or the one that is under way. */
 const SHARED_MS = 1000;
 
-/** What is told, of one question to all shards. */
+/** Answers a call from one question to all shards. */
 type Tell = (call: RequestContext, detail: 'with-detail' | 'whether') => void;
 
 export function answerHealth(call: RequestContext): void {
@@ -34,7 +34,7 @@ export function answerHealth(call: RequestContext): void {
 export class ReadyProbe {
   readonly #knows: Knows;
   #foundMs = -Infinity;
-  /** What was found the last time; undefined before. */
+  /** The last finding; undefined before the first. */
   #isReady: boolean | undefined;
   /** Requests without the token, while their shared question is under way. */
   #waiting: RequestContext[] = [];
@@ -98,7 +98,7 @@ function isBehind(group: RaftGroup): boolean {
   return group['caught_up'] === false;
 }
 
-/** What the composition knows and HTTP does not. */
+/** Numbers that the composition knows and HTTP does not. */
 export interface MetricsSource {
   /** Bytes waiting in the request mailbox of each core. */
   mailboxDepths(): number[];
@@ -162,7 +162,7 @@ interface ColdGroup {
 /** A node is as far as its worst group. */
 const WORSE = ['open', 'pressure', 'refusing'];
 
-/** What the cold tier's metrics say about the node as a whole, from what its shards say about their groups. */
+/** The node's metrics of the cold tier as a whole, from those of its shards about their groups. */
 export function coldSummary(
   groups: readonly ColdGroup[],
   perGroup: Readonly<Record<string, unknown>>,
@@ -174,7 +174,7 @@ export function coldSummary(
       state: WORSE[worst],
       refusing_groups: groups.filter((group) => group['cold_write_admission'] === 'refusing').map(idOf),
     },
-    /** Of the oldest byte that is not in the cold store. */
+    /** Age of the oldest byte that is not in the cold store. */
     cold_flush_backlog_age_ms: Math.max(0, ...ages),
     cold_hot_group_bytes_max: highest(perGroup['per_group_cold_hot_bytes']),
     cold_hot_group_bytes_high_watermark: highest(perGroup['per_group_cold_hot_bytes_max']),
@@ -201,7 +201,7 @@ export function handleReadShed(call: RequestContext, mark: DrainMark): void {
 export function handleSetShed(call: RequestContext, mark: DrainMark, wanted: 'draining' | 'serving'): void {
   const act = async (): Promise<unknown> => {
     await mark.set(wanted);
-    // What this call brought about, also when another call changes it in the same moment.
+    // The effect of this call, also when another call changes the mark in the same moment.
     return describeShed(wanted === 'draining' ? mark.bits | SHED_DRAIN : mark.bits & ~SHED_DRAIN);
   };
   answerLater(call, act, 'leadership-shed');

@@ -41,7 +41,7 @@ export interface RaftCall {
   readonly asked: AdminRequest;
 }
 
-/** What a route asks of the group; the numbers are still text. */
+/** A route's question to the group; the numbers are still text. */
 interface RaftRoute {
   readonly call: AdminCall;
   readonly group: string;
