@@ -111,7 +111,7 @@ class TlsServer extends TestServer {
 test('a certificate is renewed on both planes; connections go on; a bad one leaves the one before', async (t) => {
   const folder = temporaryFolder('certificates');
   const { certPath, keyPath } = makeCertificate(folder);
-  const server = new TlsServer();
+  const server = new TlsServer({ process: true });
   writeFileSync(server.configFile, `[server]\ntls_cert = "${certPath}"\ntls_key = "${keyPath}"\n`);
   try {
     await server.start();
