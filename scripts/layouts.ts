@@ -27,8 +27,9 @@ import { CHUNK_PLACE, PLAN_RANGE } from '../src/protocol/cold.ts';
 import { FORK_DATA } from '../src/protocol/fork-command.ts';
 import { IMPORT_TOTALS } from '../src/protocol/import-command.ts';
 import { POSITION } from '../src/protocol/position-command.ts';
+import { READ } from '../src/protocol/read-fields.ts';
 import { REPLY } from '../src/protocol/reply.ts';
-import { QUERY, REQUEST } from '../src/protocol/request.ts';
+import { REQUEST } from '../src/protocol/request.ts';
 import { STAGE } from '../src/protocol/stage.ts';
 import { APPEND, APPENDED, APPENDED_ENTRY, APPEND_HINT } from '../src/raft/codec/append.ts';
 import { RECOVERY_NOTE } from '../src/raft/codec/codec.ts';
@@ -91,7 +92,7 @@ export const LAYOUTS: Readonly<Record<string, Layouts>> = {
   'src/backup/README.md': { '`i`': IMPORT_ROW },
   'src/protocol/README.md': {
     request: REQUEST,
-    query: QUERY,
+    'read, behind the request': READ,
     reply: REPLY,
     'stage of a traced request': STAGE,
     'command in a log entry': ITEM,

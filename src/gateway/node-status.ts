@@ -8,7 +8,7 @@
 import type { ShardGateway } from '../ports.ts';
 import { QUERIES } from '../protocol/operations.ts';
 import { type ShardAnswer, type Refused, callShards, firstRefusal, resultsOf } from './shard-client.ts';
-import type { RaftGroup, StatusResult } from '../protocol/shard-summary.ts';
+import type { RaftGroup, StatusResult } from '../protocol/queries/summaries.ts';
 
 /** Status of all shards of a node. */
 export interface NodeStatus {

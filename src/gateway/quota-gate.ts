@@ -8,16 +8,15 @@
  */
 import { errorCode, errorNumber, type ErrorCode } from '../base/errors.ts';
 import { QUOTA_BUCKETS_MAX } from '../base/limits.ts';
-import type { BucketResult } from '../protocol/shard-summary.ts';
+import type { BucketResult } from '../protocol/queries/summaries.ts';
 import { type ShardAnswer, callShards, firstRefusal, resultsOf } from './shard-client.ts';
 import type { ReplyHandler, ShardGateway, WriteGateway } from '../ports.ts';
 import { decodeQuota } from '../protocol/bucket-command.ts';
-import { Reply } from '../protocol/reply.ts';
+import { Reply, explain } from '../protocol/reply.ts';
 import { QUOTA_OVER, QUOTA_UNMARKED, type Request } from '../protocol/request.ts';
 import { type QuotaEntry, FRESH_MS, describe, fits, isBounded, needOf, newEntry, verdict } from './quota-entry.ts';
 import { HeldRequests, UncheckedWrites } from './unchecked-writes.ts';
 import { COMMANDS, QUERIES, commandsWhere } from '../protocol/operations.ts';
-import { explain } from '../protocol/refusal.ts';
 
 /**
  * Longer than most elections, because after it nodes no longer see what others admit. A write waits this long, or half

@@ -14,14 +14,13 @@ import { hash32 } from '../base/hash.ts';
 import {
   type HeldRead,
   READ_FLAG_NO_TOUCH,
-  READ_OFFSET,
-  READ_RECORD,
   type ReadQuestion,
   copyQuestion,
   holdRead,
   readIncarnation,
   readLineage,
-} from '../protocol/read.ts';
+} from '../protocol/queries/read.ts';
+import { READ_OFFSET, READ_RECORD } from '../protocol/read-fields.ts';
 import { REPLY_COLD, REPLY_HELD, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
 import type { Request } from '../protocol/request.ts';
 

@@ -6,8 +6,7 @@
 import { type ErrorCode, errorCode } from '../base/errors.ts';
 import { decodeUtf8 } from '../base/utf8.ts';
 import type { ReplyHandler, ShardGateway, WriteGateway } from '../ports.ts';
-import { explanation } from '../protocol/refusal.ts';
-import type { Reply } from '../protocol/reply.ts';
+import { explanation, type Reply } from '../protocol/reply.ts';
 import type { StreamName } from '../protocol/flat-path.ts';
 import { type Retrying, sendUntilDone } from './retry.ts';
 import { ALL_GROUPS, type Asking, type Request, requestFor } from '../protocol/request.ts';

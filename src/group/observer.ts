@@ -3,24 +3,25 @@
  * reader it gets no bytes, only the tail position, and learns of created and removed streams. One event per turn covers
  * all streams of the group; without observers there is none.
  *
- * Body of an event: JSON, an array of [bucket, stream, incarnation, tail, removed (0 or 1)]. An event without a body
- * says that the state was replaced: everything known of the group must be queried again.
+ * An event without moves says that the state was replaced: everything known about the group must be queried again.
  */
 import { Glob } from '../base/glob.ts';
 import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
-import { encodeUtf8 } from '../base/utf8.ts';
 import type { Head } from '../stream/core/head.ts';
 import type { State } from '../stream/core/state.ts';
 import { flatPath } from '../protocol/flat-path.ts';
-import { REPLY_BODY_OMITTED, REPLY_TAIL, REPLY_UP_TO_DATE, Reply } from '../protocol/reply.ts';
+import { REPLY_TAIL, Reply } from '../protocol/reply.ts';
 import type { Query } from '../protocol/request.ts';
 import { readText } from '../base/text.ts';
 import type { ReplySink } from './reply-sink.ts';
-import { encodeMove, showReplaced } from '../protocol/watching.ts';
+import { type MovedStream, OBSERVER_EVENT, type ObserveResult } from '../protocol/queries/watching.ts';
 import { QUERIES } from '../protocol/operations.ts';
 
 /** Streams whose names were matched against the patterns; all are forgotten at once beyond this (some 10 MB). */
 const KNOWN_MAX = 131_072;
+/** Size of a row in an event beside its names, about. */
+const ROW_CHARS = 64;
+const NOWHERE: ObserveResult = { incarnation: 0, tail: 0 };
 
 /** A stream that moved since the last event. */
 interface Moved {
@@ -51,21 +52,23 @@ export class Observer {
 
   /** OBSERVE: changes the set of observed streams. For a name the answer is the stream's position. */
   handle(state: State, query: Query, nowMs: number, reply: Reply): void {
-    const { action, topic, name } = QUERIES.observe.request.read(query);
-    if (topic !== 0) this.#topic = topic;
-    if (action === 'watch') {
-      this.#names.add(name);
-      this.#recheck(state, query);
-      this.#describe(state, query, nowMs, reply);
-    } else if (action === 'forget') {
-      if (this.#names.delete(name)) this.#recheck(state, query);
-    } else if (action === 'watch-pattern') {
-      this.#patterns.set(name, new Glob(name));
+    const asked = QUERIES.observe.request.read(query);
+    if (asked.topic !== 0) this.#topic = asked.topic;
+    let head: Head | undefined;
+    if (asked.action === 'watch') {
+      this.#names.add(query.keyText());
+      head = this.#recheck(state, query);
+    } else if (asked.action === 'forget') {
+      if (this.#names.delete(query.keyText())) this.#recheck(state, query);
+    } else if (asked.action === 'watch-pattern') {
+      this.#patterns.set(asked.pattern, new Glob(asked.pattern));
       this.#known.clear();
-    } else if (action === 'forget-pattern') {
-      if (this.#patterns.delete(name)) this.#known.clear();
+    } else if (asked.action === 'forget-pattern') {
+      if (this.#patterns.delete(asked.pattern)) this.#known.clear();
     }
     if (!this.active) this.#moved.clear();
+    if (head === undefined || head.expired(nowMs)) return QUERIES.observe.result.write(reply, NOWHERE);
+    return QUERIES.observe.result.write(reply, { incarnation: head.incarnation, tail: head.tail });
   }
 
   changed(head: Head): void {
@@ -87,8 +90,7 @@ export class Observer {
     this.#moved.clear();
     if (!this.active) return;
     const reply = this.#begin();
-    reply.flags |= REPLY_BODY_OMITTED;
-    showReplaced(reply, group);
+    OBSERVER_EVENT.write(reply, { replacedGroup: group });
     this.#sink.send(reply);
   }
 
@@ -97,13 +99,12 @@ export class Observer {
     if (this.#moved.size === 0) return;
     const moved = this.#moved;
     this.#moved = new Map();
-    let rows: string[] = [];
+    let rows: MovedStream[] = [];
     let chars = 0;
     for (const { bucket, stream, head, removed } of moved.values()) {
       const { incarnation, tail } = head;
-      const row = encodeMove({ bucket, stream, incarnation, tail, isRemoved: removed });
-      rows.push(row);
-      chars += row.length;
+      rows.push({ bucket, stream, incarnation, tail, isRemoved: removed });
+      chars += bucket.length + stream.length + ROW_CHARS;
       // Half of the bound, because a character may take two or three bytes.
       if (chars < TAIL_EVENT_BYTES_MAX / 2) continue;
       this.#send(rows);
@@ -113,9 +114,9 @@ export class Observer {
     if (rows.length > 0) this.#send(rows);
   }
 
-  #send(rows: readonly string[]): void {
+  #send(moved: readonly MovedStream[]): void {
     const reply = this.#begin();
-    reply.body = encodeUtf8(`[${rows.join(',')}]`);
+    OBSERVER_EVENT.write(reply, { moved });
     this.#sink.send(reply);
   }
 
@@ -127,16 +128,10 @@ export class Observer {
   }
 
   /** Names come and go by the thousand, so the cached results of the others are kept. */
-  #recheck(state: State, query: Query): void {
+  #recheck(state: State, query: Query): Head | undefined {
     const head = state.find(query.bytes, query.keyAt, query.keyBytes);
     if (head !== undefined) this.#known.delete(head.incarnation);
-  }
-
-  #describe(state: State, query: Query, nowMs: number, reply: Reply): void {
-    reply.flags |= REPLY_UP_TO_DATE;
-    const head = state.find(query.bytes, query.keyAt, query.keyBytes);
-    if (head === undefined || head.expired(nowMs)) return;
-    QUERIES.observe.result.write(reply, { incarnation: head.incarnation, tail: head.tail });
+    return head;
   }
 
   #isObserved(head: Head): boolean {

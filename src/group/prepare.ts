@@ -9,9 +9,8 @@ import { batchShape } from '../protocol/append-batch.ts';
 import { type Command, FLAG_ATTRS } from '../protocol/command.ts';
 import { normalizeBatch } from './prepare-batch.ts';
 import type { EntryBuilder } from './entry.ts';
-import type { Reply } from '../protocol/reply.ts';
+import { type Reply, explain } from '../protocol/reply.ts';
 import { commandsWhere } from '../protocol/operations.ts';
-import { explain } from '../protocol/refusal.ts';
 
 const NOTHING = new Uint8Array(0);
 /** Commands whose payload is a client's body. */

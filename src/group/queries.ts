@@ -10,12 +10,13 @@ import { published } from '../stream/operations/publish.ts';
 import type { State } from '../stream/core/state.ts';
 import { isOwnObject } from '../protocol/object-key.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
-import { READ_FLAG_NO_TOUCH } from '../protocol/read.ts';
+import { READ_FLAG_NO_TOUCH } from '../protocol/queries/read.ts';
 import type { Query } from '../protocol/request.ts';
 import type { Watchers } from './watchers.ts';
 import { type QueriesOf, byNumber, QUERIES } from '../protocol/operations.ts';
 
 const NO_ATTRIBUTES = encodeUtf8('{}');
+const NO_BYTES = new Uint8Array(0);
 
 /** Answers a query about one stream. Returns the stream when the query renews its lifetime. */
 type AnswerStream = (asked: Asked, head: Head, reply: Reply) => Head | undefined;
@@ -66,7 +67,7 @@ export function answerQuery(asked: Asked, reply: Reply): Head | undefined {
 }
 
 function showAttributes({ state }: Asked, head: Head, reply: Reply): undefined {
-  reply.body = state.attributes(head) ?? NO_ATTRIBUTES;
+  QUERIES.getAttributes.result.write(reply, { json: state.attributes(head) ?? NO_ATTRIBUTES });
 }
 
 function answerRead({ state, watchers, query }: Asked, head: Head, reply: Reply): Head | undefined {
@@ -120,23 +121,23 @@ function answerSnapshot({ state, query }: Asked, head: Head, reply: Reply): Head
   const { incarnation } = head;
   const { offset = -1, size = 0 } = snapshot ?? {};
   const digest = snapshot === undefined ? '' : toHex(snapshot.digest);
-  QUERIES.snapshot.result.write(reply, { offset, incarnation, size, digest });
+  const hasBytes = snapshot !== undefined && asked.maxBytes > 0;
+  const bytes = hasBytes ? state.snapshots.bytes(state.tx, incarnation, size, asked.from, asked.maxBytes) : NO_BYTES;
+  QUERIES.snapshot.result.write(reply, { offset, incarnation, size, digest, bytes });
   if (snapshot === undefined) return undefined;
   reply.contentType = snapshot.contentType;
-  if (asked.maxBytes > 0) {
-    reply.body = state.snapshots.bytes(state.tx, head.incarnation, snapshot.size, asked.from, asked.maxBytes);
-  }
   return asked.choice === 'at' ? head : undefined;
 }
 
 function describeHead({ state }: Asked, head: Head, reply: Reply): undefined {
   const snapshot = published(state, head);
-  const { hotStart, startOffset, ttlSeconds, expiresAtMs, incarnation } = head;
+  const { hotStart, ttlSeconds, expiresAtMs, incarnation } = head;
   QUERIES.head.result.write(reply, {
-    ...{ tag: tagOf(head), hotStart, startOffset, ttlSeconds, expiresAtMs, incarnation },
+    ...{ tag: tagOf(head), hotStart, ttlSeconds, expiresAtMs, incarnation },
     snapshot: snapshot && { offset: snapshot.offset, digest: toHex(snapshot.digest) },
   });
   reply.contentType = head.shownContentType;
+  reply.startOffset = head.startOffset;
   reply.nextOffset = head.tail;
   reply.flags |= REPLY_UP_TO_DATE;
   if (head.closed) reply.flags |= REPLY_CLOSED;

@@ -5,14 +5,8 @@
  */
 import { LIST_LIMIT_MAX } from '../base/limits.ts';
 import { OFFSET_START, parseOffset, parseOrdinal, parseUint53 } from '../protocol/header-values.ts';
-import {
-  READ_FLAG_ENVELOPE,
-  READ_NOW,
-  READ_OFFSET,
-  READ_RECORD,
-  READ_RECORD_NOW,
-  READ_TAIL_RECORDS,
-} from '../protocol/read.ts';
+import { READ_FLAG_ENVELOPE } from '../protocol/queries/read.ts';
+import { READ_NOW, READ_OFFSET, READ_RECORD, READ_RECORD_NOW, READ_TAIL_RECORDS } from '../protocol/read-fields.ts';
 import type { ReadParams } from './context.ts';
 
 /** A query that was understood, or the sentence for the 400. */

@@ -18,7 +18,8 @@ import { shownContentType, writeStoredType } from './stored-type.ts';
 import type { UwsResponse } from './uws.ts';
 import { GZIP_SUFFIX, rangeTag } from '../protocol/condition.ts';
 import { formatOffset } from '../protocol/header-values.ts';
-import { READ_FLAG_ENVELOPE, READ_OFFSET, READ_RECORD, readCreatedAtMs, readIncarnation } from '../protocol/read.ts';
+import { READ_FLAG_ENVELOPE, readCreatedAtMs, readIncarnation } from '../protocol/queries/read.ts';
+import { READ_OFFSET, READ_RECORD } from '../protocol/read-fields.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, Reply } from '../protocol/reply.ts';
 
 /**

@@ -185,7 +185,8 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   /** Sends a query about the stream that the path names. */
   ask(operation: Asking<StreamName>, renderer: ReplyRenderer): void {
     const { query } = this.server;
-    fillRequest(query, operation, this.group, this);
+    const { bucket, stream } = this;
+    fillRequest(query, operation, this.group, { bucket, stream });
     this.send(query, renderer);
   }
 

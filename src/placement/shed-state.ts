@@ -14,7 +14,7 @@ import type { RetryClock, RetryPolicy } from '../gateway/retry.ts';
 import { callShard, firstRefusal } from '../gateway/shard-client.ts';
 import type { DrainMark } from './ports.ts';
 import type { ShardGateway } from '../ports.ts';
-import type { ShedRequest } from '../protocol/administration.ts';
+import type { ShedRequest } from '../protocol/queries/administration.ts';
 import { SHED_COLD, SHED_DRAIN, SHED_EGRESS, SHED_STALL } from './state/shed.ts';
 import { QUERIES } from '../protocol/operations.ts';
 import { caughtCode, caughtMessage } from '../base/caught.ts';

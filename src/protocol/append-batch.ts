@@ -4,13 +4,8 @@
  */
 import { byteAt } from '../base/bytes.ts';
 import { BATCH_FRAMES_MAX } from '../base/limits.ts';
-import { command } from './operation.ts';
-import { numberIn, resultFields } from './frame-fields.ts';
-import { C } from './generic-fields.ts';
+import { command, numbersIn } from './operation.ts';
 import { APPEND_FIELDS } from './append.ts';
-
-/** The body is the client's JSON array. */
-const BATCH_RESULT = resultFields({ framesRefused: numberIn(C) });
 
 /** Several appends in one request, with a result each. */
 export const appendBatch = command({
@@ -24,7 +19,8 @@ export const appendBatch = command({
   createsStream: false,
   isImport: false,
   request: APPEND_FIELDS,
-  result: BATCH_RESULT,
+  /** The body is the client's JSON array. */
+  result: numbersIn({ framesRefused: 'c' }),
 });
 
 export const FRAME_HEAD_BYTES = 4;

@@ -1,23 +1,29 @@
 /** Parameters of the commands about a whole bucket, in the payload of PURGE and QUOTA. Little-endian. */
 import { Reader, Writer, textFieldBytes } from '../base/cursor.ts';
 import { f64OrNone, struct } from '../base/struct.ts';
-import { PARAMETERS_ONLY, NO_RESULT, command } from './operation.ts';
-import { type ResultOf, flagIn, numberIn, resultFields, textIn } from './frame-fields.ts';
-import { A, B, C, TEXT } from './generic-fields.ts';
+import { NO_RESULT, PARAMETERS_ONLY, type ResultCodec, command } from './operation.ts';
 import { commandFields, withPayload } from './command-request.ts';
 
 /** One command of a purge does a bounded part of it. */
-const PURGE_RESULT = resultFields({
-  streamsRemoved: numberIn(A),
+export interface PurgeResult {
+  readonly streamsRemoved: number;
   /** Another command has to follow. */
-  hasMore: flagIn(B),
+  readonly hasMore: boolean;
   /** The stream after which it continues. */
-  continueAfter: textIn(TEXT),
+  readonly continueAfter: string;
   /** Objects of the cold store queued for deletion. */
-  objectsQueued: numberIn(C),
-});
+  readonly objectsQueued: number;
+}
 
-export type PurgeResult = ResultOf<typeof PURGE_RESULT>;
+const PURGE_RESULT: ResultCodec<PurgeResult> = {
+  write(reply, { streamsRemoved, hasMore, continueAfter, objectsQueued }) {
+    reply.a = streamsRemoved;
+    reply.b = hasMore ? 1 : 0;
+    reply.c = objectsQueued;
+    reply.text = continueAfter;
+  },
+  read: ({ a, b, c, text }) => ({ streamsRemoved: a, hasMore: b === 1, continueAfter: text, objectsQueued: c }),
+};
 
 /** Removes an empty bucket; its usage counters stay. */
 export const deleteBucket = command({

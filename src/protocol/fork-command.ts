@@ -8,15 +8,11 @@
 import { Reader, Writer } from '../base/cursor.ts';
 import { f64, struct, u32 } from '../base/struct.ts';
 import { textBytes } from '../base/text.ts';
-import { type RequestCodec, nameStream } from './request.ts';
-import { PARAMETERS_ONLY, NO_RESULT, command, query, type ResultCodec } from './operation.ts';
+import { NO_RESULT, PARAMETERS_ONLY, type ResultCodec, command, numbersIn } from './operation.ts';
 import { FORK_GONE } from './fork-gone.ts';
 import type { StreamName } from './flat-path.ts';
 import { CREATE_FIELDS } from './create.ts';
 import { type CommandCodec, commandFields, withPayload } from './command-request.ts';
-import { flagIn, numberIn, resultFields } from './frame-fields.ts';
-import { A, B, C, MAX_BYTES, MAX_RECORDS, TEXT, TOPIC, VALUE } from './generic-fields.ts';
-import { isArrayOf, isNumber, isObjectOf, isText, readJson, writeJson } from './json-result.ts';
 
 /** The lifetime that a fork inherited from its source, or its own; -1: none. */
 export interface Lifetime {
@@ -27,10 +23,10 @@ export interface Lifetime {
 /** Two whole numbers with a blank between. The text may come from another node: what is no such number is none. */
 const LIFETIME: ResultCodec<Lifetime> = {
   write(reply, { ttlSeconds, expiresAtMs }) {
-    reply[TEXT] = `${ttlSeconds} ${expiresAtMs}`;
+    reply.text = `${ttlSeconds} ${expiresAtMs}`;
   },
   read(reply) {
-    const [ttlSeconds = '', expiresAtMs = ''] = reply[TEXT].split(' ');
+    const [ttlSeconds = '', expiresAtMs = ''] = reply.text.split(' ');
     return { ttlSeconds: wholeNumber(ttlSeconds), expiresAtMs: wholeNumber(expiresAtMs) };
   },
 };
@@ -41,14 +37,14 @@ function wholeNumber(text: string): number {
 }
 
 /** The source of a fork; its type, tail and records are in the reply as for any stream. */
-const PIN_RESULT = resultFields({
-  startOffset: numberIn('startOffset'),
-  ttlSeconds: numberIn(A),
-  expiresAtMs: numberIn(B),
-  incarnation: numberIn(C),
-});
+const PIN_RESULT = numbersIn({ startOffset: 'startOffset', ttlSeconds: 'a', expiresAtMs: 'b', incarnation: 'c' });
 
-const CHECK_RESULT = resultFields({ isThere: flagIn(A) });
+const CHECK_RESULT: ResultCodec<{ readonly isThere: boolean }> = {
+  write(reply, { isThere }) {
+    reply.a = isThere ? 1 : 0;
+  },
+  read: ({ a }) => ({ isThere: a === 1 }),
+};
 
 /** A stream, and the fork that it is or has. */
 export interface ForkName extends StreamName {
@@ -170,80 +166,6 @@ export const forkCheck = command({
   ...PARAMETERS_ONLY,
   request: NAMED_FORK,
   result: CHECK_RESULT,
-});
-
-/** Where the pin checks of a shard go on. */
-export interface PinPlace {
-  readonly group: number;
-  readonly incarnation: number;
-  readonly token: number;
-}
-
-export interface ForksRequest {
-  /** Notifications from this token on, which is drawn: there may be more than fits, and none of it can be done now. */
-  readonly fromToken: number;
-  readonly notificationsMax: number;
-  readonly pinChecksMax: number;
-  readonly place: PinPlace;
-}
-
-const FORKS: RequestCodec<ForksRequest> = {
-  write(request, { fromToken, notificationsMax, pinChecksMax, place }) {
-    nameStream(request, { bucket: String(place.incarnation), stream: String(fromToken) });
-    request[VALUE] = place.token;
-    request[MAX_RECORDS] = notificationsMax;
-    request[MAX_BYTES] = pinChecksMax;
-    request[TOPIC] = place.group;
-  },
-  read(query) {
-    const [incarnation = 0, fromToken = 0] = query.keyText().split('\0').map(Number);
-    return {
-      fromToken,
-      notificationsMax: query[MAX_RECORDS],
-      pinChecksMax: query[MAX_BYTES],
-      place: { group: query[TOPIC], incarnation, token: query[VALUE] },
-    };
-  },
-};
-
-/** A fork is gone, and its source was not told. `source` and `fork` are keys: bucket, NUL, stream. */
-export interface PendingNotification {
-  readonly token: number;
-  readonly source: string;
-}
-
-/** A pin whose fork may be gone. */
-export interface PinCheck extends PendingNotification {
-  readonly fork: string;
-  readonly incarnation: number;
-}
-
-export interface ForksResult {
-  readonly pendingNotifications: readonly (PendingNotification & { readonly group: number })[];
-  readonly pinChecks: readonly (PinCheck & { readonly group: number })[];
-}
-
-const NOTIFICATION = { group: isNumber, token: isNumber, source: isText };
-
-const isForksResult = isObjectOf<ForksResult>({
-  pendingNotifications: isArrayOf(isObjectOf<ForksResult['pendingNotifications'][number]>(NOTIFICATION)),
-  pinChecks: isArrayOf(
-    isObjectOf<ForksResult['pinChecks'][number]>({ ...NOTIFICATION, fork: isText, incarnation: isNumber }),
-  ),
-});
-
-const FORKS_RESULT: ResultCodec<ForksResult> = {
-  write: writeJson,
-  read: (reply) => readJson(reply, isForksResult),
-};
-
-/** Pending fork work of the groups that this shard leads (stream/forks/pin.ts). */
-export const forks = query({
-  number: 47,
-  scope: 'shard',
-  needsLeaders: false,
-  request: FORKS,
-  result: FORKS_RESULT,
 });
 
 /** Stream-Fork-Offset was omitted. */

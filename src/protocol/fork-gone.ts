@@ -1,5 +1,4 @@
 /** The answer of any operation that removes a fork permanently: its source must be notified (forks/service/). */
-import { A, B, TEXT } from './generic-fields.ts';
 import type { ResultCodec } from './operation.ts';
 
 export interface ForkGone {
@@ -12,9 +11,9 @@ export interface ForkGone {
 export const FORK_GONE: ResultCodec<ForkGone | undefined> = {
   write(reply, gone) {
     if (gone === undefined) return;
-    reply[A] = gone.token;
-    reply[B] = 1;
-    reply[TEXT] = gone.source;
+    reply.a = gone.token;
+    reply.b = 1;
+    reply.text = gone.source;
   },
-  read: (reply) => (reply[B] === 1 ? { token: reply[A], source: reply[TEXT] } : undefined),
+  read: (reply) => (reply.b === 1 ? { token: reply.a, source: reply.text } : undefined),
 };

@@ -6,18 +6,21 @@
 import { NO_ORIGIN } from './object-key.ts';
 import { Reader, Writer } from '../base/cursor.ts';
 import { f64, struct, u32 } from '../base/struct.ts';
-import { PARAMETERS_ONLY, NO_RESULT, command } from './operation.ts';
-import { flagIn, resultFields } from './frame-fields.ts';
-import { B, TEXT } from './generic-fields.ts';
+import { NO_RESULT, PARAMETERS_ONLY, type ResultCodec, command } from './operation.ts';
 import type { Reply } from './reply.ts';
 import { NO_FIELDS, withPayload } from './command-request.ts';
 
 /** Rows of an earlier attempt, or of the undone one, remain for an ABORT to delete. */
-const ROWS_LEFT = resultFields({ rowsLeft: flagIn(B) });
+const ROWS_LEFT: ResultCodec<{ readonly rowsLeft: boolean }> = {
+  write(reply, { rowsLeft }) {
+    reply.b = rowsLeft ? 1 : 0;
+  },
+  read: ({ b }) => ({ rowsLeft: b === 1 }),
+};
 
 /** For GROUP_NOT_EMPTY: the backup that the group came from. Empty: none. */
 export function showBackup(reply: Reply, digest: string): void {
-  reply[TEXT] = digest;
+  reply.text = digest;
 }
 
 const TOKEN = withPayload(NO_FIELDS, ({ token }: { readonly token: string }) => encodeImportToken(token));

@@ -3,8 +3,10 @@
  * side to a shard: a command, which is replicated and applied, or a query, which is answered from applied state. The
  * table of all of them is operations.ts; dispatch, forwarding and admission derive from it.
  */
+import { assert } from '../base/assert.ts';
+import { pack, unpack } from './message.ts';
 import type { Reply } from './reply.ts';
-import type { Query, Request } from './request.ts';
+import type { Query, Request, RequestCodec } from './request.ts';
 
 /** Content of a command's payload. */
 export type Body =
@@ -23,6 +25,46 @@ export interface ResultCodec<Written, Read = Written> {
 
 /** The code says everything, or its fields have the same names for all operations. */
 export const NO_RESULT: ResultCodec<undefined> = { write: () => undefined, read: () => undefined };
+
+/** Numbers of a result by the names that the operation gives them. */
+export function numbersIn<const Name extends string>(
+  fields: Readonly<Record<Name, NumberField>>,
+): ResultCodec<Readonly<Record<Name, number>>> {
+  const entries = Object.entries<NumberField>(fields);
+  return {
+    write: (reply, result) => {
+      for (const [name, field] of entries) reply[field] = result[name as Name];
+    },
+    read: (reply) => Object.fromEntries(entries.map(([name, field]) => [name, reply[field]])) as Record<Name, number>,
+  };
+}
+
+type NumberField = 'a' | 'b' | 'c' | 'startOffset';
+
+/** The request of a query as a message. Both ends are one build, so what the compiler checked at one end holds at the other. */
+export function asks<Asked>(): RequestCodec<Asked> {
+  return {
+    write: (request, asked) => {
+      // All members of an object are packed: a context that happens to have the right ones is a mistake of the caller.
+      assert(
+        asked === undefined || Object.getPrototypeOf(asked) === Object.prototype,
+        'what is asked is a plain object',
+      );
+      request.message = pack(asked);
+    },
+    read: ({ message }) => message as Asked,
+  };
+}
+
+/** The result of a query as a message, in the body of the reply. */
+export function says<Result>(): ResultCodec<Result> {
+  return {
+    write: (reply, result) => {
+      reply.body = pack(result);
+    },
+    read: ({ body }) => (body === undefined ? undefined : unpack(body)) as Result,
+  };
+}
 
 /** Any codec, for code that treats all operations alike. */
 export interface AnyResultCodec {

@@ -3,16 +3,14 @@
  * missing operation does not compile.
  */
 import { assert } from '../base/assert.ts';
-import { admin, shed } from './administration.ts';
 import { appendBatch } from './append-batch.ts';
 import { append } from './append.ts';
-import { getAttributes, setAttributes } from './attributes.ts';
+import { setAttributes } from './attributes.ts';
 import { deleteBucket, purge, quota } from './bucket-command.ts';
-import { bucketGarbage, compact, markOrphan, flush, flushStream, gcDone } from './cold-tier.ts';
+import { compact, flush, gcDone, markOrphan } from './cold-tier.ts';
 import { create } from './create.ts';
 import { deleteStream } from './delete.ts';
 import { expire, touch } from './expiry.ts';
-import { exportGroup } from './export.ts';
 import {
   forkAbort,
   forkBegin,
@@ -22,16 +20,15 @@ import {
   forkPin,
   forkUnpin,
   forkUnpinned,
-  forks,
 } from './fork-command.ts';
-import { head } from './head.ts';
 import { importAbort, importBegin, importEnd, importRows } from './import-command.ts';
 import { type CommandTraits, type QueryScope, type QueryTraits } from './operation.ts';
 import { publishSnapshot, retention } from './position-command.ts';
-import { read } from './read.ts';
-import { bucket, list, status, usage } from './shard-summary.ts';
-import { snapshot } from './snapshot.ts';
-import { observe, unwatch } from './watching.ts';
+import { admin, bucketGarbage, exportGroup, flushStream, shed } from './queries/administration.ts';
+import { read } from './queries/read.ts';
+import { getAttributes, head, snapshot } from './queries/stream.ts';
+import { bucket, forks, list, status, usage } from './queries/summaries.ts';
+import { observe, unwatch } from './queries/watching.ts';
 import { FIRST_QUERY_NUMBER } from './request.ts';
 
 /** Replicated: what the log holds and the state machine applies. */

@@ -3,11 +3,10 @@
  *
  * Content type, text, body and stages follow the head; the body is absent when it is in the transfer channel. Only answers to requests
  * that are traced have stages, so older nodes, which do not look for them, are never sent any.
- * Each operation says what a, b, c and text mean (operations.ts); in a refusal text is what was compared (refusal.ts).
+ * The operation says what a, b, c and text mean: outside this folder its result names them.
  */
 import { f64, struct, u16, u32, u8 } from '../base/struct.ts';
 import { readText, writeText } from '../base/text.ts';
-import { A, B, C, TEXT } from './generic-fields.ts';
 import { NO_STAGES, STAGE, readStages, writeStages } from './stage.ts';
 
 export const REPLY_RESULT = 0;
@@ -61,15 +60,15 @@ export class Reply {
   code = 0;
   flags = 0;
   contentType = '';
-  [TEXT] = '';
+  text = '';
   startOffset = 0;
   nextOffset = 0;
   recordFirst = 0;
   recordStart = 0;
   recordNext = 0;
-  [A] = 0;
-  [B] = 0;
-  [C] = 0;
+  a = 0;
+  b = 0;
+  c = 0;
   transferId = 0;
   body: Uint8Array | undefined = undefined;
   stages = NO_STAGES;
@@ -87,15 +86,15 @@ export class Reply {
     this.code = 0;
     this.flags = 0;
     this.contentType = '';
-    this[TEXT] = '';
+    this.text = '';
     this.startOffset = 0;
     this.nextOffset = 0;
     this.recordFirst = 0;
     this.recordStart = 0;
     this.recordNext = 0;
-    this[A] = 0;
-    this[B] = 0;
-    this[C] = 0;
+    this.a = 0;
+    this.b = 0;
+    this.c = 0;
     this.transferId = 0;
     this.body = undefined;
     this.isBodyKept = false;
@@ -106,7 +105,7 @@ export class Reply {
   bytesMax(): number {
     const body = this.transferId === 0 ? (this.body?.length ?? 0) : 0;
     const stages = this.stages.length * STAGE.size;
-    return REPLY_HEAD_BYTES + 3 * (this.contentType.length + this[TEXT].length) + body + stages;
+    return REPLY_HEAD_BYTES + 3 * (this.contentType.length + this.text.length) + body + stages;
   }
 
   /** Writes the frame at `offset`; returns its size. */
@@ -125,13 +124,13 @@ export class Reply {
     HEAD.recordFirst.set(view, offset, this.recordFirst);
     HEAD.recordStart.set(view, offset, this.recordStart);
     HEAD.recordNext.set(view, offset, this.recordNext);
-    HEAD.a.set(view, offset, this[A]);
-    HEAD.b.set(view, offset, this[B]);
-    HEAD.c.set(view, offset, this[C]);
+    HEAD.a.set(view, offset, this.a);
+    HEAD.b.set(view, offset, this.b);
+    HEAD.c.set(view, offset, this.c);
     let at = offset + REPLY_HEAD_BYTES;
     const contentTypeBytes = this.contentType === '' ? 0 : writeText(bytes, at, this.contentType);
     at += contentTypeBytes;
-    const textBytes = this[TEXT] === '' ? 0 : writeText(bytes, at, this[TEXT]);
+    const textBytes = this.text === '' ? 0 : writeText(bytes, at, this.text);
     at += textBytes;
     HEAD.contentTypeBytes.set(view, offset, contentTypeBytes);
     HEAD.textBytes.set(view, offset, textBytes);
@@ -161,13 +160,13 @@ export class Reply {
     this.recordFirst = HEAD.recordFirst.get(view, offset);
     this.recordStart = HEAD.recordStart.get(view, offset);
     this.recordNext = HEAD.recordNext.get(view, offset);
-    this[A] = HEAD.a.get(view, offset);
-    this[B] = HEAD.b.get(view, offset);
-    this[C] = HEAD.c.get(view, offset);
+    this.a = HEAD.a.get(view, offset);
+    this.b = HEAD.b.get(view, offset);
+    this.c = HEAD.c.get(view, offset);
     let at = offset + REPLY_HEAD_BYTES;
     this.contentType = contentTypeBytes === 0 ? '' : readText(bytes, at, contentTypeBytes);
     at += contentTypeBytes;
-    this[TEXT] = textBytes === 0 ? '' : readText(bytes, at, textBytes);
+    this.text = textBytes === 0 ? '' : readText(bytes, at, textBytes);
     at += textBytes;
     this.isBodyKept = false;
     const hasBody = bodyBytes !== 0 && this.transferId === 0;
@@ -175,4 +174,14 @@ export class Reply {
     const stages = HEAD.stages.get(view, offset);
     this.stages = stages === 0 ? NO_STAGES : readStages(view, hasBody ? at + bodyBytes : at, stages);
   }
+}
+
+/** For the client of a refusal; it follows the sentence of the code and names both sides of the comparison. */
+export function explain(reply: Reply, detail: string): void {
+  reply.text = detail;
+}
+
+/** Empty: nothing. */
+export function explanation(reply: Reply): string {
+  return reply.code === 0 ? '' : reply.text;
 }

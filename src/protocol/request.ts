@@ -2,42 +2,24 @@
  * Frames main thread -> shard. A frame is a REQUEST and either a command (see command.ts) or the parameters of a query, a
  * QUERY; the operation's file says what they mean. Queries about a whole shard carry group ALL_GROUPS.
  */
-import { f64, struct, u16, u32, u8 } from '../base/struct.ts';
+import { struct, u16, u32, u8 } from '../base/struct.ts';
 import { type CommandFields, commandBytesMax, newCommandFields, resetCommandFields, writeCommand } from './command.ts';
-import { readText, writeText } from '../base/text.ts';
+import { readText } from '../base/text.ts';
+import { encodeUtf8 } from '../base/utf8.ts';
 import type { StreamName } from './flat-path.ts';
-import {
-  AFTER,
-  FLAGS,
-  HELD,
-  HELD_END,
-  HELD_INCARNATION,
-  HELD_LINEAGE,
-  MAX_BYTES,
-  MAX_RECORDS,
-  MODE,
-  PREFIX,
-  TOPIC,
-  VALUE,
-} from './generic-fields.ts';
+import { unpack } from './message.ts';
+import { READ, READ_NUMBER, ReadFields } from './read-fields.ts';
 
 /** Numbers below are commands: the first byte of a frame tells the two apart. */
 export const FIRST_QUERY_NUMBER = 32;
 
 export const ALL_GROUPS = 0xffff;
 /** `flags` 1: the payload is in the transfer channel; 2: the answer says its stages. `quotaMark`: one of QUOTA_*. */
-const REQUEST_HEAD = { op: u8, flags: u8, group: u16, slot: u32, transferId: u32, quotaMark: u32 };
-export const REQUEST = struct(REQUEST_HEAD, 'command, or the rest of a query');
-export const QUERY = struct(
-  {
-    ...{ ...REQUEST_HEAD, mode: u8, queryFlags: u8, keyBytes: u16, topic: u32, value: f64 },
-    ...{ maxBytes: u32, maxRecords: u32, prefixBytes: u16, afterBytes: u16 },
-    ...{ held: u8, heldLineage: u32, heldIncarnation: f64, heldEnd: f64 },
-  },
-  'key, prefix, after',
+export const REQUEST = struct(
+  { op: u8, flags: u8, group: u16, slot: u32, transferId: u32, quotaMark: u32 },
+  'command, READ, or the message of another query',
 );
 const HEAD = REQUEST.fields;
-const PARAMETERS = QUERY.fields;
 export const REQUEST_HEAD_BYTES = REQUEST.size;
 export const REQUEST_FLAG_TRANSFERRED = 1;
 /** The request is traced: its answer says how long the stages of the shards took (stage.ts). Older leaders ignore it. */
@@ -68,41 +50,19 @@ export interface Request {
   isTraced: boolean;
   op: number;
   group: number;
-  /** For commands: everything. For queries only bucket and stream are read from here. */
+  /** For commands: everything. For a READ bucket and stream. */
   readonly command: CommandFields;
-  [MODE]: number;
-  [FLAGS]: number;
-  [VALUE]: number;
-  [MAX_BYTES]: number;
-  [MAX_RECORDS]: number;
-  [TOPIC]: number;
-  [PREFIX]: string;
-  [AFTER]: string;
-  [HELD]: number;
-  [HELD_INCARNATION]: number;
-  [HELD_LINEAGE]: number;
-  [HELD_END]: number;
+  readonly read: ReadFields;
+  /** What any other query asks. */
+  message: Uint8Array;
 }
+
+const NO_MESSAGE = new Uint8Array(0);
 
 export function newRequest(): Request {
   return {
-    quotaMark: QUOTA_UNMARKED,
-    isTraced: false,
-    op: 0,
-    group: 0,
-    command: newCommandFields(),
-    [MODE]: 0,
-    [FLAGS]: 0,
-    [VALUE]: 0,
-    [MAX_BYTES]: 0,
-    [MAX_RECORDS]: 0,
-    [TOPIC]: 0,
-    [PREFIX]: '',
-    [AFTER]: '',
-    [HELD]: 0,
-    [HELD_INCARNATION]: 0,
-    [HELD_LINEAGE]: 0,
-    [HELD_END]: 0,
+    ...{ quotaMark: QUOTA_UNMARKED, isTraced: false, op: 0, group: 0 },
+    ...{ command: newCommandFields(), read: new ReadFields(), message: NO_MESSAGE },
   };
 }
 
@@ -159,20 +119,14 @@ interface FilledInPlace<Fields> {
   readonly request: { fields(command: CommandFields): Fields };
 }
 
-/** The request of a query about one stream that asks for nothing else. */
-export const NAMED_STREAM: RequestCodec<StreamName, undefined> = { write: nameStream, read: () => undefined };
-/** For an operation that is asked with nothing. */
-export const NOTHING_ASKED: RequestCodec<undefined, undefined> = { write: () => undefined, read: () => undefined };
-
 export function nameStream({ command }: Request, { bucket, stream }: StreamName): void {
   command.bucket = bucket;
   command.stream = stream;
 }
 
 /** Upper bound of the frame's size in bytes. */
-export function requestBytesMax(request: Request): number {
-  const texts = request[PREFIX].length + request[AFTER].length;
-  return REQUEST_HEAD_BYTES + QUERY.size + commandBytesMax(request.command) + 3 * texts;
+export function requestBytesMax({ command, message }: Request): number {
+  return REQUEST_HEAD_BYTES + READ.size + commandBytesMax(command) + message.length;
 }
 
 /** Writes the frame at `offset`; returns its size. transferId 0 = payload inside. */
@@ -191,100 +145,58 @@ export function writeRequest(
   HEAD.slot.set(view, offset, slot);
   HEAD.transferId.set(view, offset, transferId);
   HEAD.quotaMark.set(view, offset, request.quotaMark);
-  if (request.op < FIRST_QUERY_NUMBER) {
-    const size = writeCommand(request.command, bytes, view, offset + REQUEST_HEAD_BYTES, transferId !== 0);
-    return REQUEST_HEAD_BYTES + size;
-  }
-  return writeQuery(request, bytes, view, offset);
+  const at = offset + REQUEST_HEAD_BYTES;
+  const { op, command, message } = request;
+  if (op < FIRST_QUERY_NUMBER) return REQUEST_HEAD_BYTES + writeCommand(command, bytes, view, at, transferId !== 0);
+  if (op === READ_NUMBER) return REQUEST_HEAD_BYTES + request.read.write(bytes, view, at, command);
+  bytes.set(message, at);
+  return REQUEST_HEAD_BYTES + message.length;
 }
 
-function writeQuery(request: Request, bytes: Uint8Array, view: DataView, offset: number): number {
-  const { bucket, stream } = request.command;
-  let at = offset + QUERY.size;
-  at += writeText(bytes, at, bucket);
-  if (stream !== '') {
-    bytes[at++] = 0;
-    at += writeText(bytes, at, stream);
-  }
-  PARAMETERS.mode.set(view, offset, request[MODE]);
-  PARAMETERS.queryFlags.set(view, offset, request[FLAGS]);
-  PARAMETERS.keyBytes.set(view, offset, at - offset - QUERY.size);
-  PARAMETERS.topic.set(view, offset, request[TOPIC]);
-  PARAMETERS.value.set(view, offset, request[VALUE]);
-  PARAMETERS.maxBytes.set(view, offset, request[MAX_BYTES]);
-  PARAMETERS.maxRecords.set(view, offset, request[MAX_RECORDS]);
-  PARAMETERS.held.set(view, offset, request[HELD]);
-  PARAMETERS.heldIncarnation.set(view, offset, request[HELD_INCARNATION]);
-  PARAMETERS.heldLineage.set(view, offset, request[HELD_LINEAGE]);
-  PARAMETERS.heldEnd.set(view, offset, request[HELD_END]);
-  const prefix = request[PREFIX] === '' ? 0 : writeText(bytes, at, request[PREFIX]);
-  at += prefix;
-  const after = request[AFTER] === '' ? 0 : writeText(bytes, at, request[AFTER]);
-  PARAMETERS.prefixBytes.set(view, offset, prefix);
-  PARAMETERS.afterBytes.set(view, offset, after);
-  return at + after - offset;
-}
-
-/** Removes the subscription from the frame of a query that asks for one of `topics`. */
+/** Removes the subscription from the frame of a READ that asks for one of `topics`. */
 export function clearTopic(frame: Uint8Array, topics: ReadonlySet<number>): void {
-  const view = new DataView(frame.buffer, frame.byteOffset);
-  if (topics.has(PARAMETERS.topic.get(view, 0))) PARAMETERS.topic.set(view, 0, 0);
+  const view = new DataView(frame.buffer, frame.byteOffset + REQUEST_HEAD_BYTES);
+  const { topic } = READ.fields;
+  if (topics.has(topic.get(view, 0))) topic.set(view, 0, 0);
 }
 
 /** A query in place, on the shard's side. Its operation reads what it asks. Reused; valid until the next read. */
 export class Query {
-  bytes: Uint8Array = new Uint8Array(0);
   op = 0;
+  /** What a READ asks. */
+  readonly fields = new ReadFields();
+  /** What any other query asks. */
+  message: unknown = undefined;
+  /** The stream that it names, as its key: bucket, NUL, stream. */
+  bytes: Uint8Array = NO_MESSAGE;
   keyAt = 0;
   keyBytes = 0;
-  [MODE] = 0;
-  [FLAGS] = 0;
-  [VALUE] = 0;
-  [MAX_BYTES] = 0;
-  [MAX_RECORDS] = 0;
-  [TOPIC] = 0;
-  [HELD] = 0;
-  [HELD_INCARNATION] = 0;
-  [HELD_LINEAGE] = 0;
-  [HELD_END] = 0;
-  #prefixBytes = 0;
-  #afterBytes = 0;
 
-  read(bytes: Uint8Array, view: DataView, offset: number): void {
-    this.bytes = bytes;
+  /** Reads the frame of `size` bytes at `offset`. */
+  read(bytes: Uint8Array, view: DataView, offset: number, size: number): void {
+    const at = offset + REQUEST_HEAD_BYTES;
     this.op = HEAD.op.get(view, offset);
-    this[MODE] = PARAMETERS.mode.get(view, offset);
-    this[FLAGS] = PARAMETERS.queryFlags.get(view, offset);
-    this.keyAt = offset + QUERY.size;
-    this.keyBytes = PARAMETERS.keyBytes.get(view, offset);
-    this[TOPIC] = PARAMETERS.topic.get(view, offset);
-    this[VALUE] = PARAMETERS.value.get(view, offset);
-    this[MAX_BYTES] = PARAMETERS.maxBytes.get(view, offset);
-    this[MAX_RECORDS] = PARAMETERS.maxRecords.get(view, offset);
-    this[HELD] = PARAMETERS.held.get(view, offset);
-    this[HELD_INCARNATION] = PARAMETERS.heldIncarnation.get(view, offset);
-    this[HELD_LINEAGE] = PARAMETERS.heldLineage.get(view, offset);
-    this[HELD_END] = PARAMETERS.heldEnd.get(view, offset);
-    this.#prefixBytes = PARAMETERS.prefixBytes.get(view, offset);
-    this.#afterBytes = PARAMETERS.afterBytes.get(view, offset);
-  }
-
-  /** Bucket, NUL, stream; or what the operation has in its place. */
-  keyText(): string {
-    return readText(this.bytes, this.keyAt, this.keyBytes);
+    if (this.op === READ_NUMBER) {
+      this.bytes = bytes;
+      this.keyAt = at + READ.size;
+      this.keyBytes = this.fields.read(view, at);
+      return;
+    }
+    this.message = unpack(bytes.subarray(at, offset + size));
+    this.bytes = namesStream(this.message) ? encodeUtf8(`${this.message.bucket}\0${this.message.stream}`) : NO_MESSAGE;
+    this.keyAt = 0;
+    this.keyBytes = this.bytes.length;
   }
 
   key(): Uint8Array {
     return this.bytes.slice(this.keyAt, this.keyAt + this.keyBytes);
   }
 
-  [PREFIX](): Uint8Array {
-    const at = this.keyAt + this.keyBytes;
-    return this.bytes.slice(at, at + this.#prefixBytes);
+  keyText(): string {
+    return readText(this.bytes, this.keyAt, this.keyBytes);
   }
+}
 
-  [AFTER](): Uint8Array {
-    const at = this.keyAt + this.keyBytes + this.#prefixBytes;
-    return this.bytes.slice(at, at + this.#afterBytes);
-  }
+function namesStream(message: unknown): message is StreamName {
+  return typeof message === 'object' && message !== null && 'bucket' in message && 'stream' in message;
 }

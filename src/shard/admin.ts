@@ -9,7 +9,7 @@ import type { ColdTier } from '../cold/shard/tier.ts';
 import { Reply } from '../protocol/reply.ts';
 import type { Query } from '../protocol/request.ts';
 import { QUERIES } from '../protocol/operations.ts';
-import { type CallResult, notLeader, sentence } from '../protocol/call-result.ts';
+import { type CallResult, notLeader, sentence } from '../protocol/queries/administration.ts';
 
 /** How long to wait for learners and membership changes. */
 const WAIT_MS = 10_000;

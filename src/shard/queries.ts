@@ -88,7 +88,7 @@ export class Queries {
   /** Takes the current request of the source. `group` is undefined for one that concerns all of them. */
   handle(source: RequestSource, group: Group | undefined, slot: number, nowMs: number, clockMs: number): void {
     const query = this.#query;
-    query.read(source.bytes, source.view, source.offset);
+    query.read(source.bytes, source.view, source.offset, source.length);
     this.#nowMs = nowMs;
     this.#clockMs = clockMs;
     const control = this.#control[query.op];
@@ -141,7 +141,7 @@ export class Queries {
     if (ending === 'not-caught-up') return this.#refuse(slot, 'CATCHING_UP');
     if (ending === 'not-confirmed') return this.#refuse(slot, 'UNCONFIRMED');
     if (ending === 'not-applied') return this.#refuse(slot, 'NOT_APPLIED');
-    this.#query.read(frame, new DataView(frame.buffer, frame.byteOffset), 0);
+    this.#query.read(frame, new DataView(frame.buffer, frame.byteOffset), 0, frame.length);
     this.#frameBytes = frame;
     this.#frameAt = 0;
     this.#frameSize = frame.length;

@@ -6,11 +6,12 @@ import type { ShardStorage } from './ports.ts';
 import { coldCounters, describeCold } from '../cold/shard/cold-status.ts';
 import type { ColdTier } from '../cold/shard/tier.ts';
 import { isImporting } from '../stream/backup/apply-import.ts';
-import type { ListedStream, RaftGroup } from '../protocol/shard-summary.ts';
+import type { ListedStream, RaftGroup } from '../protocol/queries/summaries.ts';
 import { listStreams } from '../stream/operations/list.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Query } from '../protocol/request.ts';
 import { compareText } from '../base/text.ts';
+import { encodeUtf8 } from '../base/utf8.ts';
 import { answerForks } from '../forks/shard/pending-work.ts';
 import { answerUsage } from './usage-summary.ts';
 import { QUERIES, type QueriesOf, byNumber, queriesWhere } from '../protocol/operations.ts';
@@ -39,23 +40,25 @@ export function answerSummary(shard: ShardStatus, query: Query, nowMs: number, r
 
 /** The query accepts what this node has when the leaders are late. */
 export function isSoon(query: Query): boolean {
-  return query.op === QUERIES.bucket.number && QUERIES.bucket.request.read(query).isSoon;
+  return query.op === QUERIES.bucket.number && QUERIES.bucket.request.read(query).isSoon === true;
 }
 
 /** An array of streams in name order, at most `limit`. */
 function answerList(groups: readonly Group[], query: Query, nowMs: number, reply: Reply): void {
   const { bucket, prefix, after, limit } = QUERIES.list.request.read(query);
+  const [bucketName, start, behind] = [encodeUtf8(bucket), encodeUtf8(prefix), encodeUtf8(after)];
   const all: ListedStream[] = [];
-  for (const group of groups) all.push(...listStreams(group.state, bucket, prefix, after, limit, nowMs));
+  for (const group of groups) all.push(...listStreams(group.state, bucketName, start, behind, limit, nowMs));
   // In page order: a name that sorts elsewhere could fall between two pages.
   all.sort((a, b) => compareText(a.stream_id, b.stream_id));
   QUERIES.list.result.write(reply, all.slice(0, limit));
 }
 
 function answerBucket(groups: readonly Group[], query: Query, reply: Reply): void {
+  const name = encodeUtf8(QUERIES.bucket.request.read(query).bucket);
   const sum = { streams: 0, exists: false, retainedBytes: 0, streamsMax: -1, retainedBytesMax: -1 };
   for (const { state, quotaExtras } of groups) {
-    const bucket = state.buckets.of(state.tx, query.bytes, query.keyAt, query.keyBytes);
+    const bucket = state.buckets.of(state.tx, name, 0, name.length);
     sum.streams += bucket.streamCount;
     sum.retainedBytes += bucket.retainedBytes + quotaExtras.of(state, bucket);
     sum.exists ||= bucket.exists;

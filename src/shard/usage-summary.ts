@@ -7,8 +7,9 @@ import { isMetered } from '../stream/core/buckets.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Query } from '../protocol/request.ts';
 import { compareText } from '../base/text.ts';
+import { encodeUtf8 } from '../base/utf8.ts';
 import { QUERIES } from '../protocol/operations.ts';
-import type { UsageRow } from '../protocol/shard-summary.ts';
+import type { UsageRow } from '../protocol/queries/summaries.ts';
 
 /** While it is summed up. */
 type Row = { -readonly [At in keyof UsageRow]: UsageRow[At] };
@@ -24,7 +25,7 @@ export function answerUsage(groups: readonly Group[], query: Query, reply: Reply
   for (const { state } of groups) {
     let seen = 0;
     let last = '';
-    state.buckets.each(state.tx, after, (bucket) => {
+    state.buckets.each(state.tx, encodeUtf8(after), (bucket) => {
       if (!isMetered(bucket)) return true;
       if (seen++ === part) {
         if (end === undefined || compareText(last, end) < 0) end = last;

@@ -9,7 +9,7 @@ import { compareText } from '../base/text.ts';
 import { type ShardAnswer, type Refused, callShard, firstRefusal } from '../gateway/shard-client.ts';
 import type { ShardGateway } from '../ports.ts';
 import { QUERIES } from '../protocol/operations.ts';
-import type { UsageRow } from '../protocol/shard-summary.ts';
+import type { UsageRow } from '../protocol/queries/summaries.ts';
 
 /** Buckets of one page: a few milliseconds of a shard. */
 const PAGE_BUCKETS = 512;

@@ -20,13 +20,19 @@ import { encodeForkBegin, encodeForkData, encodeForkPin } from '../../src/protoc
 import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../src/protocol/import-command.ts';
 import { NO_ORIGIN } from '../../src/protocol/object-key.ts';
 import { encodeRetention } from '../../src/protocol/position-command.ts';
-import { READ_NOW, READ_OFFSET, READ_RECORD, READ_RECORD_NOW, READ_TAIL_RECORDS } from '../../src/protocol/read.ts';
-import { requestFor } from '../../src/protocol/request.ts';
+import {
+  READ_NOW,
+  READ_OFFSET,
+  READ_RECORD,
+  READ_RECORD_NOW,
+  READ_TAIL_RECORDS,
+} from '../../src/protocol/read-fields.ts';
+import { type Request, requestFor } from '../../src/protocol/request.ts';
 import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import type { Random } from '../support/random.ts';
 import { type Row, exportOf, validated } from '../stream/backup/exporting.ts';
-import { Replica, streamRequest } from '../stream/replica.ts';
+import { Replica } from '../stream/replica.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 const FOLDER = join(REPO_ROOT, 'test', 'backup', 'golden', 'format-1');
@@ -209,11 +215,7 @@ export class Used {
   }
 
   #write(bucket: string, stream: string, random: Random): void {
-    const {
-      code,
-      type: contentType,
-      next,
-    } = this.#replica.query(streamRequest(QUERIES.head.number, bucket, stream), NOW_MS).outcome;
+    const { code, type: contentType, next } = this.#replica.askHead(bucket, stream, NOW_MS).outcome;
     if (code !== 'OK') return;
     this.do(COMMANDS.touch.number, { bucket, stream });
     const payload = new Uint8Array(Buffer.from(contentType.includes('json') ? '1\n' : 'more'));
@@ -228,12 +230,12 @@ export class Used {
 
   #readAll(names: readonly (readonly [string, string])[]): void {
     for (const [bucket, stream] of names) {
-      const { outcome, numbers } = this.#replica.query(streamRequest(QUERIES.head.number, bucket, stream), NOW_MS);
-      if (outcome.code !== 'OK') continue;
+      const { outcome, shown } = this.#replica.askHead(bucket, stream, NOW_MS);
+      if (shown === undefined) continue;
       for (const n of [outcome.next, outcome.start]) assert(Number.isSafeInteger(n) && n >= 0, `an offset of ${n}`);
-      assert(numbers[1] <= EXPIRES_MS_MAX, `expires at ${numbers[1]}`);
+      assert(shown.expiresAtMs <= EXPIRES_MS_MAX, `expires at ${shown.expiresAtMs}`);
       assert.match(outcome.type, /^[\x20-\x7e\t]*$/, 'what goes into a header');
-      this.#replica.query(streamRequest(QUERIES.getAttributes.number, bucket, stream), NOW_MS);
+      this.#replica.askAttributes(bucket, stream, NOW_MS);
       this.#replica.query(
         requestFor(QUERIES.snapshot, 0, { bucket, stream, choice: 'latest', offset: 0, from: 0, maxBytes: 0 }),
         NOW_MS,
@@ -252,7 +254,7 @@ export class Used {
     }
   }
 
-  #read(request: ReturnType<typeof streamRequest>): void {
+  #read(request: Request): void {
     try {
       this.#replica.query(request, NOW_MS);
     } catch (error) {

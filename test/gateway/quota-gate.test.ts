@@ -7,7 +7,7 @@ import { QuotaGate } from '../../src/gateway/quota-gate.ts';
 import { encodeQuota } from '../../src/protocol/bucket-command.ts';
 import { Reply } from '../../src/protocol/reply.ts';
 import { QUOTA_OVER, QUOTA_UNKNOWN, QUOTA_UNMARKED, type Request, newRequest } from '../../src/protocol/request.ts';
-import { queryFrame } from '../support/query-frame.ts';
+import { queryOf } from '../support/asked-query.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 /** Two shards. The leader of all writes is there; the groups of the second shard may have none. */
@@ -30,7 +30,8 @@ class Shards implements ShardGateway {
   }
 
   send(request: Request, handler: ReplyHandler, shard?: number): boolean {
-    if (request.op === QUERIES.bucket.number) this.#tell(shard ?? 0, queryFrame(request).readFlags === 1, handler);
+    const isBucket = request.op === QUERIES.bucket.number;
+    if (isBucket) this.#tell(shard ?? 0, QUERIES.bucket.request.read(queryOf(request)).isSoon === true, handler);
     else if (request.op === COMMANDS.quota.number) answer(handler, 'OK');
     else this.#write(request, handler);
     return true;

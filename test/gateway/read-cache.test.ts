@@ -4,19 +4,19 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
 import { ReadCache } from '../../src/gateway/read-cache.ts';
+import { queryOf } from '../support/asked-query.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
+import { READ_FLAG_NO_TOUCH, type ReadQuestion, showLineage, showRead } from '../../src/protocol/queries/read.ts';
 import {
-  READ_FLAG_NO_TOUCH,
+  HELD_NOTHING,
+  HELD_TO_TAIL,
   READ_NOW,
   READ_OFFSET,
   READ_TAIL_RECORDS,
-  type ReadQuestion,
-  type ReadView,
-  showLineage,
-  showRead,
-} from '../../src/protocol/read.ts';
+  type ReadFields,
+} from '../../src/protocol/read-fields.ts';
 import { REPLY_COLD, REPLY_HELD, REPLY_UP_TO_DATE, Reply } from '../../src/protocol/reply.ts';
-import { Query, requestBytesMax, requestFor, writeRequest } from '../../src/protocol/request.ts';
+import { requestFor } from '../../src/protocol/request.ts';
 
 const MAX = 100_000;
 const BOUNDS = { bytesMax: MAX, answerBytesMin: 100, answerBytesMax: 60_000 };
@@ -26,14 +26,10 @@ const QUESTION: ReadQuestion = {
 };
 
 /** What the shard sees of the question. */
-function asked(cache: ReadCache, question: ReadQuestion, slot = 0): Readonly<ReadView> {
+function asked(cache: ReadCache, question: ReadQuestion, slot = 0): Readonly<ReadFields> {
   const request = requestFor(QUERIES.read, 1, question);
   cache.ask(request, slot);
-  const bytes = new Uint8Array(requestBytesMax(request));
-  writeRequest(request, slot, 0, bytes, new DataView(bytes.buffer), 0);
-  const query = new Query();
-  query.read(bytes, new DataView(bytes.buffer), 0);
-  return { ...QUERIES.read.request.read(query) };
+  return QUERIES.read.request.read(queryOf(request));
 }
 
 function bodyOf(size: number, byte = 1): Reply {
@@ -70,21 +66,17 @@ function warmed(question = QUESTION, size = 1000): ReadCache {
 
 test('an answer that comes twice is kept, and the third question says so', () => {
   const cache = new ReadCache(BOUNDS);
-  assert.equal(asked(cache, QUESTION).holds, false);
+  assert.equal(asked(cache, QUESTION).held, HELD_NOTHING);
   cache.answered(0, bodyOf(1000));
   assert.equal(cache.bytes, 0);
-  assert.equal(asked(cache, QUESTION).holds, false);
+  assert.equal(asked(cache, QUESTION).held, HELD_NOTHING);
   const second = bodyOf(1000);
   const ring = second.body;
   cache.answered(0, second);
   assert(second.isBodyKept && second.body !== ring, 'what is kept is not the memory of the ring');
   ring?.fill(9);
   const view = asked(cache, QUESTION);
-  const { holds, heldIncarnation, heldLineage, heldEnd, heldToTail } = view;
-  assert.deepEqual(
-    { holds, heldIncarnation, heldLineage, heldEnd, heldToTail },
-    { holds: true, heldIncarnation: 7, heldLineage: 3, heldEnd: 1000, heldToTail: true },
-  );
+  assert.deepEqual([view.held, view.heldIncarnation, view.heldLineage, view.heldEnd], [HELD_TO_TAIL, 7, 3, 1000]);
   const third = held(1000);
   cache.answered(0, third);
   assert.deepEqual(third.body, new Uint8Array(1000).fill(1));
@@ -109,8 +101,9 @@ test('another name, position, bound or form is another question; renewing a life
     ...[{ bucket: 'c' }, { stream: 't' }, { bucket: 'bs', stream: '' }, { value: 1 }, { value: 2 ** 40 }],
     ...[{ maxBytes: 5000 }, { maxRecords: 1 }, { readFlags: 1 }, { mode: READ_NOW }, { mode: READ_TAIL_RECORDS }],
   ];
-  for (const other of others) assert.equal(asked(cache, { ...QUESTION, ...other }).holds, false, JSON.stringify(other));
-  assert.equal(asked(cache, { ...QUESTION, readFlags: READ_FLAG_NO_TOUCH }).holds, true);
+  for (const other of others)
+    assert.equal(asked(cache, { ...QUESTION, ...other }).held, HELD_NOTHING, JSON.stringify(other));
+  assert.equal(asked(cache, { ...QUESTION, readFlags: READ_FLAG_NO_TOUCH }).held, HELD_TO_TAIL);
 });
 
 test('a refusal and a new answer end what was held', () => {
@@ -121,7 +114,7 @@ test('a refusal and a new answer end what was held', () => {
     const cache = warmed();
     read(cache, QUESTION, reply);
     assert.equal(cache.bytes, 0);
-    assert.equal(asked(cache, QUESTION).holds, false);
+    assert.equal(asked(cache, QUESTION).held, HELD_NOTHING);
   }
 });
 
@@ -161,7 +154,7 @@ test('few bytes, a huge record, refusals and plans for cold bytes are not kept',
 test('what was assembled of cold bytes is kept like an answer', () => {
   const cache = new ReadCache(BOUNDS);
   for (let i = 0; i < 2; i++) cache.keep({ ...QUESTION, readFlags: READ_FLAG_NO_TOUCH }, bodyOf(1000));
-  assert.equal(asked(cache, QUESTION).holds, true);
+  assert.equal(asked(cache, QUESTION).held, HELD_TO_TAIL);
 });
 
 test('the bound in bytes holds, and what was used last stays', () => {
@@ -169,10 +162,10 @@ test('the bound in bytes holds, and what was used last stays', () => {
   for (let value = 0; value < 500; value++) {
     for (let i = 0; i < 2; i++) read(cache, { ...QUESTION, value }, bodyOf(1000));
     assert(cache.bytes <= MAX, `${cache.bytes} bytes`);
-    assert.equal(asked(cache, { ...QUESTION, value: 0 }).holds, true, `after ${value}`);
+    assert.equal(asked(cache, { ...QUESTION, value: 0 }).held, HELD_TO_TAIL, `after ${value}`);
   }
   assert(cache.bytes > MAX / 2);
-  assert.equal(asked(cache, { ...QUESTION, value: 1 }).holds, false);
+  assert.equal(asked(cache, { ...QUESTION, value: 1 }).held, HELD_NOTHING);
 });
 
 test('a scan that reads everything once keeps nothing', () => {

@@ -15,10 +15,15 @@ test('snapshots that wait for the first read are bounded together, and leave wit
   let tail = 10;
   gateway.script = (asked, reply) => {
     if (asked.op !== QUERIES.snapshot.number) return false;
-    QUERIES.snapshot.result.write(reply, { offset: 0, incarnation: 1, size: MIB, digest: 'digest' });
+    QUERIES.snapshot.result.write(reply, {
+      offset: 0,
+      incarnation: 1,
+      size: MIB,
+      digest: 'digest',
+      bytes: new Uint8Array(MIB),
+    });
     reply.contentType = 'text/plain';
     reply.nextOffset = tail;
-    reply.body = new Uint8Array(MIB);
     return true;
   };
   const leaving = new AbortController();

@@ -1,4 +1,5 @@
 // Health and readiness without a token: whether, on both planes; what is missing, for who has the admin plane's token.
+import { QUERIES } from '../../src/protocol/operations.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ConnectionLost, RawClient } from '../support/raw-client.ts';
@@ -9,7 +10,7 @@ test('load balancers need no token, and learn nothing but whether', async (t) =>
   const { gateway, client, admin } = await startPlanes(t, { clientToken: 'c'.repeat(32), adminToken: 'a'.repeat(32) });
   gateway.script = (asked, reply) => {
     const groups = [0, 1].map((n) => ({ raft_group_id: 2 * (asked.shard ?? 0) + n, leader: 1, voter_ids: [1] }));
-    reply.body = new TextEncoder().encode(JSON.stringify({ raft_groups: groups }));
+    QUERIES.status.result.write(reply, { raft_groups: groups });
   };
   const ask = async (url: string, token?: string): Promise<[number, unknown]> => {
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
@@ -55,7 +56,7 @@ test('a crowd of strangers costs one question to each shard, however long it tak
   await open(20);
   gateway.release((asked, reply) => {
     const groups = [0, 1].map((n) => ({ raft_group_id: 2 * (asked.shard ?? 0) + n, leader: 1, voter_ids: [1] }));
-    reply.body = new TextEncoder().encode(JSON.stringify({ raft_groups: groups }));
+    QUERIES.status.result.write(reply, { raft_groups: groups });
   });
   for (const answer of await Promise.all(crowd)) assert.deepEqual(answer, [200, { ready: true }]);
   assert.equal(gateway.asked.length, 2);

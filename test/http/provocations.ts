@@ -6,7 +6,7 @@ import type { CatalogEntry } from '../../scripts/openapi/catalog.ts';
 import type { Content } from '../../scripts/openapi/operation.ts';
 import { SCHEMAS } from '../../scripts/openapi/schemas.ts';
 import type { ResolvedRefusal } from '../../scripts/openapi/refusals.ts';
-import type { CallOutcome } from '../../src/protocol/call-result.ts';
+import type { CallOutcome } from '../../src/protocol/queries/administration.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 import {
   REPLY_CREATED,
@@ -328,11 +328,6 @@ const flags =
   (_, reply) =>
     void (reply.flags |= set);
 
-const bringing =
-  (value: unknown): Script =>
-  (_, reply) =>
-    void (reply.body = Buffer.from(JSON.stringify(value)));
-
 const EMPTY_BUCKET = { streams: 0, exists: true, retainedBytes: 0, streamsMax: -1, retainedBytesMax: -1 };
 
 function emptyBucket({ op }: Asked, reply: Reply): void {
@@ -343,7 +338,7 @@ function emptyBucket({ op }: Asked, reply: Reply): void {
 function statusOf(leader: number | null): Script {
   return (asked, reply) => {
     const groups = [0, 1].map((n) => ({ raft_group_id: 2 * (asked.shard ?? 0) + n, leader, voter_ids: [1] }));
-    reply.body = Buffer.from(JSON.stringify({ raft_groups: groups }));
+    QUERIES.status.result.write(reply, { raft_groups: groups });
   };
 }
 
@@ -353,12 +348,12 @@ const SUCCESSES: ReadonlyMap<string, Success> = new Map<string, Success>([
   ['204 append', { script: flags(REPLY_PRODUCER | REPLY_DUPLICATE) }],
   ['204 read', { shot: { query: 'offset=now&live=long-poll' }, script: flags(REPLY_UP_TO_DATE) }],
   ['304 read', { shot: { headers: { 'If-None-Match': '*' } } }],
-  ['200 listStreams', { script: bringing([]) }],
+  ['200 listStreams', { script: (_, reply) => QUERIES.list.result.write(reply, []) }],
   ['200 describeBucket', { script: emptyBucket }],
   ['204 deleteBucket', { script: emptyBucket }],
   ['200 readMetrics', { script: statusOf(1) }],
   ['200 probeReady', { script: statusOf(1) }],
-  ['200 readUsage', { script: bringing([]) }],
+  ['200 readUsage', { script: (_, reply) => QUERIES.usage.result.write(reply, { hasMore: false, rows: [] }) }],
   [
     '204 flushCold',
     { script: (_, reply) => QUERIES.admin.result.write(reply, { outcome: 'nothing-to-do', body: '' }) },

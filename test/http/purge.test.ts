@@ -30,7 +30,7 @@ function groups(queued: number): Script {
         objectsQueued: isFirst ? queued : 0,
       });
     } else if (asked.op === QUERIES.bucketGarbage.number && asked.group === 1) {
-      const seqs = waiting.slice(0, asked.maxRecords);
+      const seqs = waiting.slice(0, QUERIES.bucketGarbage.request.read(asked.query).limit);
       const keys = seqs.map((seq) => `demo/${seq}`);
       QUERIES.bucketGarbage.result.write(reply, { entries: waiting.length, isRestored: false, seqs, keys });
     } else if (asked.op === QUERIES.bucketGarbage.number) {

@@ -3,14 +3,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ReadParams } from '../../src/http/context.ts';
 import { parseListQuery, parseReadQuery } from '../../src/http/query.ts';
+import { READ_FLAG_ENVELOPE } from '../../src/protocol/queries/read.ts';
 import {
-  READ_FLAG_ENVELOPE,
   READ_NOW,
   READ_OFFSET,
   READ_RECORD,
   READ_RECORD_NOW,
   READ_TAIL_RECORDS,
-} from '../../src/protocol/read.ts';
+} from '../../src/protocol/read-fields.ts';
 
 function read(query: string | undefined): ReadParams {
   const parsed = parseReadQuery(query, 30_000, '');

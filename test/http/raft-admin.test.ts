@@ -1,47 +1,39 @@
 // Operators' calls about a Raft group: what is refused before a shard is asked, what a shard is asked, what is passed
 // on.
+import type { AdminRequest } from '../../src/protocol/queries/administration.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
-import { type CallOutcome } from '../../src/protocol/call-result.ts';
-
-/** The numbers of the calls in their frames. */
-const SNAPSHOT = 1;
-const PURGE = 2;
-const LEARNER = 3;
-const TRANSFER = 4;
-const MEMBERSHIP = 5;
-const ALLOW_REVERT = 6;
-const FORGET_LEARNER = 7;
+import type { CallOutcome } from '../../src/protocol/queries/administration.ts';
 
 test('each call reaches its group with its numbers', async (t) => {
   const { gateway, adminPort } = await startPlanes(t);
   gateway.script = (_asked, reply) => {
     QUERIES.admin.result.write(reply, { outcome: 'done', body: { raft_group_id: 3 } });
   };
-  const cases: readonly (readonly [path: string, mode: number, value: number, text: string])[] = [
-    ['3/snapshot', SNAPSHOT, -1, ''],
-    ['3/purge', PURGE, -1, ''],
-    ['3/purge?upto=0', PURGE, 0, ''],
-    ['3/purge?upto=9007199254740991', PURGE, Number.MAX_SAFE_INTEGER, ''],
-    ['3/learners/4', LEARNER, 4, ''],
-    ['3/learners/4?addr=10.0.0.4:4440', LEARNER, 4, '10.0.0.4:4440'],
-    ['3/learners/4?addr=%20http://n4.example:4440/%20', LEARNER, 4, 'n4.example:4440'],
-    ['3/learners/4?addr=[::1]:4440', LEARNER, 4, '[::1]:4440'],
-    // That of raft.peers goes along, for nodes whose file does not have it.
-    ['3/learners/2', LEARNER, 2, '127.0.0.1:6250'],
-    ['3/learners/2?addr=127.0.0.1:6250', LEARNER, 2, '127.0.0.1:6250'],
-    ['3/learners/2?addr=http%3A%2F%2F127.0.0.1:6250/', LEARNER, 2, '127.0.0.1:6250'],
-    ['3/leader/transfer/4294967295', TRANSFER, 4294967295, ''],
-    ['3/nodes/2/allow-next-revert', ALLOW_REVERT, 2, ''],
-    ['3/membership?voters=1,2,3', MEMBERSHIP, -1, '1,2,3'],
-    ['3/membership?voters=10%2C2%2C10,%201&unknown=x', MEMBERSHIP, -1, '1,2,10'],
-    ['%33/membership?voters=1', MEMBERSHIP, -1, '1'],
+  const cases: readonly (readonly [path: string, asked: AdminRequest])[] = [
+    ['3/snapshot', { call: 'snapshot' }],
+    ['3/purge', { call: 'purge', upTo: undefined }],
+    ['3/purge?upto=0', { call: 'purge', upTo: 0 }],
+    ['3/purge?upto=9007199254740991', { call: 'purge', upTo: Number.MAX_SAFE_INTEGER }],
+    ['3/learners/4', { call: 'learner', node: 4, address: '' }],
+    ['3/learners/4?addr=10.0.0.4:4440', { call: 'learner', node: 4, address: '10.0.0.4:4440' }],
+    ['3/learners/4?addr=%20http://n4.example:4440/%20', { call: 'learner', node: 4, address: 'n4.example:4440' }],
+    ['3/learners/4?addr=[::1]:4440', { call: 'learner', node: 4, address: '[::1]:4440' }],
+    // The address in raft.peers goes along, for nodes whose file does not have it.
+    ['3/learners/2', { call: 'learner', node: 2, address: '127.0.0.1:6250' }],
+    ['3/learners/2?addr=127.0.0.1:6250', { call: 'learner', node: 2, address: '127.0.0.1:6250' }],
+    ['3/learners/2?addr=http%3A%2F%2F127.0.0.1:6250/', { call: 'learner', node: 2, address: '127.0.0.1:6250' }],
+    ['3/leader/transfer/4294967295', { call: 'transfer', node: 4294967295 }],
+    ['3/nodes/2/allow-next-revert', { call: 'allow-revert', node: 2 }],
+    ['3/membership?voters=1,2,3', { call: 'membership', voters: [1, 2, 3] }],
+    ['3/membership?voters=10%2C2%2C10,%201&unknown=x', { call: 'membership', voters: [1, 2, 10] }],
+    ['%33/membership?voters=1', { call: 'membership', voters: [1] }],
   ];
-  for (const [path, mode, value, key] of cases) {
+  for (const [path, asked] of cases) {
     const response = await requestOnce(adminPort, 'POST', `/__svc/raft/${path}`);
     assert.deepEqual(
       [response.status, response.headers.get('content-type'), response.body.toString()],
@@ -49,11 +41,8 @@ test('each call reaches its group with its numbers', async (t) => {
       path,
     );
     const { last } = gateway;
-    assert.deepEqual(
-      [last.op, last.group, last.mode, last.value, last.bucket],
-      [QUERIES.admin.number, 3, mode, value, key],
-      path,
-    );
+    assert.deepEqual([last.op, last.group], [QUERIES.admin.number, 3], path);
+    assert.deepEqual(QUERIES.admin.request.read(last.query), asked, path);
   }
 });
 
@@ -66,11 +55,8 @@ test('a learner is taken out with DELETE, for which its address does not matter'
     assert.equal((await requestOnce(adminPort, 'DELETE', `/__svc/raft/${path}`)).status, 200, path);
     const { last } = gateway;
     const node = Number(path[11]);
-    assert.deepEqual(
-      [last.op, last.group, last.mode, last.value],
-      [QUERIES.admin.number, 3, FORGET_LEARNER, node],
-      path,
-    );
+    assert.deepEqual([last.op, last.group], [QUERIES.admin.number, 3], path);
+    assert.deepEqual(QUERIES.admin.request.read(last.query), { call: 'forget-learner', node }, path);
   }
   assert.equal((await requestOnce(adminPort, 'DELETE', '/__svc/raft/3/learners/0')).status, 400);
   const other = await requestOnce(adminPort, 'PUT', '/__svc/raft/3/learners/4');

@@ -5,11 +5,10 @@ import { errorNumber } from '../../src/base/errors.ts';
 import { compareText } from '../../src/base/text.ts';
 import { ALL_GROUPS } from '../../src/protocol/request.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
-import type { ListedStream } from '../../src/protocol/shard-summary.ts';
+import type { ListedStream, UsageRow } from '../../src/protocol/queries/summaries.ts';
 import { startPlanes } from './planes.ts';
 
 const EMPTY = { streams: 0, exists: true, retainedBytes: 0, streamsMax: -1, retainedBytesMax: -1 };
-const json = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 
 test('a bucket: create, describe, delete', async (t) => {
   const { gateway, client } = await startPlanes(t);
@@ -61,10 +60,9 @@ test('listing merges the shards in order and says whether more follow', async (t
     string,
     unknown
   >;
-  assert.deepEqual(
-    [gateway.last.op, gateway.last.maxRecords, gateway.last.prefix, gateway.last.after],
-    [QUERIES.list.number, 4, 'x', 'y'],
-  );
+  assert.equal(gateway.last.op, QUERIES.list.number);
+  const listing = QUERIES.list.request.read(gateway.last.query);
+  assert.deepEqual(listing, { bucket: 'demo', limit: 4, prefix: 'x', after: 'y' });
   assert.deepEqual(page, {
     bucket_id: 'demo',
     prefix: 'x',
@@ -108,8 +106,8 @@ test('usage sums the shards', async (t) => {
     stream_count: 1,
   };
   gateway.script = (asked, reply) => {
-    const row = (name: string): unknown => [name, ...Object.values(meters)];
-    reply.body = json(asked.shard === 0 ? [row('a'), row('b')] : [row('b')]);
+    const row = (name: string): UsageRow => [name, 10, 1, 2, 7, 1];
+    QUERIES.usage.result.write(reply, { hasMore: false, rows: asked.shard === 0 ? [row('a'), row('b')] : [row('b')] });
   };
   for (const plane of [client, admin]) {
     const text = await (await fetch(`${plane}/__svc/usage`)).text();
@@ -127,7 +125,7 @@ test('metrics merge groups and counters', async (t) => {
   const { gateway, client, admin } = await startPlanes(t);
   gateway.script = (asked, reply) => {
     const shard = asked.shard ?? 0;
-    reply.body = json({
+    QUERIES.status.result.write(reply, {
       raft_groups: [
         { raft_group_id: shard + 2, leader: 1, voter_ids: [1], last_applied: 5 },
         { raft_group_id: shard, leader: 1, voter_ids: [1], last_applied: 4 },
@@ -160,7 +158,7 @@ test('admin plane: health and readiness, and no stream routes', async (t) => {
   let leader: number | null = 1;
   gateway.script = (asked, reply) => {
     const group = (asked.shard ?? 0) * 2;
-    reply.body = json({
+    QUERIES.status.result.write(reply, {
       raft_groups: [
         { raft_group_id: group, leader: 1, voter_ids: [1] },
         { raft_group_id: group + 1, leader, voter_ids: [1] },
@@ -173,7 +171,7 @@ test('admin plane: health and readiness, and no stream routes', async (t) => {
   assert.deepEqual([waiting.status, waiting.headers.get('retry-after')], [503, '1']);
   assert.deepEqual(((await waiting.json()) as Record<string, unknown>)['leaderless_groups'], [1, 3]);
   gateway.script = (_asked, reply) => {
-    reply.body = json({ raft_groups: [{ raft_group_id: 0, leader: 1, voter_ids: [1] }] });
+    QUERIES.status.result.write(reply, { raft_groups: [{ raft_group_id: 0, leader: 1, voter_ids: [1] }] });
   };
   assert.equal((await fetch(`${admin}/__svc/ready`)).status, 503, 'two groups are missing');
   assert.equal((await fetch(`${admin}/demo/s`, { method: 'PUT' })).status, 404);
@@ -184,7 +182,8 @@ test('admin plane: health and readiness, and no stream routes', async (t) => {
 test('a shard that answers nonsense gives 500, and the node goes on', async (t) => {
   const { gateway, client, errors } = await startPlanes(t);
   gateway.script = (_asked, reply) => {
-    reply.body = new TextEncoder().encode('{');
+    // An array of two, which are missing.
+    reply.body = Uint8Array.of(0x92);
   };
   assert.equal((await fetch(`${client}/__svc/usage`)).status, 500);
   assert.equal(errors.splice(0).length, 1);

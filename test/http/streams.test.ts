@@ -16,7 +16,7 @@ import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 import { showProducer, showSeqConflict } from '../../src/protocol/producer-answer.ts';
-import { showRead } from '../../src/protocol/read.ts';
+import { showRead } from '../../src/protocol/queries/read.ts';
 
 const OFFSET_5 = '00000000000000000005';
 const JSON_TYPE = { 'content-type': 'application/json' };
@@ -310,8 +310,9 @@ test('HEAD and DELETE', async (t) => {
     reply.contentType = 'application/json';
     reply.flags = REPLY_RECORDS | REPLY_CLOSED;
     const lifetime = { ttlSeconds: 60, expiresAtMs: -1 };
-    const where = { tag: '', hotStart: -1, startOffset: 2, incarnation: 1, snapshot: undefined };
+    const where = { tag: '0123456789abcdef', hotStart: 0, incarnation: 1, snapshot: undefined };
     QUERIES.head.result.write(reply, { ...where, ...lifetime });
+    reply.startOffset = 2;
     reply.nextOffset = 5;
     reply.recordFirst = 1;
     reply.recordNext = 4;
@@ -360,7 +361,7 @@ test('attributes', async (t) => {
     [QUERIES.getAttributes.number, '{}', 'application/json'],
   );
   gateway.script = (_asked, reply) => {
-    reply.body = new TextEncoder().encode('{"title":"x"}');
+    QUERIES.getAttributes.result.write(reply, { json: new TextEncoder().encode('{"title":"x"}') });
   };
   assert.equal(await (await fetch(`${client}/b/s/attrs`)).text(), '{"title":"x"}');
   const post = await fetch(`${client}/b/s/attrs`, { method: 'POST', body: 'x' });

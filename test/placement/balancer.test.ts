@@ -5,7 +5,7 @@ import { errorNumber } from '../../src/base/errors.ts';
 import { Balancer, type Situation, planTransfers } from '../../src/placement/balancer.ts';
 import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
-import type { CallOutcome } from '../../src/protocol/call-result.ts';
+import type { CallOutcome } from '../../src/protocol/queries/administration.ts';
 import { FakeRuntime } from '../support/fake-runtime.ts';
 
 interface Row {
@@ -109,13 +109,15 @@ class Cluster {
       if (asked.op === QUERIES.status.number) {
         const all = this.leaders.map((leader, id) => ({ raft_group_id: id, leader, voter_ids: [1, 2, 3] }));
         const groups = all.filter((group) => group.raft_group_id % 2 === asked.shard);
-        reply.body = new TextEncoder().encode(JSON.stringify({ raft_groups: groups }));
+        QUERIES.status.result.write(reply, { raft_groups: groups });
         return;
       }
-      assert.deepEqual([asked.op, asked.mode], [QUERIES.admin.number, 4]);
-      this.transfers.push(`${asked.group}>${asked.value}`);
-      const outcome = this.answer(asked.group, asked.value);
-      if (outcome === 'done' && this.takesEffect) this.leaders[asked.group] = asked.value;
+      assert.equal(asked.op, QUERIES.admin.number);
+      const transfer = QUERIES.admin.request.read(asked.query);
+      assert(transfer.call === 'transfer');
+      this.transfers.push(`${asked.group}>${transfer.node}`);
+      const outcome = this.answer(asked.group, transfer.node);
+      if (outcome === 'done' && this.takesEffect) this.leaders[asked.group] = transfer.node;
       QUERIES.admin.result.write(reply, { outcome, body: { transferred: outcome === 'done' } });
     };
     this.balancer = new Balancer({
@@ -234,7 +236,8 @@ test('a shard that is busy or stopping ends the round; a broken answer is report
   };
   assert.deepEqual(await cluster.round(), []);
   cluster.gateway.script = (_asked, reply) => {
-    reply.body = new TextEncoder().encode('{');
+    // An array of two, which are missing.
+    reply.body = Uint8Array.of(0x92);
   };
   await cluster.balancer.tick();
   assert.equal(cluster.errors.splice(0).length, 1);

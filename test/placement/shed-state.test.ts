@@ -23,7 +23,8 @@ function folder(t: TestContext): string {
 }
 
 /** What the shards were told, in order. */
-const told = (gateway: ScriptedGateway): unknown[] => gateway.asked.map(({ shard, mode }) => [shard, mode]);
+const told = (gateway: ScriptedGateway): unknown[] =>
+  gateway.asked.map(({ shard, query }) => [shard, QUERIES.shed.request.read(query).priority]);
 
 test('the file holds the last state and leaves no temporary file', async (t) => {
   const path = folder(t);
@@ -75,8 +76,8 @@ test('a change is on disk and with every shard when it resolves; a repeat tells 
   const state = new ShedState({ gateway, dataDir: path, runtime: PROCESS_RUNTIME }, false);
   await state.apply();
   assert.deepEqual(told(gateway), [
-    [0, 0],
-    [1, 0],
+    [0, 'normal'],
+    [1, 'normal'],
   ]);
   assert(gateway.asked.every(({ op, group }) => op === QUERIES.shed.number && group === ALL_GROUPS));
   assert.deepEqual(readdirSync(path), [], 'nothing changed, nothing written');
@@ -86,8 +87,8 @@ test('a change is on disk and with every shard when it resolves; a repeat tells 
     assert.equal(state.draining, true);
     assert.equal(readDrainMark(path), true);
     assert.deepEqual(told(gateway), [
-      [0, 1],
-      [1, 1],
+      [0, 'none'],
+      [1, 'none'],
     ]);
   }
   // Several at once: in order, and the last one counts.
@@ -95,29 +96,33 @@ test('a change is on disk and with every shard when it resolves; a repeat tells 
   await Promise.all([state.set('serving'), state.set('draining'), state.set('serving')]);
   assert.deepEqual([state.draining, readDrainMark(path)], [false, false]);
   assert.deepEqual(told(gateway).slice(-2), [
-    [0, 0],
-    [1, 0],
+    [0, 'normal'],
+    [1, 'normal'],
   ]);
 });
 
 test('the mark and the findings of the gates come and go independently', async (t) => {
   const gateway = new ScriptedGateway(1, 1);
   const state = new ShedState({ gateway, dataDir: folder(t), runtime: PROCESS_RUNTIME }, false);
-  const changes: readonly (readonly [change: () => Promise<void>, bits: number, refuses: number])[] = [
-    [() => state.setEgress({ isImpaired: true, mayLead: false }), 2, 1],
-    [() => state.setEgress({ isImpaired: true, mayLead: true }), 2, 0],
-    [() => state.set('draining'), 3, 1],
-    [() => state.setEgress({ isImpaired: false, mayLead: true }), 1, 1],
-    [() => state.setColdCut(true), 5, 1],
-    [() => state.set('serving'), 4, 2],
-    [() => state.setEgress({ isImpaired: true, mayLead: true }), 6, 2],
-    [() => state.setEgress({ isImpaired: false, mayLead: true }), 4, 2],
-    [() => state.setColdCut(false), 0, 0],
+  const changes: readonly (readonly [
+    change: () => Promise<void>,
+    bits: number,
+    priority: 'normal' | 'none' | 'low',
+  ])[] = [
+    [() => state.setEgress({ isImpaired: true, mayLead: false }), 2, 'none'],
+    [() => state.setEgress({ isImpaired: true, mayLead: true }), 2, 'normal'],
+    [() => state.set('draining'), 3, 'none'],
+    [() => state.setEgress({ isImpaired: false, mayLead: true }), 1, 'none'],
+    [() => state.setColdCut(true), 5, 'none'],
+    [() => state.set('serving'), 4, 'low'],
+    [() => state.setEgress({ isImpaired: true, mayLead: true }), 6, 'low'],
+    [() => state.setEgress({ isImpaired: false, mayLead: true }), 4, 'low'],
+    [() => state.setColdCut(false), 0, 'normal'],
   ];
-  for (const [change, bits, refuses] of changes) {
+  for (const [change, bits, priority] of changes) {
     await change();
-    const { value, mode } = gateway.asked.at(-1) as (typeof gateway.asked)[number];
-    assert.deepEqual([state.bits, value, mode], [bits, bits, refuses]);
+    assert.equal(state.bits, bits);
+    assert.deepEqual(QUERIES.shed.request.read(gateway.last.query), { priority, reasons: bits });
   }
 });
 
@@ -140,8 +145,8 @@ test('a full mailbox is retried; a shard that refuses fails the change, and a re
   gateway.asked.length = 0;
   await state.set('serving');
   assert.deepEqual(told(gateway), [
-    [0, 0],
-    [1, 0],
+    [0, 'normal'],
+    [1, 'normal'],
   ]);
 });
 

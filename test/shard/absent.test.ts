@@ -1,7 +1,7 @@
 // Nothing is said not to be there before the leader has confirmed it and this node has applied as much.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { READ_NOW, READ_RECORD } from '../../src/protocol/read.ts';
+import { READ_NOW, READ_RECORD } from '../../src/protocol/read-fields.ts';
 import { ALL_GROUPS, type Request, requestFor } from '../../src/protocol/request.ts';
 import { code, find, text } from './harness.ts';
 

@@ -133,9 +133,10 @@ test('a write that waits for a leader', () => {
 });
 
 test('a read of what is not here, and one that waits for the group to catch up', () => {
-  for (const op of [QUERIES.head.number, QUERIES.read.number]) {
+  for (const query of [QUERIES.head, QUERIES.read]) {
+    const op = query.number;
     const node = new Node();
-    const slot = node.push(op);
+    const slot = node.push(op, (request) => fillRequest(request, query, 0, { bucket: 'b', stream: 'missing' }));
     node.turn();
     assert.equal(node.answers.size, 0);
     const [answer, afterMs] = node.waitFor(slot);

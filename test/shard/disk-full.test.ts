@@ -4,7 +4,7 @@ import { CHECKPOINT_MS } from '../../src/shard/checkpoints.ts';
 import { encodeImportRows, encodeImportToken } from '../../src/protocol/import-command.ts';
 import { newRequest } from '../../src/protocol/request.ts';
 import { Harness, code, find, text } from './harness.ts';
-import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 function prepared(): Harness {
   const harness = new Harness([0, 1]);
@@ -157,10 +157,7 @@ test('the state of the disk is part of the status', () => {
   harness.storage.isFull = true;
   harness.append(0, 's', 'x');
   harness.turn();
-  const isFull = (): boolean => {
-    const slot = harness.ask(QUERIES.status.number);
-    return (JSON.parse(text(find(harness.turn(100), slot))) as { disk_full: boolean }).disk_full;
-  };
+  const isFull = (): boolean => harness.status(100)['disk_full'] === true;
   assert(isFull());
   harness.storage.isFull = false;
   harness.storage.spaceLeft = false;

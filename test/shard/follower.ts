@@ -5,7 +5,7 @@ import { Shard } from '../../src/shard/shard.ts';
 import type { Entry, Message } from '../../src/raft/types.ts';
 import { Command, newCommandFields, writeCommand } from '../../src/protocol/command.ts';
 import { EntryBuilder } from '../../src/group/entry.ts';
-import { type Reply } from '../../src/protocol/reply.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
 import { ALL_GROUPS, type Request, requestFor } from '../../src/protocol/request.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';

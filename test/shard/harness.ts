@@ -1,4 +1,5 @@
 // A shard with ports in memory and a clock that the test holds.
+import type { RaftGroup } from '../../src/protocol/queries/summaries.ts';
 import assert from 'node:assert/strict';
 import { errorCode } from '../../src/base/errors.ts';
 import type { ShardOptions } from '../../src/shard/options.ts';
@@ -18,6 +19,12 @@ export interface Fields {
   readonly seq?: string;
   readonly producer?: readonly [id: string, epoch: number, seq: number];
   readonly isTransferred?: boolean;
+}
+
+interface Status {
+  readonly counters: Readonly<Record<string, number>>;
+  readonly raft_groups: readonly RaftGroup[];
+  readonly [name: string]: unknown;
 }
 
 export class Harness {
@@ -109,8 +116,11 @@ export class Harness {
     this.push(requestFor(QUERIES.unwatch, group, { topic }));
   }
 
-  ask(op: number): number {
-    return this.push(named(op, ALL_GROUPS, ''));
+  /** In a separate turn, `afterMs` later. */
+  status(afterMs = 1): Status {
+    const slot = this.push(requestFor(QUERIES.status, ALL_GROUPS, undefined));
+    const { counters = {}, raft_groups = [], ...rest } = QUERIES.status.result.read(find(this.turn(afterMs), slot));
+    return { counters, raft_groups, ...rest };
   }
 
   /** Everything that reading the stream gives, in a separate turn. */

@@ -1,16 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ALL_GROUPS, newRequest } from '../../src/protocol/request.ts';
-import { Harness, code, find, text } from './harness.ts';
+import { ALL_GROUPS, requestFor } from '../../src/protocol/request.ts';
+import { Harness, code, find } from './harness.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 
 function usage(harness: Harness): { stream_count: number; retained_bytes: number; committed_append_bytes: number } {
-  const request = newRequest();
-  request.op = QUERIES.usage.number;
-  request.group = ALL_GROUPS;
-  const slot = harness.push(request);
-  const rows = JSON.parse(text(find(harness.turn(0), slot))) as [string, ...number[]][];
-  const [, bytes = 0, , , retained = 0, streams = 0] = rows.find(([name]) => name === 'bucket') ?? [''];
+  const slot = harness.push(requestFor(QUERIES.usage, ALL_GROUPS, { after: '', limit: 0 }));
+  const { rows } = QUERIES.usage.result.read(find(harness.turn(0), slot));
+  const [, bytes, , , retained, streams] = rows.find(([name]) => name === 'bucket') ?? ['', 0, 0, 0, 0, 0];
   return { committed_append_bytes: bytes, retained_bytes: retained, stream_count: streams };
 }
 

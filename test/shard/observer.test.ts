@@ -3,16 +3,18 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { REPLY_TAIL, type Reply } from '../../src/protocol/reply.ts';
 import { requestFor } from '../../src/protocol/request.ts';
-import type { ObserveAction } from '../../src/protocol/watching.ts';
+import { OBSERVER_EVENT, type ObserveRequest } from '../../src/protocol/queries/watching.ts';
 import { Harness, find } from './harness.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 
 const TOPIC = 9;
 
-function observe(harness: Harness, action: ObserveAction, bucket: string, stream = ''): Reply {
-  const isName = action === 'watch' || action === 'forget';
-  const asked = isName ? { action, bucket, stream } : { action, pattern: bucket };
-  const slot = harness.push(requestFor(QUERIES.observe, 0, { ...asked, topic: TOPIC }));
+function observe(harness: Harness, action: ObserveRequest['action'], bucket: string, stream = ''): Reply {
+  const asked: ObserveRequest =
+    action === 'watch' || action === 'forget'
+      ? { topic: TOPIC, action, bucket, stream }
+      : { topic: TOPIC, action, pattern: bucket };
+  const slot = harness.push(requestFor(QUERIES.observe, 0, asked));
   return find(harness.turn(), slot);
 }
 
@@ -20,11 +22,15 @@ function observe(harness: Harness, action: ObserveAction, bucket: string, stream
 function heard(replies: readonly Reply[]): unknown[] {
   return replies
     .filter((reply) => reply.kind === REPLY_TAIL && reply.id === TOPIC)
-    .flatMap((reply) => JSON.parse(Buffer.from(reply.body ?? []).toString()) as unknown[][])
-    .map(([bucket, stream, incarnation, tail, removed]) => {
+    .flatMap((reply) => {
+      const event = OBSERVER_EVENT.read(reply);
+      assert('moved' in event);
+      return event.moved;
+    })
+    .map(({ bucket, stream, incarnation, tail, isRemoved }) => {
       assert.equal(bucket, 'bucket');
-      assert(typeof incarnation === 'number' && incarnation > 0);
-      return [stream, tail, removed];
+      assert(incarnation > 0);
+      return [stream, tail, isRemoved ? 1 : 0];
     });
 }
 
@@ -33,8 +39,8 @@ test('a name is answered with its position, and its changes are reported from th
   harness.create(0, 'a', { body: 'xyz' });
   harness.turn();
   const there = observe(harness, 'watch', 'bucket', 'a');
-  assert.equal(there.nextOffset, 3);
-  assert(QUERIES.observe.result.read(there).incarnation > 0);
+  const { incarnation, tail } = QUERIES.observe.result.read(there);
+  assert(tail === 3 && incarnation > 0);
   const missing = observe(harness, 'watch', 'bucket', 'b');
   assert.deepEqual([missing.code, QUERIES.observe.result.read(missing)], [0, { incarnation: 0, tail: 0 }]);
   harness.append(0, 'a', '1');

@@ -1,16 +1,19 @@
+import { QUERIES } from '../../src/protocol/operations.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AdminRequest } from '../../src/protocol/administration.ts';
+import type { AdminRequest } from '../../src/protocol/queries/administration.ts';
 import { adminRequest } from '../sim/requests.ts';
-import { Harness, find, text } from './harness.ts';
+import { Harness, find } from './harness.ts';
 
 test('a compaction tells how far the log is gone, also when it was asked for less', () => {
   const harness = new Harness([0]);
   harness.create(0, 's');
   harness.turn();
-  const ask = (asked: AdminRequest): Record<string, number> => {
+  const ask = (asked: AdminRequest): Readonly<Record<string, unknown>> => {
     const slot = harness.push(adminRequest(0, asked));
-    return JSON.parse(text(find(harness.turn(), slot))) as Record<string, number>;
+    const { body } = QUERIES.admin.result.read(find(harness.turn(), slot));
+    assert(typeof body === 'object');
+    return body;
   };
   const snapshot = ask({ call: 'snapshot' })['snapshot_index'];
   assert.equal(snapshot, 2);

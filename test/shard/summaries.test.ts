@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ALL_GROUPS, requestFor } from '../../src/protocol/request.ts';
-import { Harness, find, text } from './harness.ts';
+import { Harness, find } from './harness.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 
 function list(harness: Harness, prefix: string, after: string, limit: number): string[] {
   const request = requestFor(QUERIES.list, ALL_GROUPS, { bucket: 'bucket', prefix, after, limit });
   const slot = harness.push(request);
-  const listed = JSON.parse(text(find(harness.turn(), slot))) as { stream_id: string }[];
+  const listed = QUERIES.list.result.read(find(harness.turn(), slot));
   return listed.map((one) => one.stream_id);
 }
 
@@ -40,5 +40,5 @@ test('a bucket is the sum of its groups', () => {
   const { streams, exists } = QUERIES.bucket.result.read(reply);
   assert.deepEqual([streams, exists], [5, true]);
   const usage = harness.push(requestFor(QUERIES.usage, ALL_GROUPS, { after: '', limit: 0 }));
-  assert.deepEqual(JSON.parse(text(find(harness.turn(), usage))), [['bucket', 52, 7, 5, 52, 5]]);
+  assert.deepEqual(QUERIES.usage.result.read(find(harness.turn(), usage)).rows, [['bucket', 52, 7, 5, 52, 5]]);
 });

@@ -1,5 +1,6 @@
 // A node of a cluster and its reads: after a restart, and for what it does not have. The other nodes are the test
 // itself.
+import type { RaftGroup } from '../../src/protocol/queries/summaries.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { REPLY_TAIL, type Reply } from '../../src/protocol/reply.ts';
@@ -21,10 +22,9 @@ function restarted(): Follower {
   return node;
 }
 
-const statusOf = (node: Follower): { readonly raft_groups: readonly { readonly caught_up: boolean }[] } => {
+const groupOf = (node: Follower): RaftGroup | undefined => {
   const slot = node.ask(QUERIES.status.number);
-  const { body } = find(node.turn(), slot);
-  return JSON.parse(Buffer.from(body ?? []).toString()) as ReturnType<typeof statusOf>;
+  return QUERIES.status.result.read(find(node.turn(), slot)).raft_groups?.[0];
 };
 
 test('after a restart reads wait until the log is applied that was there', () => {
@@ -33,7 +33,7 @@ test('after a restart reads wait until the log is applied that was there', () =>
     node.ask(op),
   );
   assert.deepEqual(node.turn(), []);
-  assert.equal(statusOf(node).raft_groups[0]?.caught_up, false);
+  assert.equal(groupOf(node)?.['caught_up'], false);
   node.append(1, [2, 1], [], 1);
   assert.deepEqual(node.turn(), [], 'not all of it is committed');
   node.append(1, [2, 1], [], 2);
@@ -44,9 +44,9 @@ test('after a restart reads wait until the log is applied that was there', () =>
   assert.equal(head?.nextOffset, 5);
   node.turn(100);
   node.tell(node.questions().at(-1) ?? 0, 2);
-  assert.match(text(find(node.turn(), listing)), /"s"/);
-  assert.equal(text(usage as Reply), '[["b",5,1,2,5,1]]');
-  assert.equal(statusOf(node).raft_groups[0]?.caught_up, true);
+  assert.equal(QUERIES.list.result.read(find(node.turn(), listing))[0]?.stream_id, 's');
+  assert.deepEqual(QUERIES.usage.result.read(usage as Reply).rows, [['b', 5, 1, 2, 5, 1]]);
+  assert.equal(groupOf(node)?.['caught_up'], true);
   const again = node.ask(QUERIES.read.number);
   assert.equal(text(find(node.turn(), again)), 'hello');
 });
@@ -111,7 +111,7 @@ test('a node that lost its log shows nothing before it was restored', () => {
   node.boot();
   const slot = node.ask(QUERIES.read.number);
   assert.deepEqual(node.turn(), []);
-  assert.equal(statusOf(node).raft_groups[0]?.caught_up, false);
+  assert.equal(groupOf(node)?.['caught_up'], false);
   assert.equal(code(find(node.turn(5100), slot)), 'CATCHING_UP');
 });
 

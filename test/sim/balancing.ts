@@ -1,5 +1,5 @@
 /** The plan of src/placement/balancer.ts, carried out with the same frames on simulated time. */
-import { Buffer } from 'node:buffer';
+import type { RaftGroup } from '../../src/protocol/queries/summaries.ts';
 import { type BalancedGroup, type Transfer, planTransfers } from '../../src/placement/balancer.ts';
 import type { SimNode } from './node.ts';
 import { adminRequest, statusRequest } from './requests.ts';
@@ -7,14 +7,6 @@ import type { World } from './world.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 
 const TICK_MS = 1000;
-
-interface Status {
-  readonly raft_groups: readonly {
-    readonly raft_group_id: number;
-    readonly leader: number | null;
-    readonly voter_ids: number[];
-  }[];
-}
 
 export class Balancing {
   readonly counts = { balanced: 0 };
@@ -32,16 +24,14 @@ export class Balancing {
   #later(node: SimNode): void {
     this.#world.queue.after(TICK_MS, () => {
       node.process?.request(statusRequest(), false, (reply) => {
-        const status =
-          reply?.body === undefined ? undefined : (JSON.parse(Buffer.from(reply.body).toString()) as Status);
-        if (status !== undefined) this.#plan(node, status);
+        if (reply?.body !== undefined) this.#plan(node, QUERIES.status.result.read(reply).raft_groups ?? []);
       });
       this.#later(node);
     });
   }
 
-  #plan(node: SimNode, { raft_groups }: Status): void {
-    const groups: BalancedGroup[] = raft_groups.map(({ raft_group_id: id, leader, voter_ids: voters }) => ({
+  #plan(node: SimNode, raftGroups: readonly RaftGroup[]): void {
+    const groups: BalancedGroup[] = raftGroups.map(({ raft_group_id: id, leader, voter_ids: voters }) => ({
       id,
       leader,
       voters,

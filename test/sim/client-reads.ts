@@ -1,7 +1,7 @@
 /** Reads of clients while things go wrong: what may be shown, and what must be. */
 import { type ErrorCode, errorCode } from '../../src/base/errors.ts';
-import { REPLY_CLOSED, REPLY_UP_TO_DATE, type Reply } from '../../src/protocol/reply.ts';
-import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../src/protocol/read.ts';
+import { REPLY_CLOSED, REPLY_UP_TO_DATE, type Reply, explanation } from '../../src/protocol/reply.ts';
+import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../src/protocol/queries/read.ts';
 import type { Random } from '../support/random.ts';
 import type { Clients, SimStream } from './clients.ts';
 import { isDeleted } from './cold/reads.ts';
@@ -9,7 +9,6 @@ import { checkPieces } from './pieces.ts';
 import { readRequest } from './requests.ts';
 import { unwrapped } from './whole-reads.ts';
 import type { World } from './world.ts';
-import { explanation } from '../../src/protocol/refusal.ts';
 
 const WHOLE = { maxBytes: 0, maxRecords: 0, readFlags: 0 };
 

@@ -1,5 +1,5 @@
 /** What goes wrong in the safety phase, each kind at its own rate; and the operator who looks after the cluster. */
-import type { AdminRequest } from '../../src/protocol/administration.ts';
+import type { AdminRequest } from '../../src/protocol/queries/administration.ts';
 import type { Group } from '../../src/group/group.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import { FAULT_KINDS, type FaultKind } from './options.ts';

@@ -1,6 +1,6 @@
 /** Request frames as the HTTP side makes them. */
 import { joinFrames } from '../../src/protocol/append-batch.ts';
-import type { AdminRequest } from '../../src/protocol/administration.ts';
+import type { AdminRequest } from '../../src/protocol/queries/administration.ts';
 import { type Quota, encodePurge, encodeQuota } from '../../src/protocol/bucket-command.ts';
 import {
   PUBLISH_HEAD_BYTES,
@@ -8,15 +8,8 @@ import {
   encodeRetention,
   writePublishHead,
 } from '../../src/protocol/position-command.ts';
-import {
-  type ReadRange,
-  READ_FLAG_NO_TOUCH,
-  READ_FLAG_PARTS,
-  READ_NOW,
-  READ_OFFSET,
-  READ_RECORD,
-  READ_RECORD_NOW,
-} from '../../src/protocol/read.ts';
+import { type ReadRange, READ_NOW, READ_OFFSET, READ_RECORD, READ_RECORD_NOW } from '../../src/protocol/read-fields.ts';
+import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS } from '../../src/protocol/queries/read.ts';
 import { ALL_GROUPS, type Request, newRequest, requestFor } from '../../src/protocol/request.ts';
 import { SHED_DRAIN } from '../../src/placement/state/shed.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';

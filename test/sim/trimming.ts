@@ -10,7 +10,7 @@ import { type Random, createRandom } from '../support/random.ts';
 import type { Clients, SimStream } from './clients.ts';
 import { partsRequest, publishRequest, retentionRequest } from './requests.ts';
 import type { World } from './world.ts';
-import { readIncarnation } from '../../src/protocol/read.ts';
+import { readIncarnation } from '../../src/protocol/queries/read.ts';
 
 /** The command was carried out, or another one before it went further. */
 const FINE: ReadonlySet<ErrorCode> = new Set([

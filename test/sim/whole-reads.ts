@@ -1,8 +1,8 @@
 /** Reads a stream from end to end through one node, in one of the ways that there are, and checks every byte. */
 import { Buffer } from 'node:buffer';
 import { errorCode } from '../../src/base/errors.ts';
-import { REPLY_UP_TO_DATE, type Reply } from '../../src/protocol/reply.ts';
-import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../src/protocol/read.ts';
+import { REPLY_UP_TO_DATE, type Reply, explanation } from '../../src/protocol/reply.ts';
+import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../src/protocol/queries/read.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import type { Clients, SimStream } from './clients.ts';
 import type { SimNode } from './node.ts';
@@ -10,7 +10,6 @@ import { isDeleted } from './cold/reads.ts';
 import { readRequest } from './requests.ts';
 import { parseArray } from './tokens.ts';
 import type { World } from './world.ts';
-import { explanation } from '../../src/protocol/refusal.ts';
 
 /** Of a store that was in trouble when it was asked, and is not any more. */
 const AGAIN_MS = 100;

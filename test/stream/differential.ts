@@ -6,15 +6,14 @@ import {
   encodeRetention,
   writePublishHead,
 } from '../../src/protocol/position-command.ts';
+import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../src/protocol/queries/read.ts';
 import {
-  READ_FLAG_ENVELOPE,
-  READ_FLAG_PARTS,
   READ_NOW,
   READ_OFFSET,
   READ_RECORD,
   READ_RECORD_NOW,
   READ_TAIL_RECORDS,
-} from '../../src/protocol/read.ts';
+} from '../../src/protocol/read-fields.ts';
 import { Model } from './model.ts';
 import { type ModelCommand, outcomeText } from './model-command.ts';
 import type { ModelStream } from './model-rules.ts';
@@ -22,7 +21,7 @@ import { type ModelRead, modelList, modelRead, modelUsage } from './model-read.t
 import { Proposer } from './propose.ts';
 import { type World, plainCommand, randomCommand } from './random-commands.ts';
 import { checkBackup } from './backup/exporting.ts';
-import { type Answer, GROUP, Replica, streamRequest } from './replica.ts';
+import { type Answer, GROUP, Replica } from './replica.ts';
 import { checkColdRows } from './cold/rows.ts';
 import { ColdRun } from './cold/run.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
@@ -251,14 +250,15 @@ export class Differential {
     const { nowMs } = this.world;
     const stream = this.model.live(bucket, name, nowMs);
     for (const replica of this.replicas) {
-      const head = replica.query(streamRequest(QUERIES.head.number, bucket, name), nowMs);
-      const attributes = replica.query(streamRequest(QUERIES.getAttributes.number, bucket, name), nowMs);
+      const head = replica.askHead(bucket, name, nowMs);
+      const attributes = replica.askAttributes(bucket, name, nowMs);
       if (stream === undefined) {
         assert.equal(head.outcome.code, 'STREAM_NOT_FOUND');
         assert.equal(attributes.outcome.code, 'STREAM_NOT_FOUND');
         continue;
       }
-      const [ttl, expires, incarnation] = head.numbers;
+      assert(head.shown !== undefined);
+      const { ttlSeconds: ttl, expiresAtMs: expires, incarnation } = head.shown;
       assert.deepEqual([ttl, expires], [stream.ttl, stream.expires], `lifetime of ${bucket}/${name}`);
       assert.equal(head.outcome.next, stream.tail);
       assert.equal(head.outcome.start, stream.startOffset);
@@ -299,9 +299,9 @@ export class Differential {
     const living = new Set<number>();
     for (const [key, stream] of this.model.streams) {
       const cut = key.indexOf('\0');
-      const request = streamRequest(QUERIES.head.number, key.slice(0, cut), key.slice(cut + 1));
+      const head = replica.askHead(key.slice(0, cut), key.slice(cut + 1), this.world.nowMs);
       // Expired ones that were not removed still have their rows.
-      if (!stream.expired(this.world.nowMs)) living.add(replica.query(request, this.world.nowMs).numbers[2]);
+      if (!stream.expired(this.world.nowMs)) living.add(head.shown?.incarnation ?? 0);
     }
     const expired = [...this.model.streams.values()].some((stream) => stream.expired(this.world.nowMs));
     assert(!expired, 'finish() comes after all has expired');

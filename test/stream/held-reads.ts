@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { ReadCache } from '../../src/gateway/read-cache.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
-import { type ReadQuestion, copyQuestion, holdRead } from '../../src/protocol/read.ts';
+import { type ReadQuestion, copyQuestion, holdRead } from '../../src/protocol/queries/read.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { type Request, requestFor } from '../../src/protocol/request.ts';
 

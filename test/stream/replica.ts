@@ -28,12 +28,13 @@ import {
   REPLY_UP_TO_DATE,
   Reply,
 } from '../../src/protocol/reply.ts';
-import { Query, type Request, newRequest, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
+import { type Request, requestFor } from '../../src/protocol/request.ts';
 import type { Outcome } from './model-command.ts';
 import { HeldReads } from './held-reads.ts';
 import { SortedMapTx } from './sorted-map-tx.ts';
-import { COMMANDS } from '../../src/protocol/operations.ts';
-import { A, B, C } from '../../src/protocol/generic-fields.ts';
+import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
+import type { HeadResult } from '../../src/protocol/queries/stream.ts';
+import { queryOf } from '../support/asked-query.ts';
 
 /** Not a round number: both bytes of the key's prefix count. */
 export const GROUP = 0x0102;
@@ -54,21 +55,23 @@ export function outcomeOf(reply: Reply): Outcome {
     start: reply.startOffset,
     flags: FLAG_NAMES.filter(([flag]) => reply.has(flag)).map(([, name]) => name),
     records: reply.has(REPLY_RECORDS) ? records : '',
-    producer: reply.has(REPLY_PRODUCER) ? numbersOf(reply).join('/') : '',
+    producer: reply.has(REPLY_PRODUCER) ? `${reply.a}/${reply.b}/${reply.c}` : '',
     type: reply.contentType,
   };
 }
 
-/** Generic fields of the frame. */
-function numbersOf(reply: Reply): [number, number, number] {
-  return [reply[A], reply[B], reply[C]];
+export interface Headed {
+  readonly outcome: Outcome;
+  readonly shown: HeadResult | undefined;
+}
+
+function bodied(body: Uint8Array): Reply {
+  return Object.assign(new Reply(), { body });
 }
 
 export interface Answer {
   readonly outcome: Outcome;
   readonly body: Buffer;
-  /** a, b, c as they are. */
-  readonly numbers: readonly [number, number, number];
   /** The answer came from as many chunks as there may be, so it may hold less than it could. */
   readonly short: boolean;
 }
@@ -86,7 +89,7 @@ class Catcher implements ReplySink {
   }
 
   #keep(reply: Reply, body: Buffer): void {
-    this.answers.push({ outcome: outcomeOf(reply), body, numbers: numbersOf(reply), short: false });
+    this.answers.push({ outcome: outcomeOf(reply), body, short: false });
   }
 }
 
@@ -165,11 +168,21 @@ export class Replica {
     return answer;
   }
 
+  /** HEAD of a stream; `shown` is undefined when it is refused. */
+  askHead(bucket: string, stream: string, nowMs: number): Headed {
+    const { outcome, body } = this.query(requestFor(QUERIES.head, GROUP, { bucket, stream }), nowMs);
+    return { outcome, shown: outcome.code === 'OK' ? QUERIES.head.result.read(bodied(body)) : undefined };
+  }
+
+  /** The attributes of a stream as the body. */
+  askAttributes(bucket: string, stream: string, nowMs: number): Answer {
+    const answer = this.query(requestFor(QUERIES.getAttributes, GROUP, { bucket, stream }), nowMs);
+    if (answer.outcome.code !== 'OK') return answer;
+    return { ...answer, body: Buffer.from(QUERIES.getAttributes.result.read(bodied(answer.body)).json) };
+  }
+
   #query(request: Request, nowMs: number, complete: (reply: Reply, cold: boolean) => void): Answer {
-    const bytes = new Uint8Array(requestBytesMax(request));
-    writeRequest(request, 1, 0, bytes, new DataView(bytes.buffer), 0);
-    const query = new Query();
-    query.read(bytes, new DataView(bytes.buffer), 0);
+    const query = queryOf(request);
     const reply = new Reply();
     reply.reset(1);
     answerQuery({ state: this.state, watchers: this.#watchers, query, nowMs }, reply);
@@ -238,14 +251,4 @@ export class Replica {
     this.state.appliedTerm = 1;
     return outcomes;
   }
-}
-
-/** A query about one stream. */
-export function streamRequest(op: number, bucket: string, stream: string): Request {
-  const request = newRequest();
-  request.op = op;
-  request.group = GROUP;
-  request.command.bucket = bucket;
-  request.command.stream = stream;
-  return request;
 }

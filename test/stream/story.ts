@@ -9,19 +9,19 @@
 // S is BUCKET/STREAM, or STREAM in bucket b. `json` and `text` abbreviate types. In bodies \s is a blank, \n a line
 // break, and x*8000 is 8000 times x.
 import assert from 'node:assert/strict';
+import { READ_FLAG_ENVELOPE } from '../../src/protocol/queries/read.ts';
 import {
-  READ_FLAG_ENVELOPE,
   READ_NOW,
   READ_OFFSET,
   READ_RECORD,
   READ_RECORD_NOW,
   READ_TAIL_RECORDS,
-} from '../../src/protocol/read.ts';
+} from '../../src/protocol/read-fields.ts';
 import type { Command } from '../raft/support/scenario.ts';
 import type { ModelCommand, Outcome } from './model-command.ts';
 import { Proposer } from './propose.ts';
 import { plainCommand } from './random-commands.ts';
-import { type Answer, Replica, streamRequest } from './replica.ts';
+import { type Answer, Replica } from './replica.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 import { requestFor } from '../../src/protocol/request.ts';
 
@@ -72,16 +72,11 @@ export class Story {
       case 'read':
         return [this.#read(bucket, stream, words, options)];
       case 'attrs':
-        return [
-          showAnswer(this.replica.query(streamRequest(QUERIES.getAttributes.number, bucket, stream), this.#nowMs)),
-        ];
+        return [showAnswer(this.replica.askAttributes(bucket, stream, this.#nowMs))];
       case 'head': {
-        const { outcome, numbers } = this.replica.query(
-          streamRequest(QUERIES.head.number, bucket, stream),
-          this.#nowMs,
-        );
-        const [ttl, expires, incarnation] = numbers;
-        if (outcome.code !== 'OK') return [show(outcome)];
+        const { outcome, shown } = this.replica.askHead(bucket, stream, this.#nowMs);
+        if (shown === undefined) return [show(outcome)];
+        const { ttlSeconds: ttl, expiresAtMs: expires, incarnation } = shown;
         return [
           `${show(outcome)} ttl=${ttl} expires=${expires < 0 ? expires : `+${expires - this.#nowMs}`} incarnation=${incarnation}`,
         ];

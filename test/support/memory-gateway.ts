@@ -17,16 +17,10 @@ import {
 } from '../../src/protocol/reply.ts';
 import { type Request } from '../../src/protocol/request.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
-import {
-  READ_FLAG_NO_TOUCH,
-  READ_NOW,
-  READ_OFFSET,
-  READ_RECORD,
-  READ_RECORD_NOW,
-  showRead,
-} from '../../src/protocol/read.ts';
+import { READ_FLAG_NO_TOUCH, showRead } from '../../src/protocol/queries/read.ts';
+import { READ_NOW, READ_OFFSET, READ_RECORD, READ_RECORD_NOW } from '../../src/protocol/read-fields.ts';
+import { queryOf } from './asked-query.ts';
 import { FakeGateway } from './fake-gateway.ts';
-import { queryFrame } from './query-frame.ts';
 
 interface FakeStream {
   readonly incarnation: number;
@@ -76,7 +70,7 @@ export class MemoryGateway extends FakeGateway {
       return false;
     }
     assert.equal(request.op, QUERIES.read.number);
-    const { mode, value, maxBytes, topic, readFlags } = queryFrame(request);
+    const { mode, value, maxBytes, topic, readFlags } = queryOf(request).fields;
     const key = `${request.command.bucket}/${request.command.stream}`;
     const noTouch = (readFlags & READ_FLAG_NO_TOUCH) !== 0;
     this.reads.push({ mode, value, maxBytes, noTouch, topic });

@@ -3,9 +3,11 @@ import assert from 'node:assert/strict';
 import type { ReplyHandler, WriteGateway } from '../../src/ports.ts';
 import { commandsWhere } from '../../src/protocol/operations.ts';
 import { Reply } from '../../src/protocol/reply.ts';
-import type { Request } from '../../src/protocol/request.ts';
+import { Query, type Request } from '../../src/protocol/request.ts';
+import type { StreamName } from '../../src/protocol/flat-path.ts';
 import { FakeGateway } from './fake-gateway.ts';
-import { queryFrame } from './query-frame.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
+import { queryOf } from './asked-query.ts';
 
 const FOR_QUOTAS = commandsWhere(({ quota }) => quota !== 'none');
 
@@ -30,8 +32,8 @@ export interface Asked {
   readonly maxBytes: number;
   readonly maxRecords: number;
   readonly readFlags: number;
-  readonly prefix: string;
-  readonly after: string;
+  /** For a query: what the shard sees of it. */
+  readonly query: Query;
 }
 
 /** Fills the reply; a false result keeps the handler waiting until release() is called. */
@@ -89,26 +91,60 @@ export class ScriptedGateway extends FakeGateway {
     for (const { handler, asked } of this.#held.splice(0)) {
       const reply = new Reply();
       fill(asked, reply);
-      handler.onReply(reply);
+      deliver(asked, reply, handler);
     }
   }
 
   #answer(asked: Asked, handler: ReplyHandler): void {
     const reply = new Reply();
     if (this.script(asked, reply) === false) this.#held.push({ handler, asked });
-    else handler.onReply(reply);
+    else deliver(asked, reply, handler);
   }
 }
 
+/** What a query is answered that the script of the test leaves alone. */
+const UNSCRIPTED: ReadonlyMap<number, (reply: Reply) => void> = new Map([
+  unscripted(QUERIES.head, {
+    ...{ tag: '', hotStart: 0, ttlSeconds: 0, expiresAtMs: 0, incarnation: 0, snapshot: undefined },
+  }),
+  unscripted(QUERIES.getAttributes, { json: Buffer.from('{}') }),
+  unscripted(QUERIES.snapshot, { offset: 0, incarnation: 0, size: 0, digest: '', bytes: new Uint8Array(0) }),
+  unscripted(QUERIES.list, []),
+  unscripted(QUERIES.bucket, { streams: 0, exists: false, retainedBytes: 0, streamsMax: 0, retainedBytesMax: 0 }),
+  unscripted(QUERIES.usage, { hasMore: false, rows: [] }),
+  unscripted(QUERIES.status, {}),
+  unscripted(QUERIES.forks, { pendingNotifications: [], pinChecks: [] }),
+  unscripted(QUERIES.admin, { outcome: 'done', body: '' }),
+  unscripted(QUERIES.flushStream, { outcome: 'done', body: '' }),
+  unscripted(QUERIES.bucketGarbage, { entries: 0, isRestored: false, seqs: [], keys: [] }),
+  unscripted(QUERIES.observe, { incarnation: 0, tail: 0 }),
+  unscripted(QUERIES.exportGroup, { id: 0, appliedCommands: 0, origin: '' }),
+]);
+
+function deliver({ op }: Asked, reply: Reply, handler: ReplyHandler): void {
+  if (reply.code === 0 && reply.body === undefined) UNSCRIPTED.get(op)?.(reply);
+  handler.onReply(reply);
+}
+
+function unscripted<Result>(
+  { number, result }: { readonly number: number; readonly result: { write(reply: Reply, result: Result): void } },
+  empty: Result,
+): readonly [number, (reply: Reply) => void] {
+  return [number, (reply) => result.write(reply, empty)];
+}
+
 function copy(request: Request, shard: number | undefined): Asked {
-  const { command } = request;
+  const { command, read } = request;
   const isCommand = request.op < 32;
+  const query = isCommand ? new Query() : queryOf(request);
+  const named =
+    isCommand || request.op === QUERIES.read.number ? command : (query.message as Partial<StreamName> | undefined);
   return {
     op: request.op,
     group: request.group,
     shard,
-    bucket: command.bucket,
-    stream: command.stream,
+    bucket: named?.bucket ?? '',
+    stream: named?.stream ?? '',
     close: command.close,
     contentType: command.contentType,
     streamSeq: command.streamSeq,
@@ -118,6 +154,7 @@ function copy(request: Request, shard: number | undefined): Asked {
     expiresAtMs: command.expiresAtMs,
     attributes: command.attributes === undefined ? undefined : Buffer.from(command.attributes).toString(),
     payload: isCommand && command.payload !== undefined ? Buffer.from(command.payload) : undefined,
-    ...queryFrame(request),
+    ...{ mode: read.mode, value: read.value, maxBytes: read.maxBytes, maxRecords: read.maxRecords },
+    ...{ readFlags: read.readFlags, query },
   };
 }

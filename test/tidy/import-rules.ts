@@ -3,7 +3,7 @@
  */
 import { posix } from 'node:path';
 import { parseSync } from 'oxc-parser';
-import { ALL_BELOW, FLOORS, type Floor, PACKAGE_HOME, PRIVATE, PURE, PURE_PACKAGE } from './rooms.ts';
+import { ALL_BELOW, FLOORS, type Floor, PACKAGE_HOME, PURE, PURE_PACKAGE } from './rooms.ts';
 
 /** Path from the repository's root with forward slashes -> text. */
 export type Sources = ReadonlyMap<string, string>;
@@ -122,7 +122,6 @@ function importFault(room: string, target: string, one: Import, sources: Sources
     return `imports ${target}, which is not a source file in src or workers (imports end in .ts)`;
   const to = roomOf(target);
   if (to === room) return undefined;
-  if (PRIVATE.has(target)) return `imports ${target}, which is private to ${to}`;
   const isPort = to.endsWith('.ts');
   if (room.endsWith('.ts') && !one.typeOnly) return `imports ${target} as a value; ports are types`;
   const folder = isPort ? posix.dirname(to) : to;

@@ -14,7 +14,7 @@ const OPERATIONS = [
 /** A group proposes these to itself, by number. */
 const PROPOSED_BY_GROUPS = new Set(['COMMANDS.touch', 'COMMANDS.expire']);
 /** Payloads that never leave the process. */
-const IN_PROCESS = new Set(['encodeColdPlan', 'encodeMove']);
+const IN_PROCESS = new Set(['encodeColdPlan']);
 /** Written field by field, on the hot path. */
 const WRITTEN_IN_PLACE = new Set(['QUERIES.read']);
 /** These list operations without running them. */
@@ -59,6 +59,10 @@ test('every result is written by those who answer', () => {
     [],
     'write it with X.result.write(reply, ...), or declare NO_RESULT',
   );
+});
+
+test('other rooms read and write results, not the fields of a reply that carry them', () => {
+  assert.deepEqual(rooms.match(/\breply\.[abc]\b/g), null);
 });
 
 test('every operation is run by a test', () => {

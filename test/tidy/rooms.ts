@@ -122,11 +122,8 @@ const PROGRAMS: readonly Floor[] = [
 
 export const FLOORS: readonly Floor[] = [...CORE, ...STREAM, ...SHARD, ...ADAPTERS, ...PROGRAMS];
 
-/** Files that only their own room may import: others use the results of the operations. */
-export const PRIVATE: ReadonlySet<string> = new Set(['src/protocol/generic-fields.ts']);
-
 /** Packages of pure functions: pure rooms may be their home. */
-export const PURE_PACKAGE = /^@node-rs\/crc32$/;
+export const PURE_PACKAGE = /^(@node-rs\/crc32|msgpackr)$/;
 
 /** Packages that only these rooms may import: other rooms use a port. */
 export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
@@ -135,7 +132,7 @@ export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^@node-rs\/crc32$/, 'store', 'peer/codec'],
   [/^(@napi-rs\/blake-hash|blake3)$/, 'digest'],
   [/^piscina$/, 'threads', 'operator', 'workers'],
-  [/^msgpackr$/, 'backup/format'],
+  [/^msgpackr$/, 'protocol', 'backup/format'],
   [/^@(aws-sdk|smithy)\//, 'cold/store'],
   [/^@opentelemetry\//, 'tracing'],
   [/^smol-toml$/, 'config', 'operator'],

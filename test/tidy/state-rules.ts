@@ -17,7 +17,6 @@ export const ALLOWED: Table = {
   'src/base/hash.ts fnvHigh': 'the running hash of a call',
   'src/base/hash.ts fnvLow': 'the running hash of a call',
   'src/protocol/command.ts partsWithText': 'places in the command that a call writes',
-  'src/protocol/read.ts viewed': 'a view that its caller reads at once',
   'src/raft/quorum.ts scratch': 'the sorted indexes of a call',
   'src/shard/frames.ts checked': 'a view of the frame that a call checks',
   'src/stream/json/json-records.ts slab': 'working memory',
@@ -32,6 +31,7 @@ export const ALLOWED: Table = {
   'src/protocol/media-type.ts comparedBy': 'bounded',
   'src/operator/cluster-snapshot.ts indexes': 'ends with its report',
   // Bytes and tables that nothing writes after the module was loaded.
+  'src/protocol/message.ts packr': 'packs without shared structures, so it keeps nothing of a call',
   'src/backup/format/document.ts packr': 'packs without shared structures, so it keeps nothing of a call',
   'src/backup/import/importer.ts PREFIX': 'zeros',
   'src/http/routes/snapshot.ts NO_DIGEST': 'zeros',

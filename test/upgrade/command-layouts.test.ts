@@ -22,7 +22,6 @@ import { Reply } from '../../src/protocol/reply.ts';
 import { QUOTA_OVER, QUOTA_UNKNOWN, newRequest, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
 import { Layouts, bytesFrom, utf8 } from './layouts.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
-import { A, B, C, TEXT } from '../../src/protocol/generic-fields.ts';
 
 const GROUP = 0x0102;
 const SLOT = 0x2122_2324;
@@ -79,11 +78,11 @@ test('requests and answers, as nodes forward them', () => {
       code: 17,
       flags: 0x1f,
       contentType: 'text/plain',
-      [TEXT]: 'why Ünï',
+      text: 'why Ünï',
       startOffset: 1,
       nextOffset: OFFSET,
     },
-    ...{ recordFirst: 3, recordStart: 4, recordNext: 5, [A]: 6, [B]: -1, [C]: 2 ** 52, body: bytesFrom(7, 5) },
+    ...{ recordFirst: 3, recordStart: 4, recordNext: 5, a: 6, b: -1, c: 2 ** 52, body: bytesFrom(7, 5) },
   });
   const bytes = new Uint8Array(reply.bytesMax());
   const size = reply.write(bytes, new DataView(bytes.buffer), 0);

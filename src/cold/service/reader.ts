@@ -9,13 +9,12 @@ import type { Runtime } from '../../base/runtime.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import type { ColdFailure } from '../ports.ts';
 import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../protocol/cold.ts';
-import { Reply } from '../../protocol/reply.ts';
-import { READ_FLAG_NO_TOUCH, type ReadQuestion } from '../../protocol/read.ts';
+import { Reply, explain } from '../../protocol/reply.ts';
+import { READ_FLAG_NO_TOUCH, type ReadQuestion } from '../../protocol/queries/read.ts';
 import { type Request, requestFor } from '../../protocol/request.ts';
 import { type ChunkLoader } from './chunk-loader.ts';
 import type { Logger } from '../../logging/logger.ts';
 import { QUERIES } from '../../protocol/operations.ts';
-import { explain } from '../../protocol/refusal.ts';
 
 /** The counters of a reader, as the metrics name them. */
 export const NO_READS = {

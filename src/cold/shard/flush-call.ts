@@ -9,7 +9,7 @@ import { QUERIES } from '../../protocol/operations.ts';
 import type { Query } from '../../protocol/request.ts';
 import type { FlushCall } from './flusher.ts';
 import type { ColdTier } from './tier.ts';
-import { type CallResult, notLeader, sentence } from '../../protocol/call-result.ts';
+import { type CallResult, notLeader, sentence } from '../../protocol/queries/administration.ts';
 
 /** Maximum size of one object, whatever the caller asks for: it is held in memory. */
 const CALL_BYTES_MAX = 8 * 1024 * 1024;

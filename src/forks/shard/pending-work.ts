@@ -4,7 +4,7 @@ import { pendingNotifications, pinChecks } from '../../stream/forks/pin.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Query } from '../../protocol/request.ts';
 import { QUERIES } from '../../protocol/operations.ts';
-import type { ForksResult } from '../../protocol/fork-command.ts';
+import type { ForksResult } from '../../protocol/queries/summaries.ts';
 
 export function answerForks(groups: readonly Group[], query: Query, reply: Reply): void {
   const { fromToken, notificationsMax, pinChecksMax, place } = QUERIES.forks.request.read(query);

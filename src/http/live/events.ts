@@ -22,7 +22,7 @@ import { utf8PrefixBytes } from '../../base/utf8.ts';
 import type { ReadParams } from '../context.ts';
 import { isRecordRead } from '../query.ts';
 import { formatOffset, parseOrdinal, parseUint53 } from '../../protocol/header-values.ts';
-import { READ_OFFSET, READ_RECORD } from '../../protocol/read.ts';
+import { READ_OFFSET, READ_RECORD } from '../../protocol/read-fields.ts';
 
 /** How payloads travel; fixed when a reader connects, because its response headers say so. */
 export const VIEW_TEXT = 0;

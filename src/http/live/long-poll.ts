@@ -4,7 +4,7 @@
  * requests that an event cannot serve (addressed by records, bounded by max_bytes, or behind) read again.
  */
 import type { ErrorCode } from '../../base/errors.ts';
-import { READ_FLAG_ENVELOPE, readCreatedAtMs, readIncarnation, showRead } from '../../protocol/read.ts';
+import { READ_FLAG_ENVELOPE, readCreatedAtMs, readIncarnation, showRead } from '../../protocol/queries/read.ts';
 import { REPLY_CLOSED, REPLY_UP_TO_DATE, Reply } from '../../protocol/reply.ts';
 import type { ReadParams } from '../context.ts';
 import { ReadCoding, cacheOfTurn, readEtag, writeReadHeaders } from '../read-response.ts';

@@ -1,7 +1,8 @@
 /** The common part of long-polls and event streams: a place among a topic's readers, reads from where they stand, one end. */
 import type { ErrorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
-import { READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../protocol/read.ts';
+import { READ_FLAG_NO_TOUCH } from '../../protocol/queries/read.ts';
+import { READ_OFFSET, READ_RECORD } from '../../protocol/read-fields.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { HttpContext, ReadParams } from '../context.ts';
 import { isRecordRead } from '../query.ts';

@@ -10,7 +10,7 @@
  * its answer either covers them or is not up to date, and then the reader reads again.
  */
 import { type ErrorCode, ERRORS, errorCode } from '../../base/errors.ts';
-import { READ_FLAG_ENVELOPE, readIncarnation } from '../../protocol/read.ts';
+import { READ_FLAG_ENVELOPE, readIncarnation } from '../../protocol/queries/read.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
 import type { ReadParams } from '../context.ts';
 import { whenWritable } from '../guard.ts';

@@ -23,12 +23,12 @@ import { Feed } from './feed.ts';
 import { VIEW_BASE64, VIEW_TEXT, type View } from './events.ts';
 import {
   READ_FLAG_NO_TOUCH,
-  READ_OFFSET,
   readCreatedAtMs,
   readIncarnation,
   showRead,
   fillRead,
-} from '../../protocol/read.ts';
+} from '../../protocol/queries/read.ts';
+import { READ_OFFSET } from '../../protocol/read-fields.ts';
 
 /** Between two long-polls of a client its topic stays, so the shard need not be told twice per poll. */
 export const LINGER_MS = 5_000;

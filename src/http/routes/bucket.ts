@@ -6,7 +6,7 @@ import { compareText } from '../../base/text.ts';
 import { parseListQuery } from '../query.ts';
 import type { RequestContext } from '../request.ts';
 import { type ShardAnswer, callGroups, callShards, firstRefusal, resultsOf } from '../../gateway/shard-client.ts';
-import type { BucketResult, ListedStream } from '../../protocol/shard-summary.ts';
+import type { BucketResult, ListedStream } from '../../protocol/queries/summaries.ts';
 
 /** PUT: a bucket needs no making. Any body is ignored. */
 export function handleCreateBucket(call: RequestContext): void {

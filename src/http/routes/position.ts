@@ -13,7 +13,8 @@ import { type QueryResult, collect } from '../query.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
 import { RECORD_EXTENSION } from '../response.ts';
 import type { UwsResponse } from '../uws.ts';
-import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, READ_OFFSET, READ_RECORD, readIncarnation } from '../../protocol/read.ts';
+import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, readIncarnation } from '../../protocol/queries/read.ts';
+import { READ_OFFSET, READ_RECORD } from '../../protocol/read-fields.ts';
 
 const BORDER_UNCHECKED = errorNumber('BORDER_UNCHECKED');
 const POSITION_INSIDE_MESSAGE = errorNumber('POSITION_INSIDE_MESSAGE');

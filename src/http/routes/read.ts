@@ -1,6 +1,7 @@
 /** GET on a stream: catch-up reads here, live ones in live/. */
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
-import { READ_NOW, fillRead, limitRead } from '../../protocol/read.ts';
+import { READ_NOW } from '../../protocol/read-fields.ts';
+import { fillRead, limitRead } from '../../protocol/queries/read.ts';
 import type { ReadParams } from '../context.ts';
 import { resumeBehind } from '../live/events.ts';
 import { startLongPoll } from '../live/long-poll.ts';

@@ -16,10 +16,9 @@ import { decodePathSegment, formatOffset, parseUint53 } from '../../protocol/hea
 import { normalizeContentType } from '../../protocol/media-type.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { type Position, payloadOfSnapshot } from '../../protocol/position-command.ts';
-import { explain } from '../../protocol/refusal.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { type Request, requestFor } from '../../protocol/request.ts';
-import type { SnapshotRequest } from '../../protocol/snapshot.ts';
+import type { SnapshotRequest } from '../../protocol/queries/stream.ts';
 
 const SNAPSHOT_IN_USE = errorNumber('SNAPSHOT_IN_USE');
 
@@ -105,9 +104,10 @@ const LATEST: ReplyRenderer = {
     const { responder } = call;
     responder.begin(res, 307);
     // The URL as it was sent, so that no name has to be encoded again.
-    res.writeHeader('location', `${call.path.url}/${formatOffset(reply.startOffset)}`);
-    res.writeHeader('stream-snapshot-offset', formatOffset(reply.startOffset));
-    res.writeHeader('stream-snapshot-digest', QUERIES.snapshot.result.read(reply).digest);
+    const { offset, digest } = QUERIES.snapshot.result.read(reply);
+    res.writeHeader('location', `${call.path.url}/${formatOffset(offset)}`);
+    res.writeHeader('stream-snapshot-offset', formatOffset(offset));
+    res.writeHeader('stream-snapshot-digest', digest);
     writeRecordRange(res, reply);
     if (responder.headOnly) res.endWithoutBody();
     else res.end();
@@ -149,8 +149,6 @@ export function handleDeleteSnapshot(call: RequestContext): void {
 const DELETE: ReplyRenderer = {
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     reply.code = SNAPSHOT_IN_USE;
-    // Here stood the digest.
-    explain(reply, '');
     return call.responder.refusal(res, call.family, reply);
   },
 };
@@ -225,17 +223,17 @@ export class Slices implements ReplyHandler {
 
   #take(reply: Reply): void {
     if (reply.code !== 0) return this.#response.refusal(reply);
-    // The reply's memory is gone after this call, and the answer may have to wait.
-    this.#body = reply.body === undefined ? new Uint8Array(0) : reply.body.slice();
+    const { bytes, ...snapshot } = QUERIES.snapshot.result.read(reply);
+    this.#body = bytes;
     const first = this.#first;
     if (first !== undefined) {
       // Another snapshot took its place, or another stream: half of each is none.
-      const { incarnation, digest, offset } = QUERIES.snapshot.result.read(reply);
+      const { incarnation, digest, offset } = snapshot;
       const same = incarnation === first.incarnation && digest === first.digest && offset === first.offset;
       return same && this.#body.length > 0 ? this.#write() : this.#response.cut();
     }
     this.#first = {
-      ...QUERIES.snapshot.result.read(reply),
+      ...snapshot,
       contentType: reply.contentType,
       tail: reply.nextOffset,
       flags: reply.flags,

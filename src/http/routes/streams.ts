@@ -134,11 +134,11 @@ const HEAD: ReplyRenderer = {
     writeStoredType(res, shownContentType(reply));
     res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
     res.writeHeader('stream-up-to-date', 'true');
-    const { startOffset, tag, hotStart, snapshot, ttlSeconds, expiresAtMs } = QUERIES.head.result.read(reply);
-    res.writeHeader('stream-retained-offset', String(startOffset));
+    const { tag, hotStart, snapshot, ttlSeconds, expiresAtMs } = QUERIES.head.result.read(reply);
+    res.writeHeader('stream-retained-offset', String(reply.startOffset));
     writeHeadVary(res, responder, reply);
-    if (tag !== '') res.writeHeader('etag', `"${tag}"`);
-    if (hotStart >= 0) res.writeHeader('stream-cold-hot-start-offset', String(hotStart));
+    res.writeHeader('etag', `"${tag}"`);
+    res.writeHeader('stream-cold-hot-start-offset', String(hotStart));
     if (snapshot !== undefined) {
       res.writeHeader('stream-snapshot-offset', formatOffset(snapshot.offset));
       res.writeHeader('stream-snapshot-digest', snapshot.digest);
@@ -210,7 +210,7 @@ const GET: ReplyRenderer = {
     const { responder } = call;
     responder.begin(res, 200);
     res.writeHeader('content-type', JSON_TYPE);
-    responder.end(res, reply.body ?? '{}');
+    responder.end(res, QUERIES.getAttributes.result.read(reply).json);
     return 200;
   },
 };

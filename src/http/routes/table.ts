@@ -7,7 +7,7 @@ import type { Backups } from '../../backup/ports.ts';
 import type { ConsolePage } from '../../console/built-page.ts';
 import { BODY_BYTES_MAX, SUBSCRIPTION_BODY_BYTES_MAX } from '../../base/limits.ts';
 import type { DrainMark } from '../../placement/ports.ts';
-import type { AdminCall } from '../../protocol/administration.ts';
+import type { AdminCall } from '../../protocol/queries/administration.ts';
 import type { ControlPort, Inspection, WebhookKeys } from '../../subscriptions/ports.ts';
 import type { ColdObjects } from '../../tenants/bucket-purge.ts';
 import { type DocumentedPlane, serveApiDocument } from '../api-document.ts';

@@ -10,7 +10,7 @@ import { REPLY_CLOSED, REPLY_COLD, REPLY_UP_TO_DATE, type Reply } from '../../pr
 import { type ReadCollector, type RowSource, newPlan } from '../core/collect.ts';
 import { storedPayloadBytes } from '../core/row.ts';
 import { RowView } from '../core/row-view.ts';
-import { READ_FLAG_PARTS, showRead } from '../../protocol/read.ts';
+import { READ_FLAG_PARTS, showRead } from '../../protocol/queries/read.ts';
 
 const NO_BYTES = new Uint8Array(0);
 

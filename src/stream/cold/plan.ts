@@ -4,7 +4,7 @@ import type { ErrorCode } from '../../base/errors.ts';
 import { COLD_AHEAD_CHUNKS, COLD_REFS_MAX } from '../../base/limits.ts';
 import { planted } from '../../base/planted.ts';
 import { type StoredChunk, encodeColdPlan } from '../../protocol/cold.ts';
-import type { ReadRange } from '../../protocol/read.ts';
+import type { ReadRange } from '../../protocol/read-fields.ts';
 import type { ReadPlan } from '../core/collect.ts';
 import type { Head } from '../core/head.ts';
 import type { State } from '../core/state.ts';

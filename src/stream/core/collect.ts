@@ -7,7 +7,7 @@
  */
 import { PARTS_MAX, READ_BYTES_MAX } from '../../base/limits.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
-import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../protocol/read.ts';
+import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../protocol/queries/read.ts';
 import { RowView } from './row-view.ts';
 
 const NO_BODY = new Uint8Array(0);

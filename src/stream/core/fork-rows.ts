@@ -5,7 +5,7 @@
 import { assert } from '../../base/assert.ts';
 import { viewOf } from '../../base/bytes.ts';
 import { f64, f64OrNone, struct, u16, u8, zeros } from '../../base/struct.ts';
-import type { PinPlace } from '../../protocol/fork-command.ts';
+import type { PinPlace } from '../../protocol/queries/summaries.ts';
 import {
   TAG_FORK,
   TAG_PIN,

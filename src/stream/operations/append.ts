@@ -7,7 +7,14 @@ import { type ErrorCode, errorNumber } from '../../base/errors.ts';
 import { type Command, FLAG_CLOSE, FLAG_MATCH, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../../protocol/command.ts';
 import { conditionHolds, streamTag } from '../../protocol/condition.ts';
 import { sameContentType } from '../../protocol/media-type.ts';
-import { REPLY_CLOSED, REPLY_DUPLICATE, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
+import {
+  REPLY_CLOSED,
+  REPLY_DUPLICATE,
+  REPLY_PRODUCER,
+  REPLY_RECORDS,
+  type Reply,
+  explain,
+} from '../../protocol/reply.ts';
 import { type Bucket, exceedsRetained, writeUnits } from '../core/buckets.ts';
 import { listHot } from '../cold/hot.ts';
 import { explainWrite } from './explain.ts';
@@ -15,7 +22,6 @@ import type { Head } from '../core/head.ts';
 import { type ProducerState, accept, decide, expectedSeq, newProducer, receiptOf } from '../core/producers.ts';
 import { ROW_PAYLOAD_BYTES_MAX, DataRow } from '../core/row.ts';
 import type { State } from '../core/state.ts';
-import { explain } from '../../protocol/refusal.ts';
 import { producerEpoch, showProducer, showSeqConflict } from '../../protocol/producer-answer.ts';
 
 /** Refuses with `code`; the reply carries the stream's position. */

@@ -1,5 +1,5 @@
 /** Listing of a bucket's streams in one group, in byte order of the stream name, changed and stored heads together. */
-import type { ListedStream } from '../../protocol/shard-summary.ts';
+import type { ListedStream } from '../../protocol/queries/summaries.ts';
 import { readText } from '../../base/text.ts';
 import { type Head, decodeHead } from '../core/head.ts';
 import { compareBytes } from '../../base/bytes.ts';

@@ -6,14 +6,13 @@ import { compareBytes } from '../../base/bytes.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Command } from '../../protocol/command.ts';
 import { type Position, decodePublish, decodeRetention } from '../../protocol/position-command.ts';
-import { REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
+import { REPLY_RECORDS, type Reply, explain } from '../../protocol/reply.ts';
 import { refuse, refuseAbsent } from './append.ts';
 import { raiseStartOffset, recordAt } from '../cold/hot.ts';
 import type { Head } from '../core/head.ts';
 import { offsetOfRecord } from './read.ts';
 import type { Snapshot } from '../core/snapshots.ts';
 import type { State } from '../core/state.ts';
-import { explain } from '../../protocol/refusal.ts';
 
 export function applyPublish(state: State, command: Command, reply: Reply): void {
   const publish = decodePublish(command.payload());

@@ -11,6 +11,7 @@ import {
   REPLY_RECORDS,
   REPLY_UP_TO_DATE,
   type Reply,
+  explain,
 } from '../../protocol/reply.ts';
 import { refuse } from './append.ts';
 import { recordAt } from '../cold/hot.ts';
@@ -19,22 +20,22 @@ import { type ReadPlan, newPlan } from '../core/collect.ts';
 import type { Head } from '../core/head.ts';
 import { RowView } from '../core/row-view.ts';
 import type { State } from '../core/state.ts';
-import { explain } from '../../protocol/refusal.ts';
 import {
-  type ReadView,
+  type ReadFields,
   READ_NOW,
   READ_OFFSET,
   READ_RECORD,
   READ_RECORD_NOW,
-  showLineage,
-  showRead,
-} from '../../protocol/read.ts';
+  HELD_NOTHING,
+  HELD_TO_TAIL,
+} from '../../protocol/read-fields.ts';
+import { showLineage, showRead } from '../../protocol/queries/read.ts';
 
 /**
  * Plans a READ of a live stream. On refusal the reply has the code and the result is undefined; otherwise the reply has
  * everything except the body.
  */
-export function planRead(state: State, head: Head, query: ReadView, reply: Reply): ReadPlan | undefined {
+export function planRead(state: State, head: Head, query: ReadFields, reply: Reply): ReadPlan | undefined {
   const plan = newPlan(head.json, query.readFlags, head.tail, head.recordNext);
   let code = checkPosition(head, query);
   showLineage(reply, state.lineage);
@@ -82,7 +83,7 @@ export function planTail(state: State, head: Head, from: number, budget: number,
 }
 
 /** Is the position within what the stream has? Needs nothing but the head. */
-function checkPosition(head: Head, query: ReadView): ErrorCode {
+function checkPosition(head: Head, query: ReadFields): ErrorCode {
   if (query.mode === READ_NOW) return 'OK';
   if (query.mode === READ_OFFSET) {
     if (query.value > head.tail) return 'OFFSET_OUT_OF_RANGE';
@@ -99,20 +100,21 @@ function checkPosition(head: Head, query: ReadView): ErrorCode {
  * the stream is; those that ended at its tail, for as long as nothing is appended. Where they begin need not be looked up: the position
  * is within the stream, and it led to them before.
  */
-function isHeld({ lineage }: State, { incarnation, tail }: Head, query: ReadView): boolean {
-  if (!query.holds || query.heldIncarnation !== incarnation || query.heldLineage !== lineage) return false;
-  return query.heldToTail ? query.heldEnd === tail : query.heldEnd <= tail;
+function isHeld({ lineage }: State, { incarnation, tail }: Head, query: ReadFields): boolean {
+  if (query.held === HELD_NOTHING || query.heldIncarnation !== incarnation || query.heldLineage !== lineage)
+    return false;
+  return query.held === HELD_TO_TAIL ? query.heldEnd === tail : query.heldEnd <= tail;
 }
 
 /** The main thread knows where the held bytes begin. */
-function describeHeld(head: Head, query: ReadView, plan: ReadPlan, reply: Reply): void {
+function describeHeld(head: Head, query: ReadFields, plan: ReadPlan, reply: Reply): void {
   plan.nextOffset = query.heldEnd;
   describeRead(head, plan, reply);
   reply.flags |= REPLY_HELD;
 }
 
 /** Where a valid position is. */
-function resolveStart(state: State, head: Head, query: ReadView, plan: ReadPlan): ErrorCode {
+function resolveStart(state: State, head: Head, query: ReadFields, plan: ReadPlan): ErrorCode {
   if (query.mode === READ_NOW) return 'OK';
   if (query.mode === READ_OFFSET) {
     plan.startOffset = query.value;
@@ -127,7 +129,7 @@ function resolveStart(state: State, head: Head, query: ReadView, plan: ReadPlan)
   return 'OK';
 }
 
-function startRecord(head: Head, query: ReadView): number {
+function startRecord(head: Head, query: ReadFields): number {
   if (query.mode === READ_RECORD) return query.value;
   if (query.mode === READ_RECORD_NOW) return head.recordNext;
   return Math.max(head.recordFirst, head.recordNext - query.value);

@@ -3,7 +3,8 @@ import { type ErrorCode, MillraceError } from '../../base/errors.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { StreamTail } from '../state/decide.ts';
 import { splitFlatPath } from '../../protocol/flat-path.ts';
-import { READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/read.ts';
+import { READ_FLAG_NO_TOUCH } from '../../protocol/queries/read.ts';
+import { READ_OFFSET } from '../../protocol/read-fields.ts';
 import { callStream } from '../../gateway/shard-client.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 

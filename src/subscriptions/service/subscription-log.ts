@@ -12,10 +12,10 @@ import { encodeUtf8 } from '../../base/utf8.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { Machine } from '../state/machine.ts';
 import { type SubscriptionCommand, LOG, type LogRecord, type Outcome } from '../state/record.ts';
-import { flatPath } from '../../protocol/flat-path.ts';
-import type { StreamName } from '../../protocol/flat-path.ts';
+import { flatPath, type StreamName } from '../../protocol/flat-path.ts';
 import { REPLY_UP_TO_DATE } from '../../protocol/reply.ts';
-import { READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/read.ts';
+import { READ_FLAG_NO_TOUCH } from '../../protocol/queries/read.ts';
+import { READ_OFFSET } from '../../protocol/read-fields.ts';
 import { type ShardAnswer, type Callable, callStream } from '../../gateway/shard-client.ts';
 import type { Logger } from '../../logging/logger.ts';
 import type { Tails } from './tails.ts';
@@ -216,7 +216,7 @@ export class SubscriptionLog {
   async #begin(): Promise<ErrorCode> {
     const head = await this.#ask(QUERIES.head, LOG);
     if (head.code !== 'OK') return head.code;
-    this.#offset = head.result.startOffset;
+    this.#offset = head.startOffset;
     this.#record = head.recordFirst;
     this.#incarnation = head.result.incarnation;
     this.#again = true;

@@ -5,11 +5,11 @@
 import type { ShardGateway, TailHandler } from '../../ports.ts';
 import type { StreamTail } from '../state/decide.ts';
 import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
-import { REPLY_BODY_OMITTED, type Reply } from '../../protocol/reply.ts';
+import type { Reply } from '../../protocol/reply.ts';
 import type { RetryClock, RetryPolicy } from '../../gateway/retry.ts';
 import { type ShardAnswer, callGroup } from '../../gateway/shard-client.ts';
 import { QUERIES } from '../../protocol/operations.ts';
-import { readMoves, replacedGroup, type ObserveRequest, type ObserveResult } from '../../protocol/watching.ts';
+import { OBSERVER_EVENT, type ObserveRequest, type ObserveResult } from '../../protocol/queries/watching.ts';
 
 /** A shard that cannot answer yet (full mailbox, catching up, importing) is asked again, as long as the tail is wanted. */
 const POLICY: RetryPolicy = {
@@ -192,11 +192,9 @@ export class Tails implements TailHandler {
 
   onTail(reply: Reply): void {
     if (this.#closed) return;
-    if (reply.has(REPLY_BODY_OMITTED)) {
-      this.#askAgain(replacedGroup(reply));
-      return;
-    }
-    for (const { bucket, stream, incarnation, tail, isRemoved } of readMoves(reply)) {
+    const event = OBSERVER_EVENT.read(reply);
+    if ('replacedGroup' in event) return this.#askAgain(event.replacedGroup);
+    for (const { bucket, stream, incarnation, tail, isRemoved } of event.moved) {
       this.#moved(flatPath(bucket, stream), { incarnation, offset: tail }, isRemoved);
     }
   }

@@ -1,4 +1,5 @@
 // An export that its node ends: the answer is cut, and /info says why.
+import { QUERIES } from '../../../src/protocol/operations.ts';
 import assert from 'node:assert/strict';
 import { type IncomingMessage, get } from 'node:http';
 import { test } from 'node:test';
@@ -9,7 +10,7 @@ import { ExportHistory } from '../../../src/backup/export/export-history.ts';
 import { exportGroup } from '../../../src/backup/export/exporter.ts';
 import type { ExportTaker } from '../../../src/backup/export/export-thread.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
-import { queryFrame } from '../../support/query-frame.ts';
+import { queryOf } from '../../support/asked-query.ts';
 import { mountSmallDisk } from '../../crash/small-disk.ts';
 import { requestOnce } from '../../support/raw-client.ts';
 import { type TestServer, withServer } from '../../support/server.ts';
@@ -99,7 +100,7 @@ test('a node keeps the end of the last export of each group, in a line', () => {
     shardCount: 1,
     groupOf: unused,
     send: (request, { onReply }) => {
-      const isHold = queryFrame(request).mode === 2;
+      const isHold = QUERIES.exportGroup.request.read(queryOf(request)).step === 'hold';
       onReply(Object.assign(new Reply(), { code: isHold ? holdCode : 0 }));
       return true;
     },

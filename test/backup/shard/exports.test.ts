@@ -6,7 +6,8 @@ import type { Group } from '../../../src/group/group.ts';
 import { Exports } from '../../../src/backup/shard/exports.ts';
 import type { ShardStorage } from '../../../src/shard/ports.ts';
 import type { Reply } from '../../../src/protocol/reply.ts';
-import { Query, requestBytesMax, requestFor, writeRequest } from '../../../src/protocol/request.ts';
+import { requestFor } from '../../../src/protocol/request.ts';
+import { queryOf } from '../../support/asked-query.ts';
 import { QUERIES } from '../../../src/protocol/operations.ts';
 
 interface World {
@@ -28,7 +29,10 @@ function world(): World {
   const exports = new Exports(storage as unknown as ShardStorage, {
     checkpoint: () => true,
     deliver: (reply: Reply) => {
-      last = { code: errorCode(reply.code), id: QUERIES.exportGroup.result.read(reply).id };
+      last = {
+        code: errorCode(reply.code),
+        id: reply.body === undefined ? 0 : QUERIES.exportGroup.result.read(reply).id,
+      };
     },
   });
   return {
@@ -37,12 +41,7 @@ function world(): World {
     exports,
     ask: (step, id = 0, clockMs = 0) => {
       const request = requestFor(QUERIES.exportGroup, 0, { step, id });
-      const bytes = new Uint8Array(requestBytesMax(request));
-      const view = new DataView(bytes.buffer);
-      writeRequest(request, 1, 0, bytes, view, 0);
-      const query = new Query();
-      query.read(bytes, view, 0);
-      exports.handle(1, group as unknown as Group, query, clockMs);
+      exports.handle(1, group as unknown as Group, queryOf(request), clockMs);
       return last;
     },
   };

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { ColdHarness } from './harness.ts';
 import { code, find } from '../../shard/harness.ts';
 import { QUERIES } from '../../../src/protocol/operations.ts';
-import { type CallOutcome } from '../../../src/protocol/call-result.ts';
+import type { CallOutcome, CallResult } from '../../../src/protocol/queries/administration.ts';
 
 const body = (bytes: number, fill = 'x'): string => fill.repeat(bytes);
 
@@ -204,7 +204,7 @@ test('an operator moves one stream now', () => {
   harness.append(0, 's', body(100));
   harness.create(0, 't', { body: body(100) });
   harness.turn();
-  const answered = (slot: number): [CallOutcome, string] => {
+  const answered = (slot: number): [CallOutcome, CallResult['body']] => {
     let replies = harness.turn();
     for (let i = 0; i < 5; i++) {
       harness.port.answer();
@@ -216,7 +216,7 @@ test('an operator moves one stream now', () => {
   };
   const [outcome, text] = answered(harness.flushCall(0, 's'));
   assert.equal(outcome, 'done');
-  assert.deepEqual(JSON.parse(text), {
+  assert.deepEqual(text, {
     hot_start_offset: 100,
     group_commit_index: harness.groupOf().state.appliedIndex,
   });
@@ -233,7 +233,7 @@ test('an operator moves one stream now', () => {
   harness.loseLeadership();
   const [conflict, reason] = answered(leaderless);
   assert.equal(conflict, 'refused');
-  assert.equal((JSON.parse(reason) as Record<string, unknown>)['reason'], 'not leader');
+  assert.equal(typeof reason === 'object' && reason['reason'], 'not leader');
 });
 
 test('a node without a cold store says so', () => {
@@ -244,5 +244,5 @@ test('a node without a cold store says so', () => {
   const reply = find(harness.turn(), slot);
   const { outcome, body: said } = QUERIES.flushStream.result.read(reply);
   assert.equal(outcome, 'refused');
-  assert.match(said, /^this node has no cold store/);
+  assert(typeof said === 'string' && said.startsWith('this node has no cold store'));
 });

@@ -87,11 +87,6 @@ export class ColdHarness extends Harness {
     return this.push(requestFor(QUERIES.flushStream, group, asked));
   }
 
-  status(): { counters: Record<string, number>; raft_groups: Record<string, unknown>[] } {
-    const slot = this.ask(QUERIES.status.number);
-    return JSON.parse(Buffer.from(find(this.turn(), slot).body ?? []).toString()) as ReturnType<ColdHarness['status']>;
-  }
-
   /** The whole stream, through the cold store and the rows. */
   whole(stream: string, group = 0, from = 0): Buffer {
     const parts: Uint8Array[] = [];

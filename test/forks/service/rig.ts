@@ -1,14 +1,15 @@
 // The service for forks over two groups without consensus, on simulated time.
+import type { ForksResult } from '../../../src/protocol/queries/summaries.ts';
+import { queryOf } from '../../support/asked-query.ts';
 import assert from 'node:assert/strict';
 import { type ErrorCode, errorNumber } from '../../../src/base/errors.ts';
-import { encodeUtf8 } from '../../../src/base/utf8.ts';
 import { ForkService } from '../../../src/forks/service/fork-service.ts';
 import type { ForkPort } from '../../../src/forks/service/steps.ts';
 import type { ReplyHandler } from '../../../src/ports.ts';
 import { pendingNotifications, pinChecks } from '../../../src/stream/forks/pin.ts';
 import { planRead } from '../../../src/stream/operations/read.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
-import { Query, type Request, requestFor, requestBytesMax, writeRequest } from '../../../src/protocol/request.ts';
+import { type Request, requestFor } from '../../../src/protocol/request.ts';
 import { Group } from '../../stream/forks/commands.ts';
 import { COMMANDS, QUERIES } from '../../../src/protocol/operations.ts';
 import { FakeRuntime } from '../../support/fake-runtime.ts';
@@ -92,12 +93,15 @@ export class Rig {
 
   #work(request: Request, reply: Reply): void {
     const { fromToken, pinChecksMax } = QUERIES.forks.request.read(queryOf(request));
-    const found = { pendingNotifications: [] as unknown[], pinChecks: [] as unknown[] };
+    const found: { [Name in keyof ForksResult]: ForksResult[Name][number][] } = {
+      pendingNotifications: [],
+      pinChecks: [],
+    };
     this.groups.forEach(({ state }, group) => {
       found.pendingNotifications.push(...pendingNotifications(state, 9, fromToken).map((one) => ({ group, ...one })));
       if (pinChecksMax > 0) found.pinChecks.push(...pinChecks(state, 0, 0, 9).map((one) => ({ group, ...one })));
     });
-    reply.body = encodeUtf8(JSON.stringify(found));
+    QUERIES.forks.result.write(reply, found);
   }
 
   #read(name: string, from: number): Reply {
@@ -114,13 +118,4 @@ export class Rig {
     else reply.body = planRead(state, head, QUERIES.read.request.read(query), reply)?.body.slice();
     return reply;
   }
-}
-
-function queryOf(request: Request): Query {
-  const frame = new Uint8Array(requestBytesMax(request));
-  const view = new DataView(frame.buffer);
-  writeRequest(request, 1, 0, frame, view, 0);
-  const query = new Query();
-  query.read(frame, view, 0);
-  return query;
 }

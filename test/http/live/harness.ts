@@ -14,7 +14,7 @@ import { RequestPool } from '../../../src/http/server.ts';
 import { Responder } from '../../../src/http/response.ts';
 import { HttpNode, HttpServerContext } from '../../../src/http/server-context.ts';
 import { type UwsRequest, type UwsResponse, loadUws } from '../../../src/http/uws.ts';
-import { READ_NOW, READ_OFFSET, READ_RECORD } from '../../../src/protocol/read.ts';
+import { READ_NOW, READ_OFFSET, READ_RECORD } from '../../../src/protocol/read-fields.ts';
 import { MemoryGateway } from '../../support/memory-gateway.ts';
 import { NO_FORKS } from '../no-forks.ts';
 

@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import type { ReadParams } from '../../../src/http/context.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
-import { READ_OFFSET } from '../../../src/protocol/read.ts';
+import { READ_OFFSET } from '../../../src/protocol/read-fields.ts';
 import { FakeResponse } from './fake-response.ts';
 import { type LiveServer, beginCall, newCalls, startLive } from './harness.ts';
 

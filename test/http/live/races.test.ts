@@ -9,7 +9,7 @@ import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { startSse } from '../../../src/http/live/sse.ts';
 import { HttpNode } from '../../../src/http/server-context.ts';
 import type { RequestPool } from '../../../src/http/server.ts';
-import { READ_NOW, READ_OFFSET } from '../../../src/protocol/read.ts';
+import { READ_NOW, READ_OFFSET } from '../../../src/protocol/read-fields.ts';
 import { createRandom, type Random, seedFromEnvironment } from '../../support/random.ts';
 import { MemoryGateway } from '../../support/memory-gateway.ts';
 import { FakeResponse } from './fake-response.ts';

@@ -3,7 +3,7 @@
  * of it is there.
  */
 import { type ErrorCode, errorCode } from '../../../src/base/errors.ts';
-import { ALL_GROUPS, type Request, newRequest } from '../../../src/protocol/request.ts';
+import { ALL_GROUPS, type Request, requestFor } from '../../../src/protocol/request.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import type { Clients, SimStream } from '../clients.ts';
 import { StreamHistory } from '../history.ts';
@@ -121,9 +121,5 @@ export class ClientProbes {
 }
 
 function bucketRequest(): Request {
-  const request = newRequest();
-  request.op = QUERIES.bucket.number;
-  request.group = ALL_GROUPS;
-  request.command.bucket = BUCKET;
-  return request;
+  return requestFor(QUERIES.bucket, ALL_GROUPS, { bucket: BUCKET });
 }

@@ -9,14 +9,13 @@ import { ReadCollector } from '../../../src/stream/core/collect.ts';
 import { storedObject } from '../../../src/stream/cold/objects.ts';
 import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../../src/protocol/cold.ts';
 import { parseObjectKey } from '../../../src/protocol/object-key.ts';
-import { REPLY_COLD, Reply } from '../../../src/protocol/reply.ts';
-import { READ_FLAG_NO_TOUCH, type ReadQuestion } from '../../../src/protocol/read.ts';
+import { REPLY_COLD, Reply, explain } from '../../../src/protocol/reply.ts';
+import { READ_FLAG_NO_TOUCH, type ReadQuestion } from '../../../src/protocol/queries/read.ts';
 import { type Request, requestFor } from '../../../src/protocol/request.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 import type { Got, SimColdStore } from './store.ts';
 import { QUERIES } from '../../../src/protocol/operations.ts';
-import { explain } from '../../../src/protocol/refusal.ts';
 
 const decoder = new TextDecoder();
 

@@ -8,7 +8,7 @@ import { mergeChunks } from '../../../src/stream/cold/merge.ts';
 import { raiseStartOffset } from '../../../src/stream/cold/hot.ts';
 import { decodeChunk } from '../../../src/stream/cold/chunk-layout.ts';
 import { type FlushList, type StoredChunk, encodeFlushList } from '../../../src/protocol/cold.ts';
-import { READ_RECORD } from '../../../src/protocol/read.ts';
+import { READ_RECORD } from '../../../src/protocol/read-fields.ts';
 import { createRandom } from '../../support/random.ts';
 import { NOW, Rig } from './rig.ts';
 import { COMMANDS } from '../../../src/protocol/operations.ts';

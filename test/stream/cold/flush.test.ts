@@ -8,7 +8,8 @@ import { objectKnown, storedObject } from '../../../src/stream/cold/objects.ts';
 import { raiseStartOffset } from '../../../src/stream/cold/hot.ts';
 import type { ColdPlan } from '../../../src/protocol/cold.ts';
 import { REPLY_COLD, Reply } from '../../../src/protocol/reply.ts';
-import { READ_FLAG_PARTS, READ_RECORD } from '../../../src/protocol/read.ts';
+import { READ_FLAG_PARTS } from '../../../src/protocol/queries/read.ts';
+import { READ_RECORD } from '../../../src/protocol/read-fields.ts';
 import { NOW, Rig } from './rig.ts';
 
 test('the floor inside a chunk: readers below are told so, the chunk stays until all of it is below', () => {

@@ -4,7 +4,8 @@ import { test } from 'node:test';
 import type { ModelCommand } from '../model-command.ts';
 import { Proposer } from '../propose.ts';
 import { plainCommand } from '../random-commands.ts';
-import { Replica, streamRequest } from '../replica.ts';
+import { requestFor } from '../../../src/protocol/request.ts';
+import { GROUP, Replica } from '../replica.ts';
 import { QUERIES } from '../../../src/protocol/operations.ts';
 
 /**
@@ -34,7 +35,7 @@ test('heads in memory are bounded when many streams are only read', () => {
   const { replica } = withStreams(10_000);
   replica.restart(false);
   for (let i = 0; i < 10_000; i++) {
-    assert.equal(replica.query(streamRequest(QUERIES.head.number, 'bucket', `s${i}`), NOW).outcome.code, 'OK');
+    assert.equal(replica.askHead('bucket', `s${i}`, NOW).outcome.code, 'OK');
     assert(replica.state.cachedHeads <= HEADS_MAX, `${replica.state.cachedHeads} heads after ${i} streams`);
   }
 });
@@ -42,7 +43,8 @@ test('heads in memory are bounded when many streams are only read', () => {
 test('heads in memory are bounded when the same streams are read again and again', () => {
   const { replica } = withStreams(6000);
   for (let round = 0; round < 5; round++) {
-    for (let i = 0; i < 6000; i++) replica.query(streamRequest(QUERIES.read.number, 'bucket', `s${i}`), NOW);
+    for (let i = 0; i < 6000; i++)
+      replica.query(requestFor(QUERIES.read, GROUP, { bucket: 'bucket', stream: `s${i}` }), NOW);
     assert(replica.state.cachedHeads <= HEADS_MAX, `${replica.state.cachedHeads} heads`);
   }
 });
@@ -55,13 +57,13 @@ test('changed heads stay in memory until they are written, however much is read 
   writer.write(create('fresh', 'abc'), s0, { ...plainCommand(NOW, 'bucket', 's1'), kind: 'delete' });
   const look = (): unknown[] =>
     ['fresh', 's0', 's1'].map((name) => {
-      const { code, next } = replica.query(streamRequest(QUERIES.head.number, 'bucket', name), NOW).outcome;
+      const { code, next } = replica.askHead('bucket', name, NOW).outcome;
       return [code, next];
     });
   const expected = look();
   // The first round takes away the second chance of what was just used.
   for (let round = 0; round < 3; round++) {
-    for (let i = 2; i < 10_000; i++) replica.query(streamRequest(QUERIES.head.number, 'bucket', `s${i}`), NOW);
+    for (let i = 2; i < 10_000; i++) replica.askHead('bucket', `s${i}`, NOW);
     assert.deepEqual(look(), expected);
   }
   replica.flush();

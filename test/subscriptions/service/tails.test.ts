@@ -1,9 +1,10 @@
 // Tails of streams as the shards tell them: an answer and an event that come in one go keep their order.
+import { OBSERVER_EVENT } from '../../../src/protocol/queries/watching.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ReplyHandler, ShardGateway, TailHandler } from '../../../src/ports.ts';
 import { Tails } from '../../../src/subscriptions/service/tails.ts';
-import { REPLY_BODY_OMITTED, REPLY_TAIL, Reply } from '../../../src/protocol/reply.ts';
+import { REPLY_TAIL, Reply } from '../../../src/protocol/reply.ts';
 import { QUERIES } from '../../../src/protocol/operations.ts';
 import { PROCESS_RUNTIME } from '../../../src/server/runtime.ts';
 
@@ -31,12 +32,14 @@ class Shards implements ShardGateway {
     this.asked.shift()?.onReply(reply);
   }
 
-  event(...rows: unknown[]): void {
+  event(...rows: (readonly [string, string, number, number, number])[]): void {
     const reply = new Reply();
     reply.reset(1);
     reply.kind = REPLY_TAIL;
-    if (rows.length === 0) reply.flags = REPLY_BODY_OMITTED;
-    else reply.body = new Uint8Array(Buffer.from(JSON.stringify(rows)));
+    const moved = rows.map(([bucket, stream, incarnation, tail, removed]) => {
+      return { bucket, stream, incarnation, tail, isRemoved: removed === 1 };
+    });
+    OBSERVER_EVENT.write(reply, rows.length === 0 ? { replacedGroup: 0 } : { moved });
     this.topic?.onTail(reply);
   }
 }

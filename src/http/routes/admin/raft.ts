@@ -17,14 +17,13 @@ import { formatAddress, parseAddress } from '../../../base/address.ts';
 import { decodePathSegment, parseUint53 } from '../../../protocol/header-values.ts';
 import { QUERIES } from '../../../protocol/operations.ts';
 import type { Reply } from '../../../protocol/reply.ts';
-import type { AdminCall, AdminRequest } from '../../../protocol/administration.ts';
+import type { AdminCall, AdminRequest, CallOutcome } from '../../../protocol/queries/administration.ts';
 import { requestFor } from '../../../protocol/request.ts';
 import { type QueryResult, collect } from '../../query.ts';
 import type { ReplyRenderer, RequestContext } from '../../request.ts';
 import { JSON_TYPE, TEXT_PLAIN } from '../../response.ts';
 import type { Handler } from '../../router.ts';
 import type { UwsResponse } from '../../uws.ts';
-import { type CallOutcome } from '../../../protocol/call-result.ts';
 
 /** Node ids are unsigned 32-bit numbers; 0 stands for "no node". */
 const NODE_ID_MAX = 2 ** 32 - 1;
@@ -154,14 +153,14 @@ const CALL_STATUS: Readonly<Record<CallOutcome, number>> = {
 const PASS_ON: ReplyRenderer = {
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     const { responder } = call;
-    const { outcome, isJson, body } = QUERIES.admin.result.read(reply);
+    const { outcome, body } = QUERIES.admin.result.read(reply);
     const status = CALL_STATUS[outcome];
     const isFull = outcome === 'disk-full';
     responder.begin(res, status, 'no-store', isFull ? 'DISK_FULL' : undefined);
     if (outcome === 'retry' || isFull) res.writeHeader('retry-after', '1');
-    res.writeHeader('content-type', isJson ? JSON_TYPE : TEXT_PLAIN);
+    res.writeHeader('content-type', typeof body === 'string' ? TEXT_PLAIN : JSON_TYPE);
     if (body === '') res.end();
-    else responder.end(res, body);
+    else responder.end(res, typeof body === 'string' ? body : JSON.stringify(body));
     return status;
   },
 };
@@ -178,8 +177,6 @@ export function raftHandler(kind: AdminCall, peers: PeerAddresses): Handler {
 
 const FLUSH_BYTES_MIN = 1;
 const FLUSH_BYTES_MAX = 8 * 1024 * 1024;
-/** The shard takes the bound as u32, and has one of its own far below. */
-const UINT32_MAX = 0xffff_ffff;
 const FLUSH_PARAMETERS: ReadonlySet<string> = new Set(['min_hot_bytes', 'max_bytes']);
 
 /**
@@ -192,7 +189,7 @@ export function handleFlushCold(call: RequestContext): void {
   const { group, bucket, stream } = call;
   const request = requestFor(QUERIES.flushStream, group, {
     ...{ bucket, stream, minHotBytes: number(parameters.get('min_hot_bytes'), FLUSH_BYTES_MIN) },
-    maxBytes: Math.min(UINT32_MAX, number(parameters.get('max_bytes'), FLUSH_BYTES_MAX)),
+    maxBytes: number(parameters.get('max_bytes'), FLUSH_BYTES_MAX),
   });
   return call.send(request, PASS_ON);
 }
