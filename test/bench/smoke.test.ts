@@ -28,14 +28,19 @@ const ROWS: Readonly<Record<string, readonly string[]>> = {
   cluster: ['millrace-cluster', 'reference-file', 'etcd', 'etcd, shared', 'nats', 'nats, shared'],
 };
 
-/** Scenario → the target that gets a twin of another build. */
-const PAIRED: Readonly<Record<string, string>> = {
+/** Scenario → the target that gets a twin of another build: one node and a cluster, and with PAIRS=all every scenario that has pairs. */
+const EVERY_PAIR: Readonly<Record<string, string>> = {
   'appends-100': 'millrace',
   'single-writer': 'millrace',
   'fan-out': 'millrace',
   replay: 'millrace',
   cluster: 'millrace-cluster',
 };
+const PAIRED = Object.fromEntries(
+  Object.entries(EVERY_PAIR).filter(
+    ([scenario]) => process.env['PAIRS'] === 'all' || ['single-writer', 'cluster'].includes(scenario),
+  ),
+);
 
 function runBench(args: readonly string[]): Promise<{ code: number | null; output: string }> {
   return new Promise((resolve) => {

@@ -100,7 +100,7 @@ async function lastIndexOf(dataDir: string): Promise<number> {
 
 /** How many appends a server serves that starts there. */
 async function servedBy(t: TestContext, dataDir: string): Promise<number> {
-  const server = new TestServer({ process: true, cores: 1, groups: 1, dataDir });
+  const server = new TestServer({ cores: 1, groups: 1, dataDir });
   t.after(() => server.dispose());
   await server.start();
   const client = await RawClient.connect(server.port);
