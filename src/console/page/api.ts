@@ -1,5 +1,11 @@
 /** Requests of the page. Each has a bound in time and in bytes, and fails with one sentence. */
-import type { PageKind } from './kind.ts';
+
+/** The page of one node, or that of `millracectl console` for a whole cluster. */
+export type PageKind = 'node' | 'cluster';
+
+export function kindOfPage(): PageKind {
+  return document.documentElement.dataset['console'] === 'cluster' ? 'cluster' : 'node';
+}
 
 /** The outcome of a request. */
 export interface PageAnswer {

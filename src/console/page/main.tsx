@@ -3,16 +3,14 @@ import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Action } from '../model/actions.ts';
 import { ActionDialog } from './action-dialog.tsx';
-import { Api } from './api.ts';
+import { Api, kindOfPage } from './api.ts';
 import { BackupsView } from './backups-view.tsx';
 import { ClusterView } from './cluster-view.tsx';
-import { kindOfPage } from './kind.ts';
-import { type Desk, DeskContext, useRounds } from './parts.tsx';
+import { type Desk, DeskContext, useDesk, useRounds } from './parts.tsx';
 import { StreamsView } from './streams-view.tsx';
 import { SubscriptionsView } from './subscriptions-view.tsx';
 import { ThemeButton } from './theme.tsx';
 import { TrafficView } from './traffic-view.tsx';
-import { Unlock } from './unlock.tsx';
 import { Watch } from './watch.ts';
 
 const VIEWS = [
@@ -107,6 +105,34 @@ function Frame({ desk, words }: { desk: Desk; words: readonly string[] }) {
         )}
       </main>
     </>
+  );
+}
+
+/** Asks for the token. It stays in this tab. */
+function Unlock({ reason }: { reason: string }) {
+  const { watch } = useDesk();
+  const [token, setToken] = useState('');
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    if (token.trim() !== '') watch.unlock(token);
+  };
+  return (
+    <form class="unlock" onSubmit={submit}>
+      <p role="alert">{reason}</p>
+      <label>
+        {watch.kind === 'node' ? 'Admin token' : 'Key'}
+        <input
+          type="password"
+          autocomplete="off"
+          value={token}
+          onInput={(event) => setToken(event.currentTarget.value)}
+        />
+      </label>
+      <button type="submit" class="main">
+        Open
+      </button>
+      <p class="hint">It is kept in this tab only, and gone when the tab is closed.</p>
+    </form>
   );
 }
 

@@ -13,8 +13,7 @@ import {
   nodesKnownTo,
   snapshotOf,
 } from '../model/samples.ts';
-import { type Api, NoAnswer, jsonOf, reasonOf, sentenceOf } from './api.ts';
-import type { PageKind } from './kind.ts';
+import { type Api, NoAnswer, jsonOf, reasonOf, sentenceOf, type PageKind } from './api.ts';
 
 /** Fine enough for a plot; a question costs a node a millisecond. */
 const ROUND_MS = 2000;
