@@ -55,7 +55,7 @@ test('code, tests and scenarios are in plain words', () => {
 });
 
 /** Folders whose comments all name their subject. */
-const NAMED = ['src/base/', 'src/raft/', 'src/store/', 'src/peer/', 'src/ports.ts'];
+const NAMED = ['src/', 'workers/', 'bench/', 'scripts/'];
 /** A comment that leaves its noun to the reader: "Of the stream; -1: none", "What is still needed of it". */
 const VAGUE = /^\s*(?:\/\/|\/\*\*|\*) (?:Of|What|Who|Whose) /;
 
