@@ -24,7 +24,7 @@ export const READ_RECORD = 2;
 export const READ_RECORD_NOW = 3;
 export const READ_TAIL_RECORDS = 4;
 
-/** What is read of a stream. */
+/** The part of a stream that is read. */
 export interface ReadRange {
   /** One of READ_*. */
   readonly mode: number;
@@ -37,12 +37,12 @@ export interface ReadRange {
   readonly readFlags: number;
 }
 
-/** What a request says about the bytes that the main thread holds (HeldRead). */
+/** A request's word about the bytes that the main thread holds (HeldRead). */
 export const HELD_NOTHING = 0;
 export const HELD_TO_BOUND = 1;
 export const HELD_TO_TAIL = 2;
 
-/** What a READ asks of its stream, at both ends of the mailbox. Reused; at the shard it is valid until the next read. */
+/** The question of a READ about its stream, at both ends of the mailbox. Reused; at the shard it is valid until the next read. */
 export class ReadFields implements ReadRange {
   mode = READ_OFFSET;
   value = 0;

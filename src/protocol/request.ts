@@ -53,7 +53,7 @@ export interface Request {
   /** For commands: everything. For a READ bucket and stream. */
   readonly command: CommandFields;
   readonly read: ReadFields;
-  /** What any other query asks. */
+  /** The question of any other query. */
   message: Uint8Array;
 }
 
@@ -163,9 +163,9 @@ export function clearTopic(frame: Uint8Array, topics: ReadonlySet<number>): void
 /** A query in place, on the shard's side. Its operation reads what it asks. Reused; valid until the next read. */
 export class Query {
   op = 0;
-  /** What a READ asks. */
+  /** The question of a READ. */
   readonly fields = new ReadFields();
-  /** What any other query asks. */
+  /** The question of any other query. */
   message: unknown = undefined;
   /** The stream that it names, as its key: bucket, NUL, stream. */
   bytes: Uint8Array = NO_MESSAGE;

@@ -19,13 +19,6 @@ export const ALLOWED: Table = {
   'src/protocol/command.ts partsWithText': 'places in the command that a call writes',
   'src/raft/quorum.ts scratch': 'the sorted indexes of a call',
   'src/shard/frames.ts checked': 'a view of the frame that a call checks',
-  'src/stream/json/json-records.ts slab': 'working memory',
-  'src/stream/json/json-records.ts slabUsed': 'working memory',
-  'src/stream/json/json-records.ts surroundings': 'working memory',
-  'src/stream/json/json-records.ts runStart': 'working memory',
-  'src/stream/json/json-records.ts dropped': 'working memory',
-  'src/stream/json/json-records.ts ends': 'working memory',
-  'src/stream/json/json-scan.ts failure': 'the fault that the last call found',
   // Results of pure functions, by their arguments.
   'src/protocol/media-type.ts normalizedOf': 'bounded',
   'src/protocol/media-type.ts comparedBy': 'bounded',

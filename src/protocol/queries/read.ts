@@ -25,7 +25,7 @@ export const READ_FLAG_NO_TOUCH = 2;
  */
 export const READ_FLAG_PARTS = 4;
 
-/** What the main thread keeps of an earlier answer to the same question (gateway/read-cache.ts). */
+/** An earlier answer to the same question, as the main thread keeps it (gateway/read-cache.ts). */
 export interface HeldRead {
   readonly incarnation: number;
   readonly lineage: number;
@@ -60,7 +60,7 @@ function fillRange(fields: ReadFields, range: ReadRange, topic: number): void {
   fields.held = HELD_NOTHING;
 }
 
-/** What a READ asks, apart from `held` and topic. */
+/** The question of a READ, apart from `held` and topic. */
 export interface ReadQuestion extends StreamName, ReadRange {}
 
 /** Fills `to` with what the request asks. */

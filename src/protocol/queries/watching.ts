@@ -24,7 +24,7 @@ export interface ObserveResult {
   readonly tail: number;
 }
 
-/** What subscriptions follow in a group (group/observer.ts). */
+/** Subscriptions follow a group by it (group/observer.ts). */
 export const observe = query({
   number: 46,
   scope: 'group',
