@@ -111,6 +111,11 @@ export class StreamingResponse {
     this.#next = next;
   }
 
+  /** As write(); settles when it is time for another piece, and never after the end. */
+  put(piece: Uint8Array | string): Promise<void> {
+    return new Promise((resolve) => this.write(piece, resolve));
+  }
+
   /** The last piece has been written. */
   end(): void {
     const { res } = this.#holder;

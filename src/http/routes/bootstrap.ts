@@ -9,10 +9,9 @@
 import { randomBytes } from 'node:crypto';
 import { errorNumber } from '../../base/errors.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
-import type { ReplyHandler } from '../../ports.ts';
 import { formatOffset } from '../../protocol/header-values.ts';
 import { QUERIES } from '../../protocol/operations.ts';
-import { REPLY_CLOSED, type Reply } from '../../protocol/reply.ts';
+import { REPLY_CLOSED } from '../../protocol/reply.ts';
 import { requestFor } from '../../protocol/request.ts';
 import { collect } from '../query.ts';
 import type { RequestContext } from '../request.ts';
@@ -20,9 +19,8 @@ import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../stored-type.ts';
 import type { StreamHead, StreamingResponse } from '../streaming.ts';
 import type { UwsResponse } from '../uws.ts';
 import { writeRecordRange } from './position.ts';
-import { type Published, Slices } from './snapshot.ts';
-import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, readIncarnation } from '../../protocol/queries/read.ts';
-import { READ_OFFSET } from '../../protocol/read-fields.ts';
+import { type Published, Slices, askForPiece } from './snapshot.ts';
+import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, READ_OFFSET, readIncarnation } from '../../protocol/read.ts';
 
 const LIVE: ReadonlySet<string> = new Set(['live']);
 const NOTHING = new Uint8Array(0);
@@ -35,56 +33,59 @@ export function handleBootstrap(call: RequestContext): void {
   const reason = !collected.ok ? collected.reason : collected.value.has('live') ? 'a bootstrap is not live' : '';
   if (reason !== '') return call.refuse('INVALID_QUERY', reason);
   if (call.server.backpressure.full) return call.refuse('ANSWERS_FULL');
-  return new Bootstrap(call).start();
+  return void new Bootstrap(call).run().catch((error: unknown) => call.crash(error));
 }
 
-class Bootstrap implements ReplyHandler {
+class Bootstrap {
   readonly #call: RequestContext;
   readonly #response: StreamingResponse;
   readonly #boundary = `millrace-bootstrap-${randomBytes(16).toString('hex')}`;
   /** The first read is use of the lifetime, the others are part of it. */
   #isRead = false;
-  #slices: Slices | undefined;
-  #first: Published | undefined;
   #position = 0;
-  #starts = 0;
-  #begun = false;
 
   constructor(call: RequestContext) {
     this.#call = call;
     this.#response = call.streaming();
   }
 
-  start(): void {
-    this.#starts++;
-    const call = this.#call;
-    const slices = new Slices(call, this.#response, { choice: 'any' });
-    this.#slices = slices;
-    slices.start((first) => {
-      if (call.responder.headOnly) return this.#response.whole(this.#head(first), undefined);
-      this.#first = first;
-      this.#prepare(first);
-      if (this.#position >= first.tail) return this.#writeAll(slices, first, NOTHING);
-      this.#response.hold(slices.body?.length ?? 0);
-      return this.#next();
-    });
-  }
-
-  get requestId(): string {
-    return this.#call.requestId;
-  }
-
-  onReply(reply: Reply): void {
-    this.#response.guard(() => this.#take(reply));
+  async run(): Promise<void> {
+    const response = this.#response;
+    for (let start = 1; ; start++) {
+      const slices = new Slices(this.#call, response, { choice: 'any' });
+      const first = await slices.first();
+      if (first === undefined) return;
+      if (this.#call.responder.headOnly) return response.whole(this.#head(first), undefined);
+      this.#position = Math.max(0, first.offset);
+      this.#isRead = false;
+      let messages: Uint8Array = NOTHING;
+      if (this.#position < first.tail) {
+        response.hold(slices.body?.length ?? 0);
+        const read = await this.#read(first, start < STARTS_MAX);
+        if (read === 'changed') continue;
+        if (read === undefined) return;
+        // Behind a snapshot of several slices they are read again: a slow reader must not make them wait in memory.
+        if (slices.isWhole) messages = this.#take(read);
+      }
+      return this.#writeAll(slices, first, messages);
+    }
   }
 
   /** The snapshot, then `messages`, then what follows them. */
-  #writeAll(slices: Slices, first: Published, messages: Uint8Array): void {
-    this.#begun = true;
-    this.#response.begin(this.#head(first));
-    this.#response.write(this.#partHead(first.offset < 0 ? DEFAULT_CONTENT_TYPE : first.contentType), () => {
-      slices.writeAll(() => this.#response.write('\r\n', () => this.#response.write(messages, () => this.#next())));
-    });
+  async #writeAll(slices: Slices, first: Published, messages: Uint8Array): Promise<void> {
+    const response = this.#response;
+    response.begin(this.#head(first));
+    await response.put(this.#partHead(first.offset < 0 ? DEFAULT_CONTENT_TYPE : first.contentType));
+    if (!(await slices.writeAll())) return;
+    await response.put('\r\n');
+    await response.put(messages);
+    while (this.#position < first.tail) {
+      const read = await this.#read(first, false);
+      if (read === undefined || read === 'changed') return;
+      await response.put(this.#take(read));
+    }
+    await response.put(`--${this.#boundary}--\r\n`);
+    response.end();
   }
 
   #head(first: Published): StreamHead {
@@ -102,48 +103,30 @@ class Bootstrap implements ReplyHandler {
     writeRecordRange(res, first);
   }
 
-  #prepare(first: Published): void {
-    this.#position = Math.max(0, first.offset);
-    this.#isRead = false;
-  }
-
-  #next(): void {
-    const { tail = 0 } = this.#first ?? {};
-    if (this.#position >= tail) {
-      this.#response.write(`--${this.#boundary}--\r\n`, () => this.#response.end());
-      return;
-    }
+  /** The messages from #position on that one piece holds. `changed`: another stream took its place, or its start rose. */
+  async #read({ incarnation, tail }: Published, canRestart: boolean): Promise<Messages | 'changed' | undefined> {
     const { group, bucket, stream } = this.#call;
-    const request = requestFor(QUERIES.read, group, {
-      ...{ bucket, stream, mode: READ_OFFSET, value: this.#position, maxBytes: this.#response.pieceBytes },
+    const response = this.#response;
+    const query = requestFor(QUERIES.read, group, {
+      ...{ bucket, stream, mode: READ_OFFSET, value: this.#position, maxBytes: response.pieceBytes },
       readFlags: this.#isRead ? READ_FLAG_PARTS | READ_FLAG_NO_TOUCH : READ_FLAG_PARTS,
     });
     this.#isRead = true;
-    // A cut when the answer has begun.
-    if (!this.#call.gateway.send(request, this)) this.#response.fail('SHARD_BUSY');
+    const reply = await askForPiece(this.#call, response, query);
+    if (reply === undefined) return undefined;
+    const { code, body, contentType, startOffset } = reply;
+    const isOther = code === STREAM_GONE || (code === 0 && readIncarnation(reply) !== incarnation);
+    if (isOther && canRestart) return 'changed';
+    if (code !== 0) return void response.refusal(reply);
+    const parts = isOther || body === undefined ? undefined : splitParts(body, tail - startOffset);
+    const last = parts?.ends.at(-1);
+    if (parts === undefined || last === undefined) return void response.cut();
+    return { parts, head: this.#partHead(contentType), end: startOffset + last };
   }
 
-  #take(reply: Reply): void {
-    const { incarnation, tail = 0 } = this.#first ?? {};
-    // Recreated, or cut off by a start offset that rose.
-    const changed = reply.code === STREAM_GONE || (reply.code === 0 && readIncarnation(reply) !== incarnation);
-    if (changed && !this.#begun && this.#starts < STARTS_MAX) return this.start();
-    if (reply.code !== 0) return this.#response.refusal(reply);
-    if (changed || reply.body === undefined) return this.#response.cut();
-    const parts = splitParts(reply.body, tail - reply.startOffset);
-    const last = parts.ends.at(-1);
-    if (last === undefined) return this.#response.cut();
-    const position = reply.startOffset + last;
-    const head = encodeUtf8(this.#partHead(reply.contentType));
-    const slices = this.#slices;
-    if (this.#begun || slices === undefined || this.#first === undefined) {
-      this.#position = position;
-      return this.#response.write(joinParts(parts, head), () => this.#next());
-    }
-    // Behind a snapshot of several slices they are read again: a slow reader must not make them wait in memory.
-    if (!slices.isWhole) return this.#writeAll(slices, this.#first, NOTHING);
-    this.#position = position;
-    return this.#writeAll(slices, this.#first, joinParts(parts, head));
+  #take({ parts, head, end }: Messages): Uint8Array {
+    this.#position = end;
+    return joinParts(parts, encodeUtf8(head));
   }
 
   #partHead(contentType: string): string {
@@ -168,6 +151,13 @@ function splitParts(body: Uint8Array, limit: number): Parts {
     ends.push(end);
   }
   return { ends, bytes: body.subarray(4 + 4 * count) };
+}
+
+/** What one read brought; `end` is the offset behind it. */
+interface Messages {
+  readonly parts: Parts;
+  readonly head: string;
+  readonly end: number;
 }
 
 const LINE_END = encodeUtf8('\r\n');

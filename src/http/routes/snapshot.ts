@@ -16,7 +16,8 @@ import { decodePathSegment, formatOffset, parseUint53 } from '../../protocol/hea
 import { normalizeContentType } from '../../protocol/media-type.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { type Position, payloadOfSnapshot } from '../../protocol/position-command.ts';
-import type { Reply } from '../../protocol/reply.ts';
+import { explain } from '../../protocol/refusal.ts';
+import { Reply } from '../../protocol/reply.ts';
 import { type Request, requestFor } from '../../protocol/request.ts';
 import type { SnapshotRequest } from '../../protocol/queries/stream.ts';
 
@@ -119,24 +120,28 @@ const LATEST: ReplyRenderer = {
 export function handleReadSnapshot(call: RequestContext): void {
   const offset = parseUint53(decodePathSegment(call.path.detail) ?? '', 'the offset');
   if (!offset.ok) return call.refuse('INVALID_POSITION', offset.reason);
+  return void writeSnapshot(call, offset.value).catch((error: unknown) => call.crash(error));
+}
+
+async function writeSnapshot(call: RequestContext, offset: number): Promise<void> {
   const { headOnly } = call.responder;
   const response = call.streaming();
-  const slices = new Slices(call, response, { choice: 'at', offset: offset.value });
-  return slices.start((first) => {
-    const headers = (target: UwsResponse): void => {
-      writeStoredType(target, first.contentType);
-      target.writeHeader('stream-snapshot-offset', formatOffset(first.offset));
-      target.writeHeader('stream-snapshot-digest', first.digest);
-      target.writeHeader('stream-next-offset', formatOffset(first.offset));
-      if (first.offset === first.tail) target.writeHeader('stream-up-to-date', 'true');
-      writeRecordRange(target, first);
-    };
-    const head = { status: 200, headers };
-    if (headOnly) return response.whole(head, undefined, first.size);
-    if (slices.isWhole) return response.whole(head, slices.body);
-    response.begin(head);
-    return slices.writeAll(() => response.end());
-  });
+  const slices = new Slices(call, response, { choice: 'at', offset });
+  const first = await slices.first();
+  if (first === undefined) return;
+  const headers = (target: UwsResponse): void => {
+    writeStoredType(target, first.contentType);
+    target.writeHeader('stream-snapshot-offset', formatOffset(first.offset));
+    target.writeHeader('stream-snapshot-digest', first.digest);
+    target.writeHeader('stream-next-offset', formatOffset(first.offset));
+    if (first.offset === first.tail) target.writeHeader('stream-up-to-date', 'true');
+    writeRecordRange(target, first);
+  };
+  const head = { status: 200, headers };
+  if (headOnly) return response.whole(head, undefined, first.size);
+  if (slices.isWhole) return response.whole(head, slices.body);
+  response.begin(head);
+  if (await slices.writeAll()) response.end();
 }
 
 /** DELETE .../snapshot/{offset}: 409 for the present one, 404 for any other. */
@@ -170,15 +175,13 @@ export interface Published {
   readonly recordNext: number;
 }
 
-export class Slices implements ReplyHandler {
+export class Slices {
   readonly #call: RequestContext;
   readonly #response: StreamingResponse;
   readonly #wanted: Wanted;
   #first: Published | undefined;
   #body: Uint8Array = new Uint8Array(0);
   #sent = 0;
-  #then: ((first: Published) => void) | undefined;
-  #done: (() => void) | undefined;
 
   constructor(call: RequestContext, response: StreamingResponse, wanted: Wanted) {
     this.#call = call;
@@ -186,10 +189,13 @@ export class Slices implements ReplyHandler {
     this.#wanted = wanted;
   }
 
-  /** Asks for the first slice. A refusal is answered here. */
-  start(then: (first: Published) => void): void {
-    this.#then = then;
-    this.#ask();
+  /** Asks for the first slice. Undefined: the request has been answered, or its client is gone. */
+  async first(): Promise<Published | undefined> {
+    const reply = await this.#ask();
+    if (reply === undefined) return undefined;
+    const { contentType, nextOffset: tail, flags, recordFirst, recordNext } = reply;
+    const told = QUERIES.snapshot.result.read(reply);
+    return (this.#first = { ...told, contentType, tail, flags, recordFirst, recordNext });
   }
 
   /** The first slice is all of it. */
@@ -201,53 +207,57 @@ export class Slices implements ReplyHandler {
     return this.#body.length === 0 ? undefined : this.#body;
   }
 
-  /** Writes all slices, the first included. */
-  writeAll(done: () => void): void {
-    this.#done = done;
-    this.#write();
+  /** Writes all slices, the first included. False: the answer has ended early. */
+  async writeAll(): Promise<boolean> {
+    for (;;) {
+      const piece = this.#body;
+      this.#sent += piece.length;
+      this.#body = new Uint8Array(0);
+      await this.#response.put(piece);
+      if (this.#sent >= (this.#first?.size ?? 0)) return true;
+      const reply = await this.#ask();
+      if (reply === undefined) return false;
+      // Another snapshot took its place, or another stream: half of each is none.
+      const { incarnation, digest, offset } = QUERIES.snapshot.result.read(reply);
+      const isSame =
+        incarnation === this.#first?.incarnation && digest === this.#first.digest && offset === this.#first.offset;
+      if (isSame && this.#body.length > 0) continue;
+      this.#response.cut();
+      return false;
+    }
   }
 
-  get requestId(): string {
-    return this.#call.requestId;
-  }
-
-  onReply(reply: Reply): void {
-    this.#response.guard(() => this.#take(reply));
-  }
-
-  #ask(): void {
+  async #ask(): Promise<Reply | undefined> {
     const slice = { from: this.#sent, maxBytes: this.#response.pieceBytes };
     const query = snapshotQuery(this.#call, { ...this.#wanted, ...slice });
-    if (!this.#call.gateway.send(query, this)) this.#response.fail('SHARD_BUSY');
+    const reply = await askForPiece(this.#call, this.#response, query);
+    if (reply === undefined) return undefined;
+    this.#body = reply.body ?? new Uint8Array(0);
+    if (reply.code === 0) return reply;
+    this.#response.refusal(reply);
+    return undefined;
   }
+}
 
-  #take(reply: Reply): void {
-    if (reply.code !== 0) return this.#response.refusal(reply);
-    const { bytes, ...snapshot } = QUERIES.snapshot.result.read(reply);
-    this.#body = bytes;
-    const first = this.#first;
-    if (first !== undefined) {
-      // Another snapshot took its place, or another stream: half of each is none.
-      const { incarnation, digest, offset } = snapshot;
-      const same = incarnation === first.incarnation && digest === first.digest && offset === first.offset;
-      return same && this.#body.length > 0 ? this.#write() : this.#response.cut();
-    }
-    this.#first = {
-      ...snapshot,
-      contentType: reply.contentType,
-      tail: reply.nextOffset,
-      flags: reply.flags,
-      recordFirst: reply.recordFirst,
-      recordNext: reply.recordNext,
+/** A copy of the reply, whose memory is used again. Undefined: the request has been answered, or its client is gone. */
+export function askForPiece(
+  call: RequestContext,
+  response: StreamingResponse,
+  query: Request,
+): Promise<Reply | undefined> {
+  return new Promise((resolve) => {
+    const handler: ReplyHandler = {
+      get requestId() {
+        return call.requestId;
+      },
+      onReply: (reply) => {
+        const { body } = reply;
+        const kept = { body: reply.isBodyKept ? body : body?.slice() };
+        resolve(response.isOver ? undefined : Object.assign(new Reply(), reply, kept));
+      },
     };
-    return this.#then?.(this.#first);
-  }
-
-  #write(): void {
-    this.#sent += this.#body.length;
-    const piece = this.#body;
-    this.#body = new Uint8Array(0);
-    const size = this.#first?.size ?? 0;
-    this.#response.write(piece, () => (this.#sent < size ? this.#ask() : this.#done?.()));
-  }
+    if (call.gateway.send(query, handler)) return;
+    response.fail('SHARD_BUSY');
+    resolve(undefined);
+  });
 }

@@ -133,9 +133,10 @@ async function writeUsage(response: StreamingResponse, gateway: ShardGateway): P
     if (!response.isBegun) response.begin(USAGE_HEAD);
     const piece = text;
     text = '';
-    await new Promise<void>((resolve) => response.write(piece, resolve));
+    await response.put(piece);
   }
   const rest = encodeUtf8(`${text}}}`);
-  if (response.isBegun) response.write(rest, () => response.end());
-  else response.whole(USAGE_HEAD, rest);
+  if (!response.isBegun) return response.whole(USAGE_HEAD, rest);
+  await response.put(rest);
+  response.end();
 }
