@@ -225,14 +225,12 @@ type WriteFields = Pick<AppendFields, keyof AppendFields & keyof CreateFields>;
 
 /** `command` is at its defaults. Numbers are checked first: a malformed one is 400 before anything else. */
 export function fillAppend(headers: WriteHeaders, command: AppendFields): HeaderRefusal | undefined {
-  const refusal =
+  return (
     checkEncoding(headers.contentEncoding) ??
     fillCondition(headers, command) ??
     fillRecordMatch(headers, command) ??
-    fillProducer(headers, command) ??
-    fillTexts(headers, command);
-  if (refusal === undefined) command.close = isClosing(headers);
-  return refusal;
+    fillWrite(headers, command)
+  );
 }
 
 export function fillCreate(headers: WriteHeaders, command: CreateFields): HeaderRefusal | undefined {
@@ -240,11 +238,9 @@ export function fillCreate(headers: WriteHeaders, command: CreateFields): Header
     checkEncoding(headers.contentEncoding) ??
     fillCondition(headers, command) ??
     fillLifetime(headers, command) ??
-    fillProducer(headers, command) ??
-    fillTexts(headers, command);
+    fillWrite(headers, command);
   if (refusal !== undefined) return refusal;
-  command.close = isClosing(headers);
-  // uWebSockets.js makes this of bytes that are not UTF-8; stored, it would differ from what was sent.
+  // What uWebSockets.js makes of bytes that are not UTF-8; stored, it would not be what was sent.
   if (headers.streamAttrs?.includes('\ufffd') === true) {
     return invalidHeader('Stream-Attrs is not UTF-8; write other characters as JSON escapes');
   }
@@ -252,8 +248,11 @@ export function fillCreate(headers: WriteHeaders, command: CreateFields): Header
   return undefined;
 }
 
-function isClosing({ streamClosed }: WriteHeaders): boolean {
-  return streamClosed !== undefined && parseBooleanTrue(streamClosed.trim());
+/** The producer, the type and the order of a write, and whether it closes its stream. */
+function fillWrite(headers: WriteHeaders, command: WriteFields): HeaderRefusal | undefined {
+  const { streamClosed } = headers;
+  command.close = streamClosed !== undefined && parseBooleanTrue(streamClosed.trim());
+  return fillProducer(headers, command) ?? fillTexts(headers, command);
 }
 
 /** Bytes are stored as they come, so a compressed body would be stored compressed, and read as what its type says. */

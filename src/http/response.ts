@@ -56,24 +56,11 @@ const JSON_BODIES: ReadonlyMap<ErrorCode, string> = new Map([
 
 /** Refusals whose reply carries a position of the stream in nextOffset: the tail, for 410 the floor. */
 export const CODES_WITH_OFFSET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'STREAM_CLOSED',
-  'CREATE_CONFLICT',
-  'FORK_BEYOND_TAIL',
-  'CONTENT_TYPE_MISMATCH',
-  'SEQ_CONFLICT',
-  'PRODUCER_EPOCH_STALE',
-  'PRODUCER_SEQ_CONFLICT',
-  'RECORD_PRECONDITION_FAILED',
-  'PRECONDITION_FAILED',
-  'OFFSET_OUT_OF_RANGE',
-  'STREAM_GONE',
-  'POSITION_INSIDE_MESSAGE',
-  'SNAPSHOT_BEYOND_TAIL',
-  'SNAPSHOT_MISMATCH',
-  'SNAPSHOT_STALE',
-  'SNAPSHOT_CONFLICT',
-  'RETENTION_BACKWARDS',
-  'RETENTION_BEYOND_SNAPSHOT',
+  ...(['STREAM_CLOSED', 'CREATE_CONFLICT', 'FORK_BEYOND_TAIL', 'CONTENT_TYPE_MISMATCH', 'SEQ_CONFLICT'] as const),
+  ...(['PRODUCER_EPOCH_STALE', 'PRODUCER_SEQ_CONFLICT', 'RECORD_PRECONDITION_FAILED', 'PRECONDITION_FAILED'] as const),
+  ...(['OFFSET_OUT_OF_RANGE', 'STREAM_GONE', 'POSITION_INSIDE_MESSAGE'] as const),
+  ...(['SNAPSHOT_BEYOND_TAIL', 'SNAPSHOT_MISMATCH', 'SNAPSHOT_STALE', 'SNAPSHOT_CONFLICT'] as const),
+  ...(['RETENTION_BACKWARDS', 'RETENTION_BEYOND_SNAPSHOT'] as const),
 ]);
 
 export interface ResponderOptions {
@@ -324,9 +311,19 @@ function writeRefusalHeaders(res: UwsResponse, code: ErrorCode, reply: Reply): v
   if (code === 'RECORD_PRECONDITION_FAILED') {
     res.writeHeader('stream-record-next', String(reply.recordNext));
     res.writeHeader('stream-extensions', RECORD_EXTENSION);
-  } else if (code === 'RECORD_OUT_OF_RANGE' || (code === 'STREAM_GONE' && reply.has(REPLY_RECORDS))) {
-    res.writeHeader('stream-record-first', String(reply.recordFirst));
-    res.writeHeader('stream-record-next', String(reply.recordNext));
-    res.writeHeader('stream-extensions', RECORD_EXTENSION);
-  }
+  } else if (code === 'RECORD_OUT_OF_RANGE') writeRange(res, reply);
+  else if (code === 'STREAM_GONE') writeRecordRange(res, reply);
+}
+
+type RecordRange = Pick<Reply, 'flags' | 'recordFirst' | 'recordNext'>;
+
+/** First retained ordinal and the tail's, of a JSON stream. */
+export function writeRecordRange(res: UwsResponse, reply: RecordRange): void {
+  if ((reply.flags & REPLY_RECORDS) !== 0) writeRange(res, reply);
+}
+
+function writeRange(res: UwsResponse, { recordFirst, recordNext }: RecordRange): void {
+  res.writeHeader('stream-record-first', String(recordFirst));
+  res.writeHeader('stream-record-next', String(recordNext));
+  res.writeHeader('stream-extensions', RECORD_EXTENSION);
 }

@@ -3,7 +3,7 @@ import { SUBSCRIPTION_BODY_BYTES_MAX } from '../base/limits.ts';
 import type { ShardGateway, WriteGateway } from '../ports.ts';
 import { type Request, newRequest } from '../protocol/request.ts';
 import { ResponseBackpressure } from './backpressure.ts';
-import { BodyBudget, SlowBodies } from './body.ts';
+import { BodyBudget, SlowBodies } from '../access/bodies.ts';
 import { Compression } from './compression.ts';
 import type { HttpContext, HttpSettings, Operation } from './context.ts';
 import type { ErrorLog } from './guard.ts';

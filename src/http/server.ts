@@ -52,47 +52,32 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
   const uws = loadUws();
   const node = new HttpNode(ctx);
   const { tls, clientHosts, adminHosts } = ctx.settings;
-  const clientPlane = newClientPlane(new HttpServerContext(node, clientHosts.listen), operations);
-  const adminPlane = newAdminPlane(new HttpServerContext(node, adminHosts.listen), operations);
-  const { server: client } = clientPlane;
-  const { server: admin } = adminPlane;
-  const common = { uws, tls, log: ctx.logError };
-  const clientListener = new Listener({
-    ...common,
-    name: 'client',
-    connections: ctx.connections.client,
-    install: (app) => serve(app, clientPlane),
-  });
-  const adminListener = new Listener({
-    ...common,
-    name: 'admin',
-    connections: ctx.connections.admin,
-    install: (app) => serve(app, adminPlane),
-  });
+  const open = (name: 'client' | 'admin', plane: Plane): Listener =>
+    new Listener({
+      ...{ uws, tls, name, log: ctx.logError, connections: ctx.connections[name] },
+      install: (app) => serve(app, plane),
+    });
+  const client = newClientPlane(new HttpServerContext(node, clientHosts.listen), operations);
+  const admin = newAdminPlane(new HttpServerContext(node, adminHosts.listen), operations);
+  const planes = [client.server, admin.server];
+  const listeners = { client: open('client', client), admin: open('admin', admin) };
+  const both = [listeners.client, listeners.admin];
   return {
-    listenClient: (host, port) => clientListener.listen(host, port),
-    listenAdmin: (host, port) => adminListener.listen(host, port),
-    openRequests: () => client.open + admin.open,
+    listenClient: (host, port) => listeners.client.listen(host, port),
+    listenAdmin: (host, port) => listeners.admin.listen(host, port),
+    openRequests: () => client.server.open + admin.server.open,
     changeTokens: (tokens) => {
-      clientPlane.admission.changeToken(tokens.client);
-      adminPlane.admission.changeToken(tokens.admin);
+      client.admission.changeToken(tokens.client);
+      admin.admission.changeToken(tokens.admin);
     },
-    renewCertificates: (files) => {
-      clientListener.renew(files);
-      adminListener.renew(files);
-    },
+    renewCertificates: (files) => both.forEach((listener) => listener.renew(files)),
     close: async (graceMs) => {
-      client.closing = true;
-      admin.closing = true;
-      clientListener.stopListening();
-      adminListener.stopListening();
+      for (const plane of planes) plane.closing = true;
+      for (const listener of both) listener.stopListening();
       node.live.stop();
-      await Promise.race([
-        Promise.all([client.idle().then(() => node.backpressure.idle()), admin.idle()]),
-        delay(graceMs),
-      ]);
-      clientListener.closeConnections();
-      adminListener.closeConnections();
+      const idle = Promise.all([client.server.idle().then(() => node.backpressure.idle()), admin.server.idle()]);
+      await Promise.race([idle, delay(graceMs)]);
+      for (const listener of both) listener.closeConnections();
     },
   };
 }

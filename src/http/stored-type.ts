@@ -16,47 +16,26 @@ import type { UwsResponse } from './uws.ts';
 export const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
 
 const INERT: ReadonlySet<string> = new Set([
-  'application/octet-stream',
-  'application/json',
-  'application/ndjson',
-  'application/x-ndjson',
-  'application/jsonl',
-  'application/cbor',
-  'application/msgpack',
-  'application/protobuf',
-  'application/x-protobuf',
-  'application/vnd.apache.arrow.stream',
-  'application/vnd.apache.parquet',
-  'application/gzip',
-  'application/zip',
-  'application/zstd',
-  'text/plain',
-  'text/csv',
-  'text/markdown',
-  'text/event-stream',
-  'text/vtt',
-  'image/png',
-  'image/jpeg',
-  'image/gif',
-  'image/webp',
-  'image/avif',
-  'image/bmp',
-  'image/x-icon',
-  'image/vnd.microsoft.icon',
+  ...[
+    'application/octet-stream',
+    'application/json',
+    'application/ndjson',
+    'application/x-ndjson',
+    'application/jsonl',
+  ],
+  ...['application/cbor', 'application/msgpack', 'application/protobuf', 'application/x-protobuf'],
+  ...['application/vnd.apache.arrow.stream', 'application/vnd.apache.parquet'],
+  ...['application/gzip', 'application/zip', 'application/zstd'],
+  ...['text/plain', 'text/csv', 'text/markdown', 'text/event-stream', 'text/vtt'],
+  ...['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif', 'image/bmp'],
+  ...['image/x-icon', 'image/vnd.microsoft.icon'],
 ]);
 /** Whole families without a member that can hold a script. */
 const INERT_FAMILY = /^(?:audio|video|font)\//;
 const ACTIVE: ReadonlySet<string> = new Set([
-  'text/html',
-  'text/xml',
-  'text/xsl',
-  'application/xml',
-  'application/pdf',
-  'text/javascript',
-  'application/javascript',
-  'application/x-javascript',
-  'application/ecmascript',
-  'text/ecmascript',
+  ...['text/html', 'text/xml', 'text/xsl', 'application/xml', 'application/pdf'],
+  ...['text/javascript', 'application/javascript', 'application/x-javascript'],
+  ...['application/ecmascript', 'text/ecmascript'],
 ]);
 /** One media type as RFC 9110 writes it. A comma would make it two for a browser, which then takes the last. */
 const ONE_TYPE = /^([a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+)(?:;[^,]*)?$/;

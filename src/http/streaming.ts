@@ -157,11 +157,6 @@ export class StreamingResponse {
     this.#holder.cut();
   }
 
-  /** Runs what follows a reply: a bug in it is logged, and the answer ends. */
-  guard(follow: () => void): void {
-    this.#holder.guard(follow);
-  }
-
   /** The request is over. */
   release(): void {
     clearInterval(this.#renewal);
@@ -174,7 +169,7 @@ export class StreamingResponse {
     this.#giveBack();
     const next = this.#next;
     this.#next = undefined;
-    if (next !== undefined) this.guard(next);
+    if (next !== undefined) this.#holder.guard(next);
     return true;
   }
 

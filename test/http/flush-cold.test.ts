@@ -1,7 +1,7 @@
 // The flush of one stream by an operator: what a shard is asked, and what the cold tier looks like in the metrics.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { coldSummary } from '../../src/http/routes/admin/node.ts';
+import { coldSummary } from '../../src/gateway/node-status.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';

@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import type { ControlPort } from '../../src/subscriptions/ports.ts';
 import { type PathPattern, newPath, parsePath } from '../../src/http/paths.ts';
 import { ADMIN_ROWS, CLIENT_ROWS } from '../../src/http/routes/table.ts';
-import { SlowBodies } from '../../src/http/body.ts';
+import { SlowBodies } from '../../src/access/bodies.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
 

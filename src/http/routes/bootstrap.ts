@@ -18,7 +18,7 @@ import type { RequestContext } from '../request.ts';
 import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../stored-type.ts';
 import type { StreamHead, StreamingResponse } from '../streaming.ts';
 import type { UwsResponse } from '../uws.ts';
-import { writeRecordRange } from './position.ts';
+import { writeRecordRange } from '../response.ts';
 import { type Published, Slices, askForPiece } from './snapshot.ts';
 import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, READ_OFFSET, readIncarnation } from '../../protocol/read.ts';
 

@@ -6,12 +6,12 @@ import { errorNumber } from '../../base/errors.ts';
 import { decodePathSegment, parseOrdinal, parseUint53 } from '../../protocol/header-values.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { type Position } from '../../protocol/position-command.ts';
-import { REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
+import type { Reply } from '../../protocol/reply.ts';
 import { type Request, requestFor } from '../../protocol/request.ts';
 import { declaredBytes } from '../headers.ts';
 import { type QueryResult, collect } from '../query.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
-import { RECORD_EXTENSION } from '../response.ts';
+import { writeRecordRange } from '../response.ts';
 import type { UwsResponse } from '../uws.ts';
 import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, readIncarnation } from '../../protocol/queries/read.ts';
 import { READ_OFFSET, READ_RECORD } from '../../protocol/read-fields.ts';
@@ -117,12 +117,4 @@ class Retention extends PositionCommand {
     res.endWithoutBody();
     return 204;
   }
-}
-
-/** First retained ordinal and the tail's, of a JSON stream. */
-export function writeRecordRange(res: UwsResponse, reply: Pick<Reply, 'flags' | 'recordFirst' | 'recordNext'>): void {
-  if ((reply.flags & REPLY_RECORDS) === 0) return;
-  res.writeHeader('stream-record-first', String(reply.recordFirst));
-  res.writeHeader('stream-record-next', String(reply.recordNext));
-  res.writeHeader('stream-extensions', RECORD_EXTENSION);
 }

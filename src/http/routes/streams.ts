@@ -4,7 +4,7 @@ import { TOO_MANY_TAGS, type WriteHeaders, declaredBytes, fillCreate } from '../
 import { newPath, parsePath } from '../paths.ts';
 import { writeHeadVary } from '../read-response.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
-import { JSON_TYPE, RECORD_EXTENSION } from '../response.ts';
+import { JSON_TYPE, writeRecordRange } from '../response.ts';
 import { writeWriteHeaders } from './append.ts';
 import { shownContentType, writeStoredType } from '../stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
@@ -14,7 +14,7 @@ import { FORK_AT_TAIL } from '../../protocol/fork-command.ts';
 import { OFFSET_START, formatOffset, formatRfc3339, parseOffset, parseUint53 } from '../../protocol/header-values.ts';
 import { isJson } from '../../protocol/media-type.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
-import { REPLY_CLOSED, REPLY_CREATED, REPLY_RECORDS, Reply } from '../../protocol/reply.ts';
+import { REPLY_CLOSED, REPLY_CREATED, Reply } from '../../protocol/reply.ts';
 import { beginCommand, requestFor } from '../../protocol/request.ts';
 
 /**
@@ -146,11 +146,7 @@ const HEAD: ReplyRenderer = {
     if (ttlSeconds >= 0) res.writeHeader('stream-ttl', String(ttlSeconds));
     if (expiresAtMs >= 0) res.writeHeader('stream-expires-at', formatRfc3339(expiresAtMs));
     if (reply.has(REPLY_CLOSED)) res.writeHeader('stream-closed', 'true');
-    if (reply.has(REPLY_RECORDS)) {
-      res.writeHeader('stream-record-first', String(reply.recordFirst));
-      res.writeHeader('stream-record-next', String(reply.recordNext));
-      res.writeHeader('stream-extensions', RECORD_EXTENSION);
-    }
+    writeRecordRange(res, reply);
     // No Content-Length: the size of the GET's answer depends on its query, and 0 would be a lie.
     res.endWithoutBody();
     return 200;

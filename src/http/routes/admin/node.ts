@@ -6,8 +6,8 @@
  */
 import process from 'node:process';
 import { MillraceError } from '../../../base/errors.ts';
-import { type NodeStatus, askNodeStatus } from '../../../gateway/node-status.ts';
-import type { RaftGroup } from '../../../protocol/queries/summaries.ts';
+import { type NodeStatus, askNodeStatus, coldSummary } from '../../../gateway/node-status.ts';
+import type { RaftGroup } from '../../../protocol/shard-summary.ts';
 import type { Refused } from '../../../gateway/shard-client.ts';
 import { guardData, readData } from '../../guard.ts';
 import type { WriteHeaders } from '../../headers.ts';
@@ -15,7 +15,6 @@ import type { RequestContext } from '../../request.ts';
 import type { HttpServerContext } from '../../server-context.ts';
 import type { DrainMark } from '../../../placement/ports.ts';
 import { SHED_DRAIN, describeShed } from '../../../placement/state/shed.ts';
-import type { ShardGateway } from '../../../ports.ts';
 import type { KeyRotation, WebhookKeys } from '../../../subscriptions/ports.ts';
 
 /** Does the sender of a request have the plane's token, or does the plane ask for none? */
@@ -24,8 +23,10 @@ export type Knows = (headers: WriteHeaders) => boolean;
 /** Every shard is asked for an answer, so requests without the token share one for so long, or the one that is under way. */
 const SHARED_MS = 1000;
 
-/** Answers a call from one question to all shards. */
-type Tell = (call: RequestContext, detail: 'with-detail' | 'whether') => void;
+/** What one question to all shards has found; `detail` is for senders who may know it. */
+type Readiness =
+  | Pick<Refused, 'code' | 'detail'>
+  | { readonly code: 'OK'; readonly ready: boolean; readonly detail: Readonly<Record<string, unknown>> };
 
 export function answerHealth(call: RequestContext): void {
   call.json(200, { status: 'up' });
@@ -34,10 +35,10 @@ export function answerHealth(call: RequestContext): void {
 export class ReadyProbe {
   readonly #knows: Knows;
   #foundMs = -Infinity;
-  /** The last finding; undefined before the first. */
-  #isReady: boolean | undefined;
-  /** Requests without the token, while their shared question is under way. */
-  #waiting: RequestContext[] = [];
+  /** What the last question found. */
+  #found: { readonly ready: boolean } | undefined;
+  /** The question that requests without the token share, while it is under way. */
+  #asking: Promise<Readiness> | undefined;
 
   constructor(knows: Knows) {
     this.#knows = knows;
@@ -45,47 +46,40 @@ export class ReadyProbe {
 
   /** 200 when every group has a leader and has applied what it knows to be committed; else 503 and what is missing. */
   answer(call: RequestContext): void {
-    const { startedMs } = call;
-    const withDetail = this.#knows(call.headers);
+    const isKnown = this.#knows(call.headers);
     call.keep();
-    if (withDetail) return this.#ask(call, (tell) => tell(call, 'with-detail'));
-    if (startedMs - this.#foundMs < SHARED_MS && this.#isReady !== undefined) {
-      return tellReady(call, { ready: this.#isReady });
+    if (!isKnown && call.startedMs - this.#foundMs < SHARED_MS && this.#found !== undefined) {
+      return tellReady(call, this.#found);
     }
-    if (this.#waiting.push(call) > 1) return undefined;
-    return this.#ask(call, (tell) => {
-      const waiting = this.#waiting;
-      this.#waiting = [];
-      for (const one of waiting) tell(one, 'whether');
+    const asking = isKnown
+      ? this.#ask(call)
+      : (this.#asking ??= this.#ask(call).finally(() => (this.#asking = undefined)));
+    void asking.then((found) => {
+      if (found.code !== 'OK') return call.refuse(found.code, found.detail);
+      const { ready, detail } = found;
+      return tellReady(call, isKnown ? { ready, ...detail } : { ready });
     });
   }
 
-  #ask(call: RequestContext, finish: (tell: Tell) => void): void {
+  /** Never rejects. */
+  async #ask(call: RequestContext): Promise<Readiness> {
     const { server, gateway, startedMs } = call;
-    const failed = (error: unknown): Tell => {
+    try {
+      const status = await askNodeStatus(gateway);
+      if ('code' in status) return status;
+      const { raftGroups } = status;
+      const leaderless = raftGroups.filter((group) => group.leader === null).map((group) => group.raft_group_id);
+      const behind = raftGroups.filter(isBehind).map((group) => group.raft_group_id);
+      const ready = leaderless.length + behind.length === 0 && raftGroups.length === gateway.groupCount;
+      this.#foundMs = startedMs;
+      this.#found = { ready };
+      const detail = { groups: raftGroups.length, leaderless_groups: leaderless, groups_behind: behind };
+      return { code: 'OK', ready, detail };
+    } catch (error) {
       server.logError(error, 'ready', call.requestId);
-      return (one) => one.refuse('INTERNAL');
-    };
-    void askNodeStatus(gateway)
-      .then((status) => ('code' in status ? tellRefused(status) : this.#find(gateway, status, startedMs)))
-      .catch(failed)
-      .then(finish);
+      return { code: 'INTERNAL', detail: '' };
+    }
   }
-
-  #find(gateway: ShardGateway, { raftGroups }: NodeStatus, startedMs: number): Tell {
-    const leaderless = raftGroups.filter((group) => group.leader === null).map((group) => group.raft_group_id);
-    const behind = raftGroups.filter(isBehind).map((group) => group.raft_group_id);
-    const missing = gateway.groupCount - raftGroups.length;
-    const isReady = leaderless.length === 0 && behind.length === 0 && missing === 0;
-    this.#foundMs = startedMs;
-    this.#isReady = isReady;
-    const found = { groups: raftGroups.length, leaderless_groups: leaderless, groups_behind: behind };
-    return (call, detail) => tellReady(call, { ready: isReady, ...(detail === 'with-detail' ? found : {}) });
-  }
-}
-
-function tellRefused({ code, detail }: Refused): Tell {
-  return (call) => call.refuse(code, detail);
 }
 
 function tellReady(call: RequestContext, answer: { readonly ready: boolean }): void {
@@ -152,41 +146,6 @@ function snapshot(server: HttpServerContext, source: MetricsSource, status: Node
     process_rss_bytes: process.memoryUsage.rss(),
     ...source.extra(),
   };
-}
-
-interface ColdGroup {
-  readonly raft_group_id: number;
-  readonly [name: string]: unknown;
-}
-
-/** A node is as far as its worst group. */
-const WORSE = ['open', 'pressure', 'refusing'];
-
-/** The node's metrics of the cold tier as a whole, from those of its shards about their groups. */
-export function coldSummary(
-  groups: readonly ColdGroup[],
-  perGroup: Readonly<Record<string, unknown>>,
-): Record<string, unknown> {
-  const worst = Math.max(0, ...groups.map((group) => WORSE.indexOf(String(group['cold_write_admission']))));
-  const ages = groups.map((group) => group['cold_backlog_age_ms']).filter((age) => typeof age === 'number');
-  return {
-    cold_write_admission: {
-      state: WORSE[worst],
-      refusing_groups: groups.filter((group) => group['cold_write_admission'] === 'refusing').map(idOf),
-    },
-    /** Age of the oldest byte that is not in the cold store. */
-    cold_flush_backlog_age_ms: Math.max(0, ...ages),
-    cold_hot_group_bytes_max: highest(perGroup['per_group_cold_hot_bytes']),
-    cold_hot_group_bytes_high_watermark: highest(perGroup['per_group_cold_hot_bytes_max']),
-  };
-}
-
-function idOf(group: ColdGroup): number {
-  return group.raft_group_id;
-}
-
-function highest(values: unknown): number {
-  return Array.isArray(values) ? Math.max(0, ...values.filter((value) => typeof value === 'number')) : 0;
 }
 
 /** GET /__svc/leadership-shed */
