@@ -12,7 +12,7 @@ export type Json = Readonly<Record<string, unknown>>;
 
 export interface DocumentOptions {
   readonly rows: PlaneRows;
-  /** Version of Millrace. */
+  /** The version of Millrace. */
   readonly version: string;
   /** `client`: without what only the admin plane serves. */
   readonly plane: DocumentedPlane;

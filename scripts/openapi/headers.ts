@@ -167,7 +167,7 @@ export const RECORDS_WRITTEN = [
   'Stream-Record-Next',
   'Stream-Extensions',
 ] as const satisfies readonly HeaderName[];
-/** Headers for a browser that gets bytes which writers stored. */
+/** Headers that tell a browser how to treat bytes that writers stored. */
 export const STORED_TYPE = ['Content-Disposition', 'Content-Security-Policy'] as const satisfies readonly HeaderName[];
 export const LIFETIME = ['Stream-TTL', 'Stream-Expires-At'] as const satisfies readonly HeaderName[];
 export const PRODUCER_ECHO = ['Producer-Epoch', 'Producer-Seq'] as const satisfies readonly HeaderName[];

@@ -1,5 +1,5 @@
 /**
- * A route's description for its callers beside its row (routes/table.ts): what it is for, its parameters, its body, and its answers. The
+ * A description tells callers more of a route than its row does (routes/table.ts): its purpose, its parameters, its body, and its answers. The
  * row adds what follows from its traits: path variables, tokens, the bound of the body, the refusals that come before the handler.
  */
 import type { ErrorCode } from '../../src/base/errors.ts';

@@ -32,7 +32,7 @@ const NOT_LEADER = own(
   EITHER,
 );
 const LATE = own(503, 'UNAVAILABLE', 'it is under way, or another change is; repeat the call');
-/** Refusals that all calls about a group share. */
+/** Refusals of all calls about a group. */
 const GROUP: readonly Refusal[] = [INVALID, NO_GROUP, 'SHARD_BUSY', 'STOPPING', 'INTERNAL'];
 
 const KEYS: readonly Refusal[] = [

@@ -242,7 +242,7 @@ export const PARAMETERS = {
     schema: { type: 'integer', minimum: 1, maximum: LIST_LIMIT_MAX },
     example: 100,
   }),
-  // Parameters of operators' calls.
+  // Parameters of operators.
   upto: query('upto', {
     description: 'The last index to drop from the log. Default: that of the last checkpoint.',
     schema: COUNT,

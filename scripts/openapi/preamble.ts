@@ -1,4 +1,4 @@
-/** The document's words about the API as a whole. */
+/** The parts of the document that describe the API as a whole. */
 import type { DocumentedPlane } from '../../src/http/api-document.ts';
 
 type Json = Readonly<Record<string, unknown>>;

@@ -7,7 +7,7 @@ import type { Route } from '../../src/http/router.ts';
 import { type HeaderName, RECORD_RANGE } from './headers.ts';
 import type { Content, Operation, OwnRefusal, Refusal } from './operation.ts';
 
-/** The fields of a row that the document looks at. */
+/** The part of a row that the document describes. */
 export type DocumentedRow = Pick<Route, 'methods' | 'pattern' | 'access' | 'bodyBytesMax' | 'isForConsole'>;
 
 export interface ResolvedRefusal {

@@ -18,7 +18,7 @@ const READ = [
   ...['Stream-Next-Offset', 'Stream-Up-To-Date', 'Stream-Closed', 'Stream-Cursor', 'ETag', 'Vary'],
   ...['Stream-Record-First', 'Stream-Record-Start', 'Stream-Record-Next', 'Stream-Extensions'],
 ] as const satisfies readonly HeaderName[];
-/** Refusals of messages with or without a JSON type. */
+/** Refusals of messages, with or without a JSON type. */
 const MESSAGES = ['INVALID_JSON', 'TOO_MANY_RECORDS'] as const;
 
 export const STREAM_OPERATIONS: Operations = {

@@ -1,7 +1,7 @@
 /**
- * A plane asks two things of a request before it looks at it: nothing that a web page elsewhere could send, and its bearer token.
+ * A request must bring two things before its plane looks at it: nothing that a web page elsewhere could send, and the plane's bearer token.
  *
- * Headers alone decide about web pages, before a route or a body is looked at. A page cannot set or leave out any of
+ * The rights of web pages are decided by headers alone, before a route or a body is looked at. A page cannot set or leave out any of
  * these headers: Host, Origin (on every request that changes something, and on all that cross origins with CORS), Sec-Fetch-Site
  * (browsers since 2023, where the address is https or loopback), Referer (older ones, unless the page leaves it out).
  */
@@ -29,7 +29,7 @@ interface UrlSource {
   getUrl(): string;
 }
 
-/** Senders that may use a route: those with the plane's token; all; all, and under any name of the host, as load balancers do. */
+/** A route may be used by senders with the plane's token; everyone; everyone and under any name of the host, as load balancers do. */
 export type Access = 'token' | 'open' | 'probe';
 
 /** Where a plane listens, and its further names; without ports and brackets. */
@@ -38,7 +38,7 @@ export interface PlaneHosts {
   readonly names: readonly string[];
 }
 
-/** The route table's view of a path (router.ts). */
+/** The table of routes, as far as it says who may use a path (http/router.ts). */
 export interface RouteAccess {
   access(url: string, method: string): Access;
 }
@@ -169,7 +169,7 @@ export function isAuthorized(authorization: string, token: string): boolean {
   if (authorization.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return false;
   const sent = Buffer.from(authorization.slice(SCHEME.length).trim(), 'utf8');
   const right = Buffer.from(token, 'utf8');
-  // Both sides of the comparison have one length, so that it takes place in either case.
+  // Both have the same length, so that a comparison takes place in either case.
   return sent.length === right.length ? timingSafeEqual(sent, right) : !timingSafeEqual(right, right);
 }
 
@@ -249,7 +249,7 @@ class KnownHosts {
   }
 }
 
-/** The host of a Host header, in small letters; empty when there is none. */
+/** The host that a Host header names, in small letters; empty when it names none. */
 function hostOf(header: string): string {
   const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:[\]]+))(?::\d{0,5})?$/.exec(header);
   return (match?.[1] ?? match?.[2] ?? '').toLowerCase().replace(/\.$/, '');

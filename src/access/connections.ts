@@ -15,7 +15,7 @@ export interface ConnectionBounds {
   readonly perAddress: number;
 }
 
-/** The part of a connection that the HTTP library hands over. */
+/** A new connection, as the HTTP library hands it over. */
 interface Arrival {
   getRemoteAddress(): ArrayBuffer;
   getRemoteAddressAsText(): ArrayBuffer;

@@ -42,7 +42,7 @@ function preflightOf(methods: string): string {
   ].join('\r\n');
 }
 
-/** Header lines about origins for one answer, joined by CRLF; empty when there are none. */
+/** The header lines of one answer that are about origins, joined by CRLF; empty when nothing is to be said. */
 export interface CorsBlocks {
   /** For every ordinary answer. */
   readonly answer: string;

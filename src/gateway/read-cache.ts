@@ -30,7 +30,7 @@ const SEEN_SLOTS = 16_384;
 const ENTRY_BYTES = 512;
 
 export interface ReadCacheOptions {
-  /** Bound of all entries together. */
+  /** The bound of all entries together. */
   readonly bytesMax: number;
   /** Smaller answers cost the shard little more than its word would. */
   readonly answerBytesMin: number;

@@ -190,7 +190,7 @@ export function firstRefusal(answers: readonly ShardAnswer<unknown>[], ...tolera
   return undefined;
 }
 
-/** Results of the answers that were given. */
+/** The results of the answers that are not refusals. */
 export function resultsOf<R>(answers: readonly ShardAnswer<R>[]): R[] {
   return answers.flatMap((answer) => (answer.code === 'OK' ? [answer.result] : []));
 }

@@ -9,7 +9,7 @@ import { gzip } from 'node:zlib';
 import type { ErrorLog } from './guard.ts';
 
 /**
- * The client's preference about gzip (RFC 9110, 12.5.3). A coding that is not listed has the weight of `*`; without `*` it is not taken. The bytes
+ * Accept-Encoding says how a client likes gzip (RFC 9110, 12.5.3). A coding that is not listed has the weight of `*`; without `*` it is not taken. The bytes
  * as they are need no entry: unlisted they are the last choice, listed they win when gzip weighs no more.
  */
 const GZIP: ReadonlySet<string> = new Set(['gzip', 'x-gzip']);
@@ -40,7 +40,7 @@ function weightOf(parameters: readonly string[]): number {
 
 /** JSON shrinks to a fifth; level 6 takes three times as long as 1 to make that a sixth. */
 const LEVEL = 1;
-/** Memory that zlib allocates for one stream at its usual window. */
+/** The memory that zlib allocates for one stream at its usual window. */
 const STATE_BYTES = 256 * 1024;
 /** Seven of the largest usual answers, about 30 ms of a core. Beyond that, answers go out uncompressed instead of waiting. */
 const MAKING_BYTES_MAX = 16 * 1024 * 1024;
@@ -88,7 +88,7 @@ export class Compression {
     return true;
   }
 
-  /** An error thrown here would end the process. */
+  /** An exception here would end the process. */
   #tell({ done, requestId }: Packing, body: Uint8Array, packed: Uint8Array | undefined): void {
     try {
       done(body, packed);

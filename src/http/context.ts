@@ -1,4 +1,4 @@
-/** The means of handlers: settings, metrics and services of the node. */
+/** The settings, metrics and services of the node that handlers may use. */
 import type { ErrorLog } from './guard.ts';
 import type { Access, PlaneHosts } from '../access/admission.ts';
 import type { Connections } from '../access/connections.ts';
@@ -44,7 +44,6 @@ export interface HttpSettings {
   readonly corsOrigins: readonly string[];
   readonly clientHosts: PlaneHosts;
   readonly adminHosts: PlaneHosts;
-  /** Whether caches may keep reads. */
   readonly readCache: ReadCaching;
   readonly inflightBodyBytes: number;
   /** Live readers (long-poll and SSE) waiting per core; 0 = unlimited. */
@@ -75,7 +74,7 @@ export type Operation =
   | 'bucket'
   | 'other';
 
-/** A route's declaration of itself, beside its path and handler. */
+/** The traits of a route, beside its path and handler. */
 export interface RouteTraits {
   readonly operation: Operation;
   /** 'token' unless it says otherwise. */
@@ -84,7 +83,7 @@ export interface RouteTraits {
   readonly bodyBytesMax?: number;
   /** For the console's page alone, so the OpenAPI document is silent about it. */
   readonly isForConsole?: true;
-  /** The path as in the table of routes. */
+  /** Its path, as in the table of routes. */
   readonly pattern?: string;
 }
 

@@ -3,7 +3,7 @@
  * not (about 0.1 µs each), so every request is walked over once, before its route, instead of being asked for ten names. The
  * walk fills one object that is reused: its fields are valid only inside the route handler, as the request itself.
  *
- * The first of repeated headers counts.
+ * When a header is repeated, the first one counts.
  */
 import { TOKEN_BYTES_MAX } from '../base/limits.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
@@ -73,7 +73,7 @@ function isDigits(text: string): boolean {
   return text !== '';
 }
 
-/** The headers of a request that admission, CORS and the write routes know; undefined: not sent. */
+/** The headers that admission, CORS and the write routes look at; undefined: not sent. */
 export class WriteHeaders {
   readonly framing = new Framing();
   contentType: string | undefined = undefined;
@@ -220,7 +220,7 @@ export interface HeaderRefusal {
 
 const invalidHeader = (detail: string): HeaderRefusal => ({ code: 'INVALID_HEADER', detail });
 
-/** Fields that appends and creates share. */
+/** The fields that an append and a create share. */
 type WriteFields = Pick<AppendFields, keyof AppendFields & keyof CreateFields>;
 
 /** `command` is at its defaults. Numbers are checked first: a malformed one is 400 before anything else. */
@@ -240,7 +240,7 @@ export function fillCreate(headers: WriteHeaders, command: CreateFields): Header
     fillLifetime(headers, command) ??
     fillWrite(headers, command);
   if (refusal !== undefined) return refusal;
-  // What uWebSockets.js makes of bytes that are not UTF-8; stored, it would not be what was sent.
+  // uWebSockets.js puts this in the place of bytes that are not UTF-8; stored, it would not be what was sent.
   if (headers.streamAttrs?.includes('\ufffd') === true) {
     return invalidHeader('Stream-Attrs is not UTF-8; write other characters as JSON escapes');
   }

@@ -13,7 +13,7 @@ import { splitFlatPath } from '../protocol/flat-path.ts';
 import { decodePathSegment } from '../protocol/header-values.ts';
 import { nameFault } from '../protocol/names.ts';
 
-/** Paths of the client plane. Routes are rows of these (router.ts, routes/table.ts). */
+/** The patterns of paths of the client plane. Routes are rows of these (router.ts, routes/table.ts). */
 export type PathPattern =
   | '/{bucket}'
   | '/{bucket}/streams'

@@ -31,7 +31,7 @@ export const LONG_POLL_MS_MAX = 60_000;
 /** The shard takes the bound as u32; more than any answer holds means the same. */
 const UINT32_MAX = 0xffff_ffff;
 
-/** The last value of a repeated name counts, but for `offset` and these. */
+/** These names may be given once. Of any other name that is repeated the last value counts. */
 const ONCE: ReadonlySet<string> = new Set([
   'offset',
   // voters=1&voters=2&voters=3 is not what voters=3 means.

@@ -67,7 +67,7 @@ function cacheOfRead(params: ReadParams, reply: Reply): CacheControl {
   return reply.nextOffset > reply.startOffset || reply.has(REPLY_CLOSED) ? 'read' : 'no-store';
 }
 
-/** For a long-poll that brought nothing. */
+/** A long-poll that brought nothing may be shared for a moment. */
 export function cacheOfTurn(params: ReadParams): CacheControl {
   return params.mode === READ_OFFSET || params.mode === READ_RECORD ? 'turn' : 'no-store';
 }
@@ -75,7 +75,7 @@ export function cacheOfTurn(params: ReadParams): CacheControl {
 /** Compressing costs a quarter of a millisecond of CPU even for little; below this size, sending the bytes costs less. */
 export const COMPRESSED_FROM_BYTES = 16 * 1024;
 
-/** True when the answer depends on Accept-Encoding. `bytes`: of the body. */
+/** Does the form of the answer depend on Accept-Encoding? `bytes`: the size of its body. */
 function hasTwoForms(reply: Reply, bytes = reply.body?.length ?? 0): boolean {
   return bytes >= COMPRESSED_FROM_BYTES && reply.has(REPLY_RECORDS);
 }
@@ -85,7 +85,7 @@ export function writeHeadVary(res: UwsResponse, responder: Responder, reply: Rep
   if (hasTwoForms(reply, reply.nextOffset - reply.startOffset + 1)) res.writeHeader('vary', responder.codingVary);
 }
 
-/** The parts of an answer to a read beside position and bytes. */
+/** Parts of an answer to a read beside its position and bytes. */
 export interface Shown {
   /** The ETag of the bytes as they are. */
   readonly tag: string | undefined;

@@ -31,7 +31,7 @@ import type { UwsRequest, UwsResponse } from './uws.ts';
 export type ReplyRenderer = Renderer<RequestContext>;
 export type BodyConsumer = Consumer<RequestContext>;
 
-/** A holder of something for an answer hears through it what becomes of the answer. */
+/** The holder of something that an answer needs hears how the answer ends. */
 export interface Answer {
   /** Ends it with a refusal, in a form that fits what is out already. Harmless after the end. */
   fail?(code: ErrorCode, detail?: string): void;
@@ -46,7 +46,7 @@ export interface ContextPool {
 }
 
 /**
- * The holder of the response: the running handler alone; the context, which serves other requests after the answer; others that may know the
+ * The response is held by the running handler alone; the context, which serves other requests after the answer; others who may know the
  * context longer than that; a live reader, which is not counted as open, because a node that stops ends its live readers first.
  */
 type Hold = 'handler' | 'context' | 'others' | 'live';
@@ -54,10 +54,10 @@ type Hold = 'handler' | 'context' | 'others' | 'live';
 export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHolder {
   readonly server: HttpServerContext;
   readonly gateway: ShardGateway;
-  /** The parsed URL. */
+  /** The names in the URL. */
   readonly path: ParsedPath = newPath();
   route: RouteTraits = NO_ROUTE;
-  /** The operation that the answer is counted as: the route's, unless the handler finds another. */
+  /** The metrics count the answer as this: the route's operation, unless the handler finds that it is another. */
   operation: Operation = 'other';
   /** In lower case. */
   method = '';

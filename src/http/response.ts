@@ -22,7 +22,7 @@ import { REQUEST_ID_HEADER, type RequestIds } from './request-ids.ts';
 import type { UwsResponse } from './uws.ts';
 import { expectedSeq, producerEpoch, receivedSeq } from '../protocol/producer-answer.ts';
 
-/** An answer's word to caches; `read` and `turn` mean what http.read_cache makes of them. */
+/** The kinds of Cache-Control; `read` and `turn` mean what http.read_cache makes of them. */
 export type CacheControl = 'no-store' | 'no-cache' | 'public' | 'read' | 'turn';
 
 /** As the protocol recommends. */

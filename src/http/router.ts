@@ -24,7 +24,7 @@ export interface Route extends RouteTraits {
   readonly takesConditions?: true;
   /** Allow does not name OPTIONS. */
   readonly omitsOptions?: true;
-  /** The methods for Allow, where the handler tells them apart. */
+  /** The methods that Allow names, where the handler tells them apart. */
   readonly allow?: (url: string) => string;
 }
 
@@ -99,7 +99,7 @@ class Segmented {
     );
   }
 
-  /** The values sent for the variables. */
+  /** The segments that were sent for the variables. */
   variables(sent: readonly string[]): string[] {
     return sent.filter((_, i) => this.#segments[i] === undefined);
   }
@@ -115,9 +115,9 @@ function resourcesOf(rows: readonly Route[]): Map<string, Resource> {
 export interface Router {
   /** Nothing, unless a handler was made async by mistake. */
   route(call: RequestContext, url: string): unknown;
-  /** The answer to OPTIONS for a path; '' when nothing is there, or the plane names no methods. */
+  /** The methods that OPTIONS names for a path; '' when nothing is there, or the plane names no methods. */
   allow(url: string): string;
-  /** Senders that may use a path by this method; 'token' when nothing is there. Looked up only for requests about to be refused. */
+  /** The access that a path needs by this method; 'token' when nothing is there. Looked up only for requests that are about to be refused. */
   access(url: string, method: string): Access;
 }
 

@@ -1,4 +1,4 @@
-/** State that requests share: that of both planes of a node, and that of one plane. */
+/** The state that requests share: on both planes of a node, and on one plane. */
 import { SUBSCRIPTION_BODY_BYTES_MAX } from '../base/limits.ts';
 import type { ShardGateway, WriteGateway } from '../ports.ts';
 import { type Request, newRequest } from '../protocol/request.ts';
@@ -35,7 +35,7 @@ export class SpareRequests {
   }
 }
 
-/** Shared by both planes of a node: bounds that hold for all of its requests together, and its live readers. */
+/** The state that both planes of a node share: bounds that hold for all of its requests together, and its live readers. */
 export class HttpNode {
   readonly ctx: HttpContext;
   readonly ids: RequestIds;
@@ -54,7 +54,7 @@ export class HttpNode {
   }
 }
 
-/** Shared by the requests of one plane. */
+/** The state that the requests of one plane share. */
 export class HttpServerContext {
   readonly node: HttpNode;
   readonly ctx: HttpContext;

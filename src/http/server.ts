@@ -95,7 +95,7 @@ function newAdminPlane(server: HttpServerContext, operations: Operations): Plane
   const { adminHosts, adminToken: token } = server.settings;
   const router = new AdminRouter(bindRows(ADMIN_ROWS, { ...operations, knows: (headers) => admission.knows(headers) }));
   const admission = new RequestAdmission({ policy: new AdminPolicy(adminHosts, router), token, routes: router });
-  // Only its own pages may ask the admin plane, which needs no header of CORS.
+  // The only page that may ask is its own, which needs no header of CORS.
   return { server, cors: new CorsPolicy([], methodsOf(ADMIN_ROWS)), router, admission };
 }
 
@@ -147,7 +147,7 @@ export function serve(app: UwsApp, plane: Plane): void {
   app.any('/*', (res, req) => begin(res, req));
 }
 
-/** Returns the route's result to the net: nothing, unless a handler is async by mistake. */
+/** Returns nothing, unless a handler is async by mistake: then its promise, for the net. */
 function handle({ server, admission, router }: Plane, call: RequestContext, req: UwsRequest): unknown {
   const { headers } = server;
   const { fault } = headers.framing;

@@ -12,7 +12,7 @@
 import type { Reply } from '../protocol/reply.ts';
 import type { UwsResponse } from './uws.ts';
 
-/** HEAD and reads show it until a first body sets the type. */
+/** HEAD and reads show this type until a first body sets another one. */
 export const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
 
 const INERT: ReadonlySet<string> = new Set([

@@ -140,7 +140,7 @@ export class StreamingResponse {
     this.#holder.done(status);
   }
 
-  /** Passes a shard's refusal on; cuts an answer that has begun. */
+  /** Ends it with the refusal of a shard; cuts an answer that has begun. */
   refusal(reply: Reply): void {
     if (this.#begun) this.cut();
     else this.#holder.refuseReply(reply);

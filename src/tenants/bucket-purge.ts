@@ -93,7 +93,7 @@ async function deleteObjects(options: PurgeOptions, queued: readonly number[]): 
   return reclaimed;
 }
 
-/** Objects that a group had queued and has no more; `isFinished`: nothing is left. */
+/** The entries that a group had queued and has no more; `isFinished`: nothing is left. */
 interface GroupPass {
   readonly reclaimed: number;
   readonly isFinished: boolean;

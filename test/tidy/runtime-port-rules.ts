@@ -19,7 +19,7 @@ const DIRECT: Table = {
   'src/mailbox/wake.ts': 'puts a real thread to sleep on shared memory; the simulator has no threads',
   'src/console/page/': 'runs in a browser',
   'src/http/server.ts': 'closes real sockets',
-  'src/http/body.ts': 'deadlines of real sockets',
+  'src/access/bodies.ts': 'deadlines of real sockets',
   'src/http/streaming.ts': 'deadlines of real sockets',
   'src/http/live/clock.ts': 'deadlines of real sockets',
   'src/http/live/feed.ts': 'cursors of the protocol',

@@ -1,5 +1,5 @@
 /**
- * The text of live answers: the bytes of server-sent events, their ids, and the cursor. Pure: nothing here knows readers or sockets.
+ * The content of live answers: the bytes of server-sent events, their ids, and the cursor. Pure: nothing here knows readers or sockets.
  *
  *   event: data\n            text: one `data:` line for each line of the payload; base64: one line
  *   data:<line>\n
@@ -10,7 +10,7 @@
  *   id: <20 digits>\n
  *   \n
  *
- * Clients reassemble the lines: a parser joins those of an event with LF and drops one blank after `data:`. So a line that
+ * A client reassembles payloads so: its parser joins the lines of an event with LF and drops one blank after `data:`. So a line that
  * begins with a blank gets a second one, and every payload comes back byte for byte but for one thing: server-sent events
  * cannot carry a carriage return. CRLF, CR and LF all end a line there, so each becomes LF, which keeps lines apart and makes it
  * impossible to smuggle in an event. (CR and LF in two different events become two LF.) Readers that need every byte of such
@@ -39,7 +39,7 @@ const DATA_EVENT = Buffer.from('event: data\n', 'latin1');
 const DATA_LINE = Buffer.from('data:', 'latin1');
 const NO_BYTES: Uint8Array = new Uint8Array(0);
 
-/** The content of a control event. */
+/** The members of a control event. */
 export interface Control {
   nextOffset: number;
   upToDate: boolean;
@@ -152,7 +152,7 @@ export function errorEvent(text: string): Uint8Array {
  *   ...;closed                      behind either: the reader has been told that the stream is closed
  */
 
-/** The place that a control event names. */
+/** The part of a control event that becomes its id. */
 interface Place {
   readonly nextOffset: number;
   readonly nextRecord: number | undefined;
@@ -162,7 +162,7 @@ interface Place {
 const RECORD = 'record=';
 const CLOSED = ';closed';
 
-/** Id of the data event, and of a control event that does not say that the stream is closed. */
+/** The id of a data event, and of a control event that does not say that the stream is closed. */
 export function positionId({ nextOffset, nextRecord }: Place): string {
   return nextRecord === undefined ? formatOffset(nextOffset) : `${RECORD}${nextRecord}`;
 }

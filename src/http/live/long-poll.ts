@@ -14,7 +14,7 @@ import { cursorFloor, cursorSpan } from './events.ts';
 import { DONE, LiveReader, READING, RETRYING, startReader } from './reader.ts';
 
 const WAITING = 3;
-/** The bytes of its answer are being compressed. */
+/** The bytes that it brings are being compressed. */
 const PACKING = 4;
 
 /** Serves `live=long-poll`. Call it in the route handler. */

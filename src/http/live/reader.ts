@@ -1,4 +1,4 @@
-/** The common part of long-polls and event streams: a place among a topic's readers, reads from where they stand, one end. */
+/** Long-polls and event streams share this: a place among the readers of a topic, reads from where they stand, and one end. */
 import type { ErrorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { READ_FLAG_NO_TOUCH } from '../../protocol/queries/read.ts';

@@ -39,9 +39,9 @@ export function startSse(call: RequestContext, params: ReadParams): void {
   return startReader(call, call.server.node.live.refusal, () => new SseReader(call, params));
 }
 
-/** The content of one answer for its reader. */
+/** The part of an answer that goes to the reader. */
 interface Delivery {
-  /** Size of the answer's body. */
+  /** Bytes of the answer's body that are sent now. */
   readonly bytes: number;
   readonly upToDate: boolean;
   readonly closed: boolean;

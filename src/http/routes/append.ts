@@ -94,7 +94,7 @@ function writeOutcome(res: UwsResponse, reply: Reply): void {
 /** POST /{bucket}/{stream}/append-batch: several appends with a result each. */
 export function handleBatch(call: RequestContext): void {
   const headers = call.headers;
-  // Only single appends have these; a batch takes no part in them.
+  // These go with single appends only.
   headers.streamSeq = undefined;
   headers.streamClosed = undefined;
   headers.recordMatch = undefined;

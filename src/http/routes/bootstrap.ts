@@ -25,7 +25,7 @@ import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, READ_OFFSET, readIncarnation } fro
 const LIVE: ReadonlySet<string> = new Set(['live']);
 const NOTHING = new Uint8Array(0);
 const STREAM_GONE = errorNumber('STREAM_GONE');
-/** The stream may change between the question for its snapshot and the first read. */
+/** The stream may be replaced between the question for its snapshot and the first read. */
 const STARTS_MAX = 3;
 
 export function handleBootstrap(call: RequestContext): void {
@@ -153,7 +153,7 @@ function splitParts(body: Uint8Array, limit: number): Parts {
   return { ends, bytes: body.subarray(4 + 4 * count) };
 }
 
-/** What one read brought; `end` is the offset behind it. */
+/** The messages of one read; `end` is the offset behind them. */
 interface Messages {
   readonly parts: Parts;
   readonly head: string;

@@ -19,7 +19,7 @@ import { READ_OFFSET, READ_RECORD } from '../../protocol/read-fields.ts';
 const BORDER_UNCHECKED = errorNumber('BORDER_UNCHECKED');
 const POSITION_INSIDE_MESSAGE = errorNumber('POSITION_INSIDE_MESSAGE');
 const OFFSET_INSIDE_RECORD = errorNumber('OFFSET_INSIDE_RECORD');
-/** A position that was looked up is stale only when the stream was recreated meanwhile. */
+/** A border that was looked up is stale only when the stream was recreated meanwhile. */
 const LOOK_UPS_MAX = 3;
 const RECORD: ReadonlySet<string> = new Set(['record']);
 

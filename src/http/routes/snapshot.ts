@@ -39,7 +39,7 @@ export function handlePublish(call: RequestContext): void {
   return call.readBody(declaredBytes(req.getHeader('content-length')), publish);
 }
 
-/** Stands for no snapshot: no bytes with this digest can be found. */
+/** No snapshot has this digest: no bytes with it can be found. */
 const NO_DIGEST = new Uint8Array(DIGEST_BYTES);
 
 /** Undefined: not sent. Null: blank. What is no digest is that of no snapshot, so it does not match. */
@@ -161,7 +161,7 @@ const DELETE: ReplyRenderer = {
 
 /** A published snapshot, fetched from its shard in slices, so that neither a shard nor this process holds more than one of them. */
 
-/** Facts about stream and snapshot in the first slice. */
+/** The stream and its snapshot, as the first slice describes them. */
 export interface Published {
   /** -1: none, for those who ask for whatever there is. */
   readonly offset: number;

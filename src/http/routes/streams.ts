@@ -174,7 +174,7 @@ const DELETE: ReplyRenderer = {
   intercept(call: RequestContext, reply: Reply): boolean {
     const gone = reply.code === 0 ? COMMANDS.deleteStream.result.read(reply) : undefined;
     if (gone === undefined) return false;
-    // Notifying the source takes its time, and the reply is used again.
+    // Telling the source takes its time, and the reply is used again.
     const answer = Object.assign(new Reply(), reply);
     let answered = false;
     const finish = (): void => {

@@ -29,7 +29,7 @@ export function handleControl(call: RequestContext, port: ControlPort): void {
   return call.readBody(declared, task, budget);
 }
 
-/** `Allow` for a path below the prefix: the port's answer to a method that nothing has. */
+/** The methods that `Allow` names for a path below the prefix: the port tells them to a method that nothing has. */
 export function allowOfControl(port: ControlPort, url: string): string {
   const head: ControlHead = {
     method: 'options',

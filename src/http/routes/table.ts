@@ -47,7 +47,7 @@ import { handleRead } from './read.ts';
 import { handleDeleteSnapshot, handleLatestSnapshot, handlePublish, handleReadSnapshot } from './snapshot.ts';
 import { allowOfControl, handleControl } from './subscriptions.ts';
 
-/** Services that routes need beyond the shards. */
+/** The parts of the node that service routes need, beyond the shards. */
 export interface Operations {
   readonly drainMark: DrainMark;
   /** Whether other nodes reach this one on a port of its own. */
@@ -65,7 +65,7 @@ export interface Operations {
   readonly inspection?: Inspection;
 }
 
-/** Services of the node for the handlers of one plane. */
+/** The parts of the node that the handlers of one plane need. */
 export interface PlaneServices extends Operations {
   /** Does the sender have the plane's token, or does the plane ask for none? Only such a sender is told why a node is not ready. */
   readonly knows: (headers: WriteHeaders) => boolean;
@@ -78,7 +78,7 @@ type Bind = (services: PlaneServices) => Handler | undefined;
 export type RouteRow = Omit<Route, 'handler' | 'allow' | 'pattern'> & {
   readonly pattern: PathPattern | '/' | `/__svc/${string}` | `/v1/stream/__ds/${string}`;
   readonly bind: Bind;
-  /** The methods for Allow, where the handler tells them apart. */
+  /** The methods that Allow names, where the handler tells them apart. */
   readonly allow?: (services: PlaneServices, url: string) => string;
 };
 
@@ -210,7 +210,7 @@ function tenant(methods: readonly Method[], path: string, bind: Bind): RouteRow 
 const SHOWN = '/__svc/streams/{bucket}';
 const SHOWN_STREAM = `${SHOWN}/{stream}` as const;
 
-/** The console's routes about streams, by the handlers of the client plane. */
+/** The console's routes to streams, with the handlers of the client plane. */
 const SHOWN_ROWS: readonly RouteRow[] = forConsole([
   row(['GET'], SHOWN_STREAM, 'read', always(handleRead)),
   row(['HEAD'], SHOWN_STREAM, 'head', always(handleHead)),

@@ -68,7 +68,7 @@ export function handleExport(call: RequestContext, backups: Backups, group: numb
   });
 }
 
-/** Reads the headers and the query of an upload; a string says what is wrong with them. */
+/** The request in the headers and the query of an upload; a string: the fault in them. */
 function readImport({ req }: RequestContext): ImportRequest | string {
   const named = req.getHeader('x-svc-backup-blake3').toLowerCase();
   if (named !== '' && fromHex(named, DIGEST_BYTES) === undefined) {

@@ -1,5 +1,5 @@
 /**
- * This node as a whole: health, readiness, metrics, whether it leads groups, the keys that webhooks are signed with.
+ * The node as a whole: health, readiness, metrics, whether it leads groups, the keys that webhooks are signed with.
  *
  * Health and readiness are on both planes and need no token: load balancers ask them. Requests with the token of the admin plane, or
  * on one without a token, are told what is missing; others only whether.
@@ -23,7 +23,7 @@ export type Knows = (headers: WriteHeaders) => boolean;
 /** Every shard is asked for an answer, so requests without the token share one for so long, or the one that is under way. */
 const SHARED_MS = 1000;
 
-/** What one question to all shards has found; `detail` is for senders who may know it. */
+/** The answer to one question to all shards; `detail` is for senders who may know it. */
 type Readiness =
   | Pick<Refused, 'code' | 'detail'>
   | { readonly code: 'OK'; readonly ready: boolean; readonly detail: Readonly<Record<string, unknown>> };
@@ -35,7 +35,7 @@ export function answerHealth(call: RequestContext): void {
 export class ReadyProbe {
   readonly #knows: Knows;
   #foundMs = -Infinity;
-  /** What the last question found. */
+  /** The answer to the last question. */
   #found: { readonly ready: boolean } | undefined;
   /** The question that requests without the token share, while it is under way. */
   #asking: Promise<Readiness> | undefined;
@@ -92,7 +92,7 @@ function isBehind(group: RaftGroup): boolean {
   return group['caught_up'] === false;
 }
 
-/** Numbers that the composition knows and HTTP does not. */
+/** Metrics that the composition knows and HTTP does not. */
 export interface MetricsSource {
   /** Bytes waiting in the request mailbox of each core. */
   mailboxDepths(): number[];
@@ -160,7 +160,7 @@ export function handleReadShed(call: RequestContext, mark: DrainMark): void {
 export function handleSetShed(call: RequestContext, mark: DrainMark, wanted: 'draining' | 'serving'): void {
   const act = async (): Promise<unknown> => {
     await mark.set(wanted);
-    // The effect of this call, also when another call changes the mark in the same moment.
+    // The state that this call brought about, also when another call changes it in the same moment.
     return describeShed(wanted === 'draining' ? mark.bits | SHED_DRAIN : mark.bits & ~SHED_DRAIN);
   };
   answerLater(call, act, 'leadership-shed');

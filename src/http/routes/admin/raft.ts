@@ -40,7 +40,7 @@ export interface RaftCall {
   readonly asked: AdminRequest;
 }
 
-/** A route's question to the group; the numbers are still text. */
+/** A call as the path has it; the numbers are still text. */
 interface RaftRoute {
   readonly call: AdminCall;
   readonly group: string;
