@@ -117,10 +117,16 @@ class Bootstrap {
     const { code, body, contentType, startOffset } = reply;
     const isOther = code === STREAM_GONE || (code === 0 && readIncarnation(reply) !== incarnation);
     if (isOther && canRestart) return 'changed';
-    if (code !== 0) return void response.refusal(reply);
+    if (code !== 0) {
+      response.refusal(reply);
+      return undefined;
+    }
     const parts = isOther || body === undefined ? undefined : splitParts(body, tail - startOffset);
     const last = parts?.ends.at(-1);
-    if (parts === undefined || last === undefined) return void response.cut();
+    if (parts === undefined || last === undefined) {
+      response.cut();
+      return undefined;
+    }
     return { parts, head: this.#partHead(contentType), end: startOffset + last };
   }
 
