@@ -7,33 +7,17 @@ import { OFFSET_DIGITS, formatOffset, writeOffset } from '../protocol/header-val
 
 const encoder = new TextEncoder();
 
-const STATUS_LINES: ReadonlyMap<number, string> = new Map([
-  [200, '200 OK'],
-  [201, '201 Created'],
-  [204, '204 No Content'],
-  [307, '307 Temporary Redirect'],
-  [304, '304 Not Modified'],
-  [400, '400 Bad Request'],
-  [401, '401 Unauthorized'],
-  [403, '403 Forbidden'],
-  [404, '404 Not Found'],
-  [405, '405 Method Not Allowed'],
-  [408, '408 Request Timeout'],
-  [409, '409 Conflict'],
-  [410, '410 Gone'],
-  [412, '412 Precondition Failed'],
-  [413, '413 Content Too Large'],
-  [415, '415 Unsupported Media Type'],
-  [416, '416 Range Not Satisfiable'],
-  [421, '421 Misdirected Request'],
-  [422, '422 Unprocessable Content'],
-  [429, '429 Too Many Requests'],
-  [500, '500 Internal Server Error'],
-  [501, '501 Not Implemented'],
-  [502, '502 Bad Gateway'],
-  [503, '503 Service Unavailable'],
-  [507, '507 Insufficient Storage'],
-]);
+const STATUS_LINES: ReadonlyMap<number, string> = new Map(
+  [
+    ...['200 OK', '201 Created', '204 No Content', '304 Not Modified', '307 Temporary Redirect'],
+    ...['400 Bad Request', '401 Unauthorized', '403 Forbidden', '404 Not Found', '405 Method Not Allowed'],
+    ...['408 Request Timeout', '409 Conflict', '410 Gone', '412 Precondition Failed', '413 Content Too Large'],
+    ...['415 Unsupported Media Type', '416 Range Not Satisfiable', '421 Misdirected Request'],
+    ...['422 Unprocessable Content', '429 Too Many Requests'],
+    ...['500 Internal Server Error', '501 Not Implemented', '502 Bad Gateway', '503 Service Unavailable'],
+    '507 Insufficient Storage',
+  ].map((line) => [Number.parseInt(line, 10), line]),
+);
 
 function statusLine(status: number): string {
   return STATUS_LINES.get(status) ?? `${status} Unknown`;

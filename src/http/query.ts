@@ -66,15 +66,8 @@ function decodeValue(raw: string): string | undefined {
 }
 
 const READ_NAMES: ReadonlySet<string> = new Set([
-  'offset',
-  'max_bytes',
-  'live',
-  'timeout_ms',
-  'cursor',
-  'record',
-  'tail_records',
-  'max_records',
-  'record_view',
+  ...['offset', 'max_bytes', 'live', 'timeout_ms', 'cursor'],
+  ...['record', 'tail_records', 'max_records', 'record_view'],
 ]);
 
 /** A plain GET without a query is the most frequent read of all. */

@@ -14,7 +14,7 @@ import type { ReadParams } from './context.ts';
 import { isRecordRead } from './query.ts';
 import type { RequestContext } from './request.ts';
 import { type CacheControl, RECORD_EXTENSION, type Responder } from './response.ts';
-import { shownContentType, writeStoredType } from './stored-type.ts';
+import { shownContentType, writeStoredType } from '../access/stored-type.ts';
 import type { UwsResponse } from './uws.ts';
 import { GZIP_SUFFIX, rangeTag } from '../protocol/condition.ts';
 import { formatOffset } from '../protocol/header-values.ts';

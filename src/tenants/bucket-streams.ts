@@ -40,7 +40,7 @@ export function deleteBucket(
   });
 }
 
-export interface StreamPage {
+export interface ListedStreams {
   readonly code: 'OK';
   readonly streams: readonly ListedStream[];
   readonly hasMore: boolean;
@@ -57,7 +57,7 @@ export interface ListOptions {
 export function listStreams(
   gateway: ShardGateway,
   { limit, ...wanted }: ListOptions,
-  done: (page: BucketRefusal | StreamPage) => void,
+  done: (page: BucketRefusal | ListedStreams) => void,
 ): void {
   // One more than asked for tells whether there is a next page.
   callShards(gateway, QUERIES.list, { ...wanted, limit: limit + 1 }, (parts) => {

@@ -1,7 +1,7 @@
 // What a writer stored must not run in a browser: every answer that has a stored content type says so, in every mode.
 import assert from 'node:assert/strict';
 import { test as plainTest } from 'node:test';
-import { type Danger, dangerOf } from '../../src/http/stored-type.ts';
+import { type Danger, dangerOf } from '../../src/access/stored-type.ts';
 import { normalizeContentType } from '../../src/protocol/media-type.ts';
 import { type Answer, serverSuite } from '../support/suite.ts';
 

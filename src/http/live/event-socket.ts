@@ -3,7 +3,7 @@ import { READER_BUFFER_BYTES_MAX } from '../../base/limits.ts';
 import { isText } from '../../protocol/media-type.ts';
 import { REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
 import { RECORD_EXTENSION, type Responder } from '../response.ts';
-import { shownContentType } from '../stored-type.ts';
+import { shownContentType } from '../../access/stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
 import { BUFFERED_BYTES_MAX, type Live } from './live.ts';
 import { COMMENT, VIEW_BASE64, VIEW_TEXT, type View } from './events.ts';

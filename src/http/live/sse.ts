@@ -78,8 +78,6 @@ class SseReader extends LiveReader implements FeedReader {
     this.#endMs = call.startedMs + this.ctx.settings.sseLifetimeMs * spread;
   }
 
-  // --- answers of the shard
-
   override onReply(reply: Reply): void {
     const call = this.call;
     if (call === undefined) return;
@@ -169,8 +167,6 @@ class SseReader extends LiveReader implements FeedReader {
     else this.topic.feed(this.#view).join(this);
   }
 
-  // --- events of the topic
-
   onBatch(batch: FeedBatch): void {
     if (this.state !== LIVE) return;
     if (this.#offset !== batch.start || batch.end - batch.start > this.#stepBytesMax) {
@@ -211,8 +207,6 @@ class SseReader extends LiveReader implements FeedReader {
     else this.fail('STOPPING');
   }
 
-  // --- the socket
-
   #write(bytes: Uint8Array): boolean {
     const wasStalled = this.#socket.isStalled;
     const res = this.call?.res;
@@ -239,8 +233,6 @@ class SseReader extends LiveReader implements FeedReader {
     const res = this.call?.res;
     if (res !== undefined && this.#socket.probe(res) && this.state === DRAINING) this.#readOn();
   }
-
-  // --- time
 
   onTime(clockMs: number): void {
     if (clockMs >= this.#endMs) {
@@ -270,8 +262,6 @@ class SseReader extends LiveReader implements FeedReader {
     if (this.state === RETRYING) nextMs = RETRY_MS;
     this.live.clock.schedule(this, Math.max(SLOT_MS, Math.min(nextMs, this.#endMs - clockMs)));
   }
-
-  // --- ends
 
   #failed(reply: Reply): void {
     const code = errorCode(reply.code);

@@ -3,7 +3,7 @@ import { errorCode, errorNumber } from '../../base/errors.ts';
 import { declaredBytes, fillAppend } from '../headers.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
 import { JSON_TYPE, RECORD_EXTENSION } from '../response.ts';
-import { DEFAULT_CONTENT_TYPE } from '../stored-type.ts';
+import { DEFAULT_CONTENT_TYPE } from '../../access/stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
 import { batchShape, frameCount } from '../../protocol/append-batch.ts';
 import { formatOffset } from '../../protocol/header-values.ts';

@@ -15,7 +15,7 @@ import { REPLY_CLOSED } from '../../protocol/reply.ts';
 import { requestFor } from '../../protocol/request.ts';
 import { collect } from '../query.ts';
 import type { RequestContext } from '../request.ts';
-import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../stored-type.ts';
+import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../../access/stored-type.ts';
 import type { StreamHead, StreamingResponse } from '../streaming.ts';
 import type { UwsResponse } from '../uws.ts';
 import { writeRecordRange } from '../response.ts';

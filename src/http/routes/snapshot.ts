@@ -9,7 +9,7 @@ import { checkToken, declaredBytes } from '../headers.ts';
 import type { ReplyRenderer, RequestContext } from '../request.ts';
 import { writeRecordRange } from '../response.ts';
 import { PositionCommand, parsePosition } from './position.ts';
-import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../stored-type.ts';
+import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../../access/stored-type.ts';
 import type { StreamingResponse } from '../streaming.ts';
 import type { UwsRequest, UwsResponse } from '../uws.ts';
 import type { ReplyHandler } from '../../ports.ts';

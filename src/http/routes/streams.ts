@@ -6,7 +6,7 @@ import { writeHeadVary } from '../read-response.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
 import { JSON_TYPE, writeRecordRange } from '../response.ts';
 import { writeWriteHeaders } from './append.ts';
-import { shownContentType, writeStoredType } from '../stored-type.ts';
+import { shownContentType, writeStoredType } from '../../access/stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
 import type { ForkRequest } from '../../ports.ts';
 import { conditionText } from '../../protocol/condition.ts';

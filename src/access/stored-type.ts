@@ -9,8 +9,6 @@
  * | HTML, SVG, XML (and all `+xml`), PDF, scripts                         | `Content-Security-Policy: sandbox`            |
  * | anything else, also what is no media type or several                  | the same and `Content-Disposition: attachment`|
  */
-import type { Reply } from '../protocol/reply.ts';
-import type { UwsResponse } from './uws.ts';
 
 /** HEAD and reads show this type until a first body sets another one. */
 export const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
@@ -51,12 +49,17 @@ export function dangerOf(type: string): Danger {
 }
 
 /** The type to show for a stream. */
-export function shownContentType(reply: Reply): string {
-  return reply.contentType === '' ? DEFAULT_CONTENT_TYPE : reply.contentType;
+export function shownContentType({ contentType }: { readonly contentType: string }): string {
+  return contentType === '' ? DEFAULT_CONTENT_TYPE : contentType;
+}
+
+/** An answer whose status is written. */
+interface HeaderWriter {
+  writeHeader(name: string, value: string): unknown;
 }
 
 /** Content-Type and what makes it harmless: the one way to write a type that came from a client. */
-export function writeStoredType(res: UwsResponse, type: string): void {
+export function writeStoredType(res: HeaderWriter, type: string): void {
   res.writeHeader('content-type', type);
   const danger = dangerOf(type);
   if (danger === 'inert') return;
