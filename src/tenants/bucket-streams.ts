@@ -3,7 +3,7 @@ import { compareText } from '../base/text.ts';
 import { type Refused, callGroups, callShards, firstRefusal, resultsOf } from '../gateway/shard-client.ts';
 import type { ShardGateway } from '../ports.ts';
 import { COMMANDS, QUERIES } from '../protocol/operations.ts';
-import type { ListedStream } from '../protocol/shard-summary.ts';
+import type { ListedStream } from '../protocol/queries/summaries.ts';
 
 /** A refusal as a shard gave it, or one that follows from all answers. */
 export type BucketRefusal = Pick<Refused, 'code' | 'detail'>;

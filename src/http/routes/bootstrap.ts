@@ -20,7 +20,8 @@ import type { StreamHead, StreamingResponse } from '../streaming.ts';
 import type { UwsResponse } from '../uws.ts';
 import { writeRecordRange } from '../response.ts';
 import { type Published, Slices, askForPiece } from './snapshot.ts';
-import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, READ_OFFSET, readIncarnation } from '../../protocol/read.ts';
+import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, readIncarnation } from '../../protocol/queries/read.ts';
+import { READ_OFFSET } from '../../protocol/read-fields.ts';
 
 const LIVE: ReadonlySet<string> = new Set(['live']);
 const NOTHING = new Uint8Array(0);

@@ -17,7 +17,6 @@ import { decodePathSegment, formatOffset, parseUint53 } from '../../protocol/hea
 import { normalizeContentType } from '../../protocol/media-type.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { type Position, payloadOfSnapshot } from '../../protocol/position-command.ts';
-import { explain } from '../../protocol/refusal.ts';
 import { Reply } from '../../protocol/reply.ts';
 import { type Request, requestFor } from '../../protocol/request.ts';
 import type { SnapshotRequest } from '../../protocol/queries/stream.ts';
@@ -195,8 +194,9 @@ export class Slices {
     const reply = await this.#ask();
     if (reply === undefined) return undefined;
     const { contentType, nextOffset: tail, flags, recordFirst, recordNext } = reply;
-    const told = QUERIES.snapshot.result.read(reply);
-    return (this.#first = { ...told, contentType, tail, flags, recordFirst, recordNext });
+    const { bytes, ...snapshot } = QUERIES.snapshot.result.read(reply);
+    this.#body = bytes;
+    return (this.#first = { ...snapshot, contentType, tail, flags, recordFirst, recordNext });
   }
 
   /** The first slice is all of it. */
@@ -219,7 +219,8 @@ export class Slices {
       const reply = await this.#ask();
       if (reply === undefined) return false;
       // Another snapshot took its place, or another stream: half of each is none.
-      const { incarnation, digest, offset } = QUERIES.snapshot.result.read(reply);
+      const { incarnation, digest, offset, bytes } = QUERIES.snapshot.result.read(reply);
+      this.#body = bytes;
       const isSame =
         incarnation === this.#first?.incarnation && digest === this.#first.digest && offset === this.#first.offset;
       if (isSame && this.#body.length > 0) continue;
@@ -233,7 +234,6 @@ export class Slices {
     const query = snapshotQuery(this.#call, { ...this.#wanted, ...slice });
     const reply = await askForPiece(this.#call, this.#response, query);
     if (reply === undefined) return undefined;
-    this.#body = reply.body ?? new Uint8Array(0);
     if (reply.code === 0) return reply;
     this.#response.refusal(reply);
     return undefined;

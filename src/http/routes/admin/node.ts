@@ -7,7 +7,7 @@
 import process from 'node:process';
 import { MillraceError } from '../../../base/errors.ts';
 import { type NodeStatus, askNodeStatus, coldSummary } from '../../../gateway/node-status.ts';
-import type { RaftGroup } from '../../../protocol/shard-summary.ts';
+import type { RaftGroup } from '../../../protocol/queries/summaries.ts';
 import type { Refused } from '../../../gateway/shard-client.ts';
 import { guardData, readData } from '../../guard.ts';
 import type { WriteHeaders } from '../../headers.ts';
