@@ -22,7 +22,7 @@ const NUMBERS = { u8, u16, u32, f64, f64OrNone, u16BE, u32BE, u48BE, u64BE };
 type Name = keyof typeof NUMBERS;
 const NAMES = Object.keys(NUMBERS) as Name[];
 
-/** What a DataView does, byte by byte where it has no method. */
+/** The behaviour of a DataView, byte by byte where it has no method. */
 const EXPECTED: Readonly<Record<Name, (view: DataView, at: number, value: number) => void>> = {
   u8: (view, at, value) => view.setUint8(at, value),
   u16: (view, at, value) => view.setUint16(at, value, true),

@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 const PREFIX = '/v1/stream';
 const CONTROL_PATH = '/_test/inject-error';
 const CONTROL_BYTES_MAX = 64 * 1024;
-/** What a corrupted answer begins with: never JSON. */
+/** A corrupted answer begins with it: never JSON. */
 const BROKEN = Buffer.from('XY');
 
 /** By the names of the suite. */
@@ -105,7 +105,7 @@ export class FaultProxy {
 async function relay(answer: IncomingMessage, res: ServerResponse, fault: Fault | undefined): Promise<void> {
   const headers = { ...answer.headers };
   const { truncateBodyBytes: most, corruptBody, injectSseEvent: event } = fault ?? {};
-  // What is cut or changed is a whole answer to the client, as from a broken server: it does not look truncated on the
+  // A cut or changed answer is a whole one to the client, as from a broken server: it does not look truncated on the
   // way.
   const isWhole = most !== undefined || corruptBody === true;
   if (isWhole || event !== undefined) delete headers['content-length'];

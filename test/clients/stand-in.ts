@@ -1,4 +1,4 @@
-// What the official client suite gets in place of its reference server: the same class, and behind it Millrace with a
+// The official client suite gets this in place of its reference server: the same class, and behind it Millrace with a
 // proxy that injects faults.
 import { TestServer } from '../support/server.ts';
 import { FaultProxy } from './fault-proxy.ts';

@@ -76,7 +76,7 @@ async function scenario(cluster: TestCluster, disks: ReadonlyMap<number, SmallDi
       tails.set(path, headers.get('stream-next-offset'));
       return status === 204;
     });
-    // What was not acknowledged may be there as well.
+    // Appends that were not acknowledged may be there as well.
     assert(Number(tails.get(path)) > (lengths.get(path) as number), path);
   }
   await cluster.settled();

@@ -5,7 +5,7 @@ import type { TestCluster } from '../support/cluster.ts';
 
 const MIB = 1024 * 1024;
 const SAMPLE_MS = 1000;
-/** Of the printed curve. */
+/** Width of the printed curve. */
 const COLUMNS = 12;
 
 interface Sample {

@@ -10,7 +10,7 @@ const NOISE_BYTES = 1024 * 1024;
 const NOISE_SEED = 1;
 /** Text, so that it fits into a JSON string; not compressible to nothing, and different at every position. */
 const NOISE: Buffer = noise();
-/** Of a byte stream's message: `writer:number:length\n`, padded. */
+/** Head of a byte stream's message: `writer:number:length\n`, padded. */
 const HEAD_BYTES = 32;
 
 export interface BlobAppend {

@@ -1,5 +1,5 @@
 // A cluster over a real S3 server that is killed, hangs and comes back, while nodes die, under appends of all sizes.
-// What was acknowledged is there, cold and hot, on every node; disks stay small; and when all streams are gone, so are
+// Everything acknowledged is there, cold and hot, on every node; disks stay small; and when all streams are gone, so are
 // the objects.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -21,7 +21,7 @@ const MIB = 1024 * 1024;
 const HOT_BYTES_MAX = 2 * MIB;
 const WRITERS = 8;
 const OWN_STREAMS = 4;
-/** What a hung store must be waited for, beyond `s3.timeout`. */
+/** A hung store is waited for so long beyond `s3.timeout`. */
 const HUNG_MS = 4000;
 const CALM_BYTES = 24 * MIB;
 const PATIENCE_MS = 120_000;

@@ -21,7 +21,7 @@ heal_ticks = 3
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
 interface Relays {
-  /** What the node's messages to all others lose. */
+  /** Loses the node's messages to all others. */
   lose(node: number, loss: Loss): void;
 }
 

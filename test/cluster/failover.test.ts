@@ -1,4 +1,4 @@
-// What clients notice of a node's death: groups that it led take writes again after an election, all others go on.
+// A node's death, as clients notice it: groups that it led take writes again after an election, all others go on.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
@@ -19,7 +19,7 @@ const WRITERS = 8;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
 interface Gaps {
-  /** Of groups that the killed node led: from the kill to the first acknowledgement of a write sent after it. */
+  /** For groups that the killed node led: from the kill to the first acknowledgement of a write sent after it. */
   readonly led: number[];
   /** Slowest write around the kill to groups that another node led. */
   readonly others: number[];

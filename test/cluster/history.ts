@@ -1,4 +1,4 @@
-// What clients of a cluster were told about their appends, and the check of it against what the nodes hold in the end.
+// The answers to a cluster's clients about their appends, checked against what the nodes hold in the end.
 // Each append names its writer and number, so the bytes of a stream alone tell which appends took effect, how often,
 // and where.
 import assert from 'node:assert/strict';

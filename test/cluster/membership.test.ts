@@ -92,7 +92,7 @@ test('a fourth node joins, becomes a voter, and the first one leaves, while clie
     // The new node carries its part: with it and one other there is a majority.
     await cluster.end(2);
     await cluster.ready([3, 4]);
-    // What a node knows of the new one is on its disk.
+    // The node's knowledge of the new one is on its disk.
     await cluster.end(3);
     await cluster.restart(3);
     await cluster.ready([3, 4]);

@@ -12,11 +12,11 @@ const TEXT = { 'Content-Type': 'text/plain' } as const;
 const STATE_BYTES = 24 * MIB;
 const THIN_BYTES_PER_SECOND = 100_000;
 /**
- * What one node may be behind while it gets a snapshot (log-pins.ts), and what one turn may add before that is seen.
+ * A node may be so far behind while it gets a snapshot (log-pins.ts), and one turn may add so much before that is seen.
  */
 const KEPT_BYTES_MAX = 64 * MIB + 16 * MIB;
 const MEMORY_BYTES_MAX = 8 * MIB;
-/** Of 8 MiB each, under one leader: twice what may be kept. */
+/** Rounds of 8 MiB each, under one leader: twice what may be kept. */
 const ROUNDS_MAX = 20;
 
 async function write(cluster: TestCluster, id: number, name: string, bytes: number): Promise<void> {

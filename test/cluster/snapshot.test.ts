@@ -11,7 +11,7 @@ const TEXT = { 'Content-Type': 'text/plain' } as const;
 const STREAMS = 12;
 const APPENDS = 10;
 const APPEND_BYTES = 512 * 1024;
-/** Of a few bytes each; the large ones before them fill many pieces of a snapshot. */
+/** Rows of a few bytes each; the large ones before them fill many pieces of a snapshot. */
 const MANY = 10_000;
 const CONNECTIONS = 16;
 

@@ -78,7 +78,7 @@ for (const [what, isBoth] of [
         }
         const sinceMs = performance.now();
         for (let round = 1; round <= 3; round++) {
-          // What is under way when the links get thin may still come through.
+          // Messages under way when the links get thin may still come through.
           const before = [...writing.done];
           await until(
             () => `groups ${stalled(writing, before).join(', ')} take appends again`,

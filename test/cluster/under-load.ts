@@ -91,7 +91,7 @@ async function createAll(cluster: TestCluster, streams: readonly StreamHistory[]
   await cluster.settled();
 }
 
-/** What the first node holds, after seeing that the others hold the same. */
+/** The first node's contents, after seeing that the others hold the same. */
 async function contentsOfAll(
   cluster: TestCluster,
   streams: readonly StreamHistory[],

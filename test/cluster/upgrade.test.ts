@@ -65,7 +65,7 @@ test('two versions serve together on the way from one to the other', async () =>
       await restart(SERVER_ENTRY, '--only', '1');
       count(faults, 'node 1 up');
       assert.deepEqual(await versions(), [VERSION, before, before]);
-      // What nodes of the first release would stop at.
+      // Nodes of the first release would stop at these.
       const made = await conditional(cluster, 1);
       if (process.env['OLD_DIST'] !== undefined) assert.equal(made, '503 UPGRADE_UNFINISHED');
       // Whichever node leads: the new node sends the groups of old leaders, and vice versa.

@@ -140,7 +140,7 @@ test('64 MiB pass through 8 MiB of hot bytes, over a kill -9, are read back, and
     await until('nothing is hot', async () => (await metrics(server))['cold_hot_bytes'] === 0);
     const after = await metrics(server);
     assert.equal(after['cold_bytes'], STREAMS * APPENDS * BODY_BYTES);
-    // What waits for its commit counts with the heads of its commands, about 100 bytes for each body.
+    // Bytes that wait for their commit count with the heads of their commands, about 100 bytes for each body.
     assert((after['cold_hot_group_bytes_high_watermark'] as number) <= 1.01 * HOT_BYTES_MAX);
     const databaseBytes = statSync(join(server.dataDir, 'shard-0', 'data.mdb')).size;
     process.stdout.write(
@@ -177,7 +177,7 @@ test('a store that is down for a while costs only writes, and everything recover
     const { raft_groups: groups } = (await metrics(server)) as unknown as Admission;
     for (const { hot_bytes: bytes } of groups) assert(bytes <= HOT_BYTES_MAX, `${bytes} hot bytes`);
     await server.logged(/the cold store fails/);
-    // What is hot is served, and what brings no bytes is taken.
+    // Hot bytes are served, and requests that bring no bytes are taken.
     const tail = await requestOnce(server.port, 'GET', `${nameOf(0)}?offset=now`);
     assert.equal(tail.status, 200);
     assert.equal((await requestOnce(server.port, 'PUT', '/cold/empty')).status, 201);

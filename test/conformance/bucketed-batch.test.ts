@@ -26,7 +26,7 @@ serverSuite('append-batch', { cores: 2 }, ({ server, test, expect, freshBucket }
     assertHeaders(answer, { 'content-type': 'application/json', 'stream-extensions': null, 'producer-seq': null });
     assert.equal(offsetOf(answer), 3);
     assert.equal((await expect(200, `GET ${path}?offset=-1`)).text, 'abc');
-    // Of several headers only the type means something here.
+    // Only the type among these headers means something here.
     const others = { ...OCTETS, 'Stream-Closed': 'true', 'Stream-Seq': 'zzz', 'Stream-Record-Match': 'x' };
     assert.deepEqual(results(await expect(200, `POST ${path}/append-batch`, { headers: others, body: frames('d') })), [
       { status: 204 },

@@ -103,7 +103,7 @@ serverSuite(
         (await expect(502, `GET ${path}/bootstrap`)).text,
         new RegExp(`^an object .*/${bucket}/.* is missing`),
       );
-      // What needs nothing of the object is answered.
+      // Requests that need nothing of the object are answered.
       await expect(204, `POST ${path}`, { headers: TEXT, body: 'hot' });
       await expect(204, `PUT ${path}/snapshot/5`, { headers: TEXT, body: 'at 5' });
       assert.deepEqual(

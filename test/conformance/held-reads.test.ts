@@ -52,7 +52,7 @@ const KINDS: readonly Kind[] = [
   { of: 'json', query: 'tail_records=1500', isNeverHeld: true },
 ];
 
-/** What may differ between two equal answers: the cursor names the time. */
+/** Removes the difference between two equal answers: the cursor names the time. */
 function comparable({ status, headers, body }: RawResponse): unknown {
   const told = [...headers].filter(([name]) => name !== 'date' && name !== 'stream-cursor');
   return { status, told, body: body.toString('latin1').replaceAll(/"streamCursor":"\d+"/g, '') };

@@ -1,4 +1,4 @@
-// What surrounds the streams: buckets and listing, usage, metrics, health, CORS and browser headers, routes that are
+// The surroundings of streams: buckets and listing, usage, metrics, health, CORS and browser headers, routes that are
 // none.
 import assert from 'node:assert/strict';
 import { assertHeaders, JSON_TYPE, producer, serverSuite, TEXT, type Answer } from '../support/suite.ts';

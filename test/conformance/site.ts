@@ -78,7 +78,7 @@ export async function expect(
   return answer;
 }
 
-/** What is answered stands in the OpenAPI document. */
+/** Checks that the answer stands in the OpenAPI document. */
 export async function call(
   url: string,
   method: string,

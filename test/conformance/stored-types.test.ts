@@ -1,4 +1,4 @@
-// What a writer stored must not run in a browser: every answer that has a stored content type says so, in every mode.
+// A writer's bytes must not run in a browser: every answer that has a stored content type says so, in every mode.
 import assert from 'node:assert/strict';
 import { test as plainTest } from 'node:test';
 import { type Danger, dangerOf } from '../../src/access/stored-type.ts';

@@ -151,7 +151,7 @@ serverSuite('quota', { process: true, cores: 1, groups: 1 }, ({ server, test, ex
     await expect(429, `POST /${bucket}/b/append-batch`, { headers: { ...TEXT, ...producer('p', 0, 1) }, body: batch });
     await expect(204, `POST /${bucket}/b`, { headers: { 'Stream-Closed': 'true' } });
     await expect(204, `DELETE /${bucket}/a`);
-    // What is known of the producer counts too.
+    // Facts about the producer count too.
     await expect(201, `PUT /${bucket}/c`, { headers: TEXT });
     // Other buckets have their own room, or no bound.
     await expect(201, `PUT /${freshBucket()}/a`, { headers: TEXT, body: 'x'.repeat(100) });

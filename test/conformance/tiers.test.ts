@@ -46,7 +46,7 @@ for (const storeKind of STORE_KINDS) {
         await store?.stop();
       });
 
-      /** Of one bucket; all are under the root. */
+      /** Objects of one bucket; all are under the root. */
       const objects = async (bucket: string): Promise<string[]> =>
         (await store.keys()).filter((key) => !FOREIGN.includes(key) && key.split('/').at(-3) === bucket);
 
@@ -195,7 +195,7 @@ for (const storeKind of STORE_KINDS) {
           }
           const events = await ask(site, `GET /${name}/s?offset=-1&live=sse`);
           assert(events.status === 502 || /^event: error$/m.test(events.text), `${events.status} ${events.text}`);
-          // What is hot can be read, and the stream lives on.
+          // Hot bytes can be read, and the stream lives on.
           assert.equal((await expect(site, 200, `GET /${name}/s?offset=${1000 * name.length}`)).text, 'hot');
           await expect(site, 204, `POST /${name}/s`, { headers: TEXT, body: '!' });
           await expect(site, 200, `HEAD /${name}/s`);

@@ -89,7 +89,7 @@ describe('the console with bad input', { skip: chromiumMissing() ?? false }, () 
     await page.getByRole('row', { name: /node 1 .* ok/ }).waitFor();
     await page.getByRole('row', { name: /node 2 .* does not answer .*no answer within 5 s/ }).waitFor();
     await page.getByRole('row', { name: /node 3 .* does not answer .*not a node of this service/ }).waitFor();
-    // Of the right shape and with nothing right in it.
+    // The right shape, with nothing right in it.
     const metrics = await metricsOf(node);
     says = (_, response) => void response.end(JSON.stringify(turnedAround({ ...metrics, node_id: undefined })));
     await page.getByRole('row', { name: /node 3 .* does not answer .*answers as node undefined/ }).waitFor();

@@ -219,7 +219,7 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
   });
 });
 
-/** What axe finds that people with other senses, or without a mouse, would stumble over. */
+/** Faults that axe finds: people with other senses, or without a mouse, would stumble over them. */
 async function faultsOf(page: Page): Promise<string[]> {
   const { violations } = await page.evaluate<AxeResults>('axe.run()');
   return violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`));
@@ -246,7 +246,7 @@ async function act(page: Page, button: Locator, typed?: string): Promise<void> {
 async function appendOnAndOn(cluster: TestCluster, signal: AbortSignal): Promise<void> {
   const headers = { 'Content-Type': 'text/plain' };
   for (let i = 0; i < APPENDS_MAX && !signal.aborted; i++) {
-    // What fails while a node is away is part of the load.
+    // Requests that fail while a node is away are part of the load.
     await fetch(`${cluster.node(1).url}/demo/log`, { method: 'POST', headers, body: `line ${i}\n`, signal }).catch(
       () => undefined,
     );

@@ -1,4 +1,4 @@
-// What the console makes of the nodes' answers, without a browser.
+// The console's view of the nodes' answers, without a browser.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {

@@ -23,7 +23,7 @@ const REFUSALS = 20;
 
 interface Written {
   readonly path: string;
-  /** What was acknowledged, in order, with the offset after it. */
+  /** The acknowledged appends in order, with the offset after each. */
   readonly acknowledged: { readonly text: string; readonly end: number }[];
   /** Refused with an open outcome: may be there or not. */
   readonly refused: Set<string>;

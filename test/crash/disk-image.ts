@@ -141,7 +141,7 @@ export class DiskImage {
     return folder;
   }
 
-  /** What may be left in `target` when the power fails at a line of the trace. */
+  /** Leaves in `target` what may be on the disk when the power fails at a line of the trace. */
   leave(target: string, line: number, random: Random): void {
     const names = new Map(this.#base);
     for (const { namings, syncs } of this.#folders.values()) {

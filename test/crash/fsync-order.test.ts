@@ -10,7 +10,7 @@ import { earlyAcknowledgements, parseTrace, type Question, type TraceFacts } fro
 
 const APPENDS = 60;
 const CALLS = 'pwrite64,pwritev,pwritev2,writev,write,fdatasync,fsync,msync,sendto,sendmsg';
-/** Of each buffer strace shows so much: the payload must be inside. */
+/** strace shows so much of each buffer: the payload must be inside. */
 const SHOWN_BYTES = 262_144;
 const TOOL_TIMEOUT_MS = 120_000;
 const O_DSYNC = 0o10000;

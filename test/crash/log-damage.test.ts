@@ -16,7 +16,7 @@ const TEXT = { 'content-type': 'text/plain' };
 const EXIT_REFUSED = 2;
 const GROUPS = 4;
 const STREAMS = 12;
-/** Of the data of a record, behind its head and the head of its first entry. */
+/** Place of a record's data, behind its head and the head of its first entry. */
 const DATA_AT = 70;
 
 /** Flips a bit of a record that a start needs and behind which others lie. */

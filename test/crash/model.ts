@@ -1,10 +1,10 @@
-// What a client may believe about its streams after crashes. Each append carries its writer and number, so the bytes of
+// A client's beliefs about its streams after crashes. Each append carries its writer and number, so the bytes of
 // a stream alone tell which appends took effect, how often, and where.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 
 /**
- * What is known about one append. `unknown` becomes `present` or `absent` at the first look after a restart and must
+ * The knowledge about one append. `unknown` becomes `present` or `absent` at the first look after a restart and must
  * never change again: an append that was lost cannot come back, one that was seen cannot go.
  */
 type Fate = 'unknown' | 'present' | 'absent';

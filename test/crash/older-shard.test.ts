@@ -111,7 +111,7 @@ test('each folder from before, exchanged folders and those of another directory 
       await refusalOf(server),
       /shard-0 was last used in start 2, but millrace\.json has counted 1, so millrace/,
     );
-  // What the documents say to do when only that file is older.
+  // The documents say to do this when only that file is older.
   writeFileSync(join(dataDir, 'millrace.json'), JSON.stringify({ ...stored(server), incarnation, shardRun }));
   await server.start();
   await checkAll(server, 'first;second;');

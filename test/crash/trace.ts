@@ -65,7 +65,7 @@ const SENDS = new Set(['sendto', 'sendmsg', 'write', 'writev']);
 export interface Question {
   /** Text that is unique to this request. */
   readonly payload: string;
-  /** What its acknowledgement begins with on the socket. */
+  /** Its acknowledgement begins so on the socket. */
   readonly answer: string;
 }
 

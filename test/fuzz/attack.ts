@@ -1,4 +1,4 @@
-// What an attack is, and how its bytes are written.
+// Attacks, and how their bytes are written.
 
 export interface Attack {
   readonly label: string;

@@ -209,7 +209,7 @@ async function onePass(server: TestServer, honest: Honest, random: Random, tally
   await nextTurn();
 }
 
-/** What a server without clients must have none of. */
+/** A server without clients must have none of these. */
 const GAUGES = ['sse_readers', 'long_poll_waiters', 'http_inflight_body_bytes', 'pending_requests'] as const;
 
 /** Waits until the server has released everything its clients held, then takes the lowest figure it settles at. */

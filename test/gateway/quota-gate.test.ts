@@ -20,7 +20,7 @@ class Shards implements ShardGateway {
   isDark = false;
   /** The node itself has nothing of the groups of the second shard either; it is taking in a snapshot, say. */
   isBlank = false;
-  /** What a leader would have got: the mark, and the text of the body. */
+  /** The writes that a leader would have got: the mark, and the text of the body. */
   readonly writes: [mark: number, body: string][] = [];
   /** Queries without an answer yet. */
   readonly held: (() => void)[] = [];

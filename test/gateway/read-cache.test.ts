@@ -1,4 +1,4 @@
-// What the main thread keeps of answers to reads: what enters, what it says to the shard, and its bounds. That the shard only confirms
+// The main thread's memory of answers to reads: what enters, what it says to the shard, and its bounds. That the shard only confirms
 // what it would have answered is compared with the model (test/stream/held-reads.ts).
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -25,7 +25,7 @@ const QUESTION: ReadQuestion = {
   ...{ maxBytes: 0, maxRecords: 0, readFlags: 0 },
 };
 
-/** What the shard sees of the question. */
+/** The question as the shard sees it. */
 function asked(cache: ReadCache, question: ReadQuestion, slot = 0): Readonly<ReadFields> {
   const request = requestFor(QUERIES.read, 1, question);
   cache.ask(request, slot);
@@ -43,7 +43,7 @@ function bodyOf(size: number, byte = 1): Reply {
   return reply;
 }
 
-/** Of a shard that says that the held bytes are the answer. */
+/** A shard's reply that says that the held bytes are the answer. */
 function held(nextOffset: number): Reply {
   const reply = bodyOf(0);
   reply.body = undefined;

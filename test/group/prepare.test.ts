@@ -14,7 +14,7 @@ function append(type: string, body: string, more: Partial<ModelCommand> = {}): M
   return { ...plainCommand(12_345, 'bucket', 'stream'), type, body: bytes(body), ...more };
 }
 
-/** What an entry of these commands says, in order. */
+/** The content of an entry of these commands, in order. */
 function logged(
   proposer: Proposer,
 ): { payload: string; ends: number[]; isRecords: boolean; nowMs: number; key: string }[] {

@@ -1,4 +1,4 @@
-// What a leader refuses by the mark of a gate: only what would grow a bucket that has a quota here, and never what
+// A leader refuses by the mark of a gate: only what would grow a bucket that has a quota here, and never what
 // bears no mark.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

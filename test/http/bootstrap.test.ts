@@ -7,7 +7,7 @@ import { startPlanes } from './planes.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 
 const MIB = 1024 * 1024;
-/** Of what may wait in a process (unsent.ts). */
+/** Bound of what may wait in a process (unsent.ts). */
 const BOUND = 128;
 
 test('snapshots that wait for the first read are bounded together, and leave with their readers', async (t) => {

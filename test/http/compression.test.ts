@@ -1,4 +1,4 @@
-// What clients say about gzip, and what compressing holds while it lasts.
+// Clients' words about gzip, and the memory of compressing while it lasts.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';

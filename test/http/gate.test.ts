@@ -1,4 +1,4 @@
-// What web pages may do: foreign names, foreign origins, and changes that a browser sends without asking first.
+// Limits of web pages: foreign names, foreign origins, and changes that a browser sends without asking first.
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-// What a request costs in calls to the native half: its headers are walked over once, and no code asks for one of them
+// A request's cost in calls to the native half: its headers are walked over once, and no code asks for one of them
 // again.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

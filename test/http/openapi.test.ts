@@ -46,7 +46,7 @@ test('names of operations are unique, and examples are what they are examples of
   }
 });
 
-/** What is wrong with an answer that was to be this one. */
+/** The difference between an answer and the one that was expected. */
 function fault(entry: (typeof CATALOG)[number], wanted: string, answer: RawResponse): string[] {
   const { status, headers, body } = answer;
   const code = headers.get('millrace-error');
@@ -61,7 +61,7 @@ function fault(entry: (typeof CATALOG)[number], wanted: string, answer: RawRespo
       : [`${entry.method} ${url}: ${got} instead of ${wanted}: ${body.toString().slice(0, 200)}`]),
     ...(undocumented === undefined ? [] : [undocumented]),
     ...(unsound === undefined ? [] : [unsound]),
-    // Of every refusal, and of nothing else.
+    // Every refusal has it, and nothing else.
     ...(/^[\w.:/+=@-]{1,128}$/.test(headers.get('x-request-id') ?? '') === status >= 400
       ? []
       : [`${entry.method} ${url}: ${status} with the request id ${headers.get('x-request-id')}`]),

@@ -17,7 +17,7 @@ export class FakeDrainMark {
   draining = false;
   /** Beside the mark. */
   otherBits = 0;
-  /** What the next change fails with. */
+  /** The next change fails with it. */
   failure: Error | undefined;
 
   get bits(): number {

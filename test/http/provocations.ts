@@ -22,7 +22,7 @@ import { type HeaderList, RawClient, type RawResponse, requestOnce } from '../su
 import type { Asked, Script } from '../support/scripted-gateway.ts';
 import { type Rig, startPlanes } from './planes.ts';
 
-/** What the stand-ins behind the planes do next. */
+/** The next actions of the stand-ins behind the planes. */
 interface Behind {
   control: ControlAnswer | Error;
   keys: string | Error | undefined;
@@ -110,7 +110,7 @@ export interface Shot {
   readonly body?: string | Buffer;
   /** Behind the path. */
   readonly query?: string;
-  /** Of the path. */
+  /** Values for the path. */
   readonly values?: Readonly<Record<string, string>>;
 }
 
@@ -126,7 +126,7 @@ export function urlOf({ path, operation }: CatalogEntry, { query, values = {} }:
   return asked === '' ? filled : `${filled}?${asked}`;
 }
 
-/** What every operation with a body takes. */
+/** The usual requests of every operation with a body. */
 function usual({ method, operation }: CatalogEntry): Shot {
   if (operation.body === undefined || method === 'HEAD') return {};
   return { headers: JSON_BODY, body: operation.id === 'appendBatch' ? '\0\0\0\x01x' : '{}' };

@@ -56,7 +56,7 @@ test('bounds, views and waits', () => {
   assert.equal(read('offset=0&live=long-poll').timeoutMs, 30_000);
   assert.equal(read('offset=0&live=long-poll&timeout_ms=0').timeoutMs, 1);
   assert.equal(read('offset=0&live=long-poll&timeout_ms=99999999').timeoutMs, 60_000);
-  // What cannot be parsed is ignored; what is huge is the largest there is.
+  // Values that cannot be parsed are ignored; huge ones count as the largest there is.
   for (const value of ['', '-1', '1.5', 'x', '%00']) {
     const { maxBytes, timeoutMs } = read(`offset=0&live=long-poll&max_bytes=${value}&timeout_ms=${value}`);
     assert.deepEqual([maxBytes, timeoutMs], [0, 30_000], value);

@@ -13,7 +13,7 @@ import { removeFolder, temporaryFolder } from '../support/server.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 1440 * MINUTE_MS;
-/** Of one group, with 19 objects. */
+/** The document of one group, with 19 objects. */
 const DOCUMENT = readFileSync(join(REPO_ROOT, 'test', 'backup', 'golden', 'format-1', 'group-0000.snapshot'));
 
 test('what goes soon, and by which setting', () => {

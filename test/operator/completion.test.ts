@@ -1,4 +1,4 @@
-// What the TAB key offers: in bash by the function that it runs, in zsh on a terminal, in fish by its own question.
+// Offers of the TAB key: in bash by the function that it runs, in zsh on a terminal, in fish by its own question.
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
@@ -29,7 +29,7 @@ function inShell(shell: string, ...args: string[]): string {
   return stdout;
 }
 
-/** What bash would offer with the cursor behind the last word. */
+/** bash's offers with the cursor behind the last word. */
 function bashOffers(...words: string[]): string[] {
   const quoted = ['millracectl', ...words].map((word) => `'${word}'`).join(' ');
   const script = [

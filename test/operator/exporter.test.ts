@@ -29,7 +29,7 @@ type Ask = (path: string, headers?: Record<string, string>, method?: string) => 
 interface Started {
   readonly ask: Ask;
   readonly port: number;
-  /** What it said of the nodes. */
+  /** Its words about the nodes. */
   readonly said: readonly string[];
 }
 
@@ -87,7 +87,7 @@ const json = (text: string): RequestListener => {
 };
 const GOOD = json('{"node_id":1,"raft_groups":[{"raft_group_id":0,"leader":1}],"accepted_appends":7,"uptime_ms":10}');
 
-/** What Prometheus itself would say; undefined where it is not installed. */
+/** The verdict of Prometheus itself; undefined where it is not installed. */
 function promtoolSays(text: string): string | undefined {
   const { error, status, stderr, stdout } = spawnSync('promtool', ['check', 'metrics'], {
     input: text,

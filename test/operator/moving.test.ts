@@ -169,7 +169,7 @@ describe('millracectl export and import', () => {
     assert.equal(await cat('copy/events'), '{"n":2.50}\n["é"]\n');
     const fact = JSON.parse(await said(`stream stat copy/${'long'.repeat(80)} -o json`)) as Record<string, unknown>;
     assert.deepEqual([fact['closed'], fact['tail_offset']], [true, 1]);
-    // What a kill leaves: half a line. What was added since comes along.
+    // A kill leaves half a line. Records added since come along.
     const events = join(out, 'events.jsonl');
     truncateSync(events, 14);
     await said('stream append pair/events {"n":3}');

@@ -82,7 +82,7 @@ test('a directory that may not be written, made or listed', { skip }, async () =
   failed(await create(closed), /closed cannot be used \(EACCES: permission denied, open /);
   failed(await create(join(closed, 'new')), /closed\/new cannot be used \(.*permission denied/);
   assert.deepEqual(readdirSync(closed), []);
-  // What is there may have the name under which the tool tries whether it may write.
+  // A file may be there under the name by which the tool tries whether it may write.
   const used = own('used');
   writeFileSync(join(used, 'manifest.json.part'), 'mine');
   failed(await create(used), /used is not empty: it holds a backup that was not finished/);

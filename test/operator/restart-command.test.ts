@@ -51,7 +51,7 @@ test('a command that fails, hangs or is interrupted is reported, and nothing of 
     const running = runs(`sleep 30; touch ${mark}`, 60_000, abort.signal);
     abort.abort();
     await assert.rejects(running, /interrupted while the restart command ran/);
-    // What it leaves running in the background does not hold up the rollout.
+    // Processes that it leaves in the background do not hold up the rollout.
     await runs('sleep 30 & true', 10_000, never);
     assert(!existsSync(mark));
   } finally {

@@ -1,4 +1,4 @@
-// What a person sees of the tool: under a real pseudo-terminal, in windows of several sizes, until Ctrl-C.
+// The tool as a person sees it: under a real pseudo-terminal, in windows of several sizes, until Ctrl-C.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type Server, createServer } from 'node:http';

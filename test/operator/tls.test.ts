@@ -60,7 +60,7 @@ test('TLS and a token file: looking, draining, backup and restore', async () => 
     const undrained = await ctl(['undrain', '--config', fileOf(source.adminUrl), '--node', '1'], { env });
     assert.equal(undrained.stdout, 'node 1: drain mark cleared\n', undrained.stderr);
 
-    // Of each mistake, what it says.
+    // Each mistake has its sentence.
     const failed = async (expected: RegExp, code: number, verb: string, flags: readonly string[]): Promise<void> => {
       const result = await ctl([verb, ...flags]);
       assert.match(result.stderr, expected);
@@ -90,7 +90,7 @@ test('TLS and a token file: looking, draining, backup and restore', async () => 
       await failed(/^millracectl: --ca-file \/no cannot be read: /, 2, verb, one(adminUrl, '--ca-file', '/no'));
     }
 
-    // Of streams, on the client plane; a named pipe stands for what a shell makes of <(...).
+    // Streams on the client plane; a named pipe stands for what a shell makes of <(...).
     const pipe = join(folder, 'pipe');
     assert.equal(spawnSync('mkfifo', [pipe]).status, 0);
     const believing = ['--config', fileOf(source.adminUrl, source.httpUrl), '--ca-file', certPath];

@@ -150,7 +150,7 @@ test('the manifests have the types of the Kubernetes API', () => {
   assert.match(typeFaults([{ ...service, spec: { selectr: {} } }]), /selectr\W+ does not exist/, 'typos are seen');
 });
 
-/** What the compiler says of them as literals of the API's types: unknown members are errors then. */
+/** The compiler's complaints about them as literals of the API's types: unknown members are errors then. */
 function typeFaults(objects: readonly object[]): string {
   const lines = objects.map((object, i) => {
     const { apiVersion, kind } = object as { readonly apiVersion: string; readonly kind: string };

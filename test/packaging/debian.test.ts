@@ -101,7 +101,7 @@ function install(path: string): void {
   const gid = Number(/^millrace:[^:]*:(\d+):/m.exec(readFileSync(inRoot('etc/group'), 'utf8'))?.[1]);
   const secrets = statSync(inRoot('etc/millrace'));
   assert.deepEqual([secrets.mode & 0o777, secrets.uid, secrets.gid], [0o750, 0, gid]);
-  // What an operator wrote and what was acknowledged survive the package.
+  // An operator's files and everything acknowledged survive the package.
   mkdirSync(inRoot('var/lib/millrace'), { recursive: true });
   writeFileSync(inRoot('etc/default/millrace'), '# mine\n');
   dpkg('--remove', 'millrace');

@@ -1,4 +1,4 @@
-// What a new user meets when the first start does not work: one sentence each, and no promise that the host cannot
+// First starts of a new user that do not work: one sentence each, and no promise that the host cannot
 // keep.
 import assert from 'node:assert/strict';
 import { type SpawnSyncReturns, spawnSync } from 'node:child_process';

@@ -36,7 +36,7 @@ const OLD_ENTRY_BYTES = 97 * MIB;
 const frameOf = (kind: FrameKind, bytes: number): Uint8Array =>
   sealFrame(Buffer.alloc(FRAME_HEAD_BYTES + bytes, 'frame '), kind);
 
-/** What leaves, with a way that carries everything at once. */
+/** The frames that leave, with a way that carries everything at once. */
 function leave(egress: Egress, most = Infinity): Uint8Array[] {
   const left: Uint8Array[] = [];
   while (left.length < most) {

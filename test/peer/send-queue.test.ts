@@ -78,7 +78,7 @@ test('what is urgent overtakes, and each priority keeps its order', () => {
   ];
   for (const [priority, one] of waiting) assert(queue.push(one, priority));
   const inOrder = [...waiting].sort(([a], [b]) => a - b).map(([, one]) => one);
-  // What is held back by a full way is everything but the urgent.
+  // A full way holds back everything but the urgent.
   assert.equal(queue.shift('urgent'), inOrder.shift());
   assert.equal(queue.shift('urgent'), inOrder.shift());
   assert.equal(queue.shift('urgent'), undefined);

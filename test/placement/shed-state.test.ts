@@ -22,7 +22,7 @@ function folder(t: TestContext): string {
   return path;
 }
 
-/** What the shards were told, in order. */
+/** The requests to the shards, in order. */
 const told = (gateway: ScriptedGateway): unknown[] =>
   gateway.asked.map(({ shard, query }) => [shard, QUERIES.shed.request.read(query).priority]);
 

@@ -150,7 +150,7 @@ const ANSWERED = /^HTTP\/1\.[01] 200 [\s\S]*only for one$/;
 const REFUSED = /^HTTP\/1\.1 (400|505) /;
 
 const KEPT = 'proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host;';
-/** What clients here call the node. */
+/** Clients here call the node so. */
 const HOSTS = '[server]\nhosts = ["x"]\n';
 const PROXIES: readonly Proxy[] = [
   {

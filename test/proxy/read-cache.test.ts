@@ -82,7 +82,7 @@ test('a thousand long-polls through nginx are one request to the node', { skip: 
       );
     }
     assert.equal((await countOf(server, 'read')) - reads, 1);
-    // What is not there yet, or is not named by the URL, is asked for every time.
+    // Bytes that are not there yet, or not named by the URL, are asked for every time.
     for (const path of [
       `/b/s?offset=${next}`,
       '/b/s?offset=now',

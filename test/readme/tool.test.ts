@@ -33,7 +33,7 @@ test('the documents about the tool work as written', async () => {
       };
       const steps = SECTIONS.flatMap(([path, heading]) => parseSteps(shellBlocks(readDocument(path), heading)));
       for (const { command, output } of steps) {
-        // What is said on stderr is progress.
+        // Lines on stderr are progress.
         const local = `{ ${command.replaceAll(' /etc/', ` ${folder}/etc/`)}\n} 2>/dev/null`;
         const attempt = run(['sh', '-c', local], env, folder);
         assert.equal(await within(attempt.exited, PATIENCE_MS, command), 0, `${command}\n${attempt.output()}`);

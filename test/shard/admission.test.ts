@@ -92,7 +92,7 @@ test('bytes of the same turn count, and a body larger than the bound passes when
   const { harness, appendCode } = bounded();
   const slots = [450, 124, 1].map((bytes) => harness.append(0, 's', new Uint8Array(bytes)));
   const replies = harness.turn();
-  // What a command costs besides its payload counts until it is committed.
+  // A command's cost besides its payload counts until it is committed.
   assert.deepEqual(
     slots.map((slot) => code(find(replies, slot))),
     ['OK', 'BACKPRESSURE', 'OK'],

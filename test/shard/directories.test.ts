@@ -1,4 +1,4 @@
-// What a node concludes from what its peers remember of it.
+// A node's conclusions from its peers' memories of it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ClusterIdentity } from '../../src/shard/cluster-identity.ts';

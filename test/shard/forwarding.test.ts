@@ -11,7 +11,7 @@ const SLOT = 7;
 
 interface Scene {
   readonly forwarding: Forwarding;
-  /** What the group believes. */
+  /** The group's belief. */
   readonly raft: { leader: number };
   /** Codes of the answers to the client. */
   readonly told: string[];

@@ -14,7 +14,7 @@ const CHUNK_BYTES = 32 * 1024;
 interface Scene {
   leads: boolean;
   readonly needy: Set<number>;
-  /** What nodes have of its log. */
+  /** The nodes' parts of its log. */
   readonly match: Map<number, number>;
   readonly asGroup: Group;
 }

@@ -36,7 +36,7 @@ export class Harness {
   nowMs = 1_700_000_000_000;
   /** The clock of periods, which never steps. */
   clockMs = 5000;
-  /** What a shard is started with beyond the usual; may be changed before a restart. */
+  /** Options beyond the usual ones; may be changed before a restart. */
   more: Partial<ShardOptions>;
   #slot = 0;
 

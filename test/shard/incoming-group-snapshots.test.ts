@@ -154,7 +154,7 @@ test('pieces share a commit up to its bound, also those that waited, and the res
     const snapshot = rig.begin();
     for (let i = 0; i < pieces; i++) {
       rig.incoming.chunk(snapshot, rows(i, bytes));
-      // What is not on disk is in memory.
+      // Pieces that are not on disk are in memory.
       const staged = rig.stagedBytes.reduce((sum, size) => sum + size, 0);
       if (steps === 0) assert((i + 1) * bytes - staged < STAGE_BYTES);
     }

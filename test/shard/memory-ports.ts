@@ -87,7 +87,7 @@ export class MemoryStorage implements ShardStorage {
   /** How many looks it takes until a checkpoint is on disk. */
   checkpointLooks = 0;
   #looksLeft = 0;
-  /** What is to be written is being collected. */
+  /** Writes are being collected. */
   committing = false;
   commits = 0;
   refusedCommits = 0;

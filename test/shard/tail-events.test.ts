@@ -36,7 +36,7 @@ test('a burst of appends is one event per stream and turn, in order', () => {
     seen += body(event.body);
     assert.equal(event.nextOffset, seen.length);
     assert(event.has(REPLY_UP_TO_DATE));
-    // What a writer was told, a reader is told no later than in the same turn.
+    // A reader is told no later than in the same turn what a writer was told.
     for (const slot of slots) assert(replies.indexOf(find(replies, slot)) < replies.indexOf(event));
   }
 });

@@ -12,14 +12,14 @@ import type { World } from './world.ts';
 
 const WHOLE = { maxBytes: 0, maxRecords: 0, readFlags: 0 };
 
-/** Of a node that cannot say yet. */
+/** Refusals of a node that cannot say yet. */
 const NOT_NOW: ReadonlySet<ErrorCode> = new Set(['CATCHING_UP', 'UNCONFIRMED', 'NOT_APPLIED', 'STOPPING']);
 
 /** A read, and what clients knew of the stream when it began. */
 interface Asked {
   readonly node: number;
   readonly from: number;
-  /** What the node must show. */
+  /** The least that the node must show. */
   readonly floor: number;
   /** Greatest tail that any client had been told. */
   readonly told: number;

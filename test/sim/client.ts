@@ -151,7 +151,7 @@ export class Client {
   #payload({ use, json, history }: SimStream): { readonly op: AppendOp; readonly payload: Uint8Array } {
     const random = this.#random;
     const token = this.#all.newToken(this.#name);
-    // Of streams that come and go all appends are equally long: one life's positions make sense in the next one.
+    // All appends of streams that come and go are equally long: one life's positions make sense in the next one.
     const alike = this.#world.cold !== undefined && use === 'churn';
     const usual = random.chance(0.03) ? BIG_BYTES : random.int(0, 60);
     const filler = alike ? ALIKE_BYTES - token.length : usual;
@@ -180,7 +180,7 @@ export class Client {
         return;
       } else if (NOT_DONE.has(code)) {
         this.#checkRefusal(stream, request, reply as Reply, code);
-        // Of several attempts an earlier one may have been carried out.
+        // An earlier one of several attempts may have been carried out.
         for (const op of ops) {
           if (tries === 0) stream.history.refused(op);
           else op.outcome = 'unknown';

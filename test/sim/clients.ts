@@ -9,14 +9,14 @@ import { Quotas } from './quotas.ts';
 import { Watching } from './watching.ts';
 import type { World } from './world.ts';
 
-/** What a stream is used for. churn: created and deleted; short: expires. */
+/** The use of a stream. churn: created and deleted; short: expires. */
 type Use = 'plain' | 'closable' | 'churn' | 'short';
 
 export interface SimStream extends StreamName {
   readonly use: Use;
   readonly history: StreamHistory;
   created: boolean;
-  /** What an imported stream remembers of producers, by id. */
+  /** An imported stream's memory of producers, by id. */
   readonly inherited?: ReadonlyMap<string, { readonly epoch: number; readonly seq: number }> | undefined;
 }
 

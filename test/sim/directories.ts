@@ -1,4 +1,4 @@
-/** What a simulated node and its peers know of each other's disks, as workers/membership.ts has it. */
+/** A simulated node's and its peers' knowledge of each other's disks, as workers/membership.ts has it. */
 import { ClusterIdentity } from '../../src/shard/cluster-identity.ts';
 import { Directories } from '../../src/shard/directories.ts';
 import type { PeerIdentity } from '../../src/peer/codec/handshake.ts';

@@ -8,7 +8,7 @@ import type { SimDisk } from './disk.ts';
 import { coveredOf, recordsOf } from './log-records.ts';
 
 export interface DiskFault {
-  /** What the disk does wrong. */
+  /** Describes the fault of the disk. */
   readonly about: string;
   /** Instead of `work`, which puts on the platter what a commit or a record wrote. */
   readonly sync?: (work: () => void, later: (delayMs: number, work: () => void) => void) => void;
@@ -23,7 +23,7 @@ const LAZY_SYNC_MS = 60;
 
 function forgetLogTail(disk: SimDisk): void {
   const last = recordsOf(disk).at(-1);
-  // What a checkpoint names would be missed.
+  // A record that a checkpoint names would be missed.
   if (last === undefined || last.sequence <= (coveredOf(disk)?.last ?? 0)) return;
   const { segment, at } = last;
   segment.write(at, new Uint8Array(LOG_PAGE_BYTES));

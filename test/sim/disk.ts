@@ -9,7 +9,7 @@ import { LogDisk } from './log-disk.ts';
 import { RowHash } from './row-hash.ts';
 import { Table } from './table.ts';
 
-/** What of a group's log is on the platter: for the checker of invariant 1. */
+/** The part of a group's log on the platter: for the checker of invariant 1. */
 interface DurableLog {
   snapshotIndex: number;
   last: number;

@@ -1,4 +1,4 @@
-/** What goes wrong in the safety phase, each kind at its own rate; and the operator who looks after the cluster. */
+/** Faults of the safety phase, each kind at its own rate; and the operator who looks after the cluster. */
 import type { AdminRequest } from '../../src/protocol/queries/administration.ts';
 import type { Group } from '../../src/group/group.ts';
 import { type Random, createRandom } from '../support/random.ts';
@@ -20,7 +20,7 @@ export class Faults {
   readonly counts: Record<string, number> = {};
   readonly #world: World;
   readonly #random: Random;
-  /** Of rot, apart from all other draws. */
+  /** Draws rot, apart from all other draws. */
   readonly #rotRandom: Random;
   /** At most one lost disk at a time: two of three would be a lost majority. 0: none. */
   #wiped = 0;

@@ -1,5 +1,5 @@
 /**
- * What clients were told about one stream, checked as it comes in. Offsets (of a JSON stream: record ordinals) are the order
+ * The answers to clients about one stream, checked as they come in. Offsets (of a JSON stream: record ordinals) are the order
  * that a linearization needs, so the check is a direct one:
  *
  *   1. Reads agree with each other and with acknowledgements byte by byte: nothing that was shown vanishes or changes.
@@ -61,7 +61,7 @@ export class StreamHistory {
   #parsed = 0;
   /** Text behind that: an append of which the end is not known yet. */
   #rest = '';
-  /** What a node must show at least. */
+  /** The least that a node must show. */
   readonly #shown = new Map<number, number>();
   /** Where appends begin that were seen, ascending. */
   readonly #borders: number[] = [];
@@ -75,7 +75,7 @@ export class StreamHistory {
     this.#fail = (what) => fail(`${what} in ${name}`);
   }
 
-  /** Of the same appends as far as `startOf` knows where they are; nothing was shown or told yet. */
+  /** A copy with the same appends as far as `startOf` knows where they are; nothing was shown or told yet. */
   copy(name: string, startOf: (token: string) => number | undefined): StreamHistory {
     const copy = new StreamHistory(name, this.json, this.#failWith);
     for (const op of this.ops.values()) {
@@ -107,7 +107,7 @@ export class StreamHistory {
     return op;
   }
 
-  /** What a node must show to a read that begins now. */
+  /** The least that a node must show to a read that begins now. */
   floorOf(node: number): number {
     return this.#shown.get(node) ?? 0;
   }

@@ -50,7 +50,7 @@ export class SimSegment {
     this.content.set(this.#platter);
   }
 
-  /** Of the platter, as rot does it. */
+  /** Changes a bit of the platter, as rot does. */
   flipBit(at: number, bit: number): void {
     const byte = (this.#platter[at] as number) ^ (1 << bit);
     this.#platter[at] = byte;

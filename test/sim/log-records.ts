@@ -1,11 +1,11 @@
-/** What lies in the log of a simulated disk, as a start would find it. */
+/** The log of a simulated disk, as a start would find it. */
 import { type Covered, LogDamage, type RecordPlace, scanLog } from '../../src/store/log-scan.ts';
 import { LOG_ROW, LOG_TAG, systemKey } from '../../src/store/rows.ts';
 import { latin1 } from '../support/sorted-rows.ts';
 import type { SimDisk } from './disk.ts';
 import type { SimSegment } from './log-disk.ts';
 
-/** What the last checkpoint says of the log; undefined: there is none yet. */
+/** The last checkpoint's part of the log; undefined: there is none yet. */
 export function coveredOf({ state }: SimDisk): Covered | undefined {
   const row = state.get(latin1(systemKey(LOG_TAG, 0)));
   return row === undefined ? undefined : LOG_ROW.decode(new Uint8Array(row));

@@ -38,7 +38,7 @@ export class Connection {
   readonly from: Endpoint;
   readonly to: Endpoint;
   open = true;
-  /** What travels in order arrives not before this. */
+  /** Messages that travel in order do not arrive before this. */
   fifoAtMs = 0;
   /** Frames that TCP repeats until the way is free again. */
   readonly held: Uint8Array[] = [];

@@ -15,14 +15,14 @@ export class SimNode {
   readonly id: number;
   readonly random: Random;
   disk: SimDisk;
-  /** Of what the disk does with the log, and apart from all other draws. */
+  /** Draws the disk's treatment of the log, apart from all other draws. */
   readonly diskRandom: Random;
   /** Small, so that segments fill, are used again and are cleaned all the time. */
   readonly segmentSizes: SegmentSizes;
   process: SimProcess | undefined;
   /** How far the wall clock is off. */
   wallOffsetMs: number;
-  /** Of the clock that never steps, against simulated time. */
+  /** Rate of the clock that never steps, against simulated time. */
   clockRate: number;
   /** Commits are refused. */
   full = false;
@@ -32,7 +32,7 @@ export class SimNode {
   slowMs = 0;
   /** The next process finds an empty disk under a used node id. */
   lostLog = false;
-  /** What was damaged while no process ran: a record that is needed, or something else. */
+  /** The damage while no process ran: a record that is needed, or something else. */
   rot: 'none' | 'record' | 'unused' = 'none';
   /** The log was damaged at least once, which the start finds. */
   wasRotten = false;

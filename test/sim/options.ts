@@ -26,7 +26,7 @@ export interface SimOptions {
   readonly messages: { readonly maxMessageBytes: number; readonly maxInflightBytes: number };
   /** Target size for combining commands into entries; undefined: as in a server. */
   readonly entryFillBytes: number | undefined;
-  /** Of new leaders that are struck within a few messages' time: elections follow each other, and logs diverge. */
+  /** Chance that a new leader is struck within a few messages' time: elections follow each other, and logs diverge. */
   readonly ambush: number;
   /** Each node gives leaderships away that it has too many of. */
   readonly balanced: boolean;
@@ -57,7 +57,7 @@ export type ThinLinks = 'thin in' | 'thin both' | 'large' | 'stale';
 
 export interface NetworkOptions {
   readonly delayMs: number;
-  /** Of messages of Raft; everything else travels like TCP. */
+  /** Loss of Raft's messages; everything else travels like TCP. */
   readonly loss: number;
   readonly duplicate: number;
   readonly reorder: number;
@@ -65,7 +65,7 @@ export interface NetworkOptions {
 
 export interface DiskOptions {
   readonly commitMs: number;
-  /** Of commits in which the process dies. */
+  /** Chance that the process dies in a commit. */
   readonly crash: number;
   /** Log that slow followers are left, in bytes: beyond it they get a snapshot. */
   readonly logKeptBytes: number;

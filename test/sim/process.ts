@@ -59,7 +59,7 @@ export class SimProcess implements Endpoint {
   readonly #pending = new Map<number, (reply: Reply | undefined) => void>();
   readonly #inOrder = new Map<number, (reply: Reply) => void>();
   #slots = 0;
-  /** Of this run of the process. The wall clock may be off, and the other one a little too fast or too slow. */
+  /** Clocks of this run of the process. The wall clock may be off, and the other one a little too fast or too slow. */
   readonly runtime: Runtime = {
     nowMs: () => this.wallMs,
     monotonicMs: () => this.#clockMs,

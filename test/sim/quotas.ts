@@ -39,7 +39,7 @@ export class Quotas {
     for (const reference of world.checks.references) new Watch(world, reference);
   }
 
-  /** Of the bucket of a stream, in its group. */
+  /** Bound of the bucket of a stream, in its group. */
   bound(node: number, { group, bucket }: StreamName, done: () => void): void {
     const random = this.#random;
     const quota: Quota = {
@@ -83,7 +83,7 @@ export class Quotas {
   }
 }
 
-/** Of one group, by its reference. */
+/** Watches one group, by its reference. */
 class Watch {
   readonly #world: World;
   readonly #reference: Reference;

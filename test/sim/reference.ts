@@ -23,7 +23,7 @@ export interface Effect {
   /** Bytes, or records of a JSON stream. */
   readonly start: number;
   readonly next: number;
-  /** Of its entry. */
+  /** Index of its entry. */
   readonly index: number;
 }
 

@@ -1,4 +1,4 @@
-// What the simulator found, each as short as it can be told.
+// Bugs that the simulator found, each as short as it can be told.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Raft } from '../../src/raft/raft.ts';

@@ -29,7 +29,7 @@ export interface Producer {
 
 /** Usually. */
 export const BUCKET = 'sim';
-/** Of streams that come and go, in runs in which it is purged. */
+/** Bucket of streams that come and go, in runs in which it is purged. */
 export const PURGED_BUCKET = 'Tenant/7';
 
 function about(op: number, { group, name, bucket }: StreamName): Request {
@@ -99,7 +99,7 @@ export function gcDoneRequest(group: number, seqs: readonly number[]): Request {
   return requestFor(COMMANDS.gcDone, group, { seqs });
 }
 
-/** What begins at a position: whether it is a border, and of which message. */
+/** Asks about a position: whether it is a border, and of which message. */
 export function partsRequest(stream: StreamName, value: number): Request {
   return readRequest(stream, value, { maxBytes: 1, maxRecords: 1, readFlags: READ_FLAG_PARTS | READ_FLAG_NO_TOUCH });
 }

@@ -13,7 +13,7 @@ interface Span {
   readonly end: number;
 }
 
-/** Of a record that is needed. Not of one that may be the torn end of the log: nothing tells the two apart. False: there is none. */
+/** Rots a record that is needed. Not one that may be the torn end of the log: nothing tells the two apart. False: there is none. */
 export function rotRecord(disk: SimDisk, random: Random): boolean {
   const records = recordsOf(disk);
   const end = Math.max(coveredOf(disk)?.last ?? 0, (records.at(-1)?.sequence ?? 0) - 1);
@@ -24,7 +24,7 @@ export function rotRecord(disk: SimDisk, random: Random): boolean {
   return true;
 }
 
-/** Of free segments, of what an earlier use left behind, and of what is torn. */
+/** Rots free segments, what an earlier use left behind, and what is torn. */
 export function rotUnused(disk: SimDisk, random: Random): void {
   const spans = recordsOf(disk).map(spanOf);
   const { segments } = disk.logs;

@@ -97,7 +97,7 @@ export class RowHash {
     incarnationOf(half, number).records.startAt(view.getFloat64(HEAD_HOT_RECORD_AT, true));
   }
 
-  /** Of the rows under `prefix`. */
+  /** Hash of the rows under `prefix`. */
   of(prefix: number): number {
     const { others, incarnations, living } = this.#half(prefix);
     let hash = others;

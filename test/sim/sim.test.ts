@@ -9,7 +9,7 @@ import { Simulation } from './simulation.ts';
 /** CI has as many cores. */
 const THREADS = 2;
 
-/** What happened how often in every THREADS-th seed. */
+/** The events of every THREADS-th seed, and how often each happened. */
 async function countsOf(part: number): Promise<Counts> {
   const seeds = FIXED_SEEDS.filter((_, index) => index % THREADS === part);
   const worker = new Worker(new URL('./seeds.worker.js', import.meta.url), { workerData: seeds });

@@ -28,7 +28,7 @@ export interface Result {
   readonly ticks: number;
   readonly simulatedMs: number;
   readonly options: SimOptions;
-  /** What happened how often. */
+  /** The events, and how often each happened. */
   readonly counts: Readonly<Record<string, number>>;
 }
 

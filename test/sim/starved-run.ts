@@ -15,7 +15,7 @@ const WRITERS = 6;
 const BODY_BYTES = 1024 * 1024;
 /** Bounds what a run writes, and so what it costs. */
 const PAUSE_MS = 100;
-/** Of the processor, and between two of them: usually short, sometimes near an election timeout. */
+/** Turns of the processor, and between two of them: usually short, sometimes near an election timeout. */
 const TURN_MS = 15;
 const WAIT_MS_MIN = 150;
 const WAIT_MS_MAX = 900;

@@ -11,11 +11,11 @@ import { SimStore } from './store.ts';
 import type { World } from './world.ts';
 import { SimWriter } from './writer.ts';
 
-/** What the system says on a full volume, and LMDB. */
+/** The errors of the system and of LMDB on a full volume. */
 const NO_SPACE = { code: 'ENOSPC', message: 'no space left on device' };
-/** Of syncs of the log, against crashes. */
+/** Chance that a sync of the log fails, against crashes. */
 const SYNC_ERRORS = 0.1;
-/** Of commits of a start that finds its log damaged. */
+/** Chance of a crash in a commit of a start that finds its log damaged. */
 const ROTTEN_CRASH = 0.3;
 /** Until a segment that is made in the background is there. */
 const CREATE_MS = 5;
@@ -64,7 +64,7 @@ export class Storage {
     this.store.spaceLeft = node.spaceLeft;
   }
 
-  /** What a start does with the log draws apart from all other draws. */
+  /** A start's treatment of the log draws apart from all other draws. */
   get #random(): Random {
     const { node, random } = this.#parts;
     return this.store.isLoading ? node.diskRandom : random;

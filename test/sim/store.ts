@@ -30,7 +30,7 @@ export class SimStore extends ShardStore {
     return log;
   }
 
-  /** What it finds is on the platter, also what the process before was not told of. */
+  /** Everything that it finds is on the platter, also what the process before was not told of. */
   override load(): void {
     this.isLoading = true;
     super.load();

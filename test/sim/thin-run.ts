@@ -17,9 +17,9 @@ const WRITERS_PER_GROUP = 4;
 const BODY_BYTES = 1000;
 const PAUSE_MS = 10;
 
-/** Of thin links; the writers want about ten times as much. */
+/** Rate of thin links; the writers want about ten times as much. */
 const THIN_BYTES_PER_MS = 100;
-/** What small messages there are pass, and an entry does not. */
+/** Small messages pass, and an entry does not. */
 const SMALL_BYTES = 400;
 /** Less than the answers of the followers need. */
 const TRICKLE_BYTES_PER_MS = 0.1;
@@ -30,7 +30,7 @@ const SETTLE_MS = 5000;
 /** Three election timeouts of patience, and two elections. */
 const SILENT_MS_MAX = 9000;
 const URGENT_WAIT_MS_MAX = 750;
-/** Of all groups to the node: 2.5 s worth. */
+/** Bytes of all groups under way to the node: 2.5 s worth. */
 const UNDER_WAY_BYTES_MAX = 250_000;
 /** Two periods of the quorum check, and a little: by then a leader that cannot send must have noticed. */
 const UNHEARD_MS_MAX = 2500;

@@ -20,7 +20,7 @@ const FINE: ReadonlySet<ErrorCode> = new Set([
   'RETENTION_BACKWARDS',
   'RETENTION_BEYOND_SNAPSHOT',
 ]);
-/** Of the node, the store, or the moment. */
+/** Passing refusals of the node, the store, or the moment. */
 const PERHAPS_LATER: ReadonlySet<ErrorCode> = new Set([
   'OUTCOME_UNKNOWN',
   'NO_LEADER',
@@ -148,7 +148,7 @@ export class Trimming {
 /** The same for every client that makes one at this position. */
 function snapshotOf({ name }: SimStream, at: number): { bytes: Uint8Array; digest: Uint8Array } {
   const bytes = new TextEncoder().encode(`${name} up to ${at} `.repeat(1 + (at % 40)));
-  // Of the usual content type and the bytes (http/routes/snapshot.ts).
+  // Digest of the usual content type and the bytes (http/routes/snapshot.ts).
   const type = new TextEncoder().encode('application/octet-stream');
   const digest = digestOf(new Uint8Array([type.length, 0, 0, 0, 0, 0, 0, 0, ...type, ...bytes]));
   return { bytes, digest };

@@ -11,7 +11,7 @@ import { readRequest } from './requests.ts';
 import { parseArray } from './tokens.ts';
 import type { World } from './world.ts';
 
-/** Of a store that was in trouble when it was asked, and is not any more. */
+/** Pause for a store that was in trouble when it was asked, and is not any more. */
 const AGAIN_MS = 100;
 
 /** How a stream is read: the maximum bytes or records per piece, and in what form. */

@@ -1,4 +1,4 @@
-/** What the parts of a simulation share. */
+/** The world that the parts of a simulation share. */
 import type { SimColdStore } from './cold/store.ts';
 import type { Checks } from './checks.ts';
 import type { DiskFault } from './disk-faults.ts';

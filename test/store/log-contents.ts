@@ -1,4 +1,4 @@
-// What lies in the segment files of a shard's log, read without the store.
+// The segment files of a shard's log, read without the store.
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { viewOf } from '../../src/base/bytes.ts';

@@ -1,4 +1,4 @@
-// What a start makes of the records it finds: the torn end of a log is cut off, anything else that is missing is damage.
+// A start judges the records it finds: the torn end of a log is cut off, anything else that is missing is damage.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { test } from 'node:test';
@@ -14,7 +14,7 @@ const SECTOR_BYTES = 512;
 /** Three pages a segment. */
 const SIZES = { bytesMin: 3 * LOG_PAGE_BYTES, bytesMax: 3 * LOG_PAGE_BYTES };
 
-/** Of which no byte is zero, so that none can be missing unnoticed. */
+/** Text without a zero byte, so that none can be missing unnoticed. */
 function textOf(sequence: number, bytes = 60): Buffer {
   return Buffer.alloc(bytes, `record ${sequence};`);
 }
@@ -136,7 +136,7 @@ test('a bit that is flipped anywhere in an earlier record is damage, and the sen
       }
     }
   }
-  // What fills the last page says nothing.
+  // The rest of the last page says nothing.
   const content = fileOf(folder, 'segment-1');
   withChange(
     content,

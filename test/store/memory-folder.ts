@@ -3,7 +3,7 @@ import type { SegmentFile, LogFolder } from '../../src/store/log-files.ts';
 
 type Call = 'create' | 'write' | 'sync';
 
-/** What the system says when there is no room. */
+/** The system's error when there is no room. */
 export const NO_ROOM = Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
 
 export class MemoryFolder implements LogFolder {

@@ -15,7 +15,7 @@ const GROUPS = [1, 2, 3];
 /** Nothing, next to nothing, what a few entries take, and all. */
 const MEMORIES = [0, 150, 700, 1e9].map((bytes) => ({ groupBytes: bytes, shardBytes: 2 * bytes }));
 
-/** What the log should hold, and what of it may be forgotten. */
+/** The log as it should be, and the part that may be forgotten. */
 interface Expected {
   readonly group: number;
   entries: Entry[];
@@ -40,7 +40,7 @@ class Model {
     return new Map(this.groups.map(({ group, applied, appliedTerm }) => [group, [applied, appliedTerm] as const]));
   }
 
-  /** What raft hands out in one turn. */
+  /** Batches that raft hands out in one turn. */
   turn(turn: number): TurnBatch[] {
     return this.groups.flatMap((one) => (this.#random.chance(0.4) ? [] : [this.#batch(one, turn)]));
   }
@@ -85,7 +85,7 @@ class Model {
   }
 }
 
-/** What the files showed in the course of a run. */
+/** Sights of the files in the course of a run. */
 class Sightings {
   readonly names = new Set<string>();
   readonly copies = new Set<number>();

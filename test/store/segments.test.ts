@@ -12,7 +12,7 @@ import { MemoryFolder, NO_ROOM } from './memory-folder.ts';
 
 const LOG = 77n;
 const PAGES = { bytesMin: 2 * LOG_PAGE_BYTES, bytesMax: 8 * LOG_PAGE_BYTES };
-/** What fills exactly a page. */
+/** Data that fills exactly a page. */
 const PAGE_DATA = LOG_PAGE_BYTES - RECORD_START;
 
 function append(segments: Segments, dataBytes = PAGE_DATA): void {

@@ -32,7 +32,7 @@ export function show(log: LogReader): string {
   return `${log.firstIndex()}: ${entries.map(({ data }) => Buffer.from(data).toString()).join(' ')}`.trim();
 }
 
-/** What is applied of each group: index and term. */
+/** The applied position of each group: index and term. */
 export type Applied = ReadonlyMap<number, readonly [index: number, term: number]>;
 
 export const FRESH: Applied = new Map([1, 2].map((group) => [group, [0, 0] as const]));

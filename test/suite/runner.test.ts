@@ -41,7 +41,7 @@ function write(folder: string, files: Readonly<Record<string, string>>): void {
 
 interface Run {
   readonly flakyMax?: number;
-  /** Of a file; a hang that is meant, so it need not be long. */
+  /** Bound of a file; a hang that is meant, so it need not be long. */
   readonly timeoutMs?: number;
   readonly isQuick?: boolean;
   readonly costs?: Costs;

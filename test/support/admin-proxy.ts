@@ -7,7 +7,7 @@ export interface Call {
   readonly path: string;
 }
 
-/** What the tool gets instead of the node's answer; `lost` ends the connection without one. */
+/** The tool's answer in place of the node's; `lost` ends the connection without one. */
 export type Verdict = 'pass' | 'lost' | { readonly status: number; readonly body: string };
 
 export class AdminProxy {

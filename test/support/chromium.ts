@@ -24,7 +24,7 @@ export async function startChromium(): Promise<Browser> {
 
 export interface Visit {
   readonly page: Page;
-  /** What the browser complained of: refused by the policy, uncaught exceptions, and requests to other origins. */
+  /** The browser's complaints: refused by the policy, uncaught exceptions, and requests to other origins. */
   readonly complaints: string[];
 }
 

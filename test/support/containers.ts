@@ -1,4 +1,4 @@
-// What container files say, put on one machine: names and addresses become ports of loopback, folders those of a test.
+// Container files put on one machine: names and addresses become ports of loopback, folders those of a test.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DockerfileParser, type JSONInstruction } from 'dockerfile-ast';
@@ -9,12 +9,12 @@ export const DOCKERFILE = 'scripts/docker/Dockerfile';
 export const COMPOSE = 'scripts/docker/compose.yaml';
 export const MANIFESTS = 'scripts/kubernetes/millrace.yaml';
 export const EXPORTER_MANIFESTS = 'scripts/kubernetes/exporter.yaml';
-/** Of one node: clients, operators, links of up to two shards. */
+/** Ports of one node: clients, operators, links of up to two shards. */
 export const PORTS_PER_NODE = 4;
 
 export const SECRETS_OF_NODES = ['cluster-secret', 'client-token', 'admin-token'];
 export const SECRETS = [...SECRETS_OF_NODES, 'scrape-token', 'grafana-password'];
-/** What all of them hold in tests. */
+/** The secret of all of them in tests. */
 export const SECRET = '8f14e45fceea167a5a36dedd4bea2543';
 
 /** As Compose and Kubernetes mount them, below `folder`. */

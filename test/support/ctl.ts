@@ -73,7 +73,7 @@ const environment = (env: Readonly<Record<string, string>>): NodeJS.ProcessEnv =
   return { ...process.env, XDG_CONFIG_HOME: NO_CONTEXTS, ...env };
 };
 
-/** What has come from the two streams so far. */
+/** The text that has come from the two streams so far. */
 class Collected {
   stdout = '';
   stderr = '';

@@ -65,7 +65,7 @@ export class DocumentSchemas {
     ];
   }
 
-  /** Of a body that goes to others. */
+  /** Faults of a body that goes to others. */
   faultOf(schema: string, body: string): string | undefined {
     const content = { 'application/json': { schema: { $ref: `#/components/schemas/${schema}` } } };
     return this.#faultOfContent(content, 'application/json', body, 'closed');
@@ -88,7 +88,7 @@ export class DocumentSchemas {
     return fault === undefined ? [] : [`the answer ${fault}`];
   }
 
-  /** What is taken is in the document. */
+  /** Requests that are taken are in the document. */
   #faultsOfRequest({ requestBody }: Operation, { sent }: Exchange): string[] {
     if (sent === undefined || (sent.body === '' && requestBody?.required !== true)) return [];
     if (requestBody === undefined) return [];
@@ -110,7 +110,7 @@ export class DocumentSchemas {
     if (media === undefined) return `has the type ${type}, and the document ${Object.keys(content).join(', ')}`;
     const schema = this.#lookUp<Schema>(media.schema);
     if (objects === 'closed') this.checked.add(media.schema.$ref.replace(/.*\//, ''));
-    // Of any type: bytes, or frames of values of that type.
+    // Values of any type: bytes, or frames of values of that type.
     const value = valueOf(named === undefined ? '' : (essence ?? ''), body);
     if (value === undefined) return `is no JSON: ${excerpt(body)}`;
     const wanted = objects === 'closed' ? closed(schema) : schema;

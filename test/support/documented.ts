@@ -1,4 +1,4 @@
-// What the OpenAPI document says of an answer that a test has seen: nothing, or what is missing there.
+// Compares an answer that a test has seen with the OpenAPI document: nothing, or what is missing there.
 import assert from 'node:assert/strict';
 import { type CatalogEntry, catalogOf } from '../../scripts/openapi/catalog.ts';
 import { openApiDocument } from '../../scripts/openapi/document.ts';
@@ -21,7 +21,7 @@ interface Given {
   readonly headers: { get(name: string): string | null | undefined; keys(): Iterable<string> };
 }
 
-/** What a test sent, as far as it tells, and what it was answered stands in the OpenAPI document. */
+/** Asserts that a test's request, as far as it tells, and its answer stand in the OpenAPI document. */
 export function assertDocumented(
   method: string,
   url: string,
@@ -35,7 +35,7 @@ export function assertDocumented(
   assert.equal(fault, undefined, `${fault}: see scripts/openapi`);
 }
 
-/** What a webhook is sent. */
+/** Asserts the body that a webhook is sent. */
 export function assertSchema(name: SchemaName, body: string): void {
   assert.equal(SCHEMAS.faultOf(name, body), undefined);
 }
@@ -71,9 +71,9 @@ export interface Seen extends Omit<Exchange, 'path' | 'body'> {
 /** Names that the document has to mention; others are of HTTP itself. */
 const TOLD =
   /^(stream-|producer-|x-svc-|x-request-id$|etag$|location$|retry-after$|content-(encoding|disposition|security-policy)$|www-authenticate$)/;
-/** Of the HTTP library, before any of our code runs: headers too large, version not supported. */
+/** Statuses of the HTTP library, before any of our code runs: headers too large, version not supported. */
 const LIBRARY = new Set([431, 505]);
-/** Of a path or method that this plane does not have. */
+/** Refusals of a path or method that this plane does not have. */
 const NO_OPERATION = new Set(['ROUTE_NOT_FOUND', 'METHOD_NOT_ALLOWED']);
 /** A method or path that is not documented is refused, wherever the request ends. */
 const REFUSED = new Set([400, 401, 403, 404, 405, 415, 421, 503, 505]);

@@ -1,4 +1,4 @@
-// What the fake gateways of tests have in common: shards that do not exist, and topics that the test can reach.
+// The common part of the tests' fake gateways: shards that do not exist, and topics that the test can reach.
 import type { ReplyHandler, ShardGateway, TailHandler } from '../../src/ports.ts';
 import type { Request } from '../../src/protocol/request.ts';
 

@@ -88,7 +88,7 @@ class Pipe {
   }
 }
 
-/** What one node sends to another. */
+/** Messages of one node to another. */
 interface Way {
   cut: boolean;
   delayMs: number;

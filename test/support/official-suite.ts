@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { REPO_ROOT } from './paths.ts';
 import { removeFolder, run, temporaryFolder, within } from './server.ts';
 
-/** Of version 0.3.6 with subscriptions on. A suite that finds fewer tests proves less than it says. */
+/** Number for version 0.3.6 with subscriptions on. A suite that finds fewer tests proves less than it says. */
 export const TESTS_EXPECTED = 338;
 /** About 20 s against a healthy server; a server that hangs must not hang the run. */
 const SUITE_TIMEOUT_MS = 180_000;
@@ -65,7 +65,7 @@ export async function runSuite(baseUrl: string): Promise<Outcome[]> {
   }
 }
 
-/** What contradicts the list, one line each. */
+/** The contradictions to the list, one line each. */
 export function contradictions(outcomes: readonly Outcome[], listed: readonly string[]): string[] {
   const names = new Set(outcomes.map((outcome) => outcome.name));
   const mayFail = new Set(listed);

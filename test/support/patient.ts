@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { ConnectionLost, RawClient, type HeaderList, type RawResponse } from './raw-client.ts';
 import { until } from './until.ts';
 
-/** What answers of all clients of the tests have. */
+/** The common part of answers of all clients of the tests. */
 interface Answered {
   readonly status: number;
   readonly headers: { get(name: string): string | null | undefined };
@@ -17,7 +17,7 @@ export interface Settled<A> {
   readonly attempts: number;
 }
 
-/** What became of a write is not known, so whatever a test said next would be a guess. */
+/** The fate of a write is not known, so whatever a test said next would be a guess. */
 class Undecided extends Error {}
 
 /** So often a machine may change leaders under one write of a test. */
@@ -48,7 +48,7 @@ const NOTHING_DONE = new Set([
   'UPGRADE_UNFINISHED',
 ]);
 
-/** Of fetch, when a connection that it kept ends before the answer. */
+/** Codes of fetch, when a connection that it kept ends before the answer. */
 const LOST_CODES = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
 
 /** Asks until the answer is another one than "not now". A refused connection is a dead node: no patience helps. */

@@ -7,7 +7,7 @@ const HOST = '127.0.0.1';
 export type Loss = 'nothing' | 'everything' | 'http';
 
 export class Relay {
-  /** What is lost of the bytes towards the target from now on, also on open connections. */
+  /** The loss of bytes towards the target from now on, also on open connections. */
   loses: Loss = 'nothing';
   /** May change until the first connection. */
   targetPort = 0;

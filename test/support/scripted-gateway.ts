@@ -102,7 +102,7 @@ export class ScriptedGateway extends FakeGateway {
   }
 }
 
-/** What a query is answered that the script of the test leaves alone. */
+/** The answer to a query that the script of the test leaves alone. */
 const UNSCRIPTED: ReadonlyMap<number, (reply: Reply) => void> = new Map([
   unscripted(QUERIES.head, {
     ...{ tag: '', hotStart: 0, ttlSeconds: 0, expiresAtMs: 0, incarnation: 0, snapshot: undefined },

@@ -149,7 +149,7 @@ export class Terminal {
     return this.#raw;
   }
 
-  /** What can be seen, with what has scrolled out. */
+  /** The visible text, with what has scrolled out. */
   get text(): string {
     return this.#screen.text;
   }

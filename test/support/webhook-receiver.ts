@@ -34,7 +34,7 @@ export interface Received {
   readonly atMs: number;
 }
 
-/** What to answer: a status, or a body with 200; undefined: nothing, the connection stays open. */
+/** The answer: a status, or a body with 200; undefined: nothing, the connection stays open. */
 export type Answering = (received: Received) => number | object | undefined;
 
 export class WebhookReceiver {

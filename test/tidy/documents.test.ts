@@ -22,7 +22,7 @@ import { exists, readText, sourcePaths } from './repository.ts';
 
 const README_LINES_MAX = 200;
 const DOOR_LINES_MAX = 150;
-/** Whose tables and tasks need more room. */
+/** Documents whose tables and tasks need more room. */
 const LONG_LINES_MAX: Readonly<Record<string, number>> = {
   'src/README.md': 200,
   'src/http/README.md': 620,
@@ -43,7 +43,7 @@ const ENVIRONMENT = /^(MILLRACE|AWS|NODE|OTEL)_/;
 const KEYS: readonly string[] = OPTION_KEYS;
 const SECTIONS = new Set(KEYS.map((key) => key.split('.')[0] ?? ''));
 
-/** What a reader looks for at every door. */
+/** Signs that a reader looks for at every door. */
 const SIGNS: readonly (readonly [string, RegExp])[] = [
   ['what the room promises, numbered', /^1\. /m],
   ['how to change it', /\bto change\b|\*\*To add\b/i],
@@ -144,7 +144,7 @@ test('commands, scenarios, tests, paths, keys and refusals that documents name e
     test: (word) => tests.some((path) => path.slice('test/'.length).includes(word)),
     scenario: (name) => scenarios.includes(`'${name}'`),
     code: (name) => Object.hasOwn(ERRORS, name) || ENVIRONMENT.test(name),
-    // What does not begin as a key does is the name of a file, or of something else. Attributes of spans look like keys.
+    // Words that do not begin as a key does name a file, or something else. Attributes of spans look like keys.
     key: (name) =>
       !SECTIONS.has(name.split('.')[0] ?? '') ||
       KEYS.some((key) => key === name || key.startsWith(`${name}.`)) ||

@@ -207,7 +207,7 @@ const PLANTED: readonly (readonly [string, string, string, RegExp])[] = [
   ['dynamic import', 'src/raft/x.ts', `export const f = () => import('./a.ts');`, /: import\(\) in/],
 ];
 
-/** What the planted files may refer to. */
+/** Files that the planted ones may refer to. */
 const SURROUNDINGS: readonly (readonly [string, string])[] = [
   ...[
     'base',

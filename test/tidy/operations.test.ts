@@ -1,4 +1,4 @@
-// What the compiler cannot miss of an operation: a room asks it, its result is written, its payload has a golden
+// Parts of an operation that the compiler cannot miss: a room asks it, its result is written, its payload has a golden
 // layout, and a test runs it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

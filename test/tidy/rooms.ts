@@ -115,7 +115,7 @@ const PROGRAMS: readonly Floor[] = [
       ...['backup/format', 'stream/backup', 'cold/store', 'subscriptions/state'],
     ],
   },
-  // What is in the page shares the tool's findings.
+  // The page shares the tool's findings.
   { 'console/model': ['operator'] },
   { 'console/page': ['console/model', 'operator'] },
 ];

@@ -1,4 +1,4 @@
-// What one version wrote: data directories and backups, packed, and what clients saw of them, in a folder that is never
+// One version's data directories and backups, packed, and what clients saw of them, in a folder that is never
 // written again.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { type World, aboutStreams } from '../backup/world.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 
-/** What was written, and what clients were told of it. */
+/** The written data, and the answers to clients about it. */
 export interface Golden {
   readonly world: World;
   readonly seen: Record<string, unknown>;

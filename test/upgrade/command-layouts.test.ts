@@ -1,4 +1,4 @@
-// What travels inside of forwards (requests and answers), payloads of commands, keys of rows, and the smaller
+// The content of forwards (requests and answers), payloads of commands, keys of rows, and the smaller
 // encodings, byte for byte.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-// What the data directories of earlier versions hold, and what a client sees of them.
+// The data directories of earlier versions, and a client's view of them.
 import assert from 'node:assert/strict';
 import { type Ports, type World, aboutStreams, describeWorld, fillWorld } from '../backup/world.ts';
 import { until } from '../support/until.ts';

@@ -24,7 +24,7 @@ type Row = readonly [key: Uint8Array, value: Uint8Array];
 
 /** Streams of some kinds, with cold bytes, a fork, and one to be told of a fork that is gone. */
 function group(): Teller {
-  // What it says is compared in state-layouts.test.ts; here only what comes of it.
+  // state-layouts.test.ts compares its words; here only what comes of it.
   const teller = new Teller(GROUP, { same: (_name, bytes) => bytes.slice() });
   const text = { stream: 'text', contentType: 'text/plain' };
   const create = COMMANDS.create.number;

@@ -47,7 +47,7 @@ const VERSIONS: Readonly<Record<string, Version>> = {
 const answersOf = (answers: readonly unknown[]): unknown[] =>
   answers.map((answer) => (answer as readonly unknown[]).slice(0, 3));
 
-/** What was written by the version before is followed by what this one writes. */
+/** Writes of this version follow those of the version before. */
 async function append({ port }: TestServer, path: string): Promise<void> {
   const before = (await requestOnce(port, 'GET', `${path}?offset=0`)).body.toString();
   assert.equal((await requestOnce(port, 'POST', path, TEXT, Buffer.from('later'))).status, 204);
@@ -105,7 +105,7 @@ async function openCluster(version: Version): Promise<void> {
     for (const id of cluster.ids) assert.deepEqual(await version.describe(cluster.node(id), world), seen, `node ${id}`);
     assert.deepEqual(answersOf(await repeatProducers(cluster.node(2), world)), answersOf(producers));
     for (const id of cluster.ids) {
-      // What another node acknowledged is shown here when it is applied here.
+      // Writes that another node acknowledged are shown here when they are applied here.
       await cluster.settled();
       await append(cluster.node(id), '/orders/fork');
     }

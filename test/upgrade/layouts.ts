@@ -51,7 +51,7 @@ export class Layouts {
     return Object.keys(this.#known);
   }
 
-  /** What only earlier versions wrote, for the decoder. */
+  /** Layouts that only earlier versions wrote, for the decoder. */
   earlier(name: string): Uint8Array {
     return new Uint8Array(Buffer.from(this.earlierText(name), 'hex'));
   }

@@ -16,7 +16,7 @@ import { RESTORED, SINGLE, clusterWithCold } from './contents.ts';
 import { describeAll, fillAll } from './more-contents.ts';
 
 const git = (...args: string[]): string => execFileSync('git', args, { cwd: REPO_ROOT, encoding: 'utf8' }).trim();
-/** Of what is under src: a commit that changes tests alone writes the same. */
+/** The last commit below src: a commit that changes tests alone writes the same. */
 const COMMIT = git('log', '-1', '--format=%h', '--abbrev=7', '--', 'src');
 assert.equal(git('status', '--porcelain', '--', 'src'), '', 'src is as it was committed');
 const archive = new Archive(`commit-${COMMIT}`);

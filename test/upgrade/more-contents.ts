@@ -1,4 +1,4 @@
-// What version 0.1.0 did not have, or its golden data leaves out: conditional writes, batches, what is left of sources
+// Data that version 0.1.0 did not have, or its golden data leaves out: conditional writes, batches, what is left of sources
 // that were removed while forks of them live, forks of cold and of JSON streams, tenants that were purged, leases of
 // subscriptions, a queue of objects to delete. In a bucket of its own.
 import assert from 'node:assert/strict';
@@ -130,7 +130,7 @@ async function forks({ made }: Client, nodes: readonly Ports[]): Promise<void> {
   await flushCold(nodes, '/more/cold-json');
   await made('POST', '/more/cold-json', JSON_TYPE, '["hot"]');
   await made('PUT', '/more/of-cold', { 'stream-forked-from': '/more/cold-json' });
-  // What was cold and is removed waits in the queue of objects.
+  // Cold objects of removed streams wait in the queue of objects.
   await made('PUT', '/more/unwanted', TEXT, LONG);
   await flushCold(nodes, '/more/unwanted');
   await made('DELETE', '/more/unwanted');

@@ -26,7 +26,7 @@ export class Teller {
   readonly layouts: Comparer;
   readonly tx: SortedMapTx = new SortedMapTx();
   state: State;
-  /** Of the command to come. */
+  /** Time of the command to come. */
   nowMs = NOW;
   readonly #group: number;
   readonly #entry = new EntryBuilder();

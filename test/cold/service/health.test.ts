@@ -1,4 +1,4 @@
-// What a node says of its cold store, on simulated time: at once, and not more often than people can read.
+// A node's words about its cold store, on simulated time: at once, and not more often than people can read.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ColdOutcome } from '../../../src/cold/ports.ts';

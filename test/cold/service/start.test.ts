@@ -1,4 +1,4 @@
-// What a server does at its start with cold stores that work, refuse, or do not answer.
+// The start of a server with cold stores that work, refuse, or do not answer.
 import assert from 'node:assert/strict';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -31,7 +31,7 @@ class Loop extends TurnLoop<string> {
 
 interface Rig {
   readonly loop: Loop;
-  /** What was called since the last look, in order. */
+  /** The calls since the last look, in order. */
   readonly seen: () => string;
   readonly answers: Map<string, NextVisit>;
 }

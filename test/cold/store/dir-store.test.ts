@@ -43,7 +43,7 @@ for (const what of ['nothing', 'an empty folder'] as const) {
         for (let i = 0; i < 3; i++) await store.put(`round/${round}/${i}`, new Uint8Array(10), signal);
         renameSync(place, `${place}.away`);
         if (what !== 'nothing') mkdirSync(place);
-        // What was under way has ended when as many new ones have failed.
+        // Writes under way have ended when as many new ones have failed.
         for (let i = 0; i < 2 * WRITERS; i++) await assert.rejects(store.put('x/y/z', new Uint8Array(1), signal));
         if (what === 'nothing') assert.equal(existsSync(place), false, `round ${round}: the store was made again`);
         else assert.deepEqual(readdirSync(place), [], `round ${round}: written below the mount point`);

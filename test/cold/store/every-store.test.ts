@@ -1,4 +1,4 @@
-// What the cold tier needs of an object store, asked of each backend: the same tests, on a directory and on a real S3
+// An object store as the cold tier needs it, asked of each backend: the same tests, on a directory and on a real S3
 // server.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';

@@ -144,7 +144,7 @@ test('forks are copies, and a name is free when all its descendants are gone', a
       if (random.chance(0.1)) for (const one of rig.groups) one.restart();
       for (const [one, { messages, text }] of model.lives)
         if (messages !== undefined) assert.equal(rig.text(one), text);
-      // Of forks that were refused the source is told behind the answer.
+      // The source is told of refused forks behind the answer.
       await rig.pass(100);
     }
     rig.before = () => undefined;

@@ -1,4 +1,4 @@
-// What forks of a node copy is bounded, in bytes at once and in bytes a second.
+// The copies of a node's forks are bounded, in bytes at once and in bytes a second.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FORK_BYTES_IN_MAKING_MAX, FORK_BYTES_PER_SECOND } from '../../../src/base/limits.ts';

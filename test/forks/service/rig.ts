@@ -20,7 +20,7 @@ export const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(te
 /** Streams in bucket a lie in the first group, all others in the second. */
 export class Rig {
   readonly groups = [new Group(0), new Group(1)] as const;
-  /** What is to happen instead of, or before, the answer to a request; the code of a refusal. */
+  /** Runs instead of, or before, the answer to a request; returns the code of a refusal. */
   before: (request: Request) => ErrorCode | void = () => undefined;
   /** The quota; there is room unless a test says otherwise. */
   reserve: ForkPort['reserve'] = (_bucket, _bytes, done) => done({ used: () => undefined, end: () => undefined });

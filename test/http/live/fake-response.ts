@@ -6,7 +6,7 @@ import type { UwsResponse } from '../../../src/http/uws.ts';
 export class FakeResponse {
   status = '';
   readonly headers = new Map<string, string>();
-  /** What has reached the client. */
+  /** Bytes that have reached the client. */
   readonly sent: Buffer[] = [];
   ended = false;
   aborted = false;

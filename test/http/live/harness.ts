@@ -203,7 +203,7 @@ export class SseClient {
     return this.until(() => this.events.length >= count);
   }
 
-  /** What the client has put together from all data events. */
+  /** The payload that the client has put together from all data events. */
   payload(): string {
     return this.events
       .filter((event) => event.type === 'data')

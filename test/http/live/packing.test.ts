@@ -1,4 +1,4 @@
-// What happens to a long-poll while its answer is compressed. The pool's result needs a turn of the event loop, so
+// A long-poll while its answer is compressed. The pool's result needs a turn of the event loop, so
 // everything that a test does before it awaits comes in between.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';

@@ -11,7 +11,7 @@ const CORK_BYTES = 16 * 1024;
 /** AsyncSocket.h and the write of HttpResponse.h of 20.51, without the first chunk's headers. */
 class ModelSocket {
   readonly sent: number[] = [];
-  /** What the kernel takes before it is full. */
+  /** Bytes that the kernel takes before it is full. */
   room = 0;
   #backlog: number[] = [];
   #corked: number[] | undefined;

@@ -1,4 +1,4 @@
-// What only real sockets show: back-pressure, the library's own timeouts, many connections.
+// Effects that only real sockets show: back-pressure, the library's own timeouts, many connections.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
@@ -34,7 +34,7 @@ test('a reader that stops reading goes to catch-up, comes back, and has lost not
       await quick.until(() => isAt(quick, content.length));
       assert.ok(content.length < 100_000_000, 'the kernel cannot hold that much');
     }
-    // What comes now is in no buffer.
+    // Events that come now are in no buffer.
     for (let i = 0; i < 10; i++) append();
     await quick.until(() => isAt(quick, content.length));
     slow.socket.resume();

@@ -103,7 +103,7 @@ test('a character that two appends share is sent whole, and no control event poi
   server.gateway.append('b/s', Buffer.concat([euro.subarray(2), Buffer.from('c')]));
   await client.until(() => client.payload() === 'a€b€c');
   assert.equal(client.control()['upToDate'], true);
-  // Who asked for an offset inside a character gets the rest of it, as it is.
+  // A reader that asked for an offset inside a character gets the rest of it, as it is.
   await atTail.until(() => atTail.payload().endsWith('€c'));
 });
 

@@ -24,7 +24,7 @@ const seed = `SEED=${random.seed}`;
 
 const self = { clusterId: 'orders-é', groupCount: 16, node: 2 ** 32 - 1, shard: 3, shardCount: 4, boot: 2 ** 40 + 1 };
 const hello: Hello = { self, toNode: 2, toShard: 1, nonce: new Uint8Array(random.bytes(NONCE_BYTES)) };
-/** Of a host that says nothing of it. */
+/** The standing of a host that says nothing about it. */
 const NOTHING = { identity: '', directory: '', incarnation: 0, remembers: undefined };
 
 function word(bytes: Uint8Array): Word {

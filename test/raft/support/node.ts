@@ -5,7 +5,7 @@ import { ENTRY_CONFIG } from '../../../src/raft/types.ts';
 import type { Configuration, Entry, HardState, Message, ReadState, Ready } from '../../../src/raft/types.ts';
 import { MemoryLog } from './memory-log.ts';
 
-/** What survives a crash. The applied state of these tests is the list of all applied entries. */
+/** The part that survives a crash. The applied state of these tests is the list of all applied entries. */
 export interface Disk {
   readonly log: MemoryLog;
   hardState: HardState;

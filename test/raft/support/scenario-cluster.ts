@@ -20,7 +20,7 @@ export class ScenarioCluster {
   configuration: Configuration = { voters: [], votersOutgoing: [], learners: [] };
   readonly #payloads: Payloads = new Map();
   #boots = 0;
-  /** What happened since the last `report`. */
+  /** The events since the last `report`. */
   #lines: string[] = [];
 
   node(word: string | undefined): TestNode {

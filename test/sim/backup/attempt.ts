@@ -36,7 +36,7 @@ export interface AttemptParts {
 
 export class Attempt implements ImportSink {
   readonly process: SimProcess;
-  /** What is uploaded is not what was exported. */
+  /** The upload is not what was exported. */
   readonly isAltered: boolean;
   over = false;
   readonly #parts: AttemptParts;
@@ -45,7 +45,7 @@ export class Attempt implements ImportSink {
   readonly #paceMs: number;
   /** Where the client leaves; Infinity: it stays. */
   readonly #leavesAt: number;
-  /** What a socket brings although it was paused. */
+  /** Pieces that a socket brings although it was paused. */
   readonly #pushy: boolean;
   #at = 0;
   #paused = false;

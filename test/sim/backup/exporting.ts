@@ -98,7 +98,7 @@ export class Exporting {
     });
   }
 
-  /** What nodes export at the same index is the same, byte by byte. */
+  /** Nodes export the same bytes at the same index. */
   finish(until: Until): void {
     const { nodes, options } = this.#world;
     if (options.backup.exportsMs === Infinity) return;

@@ -1,4 +1,4 @@
-/** What the main thread of a node has of its shard, for the product's own export and import. */
+/** A node's main thread, as the product's own export and import see its shard. */
 import type { ReplyHandler, ShardGateway } from '../../../src/ports.ts';
 import type { Reply } from '../../../src/protocol/reply.ts';
 import type { Request } from '../../../src/protocol/request.ts';

@@ -1,5 +1,5 @@
 /**
- * What links do to the commands of an import: delayed frames eventually reach some node, long after their sender gave
+ * The links' treatment of an import's commands: delayed frames eventually reach some node, long after their sender gave
  * up, and before others that were sent later. None of that may harm an import.
  */
 import { decodeImportRows, encodeImportEnd } from '../../../src/protocol/import-command.ts';
@@ -14,7 +14,7 @@ const LATE_MS = 20_000;
 const OVERTAKES_MS = 50;
 /** Maximum delay of a BEGIN after the ABORT that ends its attempt. */
 const BEHIND_MS = 800;
-/** Of an END that overtakes its pieces, which no other END does. */
+/** Marks an END that overtakes its pieces, which no other END does. */
 export const FORGED_PIECES = 1_000_000;
 const NOTHING = new Uint8Array(0);
 

@@ -1,5 +1,5 @@
 /**
- * What a seed decides about the backups of its run. Drawn apart from everything else, so that it moves nothing there.
+ * A seed's decisions about the backups of its run. Drawn apart from everything else, so that it moves nothing there.
  */
 import { createRandom } from '../../support/random.ts';
 
@@ -21,10 +21,10 @@ export interface RestoreOptions {
   /** Size of the upload's parts, and the interval between them. */
   readonly uploadBytes: number;
   readonly paceMs: number;
-  /** Of uploads that break off, and of those that come altered. */
+  /** Chances of uploads that break off, and of those that come altered. */
   readonly broken: number;
   readonly altered: number;
-  /** Of commands that arrive once more, much later, through another node. */
+  /** Chance that a command arrives once more, much later, through another node. */
   readonly late: number;
   /** Another client creates streams in the group meanwhile, so it may not be empty when the import begins. */
   readonly spoiled: boolean;

@@ -22,7 +22,7 @@ export interface ReadersParts {
   readonly onOpen: (stateDigest: StateDigest) => void;
 }
 
-/** Of the node's main thread: they do not wait for the shard. */
+/** Readers of the node's main thread: they do not wait for the shard. */
 export function timersOf(world: World, process: SimProcess): RetryClock {
   return {
     monotonicMs: () => process.runtime.monotonicMs(),

@@ -1,5 +1,5 @@
 /**
- * What must hold of the group that a backup comes into, judged by the reference: nothing but the import takes effect
+ * Conditions on the group that a backup comes into, judged by the reference: nothing but the import takes effect
  * before its end, at its end everything is as it was in the group that was exported, and what is given up leaves
  * nothing.
  */
@@ -26,7 +26,7 @@ const TAGS: readonly number[] = Object.entries(keys).flatMap(([name, tag]) =>
 );
 const NOTHING = new Uint8Array(0);
 const TOKEN_BYTES = 8;
-/** What an attempt may be silent at least (stream/backup/apply-import.ts). */
+/** An attempt may be silent for at least so long (stream/backup/apply-import.ts). */
 const SILENCE_MS = 10_000;
 
 export class Restored {

@@ -17,7 +17,7 @@ import { ImportChaos } from './import-chaos.ts';
 import type { RestoreOptions } from './options.ts';
 import { Restored } from './restored.ts';
 
-/** What ends by itself; the attempt is over, another one may do better. */
+/** Refusals that end by themselves; the attempt is over, another one may do better. */
 const LATER: ReadonlySet<ErrorCode> = new Set([
   'NO_LEADER',
   'OUTCOME_UNKNOWN',

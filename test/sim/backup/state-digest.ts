@@ -1,5 +1,5 @@
 /**
- * What a backup must preserve of a group, derived from the raw rows of a store by independent rules: it judges the
+ * The part of a group that a backup must preserve, derived from the raw rows of a store by independent rules: it judges the
  * product's way from rows to a document (stream/backup/canonical.ts, validate.ts).
  */
 import { Buffer } from 'node:buffer';

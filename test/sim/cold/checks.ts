@@ -81,7 +81,7 @@ export class ColdChecks {
     if (command.kind !== COMMANDS.gcDone.number) return;
     const done = new Set(decodeGcList(command.payload()));
     for (const { seq, key } of gcDue(state, { usualMs: Infinity, mergedMs: Infinity }, Number.MAX_SAFE_INTEGER)) {
-      // What is another cluster's is forgotten and stays.
+      // Objects of another cluster are forgotten and stay.
       if (!done.has(seq) || !isOwnObject(key, state.group, state.cold.origin)) continue;
       this.counts.collected++;
       if (this.#store.objects.has(key) && !this.#store.mayReturn(key)) this.#fail(`${key} is forgotten, and is there`);

@@ -1,5 +1,5 @@
 /**
- * What a seed decides about the cold store of its run. Drawn apart from everything else, so that it moves nothing
+ * A seed's decisions about the cold store of its run. Drawn apart from everything else, so that it moves nothing
  * there.
  */
 import type { ColdSettings } from '../../../src/cold/ports.ts';
@@ -10,17 +10,17 @@ export interface ColdOptions {
   /** 0: only what consensus bounds. */
   readonly uncommittedBytesMax: number;
   readonly delayMs: number;
-  /** Of calls that do not simply succeed. */
+  /** Chance that a call does not simply succeed. */
   readonly trouble: number;
-  /** Of the calls in trouble: done at once, and answered long after. */
+  /** Chance that a call in trouble is done at once, and answered long after. */
   readonly belated: number;
   /** How long after, at most. */
   readonly lateMs: number;
   /** Mean time between two outages of the store. */
   readonly outageMs: number;
-  /** Of ranges that come altered or truncated. */
+  /** Chance of a range that comes altered or truncated. */
   readonly altered: number;
-  /** Of what clients do that is about streams that come and go, beyond their share. */
+  /** Share of the clients' actions on streams that come and go, beyond the usual. */
   readonly churning: number;
   /** Clients publish snapshots and raise floors. */
   readonly trims: boolean;

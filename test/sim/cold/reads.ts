@@ -1,5 +1,5 @@
 /**
- * What the main thread does with a plan instead of an answer (src/cold/service/reader.ts), on simulated time: it
+ * The main thread's work on a plan instead of an answer (src/cold/service/reader.ts), on simulated time: it
  * fetches the chunks, verifies them, puts the answer together, and asks the shard once more when an object is missing.
  */
 import { errorNumber, type ErrorCode } from '../../../src/base/errors.ts';

@@ -41,7 +41,7 @@ interface Course {
   readonly isTold: boolean;
 }
 
-/** Of a range: its bytes, or why there are none. */
+/** The bytes of a range, or why there are none. */
 export type Got = Uint8Array | 'missing' | 'unreachable';
 
 const TROUBLE = { ok: false, failure: 'unreachable', message: 'the simulated store fails' } as const;
@@ -103,7 +103,7 @@ export class SimColdStore {
     this.#put(key, new Uint8Array([1, 2, 3]));
   }
 
-  /** What is left of ours. */
+  /** Our objects that are left. */
   get ownObjects(): readonly string[] {
     return [...this.objects.keys()].filter((key) => !this.foreign.has(key));
   }
@@ -120,7 +120,7 @@ export class SimColdStore {
     }
   }
 
-  /** Of an object that is there, or that a backup kept. */
+  /** The body of an object that is there, or that a backup kept. */
   body(key: string): Uint8Array | undefined {
     return this.objects.get(key)?.body ?? this.#kept.get(key);
   }

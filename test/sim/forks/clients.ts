@@ -26,7 +26,7 @@ const PATIENCE_MS = 60_000;
 export interface Twig extends StreamName {
   /** A write of unknown outcome may still take effect. */
   uncertain: boolean;
-  /** What reads must begin with: the client created the fork, and it was not removed. */
+  /** Reads must begin with it: the client created the fork, and it was not removed. */
   inherits: { readonly history: StreamHistory; readonly floor: number; readonly bytes: number } | undefined;
 }
 
@@ -174,7 +174,7 @@ export class ForkClients {
     this.#services.create(process, request, forkRequest, answer);
   }
 
-  /** Of a JSON stream clients know the ordinals. */
+  /** Clients know the ordinals of a JSON stream. */
   #offset(source: StreamName, history: StreamHistory | undefined): number {
     const random = this.#random;
     if (random.chance(0.4)) return -1;

@@ -26,7 +26,7 @@ export class Contents {
   readonly #world: World;
   /** By group and incarnation. */
   readonly #lives = new Map<string, Content>();
-  /** What was pinned, by token. */
+  /** The pinned sources, by token. */
   readonly #sources = new Map<number, string>();
 
   constructor(world: World) {

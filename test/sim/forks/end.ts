@@ -32,7 +32,7 @@ interface Found {
   readonly pins: Set<string>;
   /** The same, as the forks have it, or what is left of them. */
   readonly links: Set<string>;
-  /** Of the pins. */
+  /** Tokens of the pins. */
   readonly tokens: Set<number>;
   unpins: number;
   tombstones: number;
@@ -140,7 +140,7 @@ export class ForkEnd {
       : `${pins.size} pins, ${links.size} forks, ${unpins} pending notifications, ${tombstones} tombstones`;
   }
 
-  /** What the rows of all groups say. */
+  /** Reads the rows of all groups. */
   #look(): Found {
     const found: Found = { heads: [], pins: new Set(), links: new Set(), tokens: new Set(), unpins: 0, tombstones: 0 };
     for (const reference of this.#world.checks.references) {

@@ -17,7 +17,7 @@ const isOfBackups = (bug: PlantedBug): boolean => /import|export/.test(bug);
 export const BACKUP_BUGS: readonly PlantedBug[] = BUGS.filter(isOfBackups);
 export const OTHER_BUGS: readonly PlantedBug[] = BUGS.filter((bug) => !isOfBackups(bug));
 
-/** Of those that break consensus or acknowledgements: found also when nothing but what clients see is checked. */
+/** Bugs that break consensus or acknowledgements: found also when nothing but what clients see is checked. */
 export const FOUND_BY_CLIENTS: readonly PlantedBug[] = [
   'vote-not-persisted',
   'reply-before-apply',

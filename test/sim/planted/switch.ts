@@ -1,5 +1,5 @@
 /**
- * What `planted` is in the simulator: hooks.ts loads this module in place of src/base/planted.ts. One bug at a time,
+ * `planted` in the simulator: hooks.ts loads this module in place of src/base/planted.ts. One bug at a time,
  * for the length of a run.
  */
 import { planted as asked } from '../../../src/base/planted.ts';

@@ -51,7 +51,7 @@ test('a callback without done extends the lease; an expiry that did not see it i
   scene.nowMs += LEASE_MS;
   assert.deepEqual(scene.step(), { do: 'expire' });
   scene.does('OK', { op: 'expire', ...scene.about, wake, until: scene.sub.leaseUntilMs, next: -1 });
-  // What was acknowledged stays so; the rest is pending.
+  // Acknowledged offsets stay so; the rest is pending.
   assert.equal(scene.acked('events/a'), 4);
   scene.ack('FENCED', wake, [['events/a', 1, 10]], true, 1);
   scene.wakes('events/a');
