@@ -25,15 +25,14 @@ import {
   FLAG_PRODUCER,
 } from '../protocol/command.ts';
 import { EntryBuilder, eachCommand } from './entry.ts';
-import { REPLY_COLD, REPLY_DUPLICATE, REPLY_PRODUCER, Reply } from '../protocol/reply.ts';
+import { REPLY_COLD, REPLY_DUPLICATE, REPLY_PRODUCER, Reply, type ReplySink } from '../protocol/reply.ts';
 import { refuse } from '../stream/operations/append.ts';
 import { QuotaExtras } from '../stream/operations/quota.ts';
 import { Query, quotaMark } from '../protocol/request.ts';
 import { Admission } from './admission.ts';
 import { prepare } from './prepare.ts';
 import { type Asked, answerQuery } from './queries.ts';
-import { quotaRefusal } from './quota-refusal.ts';
-import type { ReplySink } from './reply-sink.ts';
+import { quotaRefusal } from './would-add-bytes.ts';
 import { NO_SLOT } from './reply-slot.ts';
 import { Watchers } from './watchers.ts';
 import { COMMANDS, QUERIES } from '../protocol/operations.ts';

@@ -10,10 +10,9 @@ import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
 import type { Head } from '../stream/core/head.ts';
 import type { State } from '../stream/core/state.ts';
 import { flatPath } from '../protocol/flat-path.ts';
-import { REPLY_TAIL, Reply } from '../protocol/reply.ts';
+import { REPLY_TAIL, Reply, type ReplySink } from '../protocol/reply.ts';
 import type { Query } from '../protocol/request.ts';
 import { readText } from '../base/text.ts';
-import type { ReplySink } from './reply-sink.ts';
 import { type MovedStream, OBSERVER_EVENT, type ObserveResult } from '../protocol/queries/watching.ts';
 import { QUERIES } from '../protocol/operations.ts';
 

@@ -8,8 +8,14 @@ import { planTail } from '../stream/operations/read.ts';
 import type { StateListener } from '../stream/core/head.ts';
 import type { State } from '../stream/core/state.ts';
 import { Observer } from './observer.ts';
-import type { ReplySink } from './reply-sink.ts';
-import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_TAIL, Reply } from '../protocol/reply.ts';
+import {
+  type ReplySink,
+  REPLY_BODY_OMITTED,
+  REPLY_CLOSED,
+  REPLY_DELETED,
+  REPLY_TAIL,
+  Reply,
+} from '../protocol/reply.ts';
 
 export class Watchers implements StateListener {
   #state: State;

@@ -10,6 +10,7 @@ import type { Head } from '../stream/core/head.ts';
 import { decide } from '../stream/core/producers.ts';
 import type { State } from '../stream/core/state.ts';
 import { type Command, FLAG_MATCH, FLAG_PRODUCER } from '../protocol/command.ts';
+import { QUOTA_OVER, QUOTA_UNKNOWN } from '../protocol/request.ts';
 import { isJson } from '../protocol/media-type.ts';
 import { COMMANDS, type CommandsWith, byNumber } from '../protocol/operations.ts';
 
@@ -61,4 +62,22 @@ function producerWouldAdd(state: State, head: Head, command: Command): boolean {
   const idBytes = command.bytes.slice(command.producerIdAt, command.producerIdAt + command.producerIdBytes);
   const producer = state.producer(head, command.producerId(), idBytes);
   return decide(producer, command.producerEpoch, command.producerSeq) === 'accept';
+}
+
+/** The leader's answer to a write that carries a gate's mark (gateway/quota-gate.ts), given before the write is proposed. */
+export function quotaRefusal(
+  mark: number,
+  state: State,
+  command: Command,
+  payloadBytes: number,
+  nowMs: number,
+): 'QUOTA_EXCEEDED' | 'QUOTA_UNKNOWN' | undefined {
+  if (mark === QUOTA_OVER) return wouldAddBytes(state, command, payloadBytes, nowMs) ? 'QUOTA_EXCEEDED' : undefined;
+  if (mark !== QUOTA_UNKNOWN || !isBounded(state, command)) return undefined;
+  return wouldAddBytes(state, command, payloadBytes, nowMs) ? 'QUOTA_UNKNOWN' : undefined;
+}
+
+function isBounded(state: State, { bytes, keyAt }: Command): boolean {
+  const bucket = state.buckets.of(state.tx, bytes, keyAt, bytes.indexOf(0, keyAt) - keyAt);
+  return bucket.streamsMax >= 0 || bucket.retainedBytesMax >= 0;
 }

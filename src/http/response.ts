@@ -13,14 +13,13 @@
  */
 import { type ErrorCode, ERRORS, errorCode, generalCode } from '../base/errors.ts';
 import { formatOffset } from '../protocol/header-values.ts';
-import { REPLY_RECORDS, type Reply, explanation } from '../protocol/reply.ts';
+import { REPLY_RECORDS, type Reply, explanation, expectedSeq, producerEpoch, receivedSeq } from '../protocol/reply.ts';
 import type { RouteFamily, ReadCaching } from './context.ts';
 import type { CorsBlocks, CorsPolicy } from '../access/cors.ts';
 import type { ResponseBackpressure } from './backpressure.ts';
 import { Heads, PositionHead, staticBlock } from './heads.ts';
 import { REQUEST_ID_HEADER, type RequestIds } from './request-ids.ts';
 import type { UwsResponse } from './uws.ts';
-import { expectedSeq, producerEpoch, receivedSeq } from '../protocol/producer-answer.ts';
 
 /** The kinds of Cache-Control; `read` and `turn` mean what http.read_cache makes of them. */
 export type CacheControl = 'no-store' | 'no-cache' | 'public' | 'read' | 'turn';

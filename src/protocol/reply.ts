@@ -185,3 +185,39 @@ export function explain(reply: Reply, detail: string): void {
 export function explanation(reply: Reply): string {
   return reply.code === 0 ? '' : reply.text;
 }
+
+/** Destination of answers and events; the shard implements it over the reply ring. */
+export interface ReplySink {
+  /** Sends `reply`; its body, if any, is copied. */
+  send(reply: Reply): void;
+}
+
+// The producer fields of a write's answer, in replies with REPLY_PRODUCER. Functions, because every append uses them.
+
+/** The epoch and sequence to show: those of the request, or the highest accepted sequence for a duplicate. */
+export function showProducer(reply: Reply, epoch: number, seq: number): void {
+  reply.a = epoch;
+  reply.b = seq;
+}
+
+export function showSeqConflict(reply: Reply, expected: number, received: number): void {
+  reply.b = expected;
+  reply.c = received;
+}
+
+export function producerEpoch(reply: Reply): number {
+  return reply.a;
+}
+
+export function producerSeq(reply: Reply): number {
+  return reply.b;
+}
+
+/** For PRODUCER_SEQ_CONFLICT. */
+export function expectedSeq(reply: Reply): number {
+  return reply.b;
+}
+
+export function receivedSeq(reply: Reply): number {
+  return reply.c;
+}

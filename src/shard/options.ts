@@ -1,7 +1,7 @@
 /** The options of a shard, and the consensus settings derived from them. */
 import { ENTRY_BYTES_MAX, ENTRY_FILL_BYTES, UNCOMMITTED_BYTES_MAX } from '../base/limits.ts';
 import { Group } from '../group/group.ts';
-import type { ReplySink } from '../group/reply-sink.ts';
+import type { ReplySink } from '../protocol/reply.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { LogReader, RaftConfig } from '../raft/types.ts';
 import type { State } from '../stream/core/state.ts';

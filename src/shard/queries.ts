@@ -1,9 +1,8 @@
 /** Handles everything that asks a shard and does not write: which part answers, and whether the query must wait. */
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import type { Group } from '../group/group.ts';
-import type { ReplySink } from '../group/reply-sink.ts';
+import { type ReplySink, Reply } from '../protocol/reply.ts';
 import type { ElectionPriority, ReadState } from '../raft/types.ts';
-import { Reply } from '../protocol/reply.ts';
 import { Query } from '../protocol/request.ts';
 import type { Administration } from './admin.ts';
 import type { Exports } from '../backup/shard/exports.ts';

@@ -2,9 +2,8 @@
 import { errorNumber } from '../base/errors.ts';
 import { INLINE_PAYLOAD_BYTES_MAX } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
-import type { ReplySink } from '../group/reply-sink.ts';
+import { type ReplySink, REPLY_RESULT, type Reply } from '../protocol/reply.ts';
 import { receiverOf } from '../group/reply-slot.ts';
-import { REPLY_RESULT, type Reply } from '../protocol/reply.ts';
 import type { Proposals } from '../cold/shard/proposals.ts';
 import type { ReplyTarget } from './ports.ts';
 import type { Replication } from './replication.ts';

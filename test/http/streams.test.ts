@@ -11,11 +11,12 @@ import {
   REPLY_PRODUCER,
   REPLY_RECORDS,
   REPLY_UP_TO_DATE,
+  showProducer,
+  showSeqConflict,
 } from '../../src/protocol/reply.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
-import { showProducer, showSeqConflict } from '../../src/protocol/producer-answer.ts';
 import { showRead } from '../../src/protocol/queries/read.ts';
 
 const OFFSET_5 = '00000000000000000005';

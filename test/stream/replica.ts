@@ -3,7 +3,17 @@
 import assert from 'node:assert/strict';
 import { errorCode } from '../../src/base/errors.ts';
 import { answerQuery } from '../../src/group/queries.ts';
-import type { ReplySink } from '../../src/group/reply-sink.ts';
+import {
+  type ReplySink,
+  REPLY_CLOSED,
+  REPLY_COLD,
+  REPLY_CREATED,
+  REPLY_DUPLICATE,
+  REPLY_PRODUCER,
+  REPLY_RECORDS,
+  REPLY_UP_TO_DATE,
+  Reply,
+} from '../../src/protocol/reply.ts';
 import { Watchers } from '../../src/group/watchers.ts';
 import { apply, expiryDue } from '../../src/stream/apply.ts';
 import { assembleRead } from '../../src/stream/cold/assemble.ts';
@@ -18,16 +28,6 @@ import { COLD_REFS_MAX } from '../../src/base/limits.ts';
 import { type ColdPlan, decodeColdPlan } from '../../src/protocol/cold.ts';
 import { Command } from '../../src/protocol/command.ts';
 import { eachCommand } from '../../src/group/entry.ts';
-import {
-  REPLY_CLOSED,
-  REPLY_COLD,
-  REPLY_CREATED,
-  REPLY_DUPLICATE,
-  REPLY_PRODUCER,
-  REPLY_RECORDS,
-  REPLY_UP_TO_DATE,
-  Reply,
-} from '../../src/protocol/reply.ts';
 import { type Request, requestFor } from '../../src/protocol/request.ts';
 import type { Outcome } from './model-command.ts';
 import { HeldReads } from './held-reads.ts';

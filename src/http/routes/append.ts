@@ -8,8 +8,15 @@ import type { UwsResponse } from '../uws.ts';
 import { batchShape, frameCount } from '../../protocol/append-batch.ts';
 import { formatOffset } from '../../protocol/header-values.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
-import { producerEpoch, producerSeq } from '../../protocol/producer-answer.ts';
-import { REPLY_CLOSED, REPLY_DUPLICATE, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
+import {
+  producerEpoch,
+  producerSeq,
+  REPLY_CLOSED,
+  REPLY_DUPLICATE,
+  REPLY_PRODUCER,
+  REPLY_RECORDS,
+  type Reply,
+} from '../../protocol/reply.ts';
 import { beginCommand } from '../../protocol/request.ts';
 
 const STREAM_CLOSED = errorNumber('STREAM_CLOSED');

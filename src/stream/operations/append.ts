@@ -14,6 +14,9 @@ import {
   REPLY_RECORDS,
   type Reply,
   explain,
+  producerEpoch,
+  showProducer,
+  showSeqConflict,
 } from '../../protocol/reply.ts';
 import { type Bucket, exceedsRetained, writeUnits } from '../core/buckets.ts';
 import { listHot } from '../cold/hot.ts';
@@ -22,7 +25,6 @@ import type { Head } from '../core/head.ts';
 import { type ProducerState, accept, decide, expectedSeq, newProducer, receiptOf } from '../core/producers.ts';
 import { ROW_PAYLOAD_BYTES_MAX, DataRow } from '../core/row.ts';
 import type { State } from '../core/state.ts';
-import { producerEpoch, showProducer, showSeqConflict } from '../../protocol/producer-answer.ts';
 
 /** Refuses with `code`; the reply carries the stream's position. */
 export function refuse(reply: Reply, code: ErrorCode, head?: Head): void {

@@ -3,7 +3,14 @@ import type { ErrorCode } from '../../base/errors.ts';
 import { planted } from '../../base/planted.ts';
 import { type Command, FLAG_ATTRS, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../../protocol/command.ts';
 import { sameContentType } from '../../protocol/media-type.ts';
-import { REPLY_CREATED, REPLY_PRODUCER, type Reply, explain } from '../../protocol/reply.ts';
+import {
+  REPLY_CREATED,
+  REPLY_PRODUCER,
+  type Reply,
+  explain,
+  showProducer,
+  showSeqConflict,
+} from '../../protocol/reply.ts';
 import {
   acceptProducer,
   appendPayload,
@@ -21,7 +28,6 @@ import type { Head } from '../core/head.ts';
 import { expiryKey } from '../core/keys.ts';
 import { removeStream } from './remove.ts';
 import type { State } from '../core/state.ts';
-import { showProducer, showSeqConflict } from '../../protocol/producer-answer.ts';
 
 export function applyCreate(state: State, command: Command, reply: Reply): void {
   const existing = state.findAny(command.bytes, command.keyAt, command.keyBytes);

@@ -2,7 +2,7 @@
 // bears no mark.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { quotaRefusal } from '../../src/group/quota-refusal.ts';
+import { quotaRefusal } from '../../src/group/would-add-bytes.ts';
 import { State } from '../../src/stream/core/state.ts';
 import { Command } from '../../src/protocol/command.ts';
 import {
