@@ -6,8 +6,10 @@ import { Packr } from 'msgpackr';
 
 const packr = new Packr({ useRecords: false });
 
+/** A plain view of the packer's memory: `slice` of the Buffer that it returns would copy nothing. */
 export function pack(message: unknown): Uint8Array {
-  return packr.pack(message);
+  const { buffer, byteOffset, length } = packr.pack(message);
+  return new Uint8Array(buffer, byteOffset, length);
 }
 
 /** `bytes` may be shared memory, which TextDecoder refuses, and may be overwritten afterwards: this decodes a copy. */
