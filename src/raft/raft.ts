@@ -1,11 +1,10 @@
 import { assert } from '../base/assert.ts';
 import { planted } from '../base/planted.ts';
 import { tick } from './clock.ts';
-import { advanceCommit } from './commit.ts';
+import { advanceCommit, proposeConfiguration } from './commit.ts';
 import { Core } from './core.ts';
 import { campaign, onOwnVoteDurable, setElectionPriority } from './election.ts';
 import { entryBytes } from './log.ts';
-import { proposeConfiguration } from './membership.ts';
 import { readIndex } from './read-index.ts';
 import { allowNextRevert, loseLog } from './recovery.ts';
 import { sendToPeers, snapshotFailed, snapshotInstalled } from './replication.ts';
@@ -143,7 +142,7 @@ export class Raft {
   }
 
   /**
-   * Index of the first entry of the change, or 0 when it cannot start now; see membership.ts. The change is done when a
+   * Index of the first entry of the change, or 0 when it cannot start now; see commit.ts. The change is done when a
    * configuration with an empty outgoing half is committed. The target must name a voter and only positive ids.
    */
   proposeConfiguration(target: MembershipTarget): number {
