@@ -9,6 +9,7 @@ import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { startSse } from '../../../src/http/live/sse.ts';
 import { HttpNode } from '../../../src/http/server-context.ts';
 import type { RequestPool } from '../../../src/http/server.ts';
+import { HttpCounters } from '../../../src/metrics/http-metrics.ts';
 import { READ_NOW, READ_OFFSET } from '../../../src/protocol/read-fields.ts';
 import { createRandom, type Random, seedFromEnvironment } from '../../support/random.ts';
 import { MemoryGateway } from '../../support/memory-gateway.ts';
@@ -33,19 +34,7 @@ class World {
       requestIdPrefix: '1-0',
       monotonicMs: () => this.clockMs,
       logError: rethrow,
-      metrics: {
-        response: () => undefined,
-        live: {
-          longPolls: 0,
-          sseReaders: 0,
-          sseOpened: 0,
-          sseDataEvents: 0,
-          sseControlEvents: 0,
-          sseErrorEvents: 0,
-          slowReaders: 0,
-          refused: 0,
-        },
-      },
+      metrics: new HttpCounters(),
       settings: {
         longPollTimeoutMs: 30_000,
         sseKeepaliveMs: 15_000,
@@ -158,6 +147,11 @@ function received(response: FakeResponse, start: number): Received {
   return { bytes: Buffer.concat(parts), next, closed, error };
 }
 
+const SHORT_READ_BYTES_MAX = 50;
+const BODY_BESIDE_CRAWLERS_BYTES = 1000;
+/** Readers of five bytes at a time met large bodies in it, and the round took a million steps. */
+const SLOW_ROUND_SEED = 436_921_687;
+
 interface Reader {
   readonly response: FakeResponse;
   /** -1: wherever the tail was. */
@@ -188,6 +182,8 @@ async function runRound(random: Random, contentType: string, cold: boolean): Pro
   let content: Buffer = Buffer.alloc(0);
   const readers: Reader[] = [];
   const polls: Reader[] = [];
+  /** A reader takes a few bytes at a time: a large body would cost it a hundred thousand reads. */
+  let isCrawling = false;
   const steps = random.int(50, 300);
   for (let step = 0; step < steps; step++) {
     const some = readers.length > 0 ? random.pick(readers).response : undefined;
@@ -197,15 +193,20 @@ async function runRound(random: Random, contentType: string, cold: boolean): Pro
         // Not inside a character: what a text reader gets there is right, but not comparable byte by byte.
         const start = now ? -1 : random.chance(0.5) ? 0 : content.length;
         const offset = now ? 'now' : start;
-        const maxBytes = content.length < 10_000 ? random.int(1, 50) : random.int(1000, 9000);
+        const maxBytes = content.length < 10_000 ? random.int(1, SHORT_READ_BYTES_MAX) : random.int(1000, 9000);
         if (random.chance(0.3)) polls.push({ response: world.open('long-poll', offset), start });
-        else readers.push({ response: world.open('sse', offset, random.chance(0.2) ? maxBytes : 0), start });
+        else {
+          const isShort = random.chance(0.2);
+          isCrawling ||= isShort && maxBytes <= SHORT_READ_BYTES_MAX;
+          readers.push({ response: world.open('sse', offset, isShort ? maxBytes : 0), start });
+        }
         break;
       }
       case 1:
       case 2:
       case 3: {
-        const body = nextBody(random, contentType.startsWith('text/'));
+        const drawn = nextBody(random, contentType.startsWith('text/'));
+        const body = isCrawling ? drawn.subarray(0, BODY_BESIDE_CRAWLERS_BYTES) : drawn;
         content = Buffer.concat([content, body]);
         gateway.append('b/s', body);
         break;
@@ -272,11 +273,10 @@ for (const [contentType, cold] of [
   ['text/plain', true],
 ] as const) {
   test(`random interleavings lose nothing (${contentType}, ${cold ? 'with late answers' : 'all hot'})`, async () => {
-    const seed = seedFromEnvironment();
-    for (let round = 0; round < 150; round++) {
-      const random = createRandom(seed + round);
-      await runRound(random, contentType, cold).catch((error: unknown) => {
-        throw new Error(`SEED=${seed + round} fails in round 0`, { cause: error });
+    const first = seedFromEnvironment();
+    for (const seed of [SLOW_ROUND_SEED, ...Array.from({ length: 150 }, (_, round) => first + round)]) {
+      await runRound(createRandom(seed), contentType, cold).catch((error: unknown) => {
+        throw new Error(`SEED=${seed} fails`, { cause: error });
       });
     }
   });
