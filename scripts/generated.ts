@@ -4,7 +4,7 @@ import { ERRORS, type ErrorRow } from '../src/base/errors.ts';
 import { PLANTED_BUGS } from '../src/base/planted-bugs.ts';
 import { describeOptions } from '../src/config/describe.ts';
 import { VERSION } from '../src/config/version.ts';
-import { FAMILIES } from '../src/operator/exporter/families.ts';
+import { FAMILIES } from '../src/exporter/families.ts';
 import type { CommandTraits, QueryTraits } from '../src/protocol/operation.ts';
 import { ADMIN_ROWS, CLIENT_ROWS, type RouteRow } from '../src/http/routes/table.ts';
 import { COMMANDS, QUERIES } from '../src/protocol/operations.ts';
@@ -36,7 +36,7 @@ export const GENERATED: readonly GeneratedPart[] = [
   { path: 'src/config/README.md', name: 'options', write: describeOptions },
   { path: 'src/http/README.md', name: 'errors', write: describeErrors },
   { path: 'src/http/README.md', name: 'routes', write: describeRoutes },
-  { path: 'src/operator/exporter/README.md', name: 'metric names', write: describeMetrics },
+  { path: 'src/exporter/README.md', name: 'metric names', write: describeMetrics },
   { path: 'test/README.md', name: 'planted bugs', write: describePlantedBugs },
   { path: 'src/protocol/README.md', name: 'operations', write: describeOperations },
   ...Object.entries(LAYOUTS).map(([path, layouts]) => ({

@@ -4,7 +4,7 @@
  */
 import yargs, { type Argv } from 'yargs';
 import { suggest } from '../config/suggest.ts';
-import { EXIT_CODES, UsageError } from './failure.ts';
+import { EXIT_CODES, UsageError } from '../nodes/failure.ts';
 import { type Flag, type VerbDescription, placeholder } from './flags.ts';
 
 type Arguments = Readonly<Record<string, unknown>>;

@@ -4,7 +4,7 @@
  */
 import { parserOf } from './command-line.ts';
 import { Contexts } from './contexts.ts';
-import { Failure } from './failure.ts';
+import { Failure } from '../nodes/failure.ts';
 import type { Flag, VerbDescription } from './flags.ts';
 import type { EnvironmentVariables } from '../config/environment.ts';
 

@@ -1,10 +1,10 @@
 /** Every verb gets a `Context`; several share the flags declared here. */
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { Cluster } from './cluster.ts';
-import { clientUrlOf, readClusterFile } from './cluster-file.ts';
+import { Cluster } from '../nodes/cluster.ts';
+import { clientUrlOf, readClusterFile } from '../nodes/cluster-file.ts';
 import type { Flag, Values, VerbDescription } from './flags.ts';
-import { Failure, UsageError, reasonOf } from './failure.ts';
+import { Failure, UsageError, reasonOf } from '../nodes/failure.ts';
 import type { EnvironmentVariables } from '../config/environment.ts';
 import type { Io, Output } from './io.ts';
 import type { HttpSourceOptions } from './moving/http-source.ts';

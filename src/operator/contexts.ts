@@ -8,10 +8,10 @@ import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { caughtCode } from '../base/caught.ts';
 import type { ContextFlags } from './flags.ts';
-import { Failure, NotThere, reasonOf } from './failure.ts';
-import { membersOf } from './http-client.ts';
+import { Failure, NotThere, reasonOf } from '../nodes/failure.ts';
+import { membersOf } from '../nodes/http-client.ts';
 import type { EnvironmentVariables } from '../config/environment.ts';
-import { isObject } from './report.ts';
+import { isObject } from '../nodes/report.ts';
 
 /** Flags that a context may hold. Those that name files are kept as absolute paths. */
 export const CONTEXT_FLAGS = ['config', 'url', 'token-file', 'client-token-file', 'ca-file'] as const;

@@ -3,12 +3,12 @@
  * leaderships to others, look again. Every step may be repeated, so a drain that was killed is finished by another one.
  * Beside the explicit transfers the node's own balancer gives away one leadership a second, which only helps.
  */
-import type { Cluster } from './cluster.ts';
-import type { ClusterNode } from './cluster-file.ts';
-import { EXIT_ABORTED, Failure, Interrupted } from './failure.ts';
-import { Mistake } from './http-client.ts';
+import type { Cluster } from '../nodes/cluster.ts';
+import type { ClusterNode } from '../nodes/cluster-file.ts';
+import { EXIT_ABORTED, Failure, Interrupted } from '../nodes/failure.ts';
+import { Mistake } from '../nodes/http-client.ts';
 import type { ProgressBar } from './progress-bar.ts';
-import { type ClusterSnapshot, ledBy, nameGroups, reportOf } from './cluster-snapshot.ts';
+import { type ClusterSnapshot, ledBy, nameGroups, reportOf } from '../nodes/cluster-snapshot.ts';
 import { planDrain } from './successors.ts';
 import { clusterReady, pause } from './waiting.ts';
 

@@ -1,5 +1,5 @@
 /** A verb is a table of flags, from which command line, help and completion follow; `Values` reads what was given for them. */
-import { UsageError } from './failure.ts';
+import { UsageError } from '../nodes/failure.ts';
 import type { EnvironmentVariables } from '../config/environment.ts';
 
 /** `seconds` may have a fraction; `ids` is a list such as 1,2,3; a `switch` has no value. */

@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';
 import process from 'node:process';
-import { EXIT_FAILED } from './failure.ts';
+import { EXIT_FAILED } from '../nodes/failure.ts';
 import { ProgressBar } from './progress-bar.ts';
 import { run } from './run.ts';
 

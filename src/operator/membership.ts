@@ -3,11 +3,11 @@
  * leads and is taken out. Group by group, a few at once; every step may be repeated, so a run that was killed is finished by
  * another one.
  */
-import type { Cluster } from './cluster.ts';
-import { Failure, Interrupted } from './failure.ts';
-import { Mistake, reasonIn, refusal } from './http-client.ts';
+import type { Cluster } from '../nodes/cluster.ts';
+import { Failure, Interrupted } from '../nodes/failure.ts';
+import { Mistake, reasonIn, refusal } from '../nodes/http-client.ts';
 import type { ProgressBar } from './progress-bar.ts';
-import { type GroupView, type ClusterSnapshot, groupOf, groupViews, nameGroups } from './cluster-snapshot.ts';
+import { type GroupView, type ClusterSnapshot, groupOf, groupViews, nameGroups } from '../nodes/cluster-snapshot.ts';
 import { planDrain } from './successors.ts';
 import { failIfMistaken, pause } from './waiting.ts';
 

@@ -60,24 +60,3 @@ const STYLES = { bold: 1, red: 31, green: 32, yellow: 33 } as const;
 export function paint(text: string, style: keyof typeof STYLES): string {
   return text === '' ? '' : `\u001b[${STYLES[style]}m${text}\u001b[0m`;
 }
-
-/** Names come from strangers: characters that would drive a terminal, or reverse what is read, are shown as escapes. */
-export function printable(text: string): string {
-  return Array.from(text, (character) =>
-    isDriving(character.codePointAt(0) ?? 0) ? escaped(character) : character,
-  ).join('');
-}
-
-/** As `printable`; line ends stay. */
-export function printableLines(text: string): string {
-  return text.split('\n').map(printable).join('\n');
-}
-
-function isDriving(code: number): boolean {
-  const isControl = code < 0x20 || (code >= 0x7f && code < 0xa0);
-  return isControl || (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-}
-
-function escaped(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
-}

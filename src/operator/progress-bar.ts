@@ -1,9 +1,9 @@
 /** Verbs report progress on stderr: by a bar on a terminal, elsewhere by a line for each change of the situation. */
+import { printable } from '../nodes/failure.ts';
 import { SingleBar } from 'cli-progress';
 import type { EnvironmentVariables } from '../config/environment.ts';
 import type { Sink } from './io.ts';
 import { cut } from './live-screen.ts';
-import { printable } from './output.ts';
 
 /** A line about the same state of things at most so often, where lines are not overwritten. */
 const LINE_INTERVAL_MS = 5000;

@@ -1,6 +1,14 @@
 /** Is a node, or the whole cluster, as it should be? Every answer is undefined for yes, or the first thing that is missing. Pure. */
-import type { GroupReport, NodeReport } from './report.ts';
-import { type ClusterSnapshot, gapOf, groupOf, groupViews, listOf, nameGroups, reportOf } from './cluster-snapshot.ts';
+import type { GroupReport, NodeReport } from '../nodes/report.ts';
+import {
+  type ClusterSnapshot,
+  gapOf,
+  groupOf,
+  groupViews,
+  listOf,
+  nameGroups,
+  reportOf,
+} from '../nodes/cluster-snapshot.ts';
 
 /**
  * The node is a voter of every group that a node reports with voters, has applied all but `lagMax` of what the others have

@@ -2,8 +2,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import process from 'node:process';
 import { suggest } from '../config/suggest.ts';
-import type { ClusterNode } from './cluster-file.ts';
-import { Failure, Interrupted, UsageError } from './failure.ts';
+import type { ClusterNode } from '../nodes/cluster-file.ts';
+import { Failure, Interrupted, UsageError } from '../nodes/failure.ts';
 import type { EnvironmentVariables } from '../config/environment.ts';
 
 /** A map, because an operator may write {constructor}. */

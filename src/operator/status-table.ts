@@ -1,9 +1,9 @@
 /** A snapshot for the eye: a table with a line per node, and below it, in sentences, whatever is not as it should be. */
 import Table from 'cli-table3';
-import type { ClusterNode } from './cluster-file.ts';
+import type { ClusterNode } from '../nodes/cluster-file.ts';
 import { cut, wrap } from './live-screen.ts';
-import { type ClusterSnapshot, foreignTo, groupViews, lagOf, ledBy } from './cluster-snapshot.ts';
-import { clusterIdsOf, findings, formatAge, formatBytes, stateOf } from './findings.ts';
+import { type ClusterSnapshot, foreignTo, groupViews, lagOf, ledBy } from '../nodes/cluster-snapshot.ts';
+import { clusterIdsOf, findings, formatAge, formatBytes, stateOf } from '../nodes/findings.ts';
 import { paint } from './output.ts';
 
 const HEAD = [

@@ -6,7 +6,7 @@ import {
   groupViews,
   leaderships,
   reportOf,
-} from './cluster-snapshot.ts';
+} from '../nodes/cluster-snapshot.ts';
 
 export interface PlannedTransfer {
   readonly group: number;

@@ -1,11 +1,11 @@
 /** Waiting for one node to be a caught-up voter everywhere, as long as it gets anywhere. */
-import type { Cluster } from './cluster.ts';
-import type { ClusterNode } from './cluster-file.ts';
-import { Failure } from './failure.ts';
+import type { Cluster } from '../nodes/cluster.ts';
+import type { ClusterNode } from '../nodes/cluster-file.ts';
+import { Failure } from '../nodes/failure.ts';
 import type { ProgressBar } from './progress-bar.ts';
 import { type Advance, advanceOf, hasNothing, whyNotReady } from './ready.ts';
-import type { NodeReport } from './report.ts';
-import { type ClusterSnapshot, groupViews, lagOf, reportOf } from './cluster-snapshot.ts';
+import type { NodeReport } from '../nodes/report.ts';
+import { type ClusterSnapshot, groupViews, lagOf, reportOf } from '../nodes/cluster-snapshot.ts';
 import { failIfMistaken, pause } from './waiting.ts';
 
 export interface CaughtUpOptions {

@@ -1,10 +1,10 @@
 /** Asking again until something is true. There is no event across processes for "the cluster is ready". */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Cluster } from './cluster.ts';
-import { Failure, Interrupted } from './failure.ts';
+import type { Cluster } from '../nodes/cluster.ts';
+import { Failure, Interrupted } from '../nodes/failure.ts';
 import type { ProgressBar } from './progress-bar.ts';
 import { whyClusterNotReady } from './ready.ts';
-import type { ClusterSnapshot } from './cluster-snapshot.ts';
+import type { ClusterSnapshot } from '../nodes/cluster-snapshot.ts';
 
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   try {

@@ -1,6 +1,6 @@
 // Builds snapshots for the pure modules: one line per group and node.
-import type { GroupReport, NodeReport } from '../../src/operator/report.ts';
-import type { NodeSnapshot } from '../../src/operator/cluster-snapshot.ts';
+import type { GroupReport, NodeReport } from '../../src/nodes/report.ts';
+import type { NodeSnapshot } from '../../src/nodes/cluster-snapshot.ts';
 
 const VOTERS = [1, 2, 3];
 

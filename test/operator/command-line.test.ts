@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { helpFor, parseCommandLine } from '../../src/operator/command-line.ts';
-import { UsageError } from '../../src/operator/failure.ts';
+import { UsageError } from '../../src/nodes/failure.ts';
 import { Values } from '../../src/operator/flags.ts';
 import { VERBS } from '../../src/operator/verbs.ts';
 

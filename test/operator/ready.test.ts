@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ClusterSnapshot } from '../../src/operator/cluster-snapshot.ts';
+import type { ClusterSnapshot } from '../../src/nodes/cluster-snapshot.ts';
 import {
   hasNothing,
   needsPermission,
@@ -8,7 +8,7 @@ import {
   whyNotReady,
   whyNotServing,
 } from '../../src/operator/ready.ts';
-import { groupViews, lagOf, leaderships, ledBy, nameGroups } from '../../src/operator/cluster-snapshot.ts';
+import { groupViews, lagOf, leaderships, ledBy, nameGroups } from '../../src/nodes/cluster-snapshot.ts';
 import { agreed, group, node, silent } from './cluster-snapshot.ts';
 
 const LAG = 16;

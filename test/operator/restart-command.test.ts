@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { ClusterNode } from '../../src/operator/cluster-file.ts';
+import type { ClusterNode } from '../../src/nodes/cluster-file.ts';
 import { renderCommand, runCommand, tellsNodesApart } from '../../src/operator/restart-command.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 

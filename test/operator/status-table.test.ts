@@ -4,8 +4,8 @@ import { stripVTControlCharacters } from 'node:util';
 import { crop } from '../../src/operator/live-screen.ts';
 import { barLine } from '../../src/operator/progress-bar.ts';
 import { whyNotReady } from '../../src/operator/ready.ts';
-import { parseMetrics } from '../../src/operator/report.ts';
-import { formatAge, formatBytes } from '../../src/operator/findings.ts';
+import { parseMetrics } from '../../src/nodes/report.ts';
+import { formatAge, formatBytes } from '../../src/nodes/findings.ts';
 import { renderStatus, statusJson } from '../../src/operator/status-table.ts';
 import { DRAINING, group, node, silent } from './cluster-snapshot.ts';
 

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { Failure, NotThere } from '../../src/operator/failure.ts';
+import { Failure, NotThere } from '../../src/nodes/failure.ts';
 import { type Call, StreamClient, expectStatus } from '../../src/operator/streams/stream-client.ts';
 import { freePort } from '../support/ports.ts';
 

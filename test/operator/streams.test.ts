@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
-import { EXIT_CODES } from '../../src/operator/failure.ts';
+import { EXIT_CODES } from '../../src/nodes/failure.ts';
 import { type CtlResult, type CtlRun, CTL_ENTRY, ctl, scratchFile, startCtl } from '../support/ctl.ts';
 import { readDocument } from '../support/documents.ts';
 import { freePort } from '../support/ports.ts';

@@ -5,9 +5,9 @@ import { type IncomingMessage, type ServerResponse, createServer } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { download, upload } from '../../src/operator/backup/transfer.ts';
-import { readClusterFile } from '../../src/operator/cluster-file.ts';
-import { Cluster } from '../../src/operator/cluster.ts';
-import { Failure, Interrupted } from '../../src/operator/failure.ts';
+import { readClusterFile } from '../../src/nodes/cluster-file.ts';
+import { Cluster } from '../../src/nodes/cluster.ts';
+import { Failure, Interrupted } from '../../src/nodes/failure.ts';
 import { scratchFile } from '../support/ctl.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;

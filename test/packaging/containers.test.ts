@@ -11,7 +11,7 @@ import { validate } from 'dockerfile-utils';
 import { parse } from 'yaml';
 import { VERSION } from '../../src/config/version.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { parseClusterFile } from '../../src/operator/cluster-file.ts';
+import { parseClusterFile } from '../../src/nodes/cluster-file.ts';
 import {
   COMPOSE,
   DOCKERFILE,

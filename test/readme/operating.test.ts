@@ -10,7 +10,7 @@ import type { AddressInfo } from 'node:net';
 import { delimiter, join } from 'node:path';
 import { test } from 'node:test';
 import { loadConfig } from '../../src/config/load.ts';
-import { readClusterFile } from '../../src/operator/cluster-file.ts';
+import { readClusterFile } from '../../src/nodes/cluster-file.ts';
 import { TestCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
 import { scratchFile } from '../support/ctl.ts';

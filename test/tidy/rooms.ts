@@ -30,6 +30,8 @@ const CORE: readonly Floor[] = [
     },
     // Reads the built page.
     console: [],
+    // Programs beside the nodes ask them over HTTP only.
+    nodes: ['base'],
   },
   {
     ...{ 'ports.ts': ['protocol'], 'cold/ports.ts': ['protocol'], 'backup/ports.ts': ['base'] },
@@ -107,17 +109,17 @@ const ADAPTERS: readonly Floor[] = [
 const PROGRAMS: readonly Floor[] = [
   { server: [ALL_BELOW] },
   { workers: [ALL_BELOW] },
+  { exporter: ['base', 'nodes'] },
   {
-    // A client of the nodes like any other: what it knows of them came over HTTP. `backup` verifies, `cold` reaches the
-    // store.
+    // A client of the nodes like any other. `backup` verifies, `cold` reaches the store.
     operator: [
-      ...['base', 'protocol', 'config', 'digest', 'threads', 'console'],
+      ...['base', 'protocol', 'config', 'digest', 'threads', 'console', 'nodes', 'exporter'],
       ...['backup/format', 'stream/backup', 'cold/store', 'subscriptions/state'],
     ],
   },
-  // The page shares the tool's findings.
-  { 'console/model': ['operator'] },
-  { 'console/page': ['console/model', 'operator'] },
+  // The page and the tool share their findings.
+  { 'console/model': ['nodes'] },
+  { 'console/page': ['console/model', 'nodes'] },
 ];
 
 export const FLOORS: readonly Floor[] = [...CORE, ...STREAM, ...SHARD, ...ADAPTERS, ...PROGRAMS];
@@ -135,7 +137,9 @@ export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^msgpackr$/, 'protocol', 'backup/format'],
   [/^@(aws-sdk|smithy)\//, 'cold/store'],
   [/^@opentelemetry\//, 'tracing'],
-  [/^smol-toml$/, 'config', 'operator'],
-  [/^(yargs|yaml|cli-table3|cli-progress|prom-client)$/, 'operator'],
+  [/^smol-toml$/, 'config', 'nodes'],
+  [/^yaml$/, 'nodes'],
+  [/^(yargs|cli-table3|cli-progress)$/, 'operator'],
+  [/^prom-client$/, 'exporter'],
   [/^(preact|uplot)(\/|$)/, 'console/page'],
 ];

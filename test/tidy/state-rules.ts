@@ -22,7 +22,7 @@ export const ALLOWED: Table = {
   // Results of pure functions, by their arguments.
   'src/protocol/media-type.ts normalizedOf': 'bounded',
   'src/protocol/media-type.ts comparedBy': 'bounded',
-  'src/operator/cluster-snapshot.ts indexes': 'ends with its report',
+  'src/nodes/cluster-snapshot.ts indexes': 'ends with its report',
   // Bytes and tables that nothing writes after the module was loaded.
   'src/protocol/message.ts packr': 'packs without shared structures, so it keeps nothing of a call',
   'src/backup/format/document.ts packr': 'packs without shared structures, so it keeps nothing of a call',

@@ -2,8 +2,8 @@
  * How long a node has been behind, in seconds. An index says how many entries it lacks, which under load is never zero and tells little.
  * So the page remembers when it first saw each group committed that far: a node is as far behind as what it has applied is old.
  */
-import { groupOf, groupViews } from '../../operator/cluster-snapshot.ts';
-import { type Finding, formatAge } from '../../operator/findings.ts';
+import { groupOf, groupViews } from '../../nodes/cluster-snapshot.ts';
+import { type Finding, formatAge } from '../../nodes/findings.ts';
 import { type Round, snapshotOf } from './samples.ts';
 
 interface Seen {

@@ -1,5 +1,5 @@
 /** Buckets and pages of streams, as the admin plane lists them. */
-import { type Json, isObject } from '../../operator/report.ts';
+import { type Json, isObject } from '../../nodes/report.ts';
 
 export interface BucketRow {
   readonly name: string;

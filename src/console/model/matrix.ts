@@ -1,5 +1,5 @@
 /** Nodes and groups: what each node is in each group. */
-import { foreignTo, groupOf, groupViews, reportOf } from '../../operator/cluster-snapshot.ts';
+import { foreignTo, groupOf, groupViews, reportOf } from '../../nodes/cluster-snapshot.ts';
 import type { LagWatch } from './lag.ts';
 import { type KnownNode, type Round, snapshotOf } from './samples.ts';
 

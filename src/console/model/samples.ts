@@ -1,6 +1,6 @@
 /** Holds the answers of all nodes in one round. Pure, as everything in this folder. */
-import type { ClusterSnapshot } from '../../operator/cluster-snapshot.ts';
-import { type Json, type NodeReport, isObject, parseMetrics } from '../../operator/report.ts';
+import type { ClusterSnapshot } from '../../nodes/cluster-snapshot.ts';
+import { type Json, type NodeReport, isObject, parseMetrics } from '../../nodes/report.ts';
 
 /** A node as the page knows it. */
 export interface KnownNode {

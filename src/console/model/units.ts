@@ -1,5 +1,5 @@
 /** Numbers for people. */
-import { formatBytes } from '../../operator/findings.ts';
+import { formatBytes } from '../../nodes/findings.ts';
 import type { PlotUnit } from './plots.ts';
 
 export function formatValue(value: number | null | undefined, unit: PlotUnit): string {

@@ -1,6 +1,6 @@
 /** The one way to change something from the page: says what will happen, shows the line of the tool, and what came of it. */
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
-import { isObject } from '../../operator/report.ts';
+import { isObject } from '../../nodes/report.ts';
 import type { Action } from '../model/actions.ts';
 import { type PageAnswer, NoAnswer, jsonOf, reasonOf, sentenceOf, textOf } from './api.ts';
 import { useDesk } from './parts.tsx';

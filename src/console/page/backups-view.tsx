@@ -1,4 +1,4 @@
-import { type Json, isObject } from '../../operator/report.ts';
+import { type Json, isObject } from '../../nodes/report.ts';
 import { formatTime } from '../model/units.ts';
 import { NoAnswer, jsonOf, reasonOf, sentenceOf } from './api.ts';
 import { useLoad } from './load.ts';

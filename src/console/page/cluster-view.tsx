@@ -1,5 +1,5 @@
-import { foreignTo, lagOf, ledBy } from '../../operator/cluster-snapshot.ts';
-import { formatAge, formatBytes, stateOf } from '../../operator/findings.ts';
+import { foreignTo, lagOf, ledBy } from '../../nodes/cluster-snapshot.ts';
+import { formatAge, formatBytes, stateOf } from '../../nodes/findings.ts';
 import { drain, undrain } from '../model/actions.ts';
 import { type KnownNode, numberIn, snapshotOf } from '../model/samples.ts';
 import { GroupMatrix } from './group-matrix.tsx';

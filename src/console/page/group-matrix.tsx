@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { groupViews } from '../../operator/cluster-snapshot.ts';
+import { groupViews } from '../../nodes/cluster-snapshot.ts';
 import { transfer } from '../model/actions.ts';
 import { type Cell, matrixOf } from '../model/matrix.ts';
 import { snapshotOf } from '../model/samples.ts';

@@ -1,6 +1,6 @@
 /** One stream: its facts, what it holds, and what may be done with it. */
 import { useState } from 'preact/hooks';
-import { formatBytes } from '../../operator/findings.ts';
+import { formatBytes } from '../../nodes/findings.ts';
 import { append, close, flush, remove, streamPath } from '../model/actions.ts';
 import { formatNumber } from '../model/units.ts';
 import { jsonOf } from './api.ts';

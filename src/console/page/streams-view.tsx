@@ -1,6 +1,6 @@
 /** Buckets, then the streams of one, then one stream: by the address. */
 import { useState } from 'preact/hooks';
-import { formatBytes } from '../../operator/findings.ts';
+import { formatBytes } from '../../nodes/findings.ts';
 import { create, purge } from '../model/actions.ts';
 import { type StreamPage, bucketsOf, streamsOf } from '../model/listings.ts';
 import { formatNumber, formatTime } from '../model/units.ts';

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { isObject } from '../../operator/report.ts';
+import { isObject } from '../../nodes/report.ts';
 import { deliverAgain } from '../model/actions.ts';
 import { type SubscriptionRow, subscriptionsOf } from '../model/listings.ts';
 import { formatNumber, formatTime } from '../model/units.ts';

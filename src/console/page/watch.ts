@@ -1,6 +1,6 @@
 /** Asks all nodes again and again, and keeps what follows. The views show this and nothing of their own. */
-import { isObject } from '../../operator/report.ts';
-import { type Finding, findings } from '../../operator/findings.ts';
+import { isObject } from '../../nodes/report.ts';
+import { type Finding, findings } from '../../nodes/findings.ts';
 import { History } from '../model/history.ts';
 import { LagWatch } from '../model/lag.ts';
 import { valuesOf } from '../model/plots.ts';

@@ -9,9 +9,9 @@ import { Fault, check } from '../../stream/backup/fault.ts';
 import { fnv1a64mod } from '../../base/hash.ts';
 import { whyEnded } from './info.ts';
 import { type Download, EndedEarly, download } from './transfer.ts';
-import type { ClusterNode } from '../cluster-file.ts';
-import type { Cluster } from '../cluster.ts';
-import { Failure, Interrupted, reasonOf } from '../failure.ts';
+import type { ClusterNode } from '../../nodes/cluster-file.ts';
+import type { Cluster } from '../../nodes/cluster.ts';
+import { Failure, Interrupted, reasonOf } from '../../nodes/failure.ts';
 import type { ProgressBar } from '../progress-bar.ts';
 import { LOG } from '../../subscriptions/state/record.ts';
 

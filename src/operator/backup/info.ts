@@ -3,11 +3,11 @@ import { lineageIn } from '../../backup/format/manifest.ts';
 import type { Lineage } from '../../backup/ports.ts';
 import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
 import { formatDuration } from '../../config/values.ts';
-import type { ClusterNode } from '../cluster-file.ts';
-import type { Cluster } from '../cluster.ts';
-import { Failure, Interrupted, reasonOf } from '../failure.ts';
-import { membersOf, refusal } from '../http-client.ts';
-import { isObject } from '../report.ts';
+import type { ClusterNode } from '../../nodes/cluster-file.ts';
+import type { Cluster } from '../../nodes/cluster.ts';
+import { Failure, Interrupted, reasonOf } from '../../nodes/failure.ts';
+import { membersOf, refusal } from '../../nodes/http-client.ts';
+import { isObject } from '../../nodes/report.ts';
 
 export interface BackupInfo extends Graces {
   readonly groupCount: number;

@@ -4,9 +4,9 @@ import type { GroupEntry } from '../../backup/format/manifest.ts';
 import { Fault } from '../../stream/backup/fault.ts';
 import { BACKUP_CONTENT_TYPE } from '../../base/limits.ts';
 import { upload } from './transfer.ts';
-import type { Cluster } from '../cluster.ts';
-import { Failure, Interrupted } from '../failure.ts';
-import { type HttpReply, membersOf, refusal } from '../http-client.ts';
+import type { Cluster } from '../../nodes/cluster.ts';
+import { Failure, Interrupted } from '../../nodes/failure.ts';
+import { type HttpReply, membersOf, refusal } from '../../nodes/http-client.ts';
 
 export interface RestoreOptions {
   readonly location: Location;

@@ -5,10 +5,19 @@
  */
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Cluster } from '../cluster.ts';
-import type { ClusterNode } from '../cluster-file.ts';
-import { Failure, Interrupted } from '../failure.ts';
-import { type HttpReply, answerTo, causeOf, open, originOf, readReply, refusal, unreachable } from '../http-client.ts';
+import type { Cluster } from '../../nodes/cluster.ts';
+import type { ClusterNode } from '../../nodes/cluster-file.ts';
+import { Failure, Interrupted } from '../../nodes/failure.ts';
+import {
+  type HttpReply,
+  answerTo,
+  causeOf,
+  open,
+  originOf,
+  readReply,
+  refusal,
+  unreachable,
+} from '../../nodes/http-client.ts';
 
 export interface Download {
   readonly node: ClusterNode;

@@ -8,7 +8,7 @@ import { type GroupEntry, type Manifest, readManifest } from '../../backup/forma
 import { VERIFIER_LOADED } from '../../backup/format/verify.ts';
 import { threadEntry } from '../../threads/entry.ts';
 import type { Context } from '../context.ts';
-import { Failure, Interrupted } from '../failure.ts';
+import { Failure, Interrupted } from '../../nodes/failure.ts';
 
 /** Each takes some 200 bytes for each stream of its group, besides its buffers. */
 const THREADS_MAX = 8;

@@ -1,9 +1,9 @@
 /** One request of the console's page, passed on to the admin plane of a node. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import type { ClusterNode } from '../cluster-file.ts';
-import { Failure } from '../failure.ts';
-import { type ClientOptions, answerTo, open, refusal, unreachable } from '../http-client.ts';
+import type { ClusterNode } from '../../nodes/cluster-file.ts';
+import { Failure } from '../../nodes/failure.ts';
+import { type ClientOptions, answerTo, open, refusal, unreachable } from '../../nodes/http-client.ts';
 
 export interface Passing {
   readonly node: ClusterNode;

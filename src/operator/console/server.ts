@@ -12,10 +12,10 @@
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import { type Address, formatAddress } from '../../base/address.ts';
 import type { ConsolePage } from '../../console/built-page.ts';
-import type { ClusterNode } from '../cluster-file.ts';
-import { Failure, reasonOf } from '../failure.ts';
-import type { ClientOptions } from '../http-client.ts';
-import { HEAD_LIMITS, answerText, closeServer, isSameSecret, listenOn } from '../http-server.ts';
+import type { ClusterNode } from '../../nodes/cluster-file.ts';
+import { Failure, reasonOf } from '../../nodes/failure.ts';
+import type { ClientOptions } from '../../nodes/http-client.ts';
+import { HEAD_LIMITS, answerText, closeServer, isSameSecret, listenOn } from '../../nodes/http-server.ts';
 import { NotPassedOn, passOn } from './proxy.ts';
 
 export interface ConsoleOptions {

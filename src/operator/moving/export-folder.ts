@@ -5,8 +5,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Failure, reasonOf } from '../failure.ts';
-import { membersOf } from '../http-client.ts';
+import { Failure, reasonOf } from '../../nodes/failure.ts';
+import { membersOf } from '../../nodes/http-client.ts';
 import { digestOf } from './import-source.ts';
 
 /** No file of a stream ends so. */

@@ -3,7 +3,7 @@
  * of a file is a position in its stream, and an export that was cut off, or is repeated later, goes on at the end of the file.
  */
 import { type FileHandle, open } from 'node:fs/promises';
-import { Failure, reasonOf } from '../failure.ts';
+import { Failure, reasonOf } from '../../nodes/failure.ts';
 import { OutputFile } from '../streams/pipes.ts';
 import { type StreamFacts, offsetText, readAll, readPiece } from '../streams/reading.ts';
 import type { StreamClient } from '../streams/stream-client.ts';

@@ -1,7 +1,7 @@
 /** A stream of any server of the Durable Streams protocol, by its address. */
 import type { IncomingMessage } from 'node:http';
-import { Failure, Interrupted, NotThere } from '../failure.ts';
-import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs } from '../http-client.ts';
+import { Failure, Interrupted, NotThere } from '../../nodes/failure.ts';
+import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs } from '../../nodes/http-client.ts';
 import { pause } from '../waiting.ts';
 import { ArraySplitter } from '../streams/array-splitter.ts';
 import { isJsonType, offsetText } from '../streams/reading.ts';

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { Failure, reasonOf } from '../failure.ts';
+import { Failure, reasonOf } from '../../nodes/failure.ts';
 import { BODY_BYTES_MAX, checkedRecords } from '../streams/records.ts';
 import { type Input, linesOf, piecesOf } from '../streams/pipes.ts';
 import { isJsonType } from '../streams/reading.ts';

@@ -3,7 +3,7 @@
  * sequence of a producer keeps a write that was on its way when an earlier run was killed from taking effect twice.
  */
 import { createHash } from 'node:crypto';
-import { Failure } from '../failure.ts';
+import { Failure } from '../../nodes/failure.ts';
 import { batchesOf, bodyOf } from '../streams/records.ts';
 import { type StreamFacts, factsIn, numberIn } from '../streams/reading.ts';
 import { type StreamAnswer, type StreamClient, expectStatus, sentenceOf } from '../streams/stream-client.ts';

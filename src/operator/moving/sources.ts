@@ -1,7 +1,7 @@
 /** Resolves --from and --to of an import: which streams to read, and where each goes. */
 import { statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { Failure, UsageError, reasonOf } from '../failure.ts';
+import { Failure, UsageError, reasonOf } from '../../nodes/failure.ts';
 import type { Input } from '../streams/pipes.ts';
 import { type NamedStream, parseStreamName, streamName } from '../streams/stream-name.ts';
 import { isExportFolder, readIndex } from './export-folder.ts';

@@ -1,5 +1,5 @@
 /** The values of a JSON array as the bytes they came as, from pieces of any size. It does not check JSON: its server did. */
-import { Failure } from '../failure.ts';
+import { Failure } from '../../nodes/failure.ts';
 
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 const [QUOTE, BACKSLASH, COMMA, LINE_FEED, CARRIAGE_RETURN, BLANK] = [0x22, 0x5c, 0x2c, 0x0a, 0x0d, 0x20];

@@ -1,7 +1,7 @@
 /** Lists the streams of a bucket, and the buckets. */
-import { Failure } from '../failure.ts';
-import { membersOf } from '../http-client.ts';
-import { type Json, isObject } from '../report.ts';
+import { Failure } from '../../nodes/failure.ts';
+import { membersOf } from '../../nodes/http-client.ts';
+import { type Json, isObject } from '../../nodes/report.ts';
 import { type StreamClient, expectStatus } from './stream-client.ts';
 import { bucketPath } from './stream-name.ts';
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { createInterface } from 'node:readline/promises';
-import { Failure, Interrupted, UsageError, reasonOf } from '../failure.ts';
+import { Failure, Interrupted, UsageError, reasonOf } from '../../nodes/failure.ts';
 import type { Io, Output } from '../io.ts';
 
 const LINE_END = 0x0a;

@@ -2,7 +2,7 @@
 import { asLines, valuesOf } from './array-splitter.ts';
 import { type StreamAnswer, type StreamClient, expectStatus, headerOf } from './stream-client.ts';
 import type { NamedStream } from './stream-name.ts';
-import { Failure } from '../failure.ts';
+import { Failure } from '../../nodes/failure.ts';
 
 /** A node's answer to HEAD. */
 export interface StreamFacts {

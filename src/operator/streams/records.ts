@@ -1,5 +1,5 @@
 /** Lines of JSON as bodies of appends: arrays of records, as they were written. */
-import { Failure, reasonOf } from '../failure.ts';
+import { Failure, reasonOf } from '../../nodes/failure.ts';
 
 /** An append stays well below what a request may have (32 MiB, 100,000 records), so that others get their turn. */
 export const BODY_BYTES_MAX = 1024 * 1024;

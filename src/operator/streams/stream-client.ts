@@ -3,8 +3,8 @@
  * a request is sent again only if it may take effect twice, or certainly has not.
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { Failure, Interrupted, NotThere } from '../failure.ts';
-import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs } from '../http-client.ts';
+import { Failure, Interrupted, NotThere } from '../../nodes/failure.ts';
+import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs } from '../../nodes/http-client.ts';
 import { pause } from '../waiting.ts';
 
 export interface StreamClientOptions {

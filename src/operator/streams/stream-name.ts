@@ -1,6 +1,5 @@
 /** BUCKET/STREAM as the tool and the flat routes write it. */
-import { Failure, UsageError } from '../failure.ts';
-import { printable } from '../output.ts';
+import { Failure, UsageError, printable } from '../../nodes/failure.ts';
 
 /** Half of a surrogate pair: no node has such a name, and a URL cannot carry it. */
 const HALF_PAIR = /\p{Surrogate}/u;

@@ -1,9 +1,9 @@
 /** Clusters by name. */
 import type { Flag } from '../flags.ts';
 import { ADDRESS, CA_FILE, CLIENT_TOKEN_FILE, CONFIG, TOKEN_FILE, type Verb } from '../context.ts';
-import { readClusterFile } from '../cluster-file.ts';
+import { readClusterFile } from '../../nodes/cluster-file.ts';
 import { CONTEXT_FLAGS, Contexts } from '../contexts.ts';
-import { UsageError } from '../failure.ts';
+import { UsageError } from '../../nodes/failure.ts';
 import { OUTPUT, formatTable, wantsJson } from '../output.ts';
 
 const NAME: Flag = { kind: 'text', value: 'NAME', about: 'of the context', required: true };

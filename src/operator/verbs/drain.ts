@@ -1,5 +1,5 @@
 /** Verbs that move leaderships: those of a node, or that of one group. */
-import { groupViews } from '../cluster-snapshot.ts';
+import { groupViews } from '../../nodes/cluster-snapshot.ts';
 import {
   CONFIG,
   type Context,
@@ -13,7 +13,7 @@ import {
   seconds,
 } from '../context.ts';
 import { checkAlone, completeSnapshot, describePlan, giveAway, preflight, underMark } from '../drain.ts';
-import { Failure, UsageError } from '../failure.ts';
+import { Failure, UsageError } from '../../nodes/failure.ts';
 import type { Flag } from '../flags.ts';
 
 export const drain: Verb = {

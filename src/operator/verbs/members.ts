@@ -3,7 +3,7 @@ import type { Flag } from '../flags.ts';
 import { CONFIG, NODE, type Verb, asking, openCluster, paceOf, pollInterval, seconds } from '../context.ts';
 import { addMember, removeMember } from '../membership.ts';
 import { JSON_SWITCH, OUTPUT, wantsJsonEither } from '../output.ts';
-import { type ClusterSnapshot, groupViews, nameGroups } from '../cluster-snapshot.ts';
+import { type ClusterSnapshot, groupViews, nameGroups } from '../../nodes/cluster-snapshot.ts';
 
 /** The bytes of the groups have to travel. */
 const MOVE_TIMEOUT_SECONDS = 3600;

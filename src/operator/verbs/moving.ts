@@ -2,13 +2,13 @@
 import { mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { CLIENT_FLAGS, type Context, type Verb, askingSource, openStreams } from '../context.ts';
-import { Failure, NotThere, UsageError, reasonOf } from '../failure.ts';
+import { Failure, NotThere, UsageError, reasonOf } from '../../nodes/failure.ts';
 import { type ExportedStream, fileNameOf, writeIndex } from '../moving/export-folder.ts';
 import { type Exported, exportToFile } from '../moving/export.ts';
 import { importStream } from '../moving/import-target.ts';
 import { sourcesOf } from '../moving/sources.ts';
 import { OUTPUT, wantsJson } from '../output.ts';
-import { formatBytes } from '../findings.ts';
+import { formatBytes } from '../../nodes/findings.ts';
 import { listStreams } from '../streams/listing.ts';
 import { factsOf, readAll } from '../streams/reading.ts';
 import type { StreamClient } from '../streams/stream-client.ts';

@@ -1,9 +1,9 @@
 /** The verbs that wait: for a cluster that starts, for one node that comes back, for all of it to be in order. */
 import { waitCaughtUp } from '../wait-caught-up.ts';
 import { CONFIG, LAG, NODE, type Verb, asking, openCluster, paceOf, pollInterval, seconds } from '../context.ts';
-import { EXIT_ABORTED, Failure } from '../failure.ts';
+import { EXIT_ABORTED, Failure } from '../../nodes/failure.ts';
 import { whyNotServing } from '../ready.ts';
-import type { ClusterSnapshot } from '../cluster-snapshot.ts';
+import type { ClusterSnapshot } from '../../nodes/cluster-snapshot.ts';
 import { clusterReady, settle } from '../waiting.ts';
 
 export const waitReady: Verb = {

@@ -1,9 +1,9 @@
 /** A node that lost its disk is not believed until an operator says so, once, to the leader of each of its groups. */
-import type { Cluster } from '../cluster.ts';
-import type { ClusterNode } from '../cluster-file.ts';
+import type { Cluster } from '../../nodes/cluster.ts';
+import type { ClusterNode } from '../../nodes/cluster-file.ts';
 import { CONFIG, LAG, NODE, type Verb, asking, openCluster, seconds } from '../context.ts';
-import { Failure, Interrupted } from '../failure.ts';
-import { Mistake } from '../http-client.ts';
+import { Failure, Interrupted } from '../../nodes/failure.ts';
+import { Mistake } from '../../nodes/http-client.ts';
 import type { ProgressBar } from '../progress-bar.ts';
 import { needsPermission, whyLeaderless } from '../ready.ts';
 import {
@@ -13,7 +13,7 @@ import {
   groupViews,
   nameGroups,
   reportOf,
-} from '../cluster-snapshot.ts';
+} from '../../nodes/cluster-snapshot.ts';
 import { failIfMistaken, pause } from '../waiting.ts';
 
 const RETRY_MS = 100;

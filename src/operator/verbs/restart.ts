@@ -2,8 +2,8 @@
  * A rolling restart: per node the same checks as a drain, the drain, the operator's command, the wait until
  * the new process has caught up, the mark lifted. Whatever goes wrong ends the rollout; what was done and what is left is said.
  */
-import type { Cluster } from '../cluster.ts';
-import type { ClusterNode } from '../cluster-file.ts';
+import type { Cluster } from '../../nodes/cluster.ts';
+import type { ClusterNode } from '../../nodes/cluster-file.ts';
 import { waitCaughtUp } from '../wait-caught-up.ts';
 import {
   CONFIG,
@@ -17,9 +17,9 @@ import {
   seconds,
 } from '../context.ts';
 import { checkAlone, completeSnapshot, describePlan, giveAway, isMarked, preflight, underMark } from '../drain.ts';
-import { EXIT_ABORTED, Failure, UsageError } from '../failure.ts';
+import { EXIT_ABORTED, Failure, UsageError } from '../../nodes/failure.ts';
 import { renderCommand, runCommand, tellsNodesApart } from '../restart-command.ts';
-import type { ClusterSnapshot } from '../cluster-snapshot.ts';
+import type { ClusterSnapshot } from '../../nodes/cluster-snapshot.ts';
 
 /** A cluster that is not in order before a restart is not waited for as long as a node that comes back. */
 const PREFLIGHT_MS_MAX = 120_000;

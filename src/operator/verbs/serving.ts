@@ -5,8 +5,8 @@ import { type Address, formatAddress, parseAddress } from '../../base/address.ts
 import { readConsolePage } from '../../console/built-page.ts';
 import { ConsoleServer } from '../console/server.ts';
 import { CONFIG, type Context, SCRAPE_TOKEN, type Verb, asking, openCluster, tokenOf } from '../context.ts';
-import { Failure, UsageError } from '../failure.ts';
-import { isLoopback } from '../http-server.ts';
+import { Failure, UsageError } from '../../nodes/failure.ts';
+import { isLoopback } from '../../nodes/http-server.ts';
 
 const CONSOLE_LISTEN = '127.0.0.1:4480';
 const EXPORTER_LISTEN = '127.0.0.1:4490';
@@ -63,8 +63,8 @@ export const exporter: Verb = {
   run: async (context) => {
     const { values, err, say } = context;
     // Loaded here, because no other verb needs the client library of Prometheus.
-    const { ExporterServer } = await import('../exporter/server.ts');
-    const { Scraper } = await import('../exporter/scrape.ts');
+    const { ExporterServer } = await import('../../exporter/server.ts');
+    const { Scraper } = await import('../../exporter/scrape.ts');
     const address = addressOf(context, EXPORTER_LISTEN);
     const token = tokenOf(context, SCRAPE_TOKEN);
     if (!isLoopback(address.host) && token === undefined && !values.isSet('allow-unauthenticated'))

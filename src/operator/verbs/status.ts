@@ -1,6 +1,6 @@
 import { CONFIG, type Verb, asking, openCluster, seconds } from '../context.ts';
-import { Interrupted } from '../failure.ts';
-import type { ClusterSnapshot } from '../cluster-snapshot.ts';
+import { Interrupted } from '../../nodes/failure.ts';
+import type { ClusterSnapshot } from '../../nodes/cluster-snapshot.ts';
 import { LiveScreen } from '../live-screen.ts';
 import { JSON_SWITCH, OUTPUT, wantsJsonEither } from '../output.ts';
 import { renderStatus, statusJson } from '../status-table.ts';

@@ -1,9 +1,9 @@
 /** Streams to look at: what there is, and what is in it. */
 import type { Flag } from '../flags.ts';
 import { CLIENT_FLAGS, type Context, type Verb, openStreams } from '../context.ts';
-import { Interrupted, UsageError } from '../failure.ts';
-import { OUTPUT, formatTable, printable, wantsJson } from '../output.ts';
-import { formatBytes } from '../findings.ts';
+import { Interrupted, UsageError, printable } from '../../nodes/failure.ts';
+import { OUTPUT, formatTable, wantsJson } from '../output.ts';
+import { formatBytes } from '../../nodes/findings.ts';
 import { type Listed, listStreams } from '../streams/listing.ts';
 import { type StreamFacts, factsOf, follow, lastLines, readAll } from '../streams/reading.ts';
 import { type StreamClient, expectStatus } from '../streams/stream-client.ts';

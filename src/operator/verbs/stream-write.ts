@@ -1,9 +1,9 @@
 /** Streams that are made, written and removed. */
 import type { Flag } from '../flags.ts';
 import { CLIENT_FLAGS, type Context, type Verb, openStreams } from '../context.ts';
-import { Failure, UsageError } from '../failure.ts';
+import { Failure, UsageError } from '../../nodes/failure.ts';
 import { OUTPUT, wantsJson } from '../output.ts';
-import { formatBytes } from '../findings.ts';
+import { formatBytes } from '../../nodes/findings.ts';
 import { recordBodies } from '../streams/records.ts';
 import { confirm, linesOf, piecesOf } from '../streams/pipes.ts';
 import { type StreamFacts, factsIn, factsOf, isJsonType, numberIn } from '../streams/reading.ts';

@@ -1,11 +1,11 @@
 /** Verbs about buckets and streams: their quotas, their end, and their way to the cold store. */
-import type { Cluster } from '../cluster.ts';
+import type { Cluster } from '../../nodes/cluster.ts';
 import { CLIENT_FLAGS, CONFIG, type Context, type Verb, asking, openCluster, openStreams } from '../context.ts';
 import type { Flag } from '../flags.ts';
-import { Failure, UsageError } from '../failure.ts';
-import { type HttpReply, membersOf, refusal } from '../http-client.ts';
-import { OUTPUT, formatTable, printable, wantsJson } from '../output.ts';
-import { formatBytes } from '../findings.ts';
+import { Failure, UsageError, printable } from '../../nodes/failure.ts';
+import { type HttpReply, membersOf, refusal } from '../../nodes/http-client.ts';
+import { OUTPUT, formatTable, wantsJson } from '../output.ts';
+import { formatBytes } from '../../nodes/findings.ts';
 import { listBuckets } from '../streams/listing.ts';
 import { confirm } from '../streams/pipes.ts';
 

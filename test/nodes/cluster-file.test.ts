@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { formatOf, parseClusterFile, readClusterFile } from '../../src/operator/cluster-file.ts';
+import { formatOf, parseClusterFile, readClusterFile } from '../../src/nodes/cluster-file.ts';
 import { scratchFile } from '../support/ctl.ts';
 
 const TOML = `

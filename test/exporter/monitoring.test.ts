@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse, stringify } from 'yaml';
-import { FAMILIES } from '../../src/operator/exporter/families.ts';
+import { FAMILIES } from '../../src/exporter/families.ts';
 import { TestCluster } from '../support/cluster.ts';
 import { clusterToml, scratchFile, startCtl } from '../support/ctl.ts';
 import { REPO_ROOT } from '../support/paths.ts';

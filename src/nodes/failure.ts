@@ -1,4 +1,4 @@
-/** How a verb ends when it does not end well: an exit code and one sentence. */
+/** How a command ends when it does not end well: an exit code and one sentence, which quotes strangers safely. */
 
 export type ExitCode = 0 | 1 | 2 | 3;
 
@@ -52,4 +52,25 @@ export function reasonOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   const line = (text.split('\n')[0] ?? '').trim();
   return /^E[A-Z]+: ([^,]+), [a-z]+( '|$)/.exec(line)?.[1] ?? line;
+}
+
+/** Names come from strangers: characters that would drive a terminal, or reverse what is read, are shown as escapes. */
+export function printable(text: string): string {
+  return Array.from(text, (character) =>
+    isDriving(character.codePointAt(0) ?? 0) ? escaped(character) : character,
+  ).join('');
+}
+
+/** As `printable`; line ends stay. */
+export function printableLines(text: string): string {
+  return text.split('\n').map(printable).join('\n');
+}
+
+function isDriving(code: number): boolean {
+  const isControl = code < 0x20 || (code >= 0x7f && code < 0xa0);
+  return isControl || (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }

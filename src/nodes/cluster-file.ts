@@ -11,7 +11,6 @@ import { text as readText } from 'node:stream/consumers';
 import { parse as parseToml } from 'smol-toml';
 import { parse as parseYaml } from 'yaml';
 import { Failure, reasonOf } from './failure.ts';
-import type { Io } from './io.ts';
 
 const ADMIN_PORT = 4438;
 const CLIENT_PORT = 4437;
@@ -40,7 +39,10 @@ export interface ClusterFile {
 type Format = 'toml' | 'json' | 'yaml';
 type Table = Readonly<Record<string, unknown>>;
 
-export async function readClusterFile(path: string, { stdin }: Pick<Io, 'stdin'>): Promise<ClusterFile> {
+export async function readClusterFile(
+  path: string,
+  { stdin }: { readonly stdin: NodeJS.ReadableStream },
+): Promise<ClusterFile> {
   const label = path === '-' ? 'the cluster file on stdin' : path;
   let text: string;
   try {

@@ -2,7 +2,7 @@
  * The exporter serves one row for each family of metrics, with its place in the node's JSON. Names are promises. No label comes
  * from what users name: nodes, groups, cores, operations, statuses and quantiles are few, and each has a bound here.
  */
-import { type Json, isObject } from '../report.ts';
+import { type Json, isObject } from '../nodes/report.ts';
 
 export type Kind = 'gauge' | 'counter' | 'summary' | 'histogram';
 type Label = 'node' | 'group' | 'core' | 'operation' | 'status' | 'quantile' | 'le' | 'version';

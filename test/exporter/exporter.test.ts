@@ -6,9 +6,9 @@ import { once } from 'node:events';
 import { type RequestListener, createServer, request } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { Cluster } from '../../src/operator/cluster.ts';
-import { ExporterServer } from '../../src/operator/exporter/server.ts';
-import { Scraper } from '../../src/operator/exporter/scrape.ts';
+import { Cluster } from '../../src/nodes/cluster.ts';
+import { ExporterServer } from '../../src/exporter/server.ts';
+import { Scraper } from '../../src/exporter/scrape.ts';
 import { TestCluster } from '../support/cluster.ts';
 import { clusterToml, ctl, scratchFile, startCtl } from '../support/ctl.ts';
 import { readDocument } from '../support/documents.ts';
@@ -242,7 +242,7 @@ test('the verb serves a real cluster under the names of the document, also with 
   const text = await read();
   assert.equal(promtoolSays(text), undefined);
   const types = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, kind]) => `${name} ${kind}`);
-  const table = [...readDocument('src/operator/exporter/README.md').matchAll(/^\| `(millrace_\w+)` \| (\w+) \|/gm)];
+  const table = [...readDocument('src/exporter/README.md').matchAll(/^\| `(millrace_\w+)` \| (\w+) \|/gm)];
   assert.deepEqual(
     types,
     table.map(([, name, kind]) => `${name} ${kind}`),

@@ -1,8 +1,7 @@
 /** Asks all nodes at once, each for a bounded time. Scrapers that come meanwhile share the answers. */
-import { Cluster } from '../cluster.ts';
-import { Failure, reasonOf } from '../failure.ts';
-import { printable } from '../output.ts';
-import type { Json } from '../report.ts';
+import { Cluster } from '../nodes/cluster.ts';
+import { Failure, printable, reasonOf } from '../nodes/failure.ts';
+import type { Json } from '../nodes/report.ts';
 
 export interface NodeAnswer {
   readonly nodeId: number;
