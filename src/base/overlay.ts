@@ -117,7 +117,7 @@ export class Overlay implements Tx {
     return inside;
   }
 
-  /** Every pending write, in no order; an undefined value: deleted. */
+  /** Every pending write, in no particular order; an undefined value marks a deletion. */
   *changes(): IterableIterator<Pending> {
     for (const fronts of this.#tags.values()) for (const shelf of fronts.values()) yield* shelf.values();
   }

@@ -116,7 +116,7 @@ export interface ColdStorage {
   ask<Task extends ColdTask>(task: Task): Promise<ColdOutcome<Task['op']>>;
 }
 
-/** Whether all of the chunks, of one object, can be read, otherwise why not. Never rejects. */
+/** Tells whether all of the chunks, which lie in one object, can be read, and if not, why. Never rejects. */
 export type ReadCold = (
   refs: readonly ChunkRef[],
 ) => Promise<{ readonly ok: true } | { readonly ok: false; readonly message: string }>;

@@ -167,7 +167,7 @@ function valueOfFlag(
     const known = [...TEXT_FLAGS, ...SWITCHES].map((one) => `--${one}`);
     throw new ConfigError(`--${name}: unknown flag${suggest(`--${name}`, known) || '; see --help'}`);
   }
-  // The next flag is no value; a negative number is one that the kind refuses.
+  // The next flag does not count as the value. A negative number does, and its kind refuses it.
   const isMissing = value === undefined || value === '' || (isInline !== true && /^-(?!\d)/.test(value));
   if (isMissing) throw new ConfigError(`--${name}: expected a value; see --help`);
   return value;

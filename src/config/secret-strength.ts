@@ -23,7 +23,7 @@ const FRESH_MIN = 2 / 3;
 /** Neighbours that are equal or follow each other: one of five in hexadecimal digits. */
 const STEPS_MAX = 1 / 2;
 
-/** The secret's weakness, as the end of a sentence about it; undefined: none that shows. */
+/** The secret's weakness, as the end of a sentence about it; undefined when it shows none. */
 export function weaknessOf(secret: string): string | undefined {
   const plain = secret.replaceAll('-', '');
   const isHex = /^(?:[0-9a-f]+|[0-9A-F]+)$/.test(plain);

@@ -28,9 +28,9 @@ export interface Retrying {
   readonly gateway: Pick<ShardGateway, 'send'>;
   readonly clock: RetryClock;
   readonly policy: RetryPolicy;
-  /** Asked before each repetition. */
+  /** Tells whether to go on; asked before each repetition. */
   readonly isWanted?: () => boolean;
-  /** For all groups of one shard. */
+  /** The shard that is asked for all of its groups; undefined: a group is asked. */
   readonly shard?: number | undefined;
 }
 

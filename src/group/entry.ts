@@ -21,7 +21,7 @@ export class EntryBuilder {
   #view = new DataView(this.#bytes.buffer);
   #length = 0;
   readonly #memory = new Slab();
-  /** Normalises the bodies of commands before they are added. */
+  /** Normalises the JSON bodies of commands before they are added. */
   readonly json = new JsonNormalizer();
 
   get length(): number {

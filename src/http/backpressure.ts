@@ -118,7 +118,7 @@ export class ResponseBackpressure {
     });
   }
 
-  /** Writes some bytes of an answer in pieces, not none. False: the socket is full, and the bytes (or earlier ones) wait in memory. */
+  /** Writes one piece, which is not empty. Returns false when the socket is full and bytes wait in memory. */
   writePiece(res: CorkedSocket, bytes: Uint8Array): boolean {
     return this.#write.all(res, bytes);
   }

@@ -58,7 +58,7 @@ export class Compression {
   /** Bytes that are held for work under way. */
   usedBytes = 0;
   readonly #log: ErrorLog;
-  /** By the name of the bytes: who waits for them. */
+  /** The requests that wait for compressed bytes, by the name of the bytes. */
   readonly #waiting = new Map<string, Packing[]>();
 
   constructor(log: ErrorLog) {
@@ -88,7 +88,7 @@ export class Compression {
     return true;
   }
 
-  /** An exception here would end the process. */
+  /** Catches what `done` throws: an exception in the callback of zlib would end the process. */
   #tell({ done, requestId }: Packing, body: Uint8Array, packed: Uint8Array | undefined): void {
     try {
       done(body, packed);

@@ -83,7 +83,7 @@ export interface RouteTraits {
   readonly bodyBytesMax?: number;
   /** For the console's page alone, so the OpenAPI document is silent about it. */
   readonly isForConsole?: true;
-  /** Its path, as in the table of routes. */
+  /** The path of the route, as in the table of routes. */
   readonly pattern?: string;
 }
 
@@ -111,7 +111,7 @@ export interface HttpMetrics {
 
 export interface HttpContext {
   readonly gateway: ShardGateway;
-  /** For commands that quotas count, or that change quotas. */
+  /** Takes the commands that quotas count, and those that change quotas. */
   readonly writes: WriteGateway;
   /** Whether every node of the cluster knows conditions. An older node stops at a command that has one. */
   understandsConditions(): boolean;

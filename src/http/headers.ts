@@ -240,7 +240,7 @@ export function fillCreate(headers: WriteHeaders, command: CreateFields): Header
     fillLifetime(headers, command) ??
     fillWrite(headers, command);
   if (refusal !== undefined) return refusal;
-  // uWebSockets.js puts this in the place of bytes that are not UTF-8; stored, it would not be what was sent.
+  // uWebSockets.js replaces bytes that are not UTF-8 by U+FFFD; the stored value would not be what was sent.
   if (headers.streamAttrs?.includes('\ufffd') === true) {
     return invalidHeader('Stream-Attrs is not UTF-8; write other characters as JSON escapes');
   }

@@ -28,7 +28,7 @@ export type PathPattern =
   | '/v1/stream/__ds/*'
   | '/__svc/*';
 
-/** Filled again and again: each context of a request has one. */
+/** A path in its parts. Each request context has one, which every request fills anew. */
 export interface ParsedPath {
   /** The raw URL, if it was kept. */
   url: string;
@@ -176,7 +176,7 @@ export class KnownPaths {
     return this.#known.size;
   }
 
-  /** As parsePath. */
+  /** Does the same as parsePath, from the cache where it can. */
   parse(url: string, path: ParsedPath): void {
     path.url = url;
     const known = this.#known.get(url);

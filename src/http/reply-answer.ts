@@ -1,4 +1,4 @@
-/** An answer made from the reply of a shard: no look-up, no promise, and nothing is allocated for a request. */
+/** Turns the reply of a shard into an answer without a look-up, a promise or an allocation for each request. */
 import type { Reply } from '../protocol/reply.ts';
 import type { RouteFamily } from './context.ts';
 import type { ErrorLog, ResponseOwner } from './guard.ts';
@@ -20,22 +20,22 @@ interface Asked extends ResponseOwner {
   readonly server: { readonly logError: ErrorLog };
   readonly family: RouteFamily;
   readonly responder: Responder;
-  /** Undefined: answered, or the client is gone. */
+  /** Undefined once the request is answered or its client is gone. */
   readonly res: UwsResponse | undefined;
   done(status: number): void;
   cut(): void;
-  /** Nothing is awaited any more. */
+  /** Called when the request waits for nothing any more. */
   over(): void;
 }
 
 export class ReplyAnswer<Call extends Asked> {
-  /** A shard was asked, and its reply will come. */
+  /** True between a question to a shard and its reply. */
   isAwaited = false;
   renderer: Renderer<Call> | undefined = undefined;
   readonly #call: Call;
-  /** Set while it is written. */
+  /** The reply that is being written; undefined at other times. */
   #reply: Reply | undefined = undefined;
-  /** Made once: the library takes a function. */
+  /** The callback for `cork`, made once because the library takes a function. */
   readonly #corked = (): void => this.#write();
 
   constructor(call: Call) {

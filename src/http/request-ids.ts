@@ -16,7 +16,7 @@ export class RequestIds {
   /** Begins every id of this node; it tells nodes and their runs apart. */
   readonly #prefix: string;
   #made = 0;
-  /** Ids that clients sent, and those that were made. The library makes an object for each request. */
+  /** The ids by response: the library makes a response object for each request. */
   readonly #ids = new WeakMap<UwsResponse, string>();
 
   constructor(prefix: string) {

@@ -35,9 +35,9 @@ export type BodyConsumer = Consumer<RequestContext>;
 export interface Answer {
   /** Ends it with a refusal, in a form that fits what is out already. Harmless after the end. */
   fail?(code: ErrorCode, detail?: string): void;
-  /** Answered, cut, or the client is gone. */
+  /** Called when the request is answered, cut, or its client is gone. */
   release?(): void;
-  /** The client has left; the context is over, and is not touched again. */
+  /** Called when the client has left. The context is over, and must not be touched again. */
   gone?(): void;
 }
 
@@ -59,7 +59,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   route: RouteTraits = NO_ROUTE;
   /** The metrics count the answer as this: the route's operation, unless the handler finds that it is another. */
   operation: Operation = 'other';
-  /** In lower case. */
+  /** The HTTP method in lower case. */
   method = '';
   responder: Responder;
   startedMs = 0;
@@ -70,7 +70,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   /** The response of this request or, while the context is spare, of the last one: what fails after the end is logged with its id. */
   #answered: UwsResponse | undefined = undefined;
   #answer: Answer | undefined = undefined;
-  /** Made for the first body. */
+  /** The reader of bodies, made for the first one. */
   #body: BodyReader<RequestContext> | undefined = undefined;
   #request: Request | undefined = undefined;
   readonly #reply = new ReplyAnswer<RequestContext>(this);
@@ -109,7 +109,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
     return this.server.headers;
   }
 
-  /** For refusals and log lines; it is made when it is asked for. */
+  /** The id of the request in refusals and log lines, made when it is first asked for. */
   get requestId(): string {
     return this.#answered === undefined ? '' : this.server.ids.of(this.#answered);
   }
@@ -335,7 +335,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
     if (!this.#reply.isAwaited) this.over();
   }
 
-  /** Nothing is awaited any more: the context serves other requests, unless others may hold it. */
+  /** Ends the request, which waits for nothing any more. The context serves other requests, unless others may hold it. */
   over(): void {
     this.#body?.release();
     this.releaseRequest();

@@ -139,7 +139,7 @@ export class Responder {
     }
   }
 
-  /** As begin, and Stream-Next-Offset: in one call, for the answers to appends. */
+  /** Does what `begin` does and writes Stream-Next-Offset in the same call, for the answers to appends. */
   beginWritten(res: UwsResponse, status: 200 | 204, nextOffset: number): void {
     this.begun = res;
     res.writeStatus((status === 204 ? this.#written : this.#writtenByProducer).at(nextOffset));
@@ -268,7 +268,7 @@ interface Pair {
 export class Responders {
   readonly #cors: CorsPolicy;
   readonly #shared: Omit<ResponderOptions, 'cors' | 'body'>;
-  /** As long as the policy keeps the blocks. */
+  /** The pairs live as long as the policy keeps their blocks. */
   readonly #pairs = new WeakMap<CorsBlocks, Pair>();
   /** When all origins get the same, neither the origin nor a map is needed. */
   readonly #only: Pair | undefined;

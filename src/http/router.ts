@@ -105,7 +105,7 @@ class Segmented {
   }
 }
 
-/** By pattern, in the order of their first rows. */
+/** The resources by pattern, in the order of their first rows. */
 function resourcesOf(rows: readonly Route[]): Map<string, Resource> {
   const patterns = new Set(rows.map(({ pattern }) => pattern));
   const rowsOf = (pattern: string): Route[] => rows.filter((row) => row.pattern === pattern);
@@ -113,11 +113,11 @@ function resourcesOf(rows: readonly Route[]): Map<string, Resource> {
 }
 
 export interface Router {
-  /** Nothing, unless a handler was made async by mistake. */
+  /** Returns nothing, unless a handler was made async by mistake. */
   route(call: RequestContext, url: string): unknown;
   /** The methods that OPTIONS names for a path; '' when nothing is there, or the plane names no methods. */
   allow(url: string): string;
-  /** The access that a path needs by this method; 'token' when nothing is there. Looked up only for requests that are about to be refused. */
+  /** The access that a path needs; 'token' when nothing is there. Looked up only for requests that are about to be refused. */
   access(url: string, method: string): Access;
 }
 
@@ -236,7 +236,7 @@ export class AdminRouter implements Router {
     const { path } = call;
     parsePath(`/${path.url.slice(prefix.length)}`, path);
     const { family } = path;
-    // Refusals of this plane are those of the bucketed routes.
+    // This plane refuses in the form of the bucketed routes.
     path.family = 'bucketed';
     call.operation = operation;
     if (path.pattern === 'invalid') return call.refuse('INVALID_NAME', path.detail);

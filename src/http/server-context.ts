@@ -61,7 +61,7 @@ export class HttpServerContext {
   readonly gateway: ShardGateway;
   readonly writes: WriteGateway;
   readonly settings: HttpSettings;
-  /** Where the plane listens, without the port; for traces. */
+  /** The host on which the plane listens, for traces. */
   readonly address: string;
   readonly ids: RequestIds;
   readonly budget: BodyBudget;

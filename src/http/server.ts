@@ -95,7 +95,7 @@ function newAdminPlane(server: HttpServerContext, operations: Operations): Plane
   const { adminHosts, adminToken: token } = server.settings;
   const router = new AdminRouter(bindRows(ADMIN_ROWS, { ...operations, knows: (headers) => admission.knows(headers) }));
   const admission = new RequestAdmission({ policy: new AdminPolicy(adminHosts, router), token, routes: router });
-  // The only page that may ask is its own, which needs no header of CORS.
+  // Only the console's own page may ask, and it needs no CORS header.
   return { server, cors: new CorsPolicy([], methodsOf(ADMIN_ROWS)), router, admission };
 }
 
@@ -183,7 +183,7 @@ function watchPromise(call: RequestContext, res: UwsResponse, result: Promise<un
 interface Crashed {
   readonly call: RequestContext;
   readonly res: UwsResponse;
-  /** Undefined: it crashed before its headers were read. */
+  /** Undefined when the handler crashed before the headers were read. */
   readonly responder: Responder | undefined;
 }
 

@@ -111,7 +111,7 @@ export class StreamingResponse {
     this.#next = next;
   }
 
-  /** As write(); settles when it is time for another piece, and never after the end. */
+  /** Writes a piece like write(). The promise settles when it is time for another piece, and never after the end. */
   put(piece: Uint8Array | string): Promise<void> {
     return new Promise((resolve) => this.write(piece, resolve));
   }

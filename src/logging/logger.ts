@@ -52,7 +52,7 @@ export function parseVerbosity(text: string | undefined): Verbosity {
 
 export type OpenLogger = (component: string) => Logger;
 
-/** Plain data: a thread logs with it as the main thread does. `node`: the main thread writes the lines. */
+/** Tells a thread how to log as the main thread does; plain data. `node`: the main thread writes the lines. */
 export interface ThreadLog {
   readonly verbosity: Verbosity;
   readonly to: 'stderr' | 'node' | { readonly file: string };
@@ -68,13 +68,13 @@ export class NodeLog {
     this.#stream = stream;
   }
 
-  /** To stderr, or to the file that is named. Throws ConfigError. */
+  /** Logs to stderr, or to `file` when it is named. Throws ConfigError. */
   static open(verbosity: string | undefined, file = ''): NodeLog {
     const to = file === '' ? 'stderr' : { file };
     return new NodeLog({ verbosity: parseVerbosity(verbosity), to }, openStream(to));
   }
 
-  /** Every line goes to the stream, those of the threads too. Throws ConfigError. */
+  /** Logs to `stream`, the lines of the threads included. Throws ConfigError. */
   static to(stream: DestinationStream, verbosity?: string): NodeLog {
     return new NodeLog({ verbosity: parseVerbosity(verbosity), to: 'node' }, stream);
   }
@@ -82,12 +82,12 @@ export class NodeLog {
   /** A logger whose lines carry the component's name. */
   readonly logger: OpenLogger = (component) => loggerTo(this.#stream, this.threads.verbosity, component);
 
-  /** A line that a thread has written. */
+  /** Writes a line that a thread has posted. */
   write(line: string): void {
     this.#stream.write(line);
   }
 
-  /** The path of the log file has been given to another file. The result is the path; undefined when there is none. */
+  /** Opens the log file again, because its path may name another one now. Returns the path, or undefined without a file. */
   reopen(): string | undefined {
     if (this.#stream instanceof LogFile) this.#stream.lookNow();
     const { to } = this.threads;

@@ -8,7 +8,7 @@ import { Failure, Interrupted } from './failure.ts';
 import { type Json, isObject } from './report.ts';
 
 export interface ClientOptions {
-  /** Bound of a small call. */
+  /** The time that a small call may take. */
   readonly timeoutMs: number;
   /** Longest answer to one; TEXT_BYTES_MAX when left out. */
   readonly textBytesMax?: number;

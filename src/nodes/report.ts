@@ -4,7 +4,7 @@
  */
 import { GROUP_COUNT_MAX } from '../base/hash.ts';
 
-/** Bound of one group's lists. */
+/** How many members a list of one group may have. */
 const MEMBERS_MAX = 256;
 /** A version is shorter, and so is a reason that is worth reading. */
 const TEXT_CHARS_MAX = 400;

@@ -14,7 +14,7 @@ export interface CommandLine<V> {
   readonly given: ReadonlyMap<string, string>;
 }
 
-/** Throws UsageError. */
+/** Finds the verb of a command line and what was given for it. Throws UsageError. */
 export function parseCommandLine<V extends VerbDescription>(
   argv: readonly string[],
   verbs: readonly V[],
@@ -29,7 +29,7 @@ export function parseCommandLine<V extends VerbDescription>(
   return found;
 }
 
-/** Undefined: it asks for something else. `help VERB` is `VERB --help`, as others have it. */
+/** The help that a command line asks for; undefined when it asks for none. `help VERB` means `VERB --help`. */
 export async function helpFor(argv: readonly string[], verbs: readonly VerbDescription[]): Promise<string | undefined> {
   const asked = beforeDashes(argv);
   const words =

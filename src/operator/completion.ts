@@ -21,15 +21,15 @@ export function completions(
   return offered.filter((candidate) => candidate.startsWith(current));
 }
 
-/** Without flags of one letter, which have a longer name. */
+/** The verbs and flags that yargs offers, without flags of one letter, which have a longer name. */
 function offeredBy(argv: readonly string[], verbs: readonly VerbDescription[]): string[] {
   let offered = '';
-  // It is called for each level of commands.
+  // Yargs calls back for each level of commands.
   void parserOf(argv, verbs).parse([...argv], {}, (_error, _args, output) => void (offered ||= output));
   return offered.split('\n').filter((line) => !/^(--?\w\b(?!-)|$)/.test(line));
 }
 
-/** Undefined where no value may stand, but a verb or a flag. */
+/** The values that may stand at the cursor; undefined where only a verb or a flag may. */
 function valuesAt(
   before: readonly string[],
   current: string,

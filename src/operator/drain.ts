@@ -127,7 +127,7 @@ export async function giveAway(
     const { transfers, immovable } = planDrain(snapshot, node.id);
     if (transfers.length === 0 && immovable.length > 0) {
       const groups = nameGroups(immovable.map(({ group }) => group));
-      throw new Failure(`nobody can take ${groups}: ${immovable[0]?.why ?? ''}`);
+      throw new Failure(`no node can take ${groups}: ${immovable[0]?.why ?? ''}`);
     }
     deadlineMs ??= performance.now() + options.drainTimeoutMs;
     if (performance.now() >= deadlineMs) {

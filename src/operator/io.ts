@@ -30,7 +30,7 @@ export class Output {
   readonly sink: Sink;
   readonly #hasColours: boolean;
 
-  /** No colours where no terminal shows them, or NO_COLOR is set (https://no-color.org). */
+  /** Leaves out colours where no terminal shows them, or NO_COLOR is set (https://no-color.org). */
   constructor(sink: Sink, env: EnvironmentVariables) {
     this.sink = sink;
     this.#hasColours = sink.isTTY === true && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb';
@@ -40,7 +40,7 @@ export class Output {
     return this.sink.isTTY === true;
   }
 
-  /** How many columns to write for; without a limit where no terminal is attached. */
+  /** The columns to write for; unlimited where no terminal is attached. */
   get columns(): number {
     return this.isTerminal ? this.sink.columns || COLUMNS : Infinity;
   }
@@ -54,7 +54,7 @@ export class Output {
     return this.#hasColours ? text : stripVTControlCharacters(text);
   }
 
-  /** False: the reader is slow. */
+  /** Returns false when the reader is slow. */
   text(text: string): boolean {
     return this.sink.write(this.inColours(text));
   }

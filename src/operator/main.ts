@@ -29,7 +29,7 @@ for (const signal of SIGNALS) {
     ending.abort();
   });
 }
-// `run` tells of failures as far as they matter.
+// `run` reports the failures that matter.
 stdout.on('error', () => undefined);
 stderr.on('error', () => undefined);
 const progress = new ProgressBar(stderr, env);
@@ -42,7 +42,7 @@ process.exitCode = await run(
 );
 for (const signal of SIGNALS) process.removeAllListeners(signal);
 
-/** Without /proc nothing changes. */
+/** Lowers the priority of all threads. Without /proc nothing changes. */
 function giveWay(): void {
   try {
     // On Linux a priority belongs to a thread, and those of the engine have started already.

@@ -16,7 +16,7 @@ export function wantsJson(values: Values): boolean {
   return values.text('output') === 'json';
 }
 
-/** For verbs with both flags. */
+/** True when either flag asks for JSON, in verbs that have both. */
 export function wantsJsonEither(values: Values): boolean {
   return values.isSet('json') || wantsJson(values);
 }

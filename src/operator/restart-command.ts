@@ -56,7 +56,7 @@ export interface CommandOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
   readonly env: EnvironmentVariables;
-  /** Told what the command says. */
+  /** Receives the command's output. */
   readonly tell: (text: string) => void;
 }
 

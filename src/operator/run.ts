@@ -44,7 +44,7 @@ class Run {
     try {
       const work = this.#do(argv);
       await Promise.race([work, unread]);
-      // Errors of the last writes come by now.
+      // Errors of the last writes have been reported when an empty write is done.
       await Promise.race([new Promise((resolve) => stdout.write('', resolve)), unread]);
     } catch (error) {
       exitCode = this.#tell(error);

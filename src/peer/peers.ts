@@ -62,7 +62,7 @@ export interface PeerHandler extends SnapshotHandler {
 export interface PeersOptions {
   /** This shard. All shards of a node have the same boot, so that peers see one run of the process. */
   readonly self: PeerIdentity;
-  /** This node's report to `node`: its data directory, and what it remembers of the other's. */
+  /** This node's report to `node`: its own data directory, and what it remembers of that node's. */
   readonly standing?: (node: number) => Standing;
   /** The newest protocol version to speak; differs from ours only in tests. */
   readonly newest?: number;

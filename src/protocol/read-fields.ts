@@ -6,7 +6,7 @@ import type { StreamName } from './flat-path.ts';
 /** Number of the operation. */
 export const READ_NUMBER = 32;
 
-/** Behind the head of the request. */
+/** The fields of a READ, which follow the head of the request. */
 export const READ = struct(
   {
     ...{ mode: u8, readFlags: u8, keyBytes: u16, topic: u32, value: f64, maxBytes: u32, maxRecords: u32 },

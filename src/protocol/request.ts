@@ -50,7 +50,7 @@ export interface Request {
   isTraced: boolean;
   op: number;
   group: number;
-  /** For commands: everything. For a READ bucket and stream. */
+  /** All of a command; of a READ, only bucket and stream. */
   readonly command: CommandFields;
   readonly read: ReadFields;
   /** The question of any other query. */
@@ -167,7 +167,7 @@ export class Query {
   readonly fields = new ReadFields();
   /** The question of any other query. */
   message: unknown = undefined;
-  /** The stream that it names, as its key: bucket, NUL, stream. */
+  /** Holds the key of the stream that the query names: bucket, NUL, stream. */
   bytes: Uint8Array = NO_MESSAGE;
   keyAt = 0;
   keyBytes = 0;

@@ -15,7 +15,7 @@ const SHARD_FOLDER = /^shard-\d+$/;
 export interface Claim {
   readonly layout: Layout & NodeDirectory;
   readonly wasDraining: boolean;
-  /** False: in memory. */
+  /** False when the data directory is in memory. */
   readonly onDisk: boolean;
 }
 

@@ -88,7 +88,7 @@ export function refused(path: string, why: string): ConfigError {
 }
 
 export interface DirectoryLock {
-  /** Another node may use the directory. */
+  /** Lets another node use the directory. */
   release(): Promise<void>;
 }
 

@@ -17,7 +17,7 @@ import { type NodeDirectory, completeDataDir, countStart, refused } from './data
 
 /** The shards, before they begin. */
 export interface OpenedShards {
-  /** The last run that each shard has noted; undefined: none. */
+  /** Resolves when all shards are open, with the last run that each has noted; undefined: none. */
   opened(): Promise<readonly (ShardRun | undefined)[]>;
   /** Each notes the run, on disk. False: one of them has no room for that. */
   note(directory: string, incarnation: number): Promise<boolean>;

@@ -1,4 +1,4 @@
-/** The things of one node in a process that may hold several: given at its start, and opened since. */
+/** What one node of a process is given at its start, and what it has opened since. */
 import type { Runtime } from '../base/runtime.ts';
 import type { ColdStore } from '../cold/service/start.ts';
 import type { Gateway } from '../gateway/gateway.ts';

@@ -34,7 +34,7 @@ export interface LaunchedNode {
   readonly onDisk: boolean;
   readonly startMs: number;
   readonly planes: Pick<Planes, 'changeTokens' | 'renewCertificates'>;
-  /** In buffers beside the heaps. */
+  /** Bytes of caches in buffers beside the heaps. */
   cachedBytes(): number;
   /** Answers what was accepted, within `graceMs`, and closes everything. A second call waits for the first. */
   stop(graceMs?: number): Promise<Closed>;
@@ -49,7 +49,7 @@ export class NodeFailure extends Error {
   }
 }
 
-/** Rejects with the sentence for the operator; everything that was opened is closed then. */
+/** Starts a node. Rejects with the sentence for the operator, after everything that was opened has been closed. */
 export async function launch({ config, log, tickMs, onFailure }: LaunchOptions): Promise<LaunchedNode> {
   const runtime = openRuntime();
   const opened: Opened = {};
@@ -64,7 +64,7 @@ export async function launch({ config, log, tickMs, onFailure }: LaunchOptions):
     if (failure !== undefined) return;
     failure = new NodeFailure(error);
     onFailure(failure);
-    // A start that waits for the shard's answer fails with it.
+    // Fails a start that waits for the shard's answer.
     opened.gateway?.close();
     if (isServing) close(0).catch(unclosed);
   };

@@ -12,7 +12,7 @@ export interface NodeOptions {
   readonly config: Readonly<Record<string, unknown>>;
   /** Takes the lines of the log, JSON that ends in a newline. Without it nothing is logged. */
   readonly log?: { write(line: string): void };
-  /** As MILLRACE_LOG: a level, or a level and exceptions by component: `info,raft=debug`. */
+  /** The value of MILLRACE_LOG: a level, or a level and exceptions by component: `info,raft=debug`. */
   readonly verbosity?: string;
 }
 
@@ -24,7 +24,7 @@ export interface NodeAddress {
 }
 
 export interface RunningNode {
-  /** Where it listens, with the real port. */
+  /** Where the node listens, with the real ports. */
   readonly addresses: {
     /** For clients. */
     readonly client: NodeAddress;

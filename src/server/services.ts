@@ -19,7 +19,7 @@ export interface Services {
   start(): void;
   /** No new work; accepted requests may still use them. */
   stop(): void;
-  /** No more requests come. */
+  /** Closes the services; called when no more requests come. */
   close(): Promise<void>;
 }
 

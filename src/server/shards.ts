@@ -204,7 +204,7 @@ export class Shards implements OpenedShards {
     const all = Promise.all(this.#running.map(end)).then((): Closed => 'ended');
     const closed = await Promise.race([all, late]);
     clearTimeout(timer);
-    // They end when the call of the system does in which they hang.
+    // A thread that hangs in a system call ends when that call returns.
     if (closed === 'hanging') for (const { worker } of this.#running) void worker.terminate();
     return closed;
   }

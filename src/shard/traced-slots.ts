@@ -34,7 +34,7 @@ export class TracedSlots {
     this.#marks.set(slot, { takenMs: this.#clockMs(), kind, firstMs: -1 });
   }
 
-  /** Everything that the log took in this turn is on disk. */
+  /** Called when everything that the log took in this turn is on disk. */
   written(): void {
     for (const mark of this.#marks.values()) if (mark.kind === STAGE_WRITTEN) this.#first(mark);
   }

@@ -25,7 +25,7 @@ export interface SegmentFile {
   /** `bytes` from `at`; the file is that long. */
   read(at: number, bytes: number): Uint8Array;
   write(at: number, bytes: Uint8Array): void;
-  /** Writes are on disk when it returns. After an error nothing is known, so it must not be repeated. */
+  /** Puts all writes on disk. After an error nothing is known about them, so it must not be repeated. */
   sync(): void;
   close(): void;
 }

@@ -26,7 +26,7 @@ export interface StoredLogOptions {
   readonly randomBytes: (sizeBytes: number) => Uint8Array;
 }
 
-/** Events of load() that the operator should know. */
+/** A finding of load() that the operator should know. */
 export interface LogFinding {
   /** Entries that came from the log of a version before. */
   readonly converted?: number;
@@ -37,7 +37,7 @@ export class LogStore {
   readonly #options: StoredLogOptions;
   readonly #groups = new Map<number, GroupLog>();
   #log = 0n;
-  /** The first record that the last checkpoint on disk needs. */
+  /** The number of the first record that the last checkpoint on disk needs. */
   #oldest = 1;
   /** The votes of the last write(). */
   #votes: ReadonlyMap<number, Vote> = new Map();

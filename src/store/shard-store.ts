@@ -62,7 +62,7 @@ export interface StoreOptions {
    * groups after an operator has allowed it.
    */
   readonly damage: 'refuse' | 'lose';
-  /** Undefined: the caller's thread writes checkpoints. */
+  /** Writes checkpoints in a thread of its own; undefined: the caller's thread writes them. */
   readonly writer?: (directory: string) => CheckpointWriter;
   /** In place of LMDB and of the file system: the simulator's. */
   readonly disk?: { readonly environment: Environment; readonly folder: LogFolder; readonly sizes: SegmentSizes };

@@ -40,10 +40,10 @@ export interface PurgeCutOff {
   readonly removedStreams: number;
 }
 
-/** Undefined: the report is not wanted any more. */
+/** Purges a bucket in all groups. The result is undefined when the report is not wanted any more. */
 export async function purge(options: PurgeOptions): Promise<Purged | PurgeCutOff | undefined> {
   const { gateway, writes, bucket, isWanted } = options;
-  /** By group. */
+  /** The number of removed streams by group. */
   const removed: number[] = [];
   const queued: number[] = [];
   for (let group = 0; group < gateway.groupCount; group++) {

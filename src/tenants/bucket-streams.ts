@@ -10,7 +10,7 @@ export type BucketRefusal = Pick<Refused, 'code' | 'detail'>;
 
 const NOT_FOUND: BucketRefusal = { code: 'BUCKET_NOT_FOUND', detail: '' };
 
-/** How many streams the bucket has, if it exists. */
+/** Counts the streams of a bucket; refused when it does not exist. */
 export function countStreams(
   gateway: ShardGateway,
   bucket: string,
@@ -25,7 +25,7 @@ export function countStreams(
   });
 }
 
-/** Asks first, so that a bucket with streams loses no group's entry; each group checks once more. */
+/** Deletes an empty bucket. It counts first, so that a bucket with streams loses no group's entry; each group checks again. */
 export function deleteBucket(
   gateway: ShardGateway,
   bucket: string,

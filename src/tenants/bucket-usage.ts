@@ -37,7 +37,7 @@ interface Source {
   hasMore: boolean;
 }
 
-/** Bucket after bucket; a refusal ends the report. */
+/** Reports bucket after bucket; a refusal ends the report. */
 export async function* readUsage(gateway: ShardGateway): AsyncGenerator<BucketUsage | Refused> {
   const sources = Array.from({ length: gateway.shardCount }, (_, shard): Source => {
     return { shard, rows: [], next: 0, hasMore: true };
@@ -76,7 +76,7 @@ function smallest(sources: readonly Source[]): string | undefined {
   return found;
 }
 
-/** The sums of the bucket, which is the next one of some of the sources. */
+/** Adds up the bucket's meters of all sources in which it is the next one, and moves them on. */
 function take(sources: readonly Source[], bucket: string): number[] {
   const sums = METERS.map(() => 0);
   for (const source of sources) {

@@ -32,7 +32,7 @@ export interface ThreadPoolOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** The end of threads that were told to end. `hanging`: process.exit() would wait for them, perhaps without end. */
+/** How threads that were told to end did so. `hanging`: process.exit() would wait for them, perhaps without end. */
 export type Closed = 'ended' | 'hanging';
 
 /** The threads do not start, or have ended; the message says why. */

@@ -118,7 +118,7 @@ test('two of four', async () => {
         NOTHING,
         says(
           `${mine}not within 2 s: groups 0, 1 and 2 have no leader \\(nodes 3 and 4 do not answer\\); ` +
-            'without a majority nobody can refill node 4',
+            'without a majority no node can refill node 4',
         ),
       ],
       ['prepare-restart --node 4', 0, /^node 4: its log is on disk, a restart needs no preparation\n$/, NOTHING],

@@ -56,7 +56,7 @@ test('the token comes from the environment or a file, and is asked for in a sent
     assert.equal(alone.code, 2);
     assert.match(
       alone.stderr,
-      /^node 1: ABORTED \(nobody can take groups 0 and 1: it has no other voter\); its drain mark was lifted$/m,
+      /^node 1: ABORTED \(no node can take groups 0 and 1: it has no other voter\); its drain mark was lifted$/m,
     );
   } finally {
     server.child.kill('SIGKILL');

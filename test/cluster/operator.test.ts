@@ -266,7 +266,7 @@ describe('the operator looks and drains', () => {
     assert.equal(third.code, 2);
     assert.match(
       third.stderr,
-      /^node 3: ABORTED \(nobody can take groups .*no other voter takes leaderships \(node 1 is maintenance-drain, node 2 is maintenance-drain\)\); its drain mark was lifted\n$/m,
+      /^node 3: ABORTED \(no node can take groups .*no other voter takes leaderships \(node 1 is maintenance-drain, node 2 is maintenance-drain\)\); its drain mark was lifted\n$/m,
     );
     assert.equal(await shed(3), 'none');
     await expectUndrained(1);

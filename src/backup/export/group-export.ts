@@ -57,7 +57,7 @@ export class GroupExport {
     this.#source = source;
     this.#rows = source.rows(BACKUP_TAGS)[Symbol.iterator]();
     const row = source.row(TAG_META);
-    // A group without a checkpoint has none.
+    // A group without a checkpoint has no such row.
     const meta = row && decodeMeta(row);
     // Another checkpoint may have come since; an earlier one would not satisfy the request.
     this.#commitIndex = meta?.appliedCommands ?? order.commitIndex;

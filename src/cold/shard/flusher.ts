@@ -48,7 +48,7 @@ interface Job {
   readonly bytes: number;
   readonly startedMs: number;
   readonly call: FlushCall | undefined;
-  /** Those of the slices, one behind the other, once the object is in the store. */
+  /** The digests of the slices, one behind the other; undefined until the object is in the store. */
   digests: Uint8Array | undefined;
   proposedMs: number;
 }

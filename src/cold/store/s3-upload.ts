@@ -3,7 +3,7 @@ import { AbortMultipartUploadCommand, ListMultipartUploadsCommand, type S3Client
 import { Upload } from '@aws-sdk/lib-storage';
 import type { Readable } from 'node:stream';
 
-/** Held in memory. S3 allows 10,000 of them per object: 160 GiB. */
+/** A part is held in memory. S3 allows 10,000 parts per object: 160 GiB. */
 const PART_BYTES = 16 * 1024 * 1024;
 
 export interface PartsUpload {
@@ -22,7 +22,7 @@ export async function uploadParts({ client, bucket, key, body, bound, timeoutMs 
   // signal ends. A request that fails ends the upload, and it does wait then: unfinished parts cost money.
   const send = (command: Parameters<S3Client['send']>[0]): Promise<unknown> =>
     command instanceof AbortMultipartUploadCommand
-      ? // Also when the operator interrupts.
+      ? // The abort is sent even when the operator interrupts, so `bound` does not apply.
         client.send(command, { abortSignal: AbortSignal.timeout(timeoutMs) }).catch(() => undefined)
       : bound((abortSignal) => client.send(command, { abortSignal }));
   const bounded = new Proxy(client, {

@@ -141,7 +141,7 @@ export function jsonOf(answer: PageAnswer): unknown {
   }
 }
 
-/** Checks a value that was read out of an answer. Undefined: no node of ours would have written it. */
+/** Checks a value that was read out of an answer. It is undefined in answers that no node of ours would have written. */
 export function sound<T>(value: T | undefined): T {
   if (value === undefined)
     throw new NoAnswer('what answers there is not a node of this service, or its answer was cut');

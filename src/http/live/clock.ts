@@ -22,7 +22,7 @@ export abstract class Timed {
   slot = UNSCHEDULED;
   slotIndex = 0;
   abstract onTime(clockMs: number): void;
-  /** The id of the request that waits; undefined: no single request does. Asked for only when onTime threw. */
+  /** The id of the request that waits; undefined when no single request does. Asked for only when onTime threw. */
   get requestId(): string | undefined {
     return undefined;
   }

@@ -14,7 +14,7 @@ import { cursorFloor, cursorSpan } from './events.ts';
 import { DONE, LiveReader, READING, RETRYING, startReader } from './reader.ts';
 
 const WAITING = 3;
-/** The bytes that it brings are being compressed. */
+/** The answer's bytes are being compressed. */
 const PACKING = 4;
 
 /** Serves `live=long-poll`. Call it in the route handler. */
@@ -29,7 +29,7 @@ class LongPoll extends LiveReader {
   readonly #params: ReadParams;
   readonly #coding: ReadCoding;
   readonly #startedMs: number;
-  /** The last answer without bytes, for the 204. */
+  /** The last reply without bytes, from which the 204 is made. */
   #tail: Reply | undefined;
 
   constructor(call: RequestContext, params: ReadParams) {

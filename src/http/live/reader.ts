@@ -16,10 +16,10 @@ export const READING = 0;
 export const RETRYING = 1;
 export const DONE = 2;
 
-/** The gauge of such readers. */
+/** The metric that counts the readers of one kind. */
 type Gauge = 'longPolls' | 'sseReaders';
 
-/** A request for one more live reader, which is refused when there is no room. */
+/** Starts one more live reader, or refuses the request when there is no room. */
 export function startReader(call: RequestContext, refusal: ErrorCode | undefined, make: () => LiveReader): void {
   if (refusal === undefined) return make().start();
   call.server.ctx.metrics.live.refused++;
@@ -29,11 +29,11 @@ export function startReader(call: RequestContext, refusal: ErrorCode | undefined
 export abstract class LiveReader extends Timed implements Member, EventReader, ReplyHandler, Answer {
   protected readonly live: Live;
   protected readonly ctx: HttpContext;
-  /** Undefined once it is answered or over. */
+  /** The request that is served; undefined once it is answered or its client is gone. */
   protected call: RequestContext | undefined;
   protected readonly topic: Topic;
   protected readonly position: ReadPosition;
-  /** It is addressed by records. */
+  /** The request names its position by records, not by bytes. */
   protected readonly records: boolean;
   protected state = READING;
   readonly #gauge: Gauge;
@@ -59,7 +59,7 @@ export abstract class LiveReader extends Timed implements Member, EventReader, R
     else this.fail('SHARD_BUSY');
   }
 
-  /** Tells the clock what it has to remind this reader of. */
+  /** Tells the clock when to call this reader. */
   protected abstract appoint(): void;
   abstract fail(code: ErrorCode): void;
   abstract onReply(reply: Reply): void;
@@ -80,14 +80,14 @@ export abstract class LiveReader extends Timed implements Member, EventReader, R
     this.leave();
   }
 
-  /** The next read begins here. The first one was the access that renews a sliding lifetime. */
+  /** Sets where the next read begins. Only the first read renews a sliding lifetime. */
   protected moveTo(offset: number, record: number): void {
     this.position.mode = this.records ? READ_RECORD : READ_OFFSET;
     this.position.value = this.records ? record : offset;
     this.position.readFlags |= READ_FLAG_NO_TOUCH;
   }
 
-  /** False: the mailbox is full, and the clock tries again. */
+  /** Returns false when the mailbox is full; the clock tries again then. */
   protected read(): boolean {
     this.state = READING;
     if (this.topic.read(this.position, this)) return true;

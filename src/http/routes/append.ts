@@ -82,9 +82,9 @@ export function writeWriteHeaders(res: UwsResponse, reply: Reply): void {
   writeOutcome(res, reply);
 }
 
-/** Those behind the position. */
+/** Writes the headers that follow the position. */
 function writeOutcome(res: UwsResponse, reply: Reply): void {
-  // Most replies carry none.
+  // Most replies have none of these headers.
   if (reply.flags === 0) return;
   if (reply.has(REPLY_PRODUCER)) {
     res.writeHeader('producer-epoch', String(producerEpoch(reply)));
@@ -101,7 +101,7 @@ function writeOutcome(res: UwsResponse, reply: Reply): void {
 /** POST /{bucket}/{stream}/append-batch: several appends with a result each. */
 export function handleBatch(call: RequestContext): void {
   const headers = call.headers;
-  // These go with single appends only.
+  // These headers belong to single appends only.
   headers.streamSeq = undefined;
   headers.streamClosed = undefined;
   headers.recordMatch = undefined;

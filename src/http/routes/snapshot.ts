@@ -158,8 +158,6 @@ const DELETE: ReplyRenderer = {
   },
 };
 
-/** A published snapshot, fetched from its shard in slices, so that neither a shard nor this process holds more than one of them. */
-
 /** The stream and its snapshot, as the first slice describes them. */
 export interface Published {
   /** -1: none, for those who ask for whatever there is. */
@@ -175,6 +173,7 @@ export interface Published {
   readonly recordNext: number;
 }
 
+/** Fetches a published snapshot from its shard in slices, so that neither a shard nor this process holds more than one. */
 export class Slices {
   readonly #call: RequestContext;
   readonly #response: StreamingResponse;
@@ -199,7 +198,7 @@ export class Slices {
     return (this.#first = { ...snapshot, contentType, tail, flags, recordFirst, recordNext });
   }
 
-  /** The first slice is all of it. */
+  /** True when the first slice is the whole snapshot. */
   get isWhole(): boolean {
     return this.#first === undefined || this.#body.length >= this.#first.size;
   }

@@ -19,11 +19,11 @@ const STOP_MS = 5000;
 
 export interface VerifiedBackup {
   readonly manifest: Manifest;
-  /** In all groups together, each counted once. */
+  /** The number of buckets in all groups together, each counted once. */
   readonly buckets: number;
 }
 
-/** A thread answers this (workers/verify.ts). */
+/** The answer of a thread (workers/verify.ts). */
 type Answer = { readonly fault: string } | { readonly bucketNames: readonly string[] };
 
 export async function verifyBackup(

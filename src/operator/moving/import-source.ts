@@ -11,7 +11,7 @@ import { isJsonType } from '../streams/reading.ts';
 export type Unit = Buffer;
 
 export interface ImportSource {
-  /** As messages call it. */
+  /** The name of the source in messages. */
   readonly label: string;
   /** Tells it from other sources, in every run. */
   readonly identity: string;
@@ -19,7 +19,7 @@ export interface ImportSource {
   readonly isJson: boolean;
   /** The lifetime that the new stream gets. */
   readonly createHeaders: Readonly<Record<string, string>>;
-  /** In records or bytes, if it is known before it is read. */
+  /** The size in records or bytes, if it is known before the source is read. */
   readonly total: number | undefined;
   /** Yields everything from a position on, in records or bytes. Returns whether the stream is closed there. */
   read(from: number): AsyncGenerator<readonly Unit[], boolean>;
@@ -29,7 +29,7 @@ export interface FileOptions {
   /** `-` for stdin. */
   readonly path: string;
   readonly contentType: string;
-  /** In place of the path. */
+  /** Identifies the source in place of its path. */
   readonly identity: string | undefined;
   readonly isClosed: boolean;
   readonly createHeaders: Readonly<Record<string, string>>;

@@ -8,7 +8,7 @@ import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs } from '../.
 import { pause } from '../waiting.ts';
 
 export interface StreamClientOptions {
-  /** Bound of one attempt. */
+  /** The time that one attempt may take. */
   readonly timeoutMs: number;
   /** How long to try again while no node answers, or all say that they cannot now. */
   readonly patienceMs: number;

@@ -83,7 +83,7 @@ async function arm(
     if (member.length > 0 && left.length === 0 && unheard.length === 0) continue;
     const why =
       member.length === 0 ? whyNoMember(snapshot, node.id) : (refusals[0] ?? whyOpen(snapshot, left, node.id));
-    const hint = member.length === 0 ? '' : `; without a majority nobody can refill node ${node.id}`;
+    const hint = member.length === 0 ? '' : `; without a majority no node can refill node ${node.id}`;
     if (performance.now() >= deadlineMs) throw new Failure(`not within ${timeoutMs / 1000} s: ${why}${hint}`);
     progress.waiting(why);
     await pause(RETRY_MS, cluster.signal);

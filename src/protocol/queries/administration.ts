@@ -38,7 +38,7 @@ export type CallOutcome =
   | 'nothing-to-do'
   | 'invalid'
   | 'not-found'
-  /** Not by this node, or not now. */
+  /** This node cannot do it, or not now. */
   | 'refused'
   /** The node that should take over leadership declines; another one may accept. */
   | 'declined'
@@ -122,7 +122,7 @@ export type ExportRequest =
 
 /** The answer to `open`; the other steps get none. */
 export interface ExportResult {
-  /** Its name in the other calls. */
+  /** Identifies the export in the other calls. */
   readonly id: number;
   readonly appliedCommands: number;
   /** Origin of the group's objects in the cold store. */

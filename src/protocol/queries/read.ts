@@ -29,15 +29,15 @@ export const READ_FLAG_PARTS = 4;
 export interface HeldRead {
   readonly incarnation: number;
   readonly lineage: number;
-  /** Where its bytes end. */
+  /** The offset at which the held bytes end. */
   readonly nextOffset: number;
-  /** They ended where the stream did at that time, not at a bound of the read. */
+  /** The held bytes ended at the tail of that time, not at a bound of the read. */
   readonly reachedTail: boolean;
 }
 
 /** The rest of the range is at its default: from the start, all that one answer holds. */
 export interface ReadRequest extends StreamName, Partial<ReadRange> {
-  /** See ReadFields. */
+  /** The topic that gets tail events (ReadFields); 0: none. */
   readonly topic?: number;
 }
 
@@ -77,7 +77,7 @@ export function copyQuestion(
   to.readFlags = read.readFlags;
 }
 
-/** Says what an answer need not bring again. */
+/** Names the bytes that the answer need not bring again. */
 export function holdRead({ read: fields }: Request, held: HeldRead | undefined): void {
   fields.held = held === undefined ? HELD_NOTHING : held.reachedTail ? HELD_TO_TAIL : HELD_TO_BOUND;
   if (held === undefined) return;
@@ -86,7 +86,7 @@ export function holdRead({ read: fields }: Request, held: HeldRead | undefined):
   fields.heldEnd = held.nextOffset;
 }
 
-/** The hot path: both objects are there anyway. `topic`: see ReadFields; 0: none. */
+/** Fills in a READ without allocating, for the hot path. `topic`: see ReadFields; 0: none. */
 export function fillRead(request: Request, target: StreamTarget, range: ReadRange, topic: number): void {
   request.op = read.number;
   request.group = target.group;
@@ -94,7 +94,7 @@ export function fillRead(request: Request, target: StreamTarget, range: ReadRang
   fillRange(request.read, range, topic);
 }
 
-/** Takes fewer bytes than the range says. */
+/** Bounds the bytes of the answer below what the range allows. */
 export function limitRead(request: Request, maxBytes: number): void {
   request.read.maxBytes = maxBytes;
 }

@@ -34,22 +34,22 @@ export const getAttributes = query({
 });
 
 export interface SnapshotRequest extends StreamName {
-  /** The one at `offset`; the latest; the latest, or the stream alone when there is none. */
+  /** The snapshot at `offset`; the latest; the latest, or the stream alone when it has no snapshot. */
   readonly choice: 'at' | 'latest' | 'any';
-  /** Only read for `at`. */
+  /** Read only when `choice` is 'at'. */
   readonly offset: number;
-  /** A slice of its bytes, from `from` on. `maxBytes` 0: none, only its description. */
+  /** Asks for a slice of the snapshot's bytes, from `from` on. `maxBytes` 0 asks for its description alone. */
   readonly from: number;
   readonly maxBytes: number;
 }
 
 export interface SnapshotResult {
-  /** -1: none, for queries that accept that. */
+  /** The snapshot's offset; -1 for `any` when there is no snapshot. */
   readonly offset: number;
   readonly incarnation: number;
   readonly size: number;
   readonly digest: string;
-  /** The slice. */
+  /** The slice that was asked for. */
   readonly bytes: Uint8Array;
 }
 

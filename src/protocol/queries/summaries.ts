@@ -39,12 +39,12 @@ export interface BucketResult {
   readonly exists: boolean;
   /** Bytes that count towards its quota. */
   readonly retainedBytes: number;
-  /** Its quota; -1: none. */
+  /** The bucket's quota; -1: none. */
   readonly streamsMax: number;
   readonly retainedBytesMax: number;
 }
 
-/** State of a bucket. */
+/** State of a bucket in the groups of one shard. */
 export const bucket = query({
   number: 36,
   scope: 'shard',
@@ -131,13 +131,13 @@ export interface PinPlace {
   readonly token: number;
 }
 
-/** A fork is gone, and its source was not told. `source` and `fork` are keys: bucket, NUL, stream. */
+/** The source of a fork that is gone, which was not told yet. `source` is a key: bucket, NUL, stream. */
 export interface PendingNotification {
   readonly token: number;
   readonly source: string;
 }
 
-/** A pin whose fork may be gone. */
+/** A pin whose fork may be gone. `fork` is a key like `source`. */
 export interface PinCheck extends PendingNotification {
   readonly fork: string;
   readonly incarnation: number;

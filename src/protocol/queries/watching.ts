@@ -11,7 +11,7 @@ export const unwatch = query({
   result: NO_RESULT,
 });
 
-/** Events go to the topic. */
+/** Starts or stops events about a stream, or about the paths of a pattern. They go to the topic. */
 export type ObserveRequest = { readonly topic: number } & (
   | (StreamName & { readonly action: 'watch' | 'forget' })
   /** A pattern of paths (base/glob.ts). */
@@ -24,7 +24,7 @@ export interface ObserveResult {
   readonly tail: number;
 }
 
-/** Subscriptions follow a group by it (group/observer.ts). */
+/** Lets subscriptions follow a group (group/observer.ts). */
 export const observe = query({
   number: 46,
   scope: 'group',

@@ -72,7 +72,7 @@ const exactly = (key: { readonly size: number }): [number, number] => [bareBytes
 const STREAM_KEY_BYTES = [4, 2 + NAME_BYTES_MAX] as const;
 const PRODUCER_AT = bareBytes(INCARNATION_KEY);
 
-/** In the order of a backup. */
+/** The kinds of rows in the order of a backup. */
 export const KINDS: readonly RowKind[] = [
   {
     ...{ tag: TAG_BUCKET, thing: 'bucket', keyBytes: [2, 1 + NAME_BYTES_MAX], record: BUCKET_ROW },

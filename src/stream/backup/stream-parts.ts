@@ -75,10 +75,10 @@ export class StreamParts {
   /** Kinds of rows that the head announces, and those that came, as bits. */
   #said = 0;
   #seen = 0;
-  /** Up to here the stream is covered, and how many messages or records end there. */
+  /** The offset up to which the stream is covered, and how many messages or records end there. */
   #reached: number;
   #record: number;
-  /** A message or record ends there. */
+  /** True when a message or record ends at #reached. */
   #isBorder = true;
   #lastRow = NONE;
   /** Ordinal at the published snapshot, when that lies among the rows. */
@@ -98,7 +98,7 @@ export class StreamParts {
     KINDS.forEach(({ says }, i) => (this.#said |= says?.(head) === true ? 1 << i : 0));
   }
 
-  /** A row of this kind came. */
+  /** Notes that a row of this kind came. */
   see(kind: RowKind): void {
     if (kind.says === undefined) return;
     const bit = 1 << KINDS.indexOf(kind);
@@ -106,7 +106,7 @@ export class StreamParts {
     this.#seen |= bit;
   }
 
-  /** The next chunk. */
+  /** Checks the next chunk. */
   chunk(at: number, chunk: StoredChunk): void {
     const { start, end, firstRecord, recordNext, lastEnd, length } = chunk;
     const what = `the chunk at ${at}`;
@@ -127,7 +127,7 @@ export class StreamParts {
     this.#reach(end, recordNext, lastEnd === end);
   }
 
-  /** The next row of bytes. */
+  /** Checks the next row of bytes. */
   row({ start, end, firstRecord, ends, count, length }: DataRow): void {
     const what = `the row at ${start}`;
     this.#check(length > 0 && length <= ROW_PAYLOAD_BYTES_MAX, `${what} has an impossible size`);
@@ -145,7 +145,7 @@ export class StreamParts {
     this.#reach(end, firstRecord + count, ends.at(-1) === length);
   }
 
-  /** The next part of the published snapshot; part 0 describes it. */
+  /** Checks the next part of the published snapshot; part 0 describes it. */
   snapshotPart(part: number, value: Uint8Array): void {
     const what = 'its published snapshot';
     if (part > 0) {
@@ -185,7 +185,7 @@ export class StreamParts {
     this.#check(this.#snapshotLeft === 0, 'a part of its published snapshot is missing');
   }
 
-  /** Chunks and rows follow each other, and the rows begin with a message. */
+  /** Checks that chunks and rows follow each other, and that rows begin with a message. */
   #follow(what: string, start: number, firstRecord: number): void {
     this.#check(start === this.#reached, `${what} leaves a gap: bytes behind ${this.#reached} are missing`);
     this.#check(firstRecord === this.#record, `${what} does not follow the records before`);
@@ -199,7 +199,7 @@ export class StreamParts {
     this.#check(record === this.#head.hotRecord && isBorder, 'the rows do not begin where the chunks end');
   }
 
-  /** Only a chunk itself knows the borders inside it. */
+  /** True when a message or record may begin there. Only a chunk itself knows the borders inside it. */
   #begins(offset: number, record: number): boolean {
     if (offset === this.tail) return record === this.#head.recordNext;
     if (offset === this.#head.startOffset) return record === this.#head.recordFirst;

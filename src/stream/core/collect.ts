@@ -65,7 +65,7 @@ export class WorkMemory {
 }
 
 export class ReadCollector {
-  /** Allocated with the first read. */
+  /** The bytes of the answer; allocated by the first read. */
   #buffer = NO_BODY;
   readonly #view = new RowView();
 

@@ -7,7 +7,7 @@ import { TAG_DATA, TAG_RECORD, lastPosition, positionKey } from './keys.ts';
 import type { RowView } from './row-view.ts';
 import { START_ROW } from './row.ts';
 
-/** Where the rows that are not in memory are. */
+/** Where to find the rows that are not in memory. */
 interface Rows {
   readonly prefix: number;
   readonly tx: Tx;

@@ -184,7 +184,7 @@ export function unpinKey(group: number, token: number): Uint8Array {
   return key;
 }
 
-/** Whether any key begins with `start`, or is from there on in front of `end`. */
+/** Tells whether any key begins with `start`, or lies between `start` and `end`. */
 export function anyRow(rows: Pick<Tx, 'range'>, start: Uint8Array, end = prefixEnd(start)): boolean {
   let found = false;
   rows.range(start, end, false, () => {

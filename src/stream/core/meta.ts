@@ -16,7 +16,7 @@ const FORMAT_2 = {
 const META_ROW_BEFORE = struct(FORMAT_2, 'configuration');
 export const META_ROW = struct({ ...FORMAT_2, appliedCommands: f64 }, 'configuration');
 
-/** A group's counters about its objects in the cold store. */
+/** Counts a group's objects in the cold store. */
 export class ColdCounters {
   /** Bytes of the group's streams that are in chunks. */
   bytes = 0;

@@ -93,7 +93,7 @@ export class State {
   #scratch = new Uint8Array(16 * 1024);
   #scratchView = new DataView(this.#scratch.buffer);
 
-  /** `memory`: shared with the other states of the thread. */
+  /** `memory` is shared with the other states of the thread. */
   constructor(group: number, tx: Tx, prefix = group, memory = new WorkMemory()) {
     this.group = group;
     this.prefix = prefix;

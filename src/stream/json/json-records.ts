@@ -55,7 +55,7 @@ function skipBlanks(text: Uint8Array, at: number): number {
 export class JsonNormalizer {
   /** Kind of the container at each depth. */
   readonly #surroundings = new Uint8Array(JSON_DEPTH_MAX + 1);
-  /** A result that outlives its request keeps a block in memory. */
+  /** Holds the results. One that outlives its request keeps a whole block in memory. */
   readonly #memory = new Slab();
   #text: Uint8Array = this.#surroundings;
   #length = 0;

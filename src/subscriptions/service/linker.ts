@@ -25,9 +25,9 @@ const RECONCILED_AT_ONCE = 4;
  */
 const MISSING_MS = 24 * 3_600_000;
 
-/** A sighting of the stream of a name, or of its end. */
+/** What an event or a query showed about the stream of a name: that it exists, or that it has ended. */
 interface Sighting {
-  /** 0: there is none. */
+  /** The stream's incarnation; 0: there is no stream. */
   readonly incarnation: number;
   /** Incarnations up to this one have ended. */
   readonly ended: number;
@@ -150,7 +150,7 @@ export class Linker {
     this.#flushSoon();
   }
 
-  /** Otherwise every event of the stream would be another record that changes nothing. */
+  /** Checks the limits first: without that, every event of a refused stream would be a record that changes nothing. */
   #hasRoom(sub: Subscription, path: string): boolean {
     const waiting = this.#seen.get(sub)?.size ?? 0;
     return (

@@ -160,7 +160,7 @@ export function handleReadShed(call: RequestContext, mark: DrainMark): void {
 export function handleSetShed(call: RequestContext, mark: DrainMark, wanted: 'draining' | 'serving'): void {
   const act = async (): Promise<unknown> => {
     await mark.set(wanted);
-    // The state that this call brought about, also when another call changes it in the same moment.
+    // Shows the state that this call brought about, even if another call changes it in the same moment.
     return describeShed(wanted === 'draining' ? mark.bits | SHED_DRAIN : mark.bits & ~SHED_DRAIN);
   };
   answerLater(call, act, 'leadership-shed');
