@@ -28,7 +28,7 @@ export type PathPattern =
   | '/v1/stream/__ds/*'
   | '/__svc/*';
 
-/** A path in its parts. Each request context has one, which every request fills anew. */
+/** A path in its parts. Each request context has one, which every request fills again. */
 export interface ParsedPath {
   /** The raw URL, if it was kept. */
   url: string;

@@ -1,4 +1,4 @@
-/** What one node of a process is given at its start, and what it has opened since. */
+/** One node of a process that may hold several: its surroundings, given at its start, and all it has opened since. */
 import type { Runtime } from '../base/runtime.ts';
 import type { ColdStore } from '../cold/service/start.ts';
 import type { Gateway } from '../gateway/gateway.ts';

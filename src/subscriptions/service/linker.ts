@@ -25,7 +25,7 @@ const RECONCILED_AT_ONCE = 4;
  */
 const MISSING_MS = 24 * 3_600_000;
 
-/** What an event or a query showed about the stream of a name: that it exists, or that it has ended. */
+/** News about the stream of a name from an event or a query: it exists, or it has ended. */
 interface Sighting {
   /** The stream's incarnation; 0: there is no stream. */
   readonly incarnation: number;
