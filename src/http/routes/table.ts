@@ -24,13 +24,13 @@ import {
   handleClusterProbe,
   handleMetrics,
   handleReadShed,
-  handleRotateKeys,
-  handleSetShed,
+  rotateKeys,
+  setShed,
   handleShowKeys,
 } from './admin/node.ts';
 import { type PeerAddresses, handleFlushCold, raftHandler } from './admin/raft.ts';
 import { handleDeliverAgain, handleListSubscriptions } from './admin/subscriptions.ts';
-import { QUOTA_BODY_BYTES_MAX, handleGetQuota, purgeHandler, handlePutQuota, handleUsage } from './admin/tenants.ts';
+import { QUOTA_BODY_BYTES_MAX, handleGetQuota, handlePurge, handlePutQuota, handleUsage } from './admin/tenants.ts';
 import { handleAppend, handleBatch } from './append.ts';
 import {
   SENT_BYTES_MAX,
@@ -238,31 +238,15 @@ export const ADMIN_ROWS: readonly RouteRow[] = [
   ...SHARED_ROWS,
   ...SHOWN_ROWS,
   SHED,
-  service(
-    ['POST'],
-    MAINTENANCE,
-    using('drainMark', (call, mark) => handleSetShed(call, mark, 'draining')),
-  ),
-  service(
-    ['DELETE'],
-    MAINTENANCE,
-    using('drainMark', (call, mark) => handleSetShed(call, mark, 'serving')),
-  ),
+  service(['POST'], MAINTENANCE, using('drainMark', setShed('draining'))),
+  service(['DELETE'], MAINTENANCE, using('drainMark', setShed('serving'))),
   ...forConsole([
     service(READ, 'subscriptions', using('inspection', handleListSubscriptions)),
     service(['POST'], 'subscriptions/{id}/deliver', using('inspection', handleDeliverAgain)),
   ]),
   service(['GET'], KEYS, using('webhookKeys', handleShowKeys)),
-  service(
-    ['POST'],
-    KEYS,
-    using('webhookKeys', (call, keys) => handleRotateKeys(call, keys, 'add')),
-  ),
-  service(
-    ['DELETE'],
-    KEYS,
-    using('webhookKeys', (call, keys) => handleRotateKeys(call, keys, 'replace-all')),
-  ),
+  service(['POST'], KEYS, using('webhookKeys', rotateKeys('add'))),
+  service(['DELETE'], KEYS, using('webhookKeys', rotateKeys('replace-all'))),
   service(['HEAD'], KEYS, using('webhookKeys', handleShowKeys)),
   raft('POST', 'snapshot', 'snapshot'),
   raft('POST', 'purge', 'purge'),
@@ -275,7 +259,13 @@ export const ADMIN_ROWS: readonly RouteRow[] = [
   operator(['GET'], 'backup/info', using('backups', handleBackupInfo)),
   operator(['GET'], 'backup/group/{group}', using('backups', withGroup(handleExport))),
   operator(['POST'], 'backup/group/{group}/import', using('backups', withGroup(handleImport))),
-  tenant(['DELETE'], 'purge', ({ coldObjects }) => purgeHandler(coldObjects)),
+  tenant(
+    ['DELETE'],
+    'purge',
+    ({ coldObjects }) =>
+      (call) =>
+        handlePurge(call, coldObjects),
+  ),
   tenant(READ, 'quota', always(handleGetQuota)),
   { ...tenant(['PUT'], 'quota', always(handlePutQuota)), bodyBytesMax: QUOTA_BODY_BYTES_MAX },
 ];

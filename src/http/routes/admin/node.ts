@@ -157,13 +157,13 @@ export function handleReadShed(call: RequestContext, mark: DrainMark): void {
  * POST (draining) and DELETE (not) /__svc/leadership-shed/maintenance. Both are idempotent, so repeating a call that failed half way
  * completes it.
  */
-export function handleSetShed(call: RequestContext, mark: DrainMark, wanted: 'draining' | 'serving'): void {
-  const act = async (): Promise<unknown> => {
+export function setShed(wanted: 'draining' | 'serving'): (call: RequestContext, mark: DrainMark) => void {
+  const act = async (mark: DrainMark): Promise<unknown> => {
     await mark.set(wanted);
     // Shows the state that this call brought about, even if another call changes it in the same moment.
     return describeShed(wanted === 'draining' ? mark.bits | SHED_DRAIN : mark.bits & ~SHED_DRAIN);
   };
-  answerLater(call, act, 'leadership-shed');
+  return (call, mark) => answerLater(call, () => act(mark), 'leadership-shed');
 }
 
 /** GET /__svc/webhook-keys: the keys that webhooks are signed with. */
@@ -174,8 +174,8 @@ export function handleShowKeys(call: RequestContext, keys: WebhookKeys): void {
 /**
  * POST adds a key that signs once receivers know it; DELETE replaces all of them at once, because one is in wrong hands.
  */
-export function handleRotateKeys(call: RequestContext, keys: WebhookKeys, which: KeyRotation): void {
-  answerLater(call, () => keys.rotate(which), 'webhook-keys');
+export function rotateKeys(which: KeyRotation): (call: RequestContext, keys: WebhookKeys) => void {
+  return (call, keys) => answerLater(call, () => keys.rotate(which), 'webhook-keys');
 }
 
 /** JSON of what comes; a string says why not. */

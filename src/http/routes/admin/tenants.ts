@@ -12,11 +12,7 @@ import type { RequestContext } from '../../request.ts';
 import { JSON_TYPE } from '../../response.ts';
 import type { StreamHead, StreamingResponse } from '../../streaming.ts';
 
-export function purgeHandler(coldObjects: ColdObjects | undefined): (call: RequestContext) => void {
-  return (call) => handlePurge(call, coldObjects);
-}
-
-function handlePurge(call: RequestContext, coldObjects: ColdObjects | undefined): void {
+export function handlePurge(call: RequestContext, coldObjects: ColdObjects | undefined): void {
   const { bucket, gateway, server } = call;
   const { writes } = server;
   call.keep();
