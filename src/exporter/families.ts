@@ -97,7 +97,8 @@ const ofGroup = (
   help: string,
   read: ReadGroup = (group) => ownOf(group, from),
 ): Family => ({
-  ...{ name, kind: name.endsWith('_total') ? 'counter' : 'gauge', help, from: `raft_groups.${from}` },
+  ...{ name: `millrace_group_${name}`, kind: name.endsWith('_total') ? 'counter' : 'gauge', help },
+  from: `raft_groups.${from}`,
   labels: ['node', 'group'],
   *read(node) {
     for (const [id, group] of groupsOf(node))
@@ -289,51 +290,38 @@ export const FAMILIES: readonly Family[] = [
   ),
   counter('balancer_transfers', 'balancer_transfers', 'Leaderships that the balancer moved'),
   counter('cluster_probe_failures', 'cluster_probe_bad_ticks', 'Rounds in which the node reached no majority'),
-  ofGroup('millrace_group_leads', 'leader', '1 if this node leads the group, by its own account', (group, node) => {
+  ofGroup('leads', 'leader', '1 if this node leads the group, by its own account', (group, node) => {
     const leader = ownOf(group, 'leader');
     return typeof leader === 'number' && leader === (ownOf(node, 'node_id') ?? ownOf(group, 'node_id'));
   }),
-  ofGroup('millrace_group_has_leader', 'leader', '1 if the node knows a leader of the group', (group) => {
+  ofGroup('has_leader', 'leader', '1 if the node knows a leader of the group', (group) => {
     return typeof ownOf(group, 'leader') === 'number';
   }),
-  ofGroup('millrace_group_term', 'current_term', 'Term; one that keeps growing is an unsteady network'),
+  ofGroup('term', 'current_term', 'Term; one that keeps growing is an unsteady network'),
+  ofGroup('committed_index', 'committed_index', 'Last entry that is committed, as far as the node knows'),
+  ofGroup('applied_index', 'last_applied', 'Last entry that the node applied'),
+  ofGroup('last_log_index', 'last_log_index', 'Last entry of the log of the node'),
+  ofGroup('log_bytes', 'log_bytes', 'What the log of the group takes on disk'),
+  ofGroup('caught_up', 'caught_up', '0 while the node may know less of the group than it acknowledged'),
   ofGroup(
-    'millrace_group_committed_index',
-    'committed_index',
-    'Last entry that is committed, as far as the node knows',
-  ),
-  ofGroup('millrace_group_applied_index', 'last_applied', 'Last entry that the node applied'),
-  ofGroup('millrace_group_last_log_index', 'last_log_index', 'Last entry of the log of the node'),
-  ofGroup('millrace_group_log_bytes', 'log_bytes', 'What the log of the group takes on disk'),
-  ofGroup('millrace_group_caught_up', 'caught_up', '0 while the node may know less of the group than it acknowledged'),
-  ofGroup(
-    'millrace_group_stalled',
+    'stalled',
     'stalled',
     '1 for some 20 election timeouts after the node led the group, committed nothing although followers answered, and gave up',
   ),
-  ofGroup('millrace_group_leaderships_given_up_total', 'leaderships_given_up', 'How often it did'),
-  ofGroup('millrace_group_log_lost', 'log_lost', '1 while the node waits to be refilled and does not vote', (group) => {
+  ofGroup('leaderships_given_up_total', 'leaderships_given_up', 'How often it did'),
+  ofGroup('log_lost', 'log_lost', '1 while the node waits to be refilled and does not vote', (group) => {
     return ownOf(group, 'log_lost') !== undefined;
   }),
-  ofGroup('millrace_group_voters', 'voter_ids', 'Voters of the group', ({ voter_ids: ids }) => {
+  ofGroup('voters', 'voter_ids', 'Voters of the group', ({ voter_ids: ids }) => {
     return Array.isArray(ids) ? ids.length : undefined;
   }),
-  ofGroup('millrace_group_hot_bytes', 'hot_bytes', 'Bytes of the group on the node'),
-  ofGroup('millrace_group_cold_bytes', 'cold_bytes', 'Bytes of the group in the cold store'),
-  ofGroup(
-    'millrace_group_cold_backlog_age_seconds',
-    'cold_backlog_age_ms',
-    'How long the oldest byte waits for the cold store',
-  ),
-  ofGroup(
-    'millrace_group_cold_refusing',
-    'cold_write_admission',
-    '1 while writes are refused until bytes have left',
-    (group) => {
-      const admission = ownOf(group, 'cold_write_admission');
-      return typeof admission === 'string' ? admission === 'refusing' : undefined;
-    },
-  ),
+  ofGroup('hot_bytes', 'hot_bytes', 'Bytes of the group on the node'),
+  ofGroup('cold_bytes', 'cold_bytes', 'Bytes of the group in the cold store'),
+  ofGroup('cold_backlog_age_seconds', 'cold_backlog_age_ms', 'How long the oldest byte waits for the cold store'),
+  ofGroup('cold_refusing', 'cold_write_admission', '1 while writes are refused until bytes have left', (group) => {
+    const admission = ownOf(group, 'cold_write_admission');
+    return typeof admission === 'string' ? admission === 'refusing' : undefined;
+  }),
   // The cold store.
   gauge(
     'cold_store_reachable',
