@@ -7,7 +7,8 @@ import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Failure, reasonOf } from '../../nodes/failure.ts';
 import { membersOf } from '../../nodes/http-client.ts';
-import { digestOf } from './import-source.ts';
+import { isObject } from '../../nodes/report.ts';
+import { digestOf, lifetimeIn } from './import-source.ts';
 
 /** No file of a stream ends so. */
 const INDEX = 'export.ndjson';
@@ -82,17 +83,11 @@ export function readIndex(folder: string): ExportIndex {
   return { bucket, streams: lines.map((line, i) => streamIn(`${path}, line ${i + 2}`, line)) };
 }
 
-const CREATE_HEADERS = ['stream-ttl', 'stream-expires-at'] as const;
-
 function streamIn(where: string, line: string): ExportedStream {
   const { stream, content_type: contentType, file, closed, headers } = membersOf(line);
   const isWhole = typeof stream === 'string' && typeof contentType === 'string' && typeof file === 'string';
   // It becomes part of a path.
   if (!isWhole || file.includes('/') || file.startsWith('.')) throw new Failure(`${where} describes no stream`);
-  const given = membersOf(JSON.stringify(headers ?? {}));
-  const createHeaders = CREATE_HEADERS.flatMap((name): [string, string][] => {
-    const value = given[name];
-    return typeof value === 'string' ? [[name, value]] : [];
-  });
-  return { stream, contentType, file, isClosed: closed === true, createHeaders: Object.fromEntries(createHeaders) };
+  const createHeaders = lifetimeIn(isObject(headers) ? headers : {});
+  return { stream, contentType, file, isClosed: closed === true, createHeaders };
 }

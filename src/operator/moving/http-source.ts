@@ -5,7 +5,7 @@ import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs } from '../.
 import { pause } from '../waiting.ts';
 import { ArraySplitter } from '../streams/array-splitter.ts';
 import { isJsonType, offsetText } from '../streams/reading.ts';
-import type { ImportSource, Unit } from './import-source.ts';
+import { type ImportSource, type Unit, lifetimeIn } from './import-source.ts';
 
 export interface HttpSourceOptions {
   readonly token: string | undefined;
@@ -18,8 +18,6 @@ export interface HttpSourceOptions {
 }
 
 const RETRY_MS = 500;
-/** Lifetimes are taken over as they are. */
-const LIFETIME = ['stream-ttl', 'stream-expires-at'] as const;
 
 export async function httpSource(url: string, options: HttpSourceOptions): Promise<ImportSource> {
   const server = new SourceServer(url, options);
@@ -30,10 +28,6 @@ export async function httpSource(url: string, options: HttpSourceOptions): Promi
   });
   const contentType = headers['content-type'] ?? 'application/octet-stream';
   const isJson = isJsonType(contentType);
-  const lifetime = LIFETIME.flatMap((name): [string, string][] => {
-    const value = headers[name];
-    return typeof value === 'string' ? [[name, value]] : [];
-  });
   // Millrace says where a stream begins, and its offsets are positions; those of other servers have no meaning.
   const floor = numberOf(headers['stream-retained-offset']);
   const begin: Begin = { floor, firstRecord: numberOf(headers['stream-record-first']) ?? 0 };
@@ -43,7 +37,7 @@ export async function httpSource(url: string, options: HttpSourceOptions): Promi
     identity: `http:${url}${trimmed}`,
     contentType,
     isJson,
-    createHeaders: Object.fromEntries(lifetime),
+    createHeaders: lifetimeIn(headers),
     total: totalOf(headers, isJson, begin),
     read: (from) => readFrom(server, isJson, from, begin),
   };

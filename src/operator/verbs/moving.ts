@@ -5,6 +5,7 @@ import { CLIENT_FLAGS, type Context, type Verb, askingSource, openStreams } from
 import { Failure, NotThere, UsageError, reasonOf } from '../../nodes/failure.ts';
 import { type ExportedStream, fileNameOf, writeIndex } from '../moving/export-folder.ts';
 import { type Exported, exportToFile } from '../moving/export.ts';
+import { lifetimeIn } from '../moving/import-source.ts';
 import { importStream } from '../moving/import-target.ts';
 import { sourcesOf } from '../moving/sources.ts';
 import { OUTPUT, wantsJson } from '../output.ts';
@@ -97,11 +98,7 @@ async function exportOne(
   const { contentType, isClosed, headers } = facts;
   const file = fileNameOf(stream, contentType);
   const done = await exportToFile(client, name, facts, join(folder, file), tell);
-  const createHeaders = ['stream-ttl', 'stream-expires-at'].flatMap((header): [string, string][] => {
-    const value = headers[header];
-    return typeof value === 'string' ? [[header, value]] : [];
-  });
-  return { entry: { stream, contentType, file, isClosed, createHeaders: Object.fromEntries(createHeaders) }, done };
+  return { entry: { stream, contentType, file, isClosed, createHeaders: lifetimeIn(headers) }, done };
 }
 
 function makeFolder(folder: string): void {
