@@ -133,6 +133,18 @@ export async function readReply(
   return { status: answer.statusCode ?? 0, text, hadToken: token !== undefined };
 }
 
+/** All pieces as one buffer. More bytes than `bytesMax` throw what `tooLong` makes. */
+export async function wholeOf(pieces: AsyncIterable<Buffer>, bytesMax: number, tooLong: () => Error): Promise<Buffer> {
+  const all: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of pieces) {
+    bytes += piece.length;
+    if (bytes > bytesMax) throw tooLong();
+    all.push(piece);
+  }
+  return Buffer.concat(all);
+}
+
 export function unreachable(url: string, error: unknown): Failure {
   return error instanceof Failure
     ? error

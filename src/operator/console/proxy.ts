@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import type { ClusterNode } from '../../nodes/cluster-file.ts';
 import { Failure } from '../../nodes/failure.ts';
-import { type ClientOptions, answerTo, open, refusal, unreachable } from '../../nodes/http-client.ts';
+import { type ClientOptions, answerTo, open, refusal, unreachable, wholeOf } from '../../nodes/http-client.ts';
 
 export interface Passing {
   readonly node: ClusterNode;
@@ -36,7 +36,8 @@ export async function passOn(
   response: ServerResponse,
 ): Promise<void> {
   const { method = '' } = request;
-  const body = await bodyOf(request);
+  const tooLong = (): Error => new NotPassedOn(413, `a body of the console is at most ${BODY_BYTES_MAX} bytes`);
+  const body = await wholeOf(request, BODY_BYTES_MAX, tooLong);
   const gone = new AbortController();
   response.once('close', () => gone.abort());
   const signal = AbortSignal.any([gone.signal, client.signal, AbortSignal.timeout(TIMEOUT_MS)]);
@@ -82,15 +83,4 @@ function only(headers: IncomingMessage['headers'], wanted: RegExp): Record<strin
     if (typeof value === 'string' && wanted.test(name)) kept[name] = value;
   }
   return kept;
-}
-
-async function bodyOf(request: IncomingMessage): Promise<Buffer> {
-  const pieces: Buffer[] = [];
-  let bytes = 0;
-  for await (const piece of request as AsyncIterable<Buffer>) {
-    bytes += piece.length;
-    if (bytes > BODY_BYTES_MAX) throw new NotPassedOn(413, `a body of the console is at most ${BODY_BYTES_MAX} bytes`);
-    pieces.push(piece);
-  }
-  return Buffer.concat(pieces);
 }

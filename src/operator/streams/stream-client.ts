@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Failure, Interrupted, NotThere } from '../../nodes/failure.ts';
-import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs } from '../../nodes/http-client.ts';
+import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs, wholeOf } from '../../nodes/http-client.ts';
 import { pause } from '../waiting.ts';
 
 export interface StreamClientOptions {
@@ -133,16 +133,10 @@ export class StreamClient {
 }
 
 async function bodyOf(answer: IncomingMessage): Promise<Buffer> {
-  const pieces: Buffer[] = [];
-  let bytes = 0;
-  for await (const piece of answer as AsyncIterable<Buffer>) {
-    pieces.push(piece);
-    bytes += piece.length;
-    if (bytes > ANSWER_BYTES_MAX) throw new Failure('its answer does not end');
-  }
+  const body = await wholeOf(answer, ANSWER_BYTES_MAX, () => new Failure('its answer does not end'));
   // A connection that breaks ends the loop without an error, if no length was announced.
   if (!answer.complete) throw Object.assign(new Error('connection lost'), { code: 'ECONNRESET' });
-  return Buffer.concat(pieces);
+  return body;
 }
 
 function neverConnected(error: unknown): boolean {

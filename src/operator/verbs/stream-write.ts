@@ -2,6 +2,7 @@
 import type { Flag } from '../flags.ts';
 import { CLIENT_FLAGS, type Context, type Verb, openStreams } from '../context.ts';
 import { Failure, UsageError } from '../../nodes/failure.ts';
+import { wholeOf } from '../../nodes/http-client.ts';
 import { OUTPUT, wantsJson } from '../output.ts';
 import { formatBytes } from '../../nodes/findings.ts';
 import { recordBodies } from '../streams/records.ts';
@@ -107,7 +108,7 @@ async function* bodiesOf(
   if (isJsonLines && !isJson)
     throw new UsageError(`${text} is a stream of ${contentType}; --json-lines is for application/json`);
   if (isJsonLines) yield* recordBodies(linesOf(pieces));
-  else if (isJson) yield { bytes: await wholeOf(pieces), count: 0 };
+  else if (isJson) yield { bytes: await wholeOf(pieces, BODY_BYTES_MAX, tooLong), count: 0 };
   else for await (const bytes of pieces) if (bytes.length > 0) yield { bytes, count: 0 };
 }
 
@@ -115,17 +116,8 @@ async function* oneOf(bytes: Buffer): AsyncGenerator<Buffer, void> {
   yield await Promise.resolve(bytes);
 }
 
-async function wholeOf(pieces: AsyncIterable<Buffer>): Promise<Buffer> {
-  const all: Buffer[] = [];
-  let bytes = 0;
-  for await (const piece of pieces) {
-    all.push(piece);
-    bytes += piece.length;
-    if (bytes > BODY_BYTES_MAX)
-      throw new Failure('one value of JSON may have 32 MiB; --json-lines takes any number of records');
-  }
-  return Buffer.concat(all);
-}
+const tooLong = (): Failure =>
+  new Failure('one value of JSON may have 32 MiB; --json-lines takes any number of records');
 
 /** Appends are not repeated when their outcome is unknown: without producer headers they could come twice. */
 class Writer {
