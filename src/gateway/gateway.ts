@@ -4,6 +4,7 @@
  * earlier when they are many and the shard has nothing to do.
  */
 import { assert } from '../base/assert.ts';
+import { ownCopy } from '../base/bytes.ts';
 import { errorNumber } from '../base/errors.ts';
 import { fnv1a64mod } from '../base/hash.ts';
 import {
@@ -158,7 +159,7 @@ export class Gateway implements ShardGateway {
     let transferId = 0;
     if (isTransferred) {
       // The transfer detaches the memory, and the caller may still need its own.
-      transferId = link.requestTransfers.send(payload.slice().buffer);
+      transferId = link.requestTransfers.send(ownCopy(payload).buffer);
       if (transferId < 0) return false;
     }
     link.requests.commit(writeRequest(request, slot, transferId, link.requests.bytes, link.requests.view, at));

@@ -9,7 +9,7 @@
  * enters when the same one was seen before, so a scan of many streams neither copies nor evicts.
  */
 import { LRUCache } from 'lru-cache';
-import { int32At } from '../base/bytes.ts';
+import { int32At, ownCopy } from '../base/bytes.ts';
 import { hash32 } from '../base/hash.ts';
 import {
   type HeldRead,
@@ -147,7 +147,7 @@ export class ReadCache {
       this.#seen[slot] = print;
       return;
     }
-    if (!reply.isBodyKept) reply.body = body.slice();
+    if (!reply.isBodyKept) reply.body = ownCopy(body);
     reply.isBodyKept = true;
     const { bucket, stream, mode, value, maxBytes, maxRecords, readFlags } = asked;
     this.#kept.set(key, {

@@ -4,6 +4,7 @@
  * unless another write to the bucket came through within the last second.
  */
 import { assert } from '../base/assert.ts';
+import { ownCopy } from '../base/bytes.ts';
 import { errorCode } from '../base/errors.ts';
 import { QUOTA_BUCKETS_MAX, QUOTA_HELD_BYTES_MAX, QUOTA_HELD_MAX } from '../base/limits.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
@@ -29,7 +30,11 @@ export class HeldRequests {
     this.#count++;
     this.#bytes += size;
     const { payload, attributes } = request.command;
-    const command = { ...request.command, payload: payload?.slice(), attributes: attributes?.slice() };
+    const command = {
+      ...request.command,
+      payload: payload && ownCopy(payload),
+      attributes: attributes && ownCopy(attributes),
+    };
     return { ...request, command };
   }
 

@@ -1,4 +1,5 @@
 /** Routes answers and tail events: to the main thread, to another node, or to the shard itself. */
+import { ownCopy } from '../base/bytes.ts';
 import { errorNumber } from '../base/errors.ts';
 import { INLINE_PAYLOAD_BYTES_MAX } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
@@ -30,7 +31,7 @@ export class RingSink implements ReplySink {
     const body = reply.body;
     if (body !== undefined && body.length > INLINE_PAYLOAD_BYTES_MAX) {
       // The transfer detaches the memory, so it must hold nothing but the body.
-      reply.transferId = this.#target.sendTransfer(body.slice());
+      reply.transferId = this.#target.sendTransfer(ownCopy(body));
     }
     const at = this.#target.reserve(reply.bytesMax());
     this.#target.commit(reply.write(this.#target.bytes, this.#target.view, at));

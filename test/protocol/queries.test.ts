@@ -59,6 +59,24 @@ test('a result comes out of shared memory as it was given, and is not overwritte
   assert.deepEqual({ ...read, bytes: Uint8Array.from(read.bytes) }, slice);
 });
 
+test('a message in a reply can be copied and moved without the memory of those packed before and after it', () => {
+  const first = new Reply();
+  const second = new Reply();
+  const third = new Reply();
+  const json = Uint8Array.of(1, 2, 3);
+  QUERIES.getAttributes.result.write(first, { json });
+  QUERIES.getAttributes.result.write(second, { json });
+  const { body } = second;
+  assert(body !== undefined);
+  const copy = body.slice();
+  assert.equal(copy.byteLength, copy.buffer.byteLength);
+  structuredClone(copy.buffer, { transfer: [copy.buffer as ArrayBuffer] });
+  QUERIES.getAttributes.result.write(third, { json });
+  for (const reply of [first, second, third]) {
+    assert.deepEqual(Uint8Array.from(QUERIES.getAttributes.result.read(reply).json), json);
+  }
+});
+
 test('a read comes through its own layout, with the key of its stream', () => {
   const request = requestFor(QUERIES.read, 3, {
     ...{

@@ -2,6 +2,7 @@
  * Forks of one node: creates those that its clients request, notifies sources when a fork is gone, and does the same
  * for work that other nodes left undone in the groups that this node leads.
  */
+import { ownCopy } from '../../base/bytes.ts';
 import {
   FORKS_IN_MAKING_MAX,
   FORKS_UNDOING_MAX,
@@ -83,7 +84,7 @@ export class ForkService implements Forks {
     if (this.#making >= FORKS_IN_MAKING_MAX) return false;
     this.#making++;
     const { payload, attributes } = command;
-    const asked = { ...command, payload: payload?.slice(), attributes: attributes?.slice() };
+    const asked = { ...command, payload: payload && ownCopy(payload), attributes: attributes && ownCopy(attributes) };
     const maker = new ForkMaker({ port: this.#port, pacer: this.#pacer }, { ...asked }, fork, (reply, rest) => {
       this.#making--;
       if (reply.code === 0) this.counters.made++;

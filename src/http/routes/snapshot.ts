@@ -2,6 +2,7 @@
  * An application's snapshots: PUT /{bucket}/{stream}/snapshot/{offset} or ?record=, GET the latest (a redirect) or the
  * one at an offset. DELETE never succeeds: a later snapshot takes the place of the present one.
  */
+import { ownCopy } from '../../base/bytes.ts';
 import { errorNumber } from '../../base/errors.ts';
 import { fromHex, toHex } from '../../base/hex.ts';
 import { DIGEST_BYTES, snapshotDigest } from '../../digest/blake3.ts';
@@ -252,7 +253,7 @@ export function askForPiece(
       },
       onReply: (reply) => {
         const { body } = reply;
-        const kept = { body: reply.isBodyKept ? body : body?.slice() };
+        const kept = { body: reply.isBodyKept ? body : body && ownCopy(body) };
         resolve(response.isOver ? undefined : Object.assign(new Reply(), reply, kept));
       },
     };
