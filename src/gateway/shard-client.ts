@@ -4,7 +4,6 @@
  * retry.ts.
  */
 import { type ErrorCode, errorCode } from '../base/errors.ts';
-import { decodeUtf8 } from '../base/utf8.ts';
 import type { ReplyHandler, ShardGateway, WriteGateway } from '../ports.ts';
 import { explanation, type Reply } from '../protocol/reply.ts';
 import type { StreamName } from '../protocol/flat-path.ts';
@@ -24,8 +23,6 @@ interface Common {
   readonly recordFirst: number;
   readonly recordStart: number;
   readonly recordNext: number;
-  /** Empty when there is none. */
-  readonly body: string;
 }
 
 export interface Accepted<R> extends Common {
@@ -44,8 +41,7 @@ export type ShardAnswer<R> = Accepted<R> | Refused;
 
 function keep<R>(operation: Callable<never, R>, reply: Reply): ShardAnswer<R> {
   const { flags, startOffset, nextOffset, recordFirst, recordStart, recordNext } = reply;
-  const body = reply.body === undefined ? '' : decodeUtf8(reply.body);
-  const common = { flags, startOffset, nextOffset, recordFirst, recordStart, recordNext, body };
+  const common = { flags, startOffset, nextOffset, recordFirst, recordStart, recordNext };
   const code = errorCode(reply.code);
   if (code !== 'OK') return { ...common, code, detail: explanation(reply) };
   try {
@@ -58,7 +54,7 @@ function keep<R>(operation: Callable<never, R>, reply: Reply): ShardAnswer<R> {
 
 const BUSY: Refused = {
   ...{ flags: 0, startOffset: 0, nextOffset: 0, recordFirst: 0, recordStart: 0, recordNext: 0 },
-  ...{ code: 'SHARD_BUSY', detail: '', body: '' },
+  ...{ code: 'SHARD_BUSY', detail: '' },
 };
 
 export interface CallOptions<R> {

@@ -1,8 +1,9 @@
 /**
  * Read: bytes or records of a stream from a position. The hot path of readers: requests and answers are reused objects.
  */
+import { decodeUtf8 } from '../../base/utf8.ts';
 import type { StreamName } from '../flat-path.ts';
-import { numbersIn, query } from '../operation.ts';
+import { type ResultCodec, numbersIn, query } from '../operation.ts';
 import {
   HELD_NOTHING,
   HELD_TO_BOUND,
@@ -125,10 +126,26 @@ export function readLineage(reply: Reply): number {
   return reply.b;
 }
 
+export interface ReadResult {
+  readonly incarnation: number;
+  readonly createdAtMs: number;
+}
+
+const STREAM_READ = numbersIn({ incarnation: 'a', createdAtMs: 'c' });
+
+/** For callers off the hot path, which read JSON; empty when there is no body. */
+const READ_RESULT: ResultCodec<ReadResult, ReadResult & { readonly text: string }> = {
+  write: (reply, result) => STREAM_READ.write(reply, result),
+  read: (reply) => ({
+    ...STREAM_READ.read(reply),
+    text: reply.body === undefined ? '' : decodeUtf8(reply.body),
+  }),
+};
+
 export const read = query({
   number: READ_NUMBER,
   scope: 'stream',
   needsLeaders: false,
   request: READ_REQUEST,
-  result: numbersIn({ incarnation: 'a', createdAtMs: 'c' }),
+  result: READ_RESULT,
 });

@@ -233,7 +233,8 @@ export class SubscriptionLog {
       return this.#options.machine.isEmpty ? await this.#begin() : this.#lost();
     }
     if (answer.code !== 'OK') return answer.code;
-    const records = answer.body === '' ? [] : (JSON.parse(answer.body) as LogRecord[]);
+    const { text } = answer.result;
+    const records = text === '' ? [] : (JSON.parse(text) as LogRecord[]);
     this.bytes += answer.nextOffset - this.#offset;
     this.#offset = answer.nextOffset;
     for (const record of records) this.#fold(record);
