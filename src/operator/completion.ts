@@ -17,7 +17,10 @@ export function completions(
   env: EnvironmentVariables,
 ): string[] {
   const current = words.at(-1) ?? '';
-  const offered = valuesAt(words.slice(0, -1), current, verbs, env) ?? offeredBy([ASK, ...words], verbs);
+  const before = words.slice(0, -1);
+  // Yargs takes a word that is complete already for given, and would offer what comes after it.
+  const open = current.startsWith('-') ? '--' : '';
+  const offered = valuesAt(before, current, verbs, env) ?? offeredBy([ASK, ...before, open], verbs);
   return offered.filter((candidate) => candidate.startsWith(current));
 }
 

@@ -69,7 +69,19 @@ test('every verb and flag is offered; where a file may stand, nothing is, so tha
   assert.deepEqual(offered('stream', 'tail', '-n', ''), []);
   assert.deepEqual(offered('status', '--config', '/et'), []);
   assert.deepEqual(offered('frobnicate', ''), []);
+  assert.deepEqual(offered('stream', 'rm'), ['rm'], 'a word that is complete is offered, not files');
+  assert.deepEqual(offered('stream'), ['stream']);
+  assert.deepEqual(offered('stream', 'rm', '--yes'), ['--yes']);
   assert(!offered('stream', 'tail', '-f', '--').includes('--follow'), 'what is given is not offered again');
+});
+
+test('zsh and fish get a description with each verb and flag', () => {
+  const offers = (shell: string, words: string): string =>
+    inShell('sh', '-c', `SHELL=${shell} millracectl __complete ${words}`);
+  assert.equal(offers('zsh', 'stream rm'), 'rm:delete a stream; asks first\n');
+  assert.equal(offers('fish', 'stream rm'), 'rm\tdelete a stream; asks first\n');
+  assert.equal(offers('zsh', 'stream rm --y'), '--yes:do not ask\n');
+  assert.equal(offers('fish', 'stream rm --y'), '--yes\tdo not ask\n');
 });
 
 const without = (shell: string): string | false =>
