@@ -1,5 +1,5 @@
 /** A run of the suite: its phases, the second chance of files that fail, and the verdict. */
-import { readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import type { Phase } from './plan.ts';
 import { type FileResult, type Place, type Unit, type UnitResult, runUnit } from './unit.ts';
 
@@ -69,7 +69,7 @@ class Suite {
     const failed = [...files].filter(([, { failed: titles }]) => titles.length > 0);
     for (const [file, { failed: titles }] of failed)
       this.#failures.push({ unit: alone(unit, file), titles: [...titles], output });
-    if (failed.length === 0) rmSync(output);
+    if (failed.length === 0) rmSync(output, { force: true });
     return [];
   }
 
@@ -77,7 +77,8 @@ class Suite {
     const { place, signal, write } = this.#options;
     const result = await runUnit(unit, place, signal);
     for (const [file, one] of result.files) this.#results.set(file, one);
-    write(`\n== ${unit.name}\n${readFileSync(result.output, 'utf8').replace(TOTALS, '')}`);
+    const output = existsSync(result.output) ? readFileSync(result.output, 'utf8') : '';
+    write(`\n== ${unit.name}\n${output.replace(TOTALS, '')}`);
     if (result.fault !== undefined) {
       write(`${unit.name}: the process ${result.fault}\n`);
       if (unit.files.length === 1) for (const one of result.files.values()) one.failed.push(`(it ${result.fault})`);

@@ -1,6 +1,6 @@
 /** One process of tests: its start, its bound, and what became of each file in it. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
@@ -27,7 +27,7 @@ export interface FileResult {
 export interface UnitResult {
   readonly unit: Unit;
   readonly files: ReadonlyMap<string, FileResult>;
-  /** The file with all that was written. */
+  /** The file with all that was written, unless another program removed it. */
   readonly output: string;
   /** Why no test is to blame, when the process did not end well by itself. */
   readonly fault: string | undefined;
@@ -45,6 +45,7 @@ export interface Place {
 
 /** Resolves also when tests fail. An abort of the signal kills the process and all that it started. */
 export async function runUnit(unit: Unit, { tests, scratch }: Place, signal: AbortSignal): Promise<UnitResult> {
+  mkdirSync(scratch, { recursive: true });
   const base = join(scratch, unit.name.replaceAll('/', '-'));
   const output = unused(`${base}.log`);
   const events = `${output}.events`;
@@ -66,10 +67,13 @@ export async function runUnit(unit: Unit, { tests, scratch }: Place, signal: Abo
   const ended = await endOf(child, unit.timeoutMs, signal);
   closeSync(log);
   const seconds = (performance.now() - startMs) / 1000;
+  // Cleaners of /tmp exist. A process without results proves nothing.
+  const lost = [output, events].find((path) => !existsSync(path));
   const files = resultsOf(unit, events, tests, seconds);
   rmSync(events, { force: true });
   const hasFailures = [...files.values()].some(({ failed }) => failed.length > 0);
-  const fault = ended === 'ended' || (ended === 'ended with exit code 1' && hasFailures) ? undefined : ended;
+  const isTold = ended === 'ended' || (ended === 'ended with exit code 1' && hasFailures);
+  const fault = !isTold ? ended : lost === undefined ? undefined : `lost its results: ${lost} was removed while it ran`;
   return { unit, files, output, fault };
 }
 

@@ -154,6 +154,24 @@ test('a process that ends by itself has failed, however its tests did', async (t
   assert.match(said, /^failed: a › \(it ended with exit code 7\)$/m);
 });
 
+test('a file whose outputs are removed while it runs has failed, and the run goes on', async (t) => {
+  const remove = `rmSync(new URL('../scratch', import.meta.url), { recursive: true, force: true });`;
+  const always = `import { rmSync } from 'node:fs'; test('cleans up', () => { ${remove} }); ${OWN_PROCESS}`;
+  const once = flaky('cleans')
+    .replace(`throw new Error('only once')`, remove)
+    .replace('existsSync', 'rmSync, existsSync');
+  const costs = new Costs({ a: [9, 9] });
+  // Two run side by side, so the other one may lose its outputs as well; alone it has them.
+  const twice = await run(t, { 'a.test.js': once + OWN_PROCESS, 'b.test.js': PASSES + OWN_PROCESS }, { costs });
+  assert(twice.isGood, twice.said);
+  assert.match(twice.said, /^flaky: a › \(it lost its results: \S+ was removed while it ran\) /m);
+  assert.equal(lastLine(twice.said), '2 passed, 0 failed');
+  const never = await run(t, { 'a.test.js': always, 'b.test.js': PASSES }, { costs });
+  assert(!never.isGood);
+  assert.match(never.said, /^failed: a › \(it lost its results: \S+ was removed while it ran\)$/m);
+  assert.equal(lastLine(never.said), '1 passed, 1 failed');
+});
+
 test('files that share a process run alone when the process ends, and the end counts as flaky', async (t) => {
   const kill = `test('ends the process', () => { if (process.argv.length > 3) process.kill(process.pid, 'SIGKILL'); });`;
   const { isGood, said } = await run(t, { 'a.test.js': PASSES, 'b.test.js': kill, 'c.test.js': PASSES });
