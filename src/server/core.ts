@@ -44,6 +44,7 @@ export async function startCore({ config, host, claim }: CoreOptions, opened: Op
     onFailure: host.fail,
   });
   opened.shards = shards;
+  shards.start();
   const gateway = new Gateway(layout.groupCount, shards.links, (error) =>
     logger.error({ err: error }, 'an answer could not be delivered'),
   );

@@ -30,20 +30,32 @@ export interface Opened {
   planes?: Planes;
 }
 
-/** Ends a node, or what a start that failed has opened. Accepted requests get `graceMs` to be answered. */
+/**
+ * Ends a node, or what a start that failed has opened. Accepted requests get `graceMs` to be answered. A part that does not close keeps
+ * no other one open; the first error is thrown at the end.
+ */
 export async function closeAll(opened: Opened, graceMs: number): Promise<Closed> {
-  const { lock, services, gateway } = opened;
-  services?.stop();
-  await opened.planes?.close(graceMs);
+  const errors: unknown[] = [];
+  const end = async <T>(part: () => T | Promise<T>): Promise<T | undefined> => {
+    try {
+      return await part();
+    } catch (error) {
+      errors.push(error);
+      return undefined;
+    }
+  };
+  const { lock, services, planes, tracing, shards, gateway, cold } = opened;
+  await end(() => services?.stop());
+  await end(() => planes?.close(graceMs));
   // Beside the rest: a receiver that hangs must not keep the shards from their checkpoints.
-  const traced = opened.tracing?.stop();
-  await services?.close();
-  const shards = (await opened.shards?.stop()) ?? 'ended';
-  gateway?.close();
-  const cold = (await opened.cold?.close()) ?? 'ended';
+  const traced = end(() => tracing?.stop());
+  await end(() => services?.close());
+  const threads = shards === undefined ? 'ended' : await end(() => shards.stop());
+  await end(() => gateway?.close());
+  const pool = cold === undefined ? 'ended' : await end(() => cold.close());
   await traced;
-  if (shards !== 'ended') return shards;
   // Threads that hang still hold the directory.
-  await lock?.release();
-  return cold;
+  if (threads === 'ended') await end(() => lock?.release());
+  if (errors.length > 0) throw errors[0];
+  return threads === 'ended' && pool === 'ended' ? 'ended' : 'hanging';
 }

@@ -138,7 +138,8 @@ interface Running {
 }
 
 export class Shards implements OpenedShards {
-  readonly #running: readonly Running[];
+  readonly #options: ShardsOptions;
+  readonly #running: Running[] = [];
 
   /** Directories of the stores, in shard order. */
   readonly directories: readonly string[];
@@ -146,10 +147,16 @@ export class Shards implements OpenedShards {
   #membership: NodeMembership | undefined;
 
   constructor(options: ShardsOptions) {
+    this.#options = options;
     this.directories = Array.from({ length: options.count }, (_, shard) => join(options.dataDir, `shard-${shard}`));
+  }
+
+  /** When one thread cannot be started, stop() ends those that were. */
+  start(): void {
     const boot = randomInt(1, 2 ** 31);
     const found = (finding: IdentityFinding): void => this.#membership?.found(finding);
-    this.#running = this.directories.map((directory, shard) => start(shard, { boot, directory, found }, options));
+    for (const [shard, directory] of this.directories.entries())
+      this.#running.push(start(shard, { boot, directory, found }, this.#options));
   }
 
   async opened(): Promise<readonly (ShardRun | undefined)[]> {

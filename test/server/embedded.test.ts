@@ -18,6 +18,9 @@ import { PATIENCE_MS, until } from '../support/until.ts';
 const README_MARK = 'run: test/server/embedded.test.ts';
 const TEXT = { 'content-type': 'text/plain' };
 
+/** Two rings and two channels. */
+const MEMORIES_OF_A_SHARD = 4;
+
 /** Nodes of the present test, stopped behind it however it went. */
 const started: RunningNode[] = [];
 const folders: string[] = [];
@@ -173,6 +176,25 @@ test('a thread that dies at the start refuses it, and the directory is free afte
   rmSync(log);
   renameSync(`${log}.aside`, log);
   assert.equal(await read(await start(options(dataDir))), 'kept');
+});
+
+test('a thread that cannot be started refuses the start, and the others end', async () => {
+  const dataDir = newFolder();
+  const wanted = options(dataDir, { runtime: { core_count: 2 } });
+  const { SharedArrayBuffer: Real } = globalThis;
+  let left = MEMORIES_OF_A_SHARD;
+  globalThis.SharedArrayBuffer = class extends Real {
+    constructor(sizeBytes = 0) {
+      if (left-- === 0) throw new RangeError('planted: no memory');
+      super(sizeBytes);
+    }
+  };
+  try {
+    assert.equal(await refusal(wanted), 'planted: no memory');
+  } finally {
+    globalThis.SharedArrayBuffer = Real;
+  }
+  assert.equal(await append(await start(wanted), 'later'), 204);
 });
 
 test('a thread that dies later is told, and the node closes itself', async () => {
