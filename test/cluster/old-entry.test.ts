@@ -63,11 +63,11 @@ async function writeInto(directory: string): Promise<number> {
 }
 
 test('an entry above every frame in the log of one node reaches the others', async () => {
-  await withCluster({ groups: 1 }, async (cluster) => {
+  await withCluster({ process: true, groups: 1 }, async (cluster) => {
     await cluster.client(1).create('/b/s', TYPE);
     await cluster.settled();
     // At once: of two that are left for a moment, one might win an election, and its log would be the one that counts.
-    await Promise.all(cluster.ids.map((id) => cluster.end(id)));
+    await Promise.all(cluster.ids.map((id) => cluster.kill(id)));
     assert((await writeInto(cluster.node(1).dataDir)) > FRAME_PAYLOAD_BYTES_MAX);
     // The third one stays away, so no node can lead without node 1, whose log is longer.
     await cluster.startAll([1, 2]);

@@ -19,7 +19,7 @@ async function call(
 }
 
 it('published through one node, read through the others, kept by the survivors', async () => {
-  await withCluster({ groups: 2 }, async (cluster) => {
+  await withCluster({ process: true, groups: 2 }, async (cluster) => {
     const path = '/demo/s';
     await cluster.client(1).create(path, TEXT);
     for (const id of [1, 2, 3]) await cluster.client(id).append(path, TEXT, `from ${id};`);
@@ -37,7 +37,7 @@ it('published through one node, read through the others, kept by the survivors',
     assert.equal((await call(cluster, 3, 'PUT', `${path}/retention/7`)).status, 204);
     assert.equal((await call(cluster, 3, 'GET', `${path}?offset=-1`)).status, 410);
     const leader = await cluster.leaderOf(0);
-    await cluster.end(leader);
+    await cluster.kill(leader);
     const [left = 0, other = 0] = [1, 2, 3].filter((id) => id !== leader);
     for (const id of [left, other]) {
       await until(`node ${id} bootstraps`, async () => {

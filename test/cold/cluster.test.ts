@@ -100,7 +100,7 @@ async function rotate(cluster: TestCluster): Promise<void> {
 
 test('leaders that come and go while bytes move to the cold store lose nothing and leave nothing behind', async () => {
   const directory = temporaryFolder('cold');
-  await withCluster({ groups: GROUPS, toml: toml(directory) }, async (cluster) => {
+  await withCluster({ process: true, groups: GROUPS, toml: toml(directory) }, async (cluster) => {
     const streams = Array.from({ length: STREAMS }, (_, stream) => stream);
     for (const stream of streams) await cluster.client(1).create(nameOf(stream), TYPE);
     const done = { appends: 0 };
@@ -108,7 +108,7 @@ test('leaders that come and go while bytes move to the cold store lose nothing a
       until(`${part} of the appends`, async () => done.appends >= part * STREAMS * APPENDS, PATIENCE_MS);
     const filling = Promise.all(streams.map((stream) => fill(cluster, stream, done)));
     await reached(0.1);
-    await cluster.end(3);
+    await cluster.kill(3);
     await reached(0.3);
     await rotate(cluster);
     await reached(0.5);
@@ -118,7 +118,7 @@ test('leaders that come and go while bytes move to the cold store lose nothing a
     await cluster.ready();
     await rotate(cluster);
     const leader = await cluster.leaderOf(0);
-    await cluster.end(leader);
+    await cluster.kill(leader);
     await reached(0.8);
     await cluster.restart(leader);
     await filling;

@@ -48,7 +48,7 @@ async function readBack(client: RawClient): Promise<number> {
 }
 
 test('a thousand events that came one by one lie in few objects, and are read with few requests', async () => {
-  await withServer({ cores: 1, groups: 1, toml: TOML }, async (server) => {
+  await withServer({ process: true, cores: 1, groups: 1, toml: TOML }, async (server) => {
     const headers = { 'Content-Type': 'application/json' };
     const client = await RawClient.connect(server.port);
     const admin = await RawClient.connect(server.adminPort);
@@ -80,7 +80,7 @@ test('a thousand events that came one by one lie in few objects, and are read wi
     assert(reads > 0 && reads <= CHUNKS_MAX, `${reads} requests`);
     client.destroy();
     admin.destroy();
-    await server.end();
+    await server.kill();
     await server.start();
     const again = await RawClient.connect(server.port);
     assert.equal(await readBack(again), APPENDS);

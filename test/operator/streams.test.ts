@@ -12,7 +12,7 @@ import { PATIENCE_MS } from '../support/until.ts';
 import { runVerb } from '../support/verbs.ts';
 
 describe('millracectl stream and bucket', () => {
-  const server = new TestServer({ cores: 1, groups: 4 });
+  const server = new TestServer({ process: true, cores: 1, groups: 4 });
   let config = '';
   const env = (): Record<string, string> => ({ MILLRACE_CLUSTER: config, MILLRACE_URL: '', MILLRACE_CONTEXT: '' });
 
@@ -208,7 +208,7 @@ describe('millracectl stream and bucket', () => {
     await shows(follower, 'one\n');
     await said('stream append demo/live two\n');
     await shows(follower, 'one\ntwo\n');
-    await server.stop();
+    await server.kill();
     await server.start();
     await said('stream append demo/live three\n');
     await shows(follower, 'one\ntwo\nthree\n');

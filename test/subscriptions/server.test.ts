@@ -307,7 +307,7 @@ test('a start with a long log does nothing of the past', async () => {
       isBroken = false;
       await until('the wake is over', async () => (await subs.acked('s', 'events/a')) !== 0);
       const before = receiver.received.length;
-      await server.end();
+      await server.kill();
       await server.start();
       await until('it drives', async () => (await metrics(server))['driving'] === true);
       await subs.append('events/a');
@@ -315,6 +315,7 @@ test('a start with a long log does nothing of the past', async () => {
       assert.equal(receiver.received[before]?.body.generation, 2);
       assert.equal((await metrics(server))['leases_expired'], 0);
     },
+    { process: true },
   );
 });
 
@@ -333,7 +334,7 @@ test('a long log is checkpointed, and a restart begins there', async () => {
       }
       await until('the checkpoint is written', due);
       assert(((await metrics(server))['log_bytes'] as number) < 1_000_000);
-      await server.end();
+      await server.kill();
       await server.start();
       assert.equal((await subs.shown('kept')).streams.length, 1);
       await subs.expect(404, 'GET', '__ds/subscriptions/large');
@@ -341,5 +342,6 @@ test('a long log is checkpointed, and a restart begins there', async () => {
       assert((records as number) < 20, `the start folded ${records} records`);
       await subs.callBack(body, { acks: allOf(body), done: true });
     },
+    { process: true },
   );
 });
