@@ -1,4 +1,6 @@
-/** Interfaces between the folders that must not import each other. Implementations are wired in src/server and workers/. */
+/**
+ * Interfaces between the folders that must not import each other. Implementations are wired in src/server and workers/.
+ */
 import type { Reply } from './protocol/reply.ts';
 import type { Request } from './protocol/request.ts';
 import type { Stage } from './protocol/stage.ts';
@@ -7,8 +9,8 @@ import type { ForkGone } from './protocol/fork-gone.ts';
 /** Gets the answer to one request. */
 export interface ReplyHandler {
   /**
-   * Called exactly once, never inside send(). `reply` is reused: read what is needed before returning. Also called, with
-   * code STOPPING, for everything still unanswered when the server stops.
+   * Called exactly once, never inside send(). `reply` is reused: read what is needed before returning. Also called,
+   * with code STOPPING, for everything still unanswered when the server stops.
    */
   onReply(reply: Reply): void;
   /** Identifies the client's request that it answers, in log lines. */
@@ -39,7 +41,10 @@ export interface ShardGateway {
   closeTopic(topic: number, group: number): void;
 }
 
-/** Takes writes that count for a quota, and those that change one (gateway/quota-gate.ts). Others may go to the shards directly. */
+/**
+ * Takes writes that count for a quota, and those that change one
+ * (gateway/quota-gate.ts). Others may go to the shards directly.
+ */
 export type WriteGateway = Pick<ShardGateway, 'groupCount' | 'send'>;
 
 /** The fork that the headers of a PUT ask for. */

@@ -1,9 +1,11 @@
 /**
- * A request must bring two things before its plane looks at it: nothing that a web page elsewhere could send, and the plane's bearer token.
+ * A request must bring two things before its plane looks at it: nothing that a web page
+ * elsewhere could send, and the plane's bearer token.
  *
- * The rights of web pages are decided by headers alone, before a route or a body is looked at. A page cannot set or leave out any of
- * these headers: Host, Origin (on every request that changes something, and on all that cross origins with CORS), Sec-Fetch-Site
- * (browsers since 2023, where the address is https or loopback), Referer (older ones, unless the page leaves it out).
+ * The rights of web pages are decided by headers alone, before a route or a body is looked at. A page cannot
+ * set or leave out any of these headers: Host, Origin (on every request that changes something, and on all
+ * that cross origins with CORS), Sec-Fetch-Site (browsers since 2023, where the address is https or
+ * loopback), Referer (older ones, unless the page leaves it out).
  */
 import { timingSafeEqual } from 'node:crypto';
 import type { ErrorCode } from '../base/errors.ts';
@@ -29,7 +31,10 @@ interface UrlSource {
   getUrl(): string;
 }
 
-/** A route may be used by senders with the plane's token; everyone; everyone and under any name of the host, as load balancers do. */
+/**
+ * A route may be used by senders with the plane's token; everyone; everyone and under
+ * any name of the host, as load balancers do.
+ */
 export type Access = 'token' | 'open' | 'probe';
 
 /** Where a plane listens, and its further names; without ports and brackets. */
@@ -65,8 +70,8 @@ const SHOWN_CHARS_MAX = 80;
 const ONLY_OWN_PAGE = 'the admin plane takes requests of its own page only';
 
 /**
- * Operators use tools and this plane's own page: every cross-site request is refused, with a token too. A change is taken from a
- * browser only when it says that it comes from the same origin.
+ * Operators use tools and this plane's own page: every cross-site request is refused, with a token too. A change is
+ * taken from a browser only when it says that it comes from the same origin.
  */
 export class AdminPolicy implements AdmissionPolicy {
   readonly #hosts: KnownHosts;
@@ -136,7 +141,9 @@ export class ClientPolicy implements AdmissionPolicy {
   }
 }
 
-/** Whether the page came from where it sends its request; TLS may end in front of this node, so the scheme says nothing. */
+/**
+ * Whether the page came from where it sends its request; TLS may end in front of this node, so the scheme says nothing.
+ */
 function isOriginOf(origin: string, host: string): boolean {
   const authority = /^https?:\/\/([^/]+)$/.exec(origin)?.[1];
   return authority !== undefined && authority.toLowerCase() === host.toLowerCase();
@@ -162,7 +169,8 @@ function shown(text: string): string {
 const SCHEME = 'bearer ';
 
 /**
- * Does the Authorization header carry the token? The time taken depends on the length of what was sent and on nothing else.
+ * Does the Authorization header carry the token? The time taken depends on the length
+ * of what was sent and on nothing else.
  */
 export function isAuthorized(authorization: string, token: string): boolean {
   if (token === '') return true;
@@ -224,8 +232,8 @@ function isLoopbackHost(host: string): boolean {
 }
 
 /**
- * Under which names a plane answers. A web page can give its own name the address of this node (DNS rebinding), and is of the
- * same origin then: only the Host header, which holds the page's name, tells it from a client.
+ * Under which names a plane answers. A web page can give its own name the address of this node (DNS rebinding), and is
+ * of the same origin then: only the Host header, which holds the page's name, tells it from a client.
  */
 class KnownHosts {
   readonly #names: ReadonlySet<string>;

@@ -1,5 +1,7 @@
 /** How many bytes of bodies senders may have on their way, and how long a body may take. */
-/** Bytes of request bodies that this process holds or has handed to a shard without an answer yet; shared by the planes. */
+/**
+ * Bytes of request bodies that this process holds or has handed to a shard without an answer yet; shared by the planes.
+ */
 export class BodyBudget {
   readonly limitBytes: number;
   usedBytes = 0;
@@ -35,8 +37,8 @@ interface SlowBody {
 }
 
 /**
- * Bodies that are on their way, and how long for. Half a body holds memory and a place in the budget; a sender that drips just fast
- * enough for the library (160 KiB in 10 s) would hold 32 MiB for half an hour.
+ * Bodies that are on their way, and how long for. Half a body holds memory and a place in the budget; a sender that
+ * drips just fast enough for the library (160 KiB in 10 s) would hold 32 MiB for half an hour.
  */
 export class SlowBodies {
   readonly #clockMs: () => number;

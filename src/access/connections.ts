@@ -1,7 +1,7 @@
 /**
- * How many connections there may be: in all, and from one address. One too many is closed as soon as it is accepted. Left in the
- * kernel's queue, which looks kinder, it would keep the listening socket ready: at the limit of open files the library
- * tries to accept it again and again, with all of a core.
+ * How many connections there may be: in all, and from one address. One too many is closed as soon as it is accepted.
+ * Left in the kernel's queue, which looks kinder, it would keep the listening socket ready: at the limit of open files
+ * the library tries to accept it again and again, with all of a core.
  */
 import { readFileSync } from 'node:fs';
 import { decodeUtf8 } from '../base/utf8.ts';
@@ -108,9 +108,9 @@ export class Connections {
 }
 
 /**
- * How many connections each address has. The library names the address of a new connection, but not of one that has closed. So
- * each number has two bounds: all that came since the last count, and that less all that left, from any address. Only
- * when the limit lies between the two is the kernel's table read, and counting starts over.
+ * How many connections each address has. The library names the address of a new connection, but not of one that has
+ * closed. So each number has two bounds: all that came since the last count, and that less all that left, from any
+ * address. Only when the limit lies between the two is the kernel's table read, and counting starts over.
  */
 
 /** Reading 10,000 rows takes some 10 ms of the HTTP thread; this often that is one percent. */

@@ -94,7 +94,9 @@ export class CorsPolicy {
     return origin !== '' && this.blocksFor(origin) !== this.#none;
   }
 
-  /** `origin` is empty when the request has no Origin header. Equal origins get the same object, as long as it is kept. */
+  /**
+   * `origin` is empty when the request has no Origin header. Equal origins get the same object, as long as it is kept.
+   */
   blocksFor(origin: string): CorsBlocks {
     if (origin === '') return this.#none;
     return this.#any ?? this.#allowed.get(origin) ?? this.#loopbackBlocks(origin) ?? this.#none;
@@ -113,8 +115,8 @@ export class CorsPolicy {
 }
 
 /**
- * Only browsers send Origin, and only they need the list of exposed headers: half a KiB that would double the size of the
- * answer to an append. With a list of origins, answers differ by origin, and caches must know that of refusals too.
+ * Only browsers send Origin, and only they need the list of exposed headers: half a KiB that would double the size of
+ * the answer to an append. With a list of origins, answers differ by origin, and caches must know that of refusals too.
  */
 function noneAnswer(origins: readonly string[]): string {
   if (origins.includes('*')) return 'access-control-allow-origin: *';

@@ -1,6 +1,6 @@
 /**
- * Content types that writers chose, in answers that a browser may open as a page. A page that a stream holds must not run with
- * the rights of the service's origin: the bearer tokens, cookies and storage of every application behind it.
+ * Content types that writers chose, in answers that a browser may open as a page. A page that a stream holds must not
+ * run with the rights of the service's origin: the bearer tokens, cookies and storage of every application behind it.
  *
  * | type of the stream or snapshot                                        | beside nosniff, which every answer has        |
  * |-----------------------------------------------------------------------|-----------------------------------------------|

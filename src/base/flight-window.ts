@@ -3,14 +3,14 @@ import { planted } from './planted.ts';
 /**
  * Bounds the bytes in flight to what the path carries within a target time, measured by how long each piece takes to be
  * acknowledged. While that is less than the target, the window grows by what arrives, which doubles it per round trip.
- * When it is more, a queue may have built up on the path, and the window becomes the arrival rate times the target. So the
- * queue stays between one and two targets on any path.
+ * When it is more, a queue may have built up on the path, and the window becomes the arrival rate times the
+ * target. So the queue stays between one and two targets on any path.
  *
- * A late acknowledgement need not mean a queue: the receiver may wait for its processor or disk. A smaller window tells. On a
- * thin path pieces then arrive at the same rate as before, each sooner. When they arrive as late as before, or at a much higher
- * rate, there was no queue: the window is restored, and for a while such waits do not count as late. Small pieces with nothing
- * in flight before them show the same: their wait raises the target, up to three times. Pieces are acknowledged in the order in
- * which they were sent. Time is in any unit the caller chooses.
+ * A late acknowledgement need not mean a queue: the receiver may wait for its processor or disk. A smaller window
+ * tells. On a thin path pieces then arrive at the same rate as before, each sooner. When they arrive as late as
+ * before, or at a much higher rate, there was no queue: the window is restored, and for a while such waits do not
+ * count as late. Small pieces with nothing in flight before them show the same: their wait raises the target, up to
+ * three times. Pieces are acknowledged in the order in which they were sent. Time is in any unit the caller chooses.
  */
 export interface WindowBounds {
   readonly minBytes: number;

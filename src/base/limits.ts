@@ -1,5 +1,6 @@
 /**
- * Every bound of the service with its unit and reason (invariant 7). Relations between bounds are asserted at the end of the file.
+ * Every bound of the service with its unit and reason (invariant 7). Relations between
+ * bounds are asserted at the end of the file.
  */
 import { assert } from './assert.ts';
 
@@ -31,7 +32,8 @@ export const REQUEST_RING_BYTES = 8 * MIB;
 /** Shard -> main ring: holds dozens of read replies of INLINE_PAYLOAD_BYTES_MAX while main writes to sockets. */
 export const REPLY_RING_BYTES = 16 * MIB;
 /**
- * Command bytes that one turn takes from the ring: bounds the record of the log and the latency of all requests in the turn.
+ * Command bytes that one turn takes from the ring: bounds the record of the log and the
+ * latency of all requests in the turn.
  */
 export const TURN_BYTES_MAX = 4 * MIB;
 
@@ -61,8 +63,8 @@ export const RECORDS_PER_REQUEST_MAX = 100_000;
 /** Largest body of one read answer unless a single record is larger; clients continue from Stream-Next-Offset. */
 export const READ_BYTES_MAX = MIB;
 /**
- * Answers to reads that the main thread keeps for other readers (gateway/read-cache.ts): 64 of the largest usual size, and a tenth of
- * what a node with a million streams takes.
+ * Answers to reads that the main thread keeps for other readers (gateway/read-cache.ts): 64 of the largest usual
+ * size, and a tenth of what a node with a million streams takes.
  */
 export const READ_CACHE_BYTES_MAX = 64 * MIB;
 /** Smaller answers are not kept: the shard collects and copies this much in a few microseconds. */

@@ -1,6 +1,6 @@
 /**
- * Writes that the rows below do not have yet: reads see both. The state machine keeps its rarely written rows in one until a checkpoint,
- * and the store keeps a checkpoint in one until it is on disk.
+ * Writes that the rows below do not have yet: reads see both. The state machine keeps its rarely written rows in one
+ * until a checkpoint, and the store keeps a checkpoint in one until it is on disk.
  */
 import { byteAt, compareBytes } from './bytes.ts';
 import type { Tx } from './tx.ts';
@@ -23,8 +23,8 @@ export interface Pending {
 }
 
 /**
- * Keys begin with prefix u16, tag u8 and usually an incarnation u48 (stream/core/keys.ts), so keys that are read together are
- * stored together.
+ * Keys begin with prefix u16, tag u8 and usually an incarnation u48 (stream/core/keys.ts),
+ * so keys that are read together are stored together.
  */
 const TAG_AT = 2;
 const FRONT_BYTES = 9;

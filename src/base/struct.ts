@@ -5,8 +5,8 @@
  *   ENTRY.encode({ group: 1, kind: 0, dataBytes: data.length, term: 7, index: 12 }, data)
  *   ENTRY.fields.term.get(view, at)
  *
- * A whole record costs some 200 ns. On hot paths fields are used one by one: the declaration is a constant, so V8 makes the load
- * or the store of it that one would write by hand (bench/micro/struct.ts).
+ * A whole record costs some 200 ns. On hot paths fields are used one by one: the declaration is a constant, so V8
+ * makes the load or the store of it that one would write by hand (bench/micro/struct.ts).
  */
 import { viewOf } from './bytes.ts';
 import { readText, writeText } from './text.ts';

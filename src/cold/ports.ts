@@ -1,6 +1,6 @@
 /**
- * The contract of cold storage: the tasks of the object store, which travel as one type from a shard over the main thread to
- * the thread that performs them, and the port through which shards ask.
+ * The contract of cold storage: the tasks of the object store, which travel as one type from a shard over the main
+ * thread to the thread that performs them, and the port through which shards ask.
  */
 import type { ChunkRef } from '../protocol/cold.ts';
 
@@ -89,8 +89,8 @@ export interface ColdResults {
 export type StoreFailure = 'missing' | 'denied' | 'unreachable' | 'bad';
 
 /**
- * `busy`: too many tasks wait. `stopped`: the process is ending. `no-threads`: those of the pool do not start. All three
- * come from the pool itself.
+ * `busy`: too many tasks wait. `stopped`: the process is ending. `no-threads`: those of the
+ * pool do not start. All three come from the pool itself.
  */
 export interface ColdFailure {
   readonly ok: false;

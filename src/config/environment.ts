@@ -1,6 +1,6 @@
 /**
- * Settings from the environment: `MILLRACE_RAFT__NODE_ID=2` is `raft.node_id = 2` in a file. Names that look like a key and are none
- * are refused: a misspelt setting must not become a default.
+ * Settings from the environment: `MILLRACE_RAFT__NODE_ID=2` is `raft.node_id = 2` in a file. Names that look like a
+ * key and are none are refused: a misspelt setting must not become a default.
  */
 import { ConfigError } from './error.ts';
 import { OPTION_KEYS } from './options.ts';
@@ -25,7 +25,9 @@ export function variableOf(key: string): string {
   return PREFIX + key.replaceAll('.', DOT).toUpperCase();
 }
 
-/** The texts by key. An empty variable is as good as none: templates write it for what is not set. Throws ConfigError. */
+/**
+ * The texts by key. An empty variable is as good as none: templates write it for what is not set. Throws ConfigError.
+ */
 export function readEnvironment(environment: EnvironmentVariables): ReadonlyMap<OptionKey, string> {
   const texts = new Map<OptionKey, string>();
   for (const [name, text] of Object.entries(environment)) {
@@ -36,7 +38,10 @@ export function readEnvironment(environment: EnvironmentVariables): ReadonlyMap<
   return texts;
 }
 
-/** Names without a section are not ours alone: the tool has some, and Kubernetes sets MILLRACE_SERVICE_HOST and the like. */
+/**
+ * Names without a section are not ours alone: the tool has some, and Kubernetes sets
+ * MILLRACE_SERVICE_HOST and the like.
+ */
 function checkName(name: string): void {
   if (!name.startsWith(PREFIX) || !(name.includes(DOT) || MISTAKEN.has(name))) return;
   const key = nearest(name.slice(PREFIX.length).replaceAll(DOT, '.').toLowerCase(), OPTION_KEYS);

@@ -1,4 +1,7 @@
-/** Command line, environment and file to `Config`. Flags win over the environment, it over the file, the file over the defaults. */
+/**
+ * Command line, environment and file to `Config`. Flags win over the environment, it
+ * over the file, the file over the defaults.
+ */
 import { readFileSync } from 'node:fs';
 import { hostname as systemName } from 'node:os';
 import process from 'node:process';

@@ -1,7 +1,7 @@
 /**
  * Whether a secret can have 128 bits of entropy. Randomness cannot be seen in a text, so this finds what people type
- * instead: short texts, words, one character or one pattern again and again, rows of the alphabet. A text that a random generator
- * made is refused less often than once in a thousand.
+ * instead: short texts, words, one character or one pattern again and again, rows of the alphabet. A text that a
+ * random generator made is refused less often than once in a thousand.
  */
 
 const BITS_MIN = 128;
@@ -10,8 +10,8 @@ const HEX_BITS = 4;
 const MIXED_BITS = 5.9;
 const WORD_BITS = 2;
 /**
- * Random text in base64 changes between small, capital and other characters at so many of its places, words hardly ever: less by
- * more than so many standard deviations is no chance.
+ * Random text in base64 changes between small, capital and other characters at so many of its places, words hardly
+ * ever: less by more than so many standard deviations is no chance.
  */
 const CHANGES = 0.634;
 const DEVIATIONS_MAX = 3.5;

@@ -14,7 +14,10 @@ const DURATION_UNITS_MS: Readonly<Record<string, number>> = {
   ...{ ms: 1, s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS },
 };
 
-/** K is 1000 and KiB is 1024, as on a disk's label and in a memory map; the long decimal names mean the same as K, M, G, T. */
+/**
+ * K is 1000 and KiB is 1024, as on a disk's label and in a memory map; the long decimal
+ * names mean the same as K, M, G, T.
+ */
 const SIZE_UNITS_BYTES: Readonly<Record<string, number>> = {
   ...{ B: 1, K: 1000, M: 1000 ** 2, G: 1000 ** 3, T: 1000 ** 4 },
   ...{ KB: 1000, MB: 1000 ** 2, GB: 1000 ** 3, TB: 1000 ** 4 },
@@ -50,7 +53,9 @@ export function isLoopback(address: Address): boolean {
   return address.host === 'localhost' || address.host === '::1' || /^127(\.\d{1,3}){3}$/.test(address.host);
 }
 
-/** Exact arithmetic: `1.1s` is 1100 ms and `0.0005s` is refused, where doubles would answer 1100.0000000000002 and 0.5. */
+/**
+ * Exact arithmetic: `1.1s` is 1100 ms and `0.0005s` is refused, where doubles would answer 1100.0000000000002 and 0.5.
+ */
 function parseQuantity(raw: unknown, units: Readonly<Record<string, number>>): number | undefined {
   if (typeof raw === 'number') return Number.isSafeInteger(raw) && raw >= 0 ? raw : undefined;
   if (typeof raw !== 'string') return undefined;
@@ -71,8 +76,8 @@ function formatQuantity(value: number, units: [string, number][], gap: string): 
   return best === undefined ? String(value) : `${value / best[1]}${gap}${best[0]}`;
 }
 
-// The text of a flag, or of a variable of the environment, as the TOML value it stands for. A text that does not fit stays as it is:
-// the kind then says what it expected.
+// The text of a flag, or of a variable of the environment, as the TOML value it stands for. A text that does
+// not fit stays as it is: the kind then says what it expected.
 
 export function numberFromText(text: string): unknown {
   return /^\d{1,15}$/.test(text) ? Number(text) : text;

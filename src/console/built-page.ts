@@ -1,6 +1,6 @@
 /**
- * The built page, as a node's admin plane and `millracectl console` serve it: one document with its script and its style inside, so
- * that one route is enough. Its policy names the hashes of both and allows nothing else.
+ * The built page, as a node's admin plane and `millracectl console` serve it: one document with its script and its
+ * style inside, so that one route is enough. Its policy names the hashes of both and allows nothing else.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * BLAKE3, synchronous. The native binary (some GiB/s on one core) comes as an optional package for each usual platform; `blake3` itself,
- * which needs no binary then, is for the others (a quarter of a GiB/s in WebAssembly).
+ * BLAKE3, synchronous. The native binary (some GiB/s on one core) comes as an optional package for each usual
+ * platform; `blake3` itself, which needs no binary then, is for the others (a quarter of a GiB/s in WebAssembly).
  */
 import { createRequire } from 'node:module';
 import { encodeUtf8 } from '../base/utf8.ts';
@@ -49,7 +49,10 @@ export function createHasher(): Hasher {
   return implementation.createHash();
 }
 
-/** Identifies a published snapshot: BLAKE3 over the size of the content type (8 bytes, little-endian), the content type, and the bytes. */
+/**
+ * Identifies a published snapshot: BLAKE3 over the size of the content type (8 bytes,
+ * little-endian), the content type, and the bytes.
+ */
 export function snapshotDigest(contentType: string, bytes: Uint8Array): Uint8Array {
   const type = encodeUtf8(contentType);
   const size = new Uint8Array(8);

@@ -1,6 +1,7 @@
 /**
- * The exporter serves one row for each family of metrics, with its place in the node's JSON. Names are promises. No label comes
- * from what users name: nodes, groups, cores, operations, statuses and quantiles are few, and each has a bound here.
+ * The exporter serves one row for each family of metrics, with its place in the node's JSON.
+ * Names are promises. No label comes from what users name: nodes, groups, cores, operations,
+ * statuses and quantiles are few, and each has a bound here.
  */
 import { type Json, isObject } from '../nodes/report.ts';
 
@@ -36,8 +37,8 @@ const OPERATION = /^[a-z][a-z_]{0,23}$/;
 const STATUS = /^[1-5]\d\d$/;
 const VERSION = /^[\w.+-]{1,40}$/;
 /**
- * In the units of the metric, since sums in the node's grow large: 10,000 long-polls that wait pass 2^53 microseconds in eleven days. Beyond
- * it a double is no whole number any more, and no count of ours.
+ * In the units of the metric, since sums in the node's grow large: 10,000 long-polls that wait pass 2^53 microseconds
+ * in eleven days. Beyond it a double is no whole number any more, and no count of ours.
  */
 const VALUE_MAX = Number.MAX_SAFE_INTEGER;
 

@@ -1,4 +1,7 @@
-/** Samples of all nodes as text, by prom-client. A registry lives for one answer, so a node that left leaves no series behind. */
+/**
+ * Samples of all nodes as text, by prom-client. A registry lives for one answer, so a
+ * node that left leaves no series behind.
+ */
 import { Counter, Gauge, Histogram, Registry, type RegistryContentType, Summary } from 'prom-client';
 import { type Family, FAMILIES, type MetricSample, UP, ANSWER_SECONDS } from './families.ts';
 import type { NodeAnswer } from './scrape.ts';
@@ -10,7 +13,9 @@ export const CONTENT_TYPES = {
   text: Registry.PROMETHEUS_CONTENT_TYPE,
 } as const;
 
-/** A scraper that can read both says which it prefers; Prometheus and its like take OpenMetrics, browsers and curl text. */
+/**
+ * A scraper that can read both says which it prefers; Prometheus and its like take OpenMetrics, browsers and curl text.
+ */
 export function formatFor(accept: string): Format {
   const ranges = accept.split(',').map((range) => {
     const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
@@ -76,8 +81,8 @@ interface FixedOptions {
 const NAMELESS = { name: 'none', help: 'none', registers: [] };
 
 /**
- * Quantiles and buckets that a node computed. The library computes its own from observations, which only the node has. A summary of the
- * library's gives its values as it has them; its histogram does not.
+ * Quantiles and buckets that a node computed. The library computes its own from observations, which only the node has.
+ * A summary of the library's gives its values as it has them; its histogram does not.
  */
 class FixedDistribution extends Summary {
   readonly #kind: 'summary' | 'histogram';

@@ -1,8 +1,9 @@
 /**
  * `millracectl exporter`: `/metrics` of the whole cluster for scrapers, and `/healthz` of the exporter itself.
  *
- * Scrapers are let in as on the nodes' planes: with a token it has to be right; without one, on loopback, the Host header must name
- * this address, because a web page can give its own name the address of this host. `/healthz` is for probes and needs neither.
+ * Scrapers are let in as on the nodes' planes: with a token it has to be right; without one, on
+ * loopback, the Host header must name this address, because a web page can give its own name the address
+ * of this host. `/healthz` is for probes and needs neither.
  */
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import { type Address, parseAddress } from '../base/address.ts';

@@ -35,8 +35,8 @@ const DRAIN_MAX = 4096;
 const RELEASE_BYTES = 1024 * 1024;
 const NO_SLOT = 0xffffffff;
 /**
- * Requests after which a shard that sleeps is woken before the turn of the event loop ends: it works while this thread reads
- * the other sockets. Fewer wake it for too little; bench/README.md has the figures.
+ * Requests after which a shard that sleeps is woken before the turn of the event loop ends: it works while this thread
+ * reads the other sockets. Fewer wake it for too little; bench/README.md has the figures.
  */
 const EARLY_PUBLISH_REQUESTS = 24;
 const READ = QUERIES.read.number;

@@ -1,12 +1,13 @@
 /**
- * Recently read ranges, shared by all readers: bytes at an offset never change, so a read that was answered before needs only the
- * shard's word that the same bytes are still the answer, and no bytes cross the mailbox.
+ * Recently read ranges, shared by all readers: bytes at an offset never change, so a read that was answered before
+ * needs only the shard's word that the same bytes are still the answer, and no bytes cross the mailbox.
  *
- * The shard decides in its applied state, for each request (stream/operations/read.ts). Deletion, expiry, retention and purges are therefore seen
- * at once; incarnation and lineage tell a new stream of the same name from the one whose bytes are here.
+ * The shard decides in its applied state, for each request (stream/operations/read.ts). Deletion,
+ * expiry, retention and purges are therefore seen at once; incarnation and lineage tell a new
+ * stream of the same name from the one whose bytes are here.
  *
- * Entries are found by a 32-bit hash and compared in full: a collision costs a miss. What is read only once is not kept: an answer
- * enters when the same one was seen before, so a scan of many streams neither copies nor evicts.
+ * Entries are found by a 32-bit hash and compared in full: a collision costs a miss. What is read only once is not
+ * kept: an answer enters when the same one was seen before, so a scan of many streams neither copies nor evicts.
  */
 import { LRUCache } from 'lru-cache';
 import { int32At, ownCopy } from '../base/bytes.ts';
@@ -24,7 +25,10 @@ import { READ_OFFSET, READ_RECORD } from '../protocol/read-fields.ts';
 import { REPLY_COLD, REPLY_HELD, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
 import type { Request } from '../protocol/request.ts';
 
-/** Answers remembered by their fingerprint alone, a power of two: more than the cache has room for at usual sizes. 64 KiB. */
+/**
+ * Answers remembered by their fingerprint alone, a power of two: more than the cache
+ * has room for at usual sizes. 64 KiB.
+ */
 const SEEN_SLOTS = 16_384;
 /** Overhead of an entry. */
 const ENTRY_BYTES = 512;
@@ -135,7 +139,9 @@ export class ReadCache {
     reply.isBodyKept = true;
   }
 
-  /** Keeps the answer if it was seen before. The reply then has the kept bytes, because what follows may keep them, too. */
+  /**
+   * Keeps the answer if it was seen before. The reply then has the kept bytes, because what follows may keep them, too.
+   */
   #consider(key: number, asked: ReadQuestion, reply: Reply): void {
     const { body } = reply;
     const { answerBytesMin, answerBytesMax } = this.#options;

@@ -19,8 +19,8 @@ export interface RetryPolicy {
 export type RetryClock = Pick<Runtime, 'monotonicMs' | 'setTimer'>;
 
 /**
- * `reply` is undefined when the mailbox was full until the end, or the caller no longer wanted the answer. `isUnknown`: one of the attempts may have taken effect,
- * or may still do so, whatever the last answer was.
+ * `reply` is undefined when the mailbox was full until the end, or the caller no longer wanted the answer.
+ * `isUnknown`: one of the attempts may have taken effect, or may still do so, whatever the last answer was.
  */
 export type Settled = (reply: Reply | undefined, isUnknown: boolean) => void;
 

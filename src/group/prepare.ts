@@ -92,8 +92,8 @@ type BatchResult =
   | { readonly ok: false; readonly code: ErrorCode; readonly reason: string };
 
 /**
- * Normalises the JSON frames of an append-batch, all or none: the frames of `payload` with normalised lines, and the record ends in them. Empty frames stay, because each is
- * refused individually.
+ * Normalises the JSON frames of an append-batch, all or none: the frames of `payload` with normalised lines, and the
+ * record ends in them. Empty frames stay, because each is refused individually.
  */
 function normalizeBatch(payload: Uint8Array, json: JsonNormalizer): BatchResult {
   const frames: Uint8Array[] = [];

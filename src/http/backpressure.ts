@@ -1,22 +1,23 @@
 /**
- * Large answers whose clients take them slowly. What the kernel does not take waits here, counted, instead of in the buffers of
- * uWebSockets.js: five thousand connections that asked for 1 MiB and read nothing held 3.4 GB there.
+ * Large answers whose clients take them slowly. What the kernel does not take waits here, counted, instead of in the
+ * buffers of uWebSockets.js: five thousand connections that asked for 1 MiB and read nothing held 3.4 GB there.
  *
- * The more waits, the less a read may bring (a client continues from Stream-Next-Offset); at the bound reads are refused
- * with 503, and answers that were under way already are cut.
+ * The more waits, the less a read may bring (a client continues from Stream-Next-Offset); at the bound reads are
+ * refused with 503, and answers that were under way already are cut.
  *
- * Writing to the socket of an answer of unknown length, as uWebSockets.js behaves (20.51 and later; read in its source and tried):
+ * Writing to the socket of an answer of unknown length, as uWebSockets.js behaves
+ * (20.51 and later; read in its source and tried):
  *
- * - `write` copies what the kernel does not take and returns false. Inside `cork` a write below 16 KiB always returns true,
- *   because it only fills the cork buffer; that the kernel refused it shows at the NEXT write. So a full socket is noticed one
- *   small frame late, which is fine, and every write must be corked: uncorked each frame is three system calls instead of
- *   one (13 µs instead of 5 µs for each reader, measured).
- * - Inside `cork` a write of more than fits the cork buffer is LOST, all of it, when the kernel has no room for what was corked
- *   before, be it the nine bytes of the chunk's own size: `uncork` in its AsyncSocket.h returns and forgets it. The client
- *   takes what follows for the missing bytes. So no write is larger than the cork buffer.
+ * - `write` copies what the kernel does not take and returns false. Inside `cork` a write below 16 KiB always returns
+ *   true, because it only fills the cork buffer; that the kernel refused it shows at the NEXT write. So a full socket
+ *   is noticed one small frame late, which is fine, and every write must be corked: uncorked each frame is three
+ *   system calls instead of one (13 µs instead of 5 µs for each reader, measured).
+ * - Inside `cork` a write of more than fits the cork buffer is LOST, all of it, when the kernel has no room for what
+ *   was corked before, be it the nine bytes of the chunk's own size: `uncork` in its AsyncSocket.h returns and forgets
+ *   it. The client takes what follows for the missing bytes. So no write is larger than the cork buffer.
  * - With an onWritable handler uWebSockets.js does not send its buffer by itself: the next write does. So the handler
- *   always writes, a comment, and is called again as long as bytes remain. Without a handler, the library would close the
- *   connection 10 s after the socket has drained, even though the stream is only quiet.
+ *   always writes, a comment, and is called again as long as bytes remain. Without a handler, the library would close
+ *   the connection 10 s after the socket has drained, even though the stream is only quiet.
  * - A refused write starts a timeout of 10 s (coarse), each further one restarts it, onWritable ends it. There is no
  *   timeout at all while nothing is refused: a quiet stream stays open for as long as both ends like.
  */
@@ -24,15 +25,23 @@ import { type ErrorLog, type ResponseOwner, guardAbort, whenGone, whenWritable }
 import type { RequestIds } from './request-ids.ts';
 import type { UwsResponse } from './uws.ts';
 
-/** Bytes that wait for slow clients in this process. A client on a slow line has most of its answer here for a second or so. */
+/**
+ * Bytes that wait for slow clients in this process. A client on a slow line has most of
+ * its answer here for a second or so.
+ */
 const WAITING_BYTES_MAX = 128 * 1024 * 1024;
 /** From here on a read brings SMALL_READ_BYTES. */
 const WAITING_BYTES_MANY = WAITING_BYTES_MAX / 4;
 const SMALL_READ_BYTES = 128 * 1024;
-/** Sockets take this much without help; with the headers it fits the buffer in which uWebSockets.js corks (CorkedWrite). */
+/**
+ * Sockets take this much without help; with the headers it fits the buffer in which uWebSockets.js corks (CorkedWrite).
+ */
 const UNCOUNTED_BYTES = 8 * 1024;
 
-/** The cork buffer has 16 KiB; the head of a chunk goes there too, in front of the first one `Transfer-Encoding: chunked`. */
+/**
+ * The cork buffer has 16 KiB; the head of a chunk goes there too, in front of the first
+ * one `Transfer-Encoding: chunked`.
+ */
 const WRITE_BYTES_MAX = 15 * 1024;
 
 type CorkedSocket = Pick<UwsResponse, 'cork' | 'write'>;
@@ -81,8 +90,8 @@ export class ResponseBackpressure {
   }
 
   /**
-   * Ends an answer with `body`, whose memory may be `reused` afterwards, or is `kept` as it is. Call it corked; `res` is not to be
-   * touched after.
+   * Ends an answer with `body`, whose memory may be `reused` afterwards, or is `kept` as it is.
+   * Call it corked; `res` is not to be touched after.
    */
   end(res: UwsResponse, body: Uint8Array, memory: 'reused' | 'kept' = 'reused'): void {
     if (body.length <= UNCOUNTED_BYTES) {

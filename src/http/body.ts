@@ -1,13 +1,13 @@
 /**
  * Collects a request body. The usual body arrives in one chunk and is used where it lies, in memory of uWebSockets.js
- * that is valid only during the callback. A body in several chunks is copied into one resizable buffer: it grows in place,
- * so a chunked body is copied once, and its pages go back to the system at once, not when the collector gets to it (a few
- * large bodies would otherwise stay resident for as long as the process is idle).
+ * that is valid only during the callback. A body in several chunks is copied into one resizable buffer: it grows in
+ * place, so a chunked body is copied once, and its pages go back to the system at once, not when the collector gets to
+ * it (a few large bodies would otherwise stay resident for as long as the process is idle).
  *
- * Bounds: a declared size over the limit is refused before the body is read, a chunked one as soon as it passes it. All bodies
- * together stay within a budget, which is charged as bytes arrive: what is only announced holds no room that others need. Slow
- * senders: uWebSockets.js closes a connection that brings less than 160 KiB in 10 s while a body is awaited, SlowBodies one
- * whose body takes too long as a whole.
+ * Bounds: a declared size over the limit is refused before the body is read, a chunked one as soon as it passes it.
+ * All bodies together stay within a budget, which is charged as bytes arrive: what is only announced holds no room
+ * that others need. Slow senders: uWebSockets.js closes a connection that brings less than 160 KiB in 10 s while a
+ * body is awaited, SlowBodies one whose body takes too long as a whole.
  */
 import type { BodyBudget, SlowBodies } from '../access/bodies.ts';
 import { type ErrorLog, type ResponseOwner, guardData, readData } from './guard.ts';

@@ -1,6 +1,7 @@
 /**
- * gzip of large answers, made by the threads of libuv's pool: the HTTP thread only copies the bytes and hears of the end. zlib takes
- * them piece by piece (16 KiB of output, well below a millisecond), so other work of the pool gets its turn.
+ * gzip of large answers, made by the threads of libuv's pool: the HTTP thread only copies the bytes
+ * and hears of the end. zlib takes them piece by piece (16 KiB of output, well below a
+ * millisecond), so other work of the pool gets its turn.
  *
  * Requests for the same bytes share one compression: a thousand long-polls that one append answers cost it once.
  * It goes on when its client leaves; it takes milliseconds, and its memory is counted until then.
@@ -9,8 +10,9 @@ import { gzip } from 'node:zlib';
 import type { ErrorLog } from './guard.ts';
 
 /**
- * Accept-Encoding says how a client likes gzip (RFC 9110, 12.5.3). A coding that is not listed has the weight of `*`; without `*` it is not taken. The bytes
- * as they are need no entry: unlisted they are the last choice, listed they win when gzip weighs no more.
+ * Accept-Encoding says how a client likes gzip (RFC 9110, 12.5.3). A coding that is not listed has the
+ * weight of `*`; without `*` it is not taken. The bytes as they are need no entry: unlisted they are
+ * the last choice, listed they win when gzip weighs no more.
  */
 const GZIP: ReadonlySet<string> = new Set(['gzip', 'x-gzip']);
 const WEIGHT = /^q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/;
@@ -42,7 +44,10 @@ function weightOf(parameters: readonly string[]): number {
 const LEVEL = 1;
 /** The memory that zlib allocates for one stream at its usual window. */
 const STATE_BYTES = 256 * 1024;
-/** Seven of the largest usual answers, about 30 ms of a core. Beyond that, answers go out uncompressed instead of waiting. */
+/**
+ * Seven of the largest usual answers, about 30 ms of a core. Beyond that, answers go
+ * out uncompressed instead of waiting.
+ */
 const MAKING_BYTES_MAX = 16 * 1024 * 1024;
 
 /** `body`: a copy of what was given; `packed` is undefined when compressing failed or saved nothing. */
@@ -65,7 +70,10 @@ export class Compression {
     this.#log = log;
   }
 
-  /** False: there is no room. Else `done` runs once, later. Equal keys mean equal bytes; their memory may be reused afterwards. */
+  /**
+   * False: there is no room. Else `done` runs once, later. Equal keys mean equal bytes;
+   * their memory may be reused afterwards.
+   */
   start(key: string, body: Uint8Array, packing: Packing): boolean {
     const others = this.#waiting.get(key);
     if (others !== undefined) {

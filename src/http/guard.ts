@@ -1,12 +1,15 @@
 /**
- * The only file that hands functions to uWebSockets.js (test/tidy/http-callbacks.test.ts checks it). Two things end the process there:
- * an exception in a function that the library calls, and a route handler that returns without an answer and without onAborted.
- * Here an exception becomes one log line and the end of that request, and who keeps a response registers onAborted with it.
+ * The only file that hands functions to uWebSockets.js (test/tidy/http-callbacks.test.ts checks it). Two
+ * things end the process there: an exception in a function that the library calls, and a route handler that
+ * returns without an answer and without onAborted. Here an exception becomes one log line and the end of that
+ * request, and who keeps a response registers onAborted with it.
  */
 import type { ErrorCode } from '../base/errors.ts';
 import type { UwsApp, UwsResponse } from './uws.ts';
 
-/** Receives what went wrong inside a handler: a bug, never a client's mistake; and whose request it was, or undefined. */
+/**
+ * Receives what went wrong inside a handler: a bug, never a client's mistake; and whose request it was, or undefined.
+ */
 export type ErrorLog = (error: unknown, what: string, requestId: string | undefined) => void;
 
 /** Keeps a response after its route handler has returned. */

@@ -1,7 +1,8 @@
 /**
  * Request headers -> CommandFields. uWebSockets.js crosses from native code once for every header asked for, present or
- * not (about 0.1 µs each), so every request is walked over once, before its route, instead of being asked for ten names. The
- * walk fills one object that is reused: its fields are valid only inside the route handler, as the request itself.
+ * not (about 0.1 µs each), so every request is walked over once, before its route, instead of
+ * being asked for ten names. The walk fills one object that is reused: its fields are valid
+ * only inside the route handler, as the request itself.
  *
  * When a header is repeated, the first one counts.
  */
@@ -26,12 +27,13 @@ import type { UwsRequest } from './uws.ts';
 const CHUNKED = 'chunked';
 
 /**
- * Where a request ends. Two readers of one connection that disagree about it see different requests: a proxy lets one through,
- * the server behind it acts on another one. uWebSockets.js (20.51.4 and 20.69.0 alike) takes the first Content-Length of several, an empty one as
- * 0, and any Transfer-Encoding as chunked. So every request is looked at before a handler acts, in the walk over its headers that is made anyway.
+ * Where a request ends. Two readers of one connection that disagree about it see different requests: a proxy lets one
+ * through, the server behind it acts on another one. uWebSockets.js (20.51.4 and 20.69.0 alike) takes the first
+ * Content-Length of several, an empty one as 0, and any Transfer-Encoding as chunked. So every request is looked at
+ * before a handler acts, in the walk over its headers that is made anyway.
  *
- * Two things cannot be seen from here: the lines between chunks (a bare LF ends one), and headers behind one without a name.
- * Proxies rewrite both (test/proxy/framing.test.ts).
+ * Two things cannot be seen from here: the lines between chunks (a bare LF ends one), and headers behind one
+ * without a name. Proxies rewrite both (test/proxy/framing.test.ts).
  */
 class Framing {
   #lengths = 0;
@@ -349,7 +351,9 @@ export function checkToken(value: string, name: string): HeaderRefusal | undefin
   return undefined;
 }
 
-/** Content-Length in bytes, -1 when the body comes in chunks or there is none; uWebSockets.js refuses malformed ones. */
+/**
+ * Content-Length in bytes, -1 when the body comes in chunks or there is none; uWebSockets.js refuses malformed ones.
+ */
 export function declaredBytes(contentLength: string | undefined): number {
   if (contentLength === undefined || contentLength === '') return -1;
   const parsed = parseUint53(contentLength);

@@ -1,7 +1,8 @@
 /**
- * Beginnings of answers: status line and the header lines that every answer has, as bytes that are made once. uWebSockets.js writes a
- * status as it comes, CRLF included, and takes bytes wherever it takes a string. A string costs it 80 to 200 ns each time (it is
- * measured, copied and freed), bytes cost 20 ns: so the whole beginning is one call of writeStatus.
+ * Beginnings of answers: status line and the header lines that every answer has, as bytes that are
+ * made once. uWebSockets.js writes a status as it comes, CRLF included, and takes bytes wherever it
+ * takes a string. A string costs it 80 to 200 ns each time (it is measured, copied and freed), bytes
+ * cost 20 ns: so the whole beginning is one call of writeStatus.
  */
 import { OFFSET_DIGITS, formatOffset, writeOffset } from '../protocol/header-values.ts';
 
@@ -52,7 +53,10 @@ export class Heads {
   }
 }
 
-/** The head of an accepted append up to its position. One piece of memory for all of them: the library copies it within the call. */
+/**
+ * The head of an accepted append up to its position. One piece of memory for all of
+ * them: the library copies it within the call.
+ */
 export class PositionHead {
   readonly #bytes: Uint8Array;
 

@@ -1,8 +1,9 @@
 /**
- * One plane's socket. A certificate is renewed by a second app of the library that listens in the place of the first: the library
- * has no call that changes the certificate of an app, but for clients that name the host (SNI), and many come by address.
- * Connections stay with the app, and the certificate, that they began with. Between the two listeners no port is open, for the
- * microseconds of two system calls; a client that comes just then is refused and has to try again.
+ * One plane's socket. A certificate is renewed by a second app of the library that listens in the place of
+ * the first: the library has no call that changes the certificate of an app, but for clients that name the
+ * host (SNI), and many come by address. Connections stay with the app, and the certificate, that they
+ * began with. Between the two listeners no port is open, for the microseconds of two system calls; a
+ * client that comes just then is refused and has to try again.
  */
 import { createServer } from 'node:net';
 import { resolve as resolvePath } from 'node:path';
@@ -117,7 +118,10 @@ export class ListenError extends Error {
   }
 }
 
-/** The error for an address on which listening has just failed. The library says only that it could not, so the system is asked. */
+/**
+ * The error for an address on which listening has just failed. The library says only
+ * that it could not, so the system is asked.
+ */
 export async function listenError(plane: string, host: string, port: number): Promise<ListenError> {
   const code = await new Promise<string | undefined>((resolve) => {
     const probe = createServer();

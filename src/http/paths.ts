@@ -1,7 +1,7 @@
 /**
- * Path -> pattern, on the raw URL of the request. One parser for both families and the service routes, so that there is one
- * place that decides what can never reach a stream: NUL, `..` segments, empty names, the bucket `v1` and names beginning
- * with `__`.
+ * Path -> pattern, on the raw URL of the request. One parser for both families and the service
+ * routes, so that there is one place that decides what can never reach a stream: NUL, `..` segments,
+ * empty names, the bucket `v1` and names beginning with `__`.
  *
  *   /v1/stream/{path}      flat family: decoded, then split at the first `/`; without one the bucket is _default
  *   /{bucket}/{stream}      bucketed family: one segment, whose %2F become part of the name
@@ -62,7 +62,10 @@ const FLAT_PREFIX = '/v1/stream/';
 /** Reserved for subscriptions, in front of all streams. */
 export const CONTROL_PREFIX = `${FLAT_PREFIX}__ds/`;
 type BelowStream = PathPattern extends infer P ? (P extends `/{bucket}/{stream}/${infer Rest}` ? Rest : never) : never;
-/** Below a stream: what the path goes on with, without and with a segment of its own. A pattern without its row does not compile. */
+/**
+ * Below a stream: what the path goes on with, without and with a segment of its own. A
+ * pattern without its row does not compile.
+ */
 const BELOW_ROWS: Readonly<
   Record<Exclude<BelowStream, `${string}/{offset}`>, readonly [alone: PathPattern, withOffset?: PathPattern]>
 > = {
@@ -154,7 +157,10 @@ function invalid(path: ParsedPath, detail: string): void {
 /** Paths of streams that are known at once; with the longest names 5 MiB. */
 const KNOWN_MAX = 8192;
 const KNOWN_CHARS_MAX = 128;
-/** One in so many paths that are not known becomes so: appends spread over a million streams must not pay for what they find seldom. */
+/**
+ * One in so many paths that are not known becomes so: appends spread over a million
+ * streams must not pay for what they find seldom.
+ */
 const LEARN_ONE_OF = 8;
 
 const STREAM: PathPattern = '/{bucket}/{stream}';
@@ -162,7 +168,9 @@ const STREAM: PathPattern = '/{bucket}/{stream}';
 /** Which group a stream belongs to. */
 export type Groups = Pick<ShardGateway, 'groupOf'>;
 
-/** Parses paths, and remembers those of streams with their group: the same streams are written and read again and again. */
+/**
+ * Parses paths, and remembers those of streams with their group: the same streams are written and read again and again.
+ */
 export class KnownPaths {
   readonly #groups: Groups;
   readonly #known = new Map<string, Readonly<ParsedPath>>();

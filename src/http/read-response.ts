@@ -1,13 +1,14 @@
 /**
  * Answers to reads, in every mode: their headers, their ETags, what caches may keep, and whether they are compressed.
  *
- * Bytes at an offset never change, so an answer that has bytes from a position that the URL names is good for as long as the stream is:
- * what came later is found at the next offset, another URL. What has no bytes says "nothing yet" and must not be kept, but for the
- * end of a closed stream, which is final. Live readers that wait at one URL share an answer too: with bytes as above, and for a moment
- * without. The cursor that comes with it makes the next URL of all of them the same again, and another one than before.
+ * Bytes at an offset never change, so an answer that has bytes from a position that the URL names is good for as
+ * long as the stream is: what came later is found at the next offset, another URL. What has no bytes says "nothing
+ * yet" and must not be kept, but for the end of a closed stream, which is final. Live readers that wait at one URL
+ * share an answer too: with bytes as above, and for a moment without. The cursor that comes with it makes the next
+ * URL of all of them the same again, and another one than before.
  *
- * Only large answers of JSON streams come in two forms, as they are or compressed; each has an ETag of its own, because a strong one
- * names bytes. Both say `Vary`, also in a 304.
+ * Only large answers of JSON streams come in two forms, as they are or compressed; each has an ETag of its own,
+ * because a strong one names bytes. Both say `Vary`, also in a 304.
  */
 import { prefersGzip } from './compression.ts';
 import type { ReadParams } from './context.ts';
@@ -23,8 +24,8 @@ import { READ_OFFSET, READ_RECORD } from '../protocol/read-fields.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, Reply } from '../protocol/reply.ts';
 
 /**
- * Position, freshness, closure and record headers of a read answer: the 200 and 304 of a catch-up read and of a long-poll,
- * and its 204. Not the content type, ETag and cursor.
+ * Position, freshness, closure and record headers of a read answer: the 200 and 304 of a catch-up read and of a
+ * long-poll, and its 204. Not the content type, ETag and cursor.
  */
 export function writeReadHeaders(res: UwsResponse, reply: Reply, params: ReadParams): void {
   res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
@@ -72,7 +73,9 @@ export function cacheOfTurn(params: ReadParams): CacheControl {
   return params.mode === READ_OFFSET || params.mode === READ_RECORD ? 'turn' : 'no-store';
 }
 
-/** Compressing costs a quarter of a millisecond of CPU even for little; below this size, sending the bytes costs less. */
+/**
+ * Compressing costs a quarter of a millisecond of CPU even for little; below this size, sending the bytes costs less.
+ */
 export const COMPRESSED_FROM_BYTES = 16 * 1024;
 
 /** Does the form of the answer depend on Accept-Encoding? `bytes`: the size of its body. */

@@ -1,6 +1,7 @@
 /**
- * The id by which a refusal and the log lines about its request are found. It is the client's X-Request-Id when that is well
- * formed, else one of this node. One is made only when a refusal or a log line needs it: answers that succeed cost nothing.
+ * The id by which a refusal and the log lines about its request are found. It is the client's
+ * X-Request-Id when that is well formed, else one of this node. One is made only when a refusal or a
+ * log line needs it: answers that succeed cost nothing.
  */
 import type { UwsResponse } from './uws.ts';
 

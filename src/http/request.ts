@@ -1,15 +1,15 @@
 /**
- * One request, from its route handler to the end of its answer: the only owner of `res`. It counts the request as open, hears when the
- * client leaves, holds the bytes of the body, writes refusals and counts the answer. A handler answers at once (respond() and what is made
- * of it), or in one of these ways, each an object of its own:
+ * One request, from its route handler to the end of its answer: the only owner of `res`. It counts the request as
+ * open, hears when the client leaves, holds the bytes of the body, writes refusals and counts the answer. A handler
+ * answers at once (respond() and what is made of it), or in one of these ways, each an object of its own:
  *
  * - send(): a shard is asked, and its reply becomes the answer (reply-answer.ts).
  * - keep(): several replies, or a promise, become one answer, with the methods of an answer at once.
  * - streaming(): pieces at the pace of the reader (streaming.ts).
  * - follow(): a live reader answers when something is appended (live/).
  *
- * Contexts are pooled, with their callbacks bound once: uWebSockets.js takes functions (abort, data, cork), and closures made for each
- * request would cost three allocations.
+ * Contexts are pooled, with their callbacks bound once: uWebSockets.js takes functions (abort, data, cork), and
+ * closures made for each request would cost three allocations.
  */
 import type { ErrorCode } from '../base/errors.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
@@ -46,8 +46,9 @@ export interface ContextPool {
 }
 
 /**
- * The response is held by the running handler alone; the context, which serves other requests after the answer; others who may know the
- * context longer than that; a live reader, which is not counted as open, because a node that stops ends its live readers first.
+ * The response is held by the running handler alone; the context, which serves other requests after the
+ * answer; others who may know the context longer than that; a live reader, which is not counted as
+ * open, because a node that stops ends its live readers first.
  */
 type Hold = 'handler' | 'context' | 'others' | 'live';
 
@@ -67,7 +68,10 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   res: UwsResponse | undefined = undefined;
   #hold: Hold = 'handler';
   #req: UwsRequest | undefined = undefined;
-  /** The response of this request or, while the context is spare, of the last one: what fails after the end is logged with its id. */
+  /**
+   * The response of this request or, while the context is spare, of the last one: what
+   * fails after the end is logged with its id.
+   */
   #answered: UwsResponse | undefined = undefined;
   #answer: Answer | undefined = undefined;
   /** The reader of bodies, made for the first one. */
@@ -171,8 +175,8 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   }
 
   /**
-   * Accepts the request and reads its body, up to the bound of its route; call it last in the route handler. `declared`:
-   * Content-Length, -1 when unknown. `budget`: where the bytes are counted.
+   * Accepts the request and reads its body, up to the bound of its route; call it last in the route handler.
+   * `declared`: Content-Length, -1 when unknown. `budget`: where the bytes are counted.
    */
   readBody(declared: number, consumer: BodyConsumer, budget: BodyBudget = this.server.budget): void {
     this.accept();
@@ -335,7 +339,9 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
     if (!this.#reply.isAwaited) this.over();
   }
 
-  /** Ends the request, which waits for nothing any more. The context serves other requests, unless others may hold it. */
+  /**
+   * Ends the request, which waits for nothing any more. The context serves other requests, unless others may hold it.
+   */
   over(): void {
     this.#body?.release();
     this.releaseRequest();

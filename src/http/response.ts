@@ -1,11 +1,12 @@
 /**
- * How answers are written: status lines, the header block that every answer has, and refusals. Answers to reads have more
- * (read-response.ts).
+ * How answers are written: status lines, the header block that every answer has, and
+ * refusals. Answers to reads have more (read-response.ts).
  *
  * Rules of uWebSockets.js for all code that writes an answer:
- * - After the route handler has returned, an answer is written inside `res.cork(() => ...)`, else every write is a system
- *   call of its own.
- * - `res` is dead after `end`, `endWithoutBody`, `close`, and after onAborted has fired. Touching it then throws at best.
+ * - After the route handler has returned, an answer is written inside `res.cork(() =>
+ *   ...)`, else every write is a system call of its own.
+ * - `res` is dead after `end`, `endWithoutBody`, `close`, and after onAborted has
+ *   fired. Touching it then throws at best.
  * - `end(body)` writes a body for HEAD as well: HEAD, 204 and 304 use endWithoutBody. An empty 200 or 201 uses
  *   `end()`, because it needs `Content-Length: 0`: without one the client waits for the connection to close.
  * - Status line and static headers are one call with bytes (heads.ts).
@@ -26,7 +27,10 @@ export type CacheControl = 'no-store' | 'no-cache' | 'public' | 'read' | 'turn';
 
 /** As the protocol recommends. */
 const READ_SECONDS = 'max-age=60, stale-while-revalidate=300';
-/** Long enough for a request that waits at a cache's lock to see it (nginx looks twice a second), short enough to miss nothing. */
+/**
+ * Long enough for a request that waits at a cache's lock to see it (nginx looks twice a
+ * second), short enough to miss nothing.
+ */
 const TURN_SECONDS = 'max-age=2';
 
 /** The two values of Cache-Control. A private cache has one reader: there is nothing to share between turns. */
@@ -38,7 +42,9 @@ function cacheValues(readCache: ReadCaching): { readonly read: string; readonly 
   };
 }
 
-/** The code of a refusal, for programs: sentences may change. Every answer from 400 on has one, and the request's id. */
+/**
+ * The code of a refusal, for programs: sentences may change. Every answer from 400 on has one, and the request's id.
+ */
 const ERROR_HEADER = 'millrace-error';
 export const TEXT_PLAIN = 'text/plain; charset=utf-8';
 export const JSON_TYPE = 'application/json';
@@ -113,8 +119,8 @@ export class Responder {
   }
 
   /**
-   * Status line and the static block, with `cache-control: no-store`; for event streams `no-cache`; for what any cache may keep for
-   * five minutes `public`; for reads what http.read_cache says. `code` is a refusal's.
+   * Status line and the static block, with `cache-control: no-store`; for event streams `no-cache`; for what any cache
+   * may keep for five minutes `public`; for reads what http.read_cache says. `code` is a refusal's.
    */
   begin(res: UwsResponse, status: number, cache: CacheControl = 'no-store', code?: string): void {
     this.begun = res;
@@ -202,7 +208,9 @@ export class Responder {
     return this.#endRefusal(res, family, { code, detail });
   }
 
-  /** error() for a reply that came back with a code other than OK: what the reply knows goes into headers and sentence. */
+  /**
+   * error() for a reply that came back with a code other than OK: what the reply knows goes into headers and sentence.
+   */
   refusal(res: UwsResponse, family: RouteFamily, reply: Reply): number {
     const code = errorCode(reply.code);
     this.#beginRefusal(res, family, code);
@@ -246,8 +254,8 @@ export class Responder {
   }
 
   /**
-   * Ends an answer that has its headers; a HEAD without the body. Call it corked. What is large goes past the cork buffer of
-   * uWebSockets.js, which loses it when the client does not read (backpressure.ts).
+   * Ends an answer that has its headers; a HEAD without the body. Call it corked. What is large goes past the cork
+   * buffer of uWebSockets.js, which loses it when the client does not read (backpressure.ts).
    */
   end(res: UwsResponse, body: string | Uint8Array): void {
     if (this.headOnly) res.endWithoutBody();

@@ -1,6 +1,6 @@
 /**
- * A route is a row: methods, pattern, handler and traits. Each plane has one table (routes/table.ts); dispatch, what Allow names, the
- * answers to OPTIONS, the refusals of other methods and who needs a token derive from its rows.
+ * A route is a row: methods, pattern, handler and traits. Each plane has one table (routes/table.ts); dispatch, what
+ * Allow names, the answers to OPTIONS, the refusals of other methods and who needs a token derive from its rows.
  */
 import type { Access } from '../access/admission.ts';
 import type { RouteTraits } from './context.ts';
@@ -20,7 +20,9 @@ export interface Route extends RouteTraits {
   readonly handler: Handler;
   /** The handler refuses encoded bodies itself, so that they are counted as its operation. */
   readonly checksEncoding?: true;
-  /** Writes here may be conditional. Elsewhere a condition is refused: a write that ignores it could undo another one. */
+  /**
+   * Writes here may be conditional. Elsewhere a condition is refused: a write that ignores it could undo another one.
+   */
   readonly takesConditions?: true;
   /** Allow does not name OPTIONS. */
   readonly omitsOptions?: true;
@@ -117,7 +119,10 @@ export interface Router {
   route(call: RequestContext, url: string): unknown;
   /** The methods that OPTIONS names for a path; '' when nothing is there, or the plane names no methods. */
   allow(url: string): string;
-  /** The access that a path needs; 'token' when nothing is there. Looked up only for requests that are about to be refused. */
+  /**
+   * The access that a path needs; 'token' when nothing is there. Looked up only for
+   * requests that are about to be refused.
+   */
   access(url: string, method: string): Access;
 }
 
@@ -126,7 +131,10 @@ const LISTING: PathPattern = '/{bucket}/streams';
 const SERVICE: PathPattern = '/__svc/*';
 const CONTROL: PathPattern = '/v1/stream/__ds/*';
 
-/** Streams and buckets by the rules for names (paths.ts), service routes by their whole path, reserved ones by their segments too. */
+/**
+ * Streams and buckets by the rules for names (paths.ts), service routes by their whole
+ * path, reserved ones by their segments too.
+ */
 export class ClientRouter implements Router {
   readonly #resources: ReadonlyMap<string, Resource>;
   readonly #control: readonly Segmented[];

@@ -18,8 +18,8 @@ const STRANGER_BYTES_MAX = 4 * SUBSCRIPTION_BODY_BYTES_MAX;
 const KEPT_REQUESTS_MAX = 1024;
 
 /**
- * Requests to shards, for commands that wait for their bodies. The usual body is there at once, so one object, which the processor has
- * at hand, serves all of them.
+ * Requests to shards, for commands that wait for their bodies. The usual body is there at once, so one
+ * object, which the processor has at hand, serves all of them.
  */
 export class SpareRequests {
   readonly #spare: Request[] = [];
@@ -35,7 +35,9 @@ export class SpareRequests {
   }
 }
 
-/** The state that both planes of a node share: bounds that hold for all of its requests together, and its live readers. */
+/**
+ * The state that both planes of a node share: bounds that hold for all of its requests together, and its live readers.
+ */
 export class HttpNode {
   readonly ctx: HttpContext;
   readonly ids: RequestIds;

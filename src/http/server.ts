@@ -1,15 +1,16 @@
 /**
- * The two HTTP listeners of a node: the client plane (streams, buckets, metrics) and the admin plane (operators). Both run
- * on the main thread on uWebSockets.js.
+ * The two HTTP listeners of a node: the client plane (streams, buckets, metrics) and the admin plane
+ * (operators). Both run on the main thread on uWebSockets.js.
  *
  * Timeouts of uWebSockets.js, as its source has them (20.51 to 20.69), all fixed at 10 s with a granularity of 4 s:
- * - A connection that has sent no request, or none since its last answer, is closed after 8 to 12 s (measured). No member of
- *   AppOptions and no environment variable changes that: the only one that the builds read is UWS_HTTP_MAX_HEADERS_SIZE.
+ * - A connection that has sent no request, or none since its last answer, is closed after 8 to 12
+ *   s (measured). No member of AppOptions and no environment variable changes that: the only one
+ *   that the builds read is UWS_HTTP_MAX_HEADERS_SIZE.
  * - While a request waits for its answer there is NO timeout: a long-poll may wait for minutes.
  * - While a body is awaited the connection must bring 160 KiB in 10 s or finish, else it is aborted.
- * - A write that the kernel did not take whole starts a 10 s timeout, which progress renews. When such a backlog drains on
- *   a response without onWritable, the 10 s keep running: a quiet event stream would be closed. A live reader that ever
- *   had a backlog therefore registers onWritable (backpressure.ts).
+ * - A write that the kernel did not take whole starts a 10 s timeout, which progress renews. When such a backlog
+ *   drains on a response without onWritable, the 10 s keep running: a quiet event stream would be closed. A live
+ *   reader that ever had a backlog therefore registers onWritable (backpressure.ts).
  * - A second request on a connection whose first waits for its answer (pipelining) closes the connection.
  * HTTP/1.0, absolute-form targets and `*` are answered 505 by the library before any of our code runs.
  */
@@ -36,8 +37,8 @@ export interface Planes {
   listenClient(host: string, port: number): Promise<number>;
   listenAdmin(host: string, port: number): Promise<number>;
   /**
-   * Stops listening, ends live readers cleanly, waits at most `graceMs` for the answers of accepted requests, and closes all
-   * connections. New requests on open connections get 503 meanwhile.
+   * Stops listening, ends live readers cleanly, waits at most `graceMs` for the answers of accepted requests, and
+   * closes all connections. New requests on open connections get 503 meanwhile.
    */
   close(graceMs: number): Promise<void>;
   /** Requests accepted and not answered. */
@@ -113,8 +114,9 @@ export interface Plane {
 }
 
 /**
- * Everything that comes before the route, for every request of a plane: admission, CORS, OPTIONS, stopping; and the net below
- * the handlers. Whatever a handler does, the request ends in an answer or with its connection, never with the process.
+ * Everything that comes before the route, for every request of a plane: admission, CORS, OPTIONS,
+ * stopping; and the net below the handlers. Whatever a handler does, the request ends in an
+ * answer or with its connection, never with the process.
  */
 export function serve(app: UwsApp, plane: Plane): void {
   const { server, cors } = plane;
@@ -163,8 +165,8 @@ function handle({ server, admission, router }: Plane, call: RequestContext, req:
 }
 
 /**
- * 400, and the connection is closed. Not at once: answered inside the handler, what follows on the connection would be taken for
- * the next request. While this answer is pending the library closes the connection instead of reading on.
+ * 400, and the connection is closed. Not at once: answered inside the handler, what follows on the connection would be
+ * taken for the next request. While this answer is pending the library closes the connection instead of reading on.
  */
 function refuseFraming(call: RequestContext, fault: string): void {
   call.keep();
@@ -187,7 +189,9 @@ interface Crashed {
   readonly responder: Responder | undefined;
 }
 
-/** A context that kept the response ends it; else the request gets 500, or is closed when part of an answer is written. */
+/**
+ * A context that kept the response ends it; else the request gets 500, or is closed when part of an answer is written.
+ */
 function answerCrash({ call, res, responder }: Crashed, error: unknown): void {
   const { logError, ids } = call.server;
   if (call.isAccepted) return failSafely(logError, call, error);

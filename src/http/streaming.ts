@@ -1,9 +1,9 @@
 /**
- * A long answer in pieces, at the pace of its reader: the next piece is asked for when the last one has left, so one reader holds
- * about one piece. What waits counts with the answers that slow clients have not taken (backpressure.ts).
+ * A long answer in pieces, at the pace of its reader: the next piece is asked for when the last one has left, so one
+ * reader holds about one piece. What waits counts with the answers that slow clients have not taken (backpressure.ts).
  *
- * Once it has begun there is no status left to say that something failed: the connection is cut, and the client sees that the
- * chunked body has no end.
+ * Once it has begun there is no status left to say that something failed: the connection is cut,
+ * and the client sees that the chunked body has no end.
  */
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { ErrorCode } from '../base/errors.ts';
@@ -14,7 +14,10 @@ import type { Responder } from './response.ts';
 import type { HttpServerContext } from './server-context.ts';
 import type { UwsResponse } from './uws.ts';
 
-/** Well below the 10 s, less the granularity of 4 s, in which uWebSockets.js closes a connection that takes nothing (server.ts). */
+/**
+ * Well below the 10 s, less the granularity of 4 s, in which uWebSockets.js closes a
+ * connection that takes nothing (server.ts).
+ */
 const RENEWAL_MS = 3000;
 
 /** The request that is answered. */
@@ -32,8 +35,8 @@ export interface ResponseHolder extends ResponseOwner {
 
 export interface StreamOptions {
   /**
-   * A reader may take nothing for as long as it likes. For operators: what waits for slow readers is bounded for all of them
-   * together.
+   * A reader may take nothing for as long as it likes. For operators: what waits for
+   * slow readers is bounded for all of them together.
    */
   readonly isPatient?: boolean;
 }
@@ -124,7 +127,10 @@ export class StreamingResponse {
     this.#holder.done(this.#status);
   }
 
-  /** A whole answer at once, in place of begin and what follows it. HEAD: `size` is what GET would bring, if that is known. */
+  /**
+   * A whole answer at once, in place of begin and what follows it. HEAD: `size` is what
+   * GET would bring, if that is known.
+   */
   whole({ status, headers }: StreamHead, body: Uint8Array | undefined, size?: number): void {
     const { res, responder } = this.#holder;
     if (res === undefined) return;

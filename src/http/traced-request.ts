@@ -1,7 +1,7 @@
 /**
- * A request on a node that traces. Nodes that do not trace make plain contexts instead, so they pay for none of this. Names and
- * attributes are those of OpenTelemetry's conventions for HTTP, and ours begin with `millrace.`. Queries and headers are never among
- * them, because both can hold tokens.
+ * A request on a node that traces. Nodes that do not trace make plain contexts instead, so they pay for none of this.
+ * Names and attributes are those of OpenTelemetry's conventions for HTTP, and ours begin with `millrace.`. Queries
+ * and headers are never among them, because both can hold tokens.
  */
 import { errorCode } from '../base/errors.ts';
 import type { ReplyHandler, RequestTrace, RequestTraces, ShardGateway, TraceAttributes } from '../ports.ts';

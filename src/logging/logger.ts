@@ -1,6 +1,6 @@
 /**
- * One line per event: JSON for machines, a readable form when stderr is a terminal. Writes are synchronous (no worker-thread
- * transport), so the line that explains a crash is written before the process is gone.
+ * One line per event: JSON for machines, a readable form when stderr is a terminal. Writes are synchronous (no
+ * worker-thread transport), so the line that explains a crash is written before the process is gone.
  */
 import { isatty } from 'node:tty';
 import { destination, pino } from 'pino';
@@ -87,7 +87,9 @@ export class NodeLog {
     this.#stream.write(line);
   }
 
-  /** Opens the log file again, because its path may name another one now. Returns the path, or undefined without a file. */
+  /**
+   * Opens the log file again, because its path may name another one now. Returns the path, or undefined without a file.
+   */
   reopen(): string | undefined {
     if (this.#stream instanceof LogFile) this.#stream.lookNow();
     const { to } = this.threads;

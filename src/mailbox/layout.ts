@@ -1,6 +1,6 @@
 /**
- * Where things are in a ring's shared memory. Control words are i32, each group on its own 128 bytes: the two threads write
- * different lines, and 128 instead of 64 because the adjacent-line prefetcher pulls lines in pairs.
+ * Where things are in a ring's shared memory. Control words are i32, each group on its own 128 bytes: the two threads
+ * write different lines, and 128 instead of 64 because the adjacent-line prefetcher pulls lines in pairs.
  *
  *   word  0  TAIL             writer: bytes published, modulo 2^32        } written by the producer only
  *   word  1  RECORDS_IN       writer: records published, modulo 2^32      }

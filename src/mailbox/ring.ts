@@ -25,17 +25,17 @@ import {
  *          given back      not yet read   not visible
  *
  * Both cursors count bytes modulo 2^32 and never reset; they are kept as signed 32-bit integers, so that V8 keeps them
- * unboxed: `(a - b) | 0` is the distance and `cursor & mask` the position, because the capacity divides 2^32. Full (distance
- * = capacity) differs from empty (distance = 0), no slot is wasted.
+ * unboxed: `(a - b) | 0` is the distance and `cursor & mask` the position, because the capacity divides 2^32. Full
+ * (distance = capacity) differs from empty (distance = 0), no slot is wasted.
  *
  * Record: sizeBytes i32, payload, padding to 8. A record is contiguous: when it does not fit before the end of the data
- * area, SKIP_TO_START stands in place of its size (there is always room for it: positions are multiples of 8) and the record
- * begins at 0. One record may take at most half of the capacity, so in an empty ring every legal record fits wherever the
- * cursors stand: skipped bytes < record <= capacity / 2.
+ * area, SKIP_TO_START stands in place of its size (there is always room for it: positions are multiples of 8) and the
+ * record begins at 0. One record may take at most half of the capacity, so in an empty ring every legal record fits
+ * wherever the cursors stand: skipped bytes < record <= capacity / 2.
  *
- * Ordering: payload, size and counts are plain stores. The sequentially consistent store of TAIL (HEAD) publishes them, the
- * load of it on the other side acquires them. Each side keeps the other's cursor cached and loads it again only when the
- * cached one says "full" ("empty"): one atomic operation per batch, not per record.
+ * Ordering: payload, size and counts are plain stores. The sequentially consistent store of TAIL (HEAD) publishes
+ * them, the load of it on the other side acquires them. Each side keeps the other's cursor cached and loads it again
+ * only when the cached one says "full" ("empty"): one atomic operation per batch, not per record.
  */
 export function createRing(capacityBytes: number): SharedArrayBuffer {
   assertCapacity(capacityBytes);
@@ -132,7 +132,10 @@ export class RingWriter {
     return (this.#recordsIn - int32At(this.#control, RECORDS_IN)) | 0;
   }
 
-  /** Whether the reader sleeps, or is about to: the next `publish` wakes it. A hint, since the reader may wake at any time. */
+  /**
+   * Whether the reader sleeps, or is about to: the next `publish` wakes it. A hint,
+   * since the reader may wake at any time.
+   */
   get isReaderParked(): boolean {
     return Atomics.load(this.#control, READER_PARKED) === 1;
   }

@@ -4,15 +4,15 @@ import type { MessagePort } from 'node:worker_threads';
 import { assert } from '../base/assert.ts';
 
 /**
- * Out-of-band channel for payloads that are too big for a ring (request bodies up to 32 MiB, read replies): the buffer moves to the
- * other thread without a copy, and a ring record names it by its transfer id. Order at the sender:
+ * Out-of-band channel for payloads that are too big for a ring (request bodies up to 32 MiB, read replies): the buffer
+ * moves to the other thread without a copy, and a ring record names it by its transfer id. Order at the sender:
  *
  *   1. reserve the ring record; when the ring is full, stop: nothing was sent yet
  *   2. `send` the buffer; postMessage puts it into the other port's queue before it returns
  *   3. write the transfer id into the record, commit, publish
  *
- * So the reader of the record finds the message in the queue already: `take` reads it synchronously and asserts that it is there.
- * The receiving port must never get a 'message' listener, or the event loop would take the messages away.
+ * So the reader of the record finds the message in the queue already: `take` reads it synchronously and asserts that
+ * it is there. The receiving port must never get a 'message' listener, or the event loop would take the messages away.
  */
 export type TransferChannel = { sendPort: MessagePort; receivePort: MessagePort; shared: SharedArrayBuffer };
 
@@ -59,8 +59,8 @@ export class TransferSender {
   }
 
   /**
-   * Moves the buffer (it is detached here) and returns its transfer id, 1 to 2^32 - 1: 0 is free to mean "none". -1 when
-   * it is full. The buffer must own its memory: slices of Node's Buffer pool cannot be moved.
+   * Moves the buffer (it is detached here) and returns its transfer id, 1 to 2^32 - 1: 0 is free to mean "none". -1
+   * when it is full. The buffer must own its memory: slices of Node's Buffer pool cannot be moved.
    */
   send(buffer: ArrayBuffer): number {
     const sizeBytes = buffer.byteLength;

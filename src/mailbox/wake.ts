@@ -11,12 +11,12 @@ import type { RingReader } from './ring.ts';
  *   MessagePort.postMessage       8 us  / 11 us           20-57 us / 80-115 us
  *   Atomics.wait in the worker    5 us  /  7 us           10-38 us / 44-80 us    stops its timers, sockets and commits
  *
- * Behind uWebSockets.js (wrk, 100 connections, one 4 KiB fdatasync per turn: 50,000 to 60,000 req/s; without: 125,000) the
- * first two are equal within noise, since the flag lets only the first publish after a sleep notify: 60 to 90 requests per
- * notify without a disk, 200 to 600 with one, also when main publishes every request by itself; 7 at 8 connections. So
- * waitAsync: no port to carry around and no message to allocate. Looking at the ring for 1, 2 or 8 more setImmediate
- * turns before sleeping was tried on either side: no gain under load, 2 to 8 us more CPU per wake-up in ping-pong; left out.
- * A pair of parked threads uses 0.06 % of a core.
+ * Behind uWebSockets.js (wrk, 100 connections, one 4 KiB fdatasync per turn: 50,000 to 60,000 req/s; without: 125,000)
+ * the first two are equal within noise, since the flag lets only the first publish after a sleep notify: 60 to 90
+ * requests per notify without a disk, 200 to 600 with one, also when main publishes every request by itself; 7 at 8
+ * connections. So waitAsync: no port to carry around and no message to allocate. Looking at the ring for 1, 2 or 8
+ * more setImmediate turns before sleeping was tried on either side: no gain under load, 2 to 8 us more CPU per wake-up
+ * in ping-pong; left out. A pair of parked threads uses 0.06 % of a core.
  */
 
 /** The other thread's side: wakes the reader of a ring. */
@@ -48,15 +48,15 @@ export class Waker {
 
 /**
  * The sleeping side of one ring. Why no wake-up is lost:
- *   1. `sleep` sets READER_PARKED, then asks `ready`, which looks at the ring again; a record published before the flag was set
- *      is found here.
+ *   1. `sleep` sets READER_PARKED, then asks `ready`, which looks at the ring again; a record
+ *      published before the flag was set is found here.
  *   2. A record published after that finds the flag, clears it and notifies.
  *   3. When that falls between 1 and `waitAsync`, the value is no longer 1 and `waitAsync` answers "not-equal" at once.
  *
- * `waitAsync` never gets a timeout and is never abandoned: a waiter hangs on the address, not on the value, so one that was
- * left behind by a timer or a local event serves the next sleep. At most one promise is pending per ring, and a notification that
- * comes late only ends the next sleep early. (With a timeout, each call that is notified early leaves about 280 bytes behind until
- * the timeout is due: 15 MB per 50,000 calls, measured.)
+ * `waitAsync` never gets a timeout and is never abandoned: a waiter hangs on the address, not on the value, so one
+ * that was left behind by a timer or a local event serves the next sleep. At most one promise is pending per ring, and
+ * a notification that comes late only ends the next sleep early. (With a timeout, each call that is notified early
+ * leaves about 280 bytes behind until the timeout is due: 15 MB per 50,000 calls, measured.)
  */
 class Sleeper {
   sleeping = false;

@@ -1,7 +1,7 @@
 /**
  * Counters of the HTTP side: one latency histogram for each operation, one counter for each status, gauges of the live
- * readers. A sample costs about 30 ns: an HDR histogram in native code for percentiles since the start, buckets for those of any
- * interval, and one array element.
+ * readers. A sample costs about 30 ns: an HDR histogram in native code for percentiles since the start,
+ * buckets for those of any interval, and one array element.
  */
 import { float64At } from '../base/bytes.ts';
 import { type RecordableHistogram, createHistogram } from 'node:perf_hooks';

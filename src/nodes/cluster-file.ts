@@ -136,8 +136,8 @@ function parseNode(label: string, entry: unknown): ClusterNode {
 }
 
 /**
- * Where the node serves clients: as the file says, else on the usual port beside the usual one of its admin plane. Undefined where
- * that is on another port, such as that of a tunnel: what answers there on 4437 is anyone.
+ * Where the node serves clients: as the file says, else on the usual port beside the usual one of its admin plane.
+ * Undefined where that is on another port, such as that of a tunnel: what answers there on 4437 is anyone.
  */
 export function clientUrlOf({ adminUrl, httpUrl }: ClusterNode): string | undefined {
   if (httpUrl !== undefined) return httpUrl;

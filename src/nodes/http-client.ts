@@ -1,6 +1,6 @@
 /**
- * HTTP to the nodes: small calls, bounded as a whole, and the beginnings of large transfers, which have bounds of their own
- * (backup/transfer.ts). Whatever fails is one sentence that names the address.
+ * HTTP to the nodes: small calls, bounded as a whole, and the beginnings of large transfers, which have bounds of
+ * their own (backup/transfer.ts). Whatever fails is one sentence that names the address.
  */
 import { type ClientRequest, type IncomingMessage, request as httpRequest, validateHeaderValue } from 'node:http';
 import { request as httpsRequest } from 'node:https';

@@ -1,6 +1,6 @@
 /**
- * Reads a node's /__svc/metrics as far as an operator's decisions need it. Pure. Anything may answer, so lists and texts are cut where
- * a node of ours ends.
+ * Reads a node's /__svc/metrics as far as an operator's decisions need it. Pure. Anything may
+ * answer, so lists and texts are cut where a node of ours ends.
  */
 import { GROUP_COUNT_MAX } from '../base/hash.ts';
 

@@ -1,6 +1,6 @@
 /**
- * The command line: yargs finds verbs, flags and what is wrong, and writes help. It cannot say what a mistyped flag was meant to be, nor
- * which verb a flag is unknown to, so every refusal is a sentence of ours.
+ * The command line: yargs finds verbs, flags and what is wrong, and writes help. It cannot say what a mistyped flag
+ * was meant to be, nor which verb a flag is unknown to, so every refusal is a sentence of ours.
  */
 import yargs, { type Argv } from 'yargs';
 import { suggest } from '../config/suggest.ts';

@@ -1,6 +1,7 @@
 /**
- * The TAB key: yargs offers verbs and flags, this file their values, and the shells do the rest. They ask by `millracectl __complete
- * WORD...` with the words up to the cursor, the last of which may be empty. Without candidates they offer files.
+ * The TAB key: yargs offers verbs and flags, this file their values, and the shells do the rest.
+ * They ask by `millracectl __complete WORD...` with the words up to the cursor, the last of
+ * which may be empty. Without candidates they offer files.
  */
 import { parserOf } from './command-line.ts';
 import { Contexts } from './contexts.ts';
@@ -68,7 +69,10 @@ function contextNames(env: EnvironmentVariables): string[] {
   }
 }
 
-/** Yargs has scripts for bash and zsh, but prints the one of the shell that SHELL names, and offers flags in place of files. */
+/**
+ * Yargs has scripts for bash and zsh, but prints the one of the shell that SHELL names,
+ * and offers flags in place of files.
+ */
 export const SCRIPTS: ReadonlyMap<string, string> = new Map([
   [
     'bash',

@@ -22,8 +22,8 @@ export interface DrainOptions {
 }
 
 /**
- * Leaderships that are on their way at once: each costs its group's writers a moment, and a cluster with many groups would give all of
- * its writers that moment together.
+ * Leaderships that are on their way at once: each costs its group's writers a moment, and a cluster with many
+ * groups would give all of its writers that moment together.
  */
 const TRANSFERS_AT_ONCE = 4;
 /** The mark is lifted in so many attempts when something went wrong. */
@@ -58,7 +58,9 @@ export async function preflight(
   }
 }
 
-/** Runs `work` with the node marked. Whatever goes wrong, the mark is lifted again, or the message says that it is not. */
+/**
+ * Runs `work` with the node marked. Whatever goes wrong, the mark is lifted again, or the message says that it is not.
+ */
 export async function underMark<T>(
   cluster: Cluster,
   node: ClusterNode,
@@ -156,8 +158,8 @@ async function checkAfterwards(cluster: Cluster, options: DrainOptions, progress
 }
 
 /**
- * Inside `underMark`, before a node is taken down: mark first, then look. Of two rollouts at once at least one sees the other's
- * mark and gives up, so never two nodes are down by them.
+ * Inside `underMark`, before a node is taken down: mark first, then look. Of two rollouts at once at least one sees
+ * the other's mark and gives up, so never two nodes are down by them.
  */
 export async function checkAlone(cluster: Cluster, node: ClusterNode, intervalMs: number): Promise<void> {
   const other = otherMarked(await patientSnapshot(cluster, intervalMs), node.id);

@@ -1,4 +1,7 @@
-/** A verb is a table of flags, from which command line, help and completion follow; `Values` reads what was given for them. */
+/**
+ * A verb is a table of flags, from which command line, help and completion follow;
+ * `Values` reads what was given for them.
+ */
 import { UsageError } from '../nodes/failure.ts';
 import type { EnvironmentVariables } from '../config/environment.ts';
 
@@ -134,8 +137,8 @@ export class Values {
 }
 
 /**
- * Flags, then a chosen context, then the environment, then the context in use. An address that is named brings no token or
- * authority of the context in use along: they belong to its own addresses.
+ * Flags, then a chosen context, then the environment, then the context in use. An address that is named brings no
+ * token or authority of the context in use along: they belong to its own addresses.
  */
 function withDefaults(
   verb: VerbDescription,

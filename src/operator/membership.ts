@@ -1,7 +1,7 @@
 /**
- * Moving the voters of all groups: a node is added as a learner, catches up, and votes; a node that goes hands over what it
- * leads and is taken out. Group by group, a few at once; every step may be repeated, so a run that was killed is finished by
- * another one.
+ * Moving the voters of all groups: a node is added as a learner, catches up, and votes; a node that
+ * goes hands over what it leads and is taken out. Group by group, a few at once; every step may be
+ * repeated, so a run that was killed is finished by another one.
  */
 import type { Cluster } from '../nodes/cluster.ts';
 import { Failure, Interrupted } from '../nodes/failure.ts';

@@ -87,8 +87,8 @@ export function barLine(done: number, total: number, text: string, width: number
 }
 
 /**
- * The library remembers where the cursor was and goes back there at the end; but that is another place when the window has
- * scrolled or changed its size.
+ * The library remembers where the cursor was and goes back there at the end; but that is another
+ * place when the window has scrolled or changed its size.
  */
 function withoutPlaces(terminal: Sink): Sink {
   const write = (text: string): boolean => text === SAVE_PLACE || text === RESTORE_PLACE || terminal.write(text);

@@ -1,4 +1,7 @@
-/** Is a node, or the whole cluster, as it should be? Every answer is undefined for yes, or the first thing that is missing. Pure. */
+/**
+ * Is a node, or the whole cluster, as it should be? Every answer is undefined for yes,
+ * or the first thing that is missing. Pure.
+ */
 import type { GroupReport, NodeReport } from '../nodes/report.ts';
 import {
   type ClusterSnapshot,
@@ -11,11 +14,11 @@ import {
 } from '../nodes/cluster-snapshot.ts';
 
 /**
- * The node is a voter of every group that a node reports with voters, has applied all but `lagMax` of what the others have
- * committed, knows each group's leader, and has applied at least what it acknowledged before its start.
+ * The node is a voter of every group that a node reports with voters, has applied all but `lagMax` of what the others
+ * have committed, knows each group's leader, and has applied at least what it acknowledged before its start.
  *
- * Nodes do not answer in the same instant, and a busy group commits hundreds of entries while they do. So a node also keeps up
- * when it has applied what the others had committed in the snapshot `before`.
+ * Nodes do not answer in the same instant, and a busy group commits hundreds of entries while they do. So a node also
+ * keeps up when it has applied what the others had committed in the snapshot `before`.
  */
 export function whyNotReady(
   snapshot: ClusterSnapshot,
@@ -128,8 +131,8 @@ export function advanceOf(report: NodeReport | undefined, nodeId: number): Advan
 }
 
 /**
- * The node answers, should vote, and has not even a log: an empty disk that the leaders were not told to refill, or not yet. A node
- * that was taken out and still has its log has lost nothing.
+ * The node answers, should vote, and has not even a log: an empty disk that the leaders were not told to refill, or
+ * not yet. A node that was taken out and still has its log has lost nothing.
  */
 export function hasNothing(snapshot: ClusterSnapshot, nodeId: number): boolean {
   const groups = reportOf(snapshot, nodeId)?.groups;
@@ -146,9 +149,9 @@ export interface Doubt {
 }
 
 /**
- * Does the node have to be allowed to come back with less than it acknowledged? Yes when its log is empty, when it does not answer
- * (the operator knows), or when it is behind and gets nowhere. Not for a node that catches up: an unused permission
- * would wait for a later accident.
+ * Does the node have to be allowed to come back with less than it acknowledged? Yes when its log is empty,
+ * when it does not answer (the operator knows), or when it is behind and gets nowhere. Not for a node that
+ * catches up: an unused permission would wait for a later accident.
  */
 export function needsPermission(group: number, { snapshot, before, nodeId, lagMax }: Doubt): boolean {
   const report = reportOf(snapshot, nodeId);

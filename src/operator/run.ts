@@ -1,4 +1,6 @@
-/** `run(argv, io)`: the whole tool as a function. It touches nothing of the process; main.ts is the process around it. */
+/**
+ * `run(argv, io)`: the whole tool as a function. It touches nothing of the process; main.ts is the process around it.
+ */
 import { setMaxListeners } from 'node:events';
 import { VERSION } from '../config/version.ts';
 import { asksVersion, helpFor, parseCommandLine } from './command-line.ts';
@@ -82,8 +84,8 @@ class Run {
   }
 
   /**
-   * `millracectl status | head` closes the pipe early: then there is nothing left to do. What changes something goes on without an
-   * audience, also when the terminal is gone. A result that got lost otherwise, on a full disk, is said.
+   * `millracectl status | head` closes the pipe early: then there is nothing left to do. What changes something goes
+   * on without an audience, also when the terminal is gone. A result that got lost otherwise, on a full disk, is said.
    */
   readonly #onOutputError = (error: NodeJS.ErrnoException): void => {
     const isLost = error.code !== 'EPIPE' && error.code !== 'EIO';

@@ -1,4 +1,6 @@
-/** A snapshot for the eye: a table with a line per node, and below it, in sentences, whatever is not as it should be. */
+/**
+ * A snapshot for the eye: a table with a line per node, and below it, in sentences, whatever is not as it should be.
+ */
 import Table from 'cli-table3';
 import type { ClusterNode } from '../nodes/cluster-file.ts';
 import { cut, wrap } from './live-screen.ts';

@@ -20,8 +20,9 @@ export interface TransferPlan {
 }
 
 /**
- * For every group that the node says it leads, another voter that takes leaderships: the one with the fewest of them in the
- * whole cluster (as the plan grows), then the one that has applied most, then the lowest id. Voters that do not report come last.
+ * For every group that the node says it leads, another voter that takes leaderships: the one with
+ * the fewest of them in the whole cluster (as the plan grows), then the one that has applied most,
+ * then the lowest id. Voters that do not report come last.
  */
 export function planDrain(snapshot: ClusterSnapshot, nodeId: number): TransferPlan {
   const led = reportOf(snapshot, nodeId)?.groups.filter(({ leader }) => leader === nodeId) ?? [];

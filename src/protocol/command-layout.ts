@@ -1,6 +1,6 @@
 /**
- * The fixed parts of a command (command.ts): its head, and the optional parts in the order in which they follow, with the flags that
- * announce them. Its kind is the number of its operation (operations.ts).
+ * The fixed parts of a command (command.ts): its head, and the optional parts in the order in which they follow, with
+ * the flags that announce them. Its kind is the number of its operation (operations.ts).
  */
 import { f64, f64OrNone, struct, u16, u32, u8 } from '../base/struct.ts';
 

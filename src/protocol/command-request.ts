@@ -1,6 +1,6 @@
 /**
- * Requests of commands: some fields of a command by name, and a payload that the operation encodes. Streams are named in all of
- * them but those about buckets and groups.
+ * Requests of commands: some fields of a command by name, and a payload that the operation encodes. Streams
+ * are named in all of them but those about buckets and groups.
  */
 import { type CommandFields, newCommandFields } from './command.ts';
 import type { Request } from './request.ts';

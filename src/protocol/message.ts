@@ -1,6 +1,6 @@
 /**
- * Messages of queries. They never leave the process, so MessagePack carries a typed object each way, and nothing declares a layout.
- * An operation names the types (asks and says, operation.ts).
+ * Messages of queries. They never leave the process, so MessagePack carries a typed object each way, and nothing
+ * declares a layout. An operation names the types (asks and says, operation.ts).
  */
 import { Packr } from 'msgpackr';
 

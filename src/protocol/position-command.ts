@@ -12,7 +12,10 @@ import { type CommandCodec, commandFields, withPayload } from './command-request
 
 const PUBLISH_FIELDS = commandFields('bucket', 'stream', 'contentType', 'payload');
 
-/** `payload` has the snapshot behind PUBLISH_HEAD_BYTES of room (payloadOfSnapshot); it is a client's body, not copied once more. */
+/**
+ * `payload` has the snapshot behind PUBLISH_HEAD_BYTES of room (payloadOfSnapshot); it
+ * is a client's body, not copied once more.
+ */
 interface PublishRequest extends Omit<Publish, 'bytes'>, StreamName {
   readonly contentType?: string;
   readonly payload: Uint8Array;

@@ -42,7 +42,10 @@ export const HELD_NOTHING = 0;
 export const HELD_TO_BOUND = 1;
 export const HELD_TO_TAIL = 2;
 
-/** The question of a READ about its stream, at both ends of the mailbox. Reused; at the shard it is valid until the next read. */
+/**
+ * The question of a READ about its stream, at both ends of the mailbox. Reused; at the
+ * shard it is valid until the next read.
+ */
 export class ReadFields implements ReadRange {
   mode = READ_OFFSET;
   value = 0;
@@ -50,8 +53,8 @@ export class ReadFields implements ReadRange {
   maxRecords = 0;
   readFlags = 0;
   /**
-   * Non-zero: the topic gets the stream's tail events, atomically with the read, when the read succeeds (code OK) and the stream is
-   * not closed at the returned position.
+   * Non-zero: the topic gets the stream's tail events, atomically with the read, when the read succeeds (code
+   * OK) and the stream is not closed at the returned position.
    */
   topic = 0;
   /** One of HELD_*. For HELD_NOTHING the rest means nothing. */

@@ -1,9 +1,9 @@
 /**
  * Frames shard -> main thread: the answer to one request (by slot) or a tail event of a watched stream (by topic).
  *
- * Content type, text, body and stages follow the head; the body is absent when it is in the transfer channel. Only answers to requests
- * that are traced have stages, so older nodes, which do not look for them, are never sent any.
- * The operation says what a, b, c and text mean: outside this folder its result names them.
+ * Content type, text, body and stages follow the head; the body is absent when it is in the transfer channel. Only
+ * answers to requests that are traced have stages, so older nodes, which do not look for them, are never sent any. The
+ * operation says what a, b, c and text mean: outside this folder its result names them.
  */
 import { f64, struct, u16, u32, u8 } from '../base/struct.ts';
 import { readText, writeText } from '../base/text.ts';
@@ -34,7 +34,10 @@ export const REPLY_BODY_OMITTED = 128;
 export const REPLY_TRANSFERRED = 256;
 /** READ: the bytes are in the cold store; the body is a cold plan (protocol/cold.ts), not the client's body. */
 export const REPLY_COLD = 512;
-/** READ: the bytes are those that the request says the main thread holds (read.ts, HeldRead); they and their place are left out. */
+/**
+ * READ: the bytes are those that the request says the main thread holds (read.ts,
+ * HeldRead); they and their place are left out.
+ */
 export const REPLY_HELD = 1024;
 
 /** `id`: slot or topic. `code`: base/errors.ts. */

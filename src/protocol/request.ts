@@ -1,6 +1,6 @@
 /**
- * Frames main thread -> shard. A frame is a REQUEST and either a command (see command.ts) or the parameters of a query, a
- * QUERY; the operation's file says what they mean. Queries about a whole shard carry group ALL_GROUPS.
+ * Frames main thread -> shard. A frame is a REQUEST and either a command (see command.ts) or the parameters of a
+ * query, a QUERY; the operation's file says what they mean. Queries about a whole shard carry group ALL_GROUPS.
  */
 import { struct, u16, u32, u8 } from '../base/struct.ts';
 import { type CommandFields, commandBytesMax, newCommandFields, resetCommandFields, writeCommand } from './command.ts';
@@ -22,7 +22,9 @@ export const REQUEST = struct(
 const HEAD = REQUEST.fields;
 export const REQUEST_HEAD_BYTES = REQUEST.size;
 export const REQUEST_FLAG_TRANSFERRED = 1;
-/** The request is traced: its answer says how long the stages of the shards took (stage.ts). Older leaders ignore it. */
+/**
+ * The request is traced: its answer says how long the stages of the shards took (stage.ts). Older leaders ignore it.
+ */
 export const REQUEST_FLAG_TRACED = 2;
 
 /**
@@ -41,8 +43,8 @@ export function quotaMark(view: DataView, at: number): number {
 }
 
 /**
- * A request on its way into its frame. It is for one operation, whose file says what it is asked with and writes that into these fields
- * (requestFor, fillRequest). Objects may be reused: an operation sets all the fields that it reads.
+ * A request on its way into its frame. It is for one operation, whose file says what it is asked with and writes that
+ * into these fields (requestFor, fillRequest). Objects may be reused: an operation sets all the fields that it reads.
  */
 export interface Request {
   /** Commands: one of QUOTA_*. A command that adds nothing is answered as usual. Older leaders ignore it. */
@@ -98,7 +100,10 @@ export interface StreamTarget extends StreamName {
   readonly group: number;
 }
 
-/** The hot path fills the command in place. All other fields start at their defaults; the operation says which ones it has. */
+/**
+ * The hot path fills the command in place. All other fields start at their defaults;
+ * the operation says which ones it has.
+ */
 export function beginCommand<Fields>(
   request: Request,
   operation: FilledInPlace<Fields>,

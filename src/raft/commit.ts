@@ -13,7 +13,8 @@ import type { Core } from './core.ts';
 export function advanceCommit(core: Core): void {
   const log = core.log;
   const reached = core.isAlone() ? log.stable : quorumMatch(core);
-  // Invariant 5 (§3.6.2, figure 8): counting commits only entries of the leader's own term; older ones follow by log matching.
+  // Invariant 5 (§3.6.2, figure 8): counting commits only entries of the leader's own
+  // term; older ones follow by log matching.
   if (reached <= log.commit) return;
   if (reached < core.termStart && !planted('old-term-committed-by-counting')) return;
   log.commitTo(reached);

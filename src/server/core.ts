@@ -1,4 +1,6 @@
-/** Stage 2: the shard threads have loaded their groups, and the gateway reaches them. A cold store has proved itself. */
+/**
+ * Stage 2: the shard threads have loaded their groups, and the gateway reaches them. A cold store has proved itself.
+ */
 import { type ColdStore, startColdStore } from '../cold/service/start.ts';
 import type { Config } from '../config/config.ts';
 import { Gateway } from '../gateway/gateway.ts';

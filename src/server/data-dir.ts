@@ -33,7 +33,10 @@ import { caughtMessage } from '../base/caught.ts';
 const FILE = 'millrace.json';
 /** 2: streams have a cold part, buckets a quota. 3: the log is in files of its own. */
 const FORMAT = 3;
-/** It is read too: each shard moves its log when it opens. A version that knows no other refuses the directory from then on. */
+/**
+ * It is read too: each shard moves its log when it opens. A version that knows no other
+ * refuses the directory from then on.
+ */
 const FORMAT_BEFORE = 2;
 export const CLUSTER_ID_BYTES = 16;
 const CLUSTER_ID = /^[0-9a-f]{32}$/;

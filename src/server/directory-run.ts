@@ -1,5 +1,6 @@
 /**
- * A run of the process on its data directory, begun in steps, so that a shard's folder that is an older copy than the rest is noticed:
+ * A run of the process on its data directory, begun in steps, so that a shard's folder
+ * that is an older copy than the rest is noticed:
  *
  *   1. every shard opens its store and says in which start it was last used; nothing is written yet
  *   2. that is held against millrace.json
@@ -8,8 +9,8 @@
  *   5. millrace.json notes that every shard has
  *   6. the shards begin: only now they vote, replicate and answer
  *
- * So a shard that has done anything in a start carries its number, and so does millrace.json. After a crash between two steps a shard
- * lies between the start that all have noted and the one that was counted, however often that happens.
+ * So a shard that has done anything in a start carries its number, and so does millrace.json. After a crash between two
+ * steps a shard lies between the start that all have noted and the one that was counted, however often that happens.
  */
 import type { Logger } from '../logging/logger.ts';
 import type { ShardRun } from '../store/rows.ts';
@@ -23,7 +24,10 @@ export interface OpenedShards {
   note(directory: string, incarnation: number): Promise<boolean>;
 }
 
-/** Returns what holds in this run; a start that could not be counted has no directory id, so that peers do not hear of it. */
+/**
+ * Returns what holds in this run; a start that could not be counted has no directory
+ * id, so that peers do not hear of it.
+ */
 export async function beginRun<T extends NodeDirectory>(
   path: string,
   directory: T,

@@ -4,13 +4,19 @@ import { setFlagsFromString } from 'node:v8';
 import type { Runtime } from '../base/runtime.ts';
 
 /**
- * Garbage that may accumulate in the old generation, in percent of the live size. By default V8 allows about half: it collects
- * a small heap early because the pause is short, and ignores the cost on helper threads. See README.md, Threads.
+ * Garbage that may accumulate in the old generation, in percent of the live size. By default
+ * V8 allows about half: it collects a small heap early because the pause is short, and ignores
+ * the cost on helper threads. See README.md, Threads.
  */
 const SMALL_HEAP_PERCENT = 300;
-/** A shard with a million streams keeps 150 MB alive: 300 % cost 200 MB more than 100 %, and no append became faster. */
+/**
+ * A shard with a million streams keeps 150 MB alive: 300 % cost 200 MB more than 100 %, and no append became faster.
+ */
 const LARGE_HEAP_PERCENT = 100;
-/** Memory of the process, without what is mapped from files or lies in caches. A busy node with 1,000 streams has 200 to 300 MiB. */
+/**
+ * Memory of the process, without what is mapped from files or lies in caches. A busy
+ * node with 1,000 streams has 200 to 300 MiB.
+ */
 const LARGE_BYTES = 384 * 1024 * 1024;
 /** Back to small only well below, or the measure would undo itself. */
 const SMALL_BYTES = 256 * 1024 * 1024;

@@ -22,7 +22,9 @@ export interface LaunchOptions {
   readonly log: NodeLog;
   /** One tick of Raft, in ms, for tests that want quick elections: ten to twenty ticks without a leader start one. */
   readonly tickMs?: number;
-  /** Runs at once when the node has failed, also during the start. It answers nothing from then on, and closes itself. */
+  /**
+   * Runs at once when the node has failed, also during the start. It answers nothing from then on, and closes itself.
+   */
   readonly onFailure: (error: NodeFailure) => void;
 }
 

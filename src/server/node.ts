@@ -34,8 +34,8 @@ export interface RunningNode {
   /** Resolves when a part of the node has failed and the node therefore closes itself; acknowledged data is on disk. */
   readonly failed: Promise<Error>;
   /**
-   * Finishes accepted requests (10 s at most), ends live readers, writes everything to its folder and ends all threads. A second
-   * call waits for the first. `hanging`: threads wait for a disk that does not answer.
+   * Finishes accepted requests (10 s at most), ends live readers, writes everything to its folder and ends all
+   * threads. A second call waits for the first. `hanging`: threads wait for a disk that does not answer.
    */
   stop(): Promise<'ended' | 'hanging'>;
 }
@@ -43,8 +43,8 @@ export interface RunningNode {
 const SILENT = { write: (): void => undefined };
 
 /**
- * Starts a node in this process; several may run beside each other. When it resolves, the node serves. It rejects with the
- * sentence that the server would print, and has closed then what it had opened.
+ * Starts a node in this process; several may run beside each other. When it resolves, the node serves. It rejects with
+ * the sentence that the server would print, and has closed then what it had opened.
  */
 export async function startNode({ config, log = SILENT, verbosity }: NodeOptions): Promise<RunningNode> {
   const nodeLog = NodeLog.to(log, verbosity);

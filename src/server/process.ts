@@ -35,7 +35,10 @@ export function endOnFailure(log: Logger): (error: NodeFailure) => never {
   };
 }
 
-/** process.exit() waits for threads, and one that is in a call of the system, as to a file system that hangs, ends when that call does. */
+/**
+ * process.exit() waits for threads, and one that is in a call of the system, as to a
+ * file system that hangs, ends when that call does.
+ */
 function endAtOnce(): void {
   process.kill(process.pid, 'SIGKILL');
 }

@@ -16,14 +16,15 @@ export const CHECKPOINT_MS = 1000;
 /** Changed bytes of a group that are written regardless of age. */
 const GROUP_BYTES_MAX = 512 * 1024;
 /**
- * A group in which so many streams changed waits longer: each of them changes two leaves of the B-tree, and with thousands in one
- * commit several share a leaf. Half a leaf for each where 4,000 of 60,000 streams changed, two leaves where 60 did.
+ * A group in which so many streams changed waits longer: each of them changes two leaves of the
+ * B-tree, and with thousands in one commit several share a leaf. Half a leaf for each where 4,000
+ * of 60,000 streams changed, two leaves where 60 did.
  */
 const MANY_STREAMS = 500;
 const MANY_STREAMS_MS = 8000;
 /**
- * Some 15 ms of encoding, and 2.5 MB of memory per group. Twice as many write fewer pages for each stream, but appends at random over a
- * million streams were no faster, had twice the p99, and the node 70 MiB more.
+ * Some 15 ms of encoding, and 2.5 MB of memory per group. Twice as many write fewer pages for each stream, but appends
+ * at random over a million streams were no faster, had twice the p99, and the node 70 MiB more.
  */
 const STREAMS_MAX = 2048;
 /** Changed bytes that one commit carries beyond its first group: encoding them delays the next turn. */

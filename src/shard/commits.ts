@@ -1,6 +1,6 @@
 /**
- * A shard's writes: what raft wants durable goes into the log (invariants 1 and 2), the state follows in checkpoints. Handles a full
- * disk: batches that could not be written are kept and retried, and new writes are refused meanwhile.
+ * A shard's writes: what raft wants durable goes into the log (invariants 1 and 2), the state follows in checkpoints.
+ * Handles a full disk: batches that could not be written are kept and retried, and new writes are refused meanwhile.
  */
 import type { Runtime } from '../base/runtime.ts';
 import type { Group } from '../group/group.ts';

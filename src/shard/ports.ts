@@ -64,15 +64,15 @@ export interface ShardStorage {
   /** Marks the directory as used and, in the same commit, the groups whose log it does not have. */
   markUsed(lost: readonly number[]): void;
   /**
-   * The turn's entries and votes; a snapshot takes over before them. On disk when it returns. Throws StorageFullError when there
-   * is no space: the same call may be repeated. Any other error is fatal.
+   * The turn's entries and votes; a snapshot takes over before them. On disk when it returns. Throws StorageFullError
+   * when there is no space: the same call may be repeated. Any other error is fatal.
    */
   append(batches: readonly TurnBatch[]): void;
   /** Takes what `write` puts into `tx` and begins to write it; reads see it at once. The one before has ended. */
   startCheckpoint(write: () => void): void;
   /**
-   * Whether the last checkpoint is on disk; false: it is under way. Throws StorageFullError once when there was no space: its rows
-   * are kept and go with the next one. Any other error is fatal.
+   * Whether the last checkpoint is on disk; false: it is under way. Throws StorageFullError once when there was no
+   * space: its rows are kept and go with the next one. Any other error is fatal.
    */
   endCheckpoint(how: 'look' | 'wait'): boolean;
   /** A checkpoint up to `index` is on disk: its log entries are no longer needed. */

@@ -1,5 +1,6 @@
 /**
- * The turn loop of one shard: drain the mailbox, step the groups, ONE durable record of the log for all of them, answer.
+ * The turn loop of one shard: drain the mailbox, step the groups, ONE durable record of
+ * the log for all of them, answer.
  *
  * The write blocks this thread until fsync has returned. Requests that arrive meanwhile wait in the ring and form the
  * next turn. That is the whole batching policy: there is no timer and no option.

@@ -1,6 +1,6 @@
 /**
- * Writes the rows of a checkpoint in one commit. In the server a thread does it (workers/checkpoint.ts): B-trees, page writes and two
- * flushes take milliseconds, during which the shard goes on.
+ * Writes the rows of a checkpoint in one commit. In the server a thread does it (workers/checkpoint.ts): B-trees, page
+ * writes and two flushes take milliseconds, during which the shard goes on.
  */
 import { type MessagePort, MessageChannel, Worker, receiveMessageOnPort } from 'node:worker_threads';
 import { viewOf } from '../base/bytes.ts';

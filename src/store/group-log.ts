@@ -92,8 +92,8 @@ export class GroupLog implements LogReader {
   }
 
   /**
-   * Takes an entry that is read back. It replaces everything from its index on, as it did when it was written; a copy replaces
-   * only the entry that it is a copy of, which may be gone.
+   * Takes an entry that is read back. It replaces everything from its index on, as it did when it was written; a copy
+   * replaces only the entry that it is a copy of, which may be gone.
    */
   load(loaded: LoadedEntry, isCopy: boolean): void {
     const found = this.#found();

@@ -1,9 +1,10 @@
 /**
- * The log as versions before kept it: a table of the LMDB environment with one record per turn, cut into values of one page. It is read
- * once, when this version opens such a directory, and its entries go into segment files.
+ * The log as versions before kept it: a table of the LMDB environment with one record per turn, cut into values of one
+ * page. It is read once, when this version opens such a directory, and its entries go into segment files.
  *
- * A record may have outlived some of its own entries, because another group needed it; the one that replaced them was kept as long. So an
- * entry that does not follow what was read so far is void: what lay between was replaced, and the record that did it comes later.
+ * A record may have outlived some of its own entries, because another group needed it; the one that
+ * replaced them was kept as long. So an entry that does not follow what was read so far is void: what lay
+ * between was replaced, and the record that did it comes later.
  */
 import { assert } from '../base/assert.ts';
 import { viewOf } from '../base/bytes.ts';
@@ -47,7 +48,10 @@ export class LmdbLog {
     return true;
   }
 
-  /** The entries that are in force of each group, in order and in pieces. `firsts`: the first index after its applied state. */
+  /**
+   * The entries that are in force of each group, in order and in pieces. `firsts`: the
+   * first index after its applied state.
+   */
   *entries(
     firsts: ReadonlyMap<number, number>,
   ): IterableIterator<{ readonly group: number; readonly entries: Entry[] }> {

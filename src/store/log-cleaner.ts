@@ -1,6 +1,6 @@
 /**
- * Segments go oldest first, and a group that writes little keeps its entries for slow followers. When most of the log is no longer
- * needed, what is needed of the oldest segment is written again at its end, a little with each turn.
+ * Segments go oldest first, and a group that writes little keeps its entries for slow followers. When most of the log
+ * is no longer needed, what is needed of the oldest segment is written again at its end, a little with each turn.
  */
 import type { GroupLog } from './group-log.ts';
 import type { LogItem } from './log-entry.ts';

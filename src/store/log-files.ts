@@ -1,6 +1,6 @@
 /**
- * The folder of a shard's segment files. A segment has its full size, is all zeros and on disk before it gets its name, so a write
- * into it changes no metadata of the file system: `fdatasync` then costs one flush and needs no free space.
+ * The folder of a shard's segment files. A segment has its full size, is all zeros and on disk before it gets its name,
+ * so a write into it changes no metadata of the file system: `fdatasync` then costs one flush and needs no free space.
  */
 import {
   closeSync,

@@ -1,7 +1,7 @@
 /**
- * Records of the log. Each begins at a page of its segment and is written and synced before the next one, so of all records at most
- * the last can be torn. A head says which record of which log it is, and a checksum covers head and data: what an earlier use of the
- * segment left, or another log, is told from what is meant.
+ * Records of the log. Each begins at a page of its segment and is written and synced before the next one, so of all
+ * records at most the last can be torn. A head says which record of which log it is, and a checksum covers head and
+ * data: what an earlier use of the segment left, or another log, is told from what is meant.
  */
 import { crc32c } from '@node-rs/crc32';
 import { viewOf } from '../base/bytes.ts';
@@ -31,7 +31,9 @@ export function pagesFor(dataBytes: number): number {
   return Math.ceil((RECORD_HEAD.size + dataBytes) / LOG_PAGE_BYTES) * LOG_PAGE_BYTES;
 }
 
-/** Writes the head in front of the data that is already in `record`, and zeros behind it; returns the bytes to write. */
+/**
+ * Writes the head in front of the data that is already in `record`, and zeros behind it; returns the bytes to write.
+ */
 export function sealRecord(record: Uint8Array, view: DataView, log: bigint, head: RecordHead): Uint8Array {
   const end = RECORD_HEAD.size + head.dataBytes;
   const pages = record.subarray(0, pagesFor(head.dataBytes));

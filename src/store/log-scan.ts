@@ -1,6 +1,7 @@
 /**
- * Finds the end of a log after any stop. A record is written only after the one before it was synced, so an invalid one behind which
- * a valid one lies was on disk once: that is damage, not a torn write. Invalid records behind all valid ones are the torn end.
+ * Finds the end of a log after any stop. A record is written only after the one before it was synced, so
+ * an invalid one behind which a valid one lies was on disk once: that is damage, not a torn write.
+ * Invalid records behind all valid ones are the torn end.
  */
 import { caughtMessage } from '../base/caught.ts';
 import { ENTRY_BYTES_MAX, UNCOMMITTED_BYTES_MAX } from '../base/limits.ts';
@@ -8,8 +9,8 @@ import { planted } from '../base/planted.ts';
 import { LOG_PAGE_BYTES, pagesFor, readRecord } from './log-record.ts';
 
 /**
- * The largest entry has a segment of its own. The first release put all that waited for an election into one entry, and such an entry
- * may have come here from an LMDB log.
+ * The largest entry has a segment of its own. The first release put all that waited for an election into one
+ * entry, and such an entry may have come here from an LMDB log.
  */
 const SEGMENT_BYTES_MAX = UNCOMMITTED_BYTES_MAX + ENTRY_BYTES_MAX;
 

@@ -1,6 +1,7 @@
 /**
- * Ties the log in its segment files to the applied state in LMDB: which log belongs to the state, from which record on it is needed, and
- * up to which record it holds nothing of a group. Also takes over the log of a version that kept it in LMDB.
+ * Ties the log in its segment files to the applied state in LMDB: which log belongs to the state,
+ * from which record on it is needed, and up to which record it holds nothing of a group. Also
+ * takes over the log of a version that kept it in LMDB.
  */
 import { viewOf } from '../base/bytes.ts';
 import type { Tx } from '../base/tx.ts';
@@ -89,7 +90,10 @@ export class LogStore {
     this.#oldest = covered.oldest;
   }
 
-  /** A new directory, or one whose log is in LMDB. Nothing counts before the row is there, so a start that was cut off begins again. */
+  /**
+   * A new directory, or one whose log is in LMDB. Nothing counts before the row is
+   * there, so a start that was cut off begins again.
+   */
   #begin(): LogFinding {
     const { environment, folder } = this.#options;
     for (const name of folder.names()) folder.remove(name);

@@ -31,7 +31,9 @@ export const GROUP_KEY = struct({ prefix: u16BE, tag: u8, group: u16BE });
 export const PEER_KEY = struct({ prefix: u16BE, tag: u8, node: u32BE });
 
 export const VOTE_ROW = struct({ term: f64, vote: f64 });
-/** Which log belongs to this state, and its records from the oldest that is needed to the last when this was written. */
+/**
+ * Which log belongs to this state, and its records from the oldest that is needed to the last when this was written.
+ */
 export const LOG_ROW = struct({ log: u64, oldest: f64, last: f64 });
 /** A snapshot replaced the group's log up to this record of this log. */
 export const CUT_ROW = struct({ log: u64, sequence: f64 });

@@ -1,6 +1,7 @@
 /**
- * The segments of a shard's log: one that takes records, those with records that are still needed, oldest first, and free ones. A
- * segment is free when a checkpoint on disk says that no record of it is needed; it is then written again from its start.
+ * The segments of a shard's log: one that takes records, those with records that are still needed,
+ * oldest first, and free ones. A segment is free when a checkpoint on disk says that no record of
+ * it is needed; it is then written again from its start.
  */
 import { assert } from '../base/assert.ts';
 import { viewOf } from '../base/bytes.ts';
@@ -113,8 +114,8 @@ export class Segments {
   }
 
   /**
-   * Writes the next record: `record` has room for its head, then `dataBytes` of data. On disk when it returns. Throws the system's
-   * error; after ENOSPC nothing has changed.
+   * Writes the next record: `record` has room for its head, then `dataBytes` of data. On disk when it returns.
+   * Throws the system's error; after ENOSPC nothing has changed.
    */
   append(record: Uint8Array, dataBytes: number): LogPlace {
     const bytes = pagesFor(dataBytes);
@@ -206,8 +207,8 @@ export class Segments {
 }
 
 /**
- * The process before may have ended before the sync of its last record, or because of it: then the system can show the record and take
- * it for written although it is not. Written again, it is on disk or the sync fails.
+ * The process before may have ended before the sync of its last record, or because of it: then the system can show the
+ * record and take it for written although it is not. Written again, it is on disk or the sync fails.
  */
 function writeAgain({ segment: { file }, at, dataBytes }: RecordPlace<Segment>): void {
   file.write(at, file.read(at, pagesFor(dataBytes)));

@@ -1,6 +1,6 @@
 /**
- * A shard's durable storage: its log in segment files and its applied state in an LMDB environment. Implements the port that the
- * turn loop writes through.
+ * A shard's durable storage: its log in segment files and its applied state in an LMDB environment.
+ * Implements the port that the turn loop writes through.
  */
 import { statfsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -58,8 +58,8 @@ const REFUSED = 'nothing was changed; restore the data directory from a copy, or
 export interface StoreOptions {
   readonly runtime: Pick<Runtime, 'randomBytes'>;
   /**
-   * How to treat a damaged log. refuse: the start ends with a sentence. lose: another log begins, and the other nodes restore the
-   * groups after an operator has allowed it.
+   * How to treat a damaged log. refuse: the start ends with a sentence. lose: another log begins, and the other
+   * nodes restore the groups after an operator has allowed it.
    */
   readonly damage: 'refuse' | 'lose';
   /** Writes checkpoints in a thread of its own; undefined: the caller's thread writes them. */
@@ -177,7 +177,9 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     this.#guarded(() => this.tx.put(peerKey(node), row));
   }
 
-  /** The run of the data directory that this store was last used in; undefined: no version that notes it has used it. */
+  /**
+   * The run of the data directory that this store was last used in; undefined: no version that notes it has used it.
+   */
   get lastRun(): ShardRun | undefined {
     const row = this.tx.get(RUN_KEY);
     if (row === undefined) return undefined;
@@ -353,8 +355,8 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   }
 
   /**
-   * One commit of LMDB, on disk when it returns; a full volume becomes StorageFullError. Never beside a checkpoint, whose rows would
-   * come later although they are older; one that failed is written before.
+   * One commit of LMDB, on disk when it returns; a full volume becomes StorageFullError. Never beside a checkpoint,
+   * whose rows would come later although they are older; one that failed is written before.
    */
   #guarded(write: () => void): void {
     const hasFailed = this.#isWriting ? this.#outcomeOf('wait') !== 'written' : this.tx.hasPending;

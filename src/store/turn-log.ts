@@ -1,10 +1,11 @@
 /**
- * The Raft logs of all groups of a shard: a turn's new entries and votes of all groups become one record (log-record.ts) of one log,
- * so one write and one flush serve them all.
+ * The Raft logs of all groups of a shard: a turn's new entries and votes of all groups become one record
+ * (log-record.ts) of one log, so one write and one flush serve them all.
  *
- * Reading it back: an entry replaces everything of its group from its index on, as it did when it was written (a Raft conflict). Records
- * go oldest first only, so what was replaced never outlives what replaced it. Entries of a group that writes little would hold back the
- * oldest segment permanently, so they are copied into a new record when the log is large (log-cleaner.ts).
+ * Reading it back: an entry replaces everything of its group from its index on, as it did when it was
+ * written (a Raft conflict). Records go oldest first only, so what was replaced never outlives what replaced
+ * it. Entries of a group that writes little would hold back the oldest segment permanently, so they are
+ * copied into a new record when the log is large (log-cleaner.ts).
  */
 import { assert } from '../base/assert.ts';
 import { viewOf } from '../base/bytes.ts';
@@ -24,7 +25,9 @@ const SCRATCH_KEPT_BYTES = 4 * 1024 * 1024;
 const SCRATCH_BYTES = 64 * 1024;
 const NO_DATA = new Uint8Array(0);
 
-/** Bytes of entries (with an overhead for each) that stay in memory; older ones are read back when a peer needs them. */
+/**
+ * Bytes of entries (with an overhead for each) that stay in memory; older ones are read back when a peer needs them.
+ */
 export interface LogMemory {
   /** Limit of one group, not counting its newest entry. */
   readonly groupBytes: number;
@@ -103,8 +106,8 @@ export class TurnLog {
   }
 
   /**
-   * Reads all records once, at start. `cuts`: records up to which the log holds nothing of a group. Throws LogDamage when
-   * an entry is missing.
+   * Reads all records once, at start. `cuts`: records up to which the log holds nothing of a
+   * group. Throws LogDamage when an entry is missing.
    */
   load(records: readonly RecordPlace<Segment>[], cuts: ReadonlyMap<number, number>): void {
     for (const record of records) this.#loadRecord(record, cuts);

@@ -93,8 +93,8 @@ function applyAny(state: State, command: Command, reply: Reply): void {
 }
 
 /**
- * Also removes an expired stream that no expire command has reached, but answers that it does not exist, as every other route
- * does.
+ * Also removes an expired stream that no expire command has reached, but answers that
+ * it does not exist, as every other route does.
  */
 function applyDelete(state: State, command: Command, reply: Reply): void {
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);

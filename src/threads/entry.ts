@@ -1,4 +1,7 @@
-/** Where the code of a thread is: in the bundle, which a thread loads in half the time, or in `workers` when run from TypeScript. */
+/**
+ * Where the code of a thread is: in the bundle, which a thread loads in half the time,
+ * or in `workers` when run from TypeScript.
+ */
 export function threadEntry(name: 'checkpoint' | 'export' | 'pool' | 'shard' | 'verify'): URL {
   const { url } = import.meta;
   if (url.endsWith('/threads/entry.ts')) return new URL(`../../workers/${name}.ts`, url);

@@ -12,7 +12,10 @@ const require = createRequire(import.meta.url);
 
 /** Tasks of this time get the reason of the failure: each thread costs some 50 ms of a core. */
 const PAUSE_MS = 1000;
-/** For threads to end, on a busy machine. One that is in a call of the system, as to a network file system that hangs, ends when that call does. */
+/**
+ * For threads to end, on a busy machine. One that is in a call of the system, as to a network
+ * file system that hangs, ends when that call does.
+ */
 const END_MS = 10_000;
 
 export interface ThreadPoolOptions {

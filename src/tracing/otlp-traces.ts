@@ -21,8 +21,9 @@ import { type Part, partsOf } from './stage-parts.ts';
 import type { TraceCounters, TracingOptions } from './tracing.ts';
 
 /**
- * Requests followed in a second, of those that this node draws and of those that clients choose: a client that sends `sampled` with
- * each request takes nothing from the sample. One costs 60 to 80 µs of CPU with its four spans, so a hundred are below one percent of a core.
+ * Requests followed in a second, of those that this node draws and of those that clients choose: a client
+ * that sends `sampled` with each request takes nothing from the sample. One costs 60 to 80 µs of CPU with
+ * its four spans, so a hundred are below one percent of a core.
  */
 const FOLLOWED_PER_SECOND = 100;
 /** Questions of one request that get a span; one more would come from a request that asks page after page. */

@@ -1,6 +1,6 @@
 /**
- * Spans that wait for the receiver, and how they get there. The queue counts what the receiver has not answered for yet, so it is
- * full whether spans arrive too fast or the receiver hangs, and what does not fit is counted.
+ * Spans that wait for the receiver, and how they get there. The queue counts what the receiver has not answered for
+ * yet, so it is full whether spans arrive too fast or the receiver hangs, and what does not fit is counted.
  */
 import { type ExportResult, ExportResultCode } from '@opentelemetry/core';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';

@@ -12,8 +12,8 @@ export interface Part {
 }
 
 /**
- * Stages are durations, so they need places. A shard's stage ends with its answer: what a request waits for is the turn before, while
- * answers leave at once. The leader's stage is in the middle of the way to it and back.
+ * Stages are durations, so they need places. A shard's stage ends with its answer: what a request waits for is the
+ * turn before, while answers leave at once. The leader's stage is in the middle of the way to it and back.
  */
 export function partsOf(stages: readonly Stage[], askedMs: number, answeredMs: number): readonly Part[] {
   const [own, leader] = stages;

@@ -1,8 +1,8 @@
 /**
  * A group snapshot, format 1: a sequence of MessagePack values, so that any size passes through bounded memory.
  *
- * 1. map: format "millrace-group-snapshot", format_version 1, group, group_count, write_unit_bytes, commit_index, origin
- *    (of the group's own objects, protocol/object-key.ts; may be absent)
+ * 1. map: format "millrace-group-snapshot", format_version 1, group, group_count, write_unit_bytes, commit_index,
+ *    origin (of the group's own objects, protocol/object-key.ts; may be absent)
  * 2. any number of arrays [key, value, key, value, ...] (bin): rows in the order of stream/backup/rows.ts, keys without
  *    the group's prefix (stream/core/keys.ts), values in the formats of rows, with a format byte where they may change
  * 3. map: rows, buckets, streams, blake3 (bin, of everything before this map)

@@ -1,7 +1,7 @@
 /**
- * The cold store on the main thread: its tasks run in separate threads, and each is answered exactly once and never with
- * an exception. Everything is bounded: tasks, the bytes they hold, a caller's wait, and the time that a stopping process
- * allows for running tasks.
+ * The cold store on the main thread: its tasks run in separate threads, and each is answered exactly once
+ * and never with an exception. Everything is bounded: tasks, the bytes they hold, a caller's wait, and
+ * the time that a stopping process allows for running tasks.
  *
  * A task is never aborted through piscina, because that would end its thread with all other tasks in it. The store
  * bounds each operation; a task that hangs anyway (a network file system) is abandoned by its caller but keeps its slot
@@ -170,7 +170,8 @@ export class ColdService implements ColdStorage {
     } catch (error) {
       if (this.#closed) return STOPPED;
       if (error instanceof ThreadsFailed) return { ok: false, failure: 'no-threads', message: error.message };
-      // The thread died with the task; another one takes its place. The outcome of a put is unknown, as after a timeout.
+      // The thread died with the task; another one takes its place. The outcome of a
+      // put is unknown, as after a timeout.
       return { ok: false, failure: 'unreachable', message: `${task.op}: ${String(error)}` };
     }
   }

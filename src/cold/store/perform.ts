@@ -1,6 +1,6 @@
 /**
- * Performs tasks in a thread of the pool: errors lose their class between threads, so outcomes are plain data. The probe
- * proves that every operation of the cold tier works: it writes, reads, lists and deletes one small object.
+ * Performs tasks in a thread of the pool: errors lose their class between threads, so outcomes are plain data. The
+ * probe proves that every operation of the cold tier works: it writes, reads, lists and deletes one small object.
  */
 import { randomBytes } from 'node:crypto';
 import { DIGEST_BYTES, digestOf, sameDigest } from '../../digest/blake3.ts';

@@ -1,4 +1,6 @@
-/** Turns a stream into lines that a page can show. Everything is bounded: a record may have 32 MiB, a stream any bytes. */
+/**
+ * Turns a stream into lines that a page can show. Everything is bounded: a record may have 32 MiB, a stream any bytes.
+ */
 
 export type Form = 'text' | 'json' | 'hex';
 
@@ -53,8 +55,8 @@ export function looksBinary(contentType: string, bytes: Uint8Array): boolean {
 }
 
 /**
- * The elements of a JSON array as they were written: a detour through numbers of JavaScript would show other digits than the stream has.
- * An element that the text breaks off in is left out.
+ * The elements of a JSON array as they were written: a detour through numbers of JavaScript would show other digits
+ * than the stream has. An element that the text breaks off in is left out.
  */
 export function elementsOf(json: string): string[] {
   const elements: string[] = [];

@@ -1,6 +1,7 @@
 /**
- * How long a node has been behind, in seconds. An index says how many entries it lacks, which under load is never zero and tells little.
- * So the page remembers when it first saw each group committed that far: a node is as far behind as what it has applied is old.
+ * How long a node has been behind, in seconds. An index says how many entries it lacks, which under
+ * load is never zero and tells little. So the page remembers when it first saw each group committed
+ * that far: a node is as far behind as what it has applied is old.
  */
 import { groupOf, groupViews } from '../../nodes/cluster-snapshot.ts';
 import { type Finding, formatAge } from '../../nodes/findings.ts';

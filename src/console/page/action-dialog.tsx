@@ -1,4 +1,7 @@
-/** The one way to change something from the page: says what will happen, shows the line of the tool, and what came of it. */
+/**
+ * The one way to change something from the page: says what will happen, shows the line
+ * of the tool, and what came of it.
+ */
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { isObject } from '../../nodes/report.ts';
 import type { Action } from '../model/actions.ts';

@@ -24,7 +24,8 @@ export interface ForkPort {
 }
 
 /**
- * Shorter than the silence after which a fork is abandoned (stream/core/head.ts), including a last attempt of five seconds.
+ * Shorter than the silence after which a fork is abandoned (stream/core/head.ts),
+ * including a last attempt of five seconds.
  */
 const PATIENCE_MS = 8000;
 const AGAIN_MS = 50;

@@ -2,8 +2,9 @@
  * One coarse clock for everything that live readers wait for: long-poll deadlines, keep-alive comments, ends of event
  * streams, lingering topics. A timer of its own for each of 65,536 readers would cost more than the readers do.
  *
- * A wheel of slots, each SLOT_MS wide. An entry fires at the end of the slot that holds its due time: never early, at most
- * SLOT_MS late (more when the thread is busy). Entries beyond one turn of the wheel wait in their slot for a later turn.
+ * A wheel of slots, each SLOT_MS wide. An entry fires at the end of the slot that holds its due
+ * time: never early, at most SLOT_MS late (more when the thread is busy). Entries beyond one
+ * turn of the wheel wait in their slot for a later turn.
  */
 import { assert } from '../../base/assert.ts';
 import type { ErrorLog } from '../guard.ts';

@@ -1,4 +1,7 @@
-/** Counts the bytes that wait in the socket of one event stream, and writes the head of the answer. Its reader owns the response. */
+/**
+ * Counts the bytes that wait in the socket of one event stream, and writes the head of
+ * the answer. Its reader owns the response.
+ */
 import { READER_BUFFER_BYTES_MAX } from '../../base/limits.ts';
 import { isText } from '../../protocol/media-type.ts';
 import { REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';

@@ -1,5 +1,6 @@
 /**
- * The content of live answers: the bytes of server-sent events, their ids, and the cursor. Pure: nothing here knows readers or sockets.
+ * The content of live answers: the bytes of server-sent events, their ids, and the
+ * cursor. Pure: nothing here knows readers or sockets.
  *
  *   event: data\n            text: one `data:` line for each line of the payload; base64: one line
  *   data:<line>\n
@@ -10,11 +11,11 @@
  *   id: <20 digits>\n
  *   \n
  *
- * A client reassembles payloads so: its parser joins the lines of an event with LF and drops one blank after `data:`. So a line that
- * begins with a blank gets a second one, and every payload comes back byte for byte but for one thing: server-sent events
- * cannot carry a carriage return. CRLF, CR and LF all end a line there, so each becomes LF, which keeps lines apart and makes it
- * impossible to smuggle in an event. (CR and LF in two different events become two LF.) Readers that need every byte of such
- * a text use long-poll, or a content type that travels as base64.
+ * A client reassembles payloads so: its parser joins the lines of an event with LF and drops one blank after `data:`.
+ * So a line that begins with a blank gets a second one, and every payload comes back byte for byte but for one thing:
+ * server-sent events cannot carry a carriage return. CRLF, CR and LF all end a line there, so each becomes LF, which
+ * keeps lines apart and makes it impossible to smuggle in an event. (CR and LF in two different events become two LF.)
+ * Readers that need every byte of such a text use long-poll, or a content type that travels as base64.
  */
 import { byteAt } from '../../base/bytes.ts';
 import { Buffer } from 'node:buffer';
@@ -144,8 +145,8 @@ export function errorEvent(text: string): Uint8Array {
 }
 
 /**
- * Ids of server-sent events: where a reader continues that has seen the event. A browser's EventSource sends the last one as
- * Last-Event-ID when it reconnects, to the URL that it began with.
+ * Ids of server-sent events: where a reader continues that has seen the event. A browser's EventSource sends the last
+ * one as Last-Event-ID when it reconnects, to the URL that it began with.
  *
  *   00000000000000000042            the offset behind the event's bytes
  *   record=17                       the next record, for readers that are addressed by records; fits `?record=17`
@@ -172,8 +173,9 @@ export function controlId(place: Place): string {
 }
 
 /**
- * The read that goes on behind the event `id`, empty for none. Undefined: not an id of an event that this URL gives. Browsers send
- * back what they got, so the mistake is in the client's own code, and starting over would hide it behind a replay.
+ * The read that goes on behind the event `id`, empty for none. Undefined: not an id of an event
+ * that this URL gives. Browsers send back what they got, so the mistake is in the client's own
+ * code, and starting over would hide it behind a replay.
  */
 export function resumeBehind(params: ReadParams, id: string): ReadParams | undefined {
   if (id === '') return params;
@@ -189,7 +191,8 @@ export function resumeBehind(params: ReadParams, id: string): ReadParams | undef
 
 /**
  * Cursors of live answers. A cursor names a span of time, not a position: clients echo it in the
- * next URL, so caches collapse the requests of one span, and no answer may send a client back to a URL that it has used.
+ * next URL, so caches collapse the requests of one span, and no answer may send a
+ * client back to a URL that it has used.
  */
 
 /** Spans are counted from here: 2024-10-09T00:00:00Z, the protocol's epoch. */
@@ -205,8 +208,8 @@ export function cursorSpan(wallMs: number): number {
 }
 
 /**
- * The least cursor an answer may carry: 0, meaning the current span, for a client that sent none or an older one; else more
- * than what it sent. `random` is uniform in [0, 1). Values that could not be counted up exactly are taken as none.
+ * The least cursor an answer may carry: 0, meaning the current span, for a client that sent none or an older one; else
+ * more than what it sent. `random` is uniform in [0, 1). Values that could not be counted up exactly are taken as none.
  */
 export function cursorFloor(requested: number | undefined, span: number, random: number): number {
   if (requested === undefined || requested < span) return 0;

@@ -1,9 +1,10 @@
 /**
- * The event-stream readers of one topic that get the same bytes: a tail event is rendered once and written to all of them.
+ * The event-stream readers of one topic that get the same bytes: a tail event is
+ * rendered once and written to all of them.
  *
- * Events are collected until the current run of the mailbox drain is over (a microtask) and then go out as one write for
- * each reader. A write is a system call of about 5 µs, so with 1000 readers a second event that came along in the same
- * drain costs nothing; and while the thread writes, more events collect. There is no timer and nothing to tune.
+ * Events are collected until the current run of the mailbox drain is over (a microtask) and then go out as one write
+ * for each reader. A write is a system call of about 5 µs, so with 1000 readers a second event that came along in the
+ * same drain costs nothing; and while the thread writes, more events collect. There is no timer and nothing to tune.
  */
 import { REPLY_CLOSED, REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
 import { type EventFrame, type View, cursorSpan, joinFrames, renderEvent, sendableBytes } from './events.ts';

@@ -10,8 +10,8 @@ import { type Member, Topic, type TopicHost } from './topic.ts';
 
 /**
  * Bytes that all event-stream readers together may have waiting in their sockets. One reader may hold 1 MiB
- * (READER_BUFFER_BYTES_MAX), but a thousand slow ones must not hold a GiB: beyond this a reader that cannot keep up goes to
- * catch-up reads at its first full socket.
+ * (READER_BUFFER_BYTES_MAX), but a thousand slow ones must not hold a GiB: beyond this a reader that
+ * cannot keep up goes to catch-up reads at its first full socket.
  */
 export const BUFFERED_BYTES_MAX = 64 * 1024 * 1024;
 
@@ -95,8 +95,8 @@ export class Live implements TopicHost {
   }
 
   /**
-   * Ends every live answer cleanly, so that clients reconnect from where they are: event streams end, long-polls answer 204.
-   * Later requests are refused with STOPPING.
+   * Ends every live answer cleanly, so that clients reconnect from where they are: event streams end,
+   * long-polls answer 204. Later requests are refused with STOPPING.
    */
   stop(): void {
     this.#stopping = true;

@@ -1,7 +1,7 @@
 /**
- * Long-polls: like a catch-up read when there are bytes at the offset; else the request waits until something is appended,
- * the stream is closed or deleted, or its time is over (204). An event that carries the bytes is the answer itself; only
- * requests that an event cannot serve (addressed by records, bounded by max_bytes, or behind) read again.
+ * Long-polls: like a catch-up read when there are bytes at the offset; else the request waits until something is
+ * appended, the stream is closed or deleted, or its time is over (204). An event that carries the bytes is the answer
+ * itself; only requests that an event cannot serve (addressed by records, bounded by max_bytes, or behind) read again.
  */
 import type { ErrorCode } from '../../base/errors.ts';
 import { READ_FLAG_ENVELOPE, readCreatedAtMs, readIncarnation, showRead } from '../../protocol/queries/read.ts';

@@ -1,6 +1,6 @@
 /**
- * Events of ranges that the read cache holds, rendered. Readers that catch up from the same place get the same bytes but for their
- * cursor, which is the same for nearly all of them, and rendering takes ten times as long as reading.
+ * Events of ranges that the read cache holds, rendered. Readers that catch up from the same place get the same bytes
+ * but for their cursor, which is the same for nearly all of them, and rendering takes ten times as long as reading.
  */
 import { LRUCache } from 'lru-cache';
 import { RENDERED_EVENTS_BYTES_MAX } from '../../base/limits.ts';

@@ -1,13 +1,13 @@
 /**
- * Event streams. A reader first reads up to the tail in bounded steps, each a data and a control event, and then takes the
- * frames of its topic's feed. Whenever it is not exactly where a frame begins, it reads again from its own offset.
+ * Event streams. A reader first reads up to the tail in bounded steps, each a data and a control event, and then takes
+ * the frames of its topic's feed. Whenever it is not exactly where a frame begins, it reads again from its own offset.
  *
  *   READING ──answer reaches the tail──► LIVE ──socket too full──► DRAINING ──drained──► READING
  *      ▲ └──answer does not──► READING    │ frame begins elsewhere ──► READING
  *   RETRYING (mailbox was full)           └ closed, deleted, lifetime over, client gone ──► DONE
  *
- * Frames that arrive while a READ is under way are ignored: the READ was sent after the reader had missed something, and
- * its answer either covers them or is not up to date, and then the reader reads again.
+ * Frames that arrive while a READ is under way are ignored: the READ was sent after the reader had missed something,
+ * and its answer either covers them or is not up to date, and then the reader reads again.
  */
 import { type ErrorCode, ERRORS, errorCode } from '../../base/errors.ts';
 import { READ_FLAG_ENVELOPE, readIncarnation } from '../../protocol/queries/read.ts';
@@ -155,7 +155,8 @@ class SseReader extends LiveReader implements FeedReader {
   }
 
   #follow(): void {
-    // Over without a word to this reader: the server stops, or the stream was replaced while it caught up. It may come back.
+    // Over without a word to this reader: the server stops, or the stream was replaced
+    // while it caught up. It may come back.
     if (this.topic.number === 0) {
       this.#finish();
       return;

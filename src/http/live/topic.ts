@@ -1,16 +1,16 @@
 /**
  * One stream with live readers on this node. It owns one topic of the gateway and spreads its tail events.
  *
- * Why nothing is lost between reading and following: a READ that carries the topic subscribes it in the same step of the
- * shard that takes the answer's bytes, and answers and events come through one ordered ring. So after a READ that
+ * Why nothing is lost between reading and following: a READ that carries the topic subscribes it in the same step of
+ * the shard that takes the answer's bytes, and answers and events come through one ordered ring. So after a READ that
  * was up to date at offset N has been answered, every later append arrives as an event that begins at N. A reader that
  * joins later reads as well; events below its offset are skipped, and when one begins above it, the reader reads again.
  *
- * Answers from the cold store come later: events and other answers overtake them. One that says it reaches the tail may have
- * been overtaken by an event that went further; then it does not reach the tail any more, and its reader reads on.
+ * Answers from the cold store come later: events and other answers overtake them. One that says it reaches the tail may
+ * have been overtaken by an event that went further; then it does not reach the tail any more, and its reader reads on.
  *
- * An event may come without its bytes (they are too many for the ring). Then the topic reads them once and passes the answer
- * on as if it were the event; events that arrive before the answer are covered by it.
+ * An event may come without its bytes (they are too many for the ring). Then the topic reads them once and passes the
+ * answer on as if it were the event; events that arrive before the answer are covered by it.
  */
 import { errorCode } from '../../base/errors.ts';
 import { INLINE_PAYLOAD_BYTES_MAX } from '../../base/limits.ts';
@@ -32,7 +32,9 @@ import { READ_OFFSET } from '../../protocol/read-fields.ts';
 
 /** Between two long-polls of a client its topic stays, so the shard need not be told twice per poll. */
 export const LINGER_MS = 5_000;
-/** Bytes of one read for event streams: they stay inside the reply ring, and a socket that stops taking holds no more. */
+/**
+ * Bytes of one read for event streams: they stay inside the reply ring, and a socket that stops taking holds no more.
+ */
 export const STEP_BYTES = INLINE_PAYLOAD_BYTES_MAX;
 /** A full mailbox is tried again this much later. */
 export const RETRY_MS = 50;
@@ -146,7 +148,8 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
   /** Sends a READ and subscribes; doing that again is harmless. False: the mailbox is full. */
   read(position: ReadPosition, handler: ReplyHandler): boolean {
     const { request } = this.#host;
-    // 0 when the topic is over: the stream may have been recreated, and its events must not reach readers of the old one.
+    // 0 when the topic is over: the stream may have been recreated, and its events must
+    // not reach readers of the old one.
     fillRead(request, this.target, position, this.number);
     return this.#host.gateway.send(request, handler);
   }

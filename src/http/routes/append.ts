@@ -1,4 +1,7 @@
-/** POST on a stream: append, append and close, close; and batches of appends. The hot path; see request.ts for why objects are kept. */
+/**
+ * POST on a stream: append, append and close, close; and batches of appends. The hot
+ * path; see request.ts for why objects are kept.
+ */
 import { errorCode, errorNumber } from '../../base/errors.ts';
 import { declaredBytes, fillAppend } from '../headers.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
@@ -28,7 +31,9 @@ export function handleAppend(call: RequestContext): void {
   return call.readBody(declaredBytes(headers.contentLength), APPEND);
 }
 
-/** One for all appends: what differs between them is in the context, whose operation is `close` when there is no body. */
+/**
+ * One for all appends: what differs between them is in the context, whose operation is `close` when there is no body.
+ */
 const APPEND: BodyConsumer & ReplyRenderer = {
   consume(call: RequestContext, body: Uint8Array): void {
     const { request } = call;
@@ -50,8 +55,8 @@ const APPEND: BodyConsumer & ReplyRenderer = {
   },
 
   /**
-   * Closing what is closed: an error on the bucketed routes, done already on the flat ones, unless a producer asks: another writer
-   * closed the stream, which it has to know.
+   * Closing what is closed: an error on the bucketed routes, done already on the flat ones, unless a producer
+   * asks: another writer closed the stream, which it has to know.
    */
   renderRefusal(call: RequestContext, res: UwsResponse, reply: Reply): number | undefined {
     if (!closesOnly(call) || reply.code !== STREAM_CLOSED || reply.has(REPLY_PRODUCER)) return undefined;

@@ -1,10 +1,12 @@
 /**
  * GET /{bucket}/{stream}/bootstrap: the published snapshot and every message behind it up to the tail of the moment,
- * as multipart/mixed; a client goes on reading at Stream-Next-Offset. A part is one message of a byte stream, or one record.
+ * as multipart/mixed; a client goes on reading at Stream-Next-Offset. A part is one
+ * message of a byte stream, or one record.
  *
- * The parts come from reads that follow each other, wherever the bytes lie; what is appended meanwhile is left out. The first of
- * them comes before the status, so that a cold store that fails is a 5xx with its reason and not a 200 that breaks off. The
- * boundary is 128 random bits, so no content can hold it but by an accident less likely than a broken disk.
+ * The parts come from reads that follow each other, wherever the bytes lie; what is appended meanwhile
+ * is left out. The first of them comes before the status, so that a cold store that fails is a 5xx
+ * with its reason and not a 200 that breaks off. The boundary is 128 random bits, so no content can
+ * hold it but by an accident less likely than a broken disk.
  */
 import { randomBytes } from 'node:crypto';
 import { errorNumber } from '../../base/errors.ts';
@@ -104,7 +106,9 @@ class Bootstrap {
     writeRecordRange(res, first);
   }
 
-  /** The messages from #position on that one piece holds. `changed`: another stream took its place, or its start rose. */
+  /**
+   * The messages from #position on that one piece holds. `changed`: another stream took its place, or its start rose.
+   */
   async #read({ incarnation, tail }: Published, canRestart: boolean): Promise<Messages | 'changed' | undefined> {
     const { group, bucket, stream } = this.#call;
     const response = this.#response;

@@ -1,6 +1,6 @@
 /**
- * Positions of snapshots and of the retention floor: `/{offset}` or `?record=`; and the command about one, which may need a border
- * looked up in the cold store before the state machine can take it (protocol/position-command.ts).
+ * Positions of snapshots and of the retention floor: `/{offset}` or `?record=`; and the command about one, which may
+ * need a border looked up in the cold store before the state machine can take it (protocol/position-command.ts).
  */
 import { errorNumber } from '../../base/errors.ts';
 import { decodePathSegment, parseOrdinal, parseUint53 } from '../../protocol/header-values.ts';

@@ -18,8 +18,9 @@ import { REPLY_CLOSED, REPLY_CREATED, Reply } from '../../protocol/reply.ts';
 import { beginCommand, requestFor } from '../../protocol/request.ts';
 
 /**
- * The path as it was sent: its encoding keeps line breaks in names out of the answer's header block. On the flat routes the protocol
- * wants a whole URL; behind a proxy that ends TLS, its scheme is the proxy's. Only the sender of the request is told.
+ * The path as it was sent: its encoding keeps line breaks in names out of the answer's header
+ * block. On the flat routes the protocol wants a whole URL; behind a proxy that ends TLS, its
+ * scheme is the proxy's. Only the sender of the request is told.
  */
 function locationOf({ family, path, server }: RequestContext, { host, forwardedProto }: WriteHeaders): string {
   if (family !== 'flat' || host === undefined) return path.url;
@@ -192,8 +193,8 @@ const DELETE: ReplyRenderer = {
 };
 
 /**
- * Bytes of an attribute body as sent. The limit of 16 KiB counts the normalised form, which may be smaller: blanks, escapes
- * and unknown members go. But attributes travel inside the mailbox frame, so what is sent needs a bound too.
+ * Bytes of an attribute body as sent. The limit of 16 KiB counts the normalised form, which may be smaller: blanks,
+ * escapes and unknown members go. But attributes travel inside the mailbox frame, so what is sent needs a bound too.
  */
 export const SENT_BYTES_MAX = 8 * ATTRIBUTES_BYTES_MAX;
 

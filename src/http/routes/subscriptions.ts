@@ -1,6 +1,6 @@
 /**
- * The reserved routes below /v1/stream/__ds/: subscriptions, and the public keys of their webhooks. What they mean is decided by the
- * port behind them; here a request becomes a value and an answer becomes a response.
+ * The reserved routes below /v1/stream/__ds/: subscriptions, and the public keys of their webhooks. What they mean is
+ * decided by the port behind them; here a request becomes a value and an answer becomes a response.
  */
 import { SUBSCRIPTION_BODY_BYTES_MAX } from '../../base/limits.ts';
 import type { ControlAnswer, ControlHead, ControlPort, ControlTask } from '../../subscriptions/ports.ts';

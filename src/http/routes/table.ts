@@ -1,7 +1,7 @@
 /**
- * Every route of both planes, one row each: methods, pattern, handler and traits. Dispatch, Allow, OPTIONS, 405, the exemption from
- * the token and from the check of the host, the bound of the body, what a request is counted as, the methods of CORS, and the table
- * in the README derive from these rows.
+ * Every route of both planes, one row each: methods, pattern, handler and traits. Dispatch, Allow, OPTIONS, 405, the
+ * exemption from the token and from the check of the host, the bound of the body, what a request is counted as, the
+ * methods of CORS, and the table in the README derive from these rows.
  */
 import type { Backups } from '../../backup/ports.ts';
 import type { ConsolePage } from '../../console/built-page.ts';
@@ -67,7 +67,10 @@ export interface Operations {
 
 /** The parts of the node that the handlers of one plane need. */
 export interface PlaneServices extends Operations {
-  /** Does the sender have the plane's token, or does the plane ask for none? Only such a sender is told why a node is not ready. */
+  /**
+   * Does the sender have the plane's token, or does the plane ask for none? Only such a
+   * sender is told why a node is not ready.
+   */
   readonly knows: (headers: WriteHeaders) => boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The groups of a backup, one after the other. Each is sent by the node that has applied most of it and checked on its way. A node that
- * does not answer is no failure; `absent` then says why.
+ * The groups of a backup, one after the other. Each is sent by the node that has applied most of it and checked on its
+ * way. A node that does not answer is no failure; `absent` then says why.
  */
 import { type Contents, DocumentReader } from '../../backup/format/document.ts';
 import type { Location } from '../../backup/format/location.ts';
@@ -124,8 +124,9 @@ function judge<T>(look: () => T): T {
 }
 
 /**
- * In which order groups are sent. Each is sent as of a moment of its own, so the group with the cursors of subscriptions goes first: an
- * acknowledged offset beyond the tail of a restored stream would make its subscription skip the next events.
+ * In which order groups are sent. Each is sent as of a moment of its own, so the group with the
+ * cursors of subscriptions goes first: an acknowledged offset beyond the tail of a restored
+ * stream would make its subscription skip the next events.
  */
 export function sendOrder(groupCount: number): number[] {
   const first = fnv1a64mod(LOG.bucket, LOG.stream, groupCount);
@@ -137,8 +138,9 @@ export function sendOrder(groupCount: number): number[] {
 const OLD_MS = 24 * 3_600_000;
 
 /**
- * Ends uploads to S3 that an earlier attempt left open when it was killed: the bucket keeps and charges for their parts. `all`: a process
- * that still wrote here would spoil the backup. `old`: another attempt may be running. A store that cannot tell fails no backup.
+ * Ends uploads to S3 that an earlier attempt left open when it was killed: the bucket keeps and charges
+ * for their parts. `all`: a process that still wrote here would spoil the backup. `old`: another attempt
+ * may be running. A store that cannot tell fails no backup.
  */
 export async function endUnfinished(location: Location, progress: ProgressBar, which: 'all' | 'old'): Promise<void> {
   const isAll = which === 'all';

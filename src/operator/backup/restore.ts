@@ -1,4 +1,6 @@
-/** The groups of a verified backup into an empty cluster, several at once, each through the first node that takes it. */
+/**
+ * The groups of a verified backup into an empty cluster, several at once, each through the first node that takes it.
+ */
 import type { Location } from '../../backup/format/location.ts';
 import type { GroupEntry } from '../../backup/format/manifest.ts';
 import { Fault } from '../../stream/backup/fault.ts';
@@ -26,7 +28,10 @@ export interface ColdFindings {
   reason: string;
 }
 
-/** Each is bounded by the log of its group and by the disk that all share; each holds a part of its file, 16 MiB from S3. */
+/**
+ * Each is bounded by the log of its group and by the disk that all share; each holds a
+ * part of its file, 16 MiB from S3.
+ */
 const IMPORTS_AT_ONCE = 4;
 
 /** The first failure ends all that is under way; nodes undo what they have not got to its end. */
@@ -69,8 +74,9 @@ export async function restoreGroups(
 }
 
 /**
- * Before a restore goes on: a group that holds something else ends it while nothing more was sent, or the cluster would become a
- * mixture of two backups. Asked with an import of nothing, which is refused, and empties what another one left half done.
+ * Before a restore goes on: a group that holds something else ends it while nothing more was sent,
+ * or the cluster would become a mixture of two backups. Asked with an import of nothing, which is
+ * refused, and empties what another one left half done.
  */
 export async function checkResumable(cluster: Cluster, entries: readonly GroupEntry[]): Promise<void> {
   for (const { raft_group_id: group, blake3 } of entries) {
@@ -165,8 +171,8 @@ function addFindings(findings: ColdFindings, reply: HttpReply): void {
 const SHOWN = 3;
 
 /**
- * Throws a Failure when the cluster holds anything. Checked before anything is sent, because groups that are empty would take theirs.
- * A node that cannot say leaves it to the groups themselves.
+ * Throws a Failure when the cluster holds anything. Checked before anything is sent, because groups that are empty
+ * would take theirs. A node that cannot say leaves it to the groups themselves.
  */
 export async function checkFree(cluster: Cluster): Promise<void> {
   for (const node of cluster.nodes) {

@@ -1,7 +1,7 @@
 /**
- * Large bodies to and from the nodes' admin planes. A transfer may take hours, and may rest: a disk is slow, a group waits for
- * a leader, a node paces an export. So silence alone ends none: after the timeout of a call the node is asked something small, and
- * only when it does not answer that either, it is gone.
+ * Large bodies to and from the nodes' admin planes. A transfer may take hours, and may rest: a disk is slow, a group
+ * waits for a leader, a node paces an export. So silence alone ends none: after the timeout of a call the node is
+ * asked something small, and only when it does not answer that either, it is gone.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -59,7 +59,8 @@ export async function verifyBackup(
     tasks = groups.map(verify);
     await Promise.race([Promise.all(tasks), interruptBy(signal)]);
   } finally {
-    // A thread that is ended inside BLAKE3's native code ends the process ("ThrowAsJavaScriptException"), so tasks end first.
+    // A thread that is ended inside BLAKE3's native code ends the process
+    // ("ThrowAsJavaScriptException"), so tasks end first.
     Atomics.store(stop, 0, 1);
     await Promise.race([Promise.allSettled(tasks), delay(STOP_MS, undefined, { ref: false })]);
     await pool.destroy();
@@ -73,8 +74,9 @@ async function interruptBy(signal: AbortSignal): Promise<never> {
 }
 
 /**
- * One that is ended before takes the whole process with it: Node.js 20 finds what piscina requires half-done ("IsGraphAsync must be used on
- * an instantiated module"). Errors of the pool are listened to for good: the answers of tasks that an ending overtakes are some.
+ * One that is ended before takes the whole process with it: Node.js 20 finds what piscina requires
+ * half-done ("IsGraphAsync must be used on an instantiated module"). Errors of the pool are listened to for
+ * good: the answers of tasks that an ending overtakes are some.
  */
 async function allLoaded(pool: Piscina<unknown, Answer>): Promise<void> {
   // Threads without tasks do not keep this process.

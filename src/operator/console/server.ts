@@ -5,9 +5,10 @@
  *   GET /console/nodes           the nodes of the cluster file
  *   ANY /nodes/{id}/__svc/...    passed on to the node's admin plane, with the tool's token
  *
- * Callers are checked before anything else: the Host header must name this address (a page can give its own name the address of this
- * host), a browser must say that the request comes from this very page, and everything but the page needs the key that the tool printed.
- * Other users of the host reach the port too, and would have the tool's token without it.
+ * Callers are checked before anything else: the Host header must name this address (a page can give
+ * its own name the address of this host), a browser must say that the request comes from this very
+ * page, and everything but the page needs the key that the tool printed. Other users of the host reach
+ * the port too, and would have the tool's token without it.
  */
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import { type Address, formatAddress } from '../../base/address.ts';

@@ -1,6 +1,6 @@
 /**
- * A folder that an export of a bucket fills: a file for each stream, and `export.ndjson`, which says which file is which stream
- * and is written last. Its first line is {"format":"millrace-export","version":1,"bucket":...}.
+ * A folder that an export of a bucket fills: a file for each stream, and `export.ndjson`, which says which file is
+ * which stream and is written last. Its first line is {"format":"millrace-export","version":1,"bucket":...}.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';

@@ -1,6 +1,7 @@
 /**
- * Streams into files: the bytes of a stream, or a line for each record of a JSON stream, which is how it is stored. So the length
- * of a file is a position in its stream, and an export that was cut off, or is repeated later, goes on at the end of the file.
+ * Streams into files: the bytes of a stream, or a line for each record of a JSON stream, which is
+ * how it is stored. So the length of a file is a position in its stream, and an export that was cut
+ * off, or is repeated later, goes on at the end of the file.
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { Failure, reasonOf } from '../../nodes/failure.ts';

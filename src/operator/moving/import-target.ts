@@ -1,6 +1,7 @@
 /**
- * The stream that an import fills, exactly once. Only the import writes to it, so what it holds says how far the import is; the
- * sequence of a producer keeps a write that was on its way when an earlier run was killed from taking effect twice.
+ * The stream that an import fills, exactly once. Only the import writes to it, so what it holds
+ * says how far the import is; the sequence of a producer keeps a write that was on its way when
+ * an earlier run was killed from taking effect twice.
  */
 import { createHash } from 'node:crypto';
 import { Failure } from '../../nodes/failure.ts';
@@ -37,7 +38,9 @@ class ImportTarget {
     this.#producer = producer;
   }
 
-  /** Makes the stream, or goes on with one that an earlier run made. Throws a Failure where another writer was first. */
+  /**
+   * Makes the stream, or goes on with one that an earlier run made. Throws a Failure where another writer was first.
+   */
   static async open(
     client: StreamClient,
     name: NamedStream,
@@ -118,7 +121,10 @@ class ImportTarget {
     );
   }
 
-  /** Which sequence comes next, by asking for one that cannot be it. The result: where the last write of the import ended. */
+  /**
+   * Which sequence comes next, by asking for one that cannot be it. The result: where
+   * the last write of the import ended.
+   */
   async #learnSequence(): Promise<number> {
     this.#sequence = SEQUENCE_MAX;
     const answer = await this.#post(PROBE, { 'content-type': this.#contentType });

@@ -1,6 +1,6 @@
 /**
- * Requests to the client planes of a cluster. Any node takes any request, so the next one is asked when one does not answer;
- * a request is sent again only if it may take effect twice, or certainly has not.
+ * Requests to the client planes of a cluster. Any node takes any request, so the next one is asked when one does not
+ * answer; a request is sent again only if it may take effect twice, or certainly has not.
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Failure, Interrupted, NotThere } from '../../nodes/failure.ts';

@@ -54,8 +54,8 @@ interface Armed {
 }
 
 /**
- * Rounds until no leader has moved; what was allowed is allowed once, so a repetition does no harm. Leaders that do not answer are asked
- * again until the time is over.
+ * Rounds until no leader has moved; what was allowed is allowed once, so a repetition does no harm. Leaders
+ * that do not answer are asked again until the time is over.
  */
 async function arm(
   cluster: Cluster,

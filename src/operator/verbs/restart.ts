@@ -1,6 +1,7 @@
 /**
  * A rolling restart: per node the same checks as a drain, the drain, the operator's command, the wait until
- * the new process has caught up, the mark lifted. Whatever goes wrong ends the rollout; what was done and what is left is said.
+ * the new process has caught up, the mark lifted. Whatever goes wrong ends the rollout;
+ * what was done and what is left is said.
  */
 import type { Cluster } from '../../nodes/cluster.ts';
 import type { ClusterNode } from '../../nodes/cluster-file.ts';

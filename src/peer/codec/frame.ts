@@ -1,6 +1,7 @@
 /**
  * One frame between two shards of different nodes. The checksum covers everything after itself, so it detects a damaged
- * kind too. A damaged length gives a wrong checksum. Both close the connection: nothing after the damage can be trusted.
+ * kind too. A damaged length gives a wrong checksum. Both close the connection: nothing
+ * after the damage can be trusted.
  */
 import { crc32c } from '@node-rs/crc32';
 import { byteAt, viewOf } from '../../base/bytes.ts';

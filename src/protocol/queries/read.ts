@@ -21,8 +21,8 @@ export const READ_FLAG_ENVELOPE = 1;
 /** Do not renew the stream's sliding lifetime: a re-read for a reader that is connected and was counted already. */
 export const READ_FLAG_NO_TOUCH = 2;
 /**
- * The body is count u32, the end of each message or record (u32, relative to the bytes), then the stored bytes (records with
- * their \n). A byte stream's answer holds whole messages then, as a JSON stream's always holds whole records.
+ * The body is count u32, the end of each message or record (u32, relative to the bytes), then the stored bytes (records
+ * with their \n). A byte stream's answer holds whole messages then, as a JSON stream's always holds whole records.
  */
 export const READ_FLAG_PARTS = 4;
 
@@ -117,7 +117,10 @@ export function readCreatedAtMs(reply: Reply): number {
   return reply.c;
 }
 
-/** The history that the shard's state has in this process; see State.lineage. Bytes at an offset never change within one. */
+/**
+ * The history that the shard's state has in this process; see State.lineage. Bytes at
+ * an offset never change within one.
+ */
 export function showLineage(reply: Reply, lineage: number): void {
   reply.b = lineage;
 }

@@ -22,9 +22,10 @@ import { COMMANDS } from '../../protocol/operations.ts';
 import { dropChunks } from './release.ts';
 
 /**
- * FLUSH: publishes an uploaded object; its slices replace the rows that they hold. Slices whose stream changed otherwise since
- * (removed, recreated, flushed by another leader, start offset beyond) are refused, all slices of a stream together; an object
- * left without references is garbage. A known object is a repetition of the command: nothing happens.
+ * FLUSH: publishes an uploaded object; its slices replace the rows that they hold. Slices whose stream
+ * changed otherwise since (removed, recreated, flushed by another leader, start offset beyond) are
+ * refused, all slices of a stream together; an object left without references is garbage. A known
+ * object is a repetition of the command: nothing happens.
  */
 export function applyFlush(state: State, command: Command, reply: Reply): void {
   const list = decodeFlushList(command.payload());
@@ -87,10 +88,10 @@ function endsWell(state: State, head: Head, last: Slice): boolean {
 }
 
 /**
- * COMPACT: publishes an uploaded object whose slices hold the bytes of runs of chunks. Each slice is checked separately and
- * refused when its stream has other chunks by now (removed, recreated, merged by another leader, start offset beyond). The
- * runs' references are released, with their own grace period for earlier backups. As in a flush, an unreferenced object
- * is garbage, and a known one is a repetition.
+ * COMPACT: publishes an uploaded object whose slices hold the bytes of runs of chunks. Each slice is checked
+ * separately and refused when its stream has other chunks by now (removed, recreated, merged by another leader, start
+ * offset beyond). The runs' references are released, with their own grace period for earlier backups. As in a flush,
+ * an unreferenced object is garbage, and a known one is a repetition.
  */
 export function applyCompact(state: State, command: Command, reply: Reply): void {
   const list = decodeFlushList(command.payload());

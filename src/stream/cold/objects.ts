@@ -1,9 +1,10 @@
 /**
  * Objects of the cold store as a group knows them: how many chunks refer to each, and the queue of those that are to be
- * deleted. An object has its row from its first mention until it is known to be deleted; nothing refers to it again once
- * it is queued.
+ * deleted. An object has its row from its first mention until it is known to be
+ * deleted; nothing refers to it again once it is queued.
  *
- * The queue has classes, because entries of each become due in order only among themselves. The gcClass is part of a GC seq.
+ * The queue has classes, because entries of each become due in order only among
+ * themselves. The gcClass is part of a GC seq.
  */
 import { assert } from '../../base/assert.ts';
 import { viewOf } from '../../base/bytes.ts';

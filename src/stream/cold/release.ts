@@ -1,6 +1,6 @@
 /**
- * Releases references to chunks: all of a removed stream, those below the start offset of a live one. A command releases a
- * bounded number (State.releaseLeft); the rest waits in the release queue for the sweeps.
+ * Releases references to chunks: all of a removed stream, those below the start offset of a live one. A command
+ * releases a bounded number (State.releaseLeft); the rest waits in the release queue for the sweeps.
  */
 import { planted } from '../../base/planted.ts';
 import { f64OrNone, struct, u8 } from '../../base/struct.ts';

@@ -112,8 +112,9 @@ export class ReadCollector {
   }
 
   /**
-   * Collects complete lines or messages after the first byte of the buffer and returns their size. Lines of the array form end in `,`.
-   * Pieces of a record that spans rows are collected too, and count once its end is found. `ends` receives all the ends.
+   * Collects complete lines or messages after the first byte of the buffer and returns their size.
+   * Lines of the array form end in `,`. Pieces of a record that spans rows are collected too, and
+   * count once its end is found. `ends` receives all the ends.
    */
   #whole(source: RowSource, plan: ReadPlan, budget: number, records: number, ends: number[] | undefined): number {
     this.#start(Math.min(source.end - plan.startOffset, budget) + 2);

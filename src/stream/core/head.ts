@@ -61,8 +61,8 @@ export class Head {
   startOffset = 0;
   recordFirst = 0;
   /**
-   * Offset and ordinal from which the bytes are in rows; from the start offset up to here they are in chunks in the cold
-   * store. Always a message or record boundary, and the start of a row unless it equals the tail.
+   * Offset and ordinal from which the bytes are in rows; from the start offset up to here they are in chunks in the
+   * cold store. Always a message or record boundary, and the start of a row unless it equals the tail.
    */
   hotStart = 0;
   hotRecord = 0;

@@ -17,8 +17,8 @@ export const DATA_HEAD = DATA_ROW.fields;
 /** Value of an index by record: where the data row or chunk begins. */
 export const START_ROW = struct({ start: f64 });
 /**
- * The first message of a row gets what it needs, since most rows of many quiet streams stay at one; the second shows that the stream
- * is busy.
+ * The first message of a row gets what it needs, since most rows of many quiet streams stay
+ * at one; the second shows that the stream is busy.
  */
 const GROWN_BYTES_MIN = 512;
 const INITIAL_ENDS = 2;

@@ -75,8 +75,8 @@ export class State {
   dirtyBytes = 0;
   listener: StateListener | undefined = undefined;
   /**
-   * Differs whenever an incarnation number may mean other bytes than before in this process: after an import, or a group snapshot
-   * from a leader that lost entries. Not stored.
+   * Differs whenever an incarnation number may mean other bytes than before in this process: after an import, or a
+   * group snapshot from a leader that lost entries. Not stored.
    */
   lineage = 1;
 

@@ -1,7 +1,7 @@
 /**
- * Cuts the bytes that a fork inherits: complete messages or records of its source, from the start offset to the requested branch point. In a
- * byte stream the last message may be cut; in a JSON stream only complete records are taken, and the sub-offset counts
- * them.
+ * Cuts the bytes that a fork inherits: complete messages or records of its source, from the start offset
+ * to the requested branch point. In a byte stream the last message may be cut; in a JSON stream only
+ * complete records are taken, and the sub-offset counts them.
  */
 import type { ErrorCode } from '../../base/errors.ts';
 import { planted } from '../../base/planted.ts';

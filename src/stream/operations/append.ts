@@ -239,7 +239,10 @@ export function wholePayload(sizeBytes: number, records: number): PayloadPart {
   return { from: 0, to: sizeBytes, firstEnd: 0, records };
 }
 
-/** Puts a part of the payload into rows and fills each row completely. Row borders depend only on the sizes of earlier appends. */
+/**
+ * Puts a part of the payload into rows and fills each row completely. Row borders
+ * depend only on the sizes of earlier appends.
+ */
 export function appendPayload(
   state: State,
   head: Head,

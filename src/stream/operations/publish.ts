@@ -1,6 +1,6 @@
 /**
- * Application snapshots and the start offset. A snapshot summarises the stream up to a position; the start offset may rise
- * up to that position, never beyond.
+ * Application snapshots and the start offset. A snapshot summarises the stream up to a position; the
+ * start offset may rise up to that position, never beyond.
  */
 import { compareBytes } from '../../base/bytes.ts';
 import type { ErrorCode } from '../../base/errors.ts';

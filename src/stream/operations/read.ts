@@ -1,6 +1,7 @@
 /**
- * Reads of applied state (invariant 4): where a read starts and what its answer contains. Bytes in rows are collected immediately
- * (collect.ts). For bytes in the cold store the answer is a plan (cold/plan.ts), which the main thread executes.
+ * Reads of applied state (invariant 4): where a read starts and what its answer contains. Bytes
+ * in rows are collected immediately (collect.ts). For bytes in the cold store the answer is a
+ * plan (cold/plan.ts), which the main thread executes.
  */
 import type { ErrorCode } from '../../base/errors.ts';
 import { READ_BYTES_MAX } from '../../base/limits.ts';
@@ -96,9 +97,9 @@ function checkPosition(head: Head, query: ReadFields): ErrorCode {
 }
 
 /**
- * Would the answer bring the bytes that the main thread holds? Those that ended at a bound of the read end there for as long as
- * the stream is; those that ended at its tail, for as long as nothing is appended. Where they begin need not be looked up: the position
- * is within the stream, and it led to them before.
+ * Would the answer bring the bytes that the main thread holds? Those that ended at a bound of the read end there for
+ * as long as the stream is; those that ended at its tail, for as long as nothing is appended. Where they begin need
+ * not be looked up: the position is within the stream, and it led to them before.
  */
 function isHeld({ lineage }: State, { incarnation, tail }: Head, query: ReadFields): boolean {
   if (query.held === HELD_NOTHING || query.heldIncarnation !== incarnation || query.heldLineage !== lineage)

@@ -11,8 +11,8 @@ LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
 LOOPBACK.addAddress('::1', 'ipv6');
 
 /**
- * Networks that IANA lists as not globally reachable. Two lists: in one, a rule for IPv6 could also hold for mapped IPv4
- * addresses.
+ * Networks that IANA lists as not globally reachable. Two lists: in one, a rule for
+ * IPv6 could also hold for mapped IPv4 addresses.
  */
 const NOT_PUBLIC_V4 = new BlockList();
 for (const [network, prefix] of [

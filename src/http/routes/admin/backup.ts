@@ -118,10 +118,10 @@ export function handleImport(call: RequestContext, backups: Backups, group: numb
 }
 
 /**
- * Holds an upload back. Of uWebSockets.js (HttpContext.h, HttpResponse.h): `pause` ends the 10 s in which a client has to send something,
- * `resume` starts them; but a socket that brings full buffers is read on although it was paused, and each 160 KiB start the 10 s too. They
- * would end the connection of a client that may not send, so a handler that gets bytes while it waits pauses again. Never touches a response
- * that is over.
+ * Holds an upload back. Of uWebSockets.js (HttpContext.h, HttpResponse.h): `pause` ends the 10 s in which a client has
+ * to send something, `resume` starts them; but a socket that brings full buffers is read on although it was paused,
+ * and each 160 KiB start the 10 s too. They would end the connection of a client that may not send, so a handler that
+ * gets bytes while it waits pauses again. Never touches a response that is over.
  */
 export class UploadPace {
   readonly #res: Pick<UwsResponse, 'pause' | 'resume'>;

@@ -1,6 +1,6 @@
 /**
- * GET / on the admin plane: the console, a page for operators. It holds no secret, so it is served without a token and asks for one.
- * Everything it shows it fetches from the other routes of this plane.
+ * GET / on the admin plane: the console, a page for operators. It holds no secret, so it is served without a token and
+ * asks for one. Everything it shows it fetches from the other routes of this plane.
  */
 import type { ConsolePage } from '../../../console/built-page.ts';
 import { prefersGzip } from '../../compression.ts';

@@ -1,8 +1,8 @@
 /**
  * The node as a whole: health, readiness, metrics, whether it leads groups, the keys that webhooks are signed with.
  *
- * Health and readiness are on both planes and need no token: load balancers ask them. Requests with the token of the admin plane, or
- * on one without a token, are told what is missing; others only whether.
+ * Health and readiness are on both planes and need no token: load balancers ask them. Requests with the token of the
+ * admin plane, or on one without a token, are told what is missing; others only whether.
  */
 import process from 'node:process';
 import { MillraceError } from '../../../base/errors.ts';
@@ -20,7 +20,10 @@ import type { KeyRotation, WebhookKeys } from '../../../subscriptions/ports.ts';
 /** Does the sender of a request have the plane's token, or does the plane ask for none? */
 export type Knows = (headers: WriteHeaders) => boolean;
 
-/** Every shard is asked for an answer, so requests without the token share one for so long, or the one that is under way. */
+/**
+ * Every shard is asked for an answer, so requests without the token share one for so
+ * long, or the one that is under way.
+ */
 const SHARED_MS = 1000;
 
 /** The answer to one question to all shards; `detail` is for senders who may know it. */
@@ -103,7 +106,10 @@ export interface MetricsSource {
   extra(): Record<string, unknown>;
 }
 
-/** GET /__svc/metrics: one JSON object made of every shard's counters (gateway/node-status.ts) and what the main thread knows. */
+/**
+ * GET /__svc/metrics: one JSON object made of every shard's counters
+ * (gateway/node-status.ts) and what the main thread knows.
+ */
 export function handleMetrics(call: RequestContext, source: MetricsSource): void {
   call.keep();
   const answer = (status: Awaited<ReturnType<typeof askNodeStatus>>): void =>
@@ -154,8 +160,8 @@ export function handleReadShed(call: RequestContext, mark: DrainMark): void {
 }
 
 /**
- * POST (draining) and DELETE (not) /__svc/leadership-shed/maintenance. Both are idempotent, so repeating a call that failed half way
- * completes it.
+ * POST (draining) and DELETE (not) /__svc/leadership-shed/maintenance. Both are idempotent, so
+ * repeating a call that failed half way completes it.
  */
 export function setShed(wanted: 'draining' | 'serving'): (call: RequestContext, mark: DrainMark) => void {
   const act = async (mark: DrainMark): Promise<unknown> => {
@@ -172,7 +178,8 @@ export function handleShowKeys(call: RequestContext, keys: WebhookKeys): void {
 }
 
 /**
- * POST adds a key that signs once receivers know it; DELETE replaces all of them at once, because one is in wrong hands.
+ * POST adds a key that signs once receivers know it; DELETE replaces all of them at
+ * once, because one is in wrong hands.
  */
 export function rotateKeys(which: KeyRotation): (call: RequestContext, keys: WebhookKeys) => void {
   return (call, keys) => answerLater(call, () => keys.rotate(which), 'webhook-keys');
@@ -191,8 +198,8 @@ function answerLater(call: RequestContext, act: () => Promise<unknown>, what: st
 }
 
 /**
- * POST /__svc/cluster-probe: peers post large bodies here to see that they get through. A body is discarded as it comes, so no
- * budget is needed.
+ * POST /__svc/cluster-probe: peers post large bodies here to see that they get through. A
+ * body is discarded as it comes, so no budget is needed.
  */
 export function handleClusterProbe(call: RequestContext): void {
   const { req, res, route, server } = call;

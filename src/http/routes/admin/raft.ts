@@ -9,9 +9,9 @@
  *   /__svc/raft/{group}/leader/transfer/{node}
  *   /__svc/raft/{group}/nodes/{node}/allow-next-revert
  *
- * Here a call is read and refused when it cannot mean anything; whether it is possible is the shard's to say. Its answer is
- * passed on. Calls that change the membership are answered after up to 10 s; no timeout of
- * uWebSockets.js runs meanwhile (server.ts).
+ * Here a call is read and refused when it cannot mean anything; whether it is possible is the
+ * shard's to say. Its answer is passed on. Calls that change the membership are answered after up to
+ * 10 s; no timeout of uWebSockets.js runs meanwhile (server.ts).
  */
 import { formatAddress, parseAddress } from '../../../base/address.ts';
 import { decodePathSegment, parseUint53 } from '../../../protocol/header-values.ts';
@@ -52,8 +52,8 @@ type CallResult = QueryResult<RaftCall> | { readonly ok: false; readonly status:
 const fail = (reason: string): { readonly ok: false; readonly reason: string } => ({ ok: false, reason });
 
 /**
- * The call, or the sentence for the 400, or for the 404 when the node does not have the group. Required parameters are looked at
- * before ids.
+ * The call, or the sentence for the 400, or for the 404 when the node does not have the
+ * group. Required parameters are looked at before ids.
  */
 function readCall(route: RaftRoute, query: string | undefined, groupCount: number, peers: PeerAddresses): CallResult {
   const collected = collect(query ?? '', PARAMETERS);
@@ -180,8 +180,8 @@ const FLUSH_BYTES_MAX = 8 * 1024 * 1024;
 const FLUSH_PARAMETERS: ReadonlySet<string> = new Set(['min_hot_bytes', 'max_bytes']);
 
 /**
- * POST /__svc/flush-cold/{bucket}/{stream}?min_hot_bytes&max_bytes: moves a prefix of the stream's hot bytes to the cold store now.
- * Numbers that cannot be read count as left out.
+ * POST /__svc/flush-cold/{bucket}/{stream}?min_hot_bytes&max_bytes: moves a prefix of the stream's hot bytes to the
+ * cold store now. Numbers that cannot be read count as left out.
  */
 export function handleFlushCold(call: RequestContext): void {
   const collected = collect(call.req.getQuery() ?? '', FLUSH_PARAMETERS);
