@@ -102,8 +102,8 @@ export async function waitForPort(child: Child, port: number, name: string): Pro
 }
 
 /**
- * Goes when the run ends and not before: on a disk mounted with `discard` a removal stalls the flushes of whatever is measured next
- * for up to a second.
+ * Goes when the run ends and not before: on a disk mounted with `discard` a removal stalls the
+ * flushes of whatever is measured next for up to a second.
  */
 export function temporaryFolder(parent: string, prefix: string): string {
   const folder = mkdtempSync(join(parent, `millrace-bench-${prefix}-`));

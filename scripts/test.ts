@@ -1,5 +1,6 @@
 /**
- * `npm test`, or `npm test -- conformance crash` for the files whose path contains one of the words. test/README.md says what the flags do.
+ * `npm test`, or `npm test -- conformance crash` for the files whose path contains one of
+ * the words. test/README.md says what the flags do.
  */
 import { setMaxListeners } from 'node:events';
 import { mkdtempSync, rmdirSync } from 'node:fs';

@@ -29,7 +29,9 @@ export function wrkMissing(): string | undefined {
 export interface LoadOptions {
   /** taskset list, when the run is pinned. */
   readonly cpus: string | undefined;
-  /** Threads of wrk. One makes 200,000 requests/s; more than a quarter of the cores would take them from the servers. */
+  /**
+   * Threads of wrk. One makes 200,000 requests/s; more than a quarter of the cores would take them from the servers.
+   */
   readonly threads: number;
 }
 

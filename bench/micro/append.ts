@@ -1,7 +1,7 @@
 /**
- * The JavaScript of one append on the main thread, with a library and a shard that do nothing: 500 requests arrive, their frames are read
- * back, their answers are written. `node dist/bench/micro/append.js [--smoke]`. Figures are the lowest of all rounds: other work on the
- * machine only adds to them.
+ * The JavaScript of one append on the main thread, with a library and a shard that do nothing: 500 requests arrive,
+ * their frames are read back, their answers are written. `node dist/bench/micro/append.js [--smoke]`. Figures are the
+ * lowest of all rounds: other work on the machine only adds to them.
  */
 import { ClientPolicy, RequestAdmission } from '../../src/access/admission.ts';
 import { HttpNode, HttpServerContext } from '../../src/http/server-context.ts';

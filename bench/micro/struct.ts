@@ -1,5 +1,6 @@
-// Fields of a declared record beside loads and stores written by hand: what the head of a log entry costs each way. Code that
-// looks the same must cost the same, or declarations would have no place on the append path. `--smoke` runs each case once.
+// Fields of a declared record beside loads and stores written by hand: what the head of a log
+// entry costs each way. Code that looks the same must cost the same, or declarations would have no
+// place on the append path. `--smoke` runs each case once.
 
 import { viewOf } from '../../src/base/bytes.ts';
 import { bytes, f64, f64OrNone, struct, text, u16, u32, u48BE, u8, zeros } from '../../src/base/struct.ts';

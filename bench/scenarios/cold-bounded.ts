@@ -1,5 +1,5 @@
-// The memory of a node while 20 MB/s of appends pass through it into an S3 server on the same machine: hot bytes, LMDB and
-// memory, second by second. One minute; ten with --seconds 600.
+// The memory of a node while 20 MB/s of appends pass through it into an S3 server on the same machine: hot bytes, LMDB
+// and memory, second by second. One minute; ten with --seconds 600.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Ceph, cephMissing } from '../../test/support/ceph.ts';

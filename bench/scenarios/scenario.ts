@@ -1,4 +1,5 @@
-// The common parts of all scenarios: their context, and the alternation of targets that makes ratios fair on a noisy machine.
+// The common parts of all scenarios: their context, and the alternation of targets that
+// makes ratios fair on a noisy machine.
 
 import type { LoadOptions } from '../load/wrk.ts';
 import type { Check, Row, ScenarioReport } from '../report.ts';

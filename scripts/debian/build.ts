@@ -1,6 +1,7 @@
 /**
- * `npm run deb -- [--out DIR]`: a Debian package of this checkout. It holds the npm package and all that this needs, with the native halves
- * for the Node and the processor that run this, so that neither a registry nor a compiler takes part in its installation.
+ * `npm run deb -- [--out DIR]`: a Debian package of this checkout. It holds the npm package and all that
+ * this needs, with the native halves for the Node and the processor that run this, so that neither a
+ * registry nor a compiler takes part in its installation.
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -86,7 +87,10 @@ function addProgram(root: string, stage: string): void {
   }
 }
 
-/** Types and source maps are for who builds, and OpenTelemetry's packages hold each file three times, of which Node takes build/src. */
+/**
+ * Types and source maps are for who builds, and OpenTelemetry's packages hold each file
+ * three times, of which Node takes build/src.
+ */
 function isRun(path: string): boolean {
   return !/\.(d\.[cm]?ts|map)$|\/dist-types$|\/@opentelemetry\/[^/]+\/build\/(esm|esnext)$/.test(path);
 }

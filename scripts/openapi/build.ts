@@ -1,4 +1,6 @@
-/** Part of the build: the OpenAPI document of each plane, beside the module that serves it (src/http/api-document.ts). */
+/**
+ * Part of the build: the OpenAPI document of each plane, beside the module that serves it (src/http/api-document.ts).
+ */
 import { writeFileSync } from 'node:fs';
 import { VERSION } from '../../src/config/version.ts';
 import { API_DOCUMENTS } from '../../src/http/api-document.ts';

@@ -1,4 +1,7 @@
-/** The OpenAPI document, made from the table of routes: src/http/openapi.json, and what each plane serves at /__svc/openapi.json (build.ts). */
+/**
+ * The OpenAPI document, made from the table of routes: src/http/openapi.json, and what
+ * each plane serves at /__svc/openapi.json (build.ts).
+ */
 import type { DocumentedPlane } from '../../src/http/api-document.ts';
 import { type CatalogEntry, type PlaneRows, catalogOf } from './catalog.ts';
 import { HEADERS, type HeaderName } from './headers.ts';

@@ -1,6 +1,7 @@
 /**
- * A description tells callers more of a route than its row does (routes/table.ts): its purpose, its parameters, its body, and its answers. The
- * row adds what follows from its traits: path variables, tokens, the bound of the body, the refusals that come before the handler.
+ * A description tells callers more of a route than its row does (routes/table.ts): its purpose, its
+ * parameters, its body, and its answers. The row adds what follows from its traits: path variables, tokens,
+ * the bound of the body, the refusals that come before the handler.
  */
 import type { ErrorCode } from '../../src/base/errors.ts';
 import type { HeaderName } from './headers.ts';

@@ -1,4 +1,7 @@
-/** Seconds of each file in a whole run (`npm test -- --costs`): the order of later runs, and the table in test/README.md. */
+/**
+ * Seconds of each file in a whole run (`npm test -- --costs`): the order of later runs,
+ * and the table in test/README.md.
+ */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import type { FileResult } from './unit.ts';
 

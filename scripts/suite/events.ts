@@ -1,6 +1,6 @@
 /**
- * A reporter of node:test, in the process of the tests: one line of JSON for each test that has ended, and a last one with the processor time
- * of the process and of the children that it waited for.
+ * A reporter of node:test, in the process of the tests: one line of JSON for each test that has ended, and a last one
+ * with the processor time of the process and of the children that it waited for.
  */
 import { readFileSync } from 'node:fs';
 import process from 'node:process';

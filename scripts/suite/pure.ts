@@ -1,6 +1,6 @@
 /**
- * Which test files may share a process: those that reach, over all that they import, no process, no socket and no native database, and that
- * leave the process as they found it.
+ * Which test files may share a process: those that reach, over all that they import, no process, no socket and no
+ * native database, and that leave the process as they found it.
  */
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';

@@ -1,4 +1,5 @@
-// Counting connections by address, although no event says which one closed: an honest client is never refused by mistake.
+// Counting connections by address, although no event says which one closed: an honest
+// client is never refused by mistake.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type Socket, connect, createServer } from 'node:net';

@@ -146,7 +146,10 @@ function anonymousMib(server: TestServer): number {
 }
 
 const LARGE_MIB = 256;
-/** Less than what passes through. Rows of a checkpoint under way are in memory twice, until both threads have collected them. */
+/**
+ * Less than what passes through. Rows of a checkpoint under way are in memory twice,
+ * until both threads have collected them.
+ */
 const GROWTH_MIB_MAX = 190;
 
 test('hundreds of megabytes pass through nodes and tool in bounded memory', async () => {

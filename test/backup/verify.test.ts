@@ -16,7 +16,9 @@ import { failingThreads } from '../support/failing-threads.ts';
 
 const GROUPS = 64;
 const FILE_BYTES = 256 * 1024;
-/** A thread that was ended inside native code took the process with it, in one of some hundred rounds on a busy machine. */
+/**
+ * A thread that was ended inside native code took the process with it, in one of some hundred rounds on a busy machine.
+ */
 const ROUNDS = 6;
 const NEVER = new AbortController().signal;
 

@@ -57,7 +57,9 @@ test('a receiver with latency but no queue gets as much as any other', () => {
   }
 });
 
-/** In the first half the receiver rarely runs, and then takes all that has arrived; in the second half the path is thin. */
+/**
+ * In the first half the receiver rarely runs, and then takes all that has arrived; in the second half the path is thin.
+ */
 function starve(seed: number, thinBytesPerTick: number): { readonly carried: number; readonly most: number } {
   const random = createRandom(seed);
   const window = newWindow();

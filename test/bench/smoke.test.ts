@@ -28,7 +28,10 @@ const ROWS: Readonly<Record<string, readonly string[]>> = {
   cluster: ['millrace-cluster', 'reference-file', 'etcd', 'etcd, shared', 'nats', 'nats, shared'],
 };
 
-/** Scenario → the target that gets a twin of another build: one node and a cluster, and with PAIRS=all every scenario that has pairs. */
+/**
+ * Scenario → the target that gets a twin of another build: one node and a cluster, and
+ * with PAIRS=all every scenario that has pairs.
+ */
 const EVERY_PAIR: Readonly<Record<string, string>> = {
   'appends-100': 'millrace',
   'single-writer': 'millrace',
@@ -86,7 +89,8 @@ test('every scenario runs against every target and cleans up after itself', asyn
   for (const scenario of Object.keys(ROWS)) {
     if (excused.some((line) => line.startsWith(`${scenario}: wrk`) || line.startsWith(`${scenario}: ceph`))) continue;
     let latest: Ran = { report, output };
-    // The load of a benchmark repeats no request, and on a machine that stalls a node may refuse one, or all of a second.
+    // The load of a benchmark repeats no request, and on a machine that stalls a node
+    // may refuse one, or all of a second.
     await tried(
       async () => checkRows(scenario, latest),
       async () => {

@@ -1,6 +1,6 @@
 // A cluster over a real S3 server that is killed, hangs and comes back, while nodes die, under appends of all sizes.
-// Everything acknowledged is there, cold and hot, on every node; disks stay small; and when all streams are gone, so are
-// the objects.
+// Everything acknowledged is there, cold and hot, on every node; disks stay small; and
+// when all streams are gone, so are the objects.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cephMissing } from '../support/ceph.ts';

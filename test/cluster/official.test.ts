@@ -24,7 +24,10 @@ async function moveLeaders(cluster: TestCluster, to: number, wanted: (leader: nu
   }
 }
 
-/** Tests of the suite take the first answer: one that fails while a machine stands still and leaders change says nothing. */
+/**
+ * Tests of the suite take the first answer: one that fails while a machine stands still
+ * and leaders change says nothing.
+ */
 async function suiteThrough(cluster: TestCluster, id: number, title: string, runsLeft = 2): Promise<void> {
   const terms = await cluster.terms();
   const outcomes = await runSuite(cluster.node(id).url);

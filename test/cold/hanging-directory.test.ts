@@ -1,5 +1,5 @@
-// A cold directory that hangs, as a network file system does: a FIFO in the place of an object, which no thread can open. The process
-// ends all the same, by a signal of its own when its threads do not.
+// A cold directory that hangs, as a network file system does: a FIFO in the place of an object, which no thread can
+// open. The process ends all the same, by a signal of its own when its threads do not.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { rmSync, statSync } from 'node:fs';

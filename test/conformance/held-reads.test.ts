@@ -1,5 +1,5 @@
-// Answers from the main thread's memory (gateway/read-cache.ts) over HTTP: every kind of read gives the same answer whether its bytes
-// came from the shard or were held, and what makes them unreadable is seen by the next request.
+// Answers from the main thread's memory (gateway/read-cache.ts) over HTTP: every kind of read gives the same answer
+// whether its bytes came from the shard or were held, and what makes them unreadable is seen by the next request.
 import assert from 'node:assert/strict';
 import { type HeaderList, type RawResponse, requestOnce } from '../support/raw-client.ts';
 import { JSON_TYPE, type Suite, TEXT, offsetOf, serverSuite } from '../support/suite.ts';

@@ -1,5 +1,6 @@
-// The console before what it would rather not see: nodes that hang, talk nonsense or freeze in the middle of an action, streams of
-// any size and bytes, names that are code elsewhere. The page says so and goes on. One real node; stand-ins for the bad ones.
+// The console before what it would rather not see: nodes that hang, talk nonsense or freeze in the
+// middle of an action, streams of any size and bytes, names that are code elsewhere. The page says so
+// and goes on. One real node; stand-ins for the bad ones.
 import assert from 'node:assert/strict';
 import { type RequestListener, createServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';

@@ -1,4 +1,5 @@
-// The console in a real browser: every view and action against three nodes under load, with a node killed while looking.
+// The console in a real browser: every view and action against three nodes under load,
+// with a node killed while looking.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import axe, { type AxeResults } from 'axe-core';

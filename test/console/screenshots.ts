@@ -1,6 +1,6 @@
 /**
- * Makes the pictures of src/console/README.md: `node dist/test/console/screenshots.js DIR`. Three nodes, some streams and a little load, so
- * that there is something to see.
+ * Makes the pictures of src/console/README.md: `node dist/test/console/screenshots.js DIR`. Three nodes, some
+ * streams and a little load, so that there is something to see.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// From the calls of a process to what its disk may hold when the power fails: all that was synced, and any part of the rest, sector by
-// sector and name by name.
+// From the calls of a process to what its disk may hold when the power fails: all that was synced, and
+// any part of the rest, sector by sector and name by name.
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import type { Random } from '../support/random.ts';

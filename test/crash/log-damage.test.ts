@@ -1,4 +1,5 @@
-// Rot in the log of a node, and a disk that fails: nothing is served from what cannot be read, and nothing acknowledged is lost.
+// Rot in the log of a node, and a disk that fails: nothing is served from what cannot
+// be read, and nothing acknowledged is lost.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// One shard's folder that is not what the rest of the data directory was last used with ends the start, before anything is changed.
-// A start that is killed at any call that reaches the disk is followed by one that succeeds.
+// One shard's folder that is not what the rest of the data directory was last used with ends the start, before
+// anything is changed. A start that is killed at any call that reaches the disk is followed by one that succeeds.
 import assert from 'node:assert/strict';
 import { cpSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -164,8 +164,8 @@ test('a node of three with one folder from before does not start; emptied, it co
 });
 
 /**
- * Calls that reach the disk, and how many of each a thread makes at least: millrace.json is written twice (a sync, a rename, a sync
- * of its folder), each shard commits its note, syncs the end of its log and writes to it.
+ * Calls that reach the disk, and how many of each a thread makes at least: millrace.json is written twice (a sync, a
+ * rename, a sync of its folder), each shard commits its note, syncs the end of its log and writes to it.
  */
 const CALLS = { fsync: 4, rename: 2, pwrite64: 2, fdatasync: 2 } as const;
 /** A thread makes fewer of them while it starts. */

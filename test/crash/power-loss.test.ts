@@ -1,5 +1,6 @@
-// The power fails at any moment: of what a real server wrote, its disk holds all that was synced and any part of the rest. Whatever that
-// is, the server starts on it, has everything that was acknowledged and nothing that was never sent.
+// The power fails at any moment: of what a real server wrote, its disk holds all that was
+// synced and any part of the rest. Whatever that is, the server starts on it, has everything
+// that was acknowledged and nothing that was never sent.
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// `millracectl exporter` with stand-ins for nodes that answer anything, and as a process in front of three real nodes, one of which dies.
-// Debian's promtool reads what is served.
+// `millracectl exporter` with stand-ins for nodes that answer anything, and as a process in front of three real
+// nodes, one of which dies. Debian's promtool reads what is served.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';

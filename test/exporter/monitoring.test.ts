@@ -1,5 +1,6 @@
-// scripts/monitoring with a real Prometheus, the exporter and three real nodes: every query of the dashboard gives data, every rule is
-// evaluated, every name is served, and a killed node raises the alert. Only the intervals are shorter than in the files.
+// scripts/monitoring with a real Prometheus, the exporter and three real nodes: every query of the
+// dashboard gives data, every rule is evaluated, every name is served, and a killed node raises the
+// alert. Only the intervals are shorter than in the files.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';

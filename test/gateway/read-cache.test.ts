@@ -1,5 +1,5 @@
-// The main thread's memory of answers to reads: what enters, what it says to the shard, and its bounds. That the shard only confirms
-// what it would have answered is compared with the model (test/stream/held-reads.ts).
+// The main thread's memory of answers to reads: what enters, what it says to the shard, and its bounds. That the shard
+// only confirms what it would have answered is compared with the model (test/stream/held-reads.ts).
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';

@@ -1,4 +1,5 @@
-// Bodies of a real node against the schemas of the OpenAPI document: one answer at least of each operation that answers with JSON.
+// Bodies of a real node against the schemas of the OpenAPI document: one answer at
+// least of each operation that answers with JSON.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { SchemaName } from '../../scripts/openapi/schemas.ts';
@@ -11,7 +12,10 @@ const JSON_TYPE = { 'Content-Type': 'application/json' };
 const TEXT_TYPE = { 'Content-Type': 'text/plain' };
 const SUBSCRIPTION = '/v1/stream/__ds/subscriptions/s1';
 
-/** These need another node, which test/cluster/membership.test.ts has, or an empty group; test/http/openapi.test.ts gives it with a stand-in. */
+/**
+ * These need another node, which test/cluster/membership.test.ts has, or an empty group;
+ * test/http/openapi.test.ts gives it with a stand-in.
+ */
 const ELSEWHERE: readonly SchemaName[] = ['Learner', 'Transfer', 'Revert', 'Imported'];
 
 interface Told {

@@ -1,5 +1,5 @@
-// The OpenAPI document: it is valid, and every method, path, status and code of it is provoked here. An answer that is not documented
-// fails too.
+// The OpenAPI document: it is valid, and every method, path, status and code of it is
+// provoked here. An answer that is not documented fails too.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';

@@ -1,4 +1,5 @@
-// How each refusal and each answer of the OpenAPI document is brought about over real sockets, with a gateway in place of the shards.
+// How each refusal and each answer of the OpenAPI document is brought about over real
+// sockets, with a gateway in place of the shards.
 import type { TestContext } from 'node:test';
 import { ERRORS, type ErrorCode, MillraceError, errorNumber } from '../../src/base/errors.ts';
 import type { Backups } from '../../src/backup/ports.ts';

@@ -1,4 +1,5 @@
-// The Dockerfile, the compose file and the Kubernetes manifests, read by tools that know their formats. pods.test.ts executes them.
+// The Dockerfile, the compose file and the Kubernetes manifests, read by tools that
+// know their formats. pods.test.ts executes them.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// The Debian package: built here, installed into an empty root by dpkg itself with its maintainer scripts, and started from there. systemd's
-// own tools read the unit.
+// The Debian package: built here, installed into an empty root by dpkg itself with its maintainer scripts,
+// and started from there. systemd's own tools read the unit.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, lstatSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -21,7 +21,9 @@ const UNIT = 'usr/lib/systemd/system/millrace.service';
 const has = (command: string): boolean => spawnSync(command, ['--version']).error === undefined;
 const skip = has('dpkg-deb') && has('dpkg') ? false : 'needs dpkg, which Debian and Ubuntu have';
 
-/** Calls that the filter refuses and that are only tried: by V8 for protection keys, by libuv for a faster way to files. */
+/**
+ * Calls that the filter refuses and that are only tried: by V8 for protection keys, by libuv for a faster way to files.
+ */
 const TRIED = ['pkey_alloc', 'pkey_mprotect', 'pkey_free', 'io_uring_setup', 'io_uring_enter', 'io_uring_register'];
 
 /** For strace: as the filter would answer them. */

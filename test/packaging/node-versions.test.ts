@@ -116,7 +116,10 @@ const fromPackage: Install = async (folder, bin) => {
   return join(folder, 'node_modules', '.bin', 'millrace');
 };
 
-/** Each installation is half a minute of a slow registry: without NODES=all as many versions are installed as there are ways, the newest. */
+/**
+ * Each installation is half a minute of a slow registry: without NODES=all as many
+ * versions are installed as there are ways, the newest.
+ */
 const INSTALLS: readonly Install[] = [fromPackage, fromCheckout];
 
 /** One write that is read back. */

@@ -1,5 +1,6 @@
-// The pods of the Kubernetes manifests, with the entry point of the image: start lines, hooks and probes executed without a container
-// runtime, and the exporters of both files beside them. Changed is only what a container has of its own: addresses, names and folders.
+// The pods of the Kubernetes manifests, with the entry point of the image: start lines, hooks and probes
+// executed without a container runtime, and the exporters of both files beside them. Changed is only what
+// a container has of its own: addresses, names and folders.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';

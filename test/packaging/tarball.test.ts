@@ -1,5 +1,5 @@
-// The package that `npm pack` makes: it holds what runs and nothing else, imports nothing that it does not name, and serves from an
-// empty folder, also as a user who cannot write where it is installed.
+// The package that `npm pack` makes: it holds what runs and nothing else, imports nothing that it does not name, and
+// serves from an empty folder, also as a user who cannot write where it is installed.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync } from 'node:fs';

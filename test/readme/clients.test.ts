@@ -1,4 +1,5 @@
-// The programs of src/http/clients.md: each runs on its own against one server and prints what its comments say. Changed are only ports.
+// The programs of src/http/clients.md: each runs on its own against one server and
+// prints what its comments say. Changed are only ports.
 import assert from 'node:assert/strict';
 import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// Nodes inside this process, by the function that the package exports: what starts, what a start that fails says and closes again,
-// and that nothing is left when a node has stopped.
+// Nodes inside this process, by the function that the package exports: what starts, what a start that fails says and
+// closes again, and that nothing is left when a node has stopped.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * A simulated disk: two tables behind one commit, as LMDB gives them, and the segment files of the log. A commit is atomic; what was
- * not synced is gone after a crash. The disk survives the processes that use it.
+ * A simulated disk: two tables behind one commit, as LMDB gives them, and the segment files of the log. A commit is
+ * atomic; what was not synced is gone after a crash. The disk survives the processes that use it.
  */
 import { Buffer } from 'node:buffer';
 import type { DirectoryRun } from '../../src/peer/codec/standing.ts';

@@ -14,7 +14,8 @@ const FOUND_SOMETHING: readonly number[] = [
   0xfa,
   // The same on a full disk.
   0xde,
-  // Answers that were kept of one group were given for another, restored one with the same names: only simulations have that.
+  // Answers that were kept of one group were given for another, restored one with the
+  // same names: only simulations have that.
   0xc95,
   // Nodes that get snapshots and fall too far behind (options.ts).
   ...Array.from({ length: 24 }, (_, i) => 0x5000 + i),

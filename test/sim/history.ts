@@ -1,6 +1,6 @@
 /**
- * The answers to clients about one stream, checked as they come in. Offsets (of a JSON stream: record ordinals) are the order
- * that a linearization needs, so the check is a direct one:
+ * The answers to clients about one stream, checked as they come in. Offsets (of a JSON stream: record ordinals) are
+ * the order that a linearization needs, so the check is a direct one:
  *
  *   1. Reads agree with each other and with acknowledgements byte by byte: nothing that was shown vanishes or changes.
  *   2. An append that began after another was acknowledged, or after its bytes were seen, lies behind it.

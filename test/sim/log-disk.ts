@@ -1,6 +1,6 @@
 /**
- * The segment files of a simulated disk: what programs see is the page cache, and what was synced is on the platter. A crash keeps
- * any part of what was not synced, also of a single write. Survives the processes that use it.
+ * The segment files of a simulated disk: what programs see is the page cache, and what was synced is on the platter. A
+ * crash keeps any part of what was not synced, also of a single write. Survives the processes that use it.
  */
 import type { Random } from '../support/random.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Erases a bucket in one group through any node, as the HTTP side does it (src/tenants/bucket-purge.ts): command after command
- * until nothing is left, then the bucket's objects in the cold store without the usual wait.
+ * Erases a bucket in one group through any node, as the HTTP side does it (src/tenants/bucket-purge.ts): command after
+ * command until nothing is left, then the bucket's objects in the cold store without the usual wait.
  */
 import { type ErrorCode, errorCode } from '../../src/base/errors.ts';
 import type { Clients } from './clients.ts';

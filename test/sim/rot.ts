@@ -13,7 +13,10 @@ interface Span {
   readonly end: number;
 }
 
-/** Rots a record that is needed. Not one that may be the torn end of the log: nothing tells the two apart. False: there is none. */
+/**
+ * Rots a record that is needed. Not one that may be the torn end of the log: nothing
+ * tells the two apart. False: there is none.
+ */
 export function rotRecord(disk: SimDisk, random: Random): boolean {
   const records = recordsOf(disk);
   const end = Math.max(coveredOf(disk)?.last ?? 0, (records.at(-1)?.sequence ?? 0) - 1);

@@ -17,7 +17,8 @@ import { SYSTEM_PREFIX } from '../../src/store/rows.ts';
 
 const BY_INCARNATION = new Set([TAG_ATTRIBUTES, TAG_DATA, TAG_PRODUCER, TAG_RECORD]);
 /**
- * Position of the incarnation in an encoded head (stream/core/head.ts), and of the positions below which rows are garbage.
+ * Position of the incarnation in an encoded head (stream/core/head.ts), and of the
+ * positions below which rows are garbage.
  */
 const HEAD_INCARNATION_AT = 8;
 const HEAD_HOT_START_AT = 104;

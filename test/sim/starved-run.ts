@@ -1,6 +1,6 @@
 /**
- * Nodes that get the processor rarely, and for a moment, with links of any width between them. What they say comes late, and
- * together: nothing of that is the links' doing, so large bodies must go on getting through.
+ * Nodes that get the processor rarely, and for a moment, with links of any width between them. What they say comes
+ * late, and together: nothing of that is the links' doing, so large bodies must go on getting through.
  */
 import { type Random, createRandom } from '../support/random.ts';
 import type { Clients, SimStream } from './clients.ts';
@@ -19,7 +19,9 @@ const PAUSE_MS = 100;
 const TURN_MS = 15;
 const WAIT_MS_MIN = 150;
 const WAIT_MS_MAX = 900;
-/** Nodes that are starved like that take twice as much and more; a link whose window has closed carries a fifth of it. */
+/**
+ * Nodes that are starved like that take twice as much and more; a link whose window has closed carries a fifth of it.
+ */
 const BYTES_PER_SECOND_MIN = 350_000;
 /** From when on it is measured: windows have found their width. */
 const SETTLE_MS = 5000;

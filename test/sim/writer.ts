@@ -1,4 +1,7 @@
-/** Writes checkpoints in a simulation: a commit that comes later, as the thread's does; or at once, when it is waited for. */
+/**
+ * Writes checkpoints in a simulation: a commit that comes later, as the thread's does;
+ * or at once, when it is waited for.
+ */
 import type { Pending } from '../../src/base/overlay.ts';
 import type { Tx } from '../../src/base/tx.ts';
 import { type CheckpointWriter, type WriteOutcome, applyChanges } from '../../src/store/checkpoint-writer.ts';

@@ -1,4 +1,5 @@
-// Checkpoints that find no room: their rows are shown, kept, and on disk with whatever is committed next; the log keeps what they cover.
+// Checkpoints that find no room: their rows are shown, kept, and on disk with whatever
+// is committed next; the log keeps what they cover.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { StorageFullError } from '../../src/shard/ports.ts';

@@ -1,4 +1,5 @@
-// A shard whose log is in LMDB, as versions before kept it, is converted when it is opened; one that was interrupted begins again.
+// A shard whose log is in LMDB, as versions before kept it, is converted when it is
+// opened; one that was interrupted begins again.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { type TestContext, test } from 'node:test';

@@ -1,4 +1,5 @@
-// A log that is damaged: a single node refuses to start, a node of a cluster marks its groups as lost before anything is moved.
+// A log that is damaged: a single node refuses to start, a node of a cluster marks its
+// groups as lost before anything is moved.
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

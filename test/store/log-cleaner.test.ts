@@ -1,4 +1,5 @@
-// One group writes all the time, another one wrote a little long ago and still needs it: the log stays small and keeps that.
+// One group writes all the time, another one wrote a little long ago and still needs
+// it: the log stays small and keeps that.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { LogReader } from '../../src/raft/types.ts';

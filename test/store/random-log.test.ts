@@ -1,5 +1,5 @@
-// Random turns, conflicts, snapshots, votes, checkpoints and restarts over a log of small segments, beside a model: whatever is
-// rotated, freed, used again and copied, a log holds what was written last and never what was replaced.
+// Random turns, conflicts, snapshots, votes, checkpoints and restarts over a log of small segments, beside a model:
+// whatever is rotated, freed, used again and copied, a log holds what was written last and never what was replaced.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Entry } from '../../src/raft/types.ts';

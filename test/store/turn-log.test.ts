@@ -1,4 +1,5 @@
-// The logs of a shard's groups: entries come back as they were written last, whatever happened to the segments around them.
+// The logs of a shard's groups: entries come back as they were written last, whatever
+// happened to the segments around them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ENTRY_DATA, type Entry } from '../../src/raft/types.ts';

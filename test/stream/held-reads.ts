@@ -1,5 +1,5 @@
-// A read that is answered from what the main thread holds must be what the shard would have answered. Reads of the comparison are
-// asked again through the cache, again and again while the state changes.
+// A read that is answered from what the main thread holds must be what the shard would have answered. Reads of the
+// comparison are asked again through the cache, again and again while the state changes.
 import assert from 'node:assert/strict';
 import { ReadCache } from '../../src/gateway/read-cache.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';

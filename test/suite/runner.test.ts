@@ -1,5 +1,5 @@
-// The runner of this suite (scripts/suite), over folders of small tests: one that fails once, one that always does, one that hangs, a
-// process that ends itself.
+// The runner of this suite (scripts/suite), over folders of small tests: one that fails once, one that
+// always does, one that hangs, a process that ends itself.
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -67,7 +67,9 @@ async function run(t: TestContext, files: Readonly<Record<string, string>>, opti
   return { ...verdict, said };
 }
 
-/** A child that nothing waits for stays as a zombie where the first process of a container does not look after orphans. */
+/**
+ * A child that nothing waits for stays as a zombie where the first process of a container does not look after orphans.
+ */
 function isRunning(pid: string): boolean {
   try {
     return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));

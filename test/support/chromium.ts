@@ -1,4 +1,5 @@
-// Debian's chromium, headless, driven by Playwright. Pages may ask one origin only, and every complaint of the browser is kept.
+// Debian's chromium, headless, driven by Playwright. Pages may ask one origin only, and
+// every complaint of the browser is kept.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { type Browser, type Page, chromium } from 'playwright-core';

@@ -1,5 +1,6 @@
-// Servers that form one cluster on loopback: nodes in the process of the test, or processes. Nodes are numbered from 1; each keeps its
-// ports and its data directory over restarts. None survives the test; when it fails, the ends of all logs are printed.
+// Servers that form one cluster on loopback: nodes in the process of the test, or processes. Nodes
+// are numbered from 1; each keeps its ports and its data directory over restarts. None survives the
+// test; when it fails, the ends of all logs are printed.
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { Network } from './network.ts';
@@ -183,7 +184,9 @@ export class TestCluster {
     this.#member(id).paused = false;
   }
 
-  /** The node is away: in the quickest way that there is, which hands its leaderships over where the node is no process. */
+  /**
+   * The node is away: in the quickest way that there is, which hands its leaderships over where the node is no process.
+   */
   async end(id: number): Promise<void> {
     await this.node(id).end();
     this.#member(id).paused = false;
@@ -240,7 +243,10 @@ export class TestCluster {
     return leader;
   }
 
-  /** Runs `body`, which is told the leader, again when the leadership has moved meanwhile: what failed may be due to that. */
+  /**
+   * Runs `body`, which is told the leader, again when the leadership has moved
+   * meanwhile: what failed may be due to that.
+   */
   async underOneLeader(group: number, body: (leader: number) => Promise<void>): Promise<void> {
     for (;;) {
       const [leader, term] = await this.#leadership(group);

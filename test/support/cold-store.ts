@@ -20,7 +20,10 @@ const BUCKET = 'cold';
 /** A listing is over in milliseconds; a server that removes folders meanwhile does not do so every time. */
 const LISTINGS_MAX = 100;
 
-/** Paths of the objects in a directory that servers use. They remove empty folders, which the listing may be about to read. */
+/**
+ * Paths of the objects in a directory that servers use. They remove empty folders,
+ * which the listing may be about to read.
+ */
 export function objectsIn(folder: string): string[] {
   for (let attempt = 1; ; attempt++) {
     try {

@@ -1,5 +1,6 @@
-// Holds an answer, and a request that was taken, against the schemas of the OpenAPI document: media type, body and headers. The document
-// leaves objects open, so that later versions may add members; here an answer has no member that the document does not mention.
+// Holds an answer, and a request that was taken, against the schemas of the OpenAPI document: media type,
+// body and headers. The document leaves objects open, so that later versions may add members; here an
+// answer has no member that the document does not mention.
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import ajvFormats from 'ajv-formats';
 

@@ -103,7 +103,10 @@ export function faultOf({ method, url, status, headers }: Seen, names: Iterable<
   return untold.length === 0 ? undefined : `${what}: the headers ${untold.join(', ')} are not documented`;
 }
 
-/** Undefined: media type, body and headers of a documented answer, and the body of a request that was taken, are what the document says. */
+/**
+ * Undefined: media type, body and headers of a documented answer, and the body of a
+ * request that was taken, are what the document says.
+ */
 export function bodyFaultOf(seen: Seen & Pick<Exchange, 'body'>): string | undefined {
   const { method, url, status } = seen;
   const entry = entryOf(method, url);

@@ -14,7 +14,10 @@ export const EXIT_CODE_BAD_START = 2;
 const EXIT_CODE_FAILURE = 1;
 
 export interface Instance {
-  /** Exit code, or the name of the signal that ended it. An instance in this process has the codes that a process would have. */
+  /**
+   * Exit code, or the name of the signal that ended it. An instance in this process has
+   * the codes that a process would have.
+   */
   readonly exited: Promise<number | string>;
   readonly isRunning: boolean;
   output(): string;

@@ -39,7 +39,9 @@ export interface ReceivedSpan extends Omit<SentSpan, 'attributes'> {
   readonly resource: Facts;
 }
 
-/** `reset`: the connection ends without an answer. `garbage`: bytes that are no HTTP. `hang`: there is never an answer. */
+/**
+ * `reset`: the connection ends without an answer. `garbage`: bytes that are no HTTP. `hang`: there is never an answer.
+ */
 export type Behaviour = 'take' | 'refuse' | 'reset' | 'garbage' | 'hang';
 
 export class OtlpReceiver {

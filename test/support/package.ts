@@ -1,5 +1,5 @@
-// The npm package as it is installed, without a registry: what `npm pack` packs, in an empty folder, beside links to the packages that
-// it names. What it imports without naming is not there.
+// The npm package as it is installed, without a registry: what `npm pack` packs, in an empty folder, beside links to
+// the packages that it names. What it imports without naming is not there.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// Requests that are repeated as clients repeat them. While leaders change, any node may answer 503 with Retry-After at any moment,
-// and a busy machine changes leaders by itself: a test whose subject is something else asks through these.
+// Requests that are repeated as clients repeat them. While leaders change, any node may answer 503 with Retry-After at
+// any moment, and a busy machine changes leaders by itself: a test whose subject is something else asks through these.
 import assert from 'node:assert/strict';
 import { ConnectionLost, RawClient, type HeaderList, type RawResponse } from './raw-client.ts';
 import { until } from './until.ts';

@@ -1,6 +1,6 @@
-// Ports for servers of tests. A server keeps its port over restarts, and while it is down no other test may get that port: each
-// process of the suite takes from blocks of its own. What says that a block is taken is a listening socket, which ends with
-// the process however it ends.
+// Ports for servers of tests. A server keeps its port over restarts, and while it is down no other test may get
+// that port: each process of the suite takes from blocks of its own. What says that a block is taken is a
+// listening socket, which ends with the process however it ends.
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 

@@ -1,6 +1,6 @@
-// A server on loopback with its own data directory: a node in the process of the test, or a process of its own where death, signals,
-// memory or the system are the subject. No server survives the test and no folder stays behind; when a test fails, the end of the
-// server's log is printed.
+// A server on loopback with its own data directory: a node in the process of the test, or a process of its own
+// where death, signals, memory or the system are the subject. No server survives the test and no folder stays
+// behind; when a test fails, the end of the server's log is printed.
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -34,7 +34,10 @@ export interface ServerOptions {
   readonly process?: boolean;
   /** Only in this process: one tick of Raft in ms. */
   readonly tickMs?: number;
-  /** Prefix for node's command, e.g. nsenter; must exec so that the pid is the server's. This and the rest need a process. */
+  /**
+   * Prefix for node's command, e.g. nsenter; must exec so that the pid is the server's.
+   * This and the rest need a process.
+   */
   readonly wrapper?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   readonly nodeArgs?: readonly string[];

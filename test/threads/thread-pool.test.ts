@@ -63,7 +63,8 @@ test('a thread that fails behind its task is replaced when there is another one'
   const { pool, errors } = open(t, 'echo');
   for (let i = 0; i < 3; i++) {
     assert.equal(await pool.run('a'), 'a');
-    // The thread fails at some time after it has taken this task: tasks are sent until one is lost with it, or the pool tells of it.
+    // The thread fails at some time after it has taken this task: tasks are sent until
+    // one is lost with it, or the pool tells of it.
     const told = errors.length;
     let lost = await isLost(pool, 'throw');
     while (!lost && errors.length === told) lost = await isLost(pool, 'a');

@@ -79,7 +79,9 @@ const SHARD: readonly Floor[] = [
   { shard: [...PURE, 'metrics', 'cold/shard', 'forks/shard', 'backup/shard'] },
 ];
 
-/** Adapters implement the ports of the core; services run on the main thread and know neither HTTP nor the composition. */
+/**
+ * Adapters implement the ports of the core; services run on the main thread and know neither HTTP nor the composition.
+ */
 const ADAPTERS: readonly Floor[] = [
   {
     store: ['base', 'peer/codec'],

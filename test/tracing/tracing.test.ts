@@ -67,7 +67,8 @@ test('a request that a client follows: its spans join the trace, and say neither
     const ask = async (method: string, path: string, headers: Record<string, string>, body = ''): Promise<number> =>
       (await client.request(method, path, { ...TEXT, Authorization: `Bearer ${TOKEN}`, ...headers }, body)).status;
 
-    // Without a traceparent, with one that says no, and with none that means anything: no client asked, and the ratio is 0.
+    // Without a traceparent, with one that says no, and with none that means anything:
+    // no client asked, and the ratio is 0.
     assert.equal(await ask('PUT', '/traced/log', {}), 201);
     assert.equal(await ask('POST', '/traced/log', { traceparent: `00-${traceId(99)}-${SPAN}-00` }, 'no'), 204);
     assert.equal(await ask('POST', '/traced/log', { traceparent: `00-${traceId(98)}-x-01` }, 'no'), 204);

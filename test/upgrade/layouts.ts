@@ -1,7 +1,7 @@
 // layouts.json: the bytes of every frame between nodes and of everything durable, as commit 4b63d0f wrote them. Tests
-// encode the same inputs and compare byte for byte. Code may be reorganised, these bytes may not change: a mismatch is a
-// bug, or a new version of a format. MILLRACE_WRITE_GOLDEN=1 adds what is missing (one test file at a time) and never
-// replaces anything.
+// encode the same inputs and compare byte for byte. Code may be reorganised, these bytes may not
+// change: a mismatch is a bug, or a new version of a format. MILLRACE_WRITE_GOLDEN=1 adds what is
+// missing (one test file at a time) and never replaces anything.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

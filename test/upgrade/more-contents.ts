@@ -1,6 +1,6 @@
-// Data that version 0.1.0 did not have, or its golden data leaves out: conditional writes, batches, what is left of sources
-// that were removed while forks of them live, forks of cold and of JSON streams, tenants that were purged, leases of
-// subscriptions, a queue of objects to delete. In a bucket of its own.
+// Data that version 0.1.0 did not have, or its golden data leaves out: conditional writes, batches, what is left of
+// sources that were removed while forks of them live, forks of cold and of JSON streams, tenants that were purged,
+// leases of subscriptions, a queue of objects to delete. In a bucket of its own.
 import assert from 'node:assert/strict';
 import { joinFrames } from '../../src/protocol/append-batch.ts';
 import { type Ports, type World, aboutStreams } from '../backup/world.ts';

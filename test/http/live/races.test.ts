@@ -1,5 +1,5 @@
-// Readers, writers, full sockets and full mailboxes in random order, step by step: no reader may lose, repeat or reorder a
-// byte.
+// Readers, writers, full sockets and full mailboxes in random order, step by step: no
+// reader may lose, repeat or reorder a byte.
 import assert from 'node:assert/strict';
 import { newConnections } from '../new-connections.ts';
 import { test } from 'node:test';

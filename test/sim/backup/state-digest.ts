@@ -1,6 +1,6 @@
 /**
- * The part of a group that a backup must preserve, derived from the raw rows of a store by independent rules: it judges the
- * product's way from rows to a document (stream/backup/canonical.ts, validate.ts).
+ * The part of a group that a backup must preserve, derived from the raw rows of a store by independent rules: it
+ * judges the product's way from rows to a document (stream/backup/canonical.ts, validate.ts).
  */
 import { Buffer } from 'node:buffer';
 import { decodeChunkRow, decodeObjectId } from '../../../src/protocol/cold.ts';
