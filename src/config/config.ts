@@ -25,7 +25,7 @@ export interface Config {
     readonly inflightBodyBytes: number;
     /** Undefined: what the limit of open files leaves. */
     readonly maxConnections: number | undefined;
-    /** Undefined: half of those. */
+    /** Undefined: half of maxConnections. */
     readonly maxConnectionsPerAddress: number | undefined;
     readonly tls: { readonly certPath: string; readonly keyPath: string } | undefined;
   };

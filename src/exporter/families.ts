@@ -210,7 +210,7 @@ const gauge = (name: string, from: string, help: string, per?: number): Family =
 const counter = (name: string, from: string, help: string, per?: number): Family =>
   ofNode('counter', { name: `millrace_${name}_total`, from, help, ...(per === undefined ? {} : { per }) });
 
-/** Where the exporter says it, not the node. */
+/** These two metrics come from the exporter itself. */
 export const UP = 'millrace_up';
 export const ANSWER_SECONDS = 'millrace_scrape_duration_seconds';
 const EXPORTER = 'the exporter';

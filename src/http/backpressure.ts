@@ -132,7 +132,7 @@ export class ResponseBackpressure {
     return this.#write.all(res, bytes);
   }
 
-  /** In place of the owner, which has answered. */
+  /** Owns the response in place of the first owner, which has answered. */
   #keep(res: UwsResponse, gone: () => void): ResponseOwner {
     const ids = this.#ids;
     const owner: ResponseOwner = {

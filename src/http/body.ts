@@ -29,7 +29,7 @@ const GROWTH_BYTES = 512 * 1024;
 export interface Consumer<Call> {
   /** The body is complete. `body` may lie in memory that is gone after the call. */
   consume(call: Call, body: Uint8Array): void;
-  /** In place of the plain refusal. */
+  /** Answers a body that is too large, in place of the plain refusal. */
   tooLarge?(call: Call): void;
 }
 

@@ -57,7 +57,7 @@ export class StreamingResponse {
   /** Bytes of the piece that waits for the socket, or of what is held until the next one. */
   #waitingBytes = 0;
   #next: (() => void) | undefined;
-  /** Told once, when everything is over. */
+  /** Called once, when everything is over. */
   onOver: (() => void) | undefined;
 
   constructor(holder: ResponseHolder, options?: StreamOptions) {

@@ -20,7 +20,7 @@ const FILE_BYTES_MAX = 4 * 1024 * 1024;
 
 export interface ClusterNode {
   readonly id: number;
-  /** As shown to people. */
+  /** The host as people see it. */
   readonly host: string;
   readonly name: string;
   readonly instanceId: string;

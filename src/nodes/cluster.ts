@@ -104,7 +104,7 @@ export class Cluster {
     if (reply.status !== 200) throw new Failure(`node ${node.id}: ${refusal(reply)}`);
   }
 
-  /** Also when the tool is being interrupted: one last attempt to leave nothing behind. Undefined: it worked. */
+  /** Lifts the mark, even while the tool is being interrupted. Undefined: it worked; else why not. */
   async liftMark(node: ClusterNode): Promise<string | undefined> {
     try {
       const url = `${node.adminUrl}/__svc/leadership-shed/maintenance`;

@@ -128,11 +128,11 @@ function hasMajority(voters: readonly number[], answering: readonly number[]): b
 
 export interface NodeFacts {
   readonly isForeign: boolean;
-  /** As far as any node knows. */
+  /** The node leads a group, as far as any node knows. */
   readonly isLeading: boolean;
 }
 
-/** In one or two words; the sentences say more. */
+/** The state of a node in one or two words; the sentences say more. */
 export function stateOf(report: NodeReport, { isForeign, isLeading }: NodeFacts): string {
   const words: string[] = [];
   if (isForeign) words.push('not a member');

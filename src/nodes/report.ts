@@ -93,7 +93,7 @@ export function parseMetrics(value: unknown): NodeReport | undefined {
   };
 }
 
-/** The first of each id. */
+/** The reported groups, only the first of each id. */
 function groupsOf(reported: readonly unknown[]): GroupReport[] {
   const groups = new Map<number, GroupReport>();
   for (const entry of reported.slice(0, GROUP_COUNT_MAX)) {

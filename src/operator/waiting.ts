@@ -29,7 +29,7 @@ export interface Settling {
   readonly why: (snapshot: ClusterSnapshot, before: ClusterSnapshot | undefined) => string | undefined;
   /** Completed to a sentence by the last objection. */
   readonly problem: string;
-  /** Told of each objection. */
+  /** Shows each objection. */
   readonly show: (objection: string, snapshot: ClusterSnapshot) => void;
 }
 

@@ -22,7 +22,7 @@ export class Forwards {
   failed = 0;
   readonly #limits: PeerLimits;
   readonly #runtime: Runtime;
-  /** In order of their deadlines. */
+  /** The requests that wait, in order of their deadlines. */
   readonly #waiting = new Map<number, Waiting>();
   #next: number;
 

@@ -5,7 +5,7 @@ import { FRAME_RAFT, frameKind } from './codec/frame.ts';
 const FRONT_SLOTS_MAX = 1024;
 
 export class FrameQueue {
-  /** Undefined: dropped. */
+  /** The queued frames; undefined in place of a dropped one. */
   #frames: (Uint8Array | undefined)[] = [];
   #front = 0;
   /** No droppable frame before this position. */

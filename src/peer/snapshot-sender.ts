@@ -33,7 +33,7 @@ export class SnapshotSender {
   readonly #limits: PeerLimits;
   readonly #runtime: Runtime;
   readonly #counters: PeerCounters;
-  /** By group and node: Raft sends one at a time to a peer. */
+  /** Transfers by group and node: Raft sends one at a time to a peer. */
   readonly #transfers = new Map<string, Transfer>();
   #nextId: number;
   #tokens = 0;

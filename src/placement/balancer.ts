@@ -109,11 +109,11 @@ type Outcome = 'started' | 'declined' | 'impossible';
 export class Balancer extends NonOverlappingInterval {
   /** Hand-overs that were started. */
   transfers = 0;
-  /** As the last round saw them. */
+  /** The groups as the last round saw them. */
   groups: readonly BalancedGroup[] = [];
   readonly #options: BalancerOptions;
   readonly #refusals = new Map<number, Refusals>();
-  /** By group; hand-overs of unknown outcome. */
+  /** Hand-overs of unknown outcome, by group. */
   readonly #handOvers = new Map<number, HandOver>();
   #tick = 0;
   #after = -1;

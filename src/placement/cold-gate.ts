@@ -18,7 +18,7 @@ export interface ColdGateOptions extends IntervalOptions {
    */
   readonly unhealthyTicks: number;
   readonly healTicks: number;
-  /** As last seen. */
+  /** The groups as last seen. */
   groups(): readonly BalancedGroup[];
   /** Whether this node can work with the store now. Does not reject. */
   reaches(): Promise<boolean>;

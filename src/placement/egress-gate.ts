@@ -28,7 +28,7 @@ export interface EgressRules {
 }
 
 export interface EgressOptions extends EgressRules, IntervalOptions {
-  /** As last seen; empty: not yet. */
+  /** The groups as last seen; empty until then. */
   groups(): readonly BalancedGroup[];
   probe(node: number): Promise<ProbeOutcome>;
   /** Rejects when a shard was not reached; the next tick repeats it. */

@@ -166,7 +166,7 @@ export class ShedState implements DrainMark {
       }
       this.#draining = draining;
     }
-    // Also when nothing changed: an earlier call may have failed between file and shards.
+    // The shards are told even when nothing changed: an earlier call may have failed between file and shards.
     await this.apply();
   }
 }

@@ -70,7 +70,7 @@ export class Raft {
   get compactedIndex(): number {
     return this.#core.log.snapshotIndex;
   }
-  /** In force: the last one in the log, committed or not. */
+  /** The configuration in force: the last one in the log, committed or not. */
   get configuration(): Configuration {
     return this.#core.configuration;
   }

@@ -34,7 +34,7 @@ export function allowGarbage(size: Size = 'small'): void {
 
 interface HeapSizeOptions {
   readonly runtime: Pick<Runtime, 'setTimer'>;
-  /** In buffers beside the heaps: a full cache of the cold store alone is as large as a large heap. */
+  /** Bytes of caches in buffers beside the heaps: a full cache of the cold store alone is as large as a large heap. */
   readonly cachedBytes: () => number;
   readonly processBytes?: typeof anonymousBytes;
   readonly allow?: (size: Size) => void;

@@ -51,7 +51,7 @@ export class Reloads {
       this.#log.warn('nothing is reloaded while the node starts or stops');
       return;
     }
-    // Also when the rest fails.
+    // The log file is opened again even when the rest fails.
     this.#nodeLog.reopen();
     try {
       this.#reload(this.#planes);

@@ -84,7 +84,7 @@ export class ClusterIdentity {
     return this.#known === '' ? this.#options.drawn : this.#known;
   }
 
-  /** Also when a leader of an older version dropped it. */
+  /** Records the identity in the group, also after a leader of an older version has dropped it. */
   #complete(group: Group): void {
     const { raft, leads } = group;
     if (!leads || isUnrecorded(group)) return;

@@ -64,7 +64,7 @@ export interface StoreOptions {
   readonly damage: 'refuse' | 'lose';
   /** Writes checkpoints in a thread of its own; undefined: the caller's thread writes them. */
   readonly writer?: (directory: string) => CheckpointWriter;
-  /** In place of LMDB and of the file system: the simulator's. */
+  /** Replaces LMDB and the file system in the simulator. */
   readonly disk?: { readonly environment: Environment; readonly folder: LogFolder; readonly sizes: SegmentSizes };
 }
 

@@ -5,7 +5,7 @@
 
 /** A request without its body. */
 export interface ControlHead {
-  /** In lower case; HEAD comes as get. */
+  /** The HTTP method in lower case; HEAD comes as get. */
   readonly method: string;
   /** Below the prefix, as it was sent. */
   readonly path: string;

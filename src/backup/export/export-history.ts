@@ -18,7 +18,7 @@ export class ExportHistory {
     this.#runtime = runtime;
   }
 
-  /** By group. What is empty is left out. */
+  /** The exports by group. Empty lists are left out. */
   get told(): ToldExports {
     const running = [...this.#running].map(([group, { sinceMs }]): RunningExport => ({
       raft_group_id: group,

@@ -40,7 +40,7 @@ export class ChunkLoader {
   readonly #read: ReadChunks;
   readonly #cache: LRUCache<string, Uint8Array> | undefined;
   readonly #loads = new Map<string, Promise<Loaded>>();
-  /** In order of arrival; those before #next are done. */
+  /** Requests in order of arrival; those before #next are done. */
   #waiting: Waiting[] = [];
   #next = 0;
   #running = 0;

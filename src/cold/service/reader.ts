@@ -84,7 +84,7 @@ export class ColdReader {
   readonly #jobs = new Set<Job>();
   #bytes = 0;
   readonly #error = new Reply();
-  /** In order of use, oldest first. */
+  /** The places where recent reads ended, oldest first: a read that begins there is sequential. */
   readonly #trail = new Set<string>();
   #loggedMs = -Infinity;
   #stopped = false;

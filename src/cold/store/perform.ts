@@ -98,7 +98,7 @@ export async function probe(store: ObjectStore, signal: AbortSignal): Promise<vo
   try {
     await steps(store, key, body, signal);
   } catch (error) {
-    // Also when it is unknown whether the object exists, and when deletes failed a moment ago.
+    // The object is removed even when it may not exist, or when deletes failed a moment ago.
     await store.remove([key], signal).catch(() => undefined);
     throw error;
   }

@@ -9,7 +9,7 @@ import { useDesk } from './parts.tsx';
 const HEIGHT = 180;
 /** Beyond this a plot is a tangle; nodes with many cores have more mailboxes. */
 const LINES_MAX = 24;
-/** Told apart by most colour-blind people, on light and on dark (Okabe and Ito, a little lighter). */
+/** Colours that most colour-blind people can tell apart, on light and on dark (Okabe and Ito, a little lighter). */
 const COLOURS = ['#0284c7', '#e69f00', '#10a37f', '#d55e00', '#b06fb8', '#56b4e9', '#8a8a00', '#7f7f7f'];
 const DASHES: readonly number[][] = [[], [6, 3], [2, 2]];
 

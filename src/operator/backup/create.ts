@@ -17,7 +17,7 @@ import { LOG } from '../../subscriptions/state/record.ts';
 
 export interface Created {
   readonly entry: GroupEntry;
-  /** In the cold store, to which it refers. */
+  /** The objects in the cold store to which the backup refers. */
   readonly coldObjects: number;
   readonly bucketNames: readonly string[];
 }

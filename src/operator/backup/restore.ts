@@ -104,7 +104,7 @@ async function anyAnswer(cluster: Cluster, path: string): Promise<HttpReply | un
 /** 409: another attempt would find the same. */
 class Occupied extends Failure {}
 
-/** Also when it is there already, from this very backup, and may be: then without a reply. */
+/** Restores one group. Returns no reply when the group is there already, from this very backup, and may be. */
 async function restoreGroup(
   cluster: Cluster,
   entry: GroupEntry,
@@ -139,7 +139,7 @@ async function restoreGroup(
     }
     if (reply.status >= 200 && reply.status < 300) return reply;
     if (reply.status === 409 && importedFrom(reply) === entry.blake3) {
-      // Also when the answer to our own upload was lost and another node was asked.
+      // The group may come from our own upload, whose answer was lost before another node was asked.
       if (resume || reasons.length > 0) return undefined;
       throw new Occupied(`group ${group} holds this backup already; go on with --resume`);
     }

@@ -24,7 +24,7 @@ class ImportTarget {
   readonly #contentType: string;
   readonly #producer: string;
   #sequence = 0;
-  /** In records of a JSON stream, in bytes of any other one. */
+  /** The position counts records of a JSON stream, and bytes of any other one. */
   #position = 0;
   #isClosed: boolean;
 
@@ -184,7 +184,7 @@ function producerOf({ identity }: ImportSource, { raw }: NamedStream): string {
 }
 
 export interface Imported {
-  /** In records or bytes. */
+  /** How much this run has brought, in records or bytes. */
   readonly brought: number;
   readonly before: number;
   readonly isClosed: boolean;

@@ -12,7 +12,7 @@ export interface Listed {
   readonly tail: number;
   readonly createdMs: number | undefined;
   readonly lastWriteMs: number | undefined;
-  /** As the node told it. */
+  /** The row as the node sent it. */
   readonly raw: Json;
 }
 

@@ -20,7 +20,7 @@ export interface StreamFacts {
 export interface Piece {
   readonly bytes: Buffer;
   readonly records: number;
-  /** Where to read on. */
+  /** The position at which to read on. */
   readonly next: number;
   readonly isAtTail: boolean;
   /** There, and nothing comes behind it. */

@@ -15,7 +15,7 @@ export interface StreamClientOptions {
   readonly token: string | undefined;
   readonly ca: string | undefined;
   readonly signal: AbortSignal;
-  /** Told while it tries again. */
+  /** Called before each pause, with the reason. */
   readonly waiting: (why: string) => void;
 }
 
@@ -28,7 +28,7 @@ export interface Call {
   readonly mayRepeat: boolean;
   /** Added to the timeout of an attempt: the answer of a long-poll may wait. */
   readonly waitsMs?: number;
-  /** In place of the client's. */
+  /** Replaces the patience of the client for this request. */
   readonly patienceMs?: number;
 }
 

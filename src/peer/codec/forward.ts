@@ -75,7 +75,7 @@ export function encodeForwardReplies(boot: number, items: readonly ForwardReply[
   return sealFrame(writer.finish(), FRAME_FORWARD_REPLY);
 }
 
-/** As decodeForwards. */
+/** Decodes replies by the rules of decodeForwards. */
 export function decodeForwardReplies(
   payload: Uint8Array,
   visit: (boot: number, correlation: number, bytes: Uint8Array) => void,
