@@ -7,6 +7,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterEach, test } from 'node:test';
+import type { Worker } from 'node:worker_threads';
 import { type NodeOptions, type RunningNode, startNode } from '../../src/server/node.ts';
 import { blocksOf, readDocument } from '../support/documents.ts';
 import { REPO_ROOT } from '../support/paths.ts';
@@ -182,6 +183,13 @@ test('a thread that cannot be started refuses the start, and the others end', as
   const dataDir = newFolder();
   const wanted = options(dataDir, { runtime: { core_count: 2 } });
   const { SharedArrayBuffer: Real } = globalThis;
+  const threads: { starts: number; readonly running: Set<Worker> } = { starts: 0, running: new Set() };
+  const watch = (worker: Worker): void => {
+    threads.starts++;
+    threads.running.add(worker);
+    worker.once('exit', () => threads.running.delete(worker));
+  };
+  process.on('worker', watch);
   let left = MEMORIES_OF_A_SHARD;
   globalThis.SharedArrayBuffer = class extends Real {
     constructor(sizeBytes = 0) {
@@ -191,8 +199,11 @@ test('a thread that cannot be started refuses the start, and the others end', as
   };
   try {
     assert.equal(await refusal(wanted), 'planted: no memory');
+    assert(threads.starts > 0);
+    assert.equal(threads.running.size, 0);
   } finally {
     globalThis.SharedArrayBuffer = Real;
+    process.off('worker', watch);
   }
   assert.equal(await append(await start(wanted), 'later'), 204);
 });
