@@ -31,8 +31,8 @@ export interface Opened {
 }
 
 /**
- * Ends a node, or what a start that failed has opened. Accepted requests get `graceMs` to be answered. A part that does not close keeps
- * no other one open; the first error is thrown at the end.
+ * Ends a node, or what a start that failed has opened. Accepted requests get `graceMs` to be answered. A part that
+ * does not close keeps no other one open; the first error is thrown at the end.
  */
 export async function closeAll(opened: Opened, graceMs: number): Promise<Closed> {
   const errors: unknown[] = [];
