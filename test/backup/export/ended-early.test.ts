@@ -101,7 +101,10 @@ test('a node keeps the end of the last export of each group, in a line', () => {
     groupOf: unused,
     send: (request, { onReply }) => {
       const isHold = QUERIES.exportGroup.request.read(queryOf(request)).step === 'hold';
-      onReply(Object.assign(new Reply(), { code: isHold ? holdCode : 0 }));
+      const reply = new Reply();
+      QUERIES.exportGroup.result.write(reply, { id: 1, appliedCommands: 0, origin: '' });
+      reply.code = isHold ? holdCode : 0;
+      onReply(reply);
       return true;
     },
     openTopic: unused,
