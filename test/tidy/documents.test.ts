@@ -29,7 +29,8 @@ const LONG_LINES_MAX: Readonly<Record<string, number>> = {
   'src/operator/README.md': 500,
   'src/config/README.md': 200,
   'bench/README.md': 270,
-  'test/README.md': 300,
+  // With the generated tables of planted bugs and of costs.
+  'test/README.md': 350,
   'CHANGELOG.md': Infinity,
 };
 /** Executes all blocks with its mark, in any document. */

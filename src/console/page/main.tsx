@@ -42,6 +42,8 @@ function Page({ watch }: { watch: Watch }) {
   useEffect(() => {
     const turn = (): void => setWords(wordsOfAddress());
     addEventListener('hashchange', turn);
+    // The address may have changed since the first render; effects run later.
+    turn();
     return () => removeEventListener('hashchange', turn);
   }, []);
   const desk: Desk = { watch, propose: (action, done) => setProposal({ action, done }) };
