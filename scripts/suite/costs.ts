@@ -3,7 +3,7 @@
  * and the table in test/README.md.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import type { FileResult } from './unit.ts';
+import { type FileResult, nameOf } from './unit.ts';
 
 type Table = Readonly<Record<string, readonly [seconds: number, cpuSeconds: number]>>;
 
@@ -44,36 +44,40 @@ export function writeCostTable(path: string, results: ReadonlyMap<string, FileRe
   writeFileSync(path, `${text.slice(0, before)}${BEGIN}\n\n${costTable(results)}\n${text.slice(after)}`);
 }
 
+interface Sum {
+  files: number;
+  tests: number;
+  seconds: number;
+  cpuSeconds: number;
+}
+
+const nothing = (): Sum => ({ files: 0, tests: 0, seconds: 0, cpuSeconds: 0 });
+
+function add(sum: Sum, { passed, skipped, failed, seconds, cpuSeconds }: FileResult): void {
+  sum.files++;
+  sum.tests += passed + skipped + failed.length;
+  sum.seconds += seconds;
+  sum.cpuSeconds += cpuSeconds;
+}
+
 function costTable(results: ReadonlyMap<string, FileResult>): string {
-  const folders = new Map<string, { files: number; tests: number; seconds: number; cpuSeconds: number }>();
+  const folders = new Map<string, Sum>();
+  const all = nothing();
   for (const [file, result] of results) {
     const folder = file.split('/')[0] ?? '';
-    const sum = folders.get(folder) ?? { files: 0, tests: 0, seconds: 0, cpuSeconds: 0 };
-    sum.files++;
-    sum.tests += result.passed + result.skipped + result.failed.length;
-    sum.seconds += result.seconds;
-    sum.cpuSeconds += result.cpuSeconds;
+    const sum = folders.get(folder) ?? nothing();
     folders.set(folder, sum);
+    add(sum, result);
+    add(all, result);
   }
   const rows = [...folders].sort(([, a], [, b]) => b.cpuSeconds - a.cpuSeconds);
-  const line = (name: string, { files, tests, seconds, cpuSeconds }: (typeof rows)[0][1]): string =>
+  const line = (name: string, { files, tests, seconds, cpuSeconds }: Sum): string =>
     `| ${name} | ${files} | ${tests} | ${seconds.toFixed(0)} | ${cpuSeconds.toFixed(0)} |\n`;
-  const all = { files: 0, tests: 0, seconds: 0, cpuSeconds: 0 };
-  for (const [, sum] of rows) {
-    all.files += sum.files;
-    all.tests += sum.tests;
-    all.seconds += sum.seconds;
-    all.cpuSeconds += sum.cpuSeconds;
-  }
   return [
     '| Folder | Files | Tests | Seconds | of processor |\n| --- | ---: | ---: | ---: | ---: |\n',
     ...rows.map(([folder, sum]) => line(`\`${folder}\``, sum)),
     line('all', all),
   ].join('');
-}
-
-function nameOf(file: string): string {
-  return file.replace(/\.test\.js$/, '');
 }
 
 function rounded(seconds: number): string {

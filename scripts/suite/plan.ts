@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Costs } from './costs.ts';
 import { PureFiles } from './pure.ts';
-import type { Unit } from './unit.ts';
+import { type Unit, nameOf } from './unit.ts';
 
 export interface Selection {
   /** Parts of paths; none: every file. */
@@ -47,7 +47,7 @@ export function planRun(tests: string, { words, isQuick }: Selection, costs: Cos
     (file) => !isQuick || isShared.has(file) || (costs.secondsOf(file) <= QUICK_SECONDS_MAX && !isAlone(file)),
   );
   const single = (file: string): Unit => ({
-    name: file.replace(/\.test\.js$/, ''),
+    name: nameOf(file),
     files: [file],
     timeoutMs: Math.max(timeoutMs, costs.secondsOf(file) * 1000 * BUSY_FACTOR),
   });

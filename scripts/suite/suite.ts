@@ -1,7 +1,7 @@
 /** A run of the suite: its phases, the second chance of files that fail, and the verdict. */
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import type { Phase } from './plan.ts';
-import { type FileResult, type Place, type Unit, type UnitResult, runUnit } from './unit.ts';
+import { type FileResult, type Place, type Unit, type UnitResult, nameOf, runUnit } from './unit.ts';
 
 export interface SuiteOptions {
   readonly place: Place;
@@ -129,8 +129,4 @@ class Suite {
 
 function alone({ timeoutMs }: Unit, file: string): Unit {
   return { name: nameOf(file), files: [file], timeoutMs };
-}
-
-function nameOf(file: string): string {
-  return file.replace(/\.test\.js$/, '');
 }

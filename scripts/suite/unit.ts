@@ -15,6 +15,11 @@ export interface Unit {
   readonly timeoutMs: number;
 }
 
+/** `raft/log` of raft/log.test.js. */
+export function nameOf(file: string): string {
+  return file.replace(/\.test\.js$/, '');
+}
+
 export interface FileResult {
   passed: number;
   skipped: number;
