@@ -23,6 +23,8 @@ interface Asked extends ResponseOwner {
   /** Undefined once the request is answered or its client is gone. */
   readonly res: UwsResponse | undefined;
   done(status: number): void;
+  /** Logs the error and answers 500, if the client is still there. */
+  crash(error: unknown): void;
   cut(): void;
   /** Called when the request waits for nothing any more. */
   over(): void;
@@ -43,8 +45,13 @@ export class ReplyAnswer<Call extends Asked> {
   }
 
   take(reply: Reply): void {
-    if (this.renderer?.intercept?.(this.#call, reply) === true) return;
-    this.deliver(reply);
+    try {
+      if (this.renderer?.intercept?.(this.#call, reply) === true) return;
+    } catch (error) {
+      // It may have asked again before it threw, so the call still counts as awaited and serves no other request.
+      return this.#call.crash(error);
+    }
+    return this.deliver(reply);
   }
 
   /** Writes the answer to `reply`, if the client is still there. */

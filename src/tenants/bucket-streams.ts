@@ -64,9 +64,8 @@ export function listStreams(
 ): void {
   // One more than asked for tells whether there is a next page.
   callShards(gateway, QUERIES.list, { ...wanted, limit: limit + 1 }, (parts) => {
-    const refused = firstRefusal(parts, 'BUCKET_NOT_FOUND');
+    const refused = firstRefusal(parts);
     if (refused !== undefined) return done(refused);
-    if (parts.every((part) => part.code === 'BUCKET_NOT_FOUND')) return done(NOT_FOUND);
     const streams = resultsOf(parts).flat();
     streams.sort((left, right) => compareText(left.stream_id, right.stream_id));
     return done({ code: 'OK', streams: streams.slice(0, limit), hasMore: streams.length > limit });
