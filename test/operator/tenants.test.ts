@@ -38,7 +38,12 @@ test('quota, flush-cold, webhook-keys and purge', async () => {
     };
     assert.deepEqual(await bounds(), [null, null]);
     assert.deepEqual(await bounds('--max-streams', '7'), [7, null]);
+    assert.deepEqual(await bounds('--max-retained-bytes', '1MiB'), [7, 1_048_576]);
+    assert.deepEqual(await bounds('--max-streams', 'none'), [null, 1_048_576]);
     assert.deepEqual(await bounds('--max-streams', '8', '--max-retained-bytes', '1000000'), [8, 1_000_000]);
+    const wrong = await run('bucket', 'quota', 'acme', '--max-retained-bytes', 'lots');
+    assert.match(wrong.stderr, /--max-retained-bytes lots: expected a size, as 1000000 or "10GiB", or none$/m);
+    assert.deepEqual(await bounds(), [8, 1_000_000]);
     assert.deepEqual(await bounds('--clear'), [null, null]);
     assert.equal((await run('bucket', 'quota', 'acme', '--clear', '--max-streams', '1')).code, EXIT_USAGE);
 

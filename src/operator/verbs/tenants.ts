@@ -1,4 +1,5 @@
 /** Verbs about buckets and streams: their quotas, their end, and their way to the cold store. */
+import { parseSizeBytes } from '../../config/values.ts';
 import type { Cluster } from '../../nodes/cluster.ts';
 import { CLIENT_FLAGS, CONFIG, type Context, type Verb, asking, openCluster, openStreams } from '../context.ts';
 import type { Flag } from '../flags.ts';
@@ -45,9 +46,13 @@ export const bucketQuota: Verb = {
   flags: {
     config: CONFIG,
     bucket: BUCKET,
-    'max-streams': { kind: 'integer', about: 'most streams' },
-    'max-retained-bytes': { kind: 'text', value: 'BYTES', about: 'most bytes that are kept' },
-    clear: { kind: 'switch', about: 'no bounds' },
+    'max-streams': { kind: 'text', value: 'N', about: 'most streams; none: no bound' },
+    'max-retained-bytes': {
+      kind: 'text',
+      value: 'SIZE',
+      about: 'most bytes that are kept, as 1000000 or 10GiB; none: no bound',
+    },
+    clear: { kind: 'switch', about: 'neither bound' },
     output: OUTPUT,
     ...asking(),
   },
@@ -64,28 +69,51 @@ export const bucketQuota: Verb = {
 
 /** JSON, after the change if there is one. */
 async function quotaOf(context: Context): Promise<string> {
+  const change = changeOf(context);
   const cluster = await openCluster(context);
   const path = `/__svc/quota/${encodeURIComponent(context.values.required('bucket'))}`;
-  const bounds = boundsOf(context);
-  if (bounds !== undefined) expectStatus(await cluster.callAny('PUT', path, bounds), 204);
-  return expectStatus(await cluster.callAny('GET', path), 200).text.trim();
+  const shown = async (): Promise<string> => expectStatus(await cluster.callAny('GET', path), 200).text.trim();
+  if (change === undefined) return await shown();
+  // A quota is set as a whole, so the bound that is not named goes along as it is.
+  const { max_streams, max_retained_bytes } = membersOf(await shown());
+  const body = JSON.stringify({ max_streams, max_retained_bytes, ...change });
+  expectStatus(await cluster.callAny('PUT', path, body), 204);
+  return await shown();
 }
 
-/** The body of the PUT; undefined when nothing is to be changed. A bound that is left out stays away. */
-function boundsOf({ values }: Context): string | undefined {
-  const clears = values.isSet('clear');
-  const bytes = values.text('max-retained-bytes');
-  const streams = values.text('max-streams') === undefined ? undefined : values.integer('max-streams');
-  if (clears && (bytes !== undefined || streams !== undefined))
-    throw new UsageError('quota: --clear stands alone, because it takes both bounds away');
-  if (clears) return '{}';
-  if (bytes === undefined && streams === undefined) return undefined;
-  if (bytes !== undefined && !/^\d{1,15}$/.test(bytes))
-    throw new UsageError(`--max-retained-bytes ${bytes}: expected a number of bytes`);
-  return JSON.stringify({
-    ...(streams === undefined ? {} : { max_streams: streams }),
-    ...(bytes === undefined ? {} : { max_retained_bytes: Number(bytes) }),
-  });
+type Bounds = { readonly max_streams?: number | null; readonly max_retained_bytes?: number | null };
+
+/** The bounds to set, null for none; undefined when nothing is to be changed. */
+function changeOf({ values }: Context): Bounds | undefined {
+  const [streams, bytes] = [values.text('max-streams'), values.text('max-retained-bytes')];
+  const isNamed = streams !== undefined || bytes !== undefined;
+  if (values.isSet('clear')) {
+    if (isNamed) throw new UsageError('quota: --clear stands alone, because it takes both bounds away');
+    return { max_streams: null, max_retained_bytes: null };
+  }
+  if (!isNamed) return undefined;
+  return {
+    ...(streams === undefined ? {} : { max_streams: boundIn('max-streams', streams, countOf, 'a number of streams') }),
+    ...(bytes === undefined
+      ? {}
+      : { max_retained_bytes: boundIn('max-retained-bytes', bytes, parseSizeBytes, 'a size, as 1000000 or "10GiB"') }),
+  };
+}
+
+function boundIn(
+  flag: string,
+  text: string,
+  parse: (text: string) => number | undefined,
+  expected: string,
+): number | null {
+  if (text === 'none') return null;
+  const bound = countOf(text) ?? parse(text);
+  if (bound === undefined) throw new UsageError(`--${flag} ${text}: expected ${expected}, or none`);
+  return bound;
+}
+
+function countOf(text: string): number | undefined {
+  return /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
 export const bucketPurge: Verb = {
