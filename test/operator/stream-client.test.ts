@@ -124,7 +124,8 @@ test('what ends in a sentence', async () => {
   };
   assert.match((await refused(401)).message, /^a\/b: it wants a bearer token, .*MILLRACE_CLIENT_TOKEN/);
   assert.match((await refused(502, 'COLD_OBJECT_BAD')).message, /^a\/b: it answered 502 \(its sentence\)$/);
-  assert((await refused(404)) instanceof NotThere);
+  assert((await refused(404, 'STREAM_NOT_FOUND')) instanceof NotThere);
+  assert(!((await refused(404)) instanceof NotThere), 'a proxy says so');
   assert((await refused(410, 'STREAM_DELETED')) instanceof NotThere);
   assert(!((await refused(410, 'STREAM_GONE')) instanceof NotThere), 'it is there, above that offset');
 });

@@ -164,6 +164,14 @@ describe('millracectl stream and bucket', () => {
     for (const line of ['stat', 'cat', 'tail', 'append', 'rm --yes'].map((verb) => `stream ${verb} demo/none`))
       await fails(3, line, /^demo\/none is not there \(it answered 404/);
     assert.equal(await said('stream ls none -o json'), '[]\n');
+    // An admin plane has no such routes: that does not say that the bucket is not there.
+    const admin = `http://127.0.0.1:${server.adminPort}`;
+    for (const line of ['stream ls demo', 'stream stat demo/text', 'stream cat demo/text'])
+      await fails(
+        1,
+        `${line} --url ${admin}`,
+        /has no such route; give that of a client plane, not of an admin plane$/,
+      );
     await fails(2, 'bucket purge demo', /there is no terminal: give --confirm demo$/);
     assert.match(
       (await tool(['stream', '--help'])).stdout,

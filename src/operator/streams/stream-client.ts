@@ -156,8 +156,12 @@ export function sentenceOf({ status, body }: StreamAnswer): string {
 /** The answer, if it has one of these statuses; else a Failure that names what was asked for. */
 export function expectStatus(answer: StreamAnswer, what: string, ...statuses: readonly number[]): StreamAnswer {
   if (statuses.includes(answer.status)) return answer;
-  const isGone = answer.status === 404 || answer.headers['millrace-error'] === 'STREAM_DELETED';
-  if (isGone) throw new NotThere(`${what} is not there (${sentenceOf(answer)})`);
+  const code = headerOf(answer, 'millrace-error');
+  if (code === 'ROUTE_NOT_FOUND')
+    throw new Failure(`${what}: this address has no such route; give that of a client plane, not of an admin plane`);
+  // Only a client plane says so with a code: a proxy or another server that answers 404 knows nothing of it.
+  if (code !== undefined && (answer.status === 404 || code === 'STREAM_DELETED'))
+    throw new NotThere(`${what} is not there (${sentenceOf(answer)})`);
   throw new Failure(`${what}: ${sentenceOf(answer)}`);
 }
 
