@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { DurableStreamTestServer } from '@durable-streams/server';
 import { ctl, spawnCtl } from '../support/ctl.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
@@ -207,6 +208,14 @@ describe('millracectl export and import', () => {
         return void response
           .writeHead(200, { 'content-type': 'text/plain', 'stream-next-offset': Number(turn) + 1 })
           .end();
+      if (url.startsWith('/v1/stream/a/standing'))
+        return void response.writeHead(200, { 'content-type': 'text/plain', 'stream-next-offset': '7' }).end('more');
+      const coding = /^\/v1\/stream\/a\/coded-(\w+)/.exec(url)?.[1];
+      if (coding !== undefined) {
+        const encoded = coding === 'br' ? brotliCompressSync('plain text') : gzipSync('plain text');
+        const plain = { 'content-type': 'text/plain', 'content-encoding': coding, 'stream-up-to-date': 'true' };
+        return void response.writeHead(200, plain).end(method === 'HEAD' ? undefined : encoded);
+      }
       if (isBusy) return void response.writeHead(429, { 'retry-after': '1' }).end();
       const headers = { 'content-type': 'text/plain', 'stream-next-offset': 'again' };
       if (url.startsWith('/v1/stream/a/busy'))
@@ -227,6 +236,16 @@ describe('millracectl export and import', () => {
         `import ${at}/running --to lies/running`,
         /there is more behind offset \d+, it says, and sends nothing$/,
       );
+      await fails(
+        1,
+        `import ${at}/standing --to lies/standing`,
+        /what it sends from offset 7 ends at offset 7, it says$/,
+      );
+      for (const coding of ['gzip', 'br']) {
+        await said(`import ${at}/coded-${coding} --to lies/${coding}`);
+        assert.equal(await cat(`lies/${coding}`), 'plain text\n');
+      }
+      await fails(1, `import ${at}/coded-zstd --to lies/zstd`, /Content-Encoding zstd is not one that import decodes/);
       asked = 0;
       assert.match(await said(`import ${at}/busy --to lies/busy`), /: 5 bytes imported$/);
       await fails(2, `import ${at}/%zz`, /has an escape \(%\) that is not one$/);

@@ -1,5 +1,7 @@
 /** A stream of any server of the Durable Streams protocol, by its address. */
 import type { IncomingMessage } from 'node:http';
+import { type Readable, pipeline } from 'node:stream';
+import { createBrotliDecompress, createUnzip } from 'node:zlib';
 import { Failure, Interrupted, NotThere } from '../../nodes/failure.ts';
 import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs } from '../../nodes/http-client.ts';
 import { pause } from '../waiting.ts';
@@ -108,6 +110,8 @@ async function* readFrom(
     emptyAnswers = seen === 0 ? emptyAnswers + 1 : 0;
     if (emptyAnswers > EMPTY_ANSWERS_MAX || (seen === 0 && following === query))
       throw new Failure(`${server.url}: there is more behind offset ${next}, it says, and sends nothing`);
+    if (following === query)
+      throw new Failure(`${server.url}: what it sends from offset ${next} ends at offset ${next}, it says`);
     query = following;
   }
 }
@@ -179,7 +183,7 @@ class SourceServer {
     const url = query === '' ? this.#url : `${this.#url}${this.#url.includes('?') ? '&' : '?'}${query}`;
     let answer: IncomingMessage;
     try {
-      const request = open({ token, ca }, { method, url, headers: {}, signal });
+      const request = open({ token, ca }, { method, url, headers: { 'accept-encoding': 'identity' }, signal });
       request.setTimeout(timeoutMs, () => request.destroy(new Error('silence')));
       const answering = answerTo(request);
       request.end();
@@ -200,11 +204,27 @@ class SourceServer {
 
   async *piecesOf(answer: IncomingMessage): AsyncGenerator<Buffer, void> {
     try {
-      for await (const piece of answer as AsyncIterable<Buffer>) yield piece;
+      for await (const piece of this.#decoded(answer) as AsyncIterable<Buffer>) yield piece;
     } catch (error) {
       if (this.#options.signal.aborted) throw new Interrupted();
+      if (error instanceof Failure) throw error;
       throw new Broken(`${originOf(this.#url)} ended an answer early (${causeOf(error)})`);
     }
     if (!answer.complete) throw new Broken(`${originOf(this.#url)} ended an answer early`);
+  }
+
+  /** Some servers and proxies compress although `identity` was asked for. */
+  #decoded(answer: IncomingMessage): Readable {
+    const coding = answer.headers['content-encoding']?.toLowerCase() ?? 'identity';
+    if (coding === 'identity') return answer;
+    const isBrotli = coding === 'br';
+    if (!isBrotli && !['gzip', 'x-gzip', 'deflate'].includes(coding)) {
+      answer.destroy();
+      throw new Failure(
+        `${this.#url}: its Content-Encoding ${coding} is not one that import decodes (gzip, deflate, br)`,
+      );
+    }
+    // The loop over the decoder sees the errors of both.
+    return pipeline(answer, isBrotli ? createBrotliDecompress() : createUnzip(), () => undefined);
   }
 }
