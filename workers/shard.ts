@@ -1,6 +1,7 @@
 /** Thread entry: one shard with its real storage and rings. The loop never sleeps while there is work. */
 import { type MessagePort, isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { assert } from '../src/base/assert.ts';
+import { caughtMessage } from '../src/base/caught.ts';
 import { toHex } from '../src/base/hex.ts';
 import { ConfigError } from '../src/config/error.ts';
 import { TransferReceiver, TransferSender } from '../src/mailbox/transfer-channel.ts';
@@ -18,6 +19,7 @@ import { Shard } from '../src/shard/shard.ts';
 import { ThreadWriter } from '../src/store/checkpoint-writer.ts';
 import { threadEntry } from '../src/threads/entry.ts';
 import { LogDamage } from '../src/store/log-scan.ts';
+import { FileGone } from '../src/store/named-file.ts';
 import { ShardStore, type StoreFinding } from '../src/store/shard-store.ts';
 import { MainThreadStore } from './cold-port.ts';
 import { type MemberData, beginRun, checkFormation, heard, openDirectories, openIdentity } from './membership.ts';
@@ -81,14 +83,19 @@ function shardOptions({ data, cold, storage, reader, identity, log, links }: Sha
   };
 }
 
-/** Looks at the free space from now on; the result ends it. */
+/** Looks at the free space from now on; the result ends it. A store that lost its files ends the thread. */
 function keepSampling(store: ShardStore, log: Logger): () => void {
+  let why: string | undefined;
   const sample = (): void => {
     cancel = runtime.setTimer(SPACE_SAMPLE_MS, sample);
     try {
       store.sampleSpace();
+      why = undefined;
     } catch (error) {
-      log.warn({ err: error }, 'cannot read the free space of the volume');
+      if (error instanceof FileGone) throw error;
+      if (why === caughtMessage(error)) return;
+      why = caughtMessage(error);
+      log.warn({ why }, 'cannot read the free space of the volume');
     }
   };
   let cancel = runtime.setTimer(SPACE_SAMPLE_MS, sample);

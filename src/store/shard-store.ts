@@ -41,6 +41,7 @@ import { type CheckpointWriter, InlineWriter, type WriteOutcome, applyChanges } 
 import { Environment, LmdbTx } from './environment.ts';
 import { DiskFolder, type LogFolder } from './log-files.ts';
 import { LogDamage } from './log-scan.ts';
+import { StoreFiles } from './named-file.ts';
 import { type LogFinding, LogStore } from './log-store.ts';
 import type { SegmentSizes } from './segments.ts';
 import type { LogMemory } from './turn-log.ts';
@@ -81,6 +82,8 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   #isWriting = false;
   #outcome: WriteOutcome | undefined;
   readonly #directory: string;
+  /** Undefined in the simulator, which has no names. */
+  readonly #files: StoreFiles | undefined;
   readonly #environment: Environment;
   readonly #log: LogStore;
   readonly #damage: StoreOptions['damage'];
@@ -104,13 +107,15 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     this.#damage = damage;
     if (disk === undefined) makeShardFolder(directory);
     this.#environment = disk?.environment ?? new Environment(directory);
+    const log = join(directory, 'log');
+    this.#files = disk === undefined ? new StoreFiles(directory, log) : undefined;
     const rows = new LmdbTx(this.#environment.state);
     this.tx = new WriteBehind(rows);
     this.#writer = writer?.(directory) ?? new InlineWriter((write) => this.#environment.commit(write), rows);
     this.#log = new LogStore({
       environment: this.#environment,
       tx: this.tx,
-      folder: disk?.folder ?? new DiskFolder(join(directory, 'log')),
+      folder: disk?.folder ?? new DiskFolder(log),
       sizes: disk?.sizes ?? segmentSizes(directory),
       randomBytes: runtime.randomBytes,
     });
@@ -220,6 +225,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
 
   startCheckpoint(write: () => void): void {
     assert(!this.#isWriting, 'one checkpoint is written at a time');
+    this.#files?.check(this.#log.turns.segments.used.at(-1)?.file.name);
     this.tx.collect(() => {
       if (!planted('checkpoint-not-written')) write();
       this.#log.write();
@@ -310,9 +316,10 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   /**
    * Samples the space that commits can still use: free on the volume, and free pages inside the file. The host calls
    * this a few times a second. Between two samples commit() counts what it writes and samples again when that is used
-   * up.
+   * up. Throws FileGone when the directory is not there any more.
    */
   sampleSpace(): void {
+    this.#files?.check(this.#log.turns.segments.used.at(-1)?.file.name);
     const { bavail, blocks, bsize } = statfsSync(this.#directory);
     const reserve = Math.min(RESERVE_BYTES_MAX, (blocks * bsize) / 20);
     const newBytes = bavail * bsize - reserve - this.owedBytes();
