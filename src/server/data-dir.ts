@@ -31,13 +31,17 @@ import type { DirectoryRun } from '../peer/codec/standing.ts';
 import { caughtMessage } from '../base/caught.ts';
 
 const FILE = 'millrace.json';
-/** 2: streams have a cold part, buckets a quota. 3: the log is in files of its own. */
-const FORMAT = 3;
 /**
- * It is read too: each shard moves its log when it opens. A version that knows no other
- * refuses the directory from then on.
+ * 2: streams have a cold part, buckets a quota. 3: the log is in files of its own. 4: rows and parts of log records
+ * carry checksums.
  */
-const FORMAT_BEFORE = 2;
+const FORMAT = 4;
+/**
+ * The oldest that is read. A start writes its own number before a shard is opened, so a version that knows only lower
+ * ones refuses the directory from then on. Each shard converts what it finds, whatever the number says: a conversion
+ * that was interrupted goes on.
+ */
+const FORMAT_OLDEST = 2;
 export const CLUSTER_ID_BYTES = 16;
 const CLUSTER_ID = /^[0-9a-f]{32}$/;
 const DIRECTORY_ID_BYTES = 8;
@@ -283,10 +287,10 @@ function read(path: string): Stored {
     throw refused(path, `${FILE} cannot be read (${caughtMessage(error)})`);
   }
   const { format, nodeId, groupCount, shardCount, complete, ...rest } = (found ?? {}) as Partial<Stored>;
-  if (format !== FORMAT && format !== FORMAT_BEFORE)
+  if (!within(format, FORMAT) || format < FORMAT_OLDEST)
     throw refused(
       path,
-      `written by another version (format ${String(format)}; this one reads ${FORMAT_BEFORE} and ${FORMAT})`,
+      `written by another version (format ${String(format)}; this one reads ${FORMAT_OLDEST} to ${FORMAT})`,
     );
   if (!within(nodeId, 2 ** 32) || !within(groupCount, GROUP_COUNT_MAX) || !within(shardCount, groupCount)) {
     throw refused(

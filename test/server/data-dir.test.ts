@@ -87,7 +87,7 @@ test('a damaged layout is refused with a sentence', (t) => {
     ['{', /cannot be read/],
     [null, /another version/],
     [[], /another version/],
-    [{ ...whole, format: 1 }, /another version \(format 1; this one reads 2 and 3\)/],
+    [{ ...whole, format: 1 }, /another version \(format 1; this one reads 2 to 4\)/],
     [{ ...whole, shardCount: 0 }, /damaged/],
     [{ ...whole, shardCount: -1 }, /damaged/],
     [{ ...whole, shardCount: 1.5 }, /damaged/],

@@ -77,7 +77,7 @@ async function openSingle(version: Version, name: string): Promise<void> {
     await appendToSeen(server, seen);
     const after = await version.describe(server, world);
     const moved = movedLogs(server);
-    assert.equal(formatOf(server), 3);
+    assert.equal(formatOf(server), 4);
     // Whatever this version made of it, it finds it again.
     for (const end of ['stop', 'kill'] as const) {
       await server[end]();

@@ -151,7 +151,7 @@ function putShards(folder: string): void {
 }
 
 test('millrace.json', async (t) => {
-  const layouts = new Layouts('store: files, format 3');
+  const layouts = new Layouts('store: files, format 4');
   const folder = folderOf(t);
   const file = join(folder, 'millrace.json');
   const text = (): string => readFileSync(file, 'utf8');
@@ -174,33 +174,33 @@ function opens(folder: string): ReturnType<typeof openDataDir> {
   const { single: _, ...layout } = WANTED;
   const opened = openDataDir(folder, WANTED);
   assert.deepEqual(opened as unknown, {
-    ...{ format: 3, complete: true, ...layout, clusterId: IDENTITY, directoryId: '0123456789abcdef', incarnation: 2 },
+    ...{ format: 4, complete: true, ...layout, clusterId: IDENTITY, directoryId: '0123456789abcdef', incarnation: 2 },
     ...{ migrated: false, single: false, settled: [RUN], restoredFrom: ['f'.repeat(32)], shardRun: undefined },
   });
   return opened;
 }
 
-test('millrace.json of format 2 becomes one of format 3, which says nothing else, before a shard is opened', (t) => {
-  const layouts = new Layouts('store: files');
+const formatOf = (text: string): unknown => (JSON.parse(text) as { readonly format: unknown }).format;
+
+test('millrace.json of an earlier format becomes one of format 4, which says nothing else, before a shard is opened', (t) => {
   const folder = folderOf(t);
   const file = join(folder, 'millrace.json');
   putShards(folder);
-  writeFileSync(file, layouts.earlierText('with all that is noted'));
-  opens(folder);
-  const now = readFileSync(file, 'utf8');
-  assert.equal(now, layouts.earlierText('with all that is noted').replace('"format": 2', '"format": 3'));
-  for (const name of ['made', 'complete', 'with all that is noted', 'started again']) {
-    const format = (text: string): unknown => (JSON.parse(text) as { readonly format: unknown }).format;
-    // A version before starts on a directory whose format is 2, and on no other.
-    assert.equal(format(layouts.earlierText(name)), 2);
-    assert.equal(format(new Layouts('store: files, format 3').earlierText(name)), 3);
+  const sections = ['store: files', 'store: files, format 3', 'store: files, format 4'];
+  for (const [i, section] of sections.entries()) {
+    const layouts = new Layouts(section);
+    const before = layouts.earlierText('with all that is noted');
+    writeFileSync(file, before);
+    opens(folder);
+    assert.equal(readFileSync(file, 'utf8'), before.replace(`"format": ${i + 2}`, '"format": 4'));
+    // A version before starts on a directory of its own format or of earlier ones, and on no other.
+    for (const name of ['made', 'complete', 'with all that is noted', 'started again'])
+      assert.equal(formatOf(layouts.earlierText(name)), i + 2);
   }
-  for (const other of [1, 4, '3', null]) {
-    writeFileSync(file, now.replace('"format": 3', `"format": ${JSON.stringify(other)}`));
-    assert.throws(
-      () => openDataDir(folder, WANTED),
-      /written by another version \(format .*; this one reads 2 and 3\)/,
-    );
+  const now = readFileSync(file, 'utf8');
+  for (const other of [1, 5, 3.5, '4', null]) {
+    writeFileSync(file, now.replace('"format": 4', `"format": ${JSON.stringify(other)}`));
+    assert.throws(() => openDataDir(folder, WANTED), /written by another version \(format .*; this one reads 2 to 4\)/);
   }
 });
 
