@@ -1,6 +1,6 @@
 /**
- * Settings from the environment: `MILLRACE_RAFT__NODE_ID=2` is `raft.node_id = 2` in a file. Names that look like a
- * key and are none are refused: a misspelt setting must not become a default.
+ * Settings from the environment: `MILLRACE_RAFT__NODE_ID=2` is `raft.node_id = 2` in a file. Other names that begin with
+ * MILLRACE_ are refused: with a guessed `MILLRACE_DATA_DIR` or `MILLRACE_TOKEN` a node would start in the wrong folder, and open.
  */
 import { ConfigError } from './error.ts';
 import { OPTION_KEYS } from './options.ts';
@@ -18,8 +18,15 @@ const PREFIX = 'MILLRACE_';
 const DOT = '__';
 
 const KEY_OF: ReadonlyMap<string, OptionKey> = new Map(OPTION_KEYS.map((key) => [variableOf(key), key]));
-/** With one underscore for a dot: what is easily written by mistake. */
-const MISTAKEN: ReadonlySet<string> = new Set(OPTION_KEYS.map((key) => variableOf(key).replaceAll(DOT, '_')));
+/** Variables of the log, of the server's command line and of the tool, which may share an environment with a node. */
+const OTHERS: ReadonlySet<string> = new Set(
+  [
+    ...['LOG', 'LOG_FILE', 'CONFIG', 'CLUSTER', 'CONTEXT', 'URL', 'CA_FILE'],
+    ...['ADMIN_TOKEN', 'CLIENT_TOKEN', 'FROM_TOKEN', 'SCRAPE_TOKEN'],
+  ].map((name) => PREFIX + name),
+);
+/** Kubernetes sets these in a pod for each service whose name begins with ours. */
+const OF_A_SERVICE = /_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/;
 
 export function variableOf(key: string): string {
   return PREFIX + key.replaceAll('.', DOT).toUpperCase();
@@ -38,13 +45,12 @@ export function readEnvironment(environment: EnvironmentVariables): ReadonlyMap<
   return texts;
 }
 
-/**
- * Names without a section are not ours alone: the tool has some, and Kubernetes sets
- * MILLRACE_SERVICE_HOST and the like.
- */
 function checkName(name: string): void {
-  if (!name.startsWith(PREFIX) || !(name.includes(DOT) || MISTAKEN.has(name))) return;
-  const key = nearest(name.slice(PREFIX.length).replaceAll(DOT, '.').toLowerCase(), OPTION_KEYS);
+  if (!name.startsWith(PREFIX) || OTHERS.has(name)) return;
+  if (!name.includes(DOT) && OF_A_SERVICE.test(name)) return;
+  const written = name.slice(PREFIX.length).toLowerCase();
+  // There are several tokens; the client plane's keeps strangers out.
+  const key = written === 'token' ? 'http.client_token' : nearest(written.replaceAll(DOT, '.'), OPTION_KEYS);
   throw new ConfigError(
     key === undefined
       ? `${name}: no key has this variable; src/config/README.md lists them`

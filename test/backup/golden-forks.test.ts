@@ -1,6 +1,6 @@
 // A group snapshot of format 1 with what the older format-1 of golden.test.ts lacks: forks, tombstones, a pending
 // unpin, the origin of the group's objects, a subscription, hot rows. Later versions must keep reading it. Its keys
-// belong to a server that lived for a second. MILLRACE_WRITE_GOLDEN=1 writes a new one, only for a new format; existing
+// belong to a server that lived for a second. WRITE_GOLDEN=1 writes a new one, only for a new format; existing
 // files never change.
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -127,7 +127,7 @@ async function write(): Promise<void> {
 }
 
 test('a snapshot of format 1 with forks is read, validated and restored, and its forks go on', async () => {
-  if (process.env['MILLRACE_WRITE_GOLDEN'] !== undefined) await write();
+  if (process.env['WRITE_GOLDEN'] !== undefined) await write();
   const bytes = readFileSync(SNAPSHOT);
   const { contents, rows } = read(bytes);
   for (const tag of [TAG_FORK, TAG_PIN, TAG_TOMBSTONE, TAG_UNPIN, TAG_SNAPSHOT])

@@ -1,4 +1,4 @@
-// Group snapshots of format 1 as they were once written: later versions must keep reading them. MILLRACE_WRITE_GOLDEN=1
+// Group snapshots of format 1 as they were once written: later versions must keep reading them. WRITE_GOLDEN=1
 // writes a new one, which is for a new format only; a file that is here stays as it is.
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -63,7 +63,7 @@ function read(bytes: Uint8Array, rows: [Uint8Array, Uint8Array][] = []): Content
 }
 
 test('a snapshot of format 1 is read, validated and restored, with the bytes that lie in the cold store', async () => {
-  if (process.env['MILLRACE_WRITE_GOLDEN'] !== undefined) await write();
+  if (process.env['WRITE_GOLDEN'] !== undefined) await write();
   const { world, seen } = JSON.parse(readFileSync(EXPECTED, 'utf8')) as Expected;
   const bytes = readFileSync(SNAPSHOT);
   const contents = read(bytes);

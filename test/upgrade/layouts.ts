@@ -1,6 +1,6 @@
 // layouts.json: the bytes of every frame between nodes and of everything durable, as commit 4b63d0f wrote them. Tests
 // encode the same inputs and compare byte for byte. Code may be reorganised, these bytes may not
-// change: a mismatch is a bug, or a new version of a format. MILLRACE_WRITE_GOLDEN=1 adds what is
+// change: a mismatch is a bug, or a new version of a format. WRITE_GOLDEN=1 adds what is
 // missing (one test file at a time) and never replaces anything.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { REPO_ROOT } from '../support/paths.ts';
 
 const FILE = join(REPO_ROOT, 'test', 'upgrade', 'layouts.json');
-const WRITES = process.env['MILLRACE_WRITE_GOLDEN'] !== undefined;
+const WRITES = process.env['WRITE_GOLDEN'] !== undefined;
 
 type Sections = Record<string, Record<string, string>>;
 
