@@ -19,6 +19,7 @@ import { coldAppends } from './scenarios/cold-appends.ts';
 import { coldBounded } from './scenarios/cold-bounded.ts';
 import { coldReplay } from './scenarios/cold-replay.ts';
 import { fanOut } from './scenarios/fan-out.ts';
+import { largeBodies } from './scenarios/large-bodies.ts';
 import { replay } from './scenarios/replay.ts';
 import { scale } from './scenarios/scale.ts';
 import type { Context, Scenario } from './scenarios/scenario.ts';
@@ -41,6 +42,7 @@ const SCENARIOS: readonly Scenario[] = [
   scale,
   cluster,
   clusterIdle,
+  largeBodies,
   coldAppends,
   coldReplay,
   coldBounded,

@@ -3,9 +3,11 @@
 
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { summarize } from '../stats.ts';
+import { summarize, type LoadResult } from '../stats.ts';
 
 const BLOCK_BYTES = 4096;
+/** `dd bs=1M`. */
+const LARGE_BLOCK_BYTES = 1024 * 1024;
 
 export interface FsyncFigures {
   readonly p50Ms: number;
@@ -30,4 +32,29 @@ export function measureFsync(dir: string, durationMs: number): FsyncFigures {
   }
   const { p50Ms, p99Ms } = summarize(Float64Array.from(samples));
   return { p50Ms, p99Ms, count: samples.length };
+}
+
+/** Writes bodies one after the other to a file that grows, with an fdatasync after each. Blocks the thread. */
+export function writeBodies(dir: string, bodyBytes: number, durationMs: number, countMax: number): LoadResult {
+  const fd = openSync(join(dir, 'bodies'), 'w');
+  const block = Buffer.alloc(Math.min(bodyBytes, LARGE_BLOCK_BYTES), 'x');
+  const samples: number[] = [];
+  const startMs = performance.now();
+  let endMs = startMs;
+  try {
+    while (endMs - startMs < durationMs && samples.length < countMax) {
+      for (let left = bodyBytes; left > 0; left -= block.length) writeSync(fd, block, 0, Math.min(left, block.length));
+      fdatasyncSync(fd);
+      const nowMs = performance.now();
+      samples.push(nowMs - endMs);
+      endMs = nowMs;
+    }
+  } finally {
+    closeSync(fd);
+  }
+  const ratePerSecond = (1000 * samples.length) / (endMs - startMs);
+  return {
+    ...{ ratePerSecond, bytesPerSecond: ratePerSecond * bodyBytes, requests: samples.length, failed: 0, failures: '' },
+    ...summarize(Float64Array.from(samples)),
+  };
 }

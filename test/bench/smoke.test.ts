@@ -26,6 +26,7 @@ const ROWS: Readonly<Record<string, readonly string[]>> = {
   'cold-bounded': ['millrace'],
   'backup-load': ['alone', 'beside a backup'],
   cluster: ['millrace-cluster', 'reference-file', 'etcd', 'etcd, shared', 'nats', 'nats, shared'],
+  'large-bodies': ['millrace', 'millrace, alone', 'reference-file', 'disk', 'millrace-cluster'],
 };
 
 /**
