@@ -16,13 +16,6 @@ import { runSuite } from './suite/suite.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const COSTS = join(ROOT, 'scripts/suite/costs.json');
 
-/**
- * Beyond the number of cores, because tests of whole server processes mostly wait: for elections, leases, the disk. One
- * more keeps two cores busy; a large machine gets no more servers side by side than its disk can take.
- */
-const WAITING = 1;
-const SIDE_BY_SIDE_MAX = 8;
-
 /** One file. One that is known to take longer than a fraction of it gets more. */
 const FILE_TIMEOUT_MS = 4 * 60_000;
 const FLAKY_MAX = 3;
@@ -38,8 +31,8 @@ async function main(argv: readonly string[]): Promise<number> {
     },
   });
   const tests = join(ROOT, 'dist/test');
-  const phases = planRun(tests, { words, isQuick: values.quick }, Costs.read(COSTS), FILE_TIMEOUT_MS);
-  if (phases.every(({ units }) => units.length === 0)) {
+  const units = planRun(tests, { words, isQuick: values.quick }, Costs.read(COSTS), FILE_TIMEOUT_MS);
+  if (units.length === 0) {
     process.stderr.write(`no test file matches ${words.join(' ')}\n`);
     return 1;
   }
@@ -49,8 +42,8 @@ async function main(argv: readonly string[]): Promise<number> {
   const scratch = mkdtempSync(join(tmpdir(), 'millrace-suite-'));
   const { isGood, results } = await runSuite({
     place: { tests, scratch },
-    phases,
-    sideBySide: Math.max(availableParallelism(), Math.min(availableParallelism() + WAITING, SIDE_BY_SIDE_MAX)),
+    units,
+    cores: availableParallelism(),
     flakyMax: values.strict ? 0 : FLAKY_MAX,
     signal: stop.signal,
     write: (text) => process.stdout.write(text),

@@ -7,8 +7,8 @@ import { type FileResult, nameOf } from './unit.ts';
 
 type Table = Readonly<Record<string, readonly [seconds: number, cpuSeconds: number]>>;
 
-/** A file that was never measured starts before the cheap ones. */
-const UNKNOWN_SECONDS = 1;
+/** A file that was never measured starts before the cheap ones, and counts as one that never waits. */
+const UNKNOWN = [1, 1] as const;
 const BEGIN = '<!-- costs: written by npm test -- --costs -->';
 const END = '<!-- end of costs -->';
 
@@ -24,7 +24,21 @@ export class Costs {
   }
 
   secondsOf(file: string): number {
-    return this.#table[nameOf(file)]?.[0] ?? UNKNOWN_SECONDS;
+    return this.#of(file)[0];
+  }
+
+  sumOf(files: readonly string[]): { readonly seconds: number; readonly cpuSeconds: number } {
+    const sum = { seconds: 0, cpuSeconds: 0 };
+    for (const file of files) {
+      const [seconds, cpuSeconds] = this.#of(file);
+      sum.seconds += seconds;
+      sum.cpuSeconds += cpuSeconds;
+    }
+    return sum;
+  }
+
+  #of(file: string): readonly [seconds: number, cpuSeconds: number] {
+    return this.#table[nameOf(file)] ?? UNKNOWN;
   }
 }
 

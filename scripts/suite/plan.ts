@@ -12,16 +12,8 @@ export interface Selection {
   readonly isQuick: boolean;
 }
 
-export interface Phase {
-  readonly units: readonly Unit[];
-  readonly isAlone: boolean;
-}
-
-/**
- * Some tests of the official suite count on answers within a few hundred milliseconds: they have the machine to
- * themselves.
- */
-const isAlone = (file: string): boolean => file.endsWith('official.test.js');
+/** Some tests of the official suite count on answers within a few hundred milliseconds. */
+const isCalm = (file: string): boolean => file.endsWith('official.test.js');
 
 /** A pure file that takes longer gets a process of its own, so that the cores share the work evenly. */
 const SHARED_SECONDS_MAX = 4;
@@ -29,44 +21,46 @@ const SHARED_SECONDS_MAX = 4;
 const SHARED_SECONDS = 15;
 /** `--quick`: of one file that is not pure. */
 const QUICK_SECONDS_MAX = 1.5;
+/** Costs are rounded. */
+const MEASURED_SECONDS_MIN = 0.1;
 /** Times differ that much between a quiet machine and a busy one. */
 const BUSY_FACTOR = 8;
 
-export function planRun(tests: string, { words, isQuick }: Selection, costs: Costs, timeoutMs: number): Phase[] {
+/** In the order in which they start as soon as there is room: first calm units, because little fits beside them. */
+export function planRun(tests: string, { words, isQuick }: Selection, costs: Costs, timeoutMs: number): Unit[] {
   const pure = new PureFiles();
   const files = readdirSync(tests, { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.test.js'))
     .filter((path) => words.length === 0 || words.some((word) => path.includes(word)))
     .sort((a, b) => costs.secondsOf(b) - costs.secondsOf(a) || (a < b ? -1 : 1));
   const isShared = new Set(
-    files.filter(
-      (file) => costs.secondsOf(file) <= SHARED_SECONDS_MAX && !isAlone(file) && pure.has(join(tests, file)),
-    ),
+    files.filter((file) => costs.secondsOf(file) <= SHARED_SECONDS_MAX && !isCalm(file) && pure.has(join(tests, file))),
   );
   const wanted = files.filter(
-    (file) => !isQuick || isShared.has(file) || (costs.secondsOf(file) <= QUICK_SECONDS_MAX && !isAlone(file)),
+    (file) => !isQuick || isShared.has(file) || (costs.secondsOf(file) <= QUICK_SECONDS_MAX && !isCalm(file)),
   );
-  const single = (file: string): Unit => ({
-    name: nameOf(file),
-    files: [file],
-    timeoutMs: Math.max(timeoutMs, costs.secondsOf(file) * 1000 * BUSY_FACTOR),
-  });
-  const shared = sharedUnits(
+  const unitOf = (name: string, members: readonly string[]): Unit => {
+    const { seconds, cpuSeconds } = costs.sumOf(members);
+    const measuredMs = members.length === 1 ? seconds * 1000 * BUSY_FACTOR : 0;
+    return {
+      name,
+      files: members,
+      timeoutMs: Math.max(timeoutMs, measuredMs),
+      cores: cpuSeconds / Math.max(seconds, MEASURED_SECONDS_MIN),
+      isCalm: members.some(isCalm),
+    };
+  };
+  const shared = sharedFiles(
     wanted.filter((file) => isShared.has(file)),
     costs,
-    timeoutMs,
-  );
-  const others = wanted.filter((file) => !isShared.has(file));
-  const together = [...shared, ...others.filter((file) => !isAlone(file)).map(single)];
-  const cost = (unit: Unit): number => unit.files.reduce((sum, file) => sum + costs.secondsOf(file), 0);
-  return [
-    { units: together.sort((a, b) => cost(b) - cost(a)), isAlone: false },
-    { units: others.filter(isAlone).map(single), isAlone: true },
-  ];
+  ).map((members, index) => unitOf(`shared/${index + 1}`, members));
+  const others = wanted.filter((file) => !isShared.has(file)).map((file) => unitOf(nameOf(file), [file]));
+  const secondsOf = ({ files: members }: Unit): number => costs.sumOf(members).seconds;
+  return [...shared, ...others].sort((a, b) => Number(b.isCalm) - Number(a.isCalm) || secondsOf(b) - secondsOf(a));
 }
 
-function sharedUnits(files: readonly string[], costs: Costs, timeoutMs: number): Unit[] {
-  const total = files.reduce((sum, file) => sum + costs.secondsOf(file), 0);
+function sharedFiles(files: readonly string[], costs: Costs): string[][] {
+  const { seconds: total } = costs.sumOf(files);
   const count = Math.min(files.length, Math.floor(total / SHARED_SECONDS) + 1);
   const bins = Array.from({ length: count }, () => ({ seconds: 0, files: [] as string[] }));
   for (const file of files) {
@@ -74,5 +68,5 @@ function sharedUnits(files: readonly string[], costs: Costs, timeoutMs: number):
     least.seconds += costs.secondsOf(file);
     least.files.push(file);
   }
-  return bins.map((bin, index) => ({ name: `shared/${index + 1}`, files: bin.files.sort(), timeoutMs }));
+  return bins.map((bin) => bin.files.sort());
 }

@@ -1,12 +1,12 @@
-/** A run of the suite: its phases, the second chance of files that fail, and the verdict. */
+/** A run of the suite: its files, the second chance of files that fail, and the verdict. */
 import { existsSync, readFileSync, rmSync } from 'node:fs';
-import type { Phase } from './plan.ts';
+import { Schedule } from './schedule.ts';
 import { type FileResult, type Place, type Unit, type UnitResult, nameOf, runUnit } from './unit.ts';
 
 export interface SuiteOptions {
   readonly place: Place;
-  readonly phases: readonly Phase[];
-  readonly sideBySide: number;
+  readonly units: readonly Unit[];
+  readonly cores: number;
   /** Files that may fail once and pass when they run again, alone. */
   readonly flakyMax: number;
   readonly signal: AbortSignal;
@@ -33,7 +33,7 @@ const TOTALS = /^ℹ (tests|suites|pass|fail|cancelled|skipped|todo|duration_ms)
 
 export async function runSuite(options: SuiteOptions): Promise<Verdict> {
   const suite = new Suite(options);
-  for (const { units, isAlone } of options.phases) await suite.runAll(units, isAlone ? 1 : options.sideBySide);
+  await suite.runAll();
   await suite.repeatFailures();
   return suite.judge();
 }
@@ -48,14 +48,25 @@ class Suite {
     this.#options = options;
   }
 
-  async runAll(units: readonly Unit[], sideBySide: number): Promise<void> {
-    const queue = [...units];
-    const { signal } = this.#options;
-    const takeNext = async (): Promise<void> => {
-      for (let unit = queue.shift(); unit !== undefined && !signal.aborted; unit = queue.shift())
-        queue.push(...(await this.#runFirst(unit)));
+  async runAll(): Promise<void> {
+    const { units, cores, signal } = this.#options;
+    const schedule = new Schedule(units, cores);
+    const running = new Set<Promise<void>>();
+    const startAll = (): void => {
+      for (let unit = schedule.next(); unit !== undefined; unit = schedule.next()) {
+        const started = unit;
+        const run = this.#runFirst(started).then((more) => {
+          schedule.ended(started, more);
+          running.delete(run);
+        });
+        running.add(run);
+      }
     };
-    await Promise.all(Array.from({ length: sideBySide }, takeNext));
+    startAll();
+    while (running.size > 0) {
+      await Promise.race(running);
+      if (!signal.aborted) startAll();
+    }
   }
 
   /** Returns what has to run because of the outcome. */
@@ -127,6 +138,6 @@ class Suite {
   }
 }
 
-function alone({ timeoutMs }: Unit, file: string): Unit {
-  return { name: nameOf(file), files: [file], timeoutMs };
+function alone(unit: Unit, file: string): Unit {
+  return { ...unit, name: nameOf(file), files: [file] };
 }

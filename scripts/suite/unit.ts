@@ -13,6 +13,10 @@ export interface Unit {
   /** Paths below the folder of tests. */
   readonly files: readonly string[];
   readonly timeoutMs: number;
+  /** How many cores it keeps busy, on average. */
+  readonly cores: number;
+  /** Its tests count on quick answers, so it and what runs beside it leave a part of the cores idle. */
+  readonly isCalm: boolean;
 }
 
 /** `raft/log` of raft/log.test.js. */

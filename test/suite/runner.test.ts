@@ -58,8 +58,8 @@ async function run(t: TestContext, files: Readonly<Record<string, string>>, opti
   const { flakyMax = 3, timeoutMs = 120_000, isQuick = false, costs = new Costs() } = options;
   const verdict = await runSuite({
     place: { tests, scratch },
-    phases: planRun(tests, { words: [], isQuick }, costs, timeoutMs),
-    sideBySide: 2,
+    units: planRun(tests, { words: [], isQuick }, costs, timeoutMs),
+    cores: 2,
     flakyMax,
     signal: new AbortController().signal,
     write: (text) => (said += text),
