@@ -22,8 +22,8 @@ const HOT_BYTES_MAX = 2 * MIB;
 const WRITERS = 8;
 const OWN_STREAMS = 4;
 /** A hung store is waited for so long beyond `s3.timeout`. */
-const HUNG_MS = 4000;
-const CALM_BYTES = 24 * MIB;
+const HUNG_MS = 2000;
+const CALM_BYTES = 8 * MIB;
 const PATIENCE_MS = 120_000;
 /**
  * Hot rows and log of all groups, several times over: LMDB reuses pages two commits later and its files never shrink.
@@ -35,7 +35,7 @@ const OTHER = 'other';
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
 const SETTINGS = `
-s3.timeout = "2s"
+s3.timeout = "1s"
 s3.max_retries = 1
 flush_interval = "300ms"
 flush_size = "512 KiB"
@@ -86,7 +86,7 @@ async function outage(stage: Stage, what: 'killed' | 'frozen'): Promise<void> {
   else store.ceph.freezeGateway();
   await everyGroup('back-pressure', doors.refused);
   await until('the metrics tell it', async () => (await admission(cluster)).includes('refusing'));
-  await killLeader(stage, random.int(0, 1000));
+  await killLeader(stage, random.int(0, 300));
   if (what === 'frozen') await pause(HUNG_MS);
   await cluster.ready(cluster.ids);
   if (what === 'killed') await store.ceph.startGateway();
@@ -108,8 +108,8 @@ async function round(stage: Stage): Promise<void> {
   await outage(stage, 'killed');
   await calm(stage);
   for (let kill = 0; kill < 2; kill++) {
-    await pause(random.int(200, 1500));
-    await killLeader(stage, random.int(0, 1500));
+    await pause(random.int(100, 500));
+    await killLeader(stage, random.int(0, 500));
     await cluster.ready(cluster.ids);
   }
   await outage(stage, 'frozen');

@@ -1,7 +1,8 @@
 // A node's death, as clients notice it: groups that it led take writes again after an election, all others go on.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { TICK_MS } from '../../src/shard/shard.ts';
+import { type ClusterOptions, type TestCluster, withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
 import { RawClient } from '../support/raw-client.ts';
 import { pause } from './load.ts';
@@ -9,12 +10,14 @@ import { firstWrite, percentile, streamOfEachGroup } from './resume.ts';
 import { GROUPS, SCALE } from './under-load.ts';
 
 /** `KILLS=20 npm test -- cluster/failover` makes the figures of src/operator/README.md. */
+const IS_MEASURED = process.env['KILLS'] !== undefined;
 const KILLS = Number(process.env['KILLS'] ?? 4 * SCALE);
+const OPTIONS: ClusterOptions = { process: true, groups: GROUPS, ...(IS_MEASURED ? { tickMs: TICK_MS } : {}) };
 const FOLLOWER_KILLS = Math.ceil(KILLS / 4);
 /** Leaders settle, and the node that came back has caught up. */
-const BETWEEN_MS = 500;
+const BETWEEN_MS = IS_MEASURED ? 500 : 100;
 /** Writes are measured for this long before the death of a follower, and for this long after it. */
-const MEASURED_MS = 3000;
+const MEASURED_MS = IS_MEASURED ? 3000 : 600;
 const WRITERS = 8;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
@@ -43,7 +46,7 @@ async function killLeader(cluster: TestCluster, round: number, paths: readonly s
 }
 
 test('writes resume after the death of a leader', async () => {
-  await withCluster({ process: true, groups: GROUPS }, async (cluster) => {
+  await withCluster(OPTIONS, async (cluster) => {
     const paths = await streamOfEachGroup(cluster);
     const gaps: Gaps = { led: [], others: [] };
     for (let round = 0; round < KILLS; round++) await killLeader(cluster, round, paths, gaps);
@@ -92,7 +95,7 @@ async function restingLeaders(cluster: TestCluster, groups: number): Promise<num
 }
 
 test('the death of a follower is hardly noticed', async () => {
-  await withCluster({ process: true, groups: GROUPS }, async (cluster) => {
+  await withCluster(OPTIONS, async (cluster) => {
     const paths = await streamOfEachGroup(cluster);
     const [before, after]: [number[], number[]] = [[], []];
     for (let round = 0; round < FOLLOWER_KILLS; round++) {

@@ -11,7 +11,7 @@ const STOP_ROUNDS = 3 * SCALE;
 
 async function killAndRestart(cluster: TestCluster, random: Random, ids: readonly number[]): Promise<void> {
   await Promise.all(ids.map((id) => cluster.kill(id)));
-  await pause(random.int(0, 3000));
+  await pause(random.int(0, 800));
   await Promise.all(ids.map((id) => cluster.restart(id)));
 }
 
@@ -22,7 +22,7 @@ for (const cores of [1, 2]) {
     await withCluster({ process: true, groups: GROUPS, cores }, async (cluster) => {
       await underLoad(`kills, --cores ${cores}`, cluster, random.seed, async (_, faults) => {
         for (let round = 0; round < KILL_ROUNDS; round++) {
-          await pause(random.int(300, 2000));
+          await pause(random.int(100, 600));
           const size = [1, 1, 2, 1, 3][round % 5] as number;
           const start = random.int(0, 2);
           const victims = Array.from({ length: size }, (_, i) => 1 + ((start + i) % 3));
@@ -43,11 +43,11 @@ test('nodes that hang (SIGSTOP) and rolling restarts (SIGTERM) under load', asyn
       for (let round = 0; round < STOP_ROUNDS; round++) {
         const leader = await cluster.leaderOf(random.int(0, GROUPS - 1));
         cluster.pause(leader);
-        await pause(random.int(200, 5000));
+        await pause(random.int(50, 1200));
         cluster.resume(leader);
         count(faults, 'SIGSTOP of a leader');
         await cluster.ready(cluster.ids);
-        await pause(random.int(100, 800));
+        await pause(random.int(50, 300));
       }
       for (let round = 0; round < SCALE; round++) {
         for (const id of cluster.ids) {

@@ -61,11 +61,11 @@ async function fillAndFree(
       await cluster.client(through).append(path, TEXT, '.');
     }
   }
-  await pause(1000);
+  await pause(300);
   if (dies) {
     await cluster.kill(VICTIM);
     await cluster.restart(VICTIM);
-    await pause(1000);
+    await pause(300);
   }
   disk.remove(FILLER);
   await cluster.ready(cluster.ids);

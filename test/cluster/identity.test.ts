@@ -43,13 +43,13 @@ async function identityOf(cluster: TestCluster, id: number): Promise<string> {
 }
 
 test('the nodes of a new cluster agree on an identity, which outlives restarts and the loss of a disk', async () => {
-  await withCluster({ process: true, groups: 3, cores: 2 }, async (cluster) => {
+  await withCluster({ groups: 3, cores: 2 }, async (cluster) => {
     const identity = await identityOf(cluster, 1);
     for (const id of [2, 3]) assert.equal(await identityOf(cluster, id), identity);
-    await Promise.all(cluster.ids.map((id) => cluster.kill(id)));
+    await Promise.all(cluster.ids.map((id) => cluster.end(id)));
     await cluster.startAll();
     for (const id of cluster.ids) assert.equal(await identityOf(cluster, id), identity);
-    await cluster.kill(2);
+    await cluster.end(2);
     cluster.wipe(2);
     await cluster.restart(2);
     assert.equal(await identityOf(cluster, 2), identity);
@@ -121,20 +121,20 @@ test('the directory of a single node is no member of a new cluster, and that of 
 });
 
 test('a wiped node does not vote although its file says that the cluster is new', async () => {
-  await withCluster({ process: true, groups: 2 }, async (cluster) => {
+  await withCluster({ groups: 2 }, async (cluster) => {
     const file = scratchFile('c.toml', clusterToml(cluster));
     await put(cluster.node(1), '/wiped/before', 'acknowledged');
     await cluster.settled();
-    await cluster.kill(3);
-    await cluster.kill(2);
+    await cluster.end(3);
+    await cluster.end(2);
     cluster.wipe(2);
     // init_membership is true still. With node 3 away, its vote would be the one that counts.
     await cluster.restart(2);
     await cluster.node(2).logged(/not the one that a peer knows under this node id/);
-    await cluster.kill(1);
+    await cluster.end(1);
     await cluster.restart(3);
     // Nor after a restart while the node that could report it is down.
-    await cluster.kill(2);
+    await cluster.end(2);
     await cluster.restart(2);
     await cluster.restart(1);
     await cluster.ready([1, 3]);
@@ -144,25 +144,25 @@ test('a wiped node does not vote although its file says that the cluster is new'
     await cluster.ready([2]);
     assert.equal(await read(cluster.node(2), '/wiped/before'), 'acknowledged');
     // That is over permanently: neither a restart nor a peer that was away starts it again.
-    await cluster.kill(2);
+    await cluster.end(2);
     await cluster.restart(2);
     await cluster.ready();
   });
 });
 
 test('a directory that was rolled back is noticed at the first contact, also by a node that never led, and not forgotten', async () => {
-  await withCluster({ process: true, groups: 2 }, async (cluster) => {
+  await withCluster({ groups: 2 }, async (cluster) => {
     const file = scratchFile('c.toml', clusterToml(cluster));
     const folder = temporaryFolder('image');
     await put(cluster.node(1), '/image/a', 'a');
     await cluster.settled();
-    await cluster.kill(2);
+    await cluster.end(2);
     cpSync(cluster.node(2).dataDir, join(folder, 'image'), { recursive: true });
     await cluster.restart(2);
     await cluster.ready();
     await put(cluster.node(1), '/image/b', 'b');
     await cluster.settled();
-    await Promise.all([1, 2].map((id) => cluster.kill(id)));
+    await Promise.all([1, 2].map((id) => cluster.end(id)));
     rmSync(cluster.node(2).dataDir, { recursive: true });
     cpSync(join(folder, 'image'), cluster.node(2).dataDir, { recursive: true });
     await cluster.restart(2);
@@ -171,7 +171,7 @@ test('a directory that was rolled back is noticed at the first contact, also by 
     // No leader can be elected, because one of the two nodes that run may not vote. Node 3 follows the dead leader
     // until its election timeout.
     await until('node 3 has no leader', async () => (await cluster.readiness(3)).status === 503);
-    await cluster.kill(2);
+    await cluster.end(2);
     await cluster.restart(2);
     await cluster.restart(1);
     await cluster.ready([1, 3]);

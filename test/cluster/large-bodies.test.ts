@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { TICK_MS } from '../../src/shard/shard.ts';
 import { withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
 import { RawClient } from '../support/raw-client.ts';
@@ -17,7 +18,7 @@ const WANTED = 2;
 const PATIENCE_MS = 150_000;
 
 test('bodies of 31 MiB are acknowledged by both survivors of a leader that is killed', async (t) => {
-  await withCluster({ process: true, groups: 1 }, async (cluster) => {
+  await withCluster({ process: true, groups: 1, tickMs: TICK_MS }, async (cluster) => {
     const first = await cluster.leaderOf(0);
     const survivors = cluster.ids.filter((id) => id !== first);
     for (const id of survivors) {

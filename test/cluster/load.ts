@@ -11,6 +11,11 @@ import { newAppend, type SentAppend, type StreamHistory } from './history.ts';
 const REQUEST_TIMEOUT_MS = 7000;
 /** Pause before the next attempt when no node takes a connection. */
 const RETRY_MS = 20;
+/**
+ * A writer pauses for up to this long after an append: about as long as an append takes, so that a fault meets some
+ * that are under way, and not as many as the machine can take.
+ */
+const PAUSE_MS_MAX = 10;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
 /** Only that says that nothing was done. */
@@ -159,6 +164,7 @@ export async function write(
     if (asProducer) await produce(load, client, stream, append);
     else await appendOnce(client, stream, append);
     if (append.outcome === 'acknowledged') load.silences.acknowledged(stream);
+    await pause(random.int(0, PAUSE_MS_MAX));
   }
   client.leave();
 }

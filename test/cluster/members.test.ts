@@ -26,7 +26,7 @@ function refused(result: CtlResult, stderr: RegExp): void {
 }
 
 test('a voter is replaced by two commands, and a dead one as well', async () => {
-  await withCluster({ process: true, groups: GROUPS, spares: 2 }, async (cluster) => {
+  await withCluster({ groups: GROUPS, spares: 2 }, async (cluster) => {
     await cluster.client(2).create('/demo/log', TEXT, 'before\n');
     cluster.configure(4, false, [1, 2, 3, 4]);
     await cluster.node(4).start('health');
@@ -38,12 +38,12 @@ test('a voter is replaced by two commands, and a dead one as well', async () => 
     done(await ctlOf('add-member', '--node', '4', '--addr', address), /^node 4: voter of all 4 groups\n$/);
     done(await ctlOf('remove-member', '--node', '1'), /^node 1: no member of any of 4 groups; stop it/);
     await cluster.client(2).append('/demo/log', TEXT, 'meanwhile\n');
-    await cluster.kill(1);
+    await cluster.end(1);
     await cluster.settled([2, 3, 4]);
     done(await ctlOf('members'), /^node 2: voter of all 4 groups\nnode 3: .*\nnode 4: voter of all 4 groups\n$/);
 
     // One that died is replaced in the same way: out first, so that the rest is a majority of what is left.
-    await cluster.kill(3);
+    await cluster.end(3);
     await cluster.ready([2, 4]);
     done(await ctlOf('remove-member', '--node', '3'), /^node 3: no member of any of 4 groups/);
     const json = await ctlOf('members', '--json');
@@ -51,7 +51,7 @@ test('a voter is replaced by two commands, and a dead one as well', async () => 
       members: [2, 4].map((id) => ({ node_id: id, voter_of: [0, 1, 2, 3], learner_of: [] })),
     });
     // With one more gone nothing could be decided any more.
-    await cluster.kill(4);
+    await cluster.end(4);
     refused(
       await ctlOf('remove-member', '--node', '2', '--timeout-secs', '10'),
       /^millracectl: without node 2 the voters of group \d are 4, and most of them do not answer: the group would stop$/,

@@ -7,8 +7,10 @@ import { pause } from './load.ts';
 import { firstOfManyWrites, percentile, streamOfEachGroup } from './resume.ts';
 import { GROUPS, SCALE, count, underLoad, type Faults } from './under-load.ts';
 
-/** Longer than an election, and than the silence after which a link is given up. */
-const CUT_MS_MAX = 7000;
+/** Several elections. */
+const CUT_MS_MAX = 1500;
+/** Above the six seconds of silence after which a link is given up. */
+const LONG_CUT_MS = 6500;
 
 interface Round {
   readonly cluster: TestCluster;
@@ -40,7 +42,7 @@ async function isolateFollower(round: Round): Promise<void> {
   const leader = await cluster.leaderOf(random.int(0, GROUPS - 1));
   cluster.network.isolate(random.pick(others(round, leader)), cluster.ids);
   count(round.faults, 'follower cut off');
-  await pause(random.int(500, CUT_MS_MAX));
+  await pause(LONG_CUT_MS);
 }
 
 /** One direction between the leader and one node is cut. */
@@ -52,7 +54,7 @@ async function oneWay(round: Round): Promise<void> {
     : [random.pick(others(round, leader)), leader];
   cluster.network.cutOneWay(from, to);
   count(round.faults, 'one way cut');
-  await pause(random.int(1000, CUT_MS_MAX));
+  await pause(random.int(200, CUT_MS_MAX));
 }
 
 /** The leader can receive but not send. */
@@ -74,7 +76,7 @@ async function bridge(round: Round): Promise<void> {
   const [a, b] = others(round, middle) as [number, number];
   cluster.network.cut(a, b);
   count(round.faults, 'bridge');
-  await pause(random.int(1000, CUT_MS_MAX));
+  await pause(random.int(200, CUT_MS_MAX));
 }
 
 /** Cuts that come and go faster than the cluster can adapt. */
@@ -84,9 +86,9 @@ async function flapping(round: Round): Promise<void> {
     const victim = random.pick(cluster.ids);
     if (random.chance(0.5)) cluster.network.isolate(victim, cluster.ids);
     else cluster.network.cutOneWay(victim, random.pick(others(round, victim)));
-    await pause(random.int(50, 800));
+    await pause(random.int(20, 250));
     cluster.network.heal();
-    await pause(random.int(0, 300));
+    await pause(random.int(0, 100));
   }
   count(round.faults, 'flapping');
 }
@@ -95,12 +97,12 @@ async function flapping(round: Round): Promise<void> {
 async function resets(round: Round): Promise<void> {
   const { cluster, random } = round;
   for (const from of cluster.ids) {
-    for (const to of others(round, from)) cluster.network.delay(from, to, random.int(0, 120));
+    for (const to of others(round, from)) cluster.network.delay(from, to, random.int(0, 40));
   }
   for (let i = 0; i < 4; i++) {
     const a = random.pick(cluster.ids);
     cluster.network.reset(a, random.pick(others(round, a)));
-    await pause(random.int(50, 500));
+    await pause(random.int(20, 200));
   }
   count(round.faults, 'resets and delays');
 }
@@ -110,10 +112,10 @@ async function killBehindCut(round: Round): Promise<void> {
   const { cluster, random } = round;
   const leader = await cluster.leaderOf(random.int(0, GROUPS - 1));
   cluster.network.isolate(random.pick(others(round, leader)), cluster.ids);
-  await pause(random.int(100, 1000));
+  await pause(random.int(50, 300));
   await cluster.kill(leader);
   count(round.faults, 'follower cut off, leader killed');
-  await pause(random.int(500, 3000));
+  await pause(random.int(200, 800));
   // The log of the one that was cut off is behind: it must not win over the one that stayed.
   if (random.chance(0.5)) cluster.network.heal();
   await cluster.restart(leader);
@@ -142,7 +144,7 @@ test('partitions between the nodes under load', async () => {
           await partition({ cluster, random, faults, streams, resumedMs });
           cluster.network.heal();
           await cluster.ready(cluster.ids);
-          await pause(random.int(100, 1000));
+          await pause(random.int(50, 300));
         }
       }
     });

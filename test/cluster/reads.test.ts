@@ -35,8 +35,7 @@ test('a reader that moves to another node meets neither 404 nor 416 for what was
 test('a node that was killed and starts again shows what it acknowledged, or says that it does not yet', async () => {
   await withCluster({ process: true, groups: 4 }, async (cluster) => {
     let shown = 0;
-    for (let round = 0; round < 6; round++) {
-      const id = 1 + (round % 3);
+    for (const [round, id] of cluster.ids.entries()) {
       const writer = cluster.client(id);
       const paths = Array.from({ length: 8 }, (_, i) => `/again/r${round}-${i}`);
       for (const path of paths) await writer.create(path, TEXT, 'first;');

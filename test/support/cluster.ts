@@ -11,7 +11,9 @@ import { TestServer } from './server.ts';
 import { until } from './until.ts';
 
 /** A group without a leader elects one within 200 to 400 ms instead of one to two seconds. */
-const TICK_MS = 20;
+const QUICK_TICK_MS = 20;
+/** Processes take turns on the cores, so that they need twice the patience. */
+const PROCESS_TICK_MS = 40;
 const LOG_END_CHARS = 8000;
 /** Another process may take a port between the probe and the start. */
 const START_ATTEMPTS = 5;
@@ -25,6 +27,8 @@ export interface ClusterOptions {
   readonly longPollTimeout?: string;
   /** Every node is a process of its own; without it all of them are in this one. */
   readonly process?: boolean;
+  /** One tick of Raft in ms. */
+  readonly tickMs?: number;
   /** More keys of the table [raft]. */
   readonly raft?: string;
   /** More tables for every node's configuration. */
@@ -86,7 +90,8 @@ export class TestCluster {
         cores: options.cores ?? 1,
         groups: options.groups ?? 4,
         longPollTimeout: options.longPollTimeout ?? '500ms',
-        ...(options.process === true ? { process: true } : { tickMs: TICK_MS }),
+        process: options.process === true,
+        tickMs: options.tickMs ?? (options.process === true ? PROCESS_TICK_MS : QUICK_TICK_MS),
         ...(disk === undefined ? {} : { dataDir: disk.path, wrapper: disk.enter }),
       });
       cluster.#members.set(id, { server, clusterPort, paused: false });

@@ -32,7 +32,7 @@ export interface ServerOptions {
   readonly dataDir?: string;
   /** A process of its own. Without it the node runs in this one, and nothing may block this process: no `spawnSync`. */
   readonly process?: boolean;
-  /** Only in this process: one tick of Raft in ms. */
+  /** One tick of Raft in ms; without it that of a server. */
   readonly tickMs?: number;
   /**
    * Prefix for node's command, e.g. nsenter; must exec so that the pid is the server's.
@@ -45,6 +45,7 @@ export interface ServerOptions {
   readonly node?: string;
 }
 
+const TICKS = new URL('./ticks.process.js', import.meta.url).href;
 const OF_PROCESSES = ['wrapper', 'env', 'nodeArgs', 'node'] as const;
 
 const folders = new Set<string>();
@@ -169,8 +170,9 @@ export class TestServer {
 
   /** The command line of the process. */
   command(): string[] {
-    const node = [this.options.node ?? process.execPath, ...(this.options.nodeArgs ?? []), this.entry];
-    return [...(this.options.wrapper ?? []), ...node, ...this.#flags()];
+    const { node = process.execPath, nodeArgs = [], tickMs, wrapper = [] } = this.options;
+    const ticks = tickMs === undefined ? [] : ['--import', `${TICKS}?ms=${tickMs}`];
+    return [...wrapper, node, ...ticks, ...nodeArgs, this.entry, ...this.#flags()];
   }
 
   #flags(): string[] {
