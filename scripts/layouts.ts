@@ -39,6 +39,7 @@ import { READ_INDEX, READ_INDEX_ANSWER } from '../src/raft/codec/read-index.ts';
 import { ID_LIST, SNAPSHOT } from '../src/raft/codec/snapshot.ts';
 import { VOTE } from '../src/raft/codec/election.ts';
 import { CUT_ROW, GROUP_KEY, LOG_ROW, PEER_KEY, PEER_ROW, RUN_ROW, VOTE_ROW } from '../src/store/rows.ts';
+import { MOVED_ROW } from '../src/store/row-check.ts';
 import { LOG_ENTRY } from '../src/store/log-entry.ts';
 import { RECORD_HEAD } from '../src/store/log-record.ts';
 import { LMDB_LOG_ENTRY, LMDB_LOG_KEY } from '../src/store/lmdb-log.ts';
@@ -64,6 +65,7 @@ export const LAYOUTS: Readonly<Record<string, Layouts>> = {
     '`c`': CUT_ROW,
     '`p`': PEER_ROW,
     '`r`': RUN_ROW,
+    'state: bytes of a full page': MOVED_ROW,
     'log in LMDB (format 2): key': LMDB_LOG_KEY,
     'log in LMDB (format 2): entry': LMDB_LOG_ENTRY,
   },

@@ -102,7 +102,9 @@ function keepSampling(store: ShardStore, log: Logger): () => void {
   return () => cancel();
 }
 
-function report({ converted, lost }: StoreFinding, shard: number, log: Logger): void {
+function report({ checkedRows, converted, lost }: StoreFinding, shard: number, log: Logger): void {
+  if (checkedRows !== undefined)
+    log.info({ shard, rows: checkedRows }, 'the rows got checksums; versions before refuse this directory');
   if (converted !== undefined)
     log.info(
       { shard, entries: converted },

@@ -30,6 +30,9 @@ const TAG_AT = 2;
 const FRONT_BYTES = 9;
 
 type Shelf = Map<string, Pending>;
+type Visit = (key: Uint8Array, value: Uint8Array) => boolean;
+
+const NOTHING = new Uint8Array(0);
 
 export class Overlay implements Tx {
   readonly #base: Tx;
@@ -82,6 +85,14 @@ export class Overlay implements Tx {
     reverse: boolean,
     visit: (key: Uint8Array, value: Uint8Array) => boolean,
   ): void {
+    this.#merge(start, end, reverse, visit, (each) => this.#base.range(start, end, reverse, each));
+  }
+
+  keys(start: Uint8Array, end: Uint8Array, visit: (key: Uint8Array) => boolean): void {
+    this.#merge(start, end, false, visit, (each) => this.#base.keys(start, end, (key) => each(key, NOTHING)));
+  }
+
+  #merge(start: Uint8Array, end: Uint8Array, reverse: boolean, visit: Visit, eachBelow: (visit: Visit) => void): void {
     const inside = this.#inside(start, end);
     inside.sort((a, b) => (reverse ? compareBytes(b.key, a.key) : compareBytes(a.key, b.key)));
     let next = 0;
@@ -91,7 +102,7 @@ export class Overlay implements Tx {
       const pending = inside[next++] as Pending;
       if (pending.value !== undefined) going = visit(pending.key, pending.value);
     };
-    this.#base.range(start, end, reverse, (key, value) => {
+    eachBelow((key, value) => {
       while (going && next < inside.length && direction * compareBytes((inside[next] as Pending).key, key) < 0) {
         visitPending();
       }

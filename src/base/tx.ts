@@ -18,4 +18,6 @@ export interface Tx {
     reverse: boolean,
     visit: (key: Uint8Array, value: Uint8Array) => boolean,
   ): void;
+  /** As range() upwards, for keys alone: values are not read, nor checked. */
+  keys(start: Uint8Array, end: Uint8Array, visit: (key: Uint8Array) => boolean): void;
 }

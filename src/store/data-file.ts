@@ -1,65 +1,252 @@
 /**
- * Checks an LMDB data file before it is opened. LMDB maps the file and trusts it, so a truncated or overwritten file
- * kills the process with a signal and without a message. Only the roots are compared with the file's size: the last
- * pages of a valid file may be missing when they are free.
+ * Checks an LMDB data file before it is opened. LMDB maps the file and trusts it, so a changed page kills the process
+ * with a signal and without a message. Both meta pages are checked in full. checkTrees() also follows every branch
+ * page; leaves and values are what the checksums of rows are for.
  */
 import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
-import { bytes, struct, u32, u64 } from '../base/struct.ts';
+import { bytes, struct, u16, u32, u64 } from '../base/struct.ts';
+import { viewOf } from '../base/bytes.ts';
 
 const MAGIC = 0xbeefc0de;
-/** Pages 0 and 1, as LMDB writes them on 64-bit machines. */
+const VERSION = 2;
+/** Bytes of address space that LMDB may have reserved: what 64-bit machines address. */
+const MAP_BYTES_MAX = 2n ** 47n;
+/** A thread that commits meanwhile changes the meta pages between two reads of them. */
+const READS_MAX = 100;
+
+const PAGE_HEAD = struct({ page: u64, transaction: u64, pad: u16, flags: u16, lower: u16, upper: u16 });
+const PAGE_HEAD_BYTES = PAGE_HEAD.size;
+const BRANCH = 1;
+const LEAF = 2;
+const META = 8;
+/** LMDB may leave other flags than these in a page, which mean something in memory only. */
+const KINDS = 0xff;
+
+const TREE_SHAPE = {
+  pad: u32,
+  flags: u16,
+  depth: u16,
+  branchPages: u64,
+  leafPages: u64,
+  overflowPages: u64,
+  entries: u64,
+  root: u64,
+};
+/** A table. The first of a meta page has the size of a page in `pad`, and the flags of the environment. */
+const TREE = struct(TREE_SHAPE);
+type Tree = ReturnType<typeof TREE.decode>;
+/** Pages 0 and 1, as LMDB writes them on 64-bit machines. Transaction N writes page N mod 2. */
 const META_PAGE = struct({
-  pageHead: bytes(24),
+  head: bytes(PAGE_HEAD_BYTES),
   magic: u32,
-  versionAndMap: bytes(20),
-  pageBytes: u32,
-  freeListHead: bytes(36),
-  freeListRoot: u64,
-  tablesHead: bytes(40),
-  tablesRoot: u64,
+  version: u32,
+  address: u64,
+  mapBytes: u64,
+  free: bytes(TREE.size),
+  tables: bytes(TREE.size),
   lastPage: u64,
   transaction: u64,
 });
 type MetaPage = ReturnType<typeof META_PAGE.decode>;
+/** Keys of the free list are integers. */
+const FREE_FLAGS = 0x08;
 const PAGE_BYTES_MAX = 64 * 1024;
+/** Levels that LMDB can follow. */
+const DEPTH_MAX = 32;
 /** Root of an empty tree. */
 const NO_PAGE = 0xffff_ffff_ffff_ffffn;
+const FIRST_PAGE = 2n;
+
+const NODE = struct({ low: u16, high: u16, flags: u16, keyBytes: u16 }, 'key, data');
+const POINTER_BYTES = 2;
+const NODE_IS_TREE = 2;
 
 /** Throws a sentence for the operator. A missing or empty file is a new one. */
 export function checkDataFile(path: string): void {
+  withFile(path, (file) => void new DataFile(path, file));
+}
+
+/** As checkDataFile(), and the branch pages of all tables. Nothing writes to the file. */
+export function checkTrees(path: string): void {
+  withFile(path, (file) => new DataFile(path, file).checkTrees());
+}
+
+function withFile(path: string, check: (file: number) => void): void {
   if (!existsSync(path)) return;
   const file = openSync(path, 'r');
   try {
     const stat = fstatSync(file);
-    if (stat.isFile() && stat.size > 0) checkMetaPages(path, file);
+    if (stat.isFile() && stat.size > 0) check(file);
   } finally {
     closeSync(file);
   }
 }
 
-function checkMetaPages(path: string, file: number): void {
-  const first = readMeta(path, file, 0);
-  const { pageBytes } = first;
-  if (pageBytes < 512 || pageBytes > PAGE_BYTES_MAX) throw damaged(path, `a page size of ${pageBytes} bytes`);
-  const second = readMeta(path, file, pageBytes);
-  const current = first.transaction > second.transaction ? first : second;
-  // Asked last: a thread that commits makes the file longer before it names the new pages.
-  const { size } = fstatSync(file);
-  for (const root of [current.freeListRoot, current.tablesRoot]) {
-    if (root !== NO_PAGE && (root + 1n) * BigInt(pageBytes) > BigInt(size)) {
-      throw damaged(path, `it was cut short: ${size} bytes, and page ${root} is missing`);
+class DataFile {
+  readonly #path: string;
+  readonly #file: number;
+  readonly #size: number;
+  readonly #pageBytes: number;
+  /** The newer meta page. */
+  readonly #meta: MetaPage;
+
+  constructor(path: string, file: number) {
+    this.#path = path;
+    this.#file = file;
+    const { pageBytes, metas } = this.#readMetas();
+    this.#pageBytes = pageBytes;
+    // Asked last: a thread that commits makes the file longer before it names the new pages.
+    this.#size = fstatSync(file).size;
+    const [first, second] = metas;
+    this.#meta = first.transaction > second.transaction ? first : second;
+    metas.forEach((meta, i) => this.#checkMeta(meta, i));
+    const apart =
+      this.#meta === first ? first.transaction - second.transaction : second.transaction - first.transaction;
+    this.#need(apart === 1n, `its meta pages are of the transactions ${first.transaction} and ${second.transaction}`);
+    for (const tree of [this.#meta.free, this.#meta.tables]) this.#checkRoot(TREE.decode(tree));
+  }
+
+  checkTrees(): void {
+    this.#walk(TREE.decode(this.#meta.free));
+    const tables = TREE.decode(this.#meta.tables);
+    this.#walk(tables);
+    for (const leaf of this.#leavesOf(tables)) {
+      for (const data of this.#subTrees(leaf)) {
+        const table = TREE.decode(data);
+        this.#checkRoot(table);
+        this.#walk(table);
+      }
     }
   }
-}
 
-function readMeta(path: string, file: number, at: number): MetaPage {
-  const page = new Uint8Array(META_PAGE.size);
-  if (readSync(file, page, 0, page.length, at) < page.length) throw damaged(path, 'it was cut short');
-  const meta = META_PAGE.decode(page);
-  if (meta.magic !== MAGIC) throw damaged(path, 'it is no LMDB file, or was written over');
-  return meta;
-}
+  #readMetas(): { readonly pageBytes: number; readonly metas: readonly [MetaPage, MetaPage] } {
+    for (let reads = 0; ; reads++) {
+      const first = this.#read(0, META_PAGE.size);
+      const pageBytes = TREE.decode(META_PAGE.decode(first).free).pad;
+      const isPower = (pageBytes & (pageBytes - 1)) === 0;
+      this.#need(META_PAGE.decode(first).magic === MAGIC, 'it is no LMDB file, or was written over');
+      this.#need(isPower && pageBytes >= 512 && pageBytes <= PAGE_BYTES_MAX, `a page size of ${pageBytes} bytes`);
+      const second = this.#read(pageBytes, META_PAGE.size);
+      if (reads < READS_MAX && Buffer.compare(first, this.#read(0, META_PAGE.size)) !== 0) continue;
+      return { pageBytes, metas: [META_PAGE.decode(first), META_PAGE.decode(second)] };
+    }
+  }
 
-function damaged(path: string, what: string): Error {
-  return new Error(`${path} is damaged (${what}); restore the data directory from a copy, nothing was changed`);
+  #checkMeta(
+    { head, magic, version, address, mapBytes, free, tables, lastPage, transaction }: MetaPage,
+    i: number,
+  ): void {
+    const page = `meta page ${i}`;
+    this.#need(magic === MAGIC && version === VERSION, `${page} is no meta page of LMDB, or was written over`);
+    const { page: number, flags } = PAGE_HEAD.decode(head);
+    this.#need(number === BigInt(i) && flags === META, `${page} has the head of another page`);
+    this.#need(transaction % 2n === BigInt(i), `${page} names transaction ${transaction}`);
+    const trees = [TREE.decode(free), TREE.decode(tables)] as const;
+    this.#need(trees[0].pad === this.#pageBytes, `${page} names a page size of ${trees[0].pad} bytes`);
+    this.#need(trees[0].flags === FREE_FLAGS && trees[1].flags === 0 && trees[1].pad === 0, `${page} has other flags`);
+    const pages = mapBytes / BigInt(this.#pageBytes);
+    const isMapped = address === 0n && mapBytes <= MAP_BYTES_MAX && mapBytes % BigInt(this.#pageBytes) === 0n;
+    this.#need(
+      isMapped && lastPage < pages,
+      `${page} names a map of ${mapBytes} bytes and page ${lastPage} as its last`,
+    );
+    for (const tree of trees) {
+      const used = tree.branchPages + tree.leafPages + tree.overflowPages;
+      this.#need(used <= lastPage && tree.depth <= DEPTH_MAX, `${page} counts ${used} pages in ${tree.depth} levels`);
+      this.#need((tree.root === NO_PAGE) === (tree.depth === 0), `${page} names a root of ${tree.depth} levels`);
+    }
+  }
+
+  #checkRoot({ root, depth }: Tree): void {
+    this.#need(depth <= DEPTH_MAX && (root === NO_PAGE) === (depth === 0), `a table of ${depth} levels`);
+    if (root === NO_PAGE) return;
+    this.#need(root >= FIRST_PAGE && root <= this.#meta.lastPage, `root ${root} is beyond the last page`);
+    this.#needReach(root);
+  }
+
+  /** All branch pages, and that their children are pages of the file. */
+  #walk(tree: Tree): void {
+    if (tree.depth === 1) this.#page(tree.root, LEAF);
+    for (const _ of this.#leavesOf(tree));
+  }
+
+  *#leavesOf({ root, depth }: Tree): IterableIterator<bigint> {
+    if (root !== NO_PAGE) yield* this.#leavesUnder(root, depth);
+  }
+
+  *#leavesUnder(page: bigint, depth: number): IterableIterator<bigint> {
+    if (depth <= 1) return void (yield page);
+    const branch = this.#page(page, BRANCH);
+    const view = viewOf(branch);
+    const children = this.#nodes(page, branch).map((at) => {
+      const { low, high, flags } = NODE.read(view, at);
+      return BigInt(low) + (BigInt(high) << 16n) + (BigInt(flags) << 32n);
+    });
+    this.#need(children.length > 0, `page ${page} has no child`);
+    for (const child of children) {
+      this.#need(child >= FIRST_PAGE && child <= this.#meta.lastPage, `page ${page} names page ${child}`);
+      this.#needReach(child);
+      yield* this.#leavesUnder(child, depth - 1);
+    }
+  }
+
+  /** The records of tables in a leaf of the table of tables. */
+  *#subTrees(page: bigint): IterableIterator<Uint8Array> {
+    const leaf = this.#page(page, LEAF);
+    const view = viewOf(leaf);
+    for (const at of this.#nodes(page, leaf)) {
+      const { low, flags, keyBytes } = NODE.read(view, at);
+      const from = at + NODE.size + keyBytes;
+      const isTree = flags === NODE_IS_TREE && low === TREE.size && from + TREE.size <= leaf.length;
+      this.#need(isTree, `page ${page} names a table that is none`);
+      yield leaf.subarray(from, from + TREE.size);
+    }
+  }
+
+  /** Where the nodes of a page begin. */
+  #nodes(page: bigint, content: Uint8Array): number[] {
+    const view = viewOf(content);
+    const { lower } = PAGE_HEAD.read(view, 0);
+    const places: number[] = [];
+    for (let at = 0; at < lower; at += POINTER_BYTES) {
+      const place = PAGE_HEAD_BYTES + view.getUint16(PAGE_HEAD_BYTES + at, true);
+      const isInside = place >= PAGE_HEAD_BYTES + lower && place + NODE.size <= content.length;
+      this.#need(isInside, `page ${page} has a node outside of it`);
+      places.push(place);
+    }
+    return places;
+  }
+
+  #page(page: bigint, kind: number): Uint8Array {
+    this.#needReach(page);
+    const content = this.#read(Number(page) * this.#pageBytes, this.#pageBytes);
+    const head = PAGE_HEAD.decode(content);
+    const isSound =
+      head.page === page &&
+      (head.flags & KINDS) === kind &&
+      head.lower % POINTER_BYTES === 0 &&
+      head.lower <= head.upper &&
+      head.upper <= this.#pageBytes - PAGE_HEAD_BYTES;
+    this.#need(isSound, `page ${page} has the head of another page`);
+    return content;
+  }
+
+  #needReach(page: bigint): void {
+    const isThere = (page + 1n) * BigInt(this.#pageBytes) <= BigInt(this.#size);
+    this.#need(isThere, `it was cut short: ${this.#size} bytes, and page ${page} is missing`);
+  }
+
+  #read(at: number, size: number): Uint8Array {
+    const page = new Uint8Array(size);
+    if (readSync(this.#file, page, 0, size, at) < size) throw this.#damaged('it was cut short');
+    return page;
+  }
+
+  #need(isSound: boolean, what: string): void {
+    if (!isSound) throw this.#damaged(what);
+  }
+
+  #damaged(what: string): Error {
+    return new Error(`${this.#path} is damaged (${what}); restore the data directory from a copy, nothing was changed`);
+  }
 }

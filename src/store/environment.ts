@@ -1,5 +1,6 @@
 /**
- * The LMDB environment of one shard: two tables (log and state), one commit per turn.
+ * The LMDB environment of one shard. Its table of rows is read and written through CheckedRows; the others are empty
+ * but for what versions before left there.
  *
  * lmdb-js settings, each proven with strace (test/crash/fsync-order.test.ts): overlappingSync off, so that
  * transactionSync returns after fdatasync of the pages and the O_DSYNC write of the meta page; no cache, no encoding. A
@@ -11,6 +12,7 @@ import type { SnapshotReader } from '../shard/ports.ts';
 import type { Tx } from '../base/tx.ts';
 import { checkDataFile } from './data-file.ts';
 import { rowSize, writeRow } from '../base/row-bytes.ts';
+import { CheckedRows, type RowTable } from './row-check.ts';
 
 /** Address space reserved for the map; the file itself grows as needed. */
 const MAP_BYTES = 256 * 1024 * 1024 * 1024;
@@ -33,12 +35,16 @@ interface EnvironmentStats {
 }
 
 const META_PAGES = 2;
+export const STATE_TABLE = 'rows';
 
 type Table = Database<Uint8Array, Uint8Array>;
 
 export class Environment {
   readonly #root: RootDatabase<Uint8Array, Uint8Array>;
+  /** The log of versions before format 3. */
   readonly log: Table;
+  /** Rows without checksums, of versions before format 4. */
+  readonly unchecked: Table;
   readonly state: Table;
 
   constructor(directory: string) {
@@ -55,7 +61,8 @@ export class Environment {
       ...binary,
     });
     this.log = this.#root.openDB<Uint8Array, Uint8Array>({ name: 'log', ...binary });
-    this.state = this.#root.openDB<Uint8Array, Uint8Array>({ name: 'state', ...binary });
+    this.unchecked = this.#root.openDB<Uint8Array, Uint8Array>({ name: 'state', ...binary });
+    this.state = this.#root.openDB<Uint8Array, Uint8Array>({ name: STATE_TABLE, ...binary });
   }
 
   /** Runs `write` in one transaction; when this returns, everything it wrote is on disk. Throws when it is not. */
@@ -72,18 +79,23 @@ export class Environment {
   freeBytes(): number {
     let used = META_PAGES;
     const main = this.#root.getStats() as EnvironmentStats;
-    for (const stats of [main.root, main.free, this.log.getStats(), this.state.getStats()] as TreeStats[]) {
+    const tables = [this.log, this.unchecked, this.state].map((table) => table.getStats());
+    for (const stats of [main.root, main.free, ...tables] as TreeStats[]) {
       used += stats.treeBranchPageCount + stats.treeLeafPageCount + stats.overflowPages;
     }
     return Math.max(0, main.lastPageNumber + 1 - used) * main.pageSize;
   }
 
-  /** All rows of the state table in each [start, end), as of now, in chunks (base/row-bytes.ts). */
+  /** All rows of the state table in each [start, end), as of now, in chunks (base/row-bytes.ts); throws RowDamage. */
   openRanges(ranges: readonly (readonly [start: Uint8Array, end: Uint8Array])[]): SnapshotReader {
     const transaction = this.state.useReadTransaction();
     const { state } = this;
+    const checks = new CheckedRows(state, { transaction });
     const rows = (function* () {
-      for (const [start, end] of ranges) yield* state.getRange({ start, end, transaction });
+      for (const [start, end] of ranges) {
+        for (const { key, value } of state.getRange({ start, end, transaction }))
+          yield { key, value: checks.open(key, value) };
+      }
     })();
     let held: { key: Uint8Array; value: Uint8Array } | undefined;
     return {
@@ -118,26 +130,26 @@ export class Environment {
   }
 }
 
-/** The state table as the state machine's port. Writes only inside Environment.commit. */
+/** The state table as the state machine's port. Writes only inside Environment.commit; reads throw RowDamage. */
 export class LmdbTx implements Tx {
-  readonly #table: Table;
+  readonly #table: StateTable;
+  readonly #rows: CheckedRows;
 
-  constructor(table: Table) {
+  constructor(table: StateTable) {
     this.#table = table;
+    this.#rows = new CheckedRows(table);
   }
 
   get(key: Uint8Array): Uint8Array | undefined {
-    // lmdb-js answers with its shared buffer and only sets a length: `set` and `slice` would copy all 16 MiB of it.
-    const value = this.#table.getBinaryFast(key);
-    return value === undefined ? undefined : new Uint8Array(value.buffer, value.byteOffset, value.length);
+    return this.#rows.get(key);
   }
 
   put(key: Uint8Array, value: Uint8Array): void {
-    this.#table.putSync(key, value);
+    this.#rows.put(key, value);
   }
 
   delete(key: Uint8Array): void {
-    this.#table.removeSync(key);
+    this.#rows.delete(key);
   }
 
   range(
@@ -151,12 +163,22 @@ export class LmdbTx implements Tx {
     const options = reverse ? { start: end, end: start, reverse: true } : { start, end };
     for (const { key, value } of this.#table.getRange(options)) {
       if (reverse && compare(key, end) >= 0) continue;
-      if (!visit(key, value)) return;
+      if (!visit(key, this.#rows.open(key, value))) return;
     }
     if (!reverse) return;
-    const first = this.#table.get(start);
+    const first = this.#rows.get(start);
     if (first !== undefined) visit(start, first);
   }
+
+  keys(start: Uint8Array, end: Uint8Array, visit: (key: Uint8Array) => boolean): void {
+    if (compare(start, end) >= 0) return;
+    for (const { key } of this.#table.getRange({ start, end })) if (!visit(key)) return;
+  }
+}
+
+/** A table of lmdb-js, as far as a Tx uses it. */
+interface StateTable extends RowTable {
+  getRange(options: object): Iterable<{ readonly key: Uint8Array; readonly value: Uint8Array }>;
 }
 
 function compare(a: Uint8Array, b: Uint8Array): number {

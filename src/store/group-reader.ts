@@ -8,6 +8,8 @@
  * Only for stores that a shard thread of this process has open: lmdb-js then shares its environment and tables.
  */
 import { type Database, type RootDatabase, type Transaction, open } from 'lmdb';
+import { STATE_TABLE } from './environment.ts';
+import { CheckedRows } from './row-check.ts';
 import { HALF_TAG, halfOf, systemKey, tagKey } from './rows.ts';
 
 type Table = Database<Uint8Array, Uint8Array>;
@@ -26,7 +28,7 @@ export class StoreReader {
       overlappingSync: false,
       ...binary,
     });
-    this.#state = this.#root.openDB<Uint8Array, Uint8Array>({ name: 'state', ...binary });
+    this.#state = this.#root.openDB<Uint8Array, Uint8Array>({ name: STATE_TABLE, ...binary });
   }
 
   /** The group as of now. */
@@ -41,15 +43,18 @@ export class StoreReader {
   }
 }
 
+/** Its reads throw RowDamage. */
 export class GroupReader {
   readonly #state: Table;
   readonly #transaction: Transaction;
+  readonly #checks: CheckedRows;
   readonly #prefix: number;
   #open = true;
 
   constructor(state: Table, group: number) {
     this.#state = state;
     this.#transaction = state.useReadTransaction();
+    this.#checks = new CheckedRows(state, { transaction: this.#transaction });
     this.#prefix = halfOf(group, this.#get(systemKey(HALF_TAG, group)));
   }
 
@@ -64,7 +69,7 @@ export class GroupReader {
     for (const tag of tags) {
       const [start, end] = [tagKey(this.#prefix, tag), tagKey(this.#prefix, tag + 1)];
       for (const { key, value } of this.#state.getRange({ start, end, transaction })) {
-        yield { key: plain(key), value: plain(value) };
+        yield { key: plain(key), value: this.#checks.open(key, value) };
       }
     }
   }
@@ -76,8 +81,7 @@ export class GroupReader {
   }
 
   #get(key: Uint8Array): Uint8Array | undefined {
-    const value = this.#state.get(key, { transaction: this.#transaction });
-    return value === undefined ? undefined : plain(value);
+    return this.#checks.get(key)?.slice();
   }
 }
 

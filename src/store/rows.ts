@@ -10,6 +10,8 @@ import { f64, struct, u16BE, u32, u32BE, u64, u8 } from '../base/struct.ts';
 export const OTHER_HALF = 0x4000;
 /** Prefix of the shard's own rows, after those of all groups. */
 export const SYSTEM_PREFIX = 0xffff;
+/** Before a whole key: bytes of that row whose places its checksum took (row-check.ts). */
+export const MOVED_PREFIX = 0xfffe;
 
 /**
  * The shard's own rows: vote of a group, which half its state uses, whether it lost its log, whether the store was

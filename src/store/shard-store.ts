@@ -38,6 +38,7 @@ import { planted } from '../base/planted.ts';
 import { assert } from '../base/assert.ts';
 import type { Runtime } from '../base/runtime.ts';
 import { type CheckpointWriter, InlineWriter, type WriteOutcome, applyChanges } from './checkpoint-writer.ts';
+import { convertRows } from './convert-rows.ts';
 import { Environment, LmdbTx } from './environment.ts';
 import { DiskFolder, type LogFolder } from './log-files.ts';
 import { LogDamage } from './log-scan.ts';
@@ -69,8 +70,10 @@ export interface StoreOptions {
   readonly disk?: { readonly environment: Environment; readonly folder: LogFolder; readonly sizes: SegmentSizes };
 }
 
-/** A report of a start about the log, for the operator. */
+/** A report of a start, for the operator. */
 export interface StoreFinding extends LogFinding {
+  /** Rows of a version before that got checksums. */
+  readonly checkedRows?: number;
   /** Why the log could not be read, and where it is now. */
   readonly lost?: { readonly why: string; readonly aside: string | undefined };
 }
@@ -109,6 +112,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     this.#environment = disk?.environment ?? new Environment(directory);
     const log = join(directory, 'log');
     this.#files = disk === undefined ? new StoreFiles(directory, log) : undefined;
+    this.found = this.#orFail(() => convertRows(this.#environment));
     const rows = new LmdbTx(this.#environment.state);
     this.tx = new WriteBehind(rows);
     this.#writer = writer?.(directory) ?? new InlineWriter((write) => this.#environment.commit(write), rows);
@@ -128,7 +132,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
 
   load(): void {
     try {
-      this.found = this.#log.load();
+      this.found = { ...this.found, ...this.#log.load() };
     } catch (error) {
       if (!(error instanceof LogDamage)) this.#failed(error);
       if (this.#damage === 'refuse') throw new LogDamage(`${this.#directory}: ${error.message}; ${REFUSED}`);
@@ -139,15 +143,15 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   #loseLog(why: string): void {
     // First: a start that ends between the steps is followed by one that finds an empty log.
     this.setLost(this.#groups, true);
-    const aside = this.#replaceLog();
+    const aside = this.#orFail(() => this.#log.replace());
     this.#guarded(() => this.#log.write());
     this.#log.written();
-    this.found = { lost: { why, aside } };
+    this.found = { ...this.found, lost: { why, aside } };
   }
 
-  #replaceLog(): string | undefined {
+  #orFail<T>(work: () => T): T {
     try {
-      return this.#log.replace();
+      return work();
     } catch (error) {
       this.#failed(error);
     }
@@ -345,7 +349,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     const start = prefixKey(this.#stagePrefix(group));
     const end = prefixKey(this.#stagePrefix(group) + 1);
     const keys: Uint8Array[] = [];
-    this.tx.range(start, end, false, (key) => keys.push(key.slice()) < this.clearRowsMax);
+    this.tx.keys(start, end, (key) => keys.push(key.slice()) < this.clearRowsMax);
     if (keys.length > 0) this.#guarded(() => keys.forEach((key) => this.tx.delete(key)));
     return keys.length < this.clearRowsMax;
   }

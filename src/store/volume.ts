@@ -1,6 +1,8 @@
 /** Questions about the volume on which the store lies, and about its folder there. */
 import { mkdirSync, statfsSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
 import { caughtCode } from '../base/caught.ts';
+import { checkTrees } from './data-file.ts';
 import { SEGMENT_SIZES, type SegmentSizes } from './segments.ts';
 
 const STDERR_FD = 2;
@@ -31,12 +33,16 @@ export function segmentSizes(directory: string): SegmentSizes {
   return { bytesMin: Math.min(SEGMENT_SIZES.bytesMin, bytesMax), bytesMax };
 }
 
-/** Not recursive: a data directory that disappeared since the start is not created again. */
+/**
+ * Makes the folder, or checks the data file that is there. Not recursive: a data directory that disappeared since the
+ * start is not created again.
+ */
 export function makeShardFolder(path: string): void {
   try {
     mkdirSync(path, { mode: 0o700 });
   } catch (error) {
     if (caughtCode(error) !== 'EEXIST') throw error;
+    checkTrees(join(path, 'data.mdb'));
   }
 }
 

@@ -62,4 +62,8 @@ export class WriteBehind implements Tx {
   ): void {
     this.#top.range(start, end, reverse, visit);
   }
+
+  keys(start: Uint8Array, end: Uint8Array, visit: (key: Uint8Array) => boolean): void {
+    this.#top.keys(start, end, visit);
+  }
 }

@@ -169,7 +169,7 @@ export class Checks {
     const { disk } = process.node;
     for (const group of this.#world.options.groups) {
       const prefix = process.store.prefix(group);
-      const meta = disk.state.get(String.fromCharCode(prefix >> 8, prefix & 0xff, 0x6d));
+      const meta = disk.row(String.fromCharCode(prefix >> 8, prefix & 0xff, 0x6d));
       const index = meta === undefined ? 0 : new DataView(meta.buffer, meta.byteOffset).getFloat64(8, true);
       if (index === 0 || compared?.get(group) === index) continue;
       compared?.set(group, index);

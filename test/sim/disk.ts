@@ -6,7 +6,9 @@ import { Buffer } from 'node:buffer';
 import type { DirectoryRun } from '../../src/peer/codec/standing.ts';
 import type { Random } from '../support/random.ts';
 import { LogDisk } from './log-disk.ts';
-import { RowHash } from './row-hash.ts';
+import { CheckedRows } from '../../src/store/row-check.ts';
+import { latin1 } from '../support/sorted-rows.ts';
+import { RowHash, bare } from './row-hash.ts';
 import { Table } from './table.ts';
 
 /** The part of a group's log on the platter: for the checker of invariant 1. */
@@ -20,7 +22,13 @@ export class SimDisk {
   readonly hash = new RowHash();
   readonly log = new Table();
   readonly logs: LogDisk;
-  readonly state = new Table((key, before, after) => this.hash.changed(key, before, after));
+  /** Rows with their checksums, as the store writes them. */
+  readonly state = new Table((key, before, after) => this.hash.changed(key, bare(before), bare(after)));
+  readonly #rows = new CheckedRows({
+    getBinaryFast: (key) => this.state.get(latin1(key))?.slice(),
+    putSync: notHere,
+    removeSync: notHere,
+  });
   /** The runs of peers, as far as this directory remembers them; and which losses were noticed on it. */
   readonly peerRuns = new Map<number, DirectoryRun>();
   readonly settled: DirectoryRun[] = [];
@@ -53,11 +61,16 @@ export class SimDisk {
     }
   }
 
+  /** The value of a row of the state, whose checksum holds. */
+  row(key: string): Uint8Array | undefined {
+    return this.#rows.get(new Uint8Array(Buffer.from(key, 'latin1')))?.slice();
+  }
+
   /** Rows of the state, without the prefix that they lie under, in the order of their keys. */
   rowsUnder(prefix: number): (readonly [Uint8Array, Uint8Array])[] {
     const text = (high: number): string => String.fromCharCode(high >> 8, high & 0xff);
     return this.state.keys(text(prefix), text(prefix + 1)).map((key) => {
-      return [new Uint8Array(Buffer.from(key.slice(2), 'latin1')), this.state.get(key) as Uint8Array] as const;
+      return [new Uint8Array(Buffer.from(key.slice(2), 'latin1')), this.row(key) as Uint8Array] as const;
     });
   }
 
@@ -112,4 +125,8 @@ export class SimDisk {
     }
     return log;
   }
+}
+
+function notHere(): never {
+  throw new Error('rows are written through the store');
 }

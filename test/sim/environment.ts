@@ -8,7 +8,8 @@ import type { Environment } from '../../src/store/environment.ts';
 import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import type { SimDisk } from './disk.ts';
 import { latin1 } from '../support/sorted-rows.ts';
-import type { Table } from './table.ts';
+import { CheckedRows } from '../../src/store/row-check.ts';
+import { Table } from './table.ts';
 
 interface Row {
   readonly key: Uint8Array;
@@ -84,6 +85,7 @@ class SimTable {
 
 class SimEnvironment {
   readonly log: SimTable;
+  readonly unchecked: SimTable;
   readonly state: SimTable;
   readonly #disk: SimDisk;
   readonly #hooks: CommitHooks;
@@ -94,6 +96,7 @@ class SimEnvironment {
     this.#hooks = hooks;
     this.#chunkBytesMax = chunkBytesMax;
     this.log = new SimTable(disk, disk.log);
+    this.unchecked = new SimTable(disk, new Table());
     this.state = new SimTable(disk, disk.state);
   }
 
@@ -113,25 +116,29 @@ class SimEnvironment {
     const keys = ranges
       .flatMap(([start, end]) => state.keys(latin1(start), latin1(end)))
       .filter((key) => key.charCodeAt(2) !== hiddenTag);
-    const rows = keys.map((text) => ({ key: bytesOf(text), value: state.get(text) as Uint8Array }));
+    const stored = keys.map((text) => ({ key: bytesOf(text), value: state.get(text) as Uint8Array }));
+    const checks = new CheckedRows(this.state);
     let at = 0;
     return {
       next: (bytesMax) => {
         const most = Math.min(bytesMax, this.#chunkBytesMax);
         const first = at;
         let size = 0;
-        for (; at < rows.length; at++) {
-          const { key, value } = rows[at] as Row;
+        const rows: Row[] = [];
+        for (; at < stored.length; at++) {
+          const { key, value: kept } = stored[at] as Row;
+          const value = checks.open(key, kept.slice());
           if (at > first && size + rowSize(key, value) > most) break;
           size += rowSize(key, value);
+          rows.push({ key, value });
         }
         if (at === first) return undefined;
         const chunk = new Uint8Array(size);
         let written = 0;
-        for (const { key, value } of rows.slice(first, at)) written += writeRow(chunk, written, key, value);
+        for (const { key, value } of rows) written += writeRow(chunk, written, key, value);
         return chunk;
       },
-      close: () => void (at = rows.length),
+      close: () => void (at = stored.length),
     };
   }
 

@@ -6,9 +6,9 @@ import type { SimDisk } from './disk.ts';
 import type { SimSegment } from './log-disk.ts';
 
 /** The last checkpoint's part of the log; undefined: there is none yet. */
-export function coveredOf({ state }: SimDisk): Covered | undefined {
-  const row = state.get(latin1(systemKey(LOG_TAG, 0)));
-  return row === undefined ? undefined : LOG_ROW.decode(new Uint8Array(row));
+export function coveredOf(disk: SimDisk): Covered | undefined {
+  const row = disk.row(latin1(systemKey(LOG_TAG, 0)));
+  return row === undefined ? undefined : LOG_ROW.decode(row);
 }
 
 /** The records that are needed, in order; none when the log is damaged. */

@@ -2,7 +2,6 @@
  * A replica that cannot fail: applies each committed entry of a group once, in order, and flushes after each. What it
  * holds at an index is what every node must hold there, and what it answered is what clients must have been told.
  */
-import { Buffer } from 'node:buffer';
 import { apply } from '../../src/stream/apply.ts';
 import { State } from '../../src/stream/core/state.ts';
 import { ENTRY_CONFIG, ENTRY_DATA, type Entry } from '../../src/raft/types.ts';
@@ -62,10 +61,9 @@ export class Reference {
 
   /** All rows of the group. */
   *rows(): Generator<readonly [Uint8Array, Uint8Array]> {
-    const { state } = this.#disk;
-    for (const key of state.allKeys()) {
-      yield [new Uint8Array(Buffer.from(key, 'latin1')), state.get(key) as Uint8Array];
-    }
+    const { prefix } = this.state;
+    for (const [key, value] of this.#disk.rowsUnder(prefix))
+      yield [Uint8Array.of(prefix >> 8, prefix & 0xff, ...key), value];
   }
 
   apply(entry: Entry): void {

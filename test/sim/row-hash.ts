@@ -13,7 +13,8 @@ import {
   TAG_PRODUCER,
   TAG_RECORD,
 } from '../../src/stream/core/keys.ts';
-import { SYSTEM_PREFIX } from '../../src/store/rows.ts';
+import { PAGE_VALUE_BYTES } from '../../src/base/limits.ts';
+import { MOVED_PREFIX } from '../../src/store/rows.ts';
 
 const BY_INCARNATION = new Set([TAG_ATTRIBUTES, TAG_DATA, TAG_PRODUCER, TAG_RECORD]);
 /**
@@ -73,7 +74,7 @@ export class RowHash {
 
   changed(key: string, before: Uint8Array | undefined, after: Uint8Array | undefined): void {
     const prefix = (key.charCodeAt(0) << 8) | key.charCodeAt(1);
-    if (prefix === SYSTEM_PREFIX) return;
+    if (prefix >= MOVED_PREFIX) return;
     const half = this.#half(prefix);
     const tag = key.charCodeAt(2);
     if (tag === TAG_GARBAGE) return;
@@ -114,6 +115,14 @@ export class RowHash {
     }
     return half;
   }
+}
+
+/** A stored row without its checksum, which also covers the prefix (src/store/row-check.ts). */
+export function bare(stored: Uint8Array | undefined): Uint8Array | undefined {
+  if (stored?.length !== PAGE_VALUE_BYTES) return stored?.subarray(0, Math.max(0, stored.length - 4));
+  const page = stored.slice();
+  for (const at of [1, 2, 3, 7]) page[at] = 0;
+  return page;
 }
 
 function hashRow(key: string, value: Uint8Array): number {

@@ -1,13 +1,13 @@
 // A data file that LMDB would crash on is refused with a sentence.
 import assert from 'node:assert/strict';
-import { copyFileSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { checkDataFile } from '../../src/store/data-file.ts';
+import { checkDataFile, checkTrees } from '../../src/store/data-file.ts';
 import { Environment, LmdbTx } from '../../src/store/environment.ts';
 
 test('a data file that is cut short or written over is refused, others are not', async (t) => {
@@ -60,4 +60,81 @@ test('a data file that another thread commits to is not taken for one that is cu
   }
   await checker.terminate();
   assert.equal(error, undefined);
+});
+
+const PAGE = 4096;
+/** The part of a meta page that LMDB reads. */
+const META_BYTES = 168;
+
+/** Flips the bit, opens the file where the check lets it pass, and reads all rows: the process must live. */
+async function openChanged(
+  content: Uint8Array,
+  directory: string,
+  at: number,
+  bit: number,
+): Promise<'refused' | 'read'> {
+  const changed = content.slice();
+  changed[at] = (changed[at] ?? 0) ^ (1 << bit);
+  const file = join(directory, 'data.mdb');
+  writeFileSync(file, changed);
+  try {
+    checkTrees(file);
+  } catch (error) {
+    assert.match(String(error), /data\.mdb is damaged \(.*\); restore /);
+    return 'refused';
+  }
+  const environment = new Environment(directory);
+  let rows = 0;
+  try {
+    new LmdbTx(environment.state).range(Uint8Array.of(0), Uint8Array.of(255), false, () => ++rows > 0);
+  } finally {
+    await environment.close();
+  }
+  assert.equal(rows, ROWS, `byte ${at}, bit ${bit}`);
+  return 'read';
+}
+
+const ROWS = 600;
+
+test('a bit that flips in a meta page or a branch page is refused in a sentence, or changes nothing that is read', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'millrace-data-file-'));
+  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  const original = join(directory, 'original');
+  mkdirSync(original);
+  const environment = new Environment(original);
+  const tx = new LmdbTx(environment.state);
+  environment.commit(() => {
+    for (let i = 0; i < ROWS; i++) tx.put(Uint8Array.of(1, i >> 8, i & 0xff), new Uint8Array(100));
+  });
+  await environment.close();
+  const content = new Uint8Array(readFileSync(join(original, 'data.mdb')));
+  checkTrees(join(original, 'data.mdb'));
+  const copy = join(directory, 'copy');
+  mkdirSync(copy);
+  let refused = 0;
+  let read = 0;
+  for (const page of [0, 1]) {
+    for (let at = 0; at < META_BYTES; at++) {
+      const bit = (5 * at + 3 * page) % 8;
+      if ((await openChanged(content, copy, page * PAGE + at, bit)) === 'refused') refused++;
+      else read++;
+    }
+  }
+  assert(refused > 150, `${refused} refused, ${read} read`);
+  // The pointers of a branch page: its flags are 1.
+  const isBranch = (page: number): boolean => content[page * PAGE + 18] === 1 && content[page * PAGE + 19] === 0;
+  const branch = Array.from({ length: content.length / PAGE }, (_, page) => page).find(
+    (page) => page > 1 && isBranch(page),
+  );
+  assert(branch !== undefined);
+  const view = new DataView(content.buffer);
+  const node = branch * PAGE + 24 + view.getUint16(branch * PAGE + 24, true);
+  for (const [at, bit] of [
+    [node + 2, 4],
+    [node + 4, 0],
+    [branch * PAGE, 1],
+    [branch * PAGE + 18, 1],
+    [branch * PAGE + 23, 7],
+  ] as const)
+    assert.equal(await openChanged(content, copy, at, bit), 'refused', `byte ${at - branch * PAGE} of a branch page`);
 });

@@ -69,6 +69,10 @@ export class SortedMapTx implements Tx {
     this.#visiting = nested;
   }
 
+  keys(start: Uint8Array, end: Uint8Array, visit: (key: Uint8Array) => boolean): void {
+    this.range(start, end, false, visit);
+  }
+
   /** All rows, for comparing two stores. */
   *entries(): Generator<readonly [string, Uint8Array]> {
     for (const key of this.#rows.allKeys()) yield [key, this.#rows.get(key) as Uint8Array];

@@ -67,24 +67,32 @@ async function write(directory: string): Promise<void> {
   await store.close();
 }
 
+/** Those of LMDB. */
+const TABLES = { log: 'log', state: 'unchecked', rows: 'state' } as const;
+
 const rowName = (table: string, key: Uint8Array): string => `${table} ${Buffer.from(key).toString('hex')}`;
 
 /** Puts a row back that rowName() named. */
 function putRow(environment: Environment, name: string, value: Uint8Array): void {
-  const [table, key] = name.split(' ') as ['log' | 'state', string];
-  environment.commit(() => environment[table].putSync(new Uint8Array(Buffer.from(key, 'hex')), value));
+  const [table, key] = name.split(' ') as [keyof typeof TABLES, string];
+  environment.commit(() => environment[TABLES[table]].putSync(new Uint8Array(Buffer.from(key, 'hex')), value));
 }
 
 test('the rows of a shard and the records of its log', async (t) => {
+  const rows = new Layouts('store: rows, format 4');
   const layouts = new Layouts('store: format 3');
   const folder = folderOf(t);
   await write(join(folder, 'written'));
   const environment = new Environment(join(folder, 'written'));
   const copy = new Environment(join(folder, 'copy'));
   for (const { key, value } of environment.state.getRange({})) {
-    const name = rowName('state', key);
-    putRow(copy, name, layouts.same(name, value));
+    const name = rowName('rows', key);
+    putRow(copy, name, rows.same(name, value));
+    // Rows of format 3 are the same without the checksum.
+    const before = layouts.earlier(rowName('state', key));
+    assert.deepEqual(new Uint8Array(value.subarray(0, -4)), before);
   }
+  rows.end();
   assert(new LmdbLog(environment.log).isEmpty);
   await environment.close();
   await copy.close();
@@ -97,6 +105,28 @@ test('the rows of a shard and the records of its log', async (t) => {
   mkdirSync(join(folder, 'copy', 'log'));
   writeFileSync(join(folder, 'copy', 'log', 'segment-1'), segment);
   assert.equal(await readBack(join(folder, 'copy')), undefined);
+});
+
+test('a shard of format 3, whose rows have no checksums, is converted once', async (t) => {
+  const layouts = new Layouts('store: format 3');
+  const folder = folderOf(t);
+  const environment = new Environment(folder);
+  const names = layouts.names.filter((name) => name.startsWith('state '));
+  for (const name of names) putRow(environment, name, layouts.earlier(name));
+  await environment.close();
+  const segment = new Uint8Array(SEGMENT_BYTES);
+  for (const name of layouts.names.filter((one) => !names.includes(one)))
+    segment.set(layouts.earlier(name), Number(name.replace('record at ', '')));
+  layouts.end();
+  mkdirSync(join(folder, 'log'));
+  writeFileSync(join(folder, 'log', 'segment-1'), segment);
+  const store = new ShardStore(folder, STORE_OPTIONS);
+  assert.equal(store.found.checkedRows, names.length);
+  await store.close();
+  assert.equal(await readBack(folder), undefined);
+  const converted = new Environment(folder);
+  for (const _ of converted.unchecked.getRange({})) assert.fail('rows without checksums are left');
+  await converted.close();
 });
 
 test('a shard of format 2, whose log is in LMDB, is converted once', async (t) => {

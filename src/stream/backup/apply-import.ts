@@ -118,7 +118,7 @@ export function applyImportAbort(state: State, command: Command, reply: Reply): 
   for (const tag of planted('import-undone-but-for-indexes') ? IMPORTED_TAGS.slice(0, -4) : IMPORTED_TAGS) {
     if (keys.length === rowsMax) break;
     const start = taggedKey(state.prefix, tag, NOTHING);
-    state.overlay.range(start, prefixEnd(start), false, (key) => keys.push(key.slice()) < rowsMax);
+    state.overlay.keys(start, prefixEnd(start), (key) => keys.push(key.slice()) < rowsMax);
   }
   for (const key of keys) state.overlay.delete(key);
   state.dirtyBytes += ROW_DIRTY_BYTES * keys.length;

@@ -86,7 +86,7 @@ function lowerOf(prefix: number, incarnation: Uint8Array, below: Uint8Array): Ra
 /** Deletes up to `most` rows and returns their number. */
 function deleteRange(tx: Tx, from: Uint8Array, to: Uint8Array, most: number): number {
   const keys: Uint8Array[] = [];
-  tx.range(from, to, false, (key) => keys.push(key.slice()) < most);
+  tx.keys(from, to, (key) => keys.push(key.slice()) < most);
   for (const key of keys) tx.delete(key);
   return keys.length;
 }

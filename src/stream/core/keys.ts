@@ -188,9 +188,9 @@ export function unpinKey(group: number, token: number): Uint8Array {
 }
 
 /** Tells whether any key begins with `start`, or lies between `start` and `end`. */
-export function anyRow(rows: Pick<Tx, 'range'>, start: Uint8Array, end = prefixEnd(start)): boolean {
+export function anyRow(rows: Pick<Tx, 'keys'>, start: Uint8Array, end = prefixEnd(start)): boolean {
   let found = false;
-  rows.range(start, end, false, () => {
+  rows.keys(start, end, () => {
     found = true;
     return false;
   });

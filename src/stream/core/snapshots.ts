@@ -94,7 +94,7 @@ export class Snapshots {
   /** Deletes parts of a longer previous snapshot. */
   #deleteBehind(tx: Tx, incarnation: number, part: number): void {
     const keys: Uint8Array[] = [];
-    tx.range(this.#key(incarnation, part), this.#key(incarnation, Number.MAX_SAFE_INTEGER), false, (key) => {
+    tx.keys(this.#key(incarnation, part), this.#key(incarnation, Number.MAX_SAFE_INTEGER), (key) => {
       keys.push(key.slice());
       return true;
     });

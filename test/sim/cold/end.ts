@@ -3,7 +3,7 @@
  * store becomes empty, whatever went wrong before.
  */
 import { errorCode } from '../../../src/base/errors.ts';
-import { SYSTEM_PREFIX } from '../../../src/store/rows.ts';
+import { MOVED_PREFIX } from '../../../src/store/rows.ts';
 import { NO_ORIGIN, objectPrefix } from '../../../src/protocol/object-key.ts';
 import type { Clients, SimStream } from '../clients.ts';
 import { type Until } from '../liveness.ts';
@@ -21,7 +21,7 @@ const HOT_FREE = 'abcCFhimopPqsgTUwx';
 const EMPTY = 'bim';
 
 function isGroupRow(key: string): boolean {
-  return ((key.charCodeAt(0) << 8) | key.charCodeAt(1)) !== SYSTEM_PREFIX;
+  return ((key.charCodeAt(0) << 8) | key.charCodeAt(1)) < MOVED_PREFIX;
 }
 
 export class ColdEnd {
