@@ -17,6 +17,7 @@ export const PLANTED_BUGS = {
 
   // Links between nodes.
   'urgent-waits-in-line': 'Heartbeats and answers wait behind entries.',
+  'requests-wait-in-line': 'Forwarded requests wait behind entries and large requests.',
   'latency-taken-for-a-queue':
     'Who answers late counts as behind a thin link, although less under way makes no difference.',
   'window-never-shrinks': 'What may be under way to a peer only grows, however slow the link is.',

@@ -4,8 +4,8 @@
  * everything before its ping has arrived. Urgent frames go first and are not held back.
  */
 import { FlightWindow } from '../base/flight-window.ts';
-import { FRAME_HEAD_BYTES, FRAME_PING, frameKind, pieceOf, sealFrame } from './codec/frame.ts';
-import { type Priority, SendQueue } from './send-queue.ts';
+import { FRAME_HEAD_BYTES, FRAME_PING, frameKind, sealFrame } from './codec/frame.ts';
+import { PIECE_BYTES_MAX, type Priority, SendQueue } from './send-queue.ts';
 
 /** Maximum time for bytes in flight, or an urgent frame waits too long; heartbeats come every 200 ms. */
 const TARGET_MS = 250;
@@ -16,8 +16,7 @@ const MIN_BYTES = 16 * 1024;
 const MAX_BYTES = 12 * 1024 * 1024;
 /** Size of a quiet link's pings. */
 const SMALL_BYTES = 1024;
-/** A larger frame is sent in pieces of a quarter of the window, within these sizes, between which urgent ones go. */
-const PIECE_BYTES_MAX = 64 * 1024;
+/** Pieces are a quarter of the window, within this size and PIECE_BYTES_MAX. */
 const PIECE_BYTES_MIN = 4 * 1024;
 
 export class Egress {
@@ -28,9 +27,6 @@ export class Egress {
   #pingIsDue = false;
   /** The peer assembles frames from pieces. Set when its version is known. */
   takesPieces = false;
-  /** A partly sent large frame, and how much of it was sent. */
-  #cut: Uint8Array | undefined;
-  #cutAt = 0;
 
   constructor(queueBytesMax: number) {
     this.#queue = new SendQueue(queueBytesMax);
@@ -43,11 +39,11 @@ export class Egress {
 
   /** Queued bytes. */
   get bytes(): number {
-    return this.#queue.bytes + (this.#cut === undefined ? 0 : this.#cut.length - this.#cutAt);
+    return this.#queue.bytes;
   }
 
   get isEmpty(): boolean {
-    return this.#queue.count === 0 && this.#cut === undefined;
+    return this.#queue.count === 0;
   }
 
   /** Bytes that may be in flight. */
@@ -66,7 +62,8 @@ export class Egress {
       return this.#mark(sealFrame(new Uint8Array(FRAME_HEAD_BYTES), FRAME_PING), nowMs);
     }
     const underWay = this.#window.bytes + this.#unmarkedBytes;
-    const frame = this.#take(underWay < this.#window.limit);
+    const { limit } = this.#window;
+    const frame = underWay < limit ? this.#queue.shift('all', this.#pieceBytes) : this.#queue.shift('urgent');
     if (frame === undefined) return undefined;
     if (frameKind(frame) === FRAME_PING) return this.#mark(frame, nowMs);
     this.#unmarkedBytes += frame.length;
@@ -90,25 +87,11 @@ export class Egress {
     this.#window = newWindow();
     this.#unmarkedBytes = 0;
     this.#pingIsDue = false;
-    this.#cut = undefined;
   }
 
-  #take(hasRoom: boolean): Uint8Array | undefined {
-    if (!hasRoom) return this.#queue.shift('urgent');
-    if (this.#cut !== undefined) return this.#queue.shift('small') ?? this.#piece(this.#cut);
-    const frame = this.#queue.shift('all');
-    if (frame === undefined || !this.takesPieces || frame.length <= PIECE_BYTES_MAX + FRAME_HEAD_BYTES) return frame;
-    this.#cut = frame;
-    this.#cutAt = 0;
-    return this.#piece(frame);
-  }
-
-  #piece(frame: Uint8Array): Uint8Array {
-    const bytes = Math.min(PIECE_BYTES_MAX, Math.max(PIECE_BYTES_MIN, Math.floor(this.#window.limit / 4)));
-    const piece = pieceOf(frame, this.#cutAt, bytes);
-    this.#cutAt += bytes;
-    if (this.#cutAt >= frame.length) this.#cut = undefined;
-    return piece;
+  get #pieceBytes(): number {
+    if (!this.takesPieces) return Infinity;
+    return Math.min(PIECE_BYTES_MAX, Math.max(PIECE_BYTES_MIN, Math.floor(this.#window.limit / 4)));
   }
 
   #mark(ping: Uint8Array, nowMs: number): Uint8Array {

@@ -2,9 +2,11 @@
  * Collects the forwarded requests and answers of one turn per link until they become frames. With hundreds of clients a
  * turn forwards dozens, and a separate frame for each cost more than everything else on their path.
  */
+import { planted } from '../base/planted.ts';
 import type { Forward, ForwardReply } from './codec/forward.ts';
 import { encodeForwardReplies, encodeForwards, forwardBytes } from './codec/forward.ts';
 import type { PeerLink } from './link.ts';
+import { PIECE_BYTES_MAX } from './send-queue.ts';
 
 /**
  * A larger frame is closed, so that the peer can begin before all of a turn has arrived, and heartbeats get in between.
@@ -14,6 +16,9 @@ const FRAME_BYTES = 64 * 1024;
 interface Box {
   forwards: Forward[];
   forwardBytes: number;
+  /** Large requests for a peer that takes them in pieces. */
+  large: Forward[];
+  largeBytes: number;
   replies: ForwardReply[];
   replyBytes: number;
   /** The requester's run that the replies are for. */
@@ -29,10 +34,15 @@ export class ForwardOutbox {
     this.#unsent = unsent;
   }
 
-  /** `bytes` must not change before the next seal(). */
+  /** `bytes` must not change before the next seal(), those of a large request until it is answered. */
   forward(link: PeerLink, forward: Forward): void {
     const box = this.#box(link);
     const size = forwardBytes(forward.bytes);
+    if (size > PIECE_BYTES_MAX && link.takesRequestPieces && !planted('requests-wait-in-line')) {
+      box.large.push(forward);
+      box.largeBytes += size;
+      return;
+    }
     if (box.forwardBytes > 0 && box.forwardBytes + size > FRAME_BYTES) this.#sealForwards(link, box);
     box.forwards.push(forward);
     box.forwardBytes += size;
@@ -52,13 +62,14 @@ export class ForwardOutbox {
   /** Bytes that seal() would queue. */
   waitingBytes(link: PeerLink): number {
     const box = this.#boxes.get(link);
-    return box === undefined ? 0 : box.forwardBytes + box.replyBytes;
+    return box === undefined ? 0 : box.forwardBytes + box.largeBytes + box.replyBytes;
   }
 
   /** Queues what was added. */
   seal(): void {
     for (const [link, box] of this.#boxes) {
       if (box.forwards.length > 0) this.#sealForwards(link, box);
+      if (box.large.length > 0) this.#sealLarge(link, box);
       if (box.replies.length > 0) this.#sealReplies(link, box);
     }
   }
@@ -73,7 +84,7 @@ export class ForwardOutbox {
   #box(link: PeerLink): Box {
     let box = this.#boxes.get(link);
     if (box === undefined) {
-      box = { forwards: [], forwardBytes: 0, replies: [], replyBytes: 0, boot: 0 };
+      box = { forwards: [], forwardBytes: 0, large: [], largeBytes: 0, replies: [], replyBytes: 0, boot: 0 };
       this.#boxes.set(link, box);
     }
     return box;
@@ -85,6 +96,13 @@ export class ForwardOutbox {
     box.forwardBytes = 0;
     if (link.send(encodeForwards(forwards))) return;
     for (const { correlation } of forwards) this.#unsent(correlation);
+  }
+
+  #sealLarge(link: PeerLink, box: Box): void {
+    const { large } = box;
+    box.large = [];
+    box.largeBytes = 0;
+    for (const request of large) if (!link.sendLarge(request)) this.#unsent(request.correlation);
   }
 
   #sealReplies(link: PeerLink, box: Box): void {

@@ -8,8 +8,15 @@ import type { Socket } from 'node:net';
 import { type Address, formatAddress } from '../base/address.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import { FRAME_HEAD_BYTES, FRAME_PAYLOAD_BYTES_MAX, FRAME_PING, FRAME_PONG, sealFrame } from './codec/frame.ts';
+import type { Forward } from './codec/forward.ts';
 import { FrameReader } from './codec/frame-reader.ts';
-import { NONCE_BYTES, PROTOCOL_VERSION, VERSION_WITH_PIECES, isSpoken } from './codec/handshake.ts';
+import {
+  NONCE_BYTES,
+  PROTOCOL_VERSION,
+  VERSION_WITH_FORWARD_PIECES,
+  VERSION_WITH_PIECES,
+  isSpoken,
+} from './codec/handshake.ts';
 import type { PeerIdentity } from './codec/handshake.ts';
 import type { Runtime } from '../base/runtime.ts';
 import { Egress } from './egress.ts';
@@ -71,6 +78,8 @@ export class PeerLink {
   /** Buffer for joining frames; reused when the socket has nothing left to read from it. */
   #joined = NO_BYTES;
   #remote: PeerIdentity | undefined;
+  /** The peer takes a large request in pieces, between which other frames pass. */
+  takesRequestPieces = false;
   /** Protocol version of the next connection. */
   #version: number;
   #stopped = true;
@@ -134,9 +143,9 @@ export class PeerLink {
     this.#end('stopped');
   }
 
-  /** Whether undroppable frames of that size would be accepted; Raft messages are dropped for them. */
-  hasRoom(bytes: number): boolean {
-    return this.connected && this.#egress.queue.hasRoom(bytes);
+  /** Whether an undroppable frame would be accepted behind `waitingBytes`; Raft messages are dropped for it. */
+  hasRoom(bytes: number, waitingBytes: number): boolean {
+    return this.connected && this.#egress.queue.hasRoom(bytes, waitingBytes);
   }
 
   /** Queues a frame for the next flush. False: not connected, or no room; the frame is counted as dropped. */
@@ -149,6 +158,11 @@ export class PeerLink {
       return false;
     }
     return this.#egress.push(frame, priority);
+  }
+
+  /** Queues a large request; see takesRequestPieces. False as in send(). */
+  sendLarge(request: Forward): boolean {
+    return this.connected && this.#egress.queue.pushLarge(request);
   }
 
   /** Writes queued frames, as many as the socket accepts and the path carries. */
@@ -282,6 +296,7 @@ export class PeerLink {
     this.#cancelTimer();
     this.#remote = step.peer;
     this.#egress.takesPieces = this.#version >= VERSION_WITH_PIECES;
+    this.takesRequestPieces = this.#version >= VERSION_WITH_FORWARD_PIECES;
     this.#silentTicks = 0;
     this.#ticksUp = 0;
     this.#takenAtTick = 0;

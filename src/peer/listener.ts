@@ -7,6 +7,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo, Server, Socket } from 'node:net';
 import { assert } from '../base/assert.ts';
 import {
+  FRAME_FORWARD_PIECE,
   FRAME_HEAD_BYTES,
   FRAME_PIECE,
   FRAME_PING,
@@ -309,7 +310,7 @@ class Incoming implements Session {
   #onPiece(bytes: Uint8Array): void {
     const fault = this.#large.push(bytes, (kind, payload) => {
       if (this.#over) return;
-      if (kind === FRAME_PIECE || kind === FRAME_PING) this.fail('a piece within a piece');
+      if (kind === FRAME_PIECE || kind === FRAME_PING || kind === FRAME_FORWARD_PIECE) this.fail('a piece in a piece');
       else this.#options.handler.onFrame(this, kind, payload);
     });
     if (fault !== undefined) this.fail(fault);

@@ -6,8 +6,14 @@
  */
 import { assert } from '../base/assert.ts';
 import type { Message, GroupSnapshotRequest } from '../raft/types.ts';
-import { decodeForwardReplies, decodeForwards, forwardBytes } from './codec/forward.ts';
-import { FRAME_FORWARD, FRAME_FORWARD_REPLY, FRAME_PAYLOAD_BYTES_MAX, FRAME_RAFT } from './codec/frame.ts';
+import { decodeForwardReplies, forwardBytes } from './codec/forward.ts';
+import {
+  FRAME_FORWARD,
+  FRAME_FORWARD_PIECE,
+  FRAME_FORWARD_REPLY,
+  FRAME_PAYLOAD_BYTES_MAX,
+  FRAME_RAFT,
+} from './codec/frame.ts';
 import type { FrameKind } from './codec/frame.ts';
 import type { PeerIdentity } from './codec/handshake.ts';
 import { decodeRaftFrame } from './codec/raft-frame.ts';
@@ -20,6 +26,7 @@ import type { Runtime } from '../base/runtime.ts';
 import { ForwardOutbox } from './forward-outbox.ts';
 import { Forwards } from './forwards.ts';
 import type { OnReply } from './forwards.ts';
+import { IncomingForwards } from './incoming-forwards.ts';
 import { PEER_LIMITS, checkLimits } from './limits.ts';
 import type { PeerLimits } from './limits.ts';
 import { PeerLink } from './link.ts';
@@ -93,6 +100,7 @@ export class Peers implements PeerPort {
   readonly #listener: PeerListener;
   readonly #forwards: Forwards;
   readonly #forwarding: ForwardOutbox;
+  readonly #incoming: IncomingForwards;
   readonly #outbox: Outbox;
   readonly #sending: SnapshotSender;
   readonly #receiving: SnapshotReceiver;
@@ -120,6 +128,7 @@ export class Peers implements PeerPort {
     );
     this.#forwards = new Forwards(limits, runtime);
     this.#forwarding = new ForwardOutbox((correlation) => this.#forwards.unsent(correlation));
+    this.#incoming = new IncomingForwards(handler, (group) => this.#groups.has(group));
     this.#outbox = new Outbox(limits.raftFrameBytes, this.#counters);
     this.#sending = new SnapshotSender(limits, runtime, this.#counters);
     this.#receiving = new SnapshotReceiver(handler, (session, ack) => {
@@ -149,6 +158,7 @@ export class Peers implements PeerPort {
         this.#routes.learn(session.peer.node, session.peer.shardCount);
       },
       onSessionEnd: (session: Session) => {
+        this.#incoming.onSessionEnd(session);
         this.#receiving.onSessionEnd(session);
         if (this.#book.leave(session)) this.#setRoutes();
       },
@@ -231,7 +241,7 @@ export class Peers implements PeerPort {
   forward(node: number, group: number, bytes: Uint8Array, onReply: OnReply): boolean {
     const link = this.#routes.toGroup(node, group);
     if (link === undefined || !link.connected || bytes.length > FRAME_PAYLOAD_BYTES_MAX - 64) return false;
-    if (!link.hasRoom(this.#forwarding.waitingBytes(link) + forwardBytes(bytes))) return false;
+    if (!link.hasRoom(forwardBytes(bytes), this.#forwarding.waitingBytes(link))) return false;
     const correlation = this.#forwards.add(node, link.shard, onReply);
     if (correlation === undefined) return false;
     this.#forwarding.forward(link, { correlation, group, bytes });
@@ -363,7 +373,8 @@ export class Peers implements PeerPort {
   #dispatch(session: Session, kind: FrameKind, payload: Uint8Array): boolean {
     const { node } = session.peer;
     if (kind === FRAME_RAFT) return this.#onRaftFrame(node, payload);
-    if (kind === FRAME_FORWARD) return this.#onForward(session, payload);
+    if (kind === FRAME_FORWARD) return this.#incoming.frame(session, payload);
+    if (kind === FRAME_FORWARD_PIECE) return this.#incoming.piece(session, payload);
     if (kind === FRAME_FORWARD_REPLY) return this.#onForwardReply(node, payload);
     return onSnapshotFrame(this.#snapshotEnds, session, kind, payload);
   }
@@ -376,15 +387,6 @@ export class Peers implements PeerPort {
       if (owned) this.#options.handler.onRaft(group, message);
     };
     const good = decodeRaftFrame(payload, node, this.#self.node, visit, (group) => this.#groups.memory(group));
-    return good && owned;
-  }
-
-  #onForward({ peer: { node, shard, boot } }: Session, payload: Uint8Array): boolean {
-    let owned = true;
-    const good = decodeForwards(payload, (correlation, group, bytes) => {
-      owned &&= this.#groups.has(group);
-      if (owned) this.#options.handler.onForward({ node, shard, boot, correlation }, group, bytes);
-    });
     return good && owned;
   }
 

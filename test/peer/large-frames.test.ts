@@ -7,6 +7,7 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import { Egress } from '../../src/peer/egress.ts';
 import { ConnectorHandshake } from '../../src/peer/handshake.ts';
+import { IncomingForwards } from '../../src/peer/incoming-forwards.ts';
 import { PRIORITY_CONTROL } from '../../src/peer/send-queue.ts';
 import type { Message } from '../../src/raft/types.ts';
 import { FrameReader } from '../../src/peer/codec/frame-reader.ts';
@@ -14,6 +15,7 @@ import {
   FRAME_FORWARD,
   FRAME_FORWARD_REPLY,
   FRAME_HEAD_BYTES,
+  FRAME_PAYLOAD_BYTES_MAX,
   FRAME_PIECE,
   FRAME_PING,
   FRAME_RAFT,
@@ -23,7 +25,8 @@ import {
   pieceOf,
   sealFrame,
 } from '../../src/peer/codec/frame.ts';
-import { NONCE_BYTES, PROTOCOL_VERSION } from '../../src/peer/codec/handshake.ts';
+import { encodeForwardPiece } from '../../src/peer/codec/forward.ts';
+import { NONCE_BYTES, PROTOCOL_VERSION, VERSION_WITH_PIECES } from '../../src/peer/codec/handshake.ts';
 import { closed } from '../support/sockets.ts';
 import { GROUP_COUNT, HOST, SECRET, type TestPeer, Waiter, makePeer } from './fixture.ts';
 import { freePort } from '../support/ports.ts';
@@ -51,7 +54,7 @@ function leave(egress: Egress, most = Infinity): Uint8Array[] {
 test('an urgent frame waits for one piece of a large one, and an answer too; all arrive whole and in their order', () => {
   const egress = new Egress(QUEUE_BYTES);
   egress.takesPieces = true;
-  const large = [frameOf(FRAME_FORWARD, 31 * MIB), frameOf(FRAME_FORWARD, 5), frameOf(FRAME_RAFT, 3 * MIB)];
+  const large = [frameOf(FRAME_FORWARD, 31 * MIB), frameOf(FRAME_RAFT, 5), frameOf(FRAME_RAFT, 3 * MIB)];
   for (const frame of large) assert(egress.push(frame));
   const left = leave(egress, 10);
   assert.deepEqual(new Set(left.map(frameKind)), new Set([FRAME_PIECE]));
@@ -163,6 +166,54 @@ test('a peer of the version before gets large frames whole, and none that would 
   assert.deepEqual(one.heard.links, ['up 2/0']);
 });
 
+for (const newest of [PROTOCOL_VERSION, VERSION_WITH_PIECES]) {
+  test(`a small request does not wait for a large one to a peer of protocol ${newest}`, async (t) => {
+    const waiter = new Waiter();
+    const [one, two] = await pair(t, waiter, newest);
+    const large = Buffer.alloc(31 * MIB, 'large');
+    two.heard.onForwarded = (origin, _group, bytes) => two.peers.reply(origin, bytes.slice(0, 5));
+    const answers: string[] = [];
+    const forward = (bytes: Uint8Array): boolean =>
+      one.peers.forward(2, 0, bytes, (answer) => answers.push(Buffer.from(answer ?? []).toString()));
+    assert(forward(large));
+    one.peers.flush();
+    assert(forward(Buffer.from('small')));
+    one.peers.flush();
+    await waiter.until('both requests', () => {
+      two.peers.flush();
+      return answers.length === 2;
+    });
+    assert.deepEqual(answers, ['small', 'large']);
+    assert(two.heard.forwards[1]?.bytes.length === large.length && large.equals(two.heard.forwards[1].bytes));
+  });
+}
+
+test('a large request whose link ends midway is answered with nothing, and what came of it is dropped', async (t) => {
+  const waiter = new Waiter();
+  const [one, two] = await pair(t, waiter);
+  const answers: unknown[] = [];
+  assert(one.peers.forward(2, 0, Buffer.alloc(31 * MIB, 'lost'), (answer) => answers.push(answer)));
+  one.peers.flush();
+  await two.peers.stop();
+  await waiter.until('no answer', () => answers.length === 1);
+  assert.deepEqual([answers, two.heard.forwards], [[undefined], []]);
+
+  const taken: number[] = [];
+  const incoming = new IncomingForwards(
+    { onForward: (_origin, _group, bytes) => taken.push(bytes.length) },
+    () => true,
+  );
+  const session = { peer: { clusterId: '', groupCount: 1, node: 2, shard: 0, shardCount: 1, boot: 1 }, close() {} };
+  const pieceOfRequest = (at: number): Uint8Array => encodeForwardPiece(request, at, 600).subarray(FRAME_HEAD_BYTES);
+  assert(incoming.piece(session, pieceOfRequest(0)));
+  incoming.onSessionEnd(session);
+  assert(!incoming.piece(session, pieceOfRequest(600)), 'the rest has nothing to continue');
+  incoming.onSessionEnd(session);
+  assert(incoming.piece(session, pieceOfRequest(0)) && incoming.piece(session, pieceOfRequest(600)));
+  assert.deepEqual(taken, [1000]);
+});
+
+const request = { correlation: 1, group: 0, bytes: new Uint8Array(1000) };
 const NONSENSE: Readonly<Record<string, () => Uint8Array>> = {
   'an announced size above every bound': () => {
     const head = frameOf(FRAME_RAFT, 100);
@@ -175,6 +226,15 @@ const NONSENSE: Readonly<Record<string, () => Uint8Array>> = {
     return pieceOf(frame, 0, 1000);
   },
   'a piece within a piece': () => pieceOf(pieceOf(frameOf(FRAME_RAFT, 9), 0, 100), 0, 1000),
+  'a piece of a request within a piece': () => pieceOf(encodeForwardPiece(request, 0, 10), 0, 1000),
+  'a piece that does not continue its request': () => encodeForwardPiece(request, 10, 10),
+  'pieces of two requests at once': () =>
+    Buffer.concat([encodeForwardPiece(request, 0, 10), encodeForwardPiece({ ...request, correlation: 2 }, 10, 10)]),
+  'a request beyond what a frame may hold': () => {
+    const bytes = new Uint8Array(FRAME_PAYLOAD_BYTES_MAX + 1);
+    return encodeForwardPiece({ ...request, bytes }, 0, 10);
+  },
+  'a large request for a group that is not here': () => encodeForwardPiece({ ...request, group: GROUP_COUNT }, 0, 10),
   'a ping within a piece': () => pieceOf(frameOf(FRAME_PING, 0), 0, 1000),
 };
 

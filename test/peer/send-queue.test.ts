@@ -11,6 +11,7 @@ import {
 } from '../../src/peer/send-queue.ts';
 import {
   FRAME_FORWARD,
+  FRAME_FORWARD_PIECE,
   FRAME_FORWARD_REPLY,
   FRAME_HEAD_BYTES,
   FRAME_PING,
@@ -23,6 +24,7 @@ import {
   sealFrame,
 } from '../../src/peer/codec/frame.ts';
 import type { FrameKind } from '../../src/peer/codec/frame.ts';
+import { decodeForwardPiece } from '../../src/peer/codec/forward.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 
 const random = createRandom(seedFromEnvironment());
@@ -53,7 +55,7 @@ test('within the priority of entries the queue does what a plain array with the 
         const fits = model.length === 0 || bytes() + one.length <= bytesMax;
         if (fits) model.push(one);
         else dropped++;
-        assert.equal(queue.push(one), fits, `SEED=${random.seed}`);
+        assert.equal(queue.push(one, PRIORITY_ENTRIES), fits, `SEED=${random.seed}`);
       } else {
         assert.equal(queue.shift(), model.shift());
       }
@@ -98,8 +100,55 @@ test('every kind of frame has its priority', () => {
   ];
   assert.deepEqual(
     kinds.map((kind) => priorityOf(frame(kind, 12))),
-    [2, 2, 1, 3, 3, 3, 0, 0],
+    [3, 2, 1, 4, 4, 4, 0, 0],
   );
+  assert.equal(priorityOf(frame(FRAME_FORWARD, 1024 * 1024)), PRIORITY_ENTRIES, 'a large request, taken whole');
+});
+
+test('small requests, entries and a large request share a link, and none waits for all of another', () => {
+  const queue = new SendQueue(64 * 1024 * 1024);
+  const large = new Uint8Array(random.bytes(1024 * 1024));
+  assert(queue.pushLarge({ correlation: 7, group: 3, bytes: large }));
+  const entries = frame(FRAME_RAFT, 1024 * 1024);
+  assert(queue.push(entries));
+  const sent: Uint8Array[] = [];
+  // It comes while both are under way, and goes before 64 KiB of each have passed.
+  for (let i = 0; i < 6; i++) sent.push(queue.shift('all', 64 * 1024) as Uint8Array);
+  const small = frame(FRAME_FORWARD, 300);
+  assert(queue.push(small));
+  assert([queue.shift('all', 64 * 1024), queue.shift('all', 64 * 1024)].includes(small));
+  const waiting = queue.bytes;
+  assert(waiting > 1024 * 1024 && waiting < 2 * 1024 * 1024, `${waiting} bytes wait`);
+  for (let next = queue.shift('all', 64 * 1024); next !== undefined; next = queue.shift('all', 64 * 1024))
+    sent.push(next);
+  assert.equal(queue.bytes, 0);
+  const pieces = sent.filter((one) => frameKind(one) === FRAME_FORWARD_PIECE);
+  assert.equal(pieces.length, 16);
+  // By turns: neither has a share of more than a piece ahead.
+  let ahead = 0;
+  for (const one of sent.slice(0, 24)) {
+    ahead += frameKind(one) === FRAME_FORWARD_PIECE ? 1 : -1;
+    assert(Math.abs(ahead) <= 2, `${ahead} pieces ahead`);
+  }
+  const whole = new Uint8Array(large.length);
+  for (const one of pieces) {
+    const piece = decodeForwardPiece(one.subarray(FRAME_HEAD_BYTES));
+    assert(piece !== undefined);
+    assert.deepEqual([piece.correlation, piece.group, piece.totalBytes], [7, 3, large.length]);
+    whole.set(piece.bytes, piece.at);
+  }
+  assert.deepEqual(whole, large);
+});
+
+test('a link that is lost drops a large request with the rest of its pieces', () => {
+  const queue = new SendQueue(64 * 1024 * 1024);
+  assert(queue.pushLarge({ correlation: 1, group: 0, bytes: new Uint8Array(1024 * 1024) }));
+  assert(queue.hasRoom(31 * 1024 * 1024) && !queue.hasRoom(32 * 1024 * 1024), 'half of the queue is for requests');
+  queue.shift('all', 64 * 1024);
+  queue.clear();
+  assert.deepEqual([queue.count, queue.bytes], [0, 0]);
+  assert.deepEqual([queue.droppedFrames, queue.droppedBytes], [1, 15 * 64 * 1024]);
+  assert.equal(queue.shift(), undefined);
 });
 
 test('entries that never cease let a snapshot pass now and then', () => {

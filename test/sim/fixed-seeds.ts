@@ -1,4 +1,4 @@
-import { STARVED_SEEDS, THIN_SEEDS } from './options.ts';
+import { REQUEST_SEEDS, STARVED_SEEDS, THIN_SEEDS } from './options.ts';
 
 /** Run by every `npm run check`. Seeds that found a bug once come first and stay. */
 const FOUND_SOMETHING: readonly number[] = [
@@ -23,6 +23,8 @@ const FOUND_SOMETHING: readonly number[] = [
 const COUNT = 200;
 /** Two of each kind of runs behind thin links (options.ts). */
 const BEHIND_THIN_LINKS = Array.from({ length: 8 }, (_, i) => THIN_SEEDS + i);
+/** Large and small requests on one link (options.ts). */
+const REQUESTS = [REQUEST_SEEDS, REQUEST_SEEDS + 1];
 /** Nodes without processor (options.ts). */
 const STARVED = [STARVED_SEEDS, STARVED_SEEDS + 1];
 
@@ -134,6 +136,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'pressure-for-ever': 0x1,
   'old-term-committed-by-counting': 0x1a30,
   'urgent-waits-in-line': 0x70005,
+  'requests-wait-in-line': 0x72000,
   'stale-answers-count': 0x70003,
   'window-never-shrinks': 0x70000,
   'latency-taken-for-a-queue': 0x71001,
@@ -145,6 +148,7 @@ export const FIXED_SEEDS: readonly number[] = [
     ...FOUND_SOMETHING,
     ...Array.from({ length: COUNT }, (_, i) => i + 1),
     ...BEHIND_THIN_LINKS,
+    ...REQUESTS,
     ...STARVED,
     ...Object.values(FOUND_BY),
   ]),

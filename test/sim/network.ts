@@ -69,10 +69,12 @@ export class Network {
   readonly #narrow = new Map<string, Narrow>();
   /** Nothing passes, and no end is notified. */
   readonly #held = new Set<string>();
-  /** Frames that must not wait, and since when they do. */
+  /** Frames that must not wait, or not long, and since when they do. */
   readonly #urgent = new WeakMap<Uint8Array, number>();
-  /** Receives how long each of those took. */
+  readonly #requests = new WeakMap<Uint8Array, number>();
+  /** Receive how long each of those took. */
   onUrgent: (waitMs: number) => void = () => {};
+  onRequest: (waitMs: number) => void = () => {};
 
   constructor(queue: EventQueue, random: Random, options: NetworkOptions) {
     this.#queue = queue;
@@ -178,6 +180,11 @@ export class Network {
     this.#urgent.set(frame, connection.from.nowMs);
   }
 
+  /** A frame of small requests. */
+  noteRequest(connection: Connection, frame: Uint8Array): void {
+    this.#requests.set(frame, connection.from.nowMs);
+  }
+
   /** The other end answers a ping. */
   pong(connection: Connection): void {
     const { from, to } = connection;
@@ -212,6 +219,8 @@ export class Network {
       const { to } = connection;
       const sinceMs = this.#urgent.get(frame);
       if (sinceMs !== undefined) this.onUrgent(atMs - sinceMs);
+      const askedMs = this.#requests.get(frame);
+      if (askedMs !== undefined) this.onRequest(atMs - askedMs);
       to.receive(() => to.onFrame(connection, frame));
     });
   }

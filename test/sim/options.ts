@@ -51,9 +51,10 @@ export interface SimOptions {
 
 /**
  * thin: traffic to the node, or both ways, has little bandwidth. large: only small messages leave it. stale: answers to
- * it trickle in, and eventually nothing from it arrives.
+ * it trickle in, and eventually nothing from it arrives. requests: its clients send large bodies and small ones, for
+ * leaders elsewhere, and traffic from it has little bandwidth.
  */
-export type ThinLinks = 'thin in' | 'thin both' | 'large' | 'stale';
+export type ThinLinks = 'thin in' | 'thin both' | 'large' | 'stale' | 'requests';
 
 export interface NetworkOptions {
   readonly delayMs: number;
@@ -129,6 +130,7 @@ const AS_BEFORE: ReadonlySet<number> = new Set([0x42d]);
 export const THIN_SEEDS = 0x7_0000;
 /** And so do those with nodes that get the processor rarely. */
 export const STARVED_SEEDS = 0x7_1000;
+export const REQUEST_SEEDS = 0x7_2000;
 const THIN_KINDS: readonly ThinLinks[] = ['thin in', 'thin both', 'large', 'stale'];
 
 export function drawOptions(seed: number): SimOptions {
@@ -136,6 +138,7 @@ export function drawOptions(seed: number): SimOptions {
   const isAmong = (seeds: number): boolean => Math.floor(seed / 0x1000) === seeds / 0x1000;
   const thin = isAmong(THIN_SEEDS) ? THIN_KINDS[seed % THIN_KINDS.length] : undefined;
   if (thin !== undefined) return { ...betweenThreeNodes(options), thin };
+  if (isAmong(REQUEST_SEEDS)) return { ...betweenThreeNodes(options), thin: 'requests' };
   if (isAmong(STARVED_SEEDS)) return { ...betweenThreeNodes(options), starved: true };
   if (AS_BEFORE.has(seed))
     return { ...options, backup: NO_BACKUP, groups: options.served, quotas: false, rotMs: Infinity };

@@ -4,15 +4,17 @@
  */
 import { newPeerCounters } from '../../src/peer/counters.ts';
 import type { Runtime } from '../../src/base/runtime.ts';
+import type { Forward } from '../../src/peer/codec/forward.ts';
 import { Egress } from '../../src/peer/egress.ts';
 import { ForwardOutbox } from '../../src/peer/forward-outbox.ts';
 import { Forwards } from '../../src/peer/forwards.ts';
+import { IncomingForwards } from '../../src/peer/incoming-forwards.ts';
 import { PEER_LIMITS } from '../../src/peer/limits.ts';
 import type { PeerLink } from '../../src/peer/link.ts';
 import type { Session } from '../../src/peer/listener.ts';
 import { Outbox } from '../../src/peer/outbox.ts';
 import type { PeerHandler } from '../../src/peer/peers.ts';
-import { PRIORITY_CONTROL, type Priority, priorityOf } from '../../src/peer/send-queue.ts';
+import { PIECE_BYTES_MAX, PRIORITY_CONTROL, type Priority, priorityOf } from '../../src/peer/send-queue.ts';
 import { onSnapshotFrame } from '../../src/peer/snapshot-frames.ts';
 import { SnapshotReceiver } from '../../src/peer/snapshot-receiver.ts';
 import { SnapshotSender } from '../../src/peer/snapshot-sender.ts';
@@ -24,9 +26,10 @@ import type {
   SnapshotSending,
   SnapshotSource,
 } from '../../src/shard/ports.ts';
-import { decodeForwardReplies, decodeForwards } from '../../src/peer/codec/forward.ts';
+import { decodeForwardReplies } from '../../src/peer/codec/forward.ts';
 import {
   FRAME_FORWARD,
+  FRAME_FORWARD_PIECE,
   FRAME_FORWARD_REPLY,
   FRAME_HEAD_BYTES,
   FRAME_PIECE,
@@ -60,6 +63,10 @@ class SimLink {
     if (egress !== undefined) egress.takesPieces = true;
   }
 
+  get takesRequestPieces(): boolean {
+    return this.#egress !== undefined;
+  }
+
   get queuedBytes(): number {
     return this.#egress?.queue.bytes ?? 0;
   }
@@ -73,10 +80,16 @@ class SimLink {
     if (this.#egress !== undefined) {
       if (frameKind(frame) === FRAME_RAFT && !this.#network.fits(this.connection, frame)) return true;
       if (priority === PRIORITY_CONTROL) this.#network.noteUrgent(this.connection, frame);
+      const isSmall = frame.length <= PIECE_BYTES_MAX;
+      if (isSmall && frameKind(frame) === FRAME_FORWARD) this.#network.noteRequest(this.connection, frame);
       return this.#egress.push(frame, priority);
     }
     this.#queue.push(frame);
     return true;
+  }
+
+  sendLarge(request: Forward): boolean {
+    return this.connection !== undefined && this.#egress?.queue.pushLarge(request) === true;
   }
 
   flush(): void {
@@ -125,6 +138,7 @@ export class SimPeers implements PeerPort {
   readonly #outbox = new Outbox(SIM_LIMITS.raftFrameBytes, newPeerCounters());
   readonly #forwards: Forwards;
   readonly #forwarding = new ForwardOutbox((correlation) => this.#forwards.unsent(correlation));
+  readonly #incoming: IncomingForwards;
   readonly #sending: SnapshotSender;
   readonly #receiving: SnapshotReceiver;
   /** Looks at every message before it leaves. */
@@ -144,6 +158,7 @@ export class SimPeers implements PeerPort {
     this.#network = network;
     this.#handler = handler;
     this.#forwards = new Forwards(SIM_LIMITS, runtime);
+    this.#incoming = new IncomingForwards(handler, () => true);
     this.#sending = new SnapshotSender(SIM_LIMITS, runtime, newPeerCounters());
     this.#receiving = new SnapshotReceiver(handler, (session, ack) => {
       const link = this.#link(session.peer.node);
@@ -242,6 +257,7 @@ export class SimPeers implements PeerPort {
     if (session === undefined) return;
     this.#sessions.delete(connection);
     this.#large.delete(connection);
+    this.#incoming.onSessionEnd(session);
     this.#receiving.onSessionEnd(session);
   }
 
@@ -267,12 +283,8 @@ export class SimPeers implements PeerPort {
     if (kind === FRAME_RAFT) {
       return decodeRaftFrame(payload, node, this.#node, (group, message) => this.#handler.onRaft(group, message));
     }
-    if (kind === FRAME_FORWARD) {
-      const { boot } = session.peer;
-      return decodeForwards(payload, (correlation, group, bytes) =>
-        this.#handler.onForward({ node, shard: 0, boot, correlation }, group, bytes),
-      );
-    }
+    if (kind === FRAME_FORWARD) return this.#incoming.frame(session, payload);
+    if (kind === FRAME_FORWARD_PIECE) return this.#incoming.piece(session, payload);
     if (kind === FRAME_FORWARD_REPLY) {
       return decodeForwardReplies(payload, (boot, correlation, bytes) => {
         if (boot === this.#boot) this.#forwards.answer(node, correlation, bytes);

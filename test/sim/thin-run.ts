@@ -16,6 +16,9 @@ const LOOK_MS = 100;
 const WRITERS_PER_GROUP = 4;
 const BODY_BYTES = 1000;
 const PAUSE_MS = 10;
+/** Each takes the links of a node with large requests for seconds. */
+const LARGE_BODY_BYTES = 4 * 1024 * 1024;
+const REQUESTS_BYTES_PER_MS = 1000;
 
 /** Rate of thin links; the writers want about ten times as much. */
 const THIN_BYTES_PER_MS = 100;
@@ -30,13 +33,15 @@ const SETTLE_MS = 5000;
 /** Three election timeouts of patience, and two elections. */
 const SILENT_MS_MAX = 9000;
 const URGENT_WAIT_MS_MAX = 750;
+/** Bytes under way already take half a second; a large request would take four. */
+const REQUEST_WAIT_MS_MAX = 1000;
 /** Bytes of all groups under way to the node: 2.5 s worth. */
 const UNDER_WAY_BYTES_MAX = 250_000;
 /** Two periods of the quorum check, and a little: by then a leader that cannot send must have noticed. */
 const UNHEARD_MS_MAX = 2500;
 
 export class ThinRun {
-  readonly counts = { thinWrites: 0, urgentMs: 0, underWayBytes: 0, givenUp: 0, silentMs: 0, unheard: 0 };
+  readonly counts = { thinWrites: 0, urgentMs: 0, requestMs: 0, underWayBytes: 0, givenUp: 0, silentMs: 0, unheard: 0 };
   readonly #world: World;
   readonly #clients: Clients;
   readonly #kind: ThinLinks;
@@ -56,12 +61,14 @@ export class ThinRun {
   start(): void {
     const { queue, network } = this.#world;
     network.onUrgent = (waitMs) => this.#onUrgent(waitMs);
+    network.onRequest = (waitMs) => this.#onRequest(waitMs);
     queue.after(QUIET_MS, () => {
       // Answers must trickle in, and not queue behind what was in flight before.
       if (this.#kind === 'stale') return;
       for (const stream of this.#clients.streams) {
         if (stream.use !== 'plain' || stream.json) continue;
-        for (let i = 0; i < WRITERS_PER_GROUP; i++) this.#write(stream);
+        for (let i = 0; i < WRITERS_PER_GROUP; i++) this.#write(stream, BODY_BYTES);
+        if (this.#kind === 'requests') this.#write(stream, LARGE_BODY_BYTES);
       }
     });
     queue.after(2 * QUIET_MS, () => this.#begin());
@@ -77,6 +84,7 @@ export class ThinRun {
     for (const { id } of nodes) {
       if (id === node.id) continue;
       if (this.#kind === 'large') network.narrow(node.id, id, 1000, SMALL_BYTES);
+      else if (this.#kind === 'requests') network.narrow(node.id, id, REQUESTS_BYTES_PER_MS);
       else network.narrow(id, node.id, this.#kind === 'stale' ? TRICKLE_BYTES_PER_MS : THIN_BYTES_PER_MS);
       if (this.#kind === 'thin both') network.narrow(node.id, id, THIN_BYTES_PER_MS);
     }
@@ -85,16 +93,17 @@ export class ThinRun {
     this.#look(node);
   }
 
-  /** Through the nodes with good links, for as long as there are faults. */
-  #write(stream: SimStream): void {
+  /** For as long as there are faults: through the nodes with good links, or requests through the other one. */
+  #write(stream: SimStream, bytes: number): void {
     if (!this.#world.faulty) return;
     const again = (): void =>
-      this.#world.queue.after(PAUSE_MS * (0.5 + this.#random.next()), () => this.#write(stream));
-    if (!stream.created) return again();
+      this.#world.queue.after(PAUSE_MS * (0.5 + this.#random.next()), () => this.#write(stream, bytes));
+    if (!stream.created || (this.#kind === 'requests' && this.#thinNode === 0)) return again();
     const token = this.#clients.newToken('t0');
-    const payload = textPayload(token, BODY_BYTES);
-    const op = stream.history.begin(token, payload.length, BODY_BYTES);
-    const node = this.#random.pick(this.#world.nodes.filter(({ id }) => id !== this.#thinNode));
+    const payload = textPayload(token, bytes);
+    const op = stream.history.begin(token, payload.length, bytes);
+    const isThere = ({ id }: SimNode): boolean => (this.#kind === 'requests') === (id === this.#thinNode);
+    const node = this.#random.pick(this.#world.nodes.filter(isThere));
     this.#clients.send(node.id, appendRequest(stream, payload), false, (reply) => {
       if (reply?.code === 0) {
         stream.history.acknowledged(op, reply.startOffset, reply.nextOffset, node.id);
@@ -124,6 +133,12 @@ export class ThinRun {
     if (waitMs > URGENT_WAIT_MS_MAX) throw this.#world.failure(`thin links: an urgent frame waited ${waitMs} ms`);
   }
 
+  #onRequest(waitMs: number): void {
+    if (!this.#settled || this.#kind !== 'requests') return;
+    this.counts.requestMs = Math.max(this.counts.requestMs, Math.round(waitMs));
+    if (waitMs > REQUEST_WAIT_MS_MAX) throw this.#world.failure(`thin links: a small request waited ${waitMs} ms`);
+  }
+
   #look(node: SimNode): void {
     const { queue } = this.#world;
     if (!this.#world.faulty) return;
@@ -132,7 +147,7 @@ export class ThinRun {
       if (silentMs > SILENT_MS_MAX)
         throw this.#world.failure(`thin links: group ${group} took nothing for ${silentMs} ms`);
     }
-    if (this.#settled && this.#kind !== 'stale') this.#lookUnderWay(node);
+    if (this.#settled && this.#kind !== 'stale' && this.#kind !== 'requests') this.#lookUnderWay(node);
     const groups = node.process?.shard.groups ?? [];
     this.counts.givenUp = groups.reduce((sum, { raft }) => sum + raft.abdications, 0);
     queue.after(LOOK_MS, () => this.#look(node));

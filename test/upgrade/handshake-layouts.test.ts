@@ -94,7 +94,7 @@ test('each refusal', () => {
   ] as RefusalCode[];
   for (const code of codes) {
     const refusal = { code, text: `why: ${code}` };
-    const bytes = layouts.same(code, encodeRefusal(refusal));
+    const bytes = layouts.same(code, encodeRefusal(refusal, 3));
     assert.deepEqual(decodeRefusal(bodyOf(bytes, 3)), refusal);
   }
   layouts.end();

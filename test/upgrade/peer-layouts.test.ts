@@ -6,6 +6,7 @@ import { encodeMetadata, withMetadata } from '../../src/shard/snapshot-metadata.
 import { FrameReader } from '../../src/peer/codec/frame-reader.ts';
 import {
   FRAME_FORWARD,
+  FRAME_FORWARD_PIECE,
   FRAME_FORWARD_REPLY,
   FRAME_HEAD_BYTES,
   FRAME_PIECE,
@@ -21,8 +22,10 @@ import {
   sealFrame,
 } from '../../src/peer/codec/frame.ts';
 import {
+  decodeForwardPiece,
   decodeForwardReplies,
   decodeForwards,
+  encodeForwardPiece,
   encodeForwardReplies,
   encodeForwards,
 } from '../../src/peer/codec/forward.ts';
@@ -232,6 +235,10 @@ test('forwards, their answers, and small frames', () => {
   );
   assert(isWhole);
   assert.deepEqual(forwarded, forwards);
+  const [large] = forwards as [(typeof forwards)[0]];
+  const pieceFrame = layouts.same('forward-piece', encodeForwardPiece(large, 7, 20));
+  const piece = decodeForwardPiece(payloadOf(pieceFrame, FRAME_FORWARD_PIECE));
+  assert.deepEqual(piece, { ...large, totalBytes: 33, at: 7, bytes: large.bytes.slice(7, 27) });
   const replies = forwards.map(({ correlation, bytes }) => ({ correlation, bytes }));
   const replied: unknown[] = [];
   const replyFrame = layouts.same('forward-reply', encodeForwardReplies(BOOT, replies));

@@ -1,7 +1,17 @@
-/** Requests sent to the leader's shard, and their answers; both opaque here. All those of a turn share one frame. */
+/**
+ * Requests sent to the leader's shard, and their answers; both opaque here. All those of a turn share one frame, but a
+ * large request has frames of its own, each with a piece of it.
+ */
 import { Reader, Writer } from '../../base/cursor.ts';
 import { f64, struct, u16, u32 } from '../../base/struct.ts';
-import { FRAME_FORWARD, FRAME_FORWARD_REPLY, FRAME_HEAD_BYTES, sealFrame } from './frame.ts';
+import {
+  FRAME_FORWARD,
+  FRAME_FORWARD_PIECE,
+  FRAME_FORWARD_REPLY,
+  FRAME_HEAD_BYTES,
+  FRAME_PAYLOAD_BYTES_MAX,
+  sealFrame,
+} from './frame.ts';
 
 export interface Forward {
   /** The requester's number for this request, unique among those that wait. */
@@ -16,9 +26,11 @@ export interface ForwardReply {
 }
 
 export const FORWARD = struct({ correlation: u32, group: u16, bytes: u32 }, 'request; the next FORWARD');
+export const FORWARD_PIECE = struct({ correlation: u32, group: u16, totalBytes: u32, at: u32 }, 'bytes of the request');
 export const FORWARD_REPLIES = struct({ boot: f64 }, 'items');
 export const FORWARD_REPLY = struct({ correlation: u32, bytes: u32 }, 'answer; the next item');
 const REQUEST = FORWARD.fields;
+const PIECE = FORWARD_PIECE.fields;
 const ANSWER = FORWARD_REPLY.fields;
 
 /** Payload bytes of one request among others. */
@@ -55,6 +67,33 @@ export function decodeForwards(
     visit(correlation, group, bytes);
   } while (reader.leftBytes > 0);
   return true;
+}
+
+/** Up to `bytesMax` bytes of a large request from `at` on. */
+export function encodeForwardPiece({ correlation, group, bytes }: Forward, at: number, bytesMax: number): Uint8Array {
+  const piece = bytes.subarray(at, at + bytesMax);
+  const writer = new Writer(new Uint8Array(FRAME_HEAD_BYTES + FORWARD_PIECE.size + piece.length), FRAME_HEAD_BYTES);
+  writer.open(FORWARD_PIECE);
+  writer.set(PIECE.correlation, correlation);
+  writer.set(PIECE.group, group);
+  writer.set(PIECE.totalBytes, bytes.length);
+  writer.set(PIECE.at, at);
+  writer.raw(piece);
+  return sealFrame(writer.finish(), FRAME_FORWARD_PIECE);
+}
+
+export interface ForwardPiece extends Forward {
+  readonly totalBytes: number;
+  readonly at: number;
+}
+
+/** `bytes` is a view into the frame. Undefined: damaged. */
+export function decodeForwardPiece(payload: Uint8Array): ForwardPiece | undefined {
+  const reader = new Reader(payload);
+  const head = reader.record(FORWARD_PIECE);
+  const bytes = reader.bytes(reader.leftBytes);
+  const isWithin = bytes.length > 0 && head.at + bytes.length <= head.totalBytes;
+  return reader.bad || !isWithin || head.totalBytes > FRAME_PAYLOAD_BYTES_MAX ? undefined : { ...head, bytes };
 }
 
 /**

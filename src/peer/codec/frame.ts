@@ -42,9 +42,11 @@ export const FRAME_PONG = 9;
  * all kinds above except PING and PONG.
  */
 export const FRAME_PIECE = 10;
-const FRAME_KIND_MAX = FRAME_PIECE;
+/** From protocol 4 on: a piece of a large request, between which all other frames pass. */
+export const FRAME_FORWARD_PIECE = 11;
+const FRAME_KIND_MAX = FRAME_FORWARD_PIECE;
 
-export type FrameKind = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10;
+export type FrameKind = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 | 11;
 
 /** The fault of a received frame. */
 export type FrameFault = 'oversized frame' | 'wrong checksum' | 'unknown frame kind';

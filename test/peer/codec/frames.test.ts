@@ -4,8 +4,10 @@ import { crc32c } from '@node-rs/crc32';
 import {
   type Forward,
   type ForwardReply,
+  decodeForwardPiece,
   decodeForwardReplies,
   decodeForwards,
+  encodeForwardPiece,
   encodeForwardReplies,
   encodeForwards,
   forwardBytes,
@@ -41,7 +43,7 @@ interface Received {
 }
 
 function randomFrame(sizeMax: number): { frame: Uint8Array; received: Received } {
-  const kind = random.int(1, 9) as FrameKind;
+  const kind = random.int(1, 11) as FrameKind;
   const payload = new Uint8Array(random.bytes(random.pick([0, 1, random.int(0, 50), random.int(0, sizeMax)])));
   const frame = new Uint8Array(FRAME_HEAD_BYTES + payload.length);
   frame.set(payload, FRAME_HEAD_BYTES);
@@ -133,7 +135,7 @@ test('an oversized length, a wrong checksum and an unknown kind are told apart',
     damaged[at] = (damaged[at] as number) ^ 0x40;
     assert.equal(new FrameReader().push(damaged, none), 'wrong checksum');
   }
-  for (const kind of [0, 11, 255]) {
+  for (const kind of [0, 12, 255]) {
     const unknown = sealFrame(new Uint8Array(FRAME_HEAD_BYTES + 4), kind as FrameKind);
     assert.equal(new FrameReader().push(unknown, none), 'unknown frame kind');
   }
@@ -187,6 +189,11 @@ test('forwards, replies and the frames of a snapshot come back as they were sent
     });
     assert.ok(good);
     assert.deepEqual(answers, replies, seed);
+    const request = { correlation: transfer, group, bytes: new Uint8Array(random.bytes(random.int(1, 300))) };
+    const at = random.int(0, request.bytes.length - 1);
+    const piece = decodeForwardPiece(body(encodeForwardPiece(request, at, 100)));
+    const part = request.bytes.slice(at, at + 100);
+    assert.deepEqual(piece, { ...request, totalBytes: request.bytes.length, at, bytes: part }, seed);
     const message = randomMessage(random, 'snapshot', 1, 2);
     assert.ok(message.type === 'snapshot');
     const begin = { group, transfer, message, metadata: bytes };
@@ -206,6 +213,7 @@ test('every decoder answers undefined or a value to any bytes', () => {
     (payload) => decodeForwards(payload, () => {}) || undefined,
     (payload) => decodeForwardReplies(payload, () => {}) || undefined,
     (payload) => decodeSnapshotBegin(payload, 1, 2),
+    decodeForwardPiece,
     decodeSnapshotChunk,
     decodeSnapshotEnd,
     decodeSnapshotAck,
