@@ -19,6 +19,7 @@ export { type Run, run } from './instance.ts';
 const READY_POLL_MS = 10;
 /** Another process may take a port between the probe and the start. */
 const PORT_ATTEMPTS = 5;
+const PORT_TAKEN = /EADDRINUSE|port (is|was) in use/;
 
 export interface ServerOptions {
   readonly cores?: number;
@@ -211,7 +212,8 @@ export class TestServer {
       this.#begin();
       const failure = await this.waitUntil(route);
       if (failure === undefined) return performance.now() - startedAtMs;
-      if (failure !== EXIT_CODE_BAD_START || fixedPorts || attempt === PORT_ATTEMPTS) {
+      const isTaken = failure === EXIT_CODE_BAD_START && PORT_TAKEN.test(this.#present?.output() ?? '');
+      if (!isTaken || fixedPorts || attempt === PORT_ATTEMPTS) {
         throw new Error(`the server ended with ${failure} before it was ready:\n${this.log()}`);
       }
     }

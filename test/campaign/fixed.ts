@@ -1,0 +1,15 @@
+// Trials of every run of the suite.
+
+interface FixedSet {
+  readonly only: readonly string[];
+  readonly seeds: readonly number[];
+}
+
+const range = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, i) => from + i);
+
+export const FIXED: Readonly<Record<string, FixedSet>> = {
+  'segments of a shard': { only: ['shard', 'segments'], seeds: [...range(1, 5), ...range(7, 11)] },
+  'the identity of a node': { only: ['single', 'identity'], seeds: range(1, 3) },
+  'cold objects of a node': { only: ['single', 'cold'], seeds: range(1, 3) },
+  backups: { only: ['backup'], seeds: range(1, 3) },
+};

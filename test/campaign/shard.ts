@@ -1,0 +1,123 @@
+// Trials of a shard alone: its files are opened and its groups answer, without threads and without HTTP.
+import { cpSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { errorCode } from '../../src/base/errors.ts';
+import { fnv1a64mod } from '../../src/base/hash.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
+import { REPLY_CLOSED, REPLY_UP_TO_DATE, type Reply } from '../../src/protocol/reply.ts';
+import { requestFor } from '../../src/protocol/request.ts';
+import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
+import { Shard } from '../../src/shard/shard.ts';
+import { LogDamage } from '../../src/store/log-scan.ts';
+import { ShardStore } from '../../src/store/shard-store.ts';
+import { find } from '../shard/harness.ts';
+import { ArraySource, ArrayTarget } from '../shard/memory-ports.ts';
+import { STORE_OPTIONS } from '../store/temporary.ts';
+import { createRandom } from '../support/random.ts';
+import { type Expected, type Phase, asWritten, difference, expectedOf } from './content.ts';
+import { type Verdict, ofLooks } from './ending.ts';
+import { damage } from './faults.ts';
+import { filesOf } from './places.ts';
+import { GROUPS, SINGLES } from './prepared.ts';
+import type { SingleTrial } from './single.ts';
+import type { Place } from './trial.ts';
+
+const AGAIN = 0.2;
+
+export async function shard({ trial, prepared, folder, note }: SingleTrial, place: Place): Promise<Verdict> {
+  await prepared.make('single');
+  const random = createRandom(trial.seed ^ 0x51);
+  const how = random.pick(SINGLES);
+  const other = how === 'killed' ? 'stopped' : 'killed';
+  cpSync(join(prepared.single(how), 'shard-0'), join(folder, 'shard-0'), { recursive: true });
+  const did = damage(filesOf(place, folder), filesOf(place, prepared.single(other)), trial.fault, random);
+  note(`${how}: ${did}`);
+  const phases: readonly Phase[] = how === 'killed' ? ['early', 'late'] : ['early'];
+  const starts = random.chance(AGAIN) ? 2 : 1;
+  for (let i = 1; ; i++) {
+    const verdict = await lookAt(join(folder, 'shard-0'), phases);
+    if (verdict.ending !== 'served' || i === starts) return verdict;
+  }
+}
+
+async function lookAt(directory: string, phases: readonly Phase[]): Promise<Verdict> {
+  // A node does not open such a shard.
+  const { size = 0 } = statSync(join(directory, 'data.mdb'), { throwIfNoEntry: false }) ?? {};
+  if (size === 0) return { ending: 'refused', why: 'data.mdb is missing or empty' };
+  let store: ShardStore | undefined;
+  try {
+    store = new ShardStore(directory, STORE_OPTIONS);
+    const asked = new AskedShard(store);
+    const wrong = expectedOf(phases).flatMap((one) => asked.differs(one) ?? []);
+    asked.stop();
+    return ofLooks([{ refused: asked.refused, wrong }]);
+  } catch (error) {
+    // The thread of a shard turns it into a refusal of its node's start.
+    if (error instanceof LogDamage) return { ending: 'refused', why: error.message };
+    const message = error instanceof Error ? error.message : String(error);
+    if (/is damaged/.test(message)) return { ending: 'refused', why: message };
+    return { ending: 'BAD', why: message };
+  } finally {
+    await store?.close();
+  }
+}
+
+class AskedShard {
+  readonly #source = new ArraySource();
+  readonly #target = new ArrayTarget();
+  readonly #shard: Shard;
+  readonly refused: string[] = [];
+  #slot = 0;
+  #nowMs = PROCESS_RUNTIME.nowMs();
+
+  constructor(storage: ShardStore) {
+    this.#shard = new Shard({
+      ...{ shard: 0, nodeId: 1, nodes: [1], voters: [1], seed: 7, boot: 7 },
+      groups: Array.from({ length: GROUPS }, (_, group) => group),
+      storage,
+      requests: this.#source,
+      replies: this.#target,
+      runtime: PROCESS_RUNTIME,
+      log: () => undefined,
+    });
+    this.#shard.start(PROCESS_RUNTIME.monotonicMs());
+    this.#turn();
+  }
+
+  differs(expected: Expected): string | undefined {
+    const { bucket, stream, content, isJson, closes } = expected;
+    let found = '';
+    for (let value = 0; ;) {
+      const reply = this.#read(bucket, stream, value);
+      const code = errorCode(reply.code);
+      if (content === undefined) return code === 'STREAM_NOT_FOUND' ? undefined : `${stream}: ${code}, and was deleted`;
+      if (code !== 'OK') {
+        if (code === 'STREAM_NOT_FOUND' || code === 'INTERNAL') return `${stream}: ${code}`;
+        this.refused.push(code);
+        return undefined;
+      }
+      found += asWritten(Buffer.from(reply.body ?? []).toString('utf8'), isJson);
+      if (reply.has(REPLY_UP_TO_DATE)) {
+        if (reply.has(REPLY_CLOSED) !== closes) return `${stream}: closed ${!closes}`;
+        return found === content ? undefined : `${stream}: ${difference(found, content)}`;
+      }
+      if (reply.nextOffset <= value) return `${stream}: a read from ${value} goes on at ${reply.nextOffset}`;
+      value = reply.nextOffset;
+    }
+  }
+
+  stop(): void {
+    this.#shard.stop(++this.#nowMs, PROCESS_RUNTIME.monotonicMs());
+  }
+
+  #read(bucket: string, stream: string, value: number): Reply {
+    const group = fnv1a64mod(bucket, stream, GROUPS);
+    this.#source.push(requestFor(QUERIES.read, group, { bucket, stream, topic: 0, value }), ++this.#slot);
+    return find(this.#turn(), this.#slot);
+  }
+
+  #turn(): Reply[] {
+    this.#shard.turn(++this.#nowMs, PROCESS_RUNTIME.monotonicMs());
+    return this.#target.take();
+  }
+}
