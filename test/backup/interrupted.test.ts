@@ -81,7 +81,7 @@ test('an upload that breaks off, is altered or loses its node leaves nothing beh
   });
 });
 
-const RESTORED_MIB = 64;
+const RESTORED_MIB = 32;
 
 test('a node that is killed while the tool restores: what is there is said, and --resume ends it', async () => {
   const folder = temporaryFolder('backup-killed');

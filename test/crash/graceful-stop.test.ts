@@ -8,7 +8,8 @@ import { test } from 'node:test';
 import { ConnectionLost, RawClient, type RawResponse } from '../support/raw-client.ts';
 import { SERVER_ENTRY } from '../support/paths.ts';
 import { freePort } from '../support/ports.ts';
-import { removeFolder, run, temporaryFolder, withServer, within, type TestServer } from '../support/server.ts';
+import { EmbeddedRun, type Instance, run } from '../support/instance.ts';
+import { removeFolder, temporaryFolder, withServer, within, type TestServer } from '../support/server.ts';
 import { readAll } from './look.ts';
 import { PATIENCE_MS } from '../support/until.ts';
 
@@ -131,17 +132,20 @@ test('a server survives a log and a greeting that cannot be written or are not r
   }
 });
 
-/** Starts a server that must refuse to start; the result is what it printed. */
-async function refusedStart(flags: readonly string[]): Promise<string> {
-  const attempt = run([process.execPath, SERVER_ENTRY, ...flags]);
+/** A start that must be refused; the result is what it printed. */
+async function refused(flags: readonly string[], attempt: Instance): Promise<string> {
   try {
     const code = await within(attempt.exited, PATIENCE_MS, `start with ${flags.join(' ')}`);
     assert.equal(code, 2, `exit code of a refused start with ${flags.join(' ')}:\n${attempt.output()}`);
     return attempt.output();
   } finally {
-    attempt.child.kill('SIGKILL');
+    await attempt.end();
   }
 }
+
+const refusedProcess = (flags: readonly string[]): Promise<string> =>
+  refused(flags, run([process.execPath, SERVER_ENTRY, ...flags]));
+const refusedStart = (flags: readonly string[]): Promise<string> => refused(flags, new EmbeddedRun({ flags }));
 
 async function addresses(): Promise<string[]> {
   return [
@@ -156,7 +160,7 @@ async function addresses(): Promise<string[]> {
 
 test('a data directory in use by another server: exit code 2, and the first one is unharmed', async () => {
   await withServer({ process: true }, async (server) => {
-    const output = await refusedStart([...(await addresses()), '--data', server.dataDir]);
+    const output = await refusedProcess([...(await addresses()), '--data', server.dataDir]);
     assert.match(output, /in use|another process|locked/i);
     const client = await RawClient.connect(server.port);
     assert.equal((await client.request('PUT', '/stop/unharmed')).status, 201);
@@ -173,13 +177,13 @@ test('a port in use: exit code 2 and the address', async () => {
     for (const key of ['--listen', '--admin-listen']) {
       const flags = await addresses();
       flags[flags.indexOf(key) + 1] = `127.0.0.1:${port}`;
-      const output = await refusedStart([...flags, '--data', join(scratch, 'data')]);
+      const output = await refusedProcess([...flags, '--data', join(scratch, 'data')]);
       assert(output.includes(String(port)), `the message must name the port: ${output}`);
     }
-    await withServer({ process: true }, async (server) => {
+    await withServer({}, async (server) => {
       const flags = await addresses();
       flags[1] = `127.0.0.1:${server.port}`;
-      const output = await refusedStart([...flags, '--data', join(scratch, 'other')]);
+      const output = await refusedProcess([...flags, '--data', join(scratch, 'other')]);
       assert(output.includes(String(server.port)), 'another Millrace on the port must not be joined silently');
     });
   } finally {
@@ -189,6 +193,7 @@ test('a port in use: exit code 2 and the address', async () => {
 });
 
 test('a bad configuration: exit code 2 and the name of the key', async () => {
+  assert.match(await refusedProcess(['--cores', '0']), /cores/);
   const scratch = temporaryFolder('refused');
   mkdirSync(join(scratch, 'data'));
   const file = join(scratch, 'bad.toml');

@@ -12,6 +12,8 @@ import { mountSmallDisk } from './small-disk.ts';
 
 const TEXT = { 'content-type': 'text/plain' };
 const SHARDS = 3;
+/** Enough for a start that one of them has noted and the other has not. */
+const FEW_SHARDS = 2;
 const GROUPS = 6;
 const STREAMS = 12;
 const EXIT_CONFIG = 2;
@@ -61,7 +63,7 @@ async function refusalOf(server: TestServer): Promise<string> {
 }
 
 test('each folder from before, exchanged folders and those of another directory end the start of a single node', async (t) => {
-  const options = { process: true, cores: SHARDS, groups: GROUPS };
+  const options = { cores: SHARDS, groups: GROUPS };
   const [server, other] = [new TestServer(options), new TestServer(options)];
   t.after(() => Promise.all([server.dispose(), other.dispose()]));
   for (const each of [server, other]) {
@@ -123,26 +125,26 @@ test('each folder from before, exchanged folders and those of another directory 
 });
 
 test('a node of three with one folder from before does not start; emptied, it comes back as after the loss of its disk', async () => {
-  await withCluster({ process: true, groups: GROUPS, cores: 2 }, async (cluster) => {
+  await withCluster({ groups: GROUPS, cores: 2 }, async (cluster) => {
     const file = scratchFile('c.toml', clusterToml(cluster));
     await writeAll(cluster.node(1), 'first;');
     await cluster.settled();
     const node = cluster.node(2);
     const folder = join(node.dataDir, 'shard-1');
-    await cluster.kill(2);
+    await cluster.end(2);
     const before = copyOf(folder, 'before');
     await cluster.restart(2);
     await cluster.ready();
     await writeAll(cluster.node(1), 'second;');
     await cluster.settled();
-    await cluster.kill(2);
+    await cluster.end(2);
     const newest = copyOf(folder, 'newest');
     putBack(before, folder);
     assert.match(
       await refusalOf(node),
       /shard-1 was last used in start 1, .* noted start 2, .* an empty one and run allow-rejoin$/,
     );
-    await cluster.kill(3);
+    await cluster.end(3);
     putBack(join(cluster.node(3).dataDir, 'shard-1'), folder);
     assert.match(await refusalOf(node), /shard-1 is of directory /);
     await cluster.restart(3);
@@ -150,7 +152,7 @@ test('a node of three with one folder from before does not start; emptied, it co
     await cluster.restart(2);
     await cluster.ready();
 
-    await cluster.kill(2);
+    await cluster.end(2);
     putBack(before, folder);
     await refusalOf(node);
     cluster.wipe(2);
@@ -177,7 +179,7 @@ test('a start that is killed at any call that reaches the disk is no reason to r
   const wrapper: string[] = [];
   const server = new TestServer({
     process: true,
-    cores: SHARDS,
+    cores: FEW_SHARDS,
     groups: GROUPS,
     dataDir: join(folder, 'data'),
     wrapper,
@@ -224,7 +226,7 @@ test('a start on a full disk serves what is there, and the next one is not refus
   if (disk === undefined) return t.skip(reason);
   const server = new TestServer({
     process: true,
-    cores: SHARDS,
+    cores: FEW_SHARDS,
     groups: GROUPS,
     dataDir: disk.path,
     wrapper: disk.enter,

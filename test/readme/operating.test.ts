@@ -134,7 +134,7 @@ class Machine {
 }
 
 test('every command of src/operator/README.md works as written', async () => {
-  const cluster = await TestCluster.create({ process: true, groups: 16 });
+  const cluster = await TestCluster.create({ groups: 16 });
   const machine = new Machine(cluster);
   try {
     await machine.start();
@@ -144,12 +144,12 @@ test('every command of src/operator/README.md works as written', async () => {
     for (const id of cluster.ids) cluster.configure(id, false);
     await machine.follow('## Rolling upgrade');
 
-    await cluster.kill(3);
+    await cluster.end(3);
     cluster.wipe(3);
     await machine.follow('## Lost node');
 
-    await cluster.kill(2);
-    await cluster.kill(3);
+    await cluster.end(2);
+    await cluster.end(3);
     await until('the survivor notices', async () => (await cluster.groups(1)).every(({ leader }) => leader === null));
     await machine.follow('## Lost quorum');
     await cluster.restart(3);

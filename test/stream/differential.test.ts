@@ -6,7 +6,7 @@ import { Differential, type Schedule } from './differential.ts';
 import { type World, collidingNames } from './random-commands.ts';
 
 const seed = seedFromEnvironment();
-const COMMANDS = Number(process.env['COMMANDS'] ?? 60_000);
+const COMMANDS = Number(process.env['COMMANDS'] ?? 30_000);
 
 interface Profile {
   readonly name: string;
@@ -82,7 +82,7 @@ const PROFILES: readonly Profile[] = [
     // More than the head cache keeps, and more buckets than the bucket cache keeps.
     name: 'many streams',
     // Enough streams that heads have to leave the cache (HEADS_CACHED_MAX).
-    share: 0.2,
+    share: 0.4,
     world: {
       buckets: ['bucket', ...names(1500, 'b')],
       streams: names(4, 'stream-'),
