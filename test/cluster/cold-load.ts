@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { fnv1a64mod } from '../../src/base/hash.ts';
+import { didNothing } from '../support/patient.ts';
 import { createRandom, type Random } from '../support/random.ts';
 import { RawClient, type RawResponse } from '../support/raw-client.ts';
 import { type BlobAppend, type BlobStream, blobBody } from './cold-history.ts';
-import { type Load, LostConnection, NOTHING_DONE, RovingClient, pause } from './load.ts';
+import { type Load, LostConnection, RovingClient, pause } from './load.ts';
 
 const KIB = 1024;
 /** After a refusal; Retry-After says a second, but then nothing would wait at the door when the store comes back. */
@@ -95,7 +96,8 @@ export async function writeBlobs(
         (doors.refused[group] as number)++;
         await pause(REFUSED_PAUSE_MS);
       }
-      if (!asProducer && (told === NOT_SENT || NOTHING_DONE.test(told))) append.outcome = 'refused';
+      const isRefused = typeof answer === 'string' ? answer === NOT_SENT : didNothing(answer);
+      if (!asProducer && isRefused) append.outcome = 'refused';
       if (!asProducer || load.stop) break;
     }
   }

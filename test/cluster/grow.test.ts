@@ -1,6 +1,7 @@
 // From one node to three, by the commands of src/operator/README.md, while clients write: what the single node
 // acknowledged is on all three at the end, and any of them may go.
 import assert from 'node:assert/strict';
+import { Buffer } from 'node:buffer';
 import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { readAll } from '../crash/look.ts';
@@ -56,7 +57,7 @@ test('a single node grows into a cluster of three while clients write', async ()
     for (const stream of streams) {
       const found = await readAll(reader, stream.path, false);
       assert(found !== undefined, `node 3 has ${stream.name}`);
-      checkStream(stream, found.content, tally);
+      checkStream(stream, Buffer.from(found.content), tally);
       await reader.append(stream.path, TEXT, 'end\n');
     }
     assert(tally.acknowledged > 0);

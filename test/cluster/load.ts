@@ -1,35 +1,38 @@
-// Clients of a cluster under faults: writers that go on with another node when theirs is gone, and live readers that do
-// the same. All of them work until `stop` is set.
+// Writers of a cluster under faults, which go on with another node when theirs is gone. They work until `stop` is set.
 import assert from 'node:assert/strict';
 import { fnv1a64mod } from '../../src/base/hash.ts';
+import { didNothing } from '../support/patient.ts';
 import { createRandom, type Random } from '../support/random.ts';
 import { RawClient, type HeaderList, type RawResponse } from '../support/raw-client.ts';
 import type { TestCluster } from '../support/cluster.ts';
-import { newAppend, type SentAppend, type StreamHistory } from './history.ts';
+import { type SentAppend, type StreamHistory, bodyOf, newAppend, typeOf } from './history.ts';
 
 /** A stopped node answers nothing; a client gives up after this long. Above the 5 s that a write may wait. */
 const REQUEST_TIMEOUT_MS = 7000;
+/** And this much longer for a large body. */
+const BYTES_PER_MS = 1000;
 /** Pause before the next attempt when no node takes a connection. */
-const RETRY_MS = 20;
+export const RETRY_MS = 20;
 /**
  * A writer pauses for up to this long after an append: about as long as an append takes, so that a fault meets some
  * that are under way, and not as many as the machine can take.
  */
 const PAUSE_MS_MAX = 10;
-const TEXT = { 'Content-Type': 'text/plain' } as const;
 
-/** Only that says that nothing was done. */
-export const NOTHING_DONE =
-  /no leader is known|mailbox is full|IngressBodyBytesLimitReached|nothing was written|may hold; retry|for a majority of the nodes/;
+/** The longest time in which a group acknowledged nothing, since the window was opened. */
+export interface SilenceWindow {
+  readonly sinceMs: number;
+  longestMs: number;
+}
 
 /**
  * How long each group of a bucket's streams acknowledged nothing, as its clients saw it: what they waited for silent
  * nodes is part of it.
  */
-class Silences {
+export class Silences {
   readonly #bucket: string;
   readonly #lastMs: number[];
-  #longestMs = 0;
+  readonly #windows = new Set<SilenceWindow>();
 
   constructor(bucket: string, groups: number) {
     this.#bucket = bucket;
@@ -37,18 +40,34 @@ class Silences {
   }
 
   acknowledged(stream: StreamHistory): void {
-    this.#note(fnv1a64mod(this.#bucket, stream.name, this.#lastMs.length));
+    const group = fnv1a64mod(this.#bucket, stream.name, this.#lastMs.length);
+    this.#note(group);
+    this.#lastMs[group] = performance.now();
   }
 
-  longestMs(): number {
+  open(): SilenceWindow {
+    const window: SilenceWindow = { sinceMs: performance.now(), longestMs: 0 };
+    this.#windows.add(window);
+    return window;
+  }
+
+  /** The window's result in ms. */
+  close(window: SilenceWindow): number {
     for (const group of this.#lastMs.keys()) this.#note(group);
-    return this.#longestMs;
+    this.#windows.delete(window);
+    return window.longestMs;
+  }
+
+  /** Every group has acknowledged a write since then. */
+  isOverSince(ms: number): boolean {
+    return this.#lastMs.every((lastMs) => lastMs > ms);
   }
 
   #note(group: number): void {
-    const nowMs = performance.now();
-    this.#longestMs = Math.max(this.#longestMs, nowMs - (this.#lastMs[group] as number));
-    this.#lastMs[group] = nowMs;
+    const lastMs = this.#lastMs[group] as number;
+    for (const window of this.#windows) {
+      window.longestMs = Math.max(window.longestMs, performance.now() - Math.max(lastMs, window.sinceMs));
+    }
   }
 }
 
@@ -56,7 +75,7 @@ export interface Load {
   stop: boolean;
   readonly cluster: TestCluster;
   /** The node that may refuse with 507, because its disk is full. */
-  readonly fullNode: number | undefined;
+  fullNode: number | undefined;
   readonly silences: Silences;
   /** Statuses of all answers. */
   readonly statuses: Map<number, number>;
@@ -73,12 +92,15 @@ export class LostConnection extends Error {}
 export class RovingClient {
   readonly #load: Load;
   readonly #random: Random;
+  readonly #nodes: readonly number[];
   #client: RawClient | undefined;
   #node = 0;
 
-  constructor(load: Load, seed: number) {
+  /** `nodes`: only these; all when left out. */
+  constructor(load: Load, seed: number, nodes: readonly number[] = load.cluster.ids) {
     this.#load = load;
     this.#random = createRandom(seed);
+    this.#nodes = nodes;
   }
 
   get node(): number {
@@ -97,7 +119,7 @@ export class RovingClient {
   ): Promise<RawResponse | undefined> {
     const client = await this.#connected();
     if (client === undefined) throw new LostConnection('no node takes a connection');
-    const timer = setTimeout(() => client.destroy(), REQUEST_TIMEOUT_MS);
+    const timer = setTimeout(() => client.destroy(), REQUEST_TIMEOUT_MS + body.length / BYTES_PER_MS);
     let response: RawResponse;
     try {
       response = await client.request(method, path, headers, body);
@@ -127,7 +149,7 @@ export class RovingClient {
   async #connected(): Promise<RawClient | undefined> {
     if (this.#client?.isOpen === true) return this.#client;
     // Also nodes that are stopped or dead: a client cannot know.
-    this.#node = this.#random.pick(this.#load.cluster.ids);
+    this.#node = this.#random.pick(this.#nodes);
     try {
       this.#client = await RawClient.connect(this.#load.cluster.node(this.#node).port);
       return this.#client;
@@ -169,10 +191,10 @@ export async function write(
   client.leave();
 }
 
-async function appendOnce(client: RovingClient, stream: StreamHistory, append: SentAppend): Promise<void> {
+export async function appendOnce(client: RovingClient, stream: StreamHistory, append: SentAppend): Promise<void> {
   let answer: RawResponse | undefined;
   try {
-    answer = await client.request('POST', stream.path, TEXT, append.text);
+    answer = await client.request('POST', stream.path, typeOf(stream), bodyOf(stream, append));
   } catch (error) {
     if (!(error instanceof LostConnection)) throw error;
     append.outcome = 'refused';
@@ -180,7 +202,7 @@ async function appendOnce(client: RovingClient, stream: StreamHistory, append: S
   }
   if (answer === undefined) return;
   if (answer.status >= 500) {
-    if (NOTHING_DONE.test(answer.body.toString('utf8'))) append.outcome = 'refused';
+    if (didNothing(answer)) append.outcome = 'refused';
     return;
   }
   assert.equal(answer.status, 204, `POST ${stream.path}: ${answer.status} ${answer.body.toString('utf8')}`);
@@ -188,17 +210,23 @@ async function appendOnce(client: RovingClient, stream: StreamHistory, append: S
 }
 
 /** Repeats until it is told that the append took effect. */
-async function produce(load: Load, client: RovingClient, stream: StreamHistory, append: SentAppend): Promise<void> {
+export async function produce(
+  load: Load,
+  client: RovingClient,
+  stream: StreamHistory,
+  append: SentAppend,
+): Promise<void> {
   const headers = {
-    ...TEXT,
+    ...typeOf(stream),
     'Producer-Id': `p${append.writer}`,
     'Producer-Epoch': 0,
     'Producer-Seq': append.number,
   };
+  const body = bodyOf(stream, append);
   for (;;) {
     let answer: RawResponse | undefined;
     try {
-      answer = await client.request('POST', stream.path, headers, append.text);
+      answer = await client.request('POST', stream.path, headers, body);
     } catch (error) {
       if (!(error instanceof LostConnection)) throw error;
     }
@@ -214,83 +242,4 @@ async function produce(load: Load, client: RovingClient, stream: StreamHistory, 
 function acknowledge(append: SentAppend, answer: RawResponse): void {
   append.outcome = 'acknowledged';
   append.end = Number(answer.headers.get('stream-next-offset'));
-}
-
-/** Follows a stream by long-polls on changing nodes; what it was shown. A stretch that is shown must never change. */
-export async function follow(load: Load, stream: StreamHistory, seed: number): Promise<string> {
-  const client = new RovingClient(load, seed);
-  const random = createRandom(seed + 1);
-  const parts: string[] = [];
-  let offset = 0;
-  while (!load.stop) {
-    if (random.chance(0.02)) client.leave();
-    let answer: RawResponse | undefined;
-    try {
-      answer = await client.request('GET', `${stream.path}?offset=${offset}&live=long-poll&timeout_ms=500`);
-    } catch (error) {
-      if (!(error instanceof LostConnection)) throw error;
-    }
-    if (answer === undefined) continue;
-    if (answer.status === 503) {
-      await pause(RETRY_MS);
-      continue;
-    }
-    // Another node may be behind the one that answered before; it never says that there is nothing.
-    assert(answer.status === 200 || answer.status === 204, `GET ${stream.path}: ${answer.status}`);
-    if (answer.status === 204) continue;
-    parts.push(answer.body.toString('utf8'));
-    offset += answer.body.length;
-    assert.equal(Number(answer.headers.get('stream-next-offset')), offset, `${stream.path}: the next offset`);
-  }
-  client.leave();
-  return parts.join('');
-}
-
-/** Follows by event streams; comes back where it was, on any node. */
-export async function followEvents(load: Load, stream: StreamHistory, seed: number): Promise<string> {
-  const random = createRandom(seed);
-  let shown = '';
-  let offset = '-1';
-  while (!load.stop) {
-    const abort = new AbortController();
-    // A stopped node would block the reader forever: event streams send a comment only every 15 s.
-    const timer = setTimeout(() => abort.abort(), random.int(1000, 6000));
-    try {
-      const base = load.cluster.node(random.pick(load.cluster.ids)).url;
-      const response = await fetch(`${base}${stream.path}?offset=${offset}&live=sse`, { signal: abort.signal });
-      if (response.status !== 200 || response.body === null) {
-        assert.equal(response.status, 503, `event stream of ${stream.path}: ${response.status}`);
-        await response.body?.cancel();
-        await pause(RETRY_MS);
-        continue;
-      }
-      let text = '';
-      let pending = '';
-      for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
-        const events = (text + chunk).split('\n\n');
-        text = events.pop() as string;
-        for (const event of events) {
-          const lines = event.split('\n');
-          const data = lines
-            .filter((line) => line.startsWith('data:'))
-            .map((line) => line.replace(/^data: ?/, ''))
-            .join('\n');
-          if (lines.includes('event: data')) pending += data;
-          if (!lines.includes('event: control')) continue;
-          offset = (JSON.parse(data) as { streamNextOffset: string }).streamNextOffset;
-          shown += pending;
-          pending = '';
-          assert.equal(shown.length, Number(offset), `${stream.path}: what was shown reaches the offset that was told`);
-        }
-        if (load.stop) break;
-      }
-    } catch (error) {
-      if (error instanceof assert.AssertionError) throw error;
-      await pause(RETRY_MS);
-    } finally {
-      clearTimeout(timer);
-      abort.abort();
-    }
-  }
-  return shown;
 }

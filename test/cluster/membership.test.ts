@@ -1,6 +1,7 @@
 // A fourth node joins a running cluster, becomes a voter, and another one leaves: through the admin routes, under load.
 // The first three learn of it only by these calls: it is not in their configuration files.
 import assert from 'node:assert/strict';
+import { Buffer } from 'node:buffer';
 import { test } from 'node:test';
 import { readAll } from '../crash/look.ts';
 import { requestOnce, type RawResponse } from '../support/raw-client.ts';
@@ -9,37 +10,14 @@ import { assertDocumented } from '../support/documented.ts';
 import { tried } from '../support/tries.ts';
 import { until } from '../support/until.ts';
 import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
+import { follow } from './follow.ts';
 import { checkStream, newStream, newTally } from './history.ts';
-import { newLoad, follow, write } from './load.ts';
+import { newLoad, write } from './load.ts';
+import { changeMembership, expectVoters } from './voters.ts';
 
 const GROUPS = 4;
 const WRITERS = 6;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
-
-/** Asks the current leader of the group. */
-async function admin(cluster: TestCluster, group: number, call: string): Promise<RawResponse> {
-  let granted: RawResponse | undefined;
-  // A concurrent change, or a leadership transfer, is over after a moment.
-  await until(`group ${group} takes ${call}`, async () => {
-    const leader = await cluster.leaderOf(group);
-    const url = `/__svc/raft/${group}/${call}`;
-    const answer = await requestOnce(cluster.node(leader).adminPort, 'POST', url);
-    assertDocumented('POST', url, answer, answer.body.toString());
-    const said = `${call} on node ${leader}: ${answer.status} ${answer.body.toString('utf8')}`;
-    assert([200, 409, 503].includes(answer.status), said);
-    if (answer.status === 200) granted = answer;
-    return granted !== undefined;
-  });
-  return granted as unknown as RawResponse;
-}
-
-async function expectVoters(cluster: TestCluster, ids: readonly number[], voters: readonly number[]): Promise<void> {
-  for (const id of ids) {
-    await until(`node ${id} knows the voters ${voters.join(', ')}`, async () =>
-      (await cluster.groups(id)).every((group) => group.voter_ids.join() === voters.join()),
-    );
-  }
-}
 
 test('a fourth node joins, becomes a voter, and the first one leaves, while clients write', async () => {
   await withCluster({ process: true, groups: GROUPS, spares: 1 }, async (cluster) => {
@@ -58,11 +36,11 @@ test('a fourth node joins, becomes a voter, and the first one leaves, while clie
       await expectVoters(cluster, cluster.ids, [1, 2, 3]);
       // 2. It gets the data; half of the groups have no log from the beginning any more.
       for (const group of cluster.groupIds.filter((id) => id % 2 === 0)) {
-        await admin(cluster, group, 'snapshot');
-        await admin(cluster, group, 'purge');
+        await changeMembership(cluster, group, 'snapshot');
+        await changeMembership(cluster, group, 'purge');
       }
       const address = `127.0.0.1:${cluster.clusterPort(4)}`;
-      for (const group of cluster.groupIds) await admin(cluster, group, `learners/4?addr=${address}`);
+      for (const group of cluster.groupIds) await changeMembership(cluster, group, `learners/4?addr=${address}`);
       // A follower knows it when it has the entry.
       await until('node 2 knows the learner and its address', async () =>
         (await cluster.groups(2)).every(
@@ -71,9 +49,9 @@ test('a fourth node joins, becomes a voter, and the first one leaves, while clie
         ),
       );
       // 3. It votes, and the first node does not.
-      for (const group of cluster.groupIds) await admin(cluster, group, 'membership?voters=1,2,3,4');
+      for (const group of cluster.groupIds) await changeMembership(cluster, group, 'membership?voters=1,2,3,4');
       await expectVoters(cluster, [1, 2, 3, 4], [1, 2, 3, 4]);
-      for (const group of cluster.groupIds) await admin(cluster, group, 'membership?voters=2,3,4');
+      for (const group of cluster.groupIds) await changeMembership(cluster, group, 'membership?voters=2,3,4');
       await expectVoters(cluster, [2, 3, 4], [2, 3, 4]);
       for (const group of cluster.groupIds) {
         // One that was taken out while it led does so until the others have heard of it.
@@ -101,7 +79,7 @@ test('a fourth node joins, becomes a voter, and the first one leaves, while clie
     for (const stream of streams) {
       const found = await readAll(reader, stream.path, false);
       assert(found !== undefined, `node 4 has ${stream.name}`);
-      checkStream(stream, found.content, tally);
+      checkStream(stream, Buffer.from(found.content), tally);
       await reader.append(stream.path, TEXT, 'end\n');
     }
     process.stdout.write(
@@ -130,8 +108,8 @@ test('a node that was away while another one joined finds it when it leads, also
     await cluster.end(3);
     cluster.configure(4, false, [1, 2, 3, 4]);
     await cluster.node(4).start('health');
-    await admin(cluster, 0, `learners/4?addr=127.0.0.1:${cluster.clusterPort(4)}`);
-    await admin(cluster, 0, 'membership?voters=1,2,3,4');
+    await changeMembership(cluster, 0, `learners/4?addr=127.0.0.1:${cluster.clusterPort(4)}`);
+    await changeMembership(cluster, 0, 'membership?voters=1,2,3,4');
     await leadsWith(cluster, 4);
     await write(4, '/away/meanwhile');
     // Neither its file nor its log has node 4.
@@ -144,14 +122,14 @@ test('a node that was away while another one joined finds it when it leads, also
     cluster.configure(3, false);
     await cluster.restart(3);
     await leadsWith(cluster, 4);
-    await admin(cluster, 0, 'nodes/3/allow-next-revert');
+    await changeMembership(cluster, 0, 'nodes/3/allow-next-revert');
     await cluster.ready([3]);
     await write(3, '/away/after');
     await cluster.settled();
     // It leaves while it leads: the others' answers still have to reach it, although it is in no configuration any
     // more.
     await leadsWith(cluster, 4);
-    await admin(cluster, 0, 'membership?voters=1,2,3');
+    await changeMembership(cluster, 0, 'membership?voters=1,2,3');
     await expectVoters(cluster, [1, 2, 3], [1, 2, 3]);
     await until('nothing is known of its address', async () => {
       return (await cluster.group(2, 0)).member_addresses === undefined;
@@ -182,7 +160,7 @@ test('a node that was taken out while it was down says that it is not ready, and
     await until('writes are acknowledged', async () => acknowledged > 50);
     await cluster.end(3);
     await writers;
-    await admin(cluster, 0, 'membership?voters=1,2');
+    await changeMembership(cluster, 0, 'membership?voters=1,2');
     await expectVoters(cluster, [1, 2], [1, 2]);
     // A leader that removed a node still sends to it for up to an election timeout. The next leader never did.
     await leadsWith(cluster, (await cluster.leaderOf(0)) === 1 ? 2 : 1);
@@ -200,8 +178,8 @@ test('a node that was taken out while it was down says that it is not ready, and
       assert.equal(wait.code, 2);
       assert.match(wait.stderr, /^node 3: NOT READY \(no progress for 0\.2 s: node 3 is not a voter of group 0\)$/m);
     });
-    await admin(cluster, 0, 'learners/3');
-    await admin(cluster, 0, 'membership?voters=1,2,3');
+    await changeMembership(cluster, 0, 'learners/3');
+    await changeMembership(cluster, 0, 'membership?voters=1,2,3');
     await cluster.ready([3]);
     await cluster.client(3).append('/out/before', TEXT, 'z');
   });

@@ -7,7 +7,7 @@ import { Network } from './network.ts';
 import { type PatientClient, answered } from './patient.ts';
 import { requestOnce, type RawResponse } from './raw-client.ts';
 import { freePorts } from './ports.ts';
-import { TestServer } from './server.ts';
+import { type ServerOptions, TestServer } from './server.ts';
 import { until } from './until.ts';
 
 /** A group without a leader elects one within 200 to 400 ms instead of one to two seconds. */
@@ -41,6 +41,8 @@ export interface ClusterOptions {
   readonly network?: boolean;
   /** Only of processes: disks of single nodes, by id; the others have theirs in a temporary folder. */
   readonly disks?: ReadonlyMap<number, NodeDisk>;
+  /** More options of single servers. */
+  readonly serverOf?: (id: number) => Pick<ServerOptions, 'env' | 'nodeArgs'>;
 }
 
 export interface NodeDisk {
@@ -93,6 +95,7 @@ export class TestCluster {
         process: options.process === true,
         tickMs: options.tickMs ?? (options.process === true ? PROCESS_TICK_MS : QUICK_TICK_MS),
         ...(disk === undefined ? {} : { dataDir: disk.path, wrapper: disk.enter }),
+        ...options.serverOf?.(id),
       });
       cluster.#members.set(id, { server, clusterPort, paused: false });
     }

@@ -46,7 +46,13 @@ const NOTHING_DONE = new Set([
   'UNCONFIRMED',
   'NOT_APPLIED',
   'UPGRADE_UNFINISHED',
+  'DISK_FULL',
 ]);
+
+/** The refusal promises that the write was not done, and will not be. */
+export function didNothing({ headers }: Answered): boolean {
+  return NOTHING_DONE.has(headers.get('millrace-error') ?? '');
+}
 
 /** Codes of fetch, when a connection that it kept ends before the answer. */
 const LOST_CODES = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
