@@ -14,6 +14,7 @@ import { StorageFullError } from '../src/shard/ports.ts';
 import type { ClusterIdentity } from '../src/shard/cluster-identity.ts';
 import { HAND_OVER_MS, handOver } from '../src/shard/hand-over.ts';
 import type { ShardOptions } from '../src/shard/options.ts';
+import { changedBytesMax } from '../src/shard/backlog.ts';
 import { owedBytes } from '../src/shard/disk-pressure.ts';
 import { Shard } from '../src/shard/shard.ts';
 import { ThreadWriter } from '../src/store/checkpoint-writer.ts';
@@ -78,6 +79,7 @@ function shardOptions({ data, cold, storage, reader, identity, log, links }: Sha
       settings: { ...data.cold, run: toHex(runtime.randomBytes(RUN_BYTES)) },
     },
     uncommittedBytesMax: data.uncommittedBytesMax,
+    changedBytesMax: changedBytesMax(data.shardCount),
     tickMs: data.tickMs,
     log: (level, message, fields) => log[level](fields ?? {}, message),
   };

@@ -115,7 +115,7 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
   QUOTA_EXCEEDED: row(429, "the bucket's quota is used up"),
   QUOTA_UNKNOWN: row(503, 'this node has just learnt that the bucket has a quota; nothing was written; retry', true),
   // Temporary limits of the node. A repeat may succeed.
-  SHARD_BUSY: row(503, 'the shard mailbox is full; retry', true),
+  SHARD_BUSY: row(503, 'the shard takes no more for now: its mailbox is full, or its disk is too slow; retry', true),
   INFLIGHT_FULL: row(503, 'too many request bodies are in flight on this node; retry', true),
   ANSWERS_FULL: row(503, 'too many answers wait for slow clients on this node; retry', true),
   WATCHERS_FULL: row(503, 'too many live readers wait on this core; retry', true),

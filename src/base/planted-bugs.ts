@@ -28,6 +28,8 @@ export const PLANTED_BUGS = {
   'log-sequence-ignored':
     'What an earlier use of a segment left behind the newest record counts as the records after it.',
   'log-freed-early': 'A checkpoint says that no record is needed, whatever it covers, and segments are used again.',
+  'changes-unbounded': 'Entries are applied however much waits for a checkpoint.',
+  'replay-without-checkpoints': 'All committed entries of the log are applied at once.',
   'checkpoint-ahead-of-log': 'A checkpoint names one record more than the log has.',
   'vote-not-persisted': 'Term and vote are kept in memory only.',
   'checkpoint-not-written': 'A checkpoint is reported and not written, and the log behind it is compacted.',

@@ -269,10 +269,12 @@ export const FAMILIES: readonly Family[] = [
   gauge('log_files_bytes', 'log_file_bytes', 'Files of the logs, free ones too'),
   gauge('log_memory_bytes', 'log_memory_bytes', 'Log held in memory for followers'),
   counter('checkpoints', 'checkpoints', 'Checkpoints of state'),
+  gauge('unwritten_bytes', 'unwritten_bytes', 'Changed state in memory that no checkpoint has on disk'),
   gauge('volume_bytes', 'volume_bytes', 'The data volume'),
   gauge('volume_free_bytes', 'volume_free_bytes', 'What is free of it'),
   gauge('disk_full', 'disk_full', '1 while a data volume has no room for writes'),
   counter('disk_full_refusals', 'disk_full_refusals', 'Writes refused for lack of room'),
+  counter('slow_disk_refusals', 'slow_disk_refusals', 'Writes refused because checkpoints are too slow'),
   // Replication.
   counter('no_leader_refusals', 'no_leader_refusals', 'Writes refused for lack of a leader'),
   counter('leaderships_given_up', 'leaderships_given_up', 'Leaderships handed over because nothing was committed'),

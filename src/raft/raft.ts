@@ -210,10 +210,11 @@ export class Raft {
     if (core.afterPersist.length > 0) core.afterPersist = [];
   }
 
-  hasReady(): boolean {
+  /** `applyBytesMax` as in `take`. */
+  hasReady(applyBytesMax = Infinity): boolean {
     const core = this.#core;
     return (
-      core.log.hasDeliverable() ||
+      (applyBytesMax > 0 && core.log.hasDeliverable()) ||
       core.send.length > 0 ||
       core.readStates.length > 0 ||
       (core.peers.length > 0 && (core.wantReplicate || core.wantHeartbeat)) ||
@@ -221,7 +222,8 @@ export class Raft {
     );
   }
 
-  take(): Ready {
+  /** `applyBytesMax`: entries to apply, unless the first is larger; 0: none, as long as the host has no room. */
+  take(applyBytesMax = this.#core.config.maxUncommittedBytes): Ready {
     const core = this.#core;
     const { log } = core;
     if (core.wantReplicate || core.wantHeartbeat) sendToPeers(core);
@@ -248,11 +250,7 @@ export class Raft {
         core.afterPersist = [];
       }
     }
-    let committed = NO_ENTRIES;
-    if (log.hasDeliverable()) {
-      committed = log.takeDeliverable(core.config.maxUncommittedBytes);
-      if (core.uncommittedBytes > 0) this.#uncharge(committed);
-    }
+    const committed = applyBytesMax > 0 ? this.takeCommitted(applyBytesMax) : NO_ENTRIES;
     let send = NO_MESSAGES;
     if (core.send.length > 0) {
       send = core.send;
@@ -279,6 +277,16 @@ export class Raft {
       committed,
       readStates,
     };
+  }
+
+  /** Entries to apply beyond those of the last `take`, at most `bytesMax` unless the first is larger. */
+  takeCommitted(bytesMax: number): readonly Entry[] {
+    const core = this.#core;
+    if (!core.log.hasDeliverable()) return NO_ENTRIES;
+    const isUnbounded = planted('replay-without-checkpoints');
+    const committed = core.log.takeDeliverable(isUnbounded ? core.config.maxUncommittedBytes : bytesMax);
+    if (core.uncommittedBytes > 0) this.#uncharge(committed);
+    return committed;
   }
 
   /**

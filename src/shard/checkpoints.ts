@@ -29,6 +29,14 @@ const MANY_STREAMS_MS = 8000;
 const STREAMS_MAX = 2048;
 /** Changed bytes that one commit carries beyond its first group: encoding them delays the next turn. */
 const COMMIT_BYTES_MAX = 512 * 1024;
+/** Memory of a changed stream besides its bytes, and of a row in the overlay. */
+const STREAM_BYTES = 1024;
+const ROW_BYTES = 256;
+
+/** Memory that the changes of a group take until they are on disk. */
+export function changedBytes({ dirtyBytes, dirtyStreams, overlay }: State): number {
+  return dirtyBytes + STREAM_BYTES * dirtyStreams + ROW_BYTES * overlay.size;
+}
 
 export class Checkpoints {
   readonly #groups: readonly Group[];
@@ -48,8 +56,11 @@ export class Checkpoints {
     }
   }
 
-  /** Groups to write now; `all` at shutdown. Cheap when nothing is due. */
-  due(clockMs: number, all = false): Group[] {
+  /**
+   * Groups to write now: those that are due, any that changed when there is a hurry, or all of them in one commit at
+   * shutdown. Cheap when nothing is due.
+   */
+  due(clockMs: number, which: 'due' | 'changed' | 'all'): Group[] {
     const due: Group[] = [];
     let bytes = 0;
     const count = this.#groups.length;
@@ -58,8 +69,8 @@ export class Checkpoints {
       const since = this.#dirtySinceMs[i] as number;
       if (since === 0) continue;
       const group = this.#groups[i] as Group;
-      if (!all && !isDue(group, clockMs - since)) continue;
-      if (!all && due.length > 0 && bytes + group.state.dirtyBytes > COMMIT_BYTES_MAX) {
+      if (which === 'due' && !isDue(group, clockMs - since)) continue;
+      if (which !== 'all' && due.length > 0 && bytes + group.state.dirtyBytes > COMMIT_BYTES_MAX) {
         this.#next = i;
         return due;
       }

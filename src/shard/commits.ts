@@ -4,13 +4,13 @@
  */
 import type { Runtime } from '../base/runtime.ts';
 import type { Group } from '../group/group.ts';
-import { Checkpoints } from './checkpoints.ts';
+import { Checkpoints, changedBytes } from './checkpoints.ts';
 import { type Log, type ShardStorage, StorageFullError, type TurnBatch } from './ports.ts';
 
 /** Interval between retries of a commit refused for lack of space. */
 const FULL_RETRY_MS = 100;
 /** Interval between looks at a checkpoint that is being written: a fraction of what it takes. */
-const LOOK_MS = 5;
+export const LOOK_MS = 5;
 /** Requests waiting for a write that cannot reach the disk are answered after this long. */
 const FULL_ANSWER_MS = 5000;
 
@@ -46,6 +46,8 @@ export class Commits {
   /** The checkpoint that is being written, and what one that found no space contained. */
   #underWay: readonly Covered[] | undefined;
   #unwritten: readonly Covered[] = [];
+  /** Memory of the rows in both. */
+  #writingBytes = 0;
   /** Applied index of each group's last checkpoint on disk. */
   readonly #checkpointed = new Map<number, number>();
 
@@ -63,6 +65,11 @@ export class Commits {
   get retryAtMs(): number {
     const { append, checkpoint } = this.#retryAtMs;
     return append === 0 || (checkpoint !== 0 && checkpoint < append) ? checkpoint : append;
+  }
+
+  /** Memory of what left the groups' state and is not known to be on disk. */
+  get writingBytes(): number {
+    return this.#writingBytes;
   }
 
   /** Batches that wait for space; they come before anything new. */
@@ -99,10 +106,10 @@ export class Commits {
     return this.#end('wait', clockMs);
   }
 
-  /** Begins to write what is due, unless something is being written. */
-  checkpointBehind(clockMs: number): void {
+  /** Begins to write what is due, or whatever has changed, unless something is being written. */
+  checkpointBehind(which: 'due' | 'changed', clockMs: number): void {
     if (!this.#end('look', clockMs) || this.#underWay !== undefined || clockMs < this.#retryAtMs.checkpoint) return;
-    const due = this.checkpoints.due(clockMs);
+    const due = this.checkpoints.due(clockMs, which);
     // Batches that found no space come again, with or without something new.
     if (due.length === 0 && !this.full) return;
     this.#start(due, clockMs);
@@ -115,6 +122,7 @@ export class Commits {
   }
 
   #start(due: readonly Group[], clockMs: number): void {
+    for (const { state } of due) this.#writingBytes += changedBytes(state);
     this.#options.storage.startCheckpoint(() => due.forEach((group) => group.state.flush()));
     const covered = due.map((group) => ({ group, index: group.state.appliedIndex }));
     this.#underWay = [...this.#unwritten, ...covered];
@@ -138,6 +146,7 @@ export class Commits {
       return false;
     }
     this.#succeeded('checkpoint');
+    this.#writingBytes = 0;
     for (const { group, index } of covered) {
       this.#checkpointed.set(group.id, index);
       checkpointed(group, index);

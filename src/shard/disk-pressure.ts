@@ -1,9 +1,11 @@
 /**
- * Disk space of this node and the response when it runs out: writes are refused, and leaderships go to voters with
- * space, so that one full disk among healthy ones blocks writes only briefly.
+ * Disk space of this node and the response when it runs out, or when the disk is too slow: writes are refused, and
+ * leaderships go to other voters, so that one full or slow disk among healthy ones blocks writes only briefly.
  */
+import type { ErrorCode } from '../base/errors.ts';
 import type { Group } from '../group/group.ts';
 import type { ElectionPriority } from '../raft/types.ts';
+import type { Backlog } from './backlog.ts';
 import type { Commits } from './commits.ts';
 import { passOn } from './hand-over.ts';
 import type { ShardStorage } from './ports.ts';
@@ -25,25 +27,34 @@ export function owedBytes(groups: readonly Group[]): number {
 /** Ticks in which others may still take over: an election, started when this node fell silent. */
 const TAKE_OVER_TICKS = 30;
 
+export interface DiskPressureOptions {
+  readonly groups: readonly Group[];
+  readonly commits: Commits;
+  readonly storage: ShardStorage;
+  readonly backlog: Backlog;
+}
+
 export class DiskPressure {
   readonly #groups: readonly Group[];
   readonly #commits: Commits;
   readonly #storage: ShardStorage;
+  readonly #backlog: Backlog;
   #shed: ElectionPriority = 'normal';
-  /** Ticks without space. */
+  /** Ticks in which the disk had no space, or was too slow. */
   #shortTicks = 0;
 
-  constructor(groups: readonly Group[], commits: Commits, storage: ShardStorage) {
+  constructor({ groups, commits, storage, backlog }: DiskPressureOptions) {
     this.#groups = groups;
     this.#commits = commits;
     this.#storage = storage;
+    this.#backlog = backlog;
   }
 
   /** Once a tick. */
   tick(): void {
     this.#commits.noteSpace();
     const wasShort = this.#shortTicks > 0;
-    const isShort = this.#commits.full || !this.#storage.spaceLeft;
+    const isShort = this.#commits.full || !this.#storage.spaceLeft || this.#backlog.isFull;
     this.#shortTicks = isShort ? this.#shortTicks + 1 : 0;
     if (isShort !== wasShort) this.#settle();
     if (isShort) for (const group of this.#groups) passOn(group);
@@ -56,13 +67,14 @@ export class DiskPressure {
   }
 
   /**
-   * Whether to refuse a client's command. Within the reserve, only commands that free space pass, and those for groups
-   * that another node leads.
+   * Why to refuse a client's command; undefined: it passes. Within the reserve, only commands that free space pass, and
+   * those for groups that another node leads. A slow disk takes neither from clients.
    */
-  refuses(group: Group, kind: number): boolean {
-    if (this.#commits.full) return true;
-    if (this.#storage.spaceLeft || FREES_SPACE.has(kind)) return false;
-    return group.leads && !passOn(group);
+  refuses(group: Group, kind: number): ErrorCode | undefined {
+    if (this.#commits.full) return 'DISK_FULL';
+    const code = this.#backlog.isFull ? 'SHARD_BUSY' : 'DISK_FULL';
+    if (code === 'DISK_FULL' && (this.#storage.spaceLeft || FREES_SPACE.has(kind))) return undefined;
+    return group.leads && !passOn(group) ? code : undefined;
   }
 
   /**

@@ -23,7 +23,8 @@ import {
 import { type AdminHost, Administration } from './admin.ts';
 import { ColdTier } from '../cold/shard/tier.ts';
 import { Proposals } from '../cold/shard/proposals.ts';
-import { Commits } from './commits.ts';
+import { Backlog, applyWithin, changedBytesMax, pieceBytes } from './backlog.ts';
+import { Commits, LOOK_MS } from './commits.ts';
 import { Exports } from '../backup/shard/exports.ts';
 import { LEADER_WAIT_MS } from './forwarding.ts';
 import type { ForwardOrigin, RequestSource, TurnBatch } from './ports.ts';
@@ -56,6 +57,7 @@ export class Shard {
   readonly #sink: ReplyRouter;
   readonly #traced: TracedSlots;
   readonly #commits: Commits;
+  readonly #backlog: Backlog;
   readonly #pressure: DiskPressure;
   readonly #admin: Administration;
   readonly #exports: Exports;
@@ -73,7 +75,7 @@ export class Shard {
   #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
   readonly #lost: LostGroups;
   readonly #checkpoint = (groups: readonly Group[]): boolean => this.#commits.checkpoint(groups, this.#clockMs);
-  readonly counters = { turns: 0, committedEntries: 0, requests: 0, refusedDiskFull: 0 };
+  readonly counters = { turns: 0, committedEntries: 0, requests: 0, refusedDiskFull: 0, refusedDiskSlow: 0 };
 
   constructor(options: ShardOptions) {
     this.#options = options;
@@ -100,7 +102,13 @@ export class Shard {
       groups: this.groups,
       checkpointed: (group, index) => this.#compactBehindCheckpoint(group, index),
     });
-    this.#pressure = new DiskPressure(this.groups, this.#commits, storage);
+    this.#backlog = new Backlog({
+      groups: this.groups,
+      commits: this.#commits,
+      storage,
+      changedBytesMax: options.changedBytesMax ?? changedBytesMax(1),
+    });
+    this.#pressure = new DiskPressure({ groups: this.groups, commits: this.#commits, storage, backlog: this.#backlog });
     if (options.cold !== undefined) {
       const { cold, seed, log } = options;
       this.cold = new ColdTier({ ...cold, groups: this.groups, proposals, seed, log, short: () => !storage.spaceLeft });
@@ -152,6 +160,7 @@ export class Shard {
     this.counters.turns++;
     this.#clockMs = clockMs;
     for (const group of this.groups) group.beginTurn(clockMs);
+    this.#backlog.look();
     this.#drain(nowMs);
     this.#keepTime(nowMs, clockMs);
     if (!this.full) this.cold?.turn(nowMs, clockMs);
@@ -174,12 +183,13 @@ export class Shard {
     this.#commits.checkpoints.observe(clockMs);
     this.#options.replies.publish();
     this.replication.flush();
-    this.#commits.checkpointBehind(clockMs);
+    this.#commits.checkpointBehind(this.#backlog.isHigh ? 'changed' : 'due', clockMs);
     if (!this.full) this.replication.sendSnapshots(clockMs, this.#checkpoint);
   }
 
-  /** A message of a peer; handled in the next turn. */
+  /** A message of a peer; handled in the next turn. Entries for which there is no room are lost: the leader repeats them. */
   onRaft(groupId: number, message: Message): void {
+    if (this.#backlog.isFull && message.type === 'append' && message.entries.length > 0) return;
     this.#byId.get(groupId)?.raft.step(message);
   }
 
@@ -192,9 +202,10 @@ export class Shard {
     const slot = this.replication.accept(origin, group);
     if ((REQUEST.fields.flags.get(view, frame.byteOffset) & REQUEST_FLAG_TRACED) !== 0)
       this.#traced.take(slot, 'write');
-    if (group.leads && this.#pressure.refuses(group, commandKind(frame))) {
+    const refused = group.leads ? this.#pressure.refuses(group, commandKind(frame)) : undefined;
+    if (refused !== undefined) {
       // After NO_LEADER the other node asks again.
-      this.#refuse(slot, this.#pressure.mayPass ? 'NO_LEADER' : 'DISK_FULL');
+      this.#refuse(slot, this.#pressure.mayPass ? 'NO_LEADER' : refused);
       return;
     }
     group.submit(slot, bytes, view, frame.byteOffset + REQUEST_HEAD_BYTES, undefined, nowMs);
@@ -214,6 +225,7 @@ export class Shard {
     let due = Math.min(this.#tickAtMs, this.#expireAtMs) - clockMs;
     if (!this.full && this.cold !== undefined) due = Math.min(due, this.cold.dueAtMs - clockMs);
     if (this.full) return Math.max(0, Math.min(due, this.#commits.retryAtMs - clockMs));
+    if (this.#backlog.isHolding) due = Math.min(due, LOOK_MS);
     return Math.max(0, Math.min(due, this.#commits.checkpointWaitMs(clockMs)));
   }
 
@@ -232,7 +244,7 @@ export class Shard {
     this.#options.replies.publish();
     if (this.full) return;
     this.#commits.checkpoints.observe(clockMs);
-    const due = this.#commits.checkpoints.due(clockMs, true);
+    const due = this.#commits.checkpoints.due(clockMs, 'all');
     if (due.length > 0) this.#commits.checkpoint(due, clockMs);
   }
 
@@ -263,9 +275,11 @@ export class Shard {
       return 0;
     }
     assert(group !== undefined, `group ${groupId} belongs to shard ${this.#options.shard}`);
-    if (this.#pressure.refuses(group, op)) {
-      this.counters.refusedDiskFull++;
-      this.#refuse(slot, 'DISK_FULL');
+    const refused = this.#pressure.refuses(group, op);
+    if (refused !== undefined) {
+      if (refused === 'DISK_FULL') this.counters.refusedDiskFull++;
+      else this.counters.refusedDiskSlow++;
+      this.#refuse(slot, refused);
     } else if (!group.accepts && this.replication.hasOthers) {
       if (isTraced) this.#traced.take(slot, 'forward');
       const frame = bytes.subarray(offset, offset + source.length);
@@ -290,7 +304,8 @@ export class Shard {
     const isBehind = (group: Group): boolean => this.#queries.isBehind(group);
     const snapshotIndex = (group: Group): number => this.#commits.lastCheckpoint(group);
     const { groups, cold, full } = this;
-    return { nodeId, groups, cold, full, counters, isBehind, snapshotIndex, storage, snapshots };
+    const { bytes: changedBytes } = this.#backlog;
+    return { nodeId, groups, cold, full, changedBytes, counters, isBehind, snapshotIndex, storage, snapshots };
   }
 
   #refuse(slot: number, code: ErrorCode): void {
@@ -340,11 +355,14 @@ export class Shard {
 
   #takeBatches(): TurnBatch[] {
     const batches: TurnBatch[] = [];
+    let { room } = this.#backlog;
     for (const group of this.groups) {
-      if (!group.raft.hasReady()) continue;
-      const ready = group.raft.take();
-      if (ready.committed.length > 0) group.applyCommitted(ready.committed);
-      this.counters.committedEntries += ready.committed.length;
+      const bytesMax = pieceBytes(room);
+      if (!group.raft.hasReady(bytesMax)) continue;
+      const ready = group.raft.take(bytesMax);
+      const { appliedIndex } = group.state;
+      room -= applyWithin(room, group, ready.committed);
+      this.counters.committedEntries += group.state.appliedIndex - appliedIndex;
       this.replication.send(group, ready.send);
       if (ready.readStates.length > 0) this.#queries.confirmed(group, ready.readStates);
       if (!ready.mustPersist) {

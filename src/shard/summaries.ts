@@ -78,6 +78,8 @@ export interface ShardStatus {
   /** The state on disk covers everything up to it, so the log before it may be compacted. */
   snapshotIndex(group: Group): number;
   readonly full: boolean;
+  /** Changes in memory that are not on disk. */
+  readonly changedBytes: number;
   readonly storage: Pick<
     ShardStorage,
     'logBytesBehind' | 'logFileBytes' | 'logMemoryBytes' | 'logReadBack' | 'logSegments' | 'spaceLeft'
@@ -85,7 +87,14 @@ export interface ShardStatus {
   readonly snapshots: GroupSnapshotCounters;
   readonly counters: Readonly<
     Record<
-      'turns' | 'commits' | 'commitMicros' | 'committedEntries' | 'requests' | 'checkpoints' | 'refusedDiskFull',
+      | 'turns'
+      | 'commits'
+      | 'commitMicros'
+      | 'committedEntries'
+      | 'requests'
+      | 'checkpoints'
+      | 'refusedDiskFull'
+      | 'refusedDiskSlow',
       number
     >
   >;
@@ -138,6 +147,8 @@ function answerStatus(shard: ShardStatus, nowMs: number, reply: Reply): void {
       ...coldCounters(groups, shard.cold),
       ...snapshotCounters(shard),
       disk_full_refusals: counters.refusedDiskFull,
+      slow_disk_refusals: counters.refusedDiskSlow,
+      unwritten_bytes: shard.changedBytes,
       leaderships_given_up: sum(groups.map(({ raft }) => raft.abdications)),
       no_leader_refusals: sum(groups.map((group) => group.counters.refusedNoLeader)),
       cached_stream_heads: cachedHeads,

@@ -1,6 +1,7 @@
 // A node of a cluster that follows; the other nodes are the test itself.
 import type { PeerPort } from '../../src/shard/ports.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
+import type { ShardOptions } from '../../src/shard/options.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import type { Entry, Message } from '../../src/raft/types.ts';
 import { Command, newCommandFields, writeCommand } from '../../src/protocol/command.ts';
@@ -23,7 +24,10 @@ export class Follower {
   #slot = 0;
   #round = 0;
 
-  constructor() {
+  readonly #more: Partial<ShardOptions>;
+
+  constructor(more: Partial<ShardOptions> = {}) {
+    this.#more = more;
     this.storage.compactable = () => 0;
     this.shard = this.boot();
   }
@@ -53,6 +57,7 @@ export class Follower {
       seed: 7,
       boot: ++this.boots,
       log: () => undefined,
+      ...this.#more,
     });
     this.shard.start(this.clockMs);
     return this.shard;
@@ -116,7 +121,7 @@ export function entry(index: number, term: number, kind: number, payload?: strin
   fields.stream = 's';
   fields.contentType = 'text/plain';
   if (payload !== undefined) fields.payload = new Uint8Array(Buffer.from(payload));
-  const bytes = new Uint8Array(1024);
+  const bytes = new Uint8Array(2048);
   const view = new DataView(bytes.buffer);
   writeCommand(fields, bytes, view, 0);
   const command = new Command();

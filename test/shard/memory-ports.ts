@@ -86,7 +86,7 @@ export class MemoryStorage implements ShardStorage {
   isCheckpointFull = false;
   /** How many looks it takes until a checkpoint is on disk. */
   checkpointLooks = 0;
-  #looksLeft = 0;
+  #looks = 0;
   /** Writes are being collected. */
   committing = false;
   commits = 0;
@@ -185,12 +185,12 @@ export class MemoryStorage implements ShardStorage {
     this.committing = true;
     this.tx.collect(write);
     this.committing = false;
-    this.#looksLeft = this.checkpointLooks;
+    this.#looks = 0;
   }
 
   endCheckpoint(how: 'look' | 'wait'): boolean {
     if (!this.#isWriting) return true;
-    if (how === 'look' && this.#looksLeft-- > 0) return false;
+    if (how === 'look' && this.#looks++ < this.checkpointLooks) return false;
     this.#isWriting = false;
     if (this.isCheckpointFull) this.#refuse();
     this.#rows.begin();

@@ -15,6 +15,9 @@ import type { World } from './world.ts';
 /** A command grows a little when it is normalised: line ends, and a list of where records end. */
 const NORMALISED_BYTES = 100;
 
+/** Changes of one command here: a batch of large bodies. */
+const CHANGES_BYTES_MAX = 30_000;
+
 interface Known {
   readonly data: Uint8Array;
   /** Term of the entry before; -1: not seen yet. */
@@ -23,7 +26,16 @@ interface Known {
 
 export class Checks {
   readonly references: readonly Reference[];
-  readonly counts = { checkpoints: 0, entries: 0, leaders: 0, snapshots: 0, tooFarBehind: 0, readBack: 0 };
+  readonly counts = {
+    checkpoints: 0,
+    entries: 0,
+    leaders: 0,
+    snapshots: 0,
+    tooFarBehind: 0,
+    readBack: 0,
+    unwritten: 0,
+    slowRefusals: 0,
+  };
   /** Voters are those of the start, and every disk is the one of the start: majorities can be counted. */
   countable = true;
   /** Called for each node that begins to lead a term. */
@@ -61,6 +73,16 @@ export class Checks {
   /** Once per turn: no node starts and stops leading within one. */
   afterTurn(process: SimProcess): void {
     for (const group of process.shard.groups) if (group.leads) this.#leads(process, group);
+    this.#waitsForCheckpoints(process);
+  }
+
+  /** Applied changes that are not on disk are bounded, also while a start replays its log. */
+  #waitsForCheckpoints({ id, shard, changedBytesMax: bound }: SimProcess): void {
+    if (bound === undefined) return;
+    const { changedBytes, counters } = shard.status;
+    if (changedBytes > bound) this.counts.unwritten++;
+    this.counts.slowRefusals = Math.max(this.counts.slowRefusals, counters.refusedDiskSlow);
+    if (changedBytes > bound + CHANGES_BYTES_MAX) this.#fail(`backlog: n${id} holds ${changedBytes} bytes of changes`);
   }
 
   #fail(what: string): void {

@@ -1,4 +1,4 @@
-import { REQUEST_SEEDS, STARVED_SEEDS, THIN_SEEDS } from './options.ts';
+import { REQUEST_SEEDS, SLOW_SEEDS, STARVED_SEEDS, THIN_SEEDS } from './options.ts';
 
 /** Run by every `npm run check`. Seeds that found a bug once come first and stay. */
 const FOUND_SOMETHING: readonly number[] = [
@@ -27,6 +27,8 @@ const BEHIND_THIN_LINKS = Array.from({ length: 8 }, (_, i) => THIN_SEEDS + i);
 const REQUESTS = [REQUEST_SEEDS, REQUEST_SEEDS + 1];
 /** Nodes without processor (options.ts). */
 const STARVED = [STARVED_SEEDS, STARVED_SEEDS + 1];
+/** Slow checkpoints (options.ts). */
+const SLOW = Array.from({ length: 3 }, (_, i) => SLOW_SEEDS + i);
 
 /**
  * The seed that finds a planted bug (src/base/planted-bugs.ts, disk-faults.ts), so that its test need not search for
@@ -91,6 +93,8 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'log-sequence-ignored': 0xa2,
   'log-freed-early': 0x42d,
   'checkpoint-ahead-of-log': 0x42d,
+  'changes-unbounded': 0x75002,
+  'replay-without-checkpoints': 0x75002,
   'ack-before-sync': 0x42d,
   'vote-not-persisted': 0x42d,
   'vote-not-persisted, blind': 0x42d,
@@ -150,6 +154,7 @@ export const FIXED_SEEDS: readonly number[] = [
     ...BEHIND_THIN_LINKS,
     ...REQUESTS,
     ...STARVED,
+    ...SLOW,
     ...Object.values(FOUND_BY),
   ]),
 ];

@@ -47,6 +47,8 @@ export interface SimOptions {
   readonly rotMs: number;
   /** How far a node that gets a snapshot may be behind, if not as usual. */
   readonly pinBounds?: PinBounds;
+  /** Checkpoints take up to so much longer, and changes that wait for them have one of these bounds in bytes. */
+  readonly slowCheckpoints?: { readonly extraMs: number; readonly changedBytesMax: readonly [number, number] };
 }
 
 /**
@@ -131,6 +133,8 @@ export const THIN_SEEDS = 0x7_0000;
 /** And so do those with nodes that get the processor rarely. */
 export const STARVED_SEEDS = 0x7_1000;
 export const REQUEST_SEEDS = 0x7_2000;
+/** And those whose checkpoints take longer than the writes that they hold. */
+export const SLOW_SEEDS = 0x7_5000;
 const THIN_KINDS: readonly ThinLinks[] = ['thin in', 'thin both', 'large', 'stale'];
 
 export function drawOptions(seed: number): SimOptions {
@@ -140,6 +144,7 @@ export function drawOptions(seed: number): SimOptions {
   if (thin !== undefined) return { ...betweenThreeNodes(options), thin };
   if (isAmong(REQUEST_SEEDS)) return { ...betweenThreeNodes(options), thin: 'requests' };
   if (isAmong(STARVED_SEEDS)) return { ...betweenThreeNodes(options), starved: true };
+  if (isAmong(SLOW_SEEDS)) return slow(options);
   if (AS_BEFORE.has(seed))
     return { ...options, backup: NO_BACKUP, groups: options.served, quotas: false, rotMs: Infinity };
   if (seed >= LAGGING_FROM && seed < LAGGING_FROM + LAGGING) return lagging(options);
@@ -201,6 +206,21 @@ function betweenThreeNodes(options: SimOptions): SimOptions {
     quotas: false,
     faults: Object.fromEntries(FAULT_KINDS.map((kind) => [kind, Infinity])) as Record<FaultKind, number>,
     rotMs: Infinity,
+  };
+}
+
+/** Nodes restart all the time, every second time with logs that are larger than what may wait for a checkpoint. */
+function slow(options: SimOptions): SimOptions {
+  const quiet = betweenThreeNodes(options);
+  return {
+    ...quiet,
+    clients: 16,
+    safetyMs: 15_000,
+    thinkMs: 20,
+    entryFillBytes: 1,
+    disk: { ...quiet.disk, crash: 0.0005 },
+    faults: { ...quiet.faults, crash: 3000, stop: 6000, transfer: 4000 },
+    slowCheckpoints: { extraMs: 3000, changedBytesMax: [2500, 100_000] },
   };
 }
 

@@ -73,6 +73,8 @@ export class SimProcess implements Endpoint {
   };
   #readBack = 0;
   readonly #coldReads: ColdReads | undefined;
+  /** Bound of what waits for a checkpoint; undefined: as in a server. Every second run of a node has a large one. */
+  readonly changedBytesMax: number | undefined;
 
   constructor(world: World, node: SimNode, boot: number, lostLog: boolean) {
     const { options, queue, network, diskFault } = world;
@@ -80,6 +82,7 @@ export class SimProcess implements Endpoint {
     this.node = node;
     this.id = node.id;
     this.boot = boot;
+    this.changedBytesMax = options.slowCheckpoints?.changedBytesMax[node.boots % 2];
     this.#random = node.random;
     this.#bornMs = queue.nowMs;
     this.#coldReads = world.cold === undefined ? undefined : new ColdReads(world.cold, this);
@@ -111,6 +114,7 @@ export class SimProcess implements Endpoint {
       ...(options.entryFillBytes === undefined ? {} : { entryFillBytes: options.entryFillBytes }),
       ...this.#coldOptions(),
       ...(options.pinBounds === undefined ? {} : { pinBounds: options.pinBounds }),
+      changedBytesMax: this.changedBytesMax,
       log: (level, message, fields) => {
         if (message === TOO_FAR_BEHIND) world.checks.counts.tooFarBehind++;
         world.trace(`n${this.id} ${level} ${message} ${JSON.stringify(fields ?? {})}`);

@@ -45,7 +45,7 @@ export class Storage {
     const writer = new SimWriter({
       commit: (write) => behind.commit(write),
       tx: new LmdbTx(behind.state),
-      durationMs: () => 2 * this.#commitMs(node.diskRandom),
+      durationMs: () => 2 * this.#commitMs(node.diskRandom) + this.#slowMs,
       later: parts.later,
       busy: parts.busy,
       written: () => this.store.onCommit([], true),
@@ -68,6 +68,12 @@ export class Storage {
   get #random(): Random {
     const { node, random } = this.#parts;
     return this.store.isLoading ? node.diskRandom : random;
+  }
+
+  get #slowMs(): number {
+    const { node, world } = this.#parts;
+    const extraMs = world.faulty ? (world.options.slowCheckpoints?.extraMs ?? 0) : 0;
+    return extraMs > 0 ? extraMs * node.diskRandom.next() : 0;
   }
 
   #commitMs(random: Random): number {

@@ -26,6 +26,7 @@ const PERHAPS_LATER: ReadonlySet<ErrorCode> = new Set([
   'NO_LEADER',
   'LEADER_BUSY',
   'DISK_FULL',
+  'SHARD_BUSY',
   'STOPPING',
   'CATCHING_UP',
   'UNCONFIRMED',
