@@ -19,15 +19,13 @@ export class SortedRows {
 
   /** `value` is kept as it is: the caller hands it over. Undefined deletes. */
   set(key: string, value: Uint8Array | undefined): void {
+    const isKnown = this.#rows.has(key);
+    if (value === undefined) this.#rows.delete(key);
+    else this.#rows.set(key, value);
+    if (isKnown === (value !== undefined)) return;
     const at = this.#lowerBound(key);
-    const known = this.#keys[at] === key;
-    if (value === undefined) {
-      if (known) this.#keys.splice(at, 1);
-      this.#rows.delete(key);
-    } else {
-      if (!known) this.#keys.splice(at, 0, key);
-      this.#rows.set(key, value);
-    }
+    if (isKnown) this.#keys.splice(at, 1);
+    else this.#keys.splice(at, 0, key);
   }
 
   /** Keys in [start, end), ascending. */

@@ -6,7 +6,7 @@ import { drawOptions } from '../options.ts';
 import { BACKUP_BUGS, VARIANTS } from '../planted/list.ts';
 import { loadSimulation } from '../planted/load.ts';
 
-const VARIANT_SEEDS = 30;
+const VARIANT_SEEDS = 10;
 const restores = (seed: number): boolean => drawOptions(seed).backup.restore !== undefined;
 
 const { Simulation } = await loadSimulation();
