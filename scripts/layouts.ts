@@ -26,6 +26,7 @@ import { QUOTA } from '../src/protocol/bucket-command.ts';
 import { CHUNK_PLACE, PLAN_RANGE } from '../src/protocol/cold.ts';
 import { FORK_DATA } from '../src/protocol/fork-command.ts';
 import { IMPORT_TOTALS } from '../src/protocol/import-command.ts';
+import { PIECE } from '../src/protocol/piece.ts';
 import { POSITION } from '../src/protocol/position-command.ts';
 import { READ } from '../src/protocol/read-fields.ts';
 import { REPLY } from '../src/protocol/reply.ts';
@@ -46,8 +47,9 @@ import { LMDB_LOG_ENTRY, LMDB_LOG_KEY } from '../src/store/lmdb-log.ts';
 import { BUCKET_ROW } from '../src/stream/core/buckets.ts';
 import { GARBAGE_MARK } from '../src/stream/core/garbage.ts';
 import { HEAD_ROW } from '../src/stream/core/head.ts';
-import { INCARNATION_KEY, POSITION_KEY, TIMED_KEY, TOKEN_KEY } from '../src/stream/core/keys.ts';
+import { INCARNATION_KEY, PART_KEY, POSITION_KEY, TIMED_KEY, TOKEN_KEY } from '../src/stream/core/keys.ts';
 import { META_ROW } from '../src/stream/core/meta.ts';
+import { PARTIAL_ROW } from '../src/stream/core/partial-command.ts';
 import { PRODUCER_ROW, RECEIPT } from '../src/stream/core/producers.ts';
 import { DATA_ROW, START_ROW } from '../src/stream/core/row.ts';
 
@@ -74,6 +76,7 @@ export const LAYOUTS: Readonly<Record<string, Layouts>> = {
     'key with a position': POSITION_KEY,
     'key of `f` and `x`': TIMED_KEY,
     'key of `U`': TOKEN_KEY,
+    'key of a page of `B`': PART_KEY,
     '`h`': HEAD_ROW,
     '`d`': DATA_ROW,
     '`r` · `C`': START_ROW,
@@ -82,6 +85,7 @@ export const LAYOUTS: Readonly<Record<string, Layouts>> = {
     '`b`': BUCKET_ROW,
     '`m`': META_ROW,
     '`g`, unless it is empty': GARBAGE_MARK,
+    '`B`': PARTIAL_ROW,
   },
   'src/forks/README.md': { '`F`': FORK_ROW, '`P`': PIN_ROW, '`T`': TOMBSTONE_ROW },
   'src/cold/README.md': {
@@ -110,6 +114,7 @@ export const LAYOUTS: Readonly<Record<string, Layouts>> = {
     'plan of a cold read, behind its key': PLAN_RANGE,
     'payload of quota': QUOTA,
     'position in a payload': POSITION,
+    'payload of a piece': PIECE,
     'payload of forkData': FORK_DATA,
     'payload of importEnd, behind its token': IMPORT_TOTALS,
   },

@@ -51,6 +51,26 @@ export const COMMAND_BYTES_MAX = BODY_BYTES_MAX + 64 * KIB;
 export const ENTRY_BYTES_MAX = COMMAND_BYTES_MAX + MIB;
 
 /**
+ * A leader cuts commands larger than this into pieces of this size, of one log entry each or several together. A piece
+ * is written and synced within about a millisecond, so what comes beside it waits no longer than beside small commands.
+ */
+export const PIECE_BYTES_MAX = 256 * KIB;
+/** Pieces that one turn takes, over all groups of a shard: what comes meanwhile waits for their write. */
+export const TURN_PIECES_BYTES_MAX = 512 * KIB;
+/**
+ * A group's pieces wait while this much of it is proposed and not applied: small commands queue behind what is on its
+ * way to the followers. Enough to fill two turns and two links.
+ */
+export const PIECES_IN_FLIGHT_BYTES_MAX = MIB;
+/** Large commands that a group's leader keeps until they are cut: four of the largest. More: 503. */
+export const LARGE_WAITING_BYTES_MAX = 4 * BODY_BYTES_MAX;
+/**
+ * Changed bytes of a group with which no large command begins: they are written first. So the memory of a group is that
+ * of one large command in pieces, one applied and one being written.
+ */
+export const LARGE_BEGINS_BYTES_MAX = 8 * MIB;
+
+/**
  * Proposed and not yet committed bytes of a group; above the bodies that may be in flight, so the HTTP side refuses
  * first.
  */
@@ -202,6 +222,7 @@ export const WEBHOOK_ANSWER_BYTES_MAX = 64 * KIB;
 export const JSON_DEPTH_MAX = 128;
 
 assert(ENTRY_BYTES_MAX - COMMAND_BYTES_MAX >= 8 * RECORDS_PER_REQUEST_MAX, 'the ends of all records fit in an entry');
+assert(PIECE_BYTES_MAX <= ENTRY_FILL_BYTES, 'a piece fits in an entry of the usual size');
 assert(REPLY_RING_BYTES >= 4 * INLINE_PAYLOAD_BYTES_MAX, 'several inline read answers must fit in the reply ring');
 assert(REQUEST_RING_BYTES >= 4 * INLINE_PAYLOAD_BYTES_MAX, 'several inline bodies must fit in the request ring');
 assert(TAIL_EVENT_BYTES_MAX < INLINE_PAYLOAD_BYTES_MAX, 'a tail event always travels inline');

@@ -47,6 +47,7 @@ export const PLANTED_BUGS = {
 
   // Groups: what is proposed, and how requests are answered.
   'entry-unbounded': 'All commands that arrive within a turn become one entry, however large.',
+  'pieces-not-bounded': 'A turn takes all pieces of the large commands that wait.',
   'missing-in-the-end': "A read that timed out reports a missing stream, ignoring the leader's answer.",
   'missing-not-confirmed': 'A node says that a stream is missing without asking the leader.',
   'reads-not-held': 'A node that starts again answers reads from its last checkpoint.',
@@ -65,6 +66,12 @@ export const PLANTED_BUGS = {
   'quota-lets-one-more-in': 'An append is refused only when the bucket was beyond its quota before it.',
   'quota-of-streams-forgotten': 'A bucket may hold one stream more than its quota allows.',
   'quota-not-stored': 'A new quota is not part of the next checkpoint.',
+
+  // Large commands in pieces.
+  'pieces-mixed-up': 'The last piece of a large command is put a byte in front of its place.',
+  'partial-not-stored': 'A checkpoint that falls between the pieces of a large command leaves them out.',
+  'partial-outlives-its-term':
+    'A leader that returns goes on with a large command where it left off, and nodes let it.',
 
   // The cold store.
   'frontier-moves-back': 'After a part of a stream was flushed, its rows are said to begin where the stream begins.',

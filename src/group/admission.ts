@@ -5,6 +5,7 @@
  * (gate.ts).
  */
 import { type ErrorCode } from '../base/errors.ts';
+import { LARGE_WAITING_BYTES_MAX } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
 import type { Raft } from '../raft/raft.ts';
 import type { State } from '../stream/core/state.ts';
@@ -18,6 +19,14 @@ import { commandsWhere } from '../protocol/operations.ts';
  * ones pass.
  */
 const REFUSING_MS = 1000;
+
+/** Accepted commands of a group that are not proposed yet: those of this turn's entry, and large ones. */
+interface WaitingBytes {
+  readonly entryBytes: number;
+  readonly largeBytes: number;
+  /** The command itself would wait to be cut. */
+  readonly isLarge: boolean;
+}
 
 export type AdmissionState = 'open' | 'pressure' | 'refusing';
 
@@ -52,24 +61,30 @@ export class Admission {
     if (hotBytes > this.counters.hotBytesHighest) this.counters.hotBytesHighest = hotBytes;
   }
 
-  /** Undefined means accepted. `building` is the size of this turn's entry so far. */
+  /** Undefined means accepted. */
   refuses(
     command: Command,
     payloadBytes: number,
     state: State,
     raft: Raft,
-    building: number,
+    waiting: WaitingBytes,
     nowMs: number,
   ): ErrorCode | undefined {
+    const { entryBytes, largeBytes, isLarge } = waiting;
+    if (isLarge && largeBytes + payloadBytes > LARGE_WAITING_BYTES_MAX)
+      return this.#refuse('UNCOMMITTED_FULL', payloadBytes);
     if (payloadBytes === 0 || !ADDS_BYTES.has(command.kind)) return undefined;
-    const uncommitted = raft.uncommittedBytes + building;
-    const hot = (planted('pressure-for-ever') ? this.counters.hotBytesHighest : state.hotBytes) + uncommitted;
+    const proposed = raft.uncommittedBytes + entryBytes;
+    // Small commands pass between the pieces of those that wait.
+    const uncommitted = isLarge ? proposed + largeBytes : proposed;
+    const growing = proposed + largeBytes + state.partial.receivedBytes;
+    const hot = (planted('pressure-for-ever') ? this.counters.hotBytesHighest : state.hotBytes) + growing;
     this.met(hot);
     const clockMs = this.#clockMs;
     if (!this.#hot.hasRoom(hot, payloadBytes, clockMs)) {
       // The check is exact only if the command meets the current state: queued commands may change it so that this one
       // adds bytes.
-      const isExact = building === 0 && raft.lastIndex === state.appliedIndex;
+      const isExact = entryBytes + largeBytes === 0 && raft.lastIndex === state.appliedIndex;
       if (isExact && !wouldAddBytes(state, command, payloadBytes, nowMs)) return undefined;
       this.#hot.refused(payloadBytes, clockMs);
       this.counters.hotRefusals++;

@@ -5,6 +5,7 @@
 import { byteAt } from '../base/bytes.ts';
 import { struct, u32 } from '../base/struct.ts';
 import { Slab } from '../base/slab.ts';
+import { PIECE_HEAD_BYTES, writePieceHead } from '../protocol/piece.ts';
 import { stampCommand } from '../protocol/command-layout.ts';
 import type { Command } from '../protocol/command.ts';
 import { JsonNormalizer } from '../stream/json/json-records.ts';
@@ -16,19 +17,34 @@ const INITIAL_BYTES = 4096;
 /** A builder larger than this, grown for one huge command, releases its memory. */
 const KEPT_BYTES = 1024 * 1024;
 
-export class EntryBuilder {
+/** Takes the commands of clients when they are prepared (prepare.ts). */
+export interface CommandSink {
+  /** Normalises the JSON bodies of commands before they are added. */
+  readonly json: JsonNormalizer;
+  /** Adds the command as it is in its frame, with the leader's clock. */
+  add(command: Command, nowMs: number): void;
+  /** Adds the command with other attributes and payload; see rewriteCommand. */
+  addRewritten(command: Command, nowMs: number, replacement: Replacement): void;
+}
+
+/** A large command in consecutive parts, and where its next piece begins. */
+export interface PieceSource {
+  readonly parts: readonly Uint8Array[];
+  readonly totalBytes: number;
+  readonly offset: number;
+}
+
+export class EntryBuilder implements CommandSink {
   #bytes = new Uint8Array(INITIAL_BYTES);
   #view = new DataView(this.#bytes.buffer);
   #length = 0;
   readonly #memory = new Slab();
-  /** Normalises the JSON bodies of commands before they are added. */
   readonly json = new JsonNormalizer();
 
   get length(): number {
     return this.#length;
   }
 
-  /** Adds the command as it is in its frame, with the leader's clock. */
   add(command: Command, nowMs: number): void {
     const size = command.end - command.offset;
     this.#reserve(ITEM.size + size);
@@ -42,7 +58,6 @@ export class EntryBuilder {
     this.#length += ITEM.size + size;
   }
 
-  /** Adds the command with other attributes and payload; see rewriteCommand. */
   addRewritten(command: Command, nowMs: number, replacement: Replacement): void {
     const size = rewrittenBytes(command, replacement);
     this.#reserve(ITEM.size + size);
@@ -51,6 +66,24 @@ export class EntryBuilder {
     COMMAND_SIZE.set(this.#view, this.#length, written);
     stampCommand(this.#view, at, nowMs);
     this.#length += ITEM.size + written;
+  }
+
+  /** Adds the next `sizeBytes` of a large command. */
+  addPiece({ parts, totalBytes, offset }: PieceSource, sizeBytes: number, nowMs: number): void {
+    const size = PIECE_HEAD_BYTES + sizeBytes;
+    this.#reserve(ITEM.size + size);
+    COMMAND_SIZE.set(this.#view, this.#length, size);
+    const at = this.#length + ITEM.size;
+    writePieceHead(this.#view, at, { totalBytes, offset }, sizeBytes);
+    stampCommand(this.#view, at, nowMs);
+    let partAt = 0;
+    for (const part of parts) {
+      const from = Math.max(0, offset - partAt);
+      const to = Math.min(part.length, offset + sizeBytes - partAt);
+      if (from < to) this.#bytes.set(part.subarray(from, to), at + PIECE_HEAD_BYTES + partAt + from - offset);
+      partAt += part.length;
+    }
+    this.#length += ITEM.size + size;
   }
 
   /** The entry's data; the builder is empty afterwards. */

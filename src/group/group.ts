@@ -7,7 +7,7 @@
  *  raft.persisted() -> applyCommitted() answers and collects tail events -> flushEvents().
  */
 import { assert } from '../base/assert.ts';
-import { errorNumber } from '../base/errors.ts';
+import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { COMMAND_BYTES_MAX, ENTRY_BYTES_MAX, ENTRY_FILL_BYTES } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
 import { Raft } from '../raft/raft.ts';
@@ -30,8 +30,9 @@ import { refuse } from '../stream/operations/append.ts';
 import { QuotaExtras } from '../stream/operations/quota.ts';
 import { Query, quotaMark } from '../protocol/request.ts';
 import { Admission } from './admission.ts';
+import { LargeCommands } from './large-commands.ts';
 import { prepare } from './prepare.ts';
-import { type Asked, answerQuery } from './queries.ts';
+import { type Asked, MISSING, answerQuery } from './queries.ts';
 import { quotaRefusal } from './would-add-bytes.ts';
 import { NO_SLOT } from './reply-slot.ts';
 import { Watchers } from './watchers.ts';
@@ -45,20 +46,6 @@ const RENEWAL_FRACTION = 64;
 const APPEND = COMMANDS.append.number;
 const APPEND_BATCH = COMMANDS.appendBatch.number;
 const READ = QUERIES.read.number;
-
-/** Codes for things that this node lacks and another one might have: the stream, the position, or its content type. */
-const MISSING: ReadonlySet<number> = new Set(
-  (
-    [
-      'STREAM_NOT_FOUND',
-      'STREAM_DELETED',
-      'OFFSET_OUT_OF_RANGE',
-      'RECORD_OUT_OF_RANGE',
-      'RECORDS_UNAVAILABLE',
-      'SNAPSHOT_NOT_FOUND',
-    ] as const
-  ).map(errorNumber),
-);
 
 /** The slots that wait for one proposed entry, in command order. */
 interface Waiting {
@@ -76,11 +63,12 @@ export class Group {
   readonly raft: Raft;
   readonly watchers: Watchers;
   readonly admission = new Admission();
+  readonly #entry = new EntryBuilder();
+  readonly large = new LargeCommands(this.#entry.json);
   readonly #sink: ReplySink;
   readonly #reply = new Reply();
   readonly #command = new Command();
   readonly #applying = new Command();
-  readonly #entry = new EntryBuilder();
   readonly #scratch = new Uint8Array(8192);
   readonly #scratchView = new DataView(this.#scratch.buffer);
   readonly #asked: Asked;
@@ -129,9 +117,10 @@ export class Group {
     return this.leads && this.raft.transferee === 0;
   }
 
-  /** Commands sealed but not yet answered, plus commands of this turn. */
+  /** Commands not yet answered. */
   get waitingCount(): number {
-    return this.#waiting.reduce((sum, waiting) => sum + waiting.slots.length, this.#slots.length);
+    const unsealed = this.#slots.length + this.large.count;
+    return this.#waiting.reduce((sum, waiting) => sum + waiting.slots.length, unsealed);
   }
 
   /** Starts a turn. All waits use `clockMs`, the monotonic clock; `nowMs` elsewhere is the wall clock. */
@@ -154,39 +143,45 @@ export class Group {
     if (transferred !== undefined) command.end = command.payloadAt;
     const reply = this.#reply;
     const commandBytes = command.end - command.offset + (transferred?.length ?? 0);
-    this.#makeRoom(commandBytes);
-    if (!this.leads) {
-      reply.reset(slot);
-      reply.code = errorNumber('NO_LEADER');
-      this.counters.refusedNoLeader++;
-      this.#sink.send(reply);
-      return;
-    }
+    const isLarge = this.large.takes(command, commandBytes);
+    if (!isLarge) this.#makeRoom(commandBytes);
     reply.reset(slot);
-    if (commandBytes > COMMAND_BYTES_MAX) {
-      reply.code = errorNumber('BODY_TOO_LARGE');
-      this.#sink.send(reply);
-      return;
-    }
+    if (!this.leads) this.counters.refusedNoLeader++;
     const size = transferred?.length ?? command.payloadBytes;
-    const overQuota = quotaRefusal(quotaMark(view, at), this.state, command, size, this.#clock(nowMs));
-    if (overQuota !== undefined) {
-      refuse(reply, overQuota, this.state.find(bytes, command.keyAt, command.keyBytes));
-      if (command.has(FLAG_PRODUCER)) reply.flags |= REPLY_PRODUCER;
+    const waiting = { entryBytes: this.#entry.length, largeBytes: this.large.bytes, isLarge };
+    const refused =
+      (this.leads ? undefined : 'NO_LEADER') ??
+      (commandBytes > COMMAND_BYTES_MAX ? 'BODY_TOO_LARGE' : undefined) ??
+      this.#overQuota(command, size, quotaMark(view, at), nowMs) ??
+      this.admission.refuses(command, size, this.state, this.raft, waiting, nowMs);
+    if (refused !== undefined) reply.code = errorNumber(refused);
+    const target = isLarge ? this.large : this.#entry;
+    if (refused !== undefined || !prepare(command, transferred, this.#clock(nowMs), target, reply)) {
       this.#sink.send(reply);
       return;
     }
-    const refused = this.admission.refuses(command, size, this.state, this.raft, this.#entry.length, nowMs);
-    if (refused !== undefined) {
-      reply.code = errorNumber(refused);
-      this.#sink.send(reply);
-      return;
-    }
-    if (!prepare(command, transferred, this.#clock(nowMs), this.#entry, reply)) {
-      this.#sink.send(reply);
-      return;
-    }
-    this.#slots.push(slot);
+    if (isLarge) this.large.answerTo(slot);
+    else this.#slots.push(slot);
+  }
+
+  /** Adds the next piece of a large command to this turn's entries. Returns its bytes; 0: it waits, or there is none. */
+  cut(nowMs: number): number {
+    if (this.large.count === 0) return 0;
+    // Its last piece was not proposed, so nothing was done.
+    if (!this.leads) this.#refuseAll(this.large.drop(), 'NO_LEADER');
+    const sizeBytes = this.nextPieceBytes;
+    if (sizeBytes === 0) return 0;
+    this.#makeRoom(sizeBytes);
+    this.#slots.push(this.large.cut(sizeBytes, this.#entry, this.#clock(nowMs)) ?? NO_SLOT);
+    return sizeBytes;
+  }
+
+  /** Size of the piece that could be cut now; 0: none. */
+  get nextPieceBytes(): number {
+    if (this.large.count === 0 || !this.accepts) return 0;
+    const { state, raft } = this;
+    const inFlightBytes = raft.uncommittedBytes + this.#entry.length;
+    return this.large.nextBytes({ state, inFlightBytes, term: raft.term });
   }
 
   /**
@@ -230,6 +225,7 @@ export class Group {
     this.#slots = [];
     const data = this.#entry.finish();
     const index = this.raft.propose(data);
+    this.large.proposed(index);
     if (index === 0) {
       this.#refuseAll(slots, data.length > ENTRY_BYTES_MAX ? 'BODY_TOO_LARGE' : 'NO_LEADER');
       return false;
@@ -243,9 +239,7 @@ export class Group {
     this.onCommitted?.(entries);
     for (const entry of entries) {
       assert(entry.index === this.state.appliedIndex + 1, `group ${this.id} applies ${entry.index} in order`);
-      // Set first, because answers name the index they come from.
-      this.state.appliedIndex = entry.index;
-      this.state.appliedTerm = entry.term;
+      this.state.enter(entry.index, entry.term);
       this.#applyEntry(entry);
       this.admission.met(this.state.hotBytes);
     }
@@ -304,6 +298,7 @@ export class Group {
     this.#refuseAll(this.#slots, 'STOPPING');
     this.#slots = [];
     this.#entry.finish();
+    this.#refuseAll(this.large.drop(), 'STOPPING');
   }
 
   #applyEntry(entry: Entry): void {
@@ -341,6 +336,15 @@ export class Group {
       // Another leader's entry took the index: ours is not in the log, so the write can be repeated.
       this.#refuseAll(first.slots, 'NO_LEADER');
     }
+  }
+
+  /** The refusal of a write that its bucket's quota keeps out; the reply shows the stream's position. */
+  #overQuota(command: Command, size: number, mark: number, nowMs: number): ErrorCode | undefined {
+    const code = quotaRefusal(mark, this.state, command, size, this.#clock(nowMs));
+    if (code === undefined) return undefined;
+    refuse(this.#reply, code, this.state.find(command.bytes, command.keyAt, command.keyBytes));
+    if (command.has(FLAG_PRODUCER)) this.#reply.flags |= REPLY_PRODUCER;
+    return code;
   }
 
   /**

@@ -7,7 +7,7 @@ import { RECORDS_PER_REQUEST_MAX } from '../base/limits.ts';
 import { parseAttributes } from '../stream/json/attributes.ts';
 import { FRAME_HEAD_BYTES, batchShape, frameEnd, joinFrames } from '../protocol/append-batch.ts';
 import { type Command, FLAG_ATTRS } from '../protocol/command.ts';
-import type { EntryBuilder } from './entry.ts';
+import type { CommandSink } from './entry.ts';
 import { type Reply, explain } from '../protocol/reply.ts';
 import type { JsonNormalizer } from '../stream/json/json-records.ts';
 import { commandsWhere } from '../protocol/operations.ts';
@@ -27,7 +27,7 @@ export function prepare(
   command: Command,
   transferred: Uint8Array | undefined,
   nowMs: number,
-  entry: EntryBuilder,
+  entry: CommandSink,
   reply: Reply,
 ): boolean {
   const json = command.payloadBytes > 0 && carriesRecords(command);

@@ -80,6 +80,20 @@ function answerRead({ state, watchers, query }: Asked, head: Head, reply: Reply)
   return (asked.readFlags & READ_FLAG_NO_TOUCH) === 0 ? head : undefined;
 }
 
+/** Codes for things that this node lacks and another one might have: the stream, the position, or its content type. */
+export const MISSING: ReadonlySet<number> = new Set(
+  (
+    [
+      'STREAM_NOT_FOUND',
+      'STREAM_DELETED',
+      'OFFSET_OUT_OF_RANGE',
+      'RECORD_OUT_OF_RANGE',
+      'RECORDS_UNAVAILABLE',
+      'SNAPSHOT_NOT_FOUND',
+    ] as const
+  ).map(errorNumber),
+);
+
 /** Counting stops after one pass of this many. */
 const GC_PASS_MAX = 4096;
 

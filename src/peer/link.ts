@@ -14,6 +14,7 @@ import {
   NONCE_BYTES,
   PROTOCOL_VERSION,
   VERSION_WITH_FORWARD_PIECES,
+  VERSION_WITH_COMMAND_PIECES,
   VERSION_WITH_PIECES,
   isSpoken,
 } from './codec/handshake.ts';
@@ -80,6 +81,8 @@ export class PeerLink {
   #remote: PeerIdentity | undefined;
   /** The peer takes a large request in pieces, between which other frames pass. */
   takesRequestPieces = false;
+  /** The node applies large commands in pieces, as it said when it was last connected. */
+  knowsPieces = false;
   /** Protocol version of the next connection. */
   #version: number;
   #stopped = true;
@@ -295,6 +298,7 @@ export class PeerLink {
     if (step.kind !== 'done') return;
     this.#cancelTimer();
     this.#remote = step.peer;
+    this.knowsPieces = this.#version >= VERSION_WITH_COMMAND_PIECES;
     this.#egress.takesPieces = this.#version >= VERSION_WITH_PIECES;
     this.takesRequestPieces = this.#version >= VERSION_WITH_FORWARD_PIECES;
     this.#silentTicks = 0;

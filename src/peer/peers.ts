@@ -20,15 +20,12 @@ import { decodeRaftFrame } from './codec/raft-frame.ts';
 import { encodeSnapshotAck } from './codec/snapshot-transfer.ts';
 import type { Standing } from './codec/standing.ts';
 import { AddressBook } from './address-book.ts';
-import { addLink, newPeerCounters } from './counters.ts';
-import type { PeerCounters } from './counters.ts';
+import { type PeerCounters, addLink, newPeerCounters } from './counters.ts';
 import type { Runtime } from '../base/runtime.ts';
 import { ForwardOutbox } from './forward-outbox.ts';
-import { Forwards } from './forwards.ts';
-import type { OnReply } from './forwards.ts';
+import { Forwards, type OnReply } from './forwards.ts';
 import { IncomingForwards } from './incoming-forwards.ts';
-import { PEER_LIMITS, checkLimits } from './limits.ts';
-import type { PeerLimits } from './limits.ts';
+import { PEER_LIMITS, type PeerLimits, checkLimits } from './limits.ts';
 import { PeerLink } from './link.ts';
 import type { Address } from '../base/address.ts';
 import { PeerListener } from './listener.ts';
@@ -223,6 +220,10 @@ export class Peers implements PeerPort {
   /** Whether messages about `group` can be sent to `node`. */
   connected(node: number, group: number): boolean {
     return this.#routes.toGroup(node, group)?.connected === true;
+  }
+
+  knowsPieces(node: number, group: number): boolean {
+    return this.#routes.toGroup(node, group)?.knowsPieces === true;
   }
 
   /** Takes a message until the next flush. Without a connection it is dropped and counted: Raft repeats it. */

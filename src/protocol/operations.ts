@@ -23,6 +23,7 @@ import {
 } from './fork-command.ts';
 import { importAbort, importBegin, importEnd, importRows } from './import-command.ts';
 import { type CommandTraits, type QueryScope, type QueryTraits } from './operation.ts';
+import { piece } from './piece.ts';
 import { publishSnapshot, retention } from './position-command.ts';
 import { admin, bucketGarbage, exportGroup, flushStream, shed } from './queries/administration.ts';
 import { read } from './queries/read.ts';
@@ -61,6 +62,7 @@ export const COMMANDS = {
   forkUnpin,
   forkUnpinned,
   forkCheck,
+  piece,
 } satisfies Readonly<Record<string, CommandTraits>>;
 
 /** Answered by one node from its applied state. */

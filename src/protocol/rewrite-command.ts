@@ -4,6 +4,7 @@ import { ATTRIBUTES_PART, COMMAND } from './command-layout.ts';
 import { type Command, FLAG_ATTRS, FLAG_RECORDS } from './command.ts';
 
 const HEAD = COMMAND.fields;
+const END_BYTES = 4;
 
 export interface Replacement {
   /** Undefined: the command has none. */
@@ -15,8 +16,16 @@ export interface Replacement {
 
 /** Exact size of `command` with another payload and record table; see rewriteCommand. */
 export function rewrittenBytes(command: Command, { attributes, payload, ends }: Replacement): number {
-  const replaced = (attributes?.length ?? 0) + payload.length + 4 * (ends?.length ?? 0);
-  return command.attributesAt - command.offset + replaced;
+  return frontBytes(command, attributes) + payload.length + endsBytes(ends);
+}
+
+/** Size of everything before the payload. */
+export function frontBytes(command: Command, attributes: Uint8Array | undefined): number {
+  return command.attributesAt - command.offset + (attributes?.length ?? 0);
+}
+
+export function endsBytes(ends: Replacement['ends']): number {
+  return END_BYTES * (ends?.length ?? 0);
 }
 
 /**
@@ -24,6 +33,22 @@ export function rewrittenBytes(command: Command, { attributes, payload, ends }: 
  * normalised JSON or taken a payload from the transfer channel.
  */
 export function rewriteCommand(
+  command: Command,
+  replacement: Replacement,
+  bytes: Uint8Array,
+  view: DataView,
+  offset: number,
+): number {
+  const { payload, ends } = replacement;
+  let at = writeFront(command, replacement, bytes, view, offset);
+  bytes.set(payload, at);
+  at += payload.length;
+  writeEnds(ends, view, at);
+  return at + endsBytes(ends) - offset;
+}
+
+/** Writes everything before the payload; returns where that begins. */
+export function writeFront(
   command: Command,
   { attributes, payload, ends }: Replacement,
   bytes: Uint8Array,
@@ -34,7 +59,6 @@ export function rewriteCommand(
   const front = command.attributesAt - command.offset;
   bytes.set(command.bytes.subarray(command.offset, command.attributesAt), offset);
   let at = offset + front;
-  let flags = command.flags;
   if (attributes !== undefined) {
     bytes.set(attributes, at);
     at += attributes.length;
@@ -42,19 +66,17 @@ export function rewriteCommand(
     const partAt = offset + (command.keyAt - command.offset) - ATTRIBUTES_PART.size;
     ATTRIBUTES_PART.fields.attributesBytes.set(view, partAt, attributes.length);
   }
-  bytes.set(payload, at);
-  at += payload.length;
   HEAD.payloadBytes.set(view, offset, payload.length);
-  if (ends === undefined) {
-    HEAD.recordCount.set(view, offset, 0);
-  } else {
-    flags |= FLAG_RECORDS;
-    HEAD.recordCount.set(view, offset, ends.length);
-    for (const end of ends) {
-      view.setUint32(at, end, true);
-      at += 4;
-    }
+  HEAD.recordCount.set(view, offset, ends?.length ?? 0);
+  HEAD.flags.set(view, offset, ends === undefined ? command.flags : command.flags | FLAG_RECORDS);
+  return at;
+}
+
+/** The table of record ends, behind the payload. */
+export function writeEnds(ends: Replacement['ends'], view: DataView, tableAt: number): void {
+  let at = tableAt;
+  for (const end of ends ?? []) {
+    view.setUint32(at, end, true);
+    at += END_BYTES;
   }
-  HEAD.flags.set(view, offset, flags);
-  return at - offset;
 }

@@ -3,7 +3,7 @@
  * state follows at most CHECKPOINT_MS later, so a busy stream's head and last row are written a few times a second
  * instead of once per turn. Groups take turns, so no single commit carries all of them.
  */
-import { PAGE_VALUE_BYTES } from '../base/limits.ts';
+import { BODY_BYTES_MAX, PAGE_VALUE_BYTES } from '../base/limits.ts';
 import type { Group } from '../group/group.ts';
 import type { State } from '../stream/core/state.ts';
 
@@ -106,9 +106,15 @@ interface Limits {
 }
 
 const USUAL: Limits = { ageMs: CHECKPOINT_MS, bytes: GROUP_BYTES_MAX };
+/**
+ * Between the pieces of a large command. A checkpoint would write what is there as rows that the last piece deletes;
+ * it comes behind that piece, unless more changes meanwhile than the command has.
+ */
+const IN_PIECES: Limits = { ageMs: 2000, bytes: BODY_BYTES_MAX };
 const SPREAD: Limits = { ageMs: MANY_STREAMS_MS, bytes: Infinity };
 
-function limitsOf({ dirtyStreams, dirtyBytes }: State): Limits {
+function limitsOf({ dirtyStreams, dirtyBytes, partial }: State): Limits {
+  if (partial.receivedBytes > 0) return IN_PIECES;
   // Where each stream got whole rows, waiting saves nothing.
   return dirtyStreams < MANY_STREAMS || dirtyBytes > dirtyStreams * PAGE_VALUE_BYTES ? USUAL : SPREAD;
 }

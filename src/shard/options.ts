@@ -1,6 +1,7 @@
 /** The options of a shard, and the consensus settings derived from them. */
 import { ENTRY_BYTES_MAX, ENTRY_FILL_BYTES, UNCOMMITTED_BYTES_MAX } from '../base/limits.ts';
 import { Group } from '../group/group.ts';
+import type { PieceBounds } from '../group/large-commands.ts';
 import type { ReplySink } from '../protocol/reply.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { LogReader, RaftConfig } from '../raft/types.ts';
@@ -53,6 +54,8 @@ export interface ShardOptions {
   readonly messages?: Pick<RaftConfig, 'maxMessageBytes' | 'maxInflightBytes'>;
   /** Target size for combining commands into an entry, in bytes: the simulator makes it small. */
   readonly entryFillBytes?: number;
+  /** How large commands are cut: the simulator makes the pieces small. */
+  readonly pieces?: PieceBounds;
   /** How far a node that gets a snapshot may be behind: the simulator makes it small. */
   readonly pinBounds?: PinBounds;
 }
@@ -67,6 +70,7 @@ export function newGroup(options: ShardOptions, state: State, log: LogReader, si
   const group = new Group(state, raftConfig(options, state, log), sink);
   group.admission.uncommittedBytesMax = options.uncommittedBytesMax || Infinity;
   group.entryFillBytes = options.entryFillBytes ?? ENTRY_FILL_BYTES;
+  if (options.pieces !== undefined) group.large.bounds = options.pieces;
   return group;
 }
 

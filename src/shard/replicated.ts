@@ -1,6 +1,7 @@
 /** A node of a cluster: writes go to the leaders, messages and group snapshots to and from the other nodes. */
 import type { Group } from '../group/group.ts';
 import type { Reply } from '../protocol/reply.ts';
+import { members } from '../raft/configuration.ts';
 import type { Message, GroupSnapshotRequest } from '../raft/types.ts';
 import { Forwarding } from './forwarding.ts';
 import { touchFrame } from './frames.ts';
@@ -27,6 +28,7 @@ export interface ReplicatedOptions {
 
 export class Replicated implements Replication {
   readonly hasOthers = true;
+  readonly #nodeId: number;
   readonly #peers: PeerPort;
   readonly #storage: ShardStorage;
   readonly #group: (id: number) => Group | undefined;
@@ -37,6 +39,7 @@ export class Replicated implements Replication {
 
   constructor({ links, nodeId, groups, storage, log, pinBounds, deliver, group, traced }: ReplicatedOptions) {
     const { peers, wake } = links;
+    this.#nodeId = nodeId;
     this.#peers = peers;
     this.#storage = storage;
     this.#group = group;
@@ -65,6 +68,10 @@ export class Replicated implements Replication {
 
   answer(reply: Reply): void {
     this.#forwarding.answer(reply);
+  }
+
+  knowPieces({ id, raft }: Group): boolean {
+    return members(raft.configuration).every((node) => node === this.#nodeId || this.#peers.knowsPieces(node, id));
   }
 
   send(group: Group, messages: readonly Message[]): void {

@@ -32,6 +32,8 @@ export interface Replication extends SnapshotHandler {
   accept(origin: ForwardOrigin, group: Group): number;
   /** Sends the answer of such a request. */
   answer(reply: Reply): void;
+  /** Whether all members of the group apply large commands in pieces. */
+  knowPieces(group: Group): boolean;
   /** Raft messages; they leave with the next flush. */
   send(group: Group, messages: readonly Message[]): void;
 

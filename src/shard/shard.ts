@@ -34,6 +34,7 @@ import { DiskPressure } from './disk-pressure.ts';
 import { SINGLE_NODE } from './single-node.ts';
 import { ReplyRouter, RingSink } from './sink.ts';
 import { type ShardOptions, newGroup } from './options.ts';
+import { PieceTurns } from './piece-turns.ts';
 import { LostGroups } from './lost-groups.ts';
 import { recordConfiguration } from './members.ts';
 import { WholeBuffer, commandKind, isCommandFrame } from './frames.ts';
@@ -74,6 +75,7 @@ export class Shard {
   /** Messages to send once the commit of their batch is on disk. */
   #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
   readonly #lost: LostGroups;
+  readonly #pieces: PieceTurns;
   readonly #checkpoint = (groups: readonly Group[]): boolean => this.#commits.checkpoint(groups, this.#clockMs);
   readonly counters = { turns: 0, committedEntries: 0, requests: 0, refusedDiskFull: 0, refusedDiskSlow: 0 };
 
@@ -93,6 +95,7 @@ export class Shard {
     storage.load();
     this.groups = states.map((state, i) => {
       const group = newGroup(options, state, logs[i] as LogReader, this.#sink);
+      group.large.areUnderstood = this.replication.knowPieces(group);
       group.forwardRenewal = (key) => this.replication.renew(group, key);
       this.#byId.set(group.id, group);
       return group;
@@ -100,7 +103,7 @@ export class Shard {
     this.#commits = new Commits({
       ...options,
       groups: this.groups,
-      checkpointed: (group, index) => this.#compactBehindCheckpoint(group, index),
+      checkpointed: (group, index) => void this.#compact(group, this.replication.compactable(group, index)),
     });
     this.#backlog = new Backlog({
       groups: this.groups,
@@ -126,6 +129,7 @@ export class Shard {
       shed: (electionPriority) => this.#pressure.shed(electionPriority),
     });
     this.#lost = new LostGroups(storage, this.groups, () => this.#queries.lose());
+    this.#pieces = new PieceTurns(this.groups, options.pieces);
     this.replication.tick(this.groups);
   }
 
@@ -164,13 +168,12 @@ export class Shard {
     this.#drain(nowMs);
     this.#keepTime(nowMs, clockMs);
     if (!this.full) this.cold?.turn(nowMs, clockMs);
+    if (!this.full && this.#backlog.room > 0) this.#pieces.cut(nowMs);
     for (const group of this.groups) group.seal();
     if (this.#commits.pendingRetry.length === 0) this.#queries.ask(clockMs);
     this.#commits.checkpoints.observe(clockMs);
     // The next round does what a commit makes possible: apply, or the first entry of a new leader.
-    for (let round = 0; this.#persist(clockMs); round++) {
-      assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
-    }
+    for (let round = 0; this.#persist(clockMs); round++) assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
     // While the disk is full, received rows may not be in place yet.
     if (this.#commits.pendingRetry.length === 0) this.replication.settle(!this.full, clockMs);
     this.replication.turn(nowMs, clockMs);
@@ -226,6 +229,7 @@ export class Shard {
     if (!this.full && this.cold !== undefined) due = Math.min(due, this.cold.dueAtMs - clockMs);
     if (this.full) return Math.max(0, Math.min(due, this.#commits.retryAtMs - clockMs));
     if (this.#backlog.isHolding) due = Math.min(due, LOOK_MS);
+    else if (this.#backlog.room > 0 && this.#pieces.areWaiting) return 0;
     return Math.max(0, Math.min(due, this.#commits.checkpointWaitMs(clockMs)));
   }
 
@@ -321,6 +325,7 @@ export class Shard {
       for (const group of this.groups) {
         group.raft.tick();
         group.expireWaiting(LEADER_WAIT_MS);
+        group.large.areUnderstood = this.replication.knowPieces(group);
         const { identity } = this.#options;
         if (this.replication.hasOthers || identity !== undefined) recordConfiguration(group, identity?.firstOf(group));
         identity?.look(group);
@@ -384,11 +389,6 @@ export class Shard {
     group.installState(new State(id, storage.tx, storage.prefix(id), this.#memory));
     assert(group.state.appliedIndex === snapshot.index, `group ${id} holds the snapshot up to ${snapshot.index}`);
     this.replication.installed(id);
-  }
-
-  /** Compacts the log that a checkpoint covers. */
-  #compactBehindCheckpoint(group: Group, index: number): void {
-    this.#compact(group, this.replication.compactable(group, index));
   }
 
   #compact(group: Group, index: number): number {

@@ -16,6 +16,7 @@ export const SINGLE_NODE: Replication = {
   renew: nothing,
   accept: unreachable,
   answer: unreachable,
+  knowPieces: () => true,
   send: nothing,
   release: nothing,
   turn: nothing,

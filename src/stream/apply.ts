@@ -3,9 +3,11 @@
  * answer, client input never throws, and no clock is read (commands carry the leader's milliseconds): invariant 6.
  */
 import { assert } from '../base/assert.ts';
+import { viewOf } from '../base/bytes.ts';
 import type { Command } from '../protocol/command.ts';
 import { RELEASE_CHUNKS_AT_ONCE, RELEASE_CHUNKS_PER_EXPIRE } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
+import { decodePiece } from '../protocol/piece.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { applyAppend, isAllowed, refuse, refuseAbsent, refuseWrite } from './operations/append.ts';
 import { applyBatch } from './operations/batch.ts';
@@ -70,6 +72,7 @@ const APPLY = byNumber<Apply>({
   forkUnpin: applyForkUnpin,
   forkUnpinned: applyForkUnpinned,
   forkCheck: applyForkCheck,
+  piece: applyPiece,
 } satisfies Record<CommandName, Apply>);
 
 const APPEND = COMMANDS.append.number;
@@ -79,6 +82,7 @@ export function apply(state: State, command: Command, reply: Reply): void {
   state.releaseLeft = RELEASE_CHUNKS_AT_ONCE;
   // During an import the group serves nothing else.
   const isClosed = isImporting(state) && !IMPORTS.has(command.kind);
+  if (isClosed) state.partial.drop();
   if (isClosed && !planted('writes-during-import')) refuse(reply, 'GROUP_IMPORTING');
   else if (command.kind === APPEND) applyAppend(state, command, reply);
   else applyAny(state, command, reply);
@@ -90,6 +94,18 @@ function applyAny(state: State, command: Command, reply: Reply): void {
   const handler = APPLY[command.kind];
   assert(handler !== undefined, `command kind ${command.kind} is known to this version`);
   handler(state, command, reply);
+}
+
+/** The last piece executes the command, at the time of that piece; `command` is the whole one afterwards. */
+function applyPiece(state: State, command: Command, reply: Reply): void {
+  const whole = state.partial.take(decodePiece(command.payload()), state.appliedTerm);
+  if (whole === undefined) return undefined;
+  // Only an import comes between the pieces of a command.
+  if (whole === 'gap') return refuse(reply, 'GROUP_IMPORTING');
+  const { nowMs } = command;
+  command.read(whole, viewOf(whole), 0);
+  command.stampNow(nowMs);
+  return applyAny(state, command, reply);
 }
 
 /**

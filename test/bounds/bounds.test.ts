@@ -58,6 +58,23 @@ const BOUNDS: readonly Bound[] = [
     ],
   },
   {
+    what: 'large commands that wait to be cut',
+    source: limits('LARGE_WAITING_BYTES_MAX'),
+    holds: '128 MiB of a group',
+    full: '503, Retry-After',
+    shownBy: ['test/group/large-commands.test.ts', 'large commands that wait are bounded; small ones are taken'],
+  },
+  {
+    what: 'large commands in pieces',
+    source: limits('PIECES_IN_FLIGHT_BYTES_MAX'),
+    holds: '1 MiB of a group on the way to a majority',
+    full: 'the next piece waits',
+    shownBy: [
+      'test/group/large-commands.test.ts',
+      'no more is in flight than followers take in two turns, and no second command begins before the first is applied',
+    ],
+  },
+  {
     what: 'proposed and not yet committed',
     source: limits('UNCOMMITTED_BYTES_MAX'),
     holds: '512 MiB of a group, less by configuration',

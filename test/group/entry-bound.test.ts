@@ -4,7 +4,13 @@ import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { test } from 'node:test';
 import { errorCode } from '../../src/base/errors.ts';
-import { BODY_BYTES_MAX, COMMAND_BYTES_MAX, ENTRY_BYTES_MAX, ENTRY_FILL_BYTES } from '../../src/base/limits.ts';
+import {
+  BODY_BYTES_MAX,
+  COMMAND_BYTES_MAX,
+  ENTRY_BYTES_MAX,
+  ENTRY_FILL_BYTES,
+  PIECE_BYTES_MAX,
+} from '../../src/base/limits.ts';
 import { Group } from '../../src/group/group.ts';
 import { Raft } from '../../src/raft/raft.ts';
 import { ENTRY_DATA, type Entry, type LogReader, type RaftConfig } from '../../src/raft/types.ts';
@@ -47,10 +53,11 @@ class Host {
   readonly answers: [slot: number, code: string][] = [];
   readonly entries: Entry[] = [];
   readonly group: Group;
+  readonly tx = new SortedMapTx();
 
   constructor() {
     const send = (reply: Reply): void => void this.answers.push([reply.id, errorCode(reply.code)]);
-    this.group = new Group(new State(0, new SortedMapTx()), soleVoter(), { send });
+    this.group = new Group(new State(0, this.tx), soleVoter(), { send });
     this.group.raft.campaign();
     this.work();
     assert(this.group.leads);
@@ -75,9 +82,21 @@ class Host {
     this.group.submit(slot, bytes, view, REQUEST_HEAD_BYTES, isTransferred ? body : undefined, 1000);
   }
 
+  /** Turns until all are answered. */
   finish(): void {
-    this.group.seal();
-    this.work();
+    do {
+      this.group.cut(1000);
+      this.group.seal();
+      this.work();
+      this.checkpoint();
+    } while (this.group.waitingCount > 0);
+  }
+
+  checkpoint(): void {
+    this.tx.begin();
+    this.group.state.flush();
+    this.tx.commit();
+    this.group.state.flushed();
   }
 
   work(): void {
@@ -98,24 +117,45 @@ function commandsOf({ data }: Entry): number {
 
 for (const isTransferred of [false, true]) {
   const where = isTransferred ? 'beside their frames' : 'in their frames';
-  test(`bodies of all sizes in one turn, ${where}: entries of several commands stay small, and all are answered in order`, () => {
+  const sizes = [100, 3 * MIB, 2 * MIB, 200_000, 500_000, 4 * MIB, MIB, 10, 10, BODY_BYTES_MAX, 999_999, 5];
+  const submitted = (cutsLarge: boolean): Host => {
     const host = new Host();
-    const sizes = [100, 3 * MIB, 2 * MIB, 200_000, 500_000, 4 * MIB, MIB, 10, 10, BODY_BYTES_MAX, 999_999, 5];
+    host.group.large.areUnderstood = cutsLarge;
     for (const [i, size] of sizes.entries())
       host.submit(i, COMMANDS.append.number, Buffer.alloc(size, 'x'), isTransferred);
     host.finish();
+    return host;
+  };
+
+  test(`bodies of all sizes in one turn, ${where}: entries stay small, small bodies come first`, () => {
+    const { answers, entries, group } = submitted(true);
+    const isLarge = (size: number): boolean => size > PIECE_BYTES_MAX - HEAD_BYTES;
+    const order = [...sizes.keys()].sort((a, b) => Number(isLarge(sizes[a] ?? 0)) - Number(isLarge(sizes[b] ?? 0)));
     assert.deepEqual(
-      host.answers,
+      answers,
+      order.map((i) => [i, 'OK']),
+    );
+    for (const { data } of entries) assert(data.length <= ENTRY_FILL_BYTES, `an entry of ${data.length} bytes`);
+    assert.equal(
+      group.state.hotBytes,
+      sizes.reduce((sum, size) => sum + size, 0),
+    );
+  });
+
+  test(`bodies of all sizes in one turn, ${where}, whole: entries of several commands stay small, and all are answered in order`, () => {
+    const { answers, entries } = submitted(false);
+    assert.deepEqual(
+      answers,
       sizes.map((_, i) => [i, 'OK']),
     );
-    for (const entry of host.entries) {
+    for (const entry of entries) {
       const commands = commandsOf(entry);
       const bytes = entry.data.length;
       assert(bytes <= ENTRY_FILL_BYTES || commands === 1, `an entry of ${bytes} bytes holds ${commands} commands`);
       assert(bytes <= BODY_BYTES_MAX + HEAD_BYTES, `an entry of ${bytes} bytes`);
     }
     assert.equal(
-      host.entries.reduce((sum, entry) => sum + commandsOf(entry), 0),
+      entries.reduce((sum, entry) => sum + commandsOf(entry), 0),
       sizes.length,
     );
   });

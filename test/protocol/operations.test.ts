@@ -36,6 +36,7 @@ test('numbers of commands are in logs and never change', () => {
       'forkUnpinned',
       'forkCheck',
     ] as const),
+    'piece',
   ];
   inOrder.forEach((name, i) => assert.equal(COMMANDS[name].number, i + 1, name));
   assert.equal(Object.keys(COMMANDS).length, inOrder.length);
@@ -44,7 +45,7 @@ test('numbers of commands are in logs and never change', () => {
 test('what a peer may send, and what a full disk lets through', () => {
   assert.equal(
     namesWhere(({ forwardable }) => !forwardable),
-    'expire flush markOrphan compact',
+    'expire flush markOrphan compact piece',
   );
   assert.equal(
     namesWhere(({ freesSpace }) => freesSpace),

@@ -39,6 +39,7 @@ export class Follower {
     const port: Partial<PeerPort> = {
       sendRaft: (_node, _group, message) => void this.sent.push(message),
       connected: () => true,
+      knowsPieces: () => true,
       forward: () => false,
       reply: () => false,
       flush: () => undefined,

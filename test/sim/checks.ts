@@ -8,6 +8,8 @@ import { ENTRY_DATA, type Entry, type Message } from '../../src/raft/types.ts';
 import type { TurnBatch } from '../../src/shard/ports.ts';
 import { Command } from '../../src/protocol/command.ts';
 import { eachCommand } from '../../src/group/entry.ts';
+import { decodePiece } from '../../src/protocol/piece.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 import type { SimProcess } from './process.ts';
 import { Reference } from './reference.ts';
 import type { World } from './world.ts';
@@ -35,6 +37,7 @@ export class Checks {
     readBack: 0,
     unwritten: 0,
     slowRefusals: 0,
+    pieceBytes: 0,
   };
   /** Voters are those of the start, and every disk is the one of the start: majorities can be counted. */
   countable = true;
@@ -60,6 +63,7 @@ export class Checks {
       group.onCommitted = (entries) => this.#applied(process, group, entries);
     }
     process.store.onCommit = (batches, checkpointed) => {
+      this.#shareTurn(process, batches);
       for (const batch of batches) this.#persisted(process, batch);
       if (checkpointed || batches.some(({ snapshot }) => snapshot !== undefined)) this.#compare(process);
     };
@@ -147,6 +151,24 @@ export class Checks {
     let commands = 0;
     eachCommand(data, this.#command, () => commands++);
     if (commands > 1) this.#fail(`entry-bound g${group}: ${index} holds ${commands} commands in ${data.length} bytes`);
+  }
+
+  /** A leader's large commands leave room for others in every turn. */
+  #shareTurn(process: SimProcess, batches: readonly TurnBatch[]): void {
+    const { pieces } = this.#world.options;
+    if (pieces === undefined) return;
+    let bytes = 0;
+    for (const { group, entries } of batches) {
+      if (process.shard.group(group)?.leads !== true) continue;
+      for (const { kind, data } of entries) {
+        if (kind !== ENTRY_DATA) continue;
+        eachCommand(data, this.#command, () => {
+          if (this.#command.kind === COMMANDS.piece.number) bytes += decodePiece(this.#command.payload()).bytes.length;
+        });
+      }
+    }
+    this.counts.pieceBytes += bytes;
+    if (bytes > 2 * pieces.turn) this.#fail(`turn-share n${process.id}: ${bytes} bytes of pieces in a turn`);
   }
 
   /** Election safety and leader completeness (§3.4, §3.6.3). */

@@ -155,7 +155,7 @@ export class Client {
     const token = this.#all.newToken(this.#name);
     // All appends of streams that come and go are equally long: one life's positions make sense in the next one.
     const alike = this.#world.cold !== undefined && use === 'churn';
-    const usual = random.chance(0.03) ? BIG_BYTES : random.int(0, 60);
+    const usual = random.chance(this.#world.options.large) ? BIG_BYTES : random.int(0, 60);
     const filler = alike ? ALIKE_BYTES - token.length : usual;
     const records = alike ? 1 : random.pick([1, 1, 2, 3]);
     const payload = json ? jsonPayload(token, records, filler) : textPayload(token, filler);

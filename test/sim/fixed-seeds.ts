@@ -1,4 +1,4 @@
-import { REQUEST_SEEDS, SLOW_SEEDS, STARVED_SEEDS, THIN_SEEDS } from './options.ts';
+import { LARGE_SEEDS, REQUEST_SEEDS, SLOW_SEEDS, STARVED_SEEDS, THIN_SEEDS } from './options.ts';
 
 /** Run by every `npm run sim`. Seeds that found a bug once come first and stay. */
 const FOUND_SOMETHING: readonly number[] = [
@@ -30,6 +30,8 @@ const REQUESTS = [REQUEST_SEEDS, REQUEST_SEEDS + 1];
 const STARVED = [STARVED_SEEDS, STARVED_SEEDS + 1];
 /** Slow checkpoints (options.ts). */
 const SLOW = Array.from({ length: 3 }, (_, i) => SLOW_SEEDS + i);
+/** Large commands in pieces (options.ts). */
+const IN_PIECES = Array.from({ length: 12 }, (_, i) => LARGE_SEEDS + i);
 
 /**
  * The seed that finds a planted bug (src/base/planted-bugs.ts, disk-faults.ts), so that its test need not search for
@@ -146,6 +148,10 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'window-never-shrinks': 0x70000,
   'latency-taken-for-a-queue': 0x71001,
   'stall-is-endured': 0x70002,
+  'pieces-not-bounded': 0x73000,
+  'pieces-mixed-up': 0x73000,
+  'partial-not-stored': 0x7300a,
+  'partial-outlives-its-term': 0x73000,
 };
 
 const plain = (count: number): readonly number[] => Array.from({ length: count }, (_, i) => i + 1);
@@ -158,6 +164,7 @@ export const FIXED_SEEDS: readonly number[] = [
     ...REQUESTS,
     ...STARVED,
     ...SLOW,
+    ...IN_PIECES,
     ...Object.values(FOUND_BY),
   ]),
 ];

@@ -1,6 +1,7 @@
 /** Everything that a seed decides before its run begins. Each kind of fault is absent, usual or frequent in a run. */
 import { type BackupOptions, NO_BACKUP, drawBackup } from './backup/options.ts';
 import { COLD_STORM, type ColdOptions, drawCold } from './cold/options.ts';
+import type { PieceBounds } from '../../src/group/large-commands.ts';
 import type { PinBounds } from '../../src/shard/log-pins.ts';
 import { type Random, createRandom } from '../support/random.ts';
 
@@ -26,6 +27,10 @@ export interface SimOptions {
   readonly messages: { readonly maxMessageBytes: number; readonly maxInflightBytes: number };
   /** Target size for combining commands into entries; undefined: as in a server. */
   readonly entryFillBytes: number | undefined;
+  /** How large commands are cut; undefined: as in a server, where none is that large. */
+  readonly pieces: PieceBounds | undefined;
+  /** Chance that an append is many times as large as usual. */
+  readonly large: number;
   /** Chance that a new leader is struck within a few messages' time: elections follow each other, and logs diverge. */
   readonly ambush: number;
   /** Each node gives leaderships away that it has too many of. */
@@ -135,6 +140,8 @@ export const STARVED_SEEDS = 0x7_1000;
 export const REQUEST_SEEDS = 0x7_2000;
 /** And those whose checkpoints take longer than the writes that they hold. */
 export const SLOW_SEEDS = 0x7_5000;
+/** And those in which large commands are cut into pieces. */
+export const LARGE_SEEDS = 0x7_3000;
 const THIN_KINDS: readonly ThinLinks[] = ['thin in', 'thin both', 'large', 'stale'];
 
 export function drawOptions(seed: number): SimOptions {
@@ -145,6 +152,7 @@ export function drawOptions(seed: number): SimOptions {
   if (isAmong(REQUEST_SEEDS)) return { ...betweenThreeNodes(options), thin: 'requests' };
   if (isAmong(STARVED_SEEDS)) return { ...betweenThreeNodes(options), starved: true };
   if (isAmong(SLOW_SEEDS)) return slow(options);
+  if (isAmong(LARGE_SEEDS)) return inPieces(options);
   if (AS_BEFORE.has(seed))
     return { ...options, backup: NO_BACKUP, groups: options.served, quotas: false, rotMs: Infinity };
   if (seed >= LAGGING_FROM && seed < LAGGING_FROM + LAGGING) return lagging(options);
@@ -222,6 +230,12 @@ function slow(options: SimOptions): SimOptions {
     faults: { ...quiet.faults, crash: 3000, stop: 6000, transfer: 4000 },
     slowCheckpoints: { extraMs: 3000, changedBytesMax: [2500, 100_000] },
   };
+}
+
+/** Every fourth append takes several turns, and nodes change in the middle of it. */
+function inPieces(options: SimOptions): SimOptions {
+  const piece = [300, 700, 1500][options.seed % 3] as number;
+  return { ...options, pieces: { piece, turn: piece, inFlight: 3 * piece }, large: 0.25 };
 }
 
 /** Next to no log is kept, and the network is slow. */
@@ -310,6 +324,8 @@ function drawUsual(seed: number): SimOptions {
       { maxMessageBytes: 1, maxInflightBytes: 1 },
     ]),
     entryFillBytes: seed % SMALL_ENTRIES_EVERY === SMALL_ENTRIES_AT ? SMALL_ENTRY_BYTES : undefined,
+    pieces: undefined,
+    large: 0.03,
     ambush: 0,
     balanced: random.chance(0.3),
     lostOutside: random.chance(0.5),

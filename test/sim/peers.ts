@@ -166,6 +166,10 @@ export class SimPeers implements PeerPort {
     });
   }
 
+  knowsPieces(): boolean {
+    return true;
+  }
+
   connected(node: number): boolean {
     return this.#link(node).connected;
   }

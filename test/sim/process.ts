@@ -112,6 +112,7 @@ export class SimProcess implements Endpoint {
       messages: options.messages,
       links: { peers: this.peers, wake },
       ...(options.entryFillBytes === undefined ? {} : { entryFillBytes: options.entryFillBytes }),
+      ...(options.pieces === undefined ? {} : { pieces: options.pieces }),
       ...this.#coldOptions(),
       ...(options.pinBounds === undefined ? {} : { pinBounds: options.pinBounds }),
       changedBytesMax: this.changedBytesMax,

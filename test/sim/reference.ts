@@ -6,6 +6,8 @@ import { apply } from '../../src/stream/apply.ts';
 import { State } from '../../src/stream/core/state.ts';
 import { ENTRY_CONFIG, ENTRY_DATA, type Entry } from '../../src/raft/types.ts';
 import { LmdbTx } from '../../src/store/environment.ts';
+import { viewOf } from '../../src/base/bytes.ts';
+import { decodePiece } from '../../src/protocol/piece.ts';
 import { Command } from '../../src/protocol/command.ts';
 import { eachCommand } from '../../src/group/entry.ts';
 import { REPLY_DUPLICATE, REPLY_RECORDS, Reply } from '../../src/protocol/reply.ts';
@@ -39,6 +41,7 @@ export class Reference {
   before: (state: State, command: Command) => void = () => undefined;
   after: (state: State, command: Command, reply: Reply) => void = () => undefined;
   readonly #command = new Command();
+  #large = new Uint8Array(0);
   readonly #reply = new Reply();
 
   constructor(group: number) {
@@ -69,14 +72,15 @@ export class Reference {
   apply(entry: Entry): void {
     const { state } = this;
     this.entries.push(entry);
-    state.appliedIndex = entry.index;
-    state.appliedTerm = entry.term;
+    state.enter(entry.index, entry.term);
     if (entry.kind === ENTRY_CONFIG) state.configuration = entry.data.slice();
     if (entry.kind === ENTRY_DATA) {
       eachCommand(entry.data, this.#command, () => {
         this.#reply.reset(0);
-        this.before(state, this.#command);
+        const whole = this.#whole();
+        if (whole !== undefined) this.before(state, whole);
         apply(state, this.#command, this.#reply);
+        if (whole === undefined) return;
         this.after(state, this.#command, this.#reply);
         this.#noteEffects();
       });
@@ -85,6 +89,19 @@ export class Reference {
     this.#disk.sync();
     state.flushed();
     this.#hashes.push(this.#disk.hash.of(state.group));
+  }
+
+  /** The command that is carried out: a large one with its last piece, and nothing with those before. */
+  #whole(): Command | undefined {
+    if (this.#command.kind !== COMMANDS.piece.number) return this.#command;
+    const { totalBytes, offset, bytes } = decodePiece(this.#command.payload());
+    if (offset === 0) this.#large = new Uint8Array(totalBytes);
+    this.#large.set(bytes, offset);
+    if (offset + bytes.length < totalBytes) return undefined;
+    const whole = new Command();
+    whole.read(this.#large, viewOf(this.#large), 0);
+    whole.nowMs = this.#command.nowMs;
+    return whole;
   }
 
   #noteEffects(): void {

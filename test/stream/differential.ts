@@ -14,8 +14,10 @@ import {
   READ_RECORD_NOW,
   READ_TAIL_RECORDS,
 } from '../../src/protocol/read-fields.ts';
+import { inPieces } from './in-pieces.ts';
+import { checkNeighbours, plantNeighbours } from './neighbours.ts';
 import { Model } from './model.ts';
-import { type ModelCommand, outcomeText } from './model-command.ts';
+import { type ModelCommand, type Outcome, outcomeText } from './model-command.ts';
 import type { ModelStream } from './model-rules.ts';
 import { type ModelRead, modelList, modelRead, modelUsage } from './model-read.ts';
 import { Proposer } from './propose.ts';
@@ -46,7 +48,7 @@ export class Differential {
   readonly world: World;
   readonly model = new Model();
   readonly replicas: readonly Replica[];
-  readonly counts = { commands: 0, reads: 0, listings: 0, expiries: 0, trims: 0 };
+  readonly counts = { commands: 0, reads: 0, listings: 0, expiries: 0, trims: 0, inPieces: 0 };
   readonly codes = new Map<string, number>();
   readonly cold: ColdRun;
   readonly #schedules: readonly Schedule[];
@@ -168,12 +170,26 @@ export class Differential {
 
   #propose(expected: readonly { readonly text: string; readonly kind: string }[]): void {
     const data = this.#proposer.finish();
+    if (expected.length === 1 && this.world.random.chance(0.3)) return this.#inPieces(data, expected[0]?.text);
     this.#index++;
     for (const replica of this.replicas) {
       const outcomes = replica.applyEntry(this.#index, data);
       assert.equal(outcomes.length, expected.length);
       outcomes.forEach((outcome, i) => assert.equal(outcomeText(outcome), expected[i]?.text, expected[i]?.kind));
     }
+  }
+
+  #inPieces(data: Uint8Array, expected: string | undefined): void {
+    for (const { piece, isLast } of inPieces(data, this.world.random)) {
+      this.#index++;
+      for (const replica of this.replicas) {
+        const [outcome] = replica.applyEntry(this.#index, piece) as [Outcome];
+        if (isLast) assert.equal(outcomeText(outcome), expected, 'in pieces');
+        else assert.equal(outcome.code, 'OK');
+      }
+      this.#mishaps();
+    }
+    this.counts.inPieces++;
   }
 
   #mishaps(): void {
@@ -356,33 +372,6 @@ function cutTo(read: ModelRead, { outcome }: Answer, stream: ModelStream | undef
   if (!stream.json && !read.parts) return { ...read, maxBytes: outcome.next - outcome.start };
   const records = stream.ends.filter((end) => end > outcome.start && end <= outcome.next).length;
   return { ...read, maxRecords: records };
-}
-
-const TAGS = 'abcCdfghmopqrswx';
-
-/** Rows of neighbouring groups, which must not be read or written. */
-function plantNeighbours(replica: Replica): void {
-  replica.tx.begin();
-  for (const group of [GROUP - 1, GROUP + 1]) {
-    for (const tag of TAGS) {
-      for (const fill of [0, 0xff]) {
-        const key = new Uint8Array(17).fill(fill);
-        key.set([group >> 8, group & 0xff, tag.charCodeAt(0)]);
-        replica.tx.put(key, new Uint8Array([0x77]));
-      }
-    }
-  }
-  replica.tx.commit();
-}
-
-function checkNeighbours(replica: Replica): void {
-  let seen = 0;
-  for (const [key, value] of replica.tx.entries()) {
-    if (key.startsWith(String.fromCharCode(GROUP >> 8, GROUP & 0xff))) continue;
-    assert(value.length === 1 && value[0] === 0x77, 'rows of other groups are as they were');
-    seen++;
-  }
-  assert.equal(seen, 4 * TAGS.length);
 }
 
 function number(key: string, at: number, size: number): number {

@@ -238,6 +238,7 @@ export class Replica {
   #apply(index: number, data: Uint8Array): Outcome[] {
     const outcomes: Outcome[] = [];
     const reply = new Reply();
+    this.state.enter(index, 1);
     eachCommand(data, this.#command, () => {
       reply.reset(1);
       apply(this.state, this.#command, reply);
@@ -247,8 +248,6 @@ export class Replica {
         outcome.body = String(COMMANDS.purge.result.read(reply).streamsRemoved);
       outcomes.push(outcome);
     });
-    this.state.appliedIndex = index;
-    this.state.appliedTerm = 1;
     return outcomes;
   }
 }

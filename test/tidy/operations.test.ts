@@ -12,7 +12,7 @@ const OPERATIONS = [
   ...Object.entries(QUERIES).map(([name, { result }]) => ({ name: `QUERIES.${name}`, result })),
 ];
 /** A group proposes these to itself, by number. */
-const PROPOSED_BY_GROUPS = new Set(['COMMANDS.touch', 'COMMANDS.expire']);
+const PROPOSED_BY_GROUPS = new Set(['COMMANDS.touch', 'COMMANDS.expire', 'COMMANDS.piece']);
 /** Payloads that never leave the process. */
 const IN_PROCESS = new Set(['encodeColdPlan']);
 /** Written field by field, on the hot path. */

@@ -10,6 +10,8 @@ import * as cold from '../../src/protocol/cold.ts';
 import { Command, type CommandFields } from '../../src/protocol/command.ts';
 import { conditionText, streamTag } from '../../src/protocol/condition.ts';
 import * as forks from '../../src/protocol/fork-command.ts';
+import { commandFor } from '../../src/protocol/command-request.ts';
+import { decodePiece } from '../../src/protocol/piece.ts';
 import { objectKey, parseObjectKey } from '../../src/protocol/object-key.ts';
 import {
   PUBLISH_HEAD_BYTES,
@@ -98,6 +100,8 @@ test('payloads of commands', () => {
   const quota = { streamsMax: -1, retainedBytesMax: 2 ** 45 };
   assert.deepEqual(decodeQuota(layouts.same('quota', encodeQuota(quota))), quota);
   assert.deepEqual(decodePurge(layouts.same('purge', encodePurge('Ünï'))), utf8('Ünï'));
+  const part = { totalBytes: 2 ** 25 + 9, offset: 2 ** 24 + 7, bytes: bytesFrom(1, 9) };
+  assert.deepEqual(decodePiece(layouts.same('piece', commandFor(COMMANDS.piece, part).payload as Uint8Array)), part);
   const position = {
     byRecord: true,
     value: 9,
@@ -165,6 +169,7 @@ test('keys of rows', () => {
   assert.deepEqual([keys.bareIncarnationOf(bare), keys.barePositionOf(bare)], [INCARNATION, OFFSET]);
   layouts.same('flush', keys.flushKey(GROUP, 1_700_000_000_123, INCARNATION));
   layouts.same('unpin', keys.unpinKey(GROUP, 2 ** 50 + 3));
+  layouts.same('part', keys.partKey(GROUP, 0x0102_0304));
   layouts.same('of the shard itself', systemKey(0x76, GROUP));
   layouts.same('of a peer', peerKey(0x0102_0304));
   layouts.end();

@@ -24,6 +24,9 @@ import { ColdRun } from '../stream/cold/run.ts';
 import { Layouts, utf8 } from './layouts.ts';
 import { NOW, Teller } from './state-teller.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
+import { commandBytesMax, newCommandFields, writeCommand } from '../../src/protocol/command.ts';
+import { EntryBuilder } from '../../src/group/entry.ts';
+import { viewOf } from '../../src/base/bytes.ts';
 
 /** Both bytes of the prefix of keys count. */
 const GROUP = 0x0102;
@@ -116,6 +119,26 @@ test('streams: appends, producers, attributes, lifetimes, snapshots, floors, quo
   teller.say('delete the bucket', { kind: COMMANDS.deleteBucket.number, bucket: 'other' });
   teller.rows('after removals');
   layouts.same('garbage below a position', garbageBelow(2 ** 40 + 1, 77));
+  layouts.end();
+});
+
+test('a large command in pieces, and what a checkpoint between two of them keeps', () => {
+  const layouts = new Layouts('state: pieces');
+  const teller = new Teller(GROUP, layouts);
+  teller.say('create', { kind: COMMANDS.create.number, stream: 'text', contentType: TEXT });
+  const fields = { kind: COMMANDS.append.number, bucket: 'orders', stream: 'text', contentType: TEXT, payload: LONG };
+  const whole = new Uint8Array(commandBytesMax({ ...newCommandFields(), ...fields }));
+  const totalBytes = writeCommand({ ...newCommandFields(), ...fields }, whole, viewOf(whole), 0);
+  const entry = new EntryBuilder();
+  const piece = (name: string, offset: number, sizeBytes: number): void => {
+    entry.addPiece({ parts: [whole.subarray(0, totalBytes)], totalBytes, offset }, sizeBytes, teller.nowMs);
+    teller.hear(name, entry.finish());
+  };
+  piece('first piece', 0, 100);
+  piece('second piece', 100, 4500);
+  teller.rows('between pieces');
+  piece('last piece', 4600, totalBytes - 4600);
+  teller.rows('behind the last piece');
   layouts.end();
 });
 

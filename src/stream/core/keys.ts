@@ -5,7 +5,7 @@
  */
 import { byteAt } from '../../base/bytes.ts';
 import type { Tx } from '../../base/tx.ts';
-import { type NumberField, struct, u16BE, u48BE, u64BE, u8 } from '../../base/struct.ts';
+import { type NumberField, struct, u16BE, u32BE, u48BE, u64BE, u8 } from '../../base/struct.ts';
 
 export const TAG_ATTRIBUTES = 0x61;
 export const TAG_BUCKET = 0x62;
@@ -20,6 +20,7 @@ export const TAG_META = 0x6d;
 export const TAG_OBJECT = 0x6f;
 export const TAG_PRODUCER = 0x70;
 export const TAG_GC = 0x71;
+export const TAG_PARTIAL = 0x42;
 export const TAG_RECORD = 0x72;
 export const TAG_SNAPSHOT = 0x73;
 export const TAG_RELEASE = 0x77;
@@ -45,6 +46,7 @@ export const INCARNATION_KEY = struct({ ...TAGGED, incarnation: u48BE });
 export const POSITION_KEY = struct({ ...TAGGED, incarnation: u48BE, position: u64BE });
 export const TIMED_KEY = struct({ ...TAGGED, timeMs: u64BE, incarnation: u48BE });
 export const TOKEN_KEY = struct({ ...TAGGED, token: u64BE });
+export const PART_KEY = struct({ ...TAGGED, part: u32BE });
 const { prefix: PREFIX, tag: TAG } = TAGGED_KEY.fields;
 const { incarnation: INCARNATION, position: POSITION } = POSITION_KEY.fields;
 const { timeMs: TIME_MS, incarnation: TIMED_INCARNATION } = TIMED_KEY.fields;
@@ -185,6 +187,11 @@ export function unpinKey(group: number, token: number): Uint8Array {
   const key = prefixed(group, TAG_UNPIN, TOKEN_KEY.size);
   writeUint(key, TOKEN, token);
   return key;
+}
+
+/** Key of a page of the partial command. */
+export function partKey(prefix: number, part: number): Uint8Array {
+  return PART_KEY.encode({ prefix, tag: TAG_PARTIAL, part });
 }
 
 /** Tells whether any key begins with `start`, or lies between `start` and `end`. */

@@ -33,6 +33,7 @@ import { garbageBelow, reclaim } from './garbage.ts';
 import { type ImportMark, decodeImportMark, encodeImportMark } from './import-mark.ts';
 import { ColdCounters, decodeMeta, encodeMeta } from './meta.ts';
 import { Overlay } from '../../base/overlay.ts';
+import { PartialCommand } from './partial-command.ts';
 import { type ProducerState, decodeProducer, encodeProducer } from './producers.ts';
 import { type DataRow, START_ROW, decodeRow } from './row.ts';
 import { Snapshots } from './snapshots.ts';
@@ -55,6 +56,8 @@ export class State {
   readonly overlay: Overlay;
   readonly snapshots: Snapshots;
   readonly forks: ForkRows;
+  /** The large command whose pieces are being applied. */
+  readonly partial: PartialCommand;
   readonly hotRows = new HotRows(this);
   readonly memory: WorkMemory;
   appliedIndex = 0;
@@ -104,6 +107,7 @@ export class State {
     this.buckets = new Buckets(prefix);
     this.snapshots = new Snapshots(prefix);
     this.forks = new ForkRows(prefix, this.overlay);
+    this.partial = new PartialCommand(prefix, tx);
     const meta = tx.get(taggedKey(prefix, TAG_META, NOTHING));
     if (meta !== undefined) {
       const { cold, ...position } = decodeMeta(meta);
@@ -136,6 +140,13 @@ export class State {
   get dirty(): boolean {
     if (this.appliedIndex !== this.#flushedIndex) return true;
     return this.dirtyBytes > 0 || this.#garbage || this.overlay.size > 0 || this.buckets.dirtyCount > 0;
+  }
+
+  /** The commands of this entry are next. Set before they are applied, because answers name the index they come from. */
+  enter(index: number, term: number): void {
+    this.appliedIndex = index;
+    this.appliedTerm = term;
+    this.partial.enter(term);
   }
 
   /** The stream whose key is the given part of `bytes`. The caller checks expiry. */
@@ -291,6 +302,7 @@ export class State {
     for (const head of this.#dirtyHeads) if (head.dirty) this.#writeHead(head);
     this.buckets.flush(tx);
     this.snapshots.flush(tx);
+    this.partial.flush(tx);
     this.#garbageLeft = this.#garbage && reclaim(tx, this.prefix, this.dirtyBytes);
     tx.put(taggedKey(this.prefix, TAG_META, NOTHING), encodeMeta(this));
   }
@@ -308,6 +320,7 @@ export class State {
     this.overlay.flushed();
     this.#view = this.#tx;
     this.snapshots.flushed();
+    this.partial.flushed();
     this.#garbage = this.#garbageLeft;
     this.#flushedIndex = this.appliedIndex;
     this.dirtyBytes = 0;
