@@ -272,6 +272,7 @@ export const FAMILIES: readonly Family[] = [
   gauge('unwritten_bytes', 'unwritten_bytes', 'Changed state in memory that no checkpoint has on disk'),
   gauge('volume_bytes', 'volume_bytes', 'The data volume'),
   gauge('volume_free_bytes', 'volume_free_bytes', 'What is free of it'),
+  gauge('disk_slow', 'disk_slow', '1 while writes are refused because checkpoints are too slow'),
   gauge('disk_full', 'disk_full', '1 while a data volume has no room for writes'),
   counter('disk_full_refusals', 'disk_full_refusals', 'Writes refused for lack of room'),
   counter('slow_disk_refusals', 'slow_disk_refusals', 'Writes refused because checkpoints are too slow'),

@@ -1,7 +1,7 @@
 /**
  * The part of what this node took that no checkpoint has written: changed state in memory, and entries in the log that
- * are not applied. Both are bounded, however slow the disk is. At the first bound entries wait in the log, and writes for their
- * answers. At the second one the shard takes no more: clients get 503, and leaders keep what this node lacks.
+ * are not applied. Both are bounded, however slow the disk is. At the first bound entries wait in the log, and writes
+ * for their answers. At the second one the shard takes no more: clients get 503, and leaders keep what it lacks.
  */
 import { ENTRY_FILL_BYTES } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
@@ -10,6 +10,7 @@ import type { Entry } from '../raft/types.ts';
 import { changedBytes } from './checkpoints.ts';
 import type { Commits } from './commits.ts';
 import type { ShardStorage } from './ports.ts';
+import type { ShardStatus } from './summaries.ts';
 
 const MIB = 1024 * 1024;
 /**
@@ -69,6 +70,10 @@ export class Backlog {
   get bytes(): number {
     const { groups, commits } = this.#options;
     return groups.reduce((sum, { state }) => sum + changedBytes(state), commits.writingBytes);
+  }
+
+  get status(): Pick<ShardStatus, 'isSlow' | 'changedBytes'> {
+    return { isSlow: this.isFull, changedBytes: this.bytes };
   }
 
   /** By how much it may grow; nothing may be applied unless it is positive. */

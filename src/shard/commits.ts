@@ -14,6 +14,13 @@ export const LOOK_MS = 5;
 /** Requests waiting for a write that cannot reach the disk are answered after this long. */
 const FULL_ANSWER_MS = 5000;
 
+/** Duration of a checkpoint from which on no turn waits for it: a leader that is silent for longer is replaced. */
+const STUCK_MS = 1000;
+/** Duration of a write from which on the operator hears of it, and again whenever it has doubled. */
+const SLOW_MS = 5000;
+
+const SLOW = 'the disk is slow or hangs: a checkpoint is not on it yet; writes are refused when too much waits';
+const SLOW_LOG = 'the disk is slow: a write to the log held up the shard';
 const DISK_FULL =
   'disk full: writes are refused with 507 until space is freed or streams are deleted; nothing acknowledged is lost';
 
@@ -46,6 +53,9 @@ export class Commits {
   /** The checkpoint that is being written, and what one that found no space contained. */
   #underWay: readonly Covered[] | undefined;
   #unwritten: readonly Covered[] = [];
+  /** When the checkpoint that is being written began, and how long it had taken when the operator was told. */
+  #beganMs = 0;
+  #toldMs = 0;
   /** Memory of the rows in both. */
   #writingBytes = 0;
   /** Applied index of each group's last checkpoint on disk. */
@@ -72,6 +82,16 @@ export class Commits {
     return this.#writingBytes;
   }
 
+  /** Milliseconds that the checkpoint which is being written has taken; 0: none is. */
+  checkpointMs(clockMs: number): number {
+    return this.#underWay === undefined ? 0 : clockMs - this.#beganMs;
+  }
+
+  /** Nothing that needs the state's file may be done, because it would wait. */
+  isStuck(clockMs: number): boolean {
+    return this.checkpointMs(clockMs) > STUCK_MS;
+  }
+
   /** Batches that wait for space; they come before anything new. */
   get pendingRetry(): readonly TurnBatch[] {
     return this.#pendingRetry;
@@ -94,13 +114,19 @@ export class Commits {
     const startedMs = runtime.monotonicMs();
     if (!this.#hasSpace('append', clockMs, () => storage.append(batches))) return false;
     this.#succeeded('append');
+    const tookMs = runtime.monotonicMs() - startedMs;
     this.counters.commits++;
-    this.counters.commitMicros += (runtime.monotonicMs() - startedMs) * 1000;
+    this.counters.commitMicros += tookMs * 1000;
+    if (tookMs > SLOW_MS) this.#tell('warn', SLOW_LOG, storage.paths.log, tookMs);
     return true;
   }
 
-  /** Makes the state of the `due` groups durable, and waits for it. False: the disk is full, nothing was written. */
+  /**
+   * Makes the state of the `due` groups durable, and waits for it. False: the disk is full or hangs, and nothing was
+   * written.
+   */
   checkpoint(due: readonly Group[], clockMs: number): boolean {
+    if (this.isStuck(clockMs)) return false;
     if (!this.#end('wait', clockMs) || clockMs < this.#retryAtMs.checkpoint) return false;
     this.#start(due, clockMs);
     return this.#end('wait', clockMs);
@@ -126,6 +152,7 @@ export class Commits {
     this.#options.storage.startCheckpoint(() => due.forEach((group) => group.state.flush()));
     const covered = due.map((group) => ({ group, index: group.state.appliedIndex }));
     this.#underWay = [...this.#unwritten, ...covered];
+    this.#beganMs = clockMs;
     this.#unwritten = [];
     for (const group of due) group.state.flushed();
     this.checkpoints.done(due, clockMs);
@@ -139,6 +166,9 @@ export class Commits {
     let isOnDisk = false;
     const hasSpace = this.#hasSpace('checkpoint', clockMs, () => (isOnDisk = storage.endCheckpoint(how)));
     if (hasSpace && !isOnDisk) return true;
+    if (this.#toldMs > 0)
+      this.#tell('info', 'the checkpoint that took long has ended', storage.paths.state, this.checkpointMs(clockMs));
+    this.#toldMs = 0;
     this.#underWay = undefined;
     if (!hasSpace) {
       // Its rows go with the next one.
@@ -153,6 +183,19 @@ export class Commits {
     }
     this.counters.checkpoints += covered.length;
     return true;
+  }
+
+  /** Once a tick. */
+  noteSlow(clockMs: number): void {
+    const takenMs = this.checkpointMs(clockMs);
+    if (takenMs < Math.max(SLOW_MS, 2 * this.#toldMs)) return;
+    this.#toldMs = takenMs;
+    this.#tell('warn', SLOW, this.#options.storage.paths.state, takenMs);
+  }
+
+  #tell(level: 'info' | 'warn', sentence: string, file: string, takenMs: number): void {
+    const { log, shard } = this.#options;
+    log(level, sentence, { shard, file, seconds: Math.round(takenMs / 1000) });
   }
 
   #hasSpace(what: 'append' | 'checkpoint', clockMs: number, write: () => void): boolean {

@@ -51,8 +51,9 @@ export class DiskPressure {
   }
 
   /** Once a tick. */
-  tick(): void {
+  tick(clockMs: number): void {
     this.#commits.noteSpace();
+    this.#commits.noteSlow(clockMs);
     const wasShort = this.#shortTicks > 0;
     const isShort = this.#commits.full || !this.#storage.spaceLeft || this.#backlog.isFull;
     this.#shortTicks = isShort ? this.#shortTicks + 1 : 0;

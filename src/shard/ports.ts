@@ -46,6 +46,11 @@ export interface StoredVote {
   readonly vote: number;
 }
 
+export interface StoragePaths {
+  readonly log: string;
+  readonly state: string;
+}
+
 /** Durable storage of a shard. */
 export interface ShardStorage {
   /** Applied state of all groups of the shard; put and delete only inside a commit. */
@@ -56,6 +61,8 @@ export interface ShardStorage {
   vote(group: number): StoredVote;
   /** Prefix of the rows of the group's state (stream/core/keys.ts). */
   prefix(group: number): number;
+  /** Where the log and the applied state lie, for sentences. */
+  readonly paths: StoragePaths;
   /** True: this node lost the group's log and must not vote until a leader restored it. */
   lost(group: number): boolean;
   setLost(groups: readonly number[], lost: boolean): void;

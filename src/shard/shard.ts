@@ -175,7 +175,8 @@ export class Shard {
     // The next round does what a commit makes possible: apply, or the first entry of a new leader.
     for (let round = 0; this.#persist(clockMs); round++) assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
     // While the disk is full, received rows may not be in place yet.
-    if (this.#commits.pendingRetry.length === 0) this.replication.settle(!this.full, clockMs);
+    const hasRoom = !this.full && !this.#commits.isStuck(clockMs);
+    if (this.#commits.pendingRetry.length === 0) this.replication.settle(hasRoom, clockMs);
     this.replication.turn(nowMs, clockMs);
     this.#admin.turn(clockMs);
     this.#exports.turn(clockMs);
@@ -190,7 +191,7 @@ export class Shard {
     if (!this.full) this.replication.sendSnapshots(clockMs, this.#checkpoint);
   }
 
-  /** A message of a peer; handled in the next turn. Entries for which there is no room are lost: the leader repeats them. */
+  /** A message of a peer; handled in the next turn. Entries without room are lost, and the leader repeats them. */
   onRaft(groupId: number, message: Message): void {
     if (this.#backlog.isFull && message.type === 'append' && message.entries.length > 0) return;
     this.#byId.get(groupId)?.raft.step(message);
@@ -281,8 +282,7 @@ export class Shard {
     assert(group !== undefined, `group ${groupId} belongs to shard ${this.#options.shard}`);
     const refused = this.#pressure.refuses(group, op);
     if (refused !== undefined) {
-      if (refused === 'DISK_FULL') this.counters.refusedDiskFull++;
-      else this.counters.refusedDiskSlow++;
+      this.counters[refused === 'DISK_FULL' ? 'refusedDiskFull' : 'refusedDiskSlow']++;
       this.#refuse(slot, refused);
     } else if (!group.accepts && this.replication.hasOthers) {
       if (isTraced) this.#traced.take(slot, 'forward');
@@ -308,8 +308,8 @@ export class Shard {
     const isBehind = (group: Group): boolean => this.#queries.isBehind(group);
     const snapshotIndex = (group: Group): number => this.#commits.lastCheckpoint(group);
     const { groups, cold, full } = this;
-    const { bytes: changedBytes } = this.#backlog;
-    return { nodeId, groups, cold, full, changedBytes, counters, isBehind, snapshotIndex, storage, snapshots };
+    const waiting = { ...this.#backlog.status, checkpointMs: this.#commits.checkpointMs(this.#clockMs) };
+    return { nodeId, groups, cold, full, ...waiting, counters, isBehind, snapshotIndex, storage, snapshots };
   }
 
   #refuse(slot: number, code: ErrorCode): void {
@@ -321,7 +321,7 @@ export class Shard {
   #keepTime(nowMs: number, clockMs: number): void {
     if (clockMs >= this.#tickAtMs) {
       this.#tickAtMs = clockMs + this.#tickMs;
-      this.#pressure.tick();
+      this.#pressure.tick(clockMs);
       for (const group of this.groups) {
         group.raft.tick();
         group.expireWaiting(LEADER_WAIT_MS);

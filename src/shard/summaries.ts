@@ -78,6 +78,10 @@ export interface ShardStatus {
   /** The state on disk covers everything up to it, so the log before it may be compacted. */
   snapshotIndex(group: Group): number;
   readonly full: boolean;
+  /** Writes are refused because too much waits for the disk. */
+  readonly isSlow: boolean;
+  /** How long the checkpoint that is being written has taken. */
+  readonly checkpointMs: number;
   /** Changes in memory that are not on disk. */
   readonly changedBytes: number;
   readonly storage: Pick<
@@ -132,12 +136,14 @@ function answerStatus(shard: ShardStatus, nowMs: number, reply: Reply): void {
     wal_batches: counters.commits,
     wal_sync_ns: Math.round(counters.commitMicros * 1000),
     checkpoints: counters.checkpoints,
+    checkpoint_ms: Math.round(shard.checkpointMs),
   };
   const { appends, reads, ...named } = perCore;
   QUERIES.status.result.write(reply, {
     raft_groups: groups.map((group) => describeGroup(shard, group, nowMs)),
     // Within the reserve writes are refused too, while what frees space is still committed.
     disk_full: shard.full || !shard.storage.spaceLeft,
+    disk_slow: shard.isSlow,
     counters: {
       accepted_appends: appends,
       served_reads: reads,

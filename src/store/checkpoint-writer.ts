@@ -76,8 +76,10 @@ export class ThreadWriter implements CheckpointWriter {
   readonly #state = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   readonly #port: MessagePort;
   readonly #thread: Worker;
+  readonly #directory: string;
 
   constructor(directory: string, entry: URL) {
+    this.#directory = directory;
     const { port1, port2 } = new MessageChannel();
     this.#port = port1;
     Atomics.store(this.#state, 0, WRITTEN);
@@ -106,7 +108,7 @@ export class ThreadWriter implements CheckpointWriter {
 
   wait(): WriteOutcome {
     if (Atomics.wait(this.#state, 0, WRITING, WAIT_MS) === 'timed-out')
-      throw new Error(`a checkpoint took longer than ${WAIT_MS / 1000} s`);
+      throw new Error(`${this.#directory}/data.mdb: a checkpoint took longer than ${WAIT_MS / 1000} s`);
     return this.outcome() ?? this.wait();
   }
 

@@ -8,6 +8,7 @@ import type { LogReader } from '../raft/types.ts';
 import {
   StorageFullError,
   type ShardStorage,
+  type StoragePaths,
   type SnapshotReader,
   type DirectoryStorage,
   type StoredVote,
@@ -46,7 +47,7 @@ import { StoreFiles } from './named-file.ts';
 import { type LogFinding, LogStore } from './log-store.ts';
 import type { SegmentSizes } from './segments.ts';
 import type { LogMemory } from './turn-log.ts';
-import { endForeignLine, isFull, isOutOfSpace, makeShardFolder, segmentSizes } from './volume.ts';
+import { endForeignLine, isFull, isOutOfSpace, makeShardFolder, segmentSizes, stateError } from './volume.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /** Space kept free on the volume, for the commits between two samples. On a small volume a twentieth of it. */
@@ -93,6 +94,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   readonly #groups: number[] = [];
   /** Snapshots that have taken over although the log could not be written yet: their batches come again. */
   readonly #installed = new WeakSet<TurnBatch>();
+  readonly paths: StoragePaths;
   found: StoreFinding = {};
   spaceLeft = true;
   roomToGrow = true;
@@ -107,6 +109,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
 
   constructor(directory: string, { runtime, damage, writer, disk }: StoreOptions) {
     this.#directory = directory;
+    this.paths = { log: join(directory, 'log'), state: join(directory, 'data.mdb') };
     this.#damage = damage;
     if (disk === undefined) makeShardFolder(directory);
     this.#environment = disk?.environment ?? new Environment(directory);
@@ -244,7 +247,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     const outcome = this.#outcomeOf(how);
     if (outcome === undefined) return false;
     this.#isWriting = false;
-    if (outcome !== 'written') throw this.#reasonOf(outcome.failed);
+    if (outcome !== 'written') throw stateError(this.#directory, outcome.failed);
     this.#log.written();
     return true;
   }
@@ -263,11 +266,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
 
   #failed(error: unknown): never {
     endForeignLine();
-    throw this.#reasonOf(error);
-  }
-
-  #reasonOf(error: unknown): unknown {
-    return isFull(this.#directory, error) ? new StorageFullError({ cause: error }) : error;
+    throw isFull(this.#directory, error) ? new StorageFullError({ cause: error }) : error;
   }
 
   /** Received snapshots take over. What the log holds of their groups ends with the same commit. */
@@ -377,7 +376,8 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
         write();
       });
     } catch (error) {
-      this.#failed(error);
+      endForeignLine();
+      throw stateError(this.#directory, error);
     }
     if (!hasFailed) return;
     this.#outcome = 'written';

@@ -2,6 +2,7 @@
 import { mkdirSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { caughtCode } from '../base/caught.ts';
+import { StorageFullError } from '../shard/ports.ts';
 import { checkTrees } from './data-file.ts';
 import { SEGMENT_SIZES, type SegmentSizes } from './segments.ts';
 
@@ -23,6 +24,13 @@ export function isFull(directory: string, error: unknown): boolean {
   if (code !== 5 && code !== 'EIO' && !/input\/output/i.test(message ?? '')) return false;
   const { bavail, bsize } = statfsSync(directory);
   return bavail * bsize < SHORT_WRITE_BYTES;
+}
+
+/** The reason why a commit of the state failed. LMDB names no file, and errors of another thread have no class. */
+export function stateError(directory: string, error: unknown): unknown {
+  if (isFull(directory, error)) return new StorageFullError({ cause: error });
+  const { code, message = '' } = error as { code?: unknown; message?: string };
+  return code === undefined ? error : new Error(`${join(directory, 'data.mdb')}: ${message}`, { cause: error });
 }
 
 /** Sizes of the log's segments on the volume of `directory`. */

@@ -63,7 +63,8 @@ export class Harness {
       runtime: PROCESS_RUNTIME,
       seed: 7,
       boot: 7,
-      log: (level, message) => this.logLines.push(`${level} ${message}`),
+      log: (level, message, fields) =>
+        this.logLines.push(`${level} ${message}${fields === undefined ? '' : ` ${JSON.stringify(fields)}`}`),
       ...this.more,
     });
     shard.start(this.clockMs);

@@ -77,6 +77,7 @@ export class MemoryStorage implements ShardStorage {
   #isWriting = false;
   readonly logs = new Map<number, MemoryLog>();
   readonly votes = new Map<number, StoredVote>();
+  readonly paths = { log: 'log', state: 'data.mdb' };
   spaceLeft = true;
   roomToGrow = true;
   readonly logSegments = 0;

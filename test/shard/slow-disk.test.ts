@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { changedBytesMax } from '../../src/shard/backlog.ts';
+import { adminRequest } from '../sim/requests.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
 import { Follower, entry } from './follower.ts';
 import { Harness, code, find } from './harness.ts';
@@ -145,4 +146,28 @@ test('a follower takes no entries while it has no room, says so by silence, and 
   follower.append(1, [index, 1], [entry(index + 1, 1, COMMANDS.append.number, body)], index + 1);
   follower.turn();
   assert.equal(last(), index + 1);
+});
+
+test('a checkpoint that hangs is told with its file and its seconds, ends nothing, and nothing waits for it', () => {
+  const harness = hanging();
+  harness.append(0, 's', 'x');
+  harness.turn();
+  harness.turn(1000);
+  for (let i = 0; i < 400; i++) harness.turn(100);
+  const told = harness.logLines.filter((line) => line.includes('hangs'));
+  assert.deepEqual(
+    told.map((line) => line.replace(/^.*yet; [^{]*/, '')),
+    [5, 10, 20, 40].map((seconds) => `{"shard":0,"file":"data.mdb","seconds":${seconds}}`),
+  );
+  const status = harness.status();
+  assert.equal(status['disk_slow'], false, 'writes are still taken');
+  harness.push(adminRequest(0, { call: 'snapshot' }));
+  harness.turn();
+  assert.equal(harness.contents(0, 's'), 'x', 'the turn did not wait');
+  assert.equal(fill(harness, 100).refused, 'SHARD_BUSY');
+  assert.equal(harness.status()['disk_slow'], true);
+  harness.storage.checkpointLooks = 0;
+  for (let i = 0; i < 20; i++) harness.turn(5);
+  assert.match(harness.logLines.join('\n'), /info the checkpoint that took long has ended/);
+  assert.equal(harness.status()['disk_slow'], false);
 });

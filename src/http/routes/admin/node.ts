@@ -47,7 +47,10 @@ export class ReadyProbe {
     this.#knows = knows;
   }
 
-  /** 200 when every group has a leader and has applied what it knows to be committed; else 503 and what is missing. */
+  /**
+   * 200 when every group has a leader and has applied what it started with, and the disk takes writes in time; else 503
+   * and what is missing. A full disk is no reason: reads go on.
+   */
   answer(call: RequestContext): void {
     const isKnown = this.#knows(call.headers);
     call.keep();
@@ -70,13 +73,20 @@ export class ReadyProbe {
     try {
       const status = await askNodeStatus(gateway);
       if ('code' in status) return status;
-      const { raftGroups } = status;
+      const { raftGroups, rest } = status;
       const leaderless = raftGroups.filter((group) => group.leader === null).map((group) => group.raft_group_id);
       const behind = raftGroups.filter(isBehind).map((group) => group.raft_group_id);
-      const ready = leaderless.length + behind.length === 0 && raftGroups.length === gateway.groupCount;
+      // Such a node confirms no writes, not even those of other leaders, and its reads are late.
+      const isSlow = rest['disk_slow'] === true;
+      const ready = leaderless.length + behind.length === 0 && raftGroups.length === gateway.groupCount && !isSlow;
       this.#foundMs = startedMs;
       this.#found = { ready };
-      const detail = { groups: raftGroups.length, leaderless_groups: leaderless, groups_behind: behind };
+      const detail = {
+        groups: raftGroups.length,
+        leaderless_groups: leaderless,
+        groups_behind: behind,
+        disk_slow: isSlow,
+      };
       return { code: 'OK', ready, detail };
     } catch (error) {
       server.logError(error, 'ready', call.requestId);

@@ -1,0 +1,115 @@
+// Calls of the file system that fail when a test wants it: in this process, in what the code itself calls. LMDB's own
+// calls are out of reach.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import promises from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
+import type { TestContext } from 'node:test';
+
+/** An error of the system, or half of what was asked for. */
+export type Failure = 'EIO' | 'ENOSPC' | 'EINTR' | 'short';
+
+const SYNCHRONOUS = [
+  'openSync',
+  'readSync',
+  'writeSync',
+  'fsyncSync',
+  'fdatasyncSync',
+  'closeSync',
+  'statSync',
+  'mkdirSync',
+  'readdirSync',
+  'renameSync',
+  'unlinkSync',
+] as const;
+/** Calls of `node:fs/promises`, and of the handles that its open() returns. */
+const ASYNCHRONOUS = ['open'] as const;
+const OF_HANDLES = ['writeFile', 'sync'] as const;
+
+export const CALLS: readonly string[] = [
+  ...SYNCHRONOUS,
+  ...ASYNCHRONOUS,
+  ...OF_HANDLES.map((name) => `handle.${name}`),
+];
+
+type Call = (args: unknown[]) => unknown;
+
+export class FailingCalls {
+  /** Whether the planned failure has happened. */
+  hasFailed = false;
+  /** Files that were synced again after a sync of them had failed. */
+  readonly syncedAgain: string[] = [];
+  #plan: { readonly call: string; readonly failure: Failure; left: number } | undefined;
+  readonly #paths = new Map<unknown, string>();
+  #unsynced = new Set<string>();
+
+  private constructor() {}
+
+  static async in(t: TestContext): Promise<FailingCalls> {
+    const calls = new FailingCalls();
+    const handle = await promises.open(import.meta.filename, 'r');
+    const prototype: unknown = Reflect.getPrototypeOf(handle);
+    await handle.close();
+    assert(typeof prototype === 'object' && prototype !== null);
+    for (const name of SYNCHRONOUS) calls.#replace(t, fs, name, name);
+    for (const name of ASYNCHRONOUS) calls.#replace(t, promises, name, name);
+    for (const name of OF_HANDLES) calls.#replace(t, prototype, name, `handle.${name}`);
+    syncBuiltinESMExports();
+    return calls;
+  }
+
+  /** The call after `skipped` more of its kind fails, once. */
+  plan(call: string, skipped: number, failure: Failure): void {
+    this.#plan = { call, failure, left: skipped };
+    this.hasFailed = false;
+    this.#unsynced = new Set();
+    this.syncedAgain.length = 0;
+  }
+
+  end(): void {
+    this.#plan = undefined;
+  }
+
+  #replace(t: TestContext, owner: object, name: string, call: string): void {
+    const original: unknown = Reflect.get(owner, name);
+    assert(typeof original === 'function');
+    // oxlint-disable-next-line typescript/no-this-alias
+    const calls = this;
+    const replacement = function (this: unknown, ...args: unknown[]): unknown {
+      return calls.#run(call, args, (changed) => Reflect.apply(original, this, changed) as unknown);
+    };
+    Reflect.set(owner, name, replacement);
+    t.after(() => {
+      Reflect.set(owner, name, original);
+      syncBuiltinESMExports();
+    });
+  }
+
+  #run(call: string, args: unknown[], original: Call): unknown {
+    const path = this.#paths.get(args[0]) ?? '';
+    const isSync = /sync/i.test(call.replace(/Sync$/, ''));
+    const plan = this.#plan;
+    const isNow = plan?.call === call && plan.left-- === 0;
+    if (isSync && !isNow && this.#unsynced.has(path)) this.syncedAgain.push(path);
+    if (!isNow) return this.#done(call, args, original(args));
+    this.hasFailed = true;
+    if (plan.failure === 'short') return original(args.map((arg, i) => (i === 3 ? half(arg) : arg)));
+    if (isSync) this.#unsynced.add(path);
+    // A close that fails has closed it all the same.
+    if (/close/.test(call)) original(args);
+    // As the system says it: with the path, where the call has one.
+    const about = typeof args[0] === 'string' ? ` '${args[0]}'` : '';
+    const error = Object.assign(new Error(`${plan.failure}: planted, ${call}${about}`), { code: plan.failure });
+    if (call.endsWith('Sync')) throw error;
+    return Promise.reject(error);
+  }
+
+  #done(call: string, [first]: unknown[], result: unknown): unknown {
+    if (call === 'openSync' && typeof first === 'string') this.#paths.set(result, first);
+    return result;
+  }
+}
+
+function half(bytes: unknown): unknown {
+  return typeof bytes === 'number' ? Math.max(1, bytes >> 1) : bytes;
+}
