@@ -218,6 +218,11 @@ export const WEBHOOK_SLOW_RECEIVERS_MAX = 10_000;
  */
 export const WEBHOOK_ANSWER_BYTES_MAX = 64 * KIB;
 
+/** Larger JSON bodies are checked in a pool: smaller ones take a shard a millisecond. */
+export const JSON_POOLED_BYTES_MIN = 256 * KIB;
+/** Bytes of JSON bodies that are being checked: four of the largest. More: 503. */
+export const JSON_POOLED_BYTES_MAX = 4 * BODY_BYTES_MAX;
+
 /** Nesting of a JSON body. Deeper: 400. */
 export const JSON_DEPTH_MAX = 128;
 

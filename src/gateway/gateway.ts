@@ -26,7 +26,9 @@ import {
   requestBytesMax,
   writeRequest,
 } from '../protocol/request.ts';
+import { BODY_AS_SENT } from '../protocol/checked-body.ts';
 import { QUERIES } from '../protocol/operations.ts';
+import { type CheckJson, JsonBodies } from './json-bodies.ts';
 import { ReadCache } from './read-cache.ts';
 
 /** Answers handled in one pass before sockets get a turn. */
@@ -75,6 +77,7 @@ export class Gateway implements ShardGateway {
   readonly #unsent: { topic: number; group: number }[] = [];
   #publishing = false;
   #cold: ColdAnswers | undefined;
+  #json: JsonBodies | undefined;
   readonly reads = new ReadCache({
     bytesMax: READ_CACHE_BYTES_MAX,
     answerBytesMin: READ_CACHE_ANSWER_BYTES_MIN,
@@ -97,11 +100,26 @@ export class Gateway implements ShardGateway {
     this.#cold = cold;
   }
 
+  /** Without it the leader's shard checks large JSON bodies itself. */
+  useJsonPool(check: CheckJson): void {
+    const send = (request: Request, handler: ReplyHandler): boolean => this.#send(request, handler);
+    this.#json = new JsonBodies({ check, send, onError: this.#onError });
+  }
+
   groupOf(bucket: string, stream: string): number {
     return fnv1a64mod(bucket, stream, this.groupCount);
   }
 
   send(request: Request, handler: ReplyHandler, shard?: number): boolean {
+    if (request.command.payload !== undefined && this.#json?.takes(request) === true) {
+      if (this.#json.take(request, handler)) return true;
+      this.counters.refused++;
+      return false;
+    }
+    return this.#send(request, handler, shard);
+  }
+
+  #send(request: Request, handler: ReplyHandler, shard?: number): boolean {
     const slot = this.#freeSlots.pop() ?? this.#handlers.length;
     if (request.op === READ) this.reads.ask(request, slot);
     if (!this.#write(request, slot, shard ?? request.group % this.shardCount)) {
@@ -131,13 +149,15 @@ export class Gateway implements ShardGateway {
 
   /** Requests without an answer so far. */
   get pending(): number {
-    return this.#handlers.length - this.#freeSlots.length + (this.#cold?.pending ?? 0);
+    const open = this.#handlers.length - this.#freeSlots.length;
+    return open + (this.#cold?.pending ?? 0) + (this.#json?.pending ?? 0);
   }
 
   /** Answers all open requests with STOPPING; the shards are gone. */
   close(): void {
     for (const watch of this.#watches) watch.close();
     this.#cold?.close();
+    this.#json?.close();
     for (let slot = 0; slot < this.#handlers.length; slot++) {
       const handler = this.#handlers[slot];
       if (handler === undefined) continue;
@@ -158,8 +178,9 @@ export class Gateway implements ShardGateway {
     if (at < 0) return false;
     let transferId = 0;
     if (isTransferred) {
-      // The transfer detaches the memory, and the caller may still need its own.
-      transferId = link.requestTransfers.send(ownCopy(payload).buffer);
+      // The transfer detaches the memory, and the caller may still need its own; that of a checked body is ours.
+      const { buffer } = request.bodyMark === BODY_AS_SENT ? ownCopy(payload) : payload;
+      transferId = link.requestTransfers.send(buffer as ArrayBuffer);
       if (transferId < 0) return false;
     }
     link.requests.commit(writeRequest(request, slot, transferId, link.requests.bytes, link.requests.view, at));

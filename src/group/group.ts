@@ -28,7 +28,8 @@ import { EntryBuilder, eachCommand } from './entry.ts';
 import { REPLY_COLD, REPLY_DUPLICATE, REPLY_PRODUCER, Reply, type ReplySink } from '../protocol/reply.ts';
 import { refuse } from '../stream/operations/append.ts';
 import { QuotaExtras } from '../stream/operations/quota.ts';
-import { Query, quotaMark } from '../protocol/request.ts';
+import { BODY_AS_SENT, sentBytes } from '../protocol/checked-body.ts';
+import { Query, bodyMark, quotaMark } from '../protocol/request.ts';
 import { Admission } from './admission.ts';
 import { LargeCommands } from './large-commands.ts';
 import { prepare } from './prepare.ts';
@@ -142,12 +143,15 @@ export class Group {
     command.read(bytes, view, at);
     if (transferred !== undefined) command.end = command.payloadAt;
     const reply = this.#reply;
-    const commandBytes = command.end - command.offset + (transferred?.length ?? 0);
+    const mark = bodyMark(view, at);
+    const payloadBytes = transferred?.length ?? command.payloadBytes;
+    // Bounds and quotas count a checked body as it was sent.
+    const size = mark === BODY_AS_SENT ? payloadBytes : sentBytes(transferred ?? command.payload());
+    const commandBytes = command.payloadAt - command.offset + size;
     const isLarge = this.large.takes(command, commandBytes);
     if (!isLarge) this.#makeRoom(commandBytes);
     reply.reset(slot);
     if (!this.leads) this.counters.refusedNoLeader++;
-    const size = transferred?.length ?? command.payloadBytes;
     const waiting = { entryBytes: this.#entry.length, largeBytes: this.large.bytes, isLarge };
     const refused =
       (this.leads ? undefined : 'NO_LEADER') ??
@@ -156,7 +160,7 @@ export class Group {
       this.admission.refuses(command, size, this.state, this.raft, waiting, nowMs);
     if (refused !== undefined) reply.code = errorNumber(refused);
     const target = isLarge ? this.large : this.#entry;
-    if (refused !== undefined || !prepare(command, transferred, this.#clock(nowMs), target, reply)) {
+    if (refused !== undefined || !prepare(command, transferred, this.#clock(nowMs), target, reply, mark)) {
       this.#sink.send(reply);
       return;
     }

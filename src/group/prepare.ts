@@ -8,6 +8,15 @@ import { parseAttributes } from '../stream/json/attributes.ts';
 import { FRAME_HEAD_BYTES, batchShape, frameEnd, joinFrames } from '../protocol/append-batch.ts';
 import { type Command, FLAG_ATTRS } from '../protocol/command.ts';
 import type { CommandSink } from './entry.ts';
+import {
+  BODY_AS_SENT,
+  BODY_REFUSED,
+  type BodyRecords,
+  type BodyRefusal,
+  decodeRecords,
+  decodeRefusal,
+} from '../protocol/checked-body.ts';
+import { checkJsonBody } from './json-body.ts';
 import { type Reply, explain } from '../protocol/reply.ts';
 import type { JsonNormalizer } from '../stream/json/json-records.ts';
 import { commandsWhere } from '../protocol/operations.ts';
@@ -21,7 +30,7 @@ const JSON_TYPE = 'application/json';
 
 /**
  * Adds `command` to the entry under construction. Returns false when it is refused, with code and text in the reply.
- * `transferred`: the payload when it did not come inside the frame.
+ * `transferred`: the payload when it did not come inside the frame. `mark`: what the payload is.
  */
 export function prepare(
   command: Command,
@@ -29,6 +38,7 @@ export function prepare(
   nowMs: number,
   entry: CommandSink,
   reply: Reply,
+  mark: number = BODY_AS_SENT,
 ): boolean {
   const json = command.payloadBytes > 0 && carriesRecords(command);
   const attributes = command.has(FLAG_ATTRS);
@@ -41,23 +51,17 @@ export function prepare(
     return true;
   }
   let payload = transferred ?? command.payload();
-  let ends: readonly number[] | undefined;
+  let ends: BodyRecords['ends'] | undefined;
   if (json && WITH_FRAMES.has(command.kind)) {
     const result = normalizeBatch(payload, entry.json);
     if (!result.ok) return refuseWith(reply, result.code, result.reason);
     payload = result.bytes;
     ends = result.ends;
   } else if (json) {
-    const result = entry.json.records(payload);
-    if (!result.ok) return refuseWith(reply, 'INVALID_JSON', result.reason);
-    if (result.ends.length > RECORDS_PER_REQUEST_MAX) return refuseWith(reply, 'TOO_MANY_RECORDS', '');
-    if (result.ends.length === 0) {
-      if (!MAY_BRING_NO_RECORDS.has(command.kind)) return refuseWith(reply, 'EMPTY_JSON_ARRAY', '');
-      payload = NOTHING;
-    } else {
-      payload = result.bytes;
-      ends = result.ends;
-    }
+    const result = recordsOf(command, payload, entry.json, mark);
+    if ('code' in result) return refuseWith(reply, result.code, result.reason);
+    payload = transferred === undefined && mark !== BODY_AS_SENT ? result.bytes.slice() : result.bytes;
+    if (result.ends.length > 0) ends = result.ends;
   }
   let encoded: Uint8Array | undefined;
   if (attributes) {
@@ -68,6 +72,17 @@ export function prepare(
   }
   entry.addRewritten(command, nowMs, { attributes: encoded, payload, ends });
   return true;
+}
+
+function recordsOf(
+  { kind }: Command,
+  payload: Uint8Array,
+  json: JsonNormalizer,
+  mark: number,
+): BodyRecords | BodyRefusal {
+  if (mark === BODY_REFUSED) return decodeRefusal(payload);
+  if (mark === BODY_AS_SENT) return checkJsonBody(payload, json, MAY_BRING_NO_RECORDS.has(kind));
+  return decodeRecords(payload) ?? { code: 'INVALID_JSON', reason: 'its records do not end where they should' };
 }
 
 /** A payload sent as application/json is records; types arrive normalised, so the bytes can be compared in place. */

@@ -135,6 +135,13 @@ export function countSent(counters: PeerCounters, message: Message, bytes: numbe
 }
 
 /** Adds what a link has counted. */
+/** The counts of a link, and its present state. */
+export function addGauges(counters: PeerCounters, link: PeerLink): void {
+  addLink(counters, link);
+  counters.peer_queued_bytes += link.queuedBytes;
+  counters.peer_links_up += link.connected ? 1 : 0;
+}
+
 export function addLink(counters: PeerCounters, link: PeerLink): void {
   counters.raft_grpc_append_stream_sessions_opened += link.connects;
   counters.raft_grpc_append_stream_session_failures += link.failures;

@@ -20,7 +20,7 @@ import { decodeRaftFrame } from './codec/raft-frame.ts';
 import { encodeSnapshotAck } from './codec/snapshot-transfer.ts';
 import type { Standing } from './codec/standing.ts';
 import { AddressBook } from './address-book.ts';
-import { type PeerCounters, addLink, newPeerCounters } from './counters.ts';
+import { type PeerCounters, addGauges, addLink, newPeerCounters } from './counters.ts';
 import type { Runtime } from '../base/runtime.ts';
 import { ForwardOutbox } from './forward-outbox.ts';
 import { Forwards, type OnReply } from './forwards.ts';
@@ -226,6 +226,10 @@ export class Peers implements PeerPort {
     return this.#routes.toGroup(node, group)?.knowsPieces === true;
   }
 
+  takesCheckedBodies(node: number, group: number): boolean {
+    return this.#routes.toGroup(node, group)?.takesRequestPieces === true;
+  }
+
   /** Takes a message until the next flush. Without a connection it is dropped and counted: Raft repeats it. */
   sendRaft(node: number, group: number, message: Message): void {
     assert(message.type !== 'snapshot', 'a snapshot goes with its payload, see sendSnapshot');
@@ -298,11 +302,7 @@ export class Peers implements PeerPort {
   /** A new copy with the current gauges. */
   counters(): PeerCounters {
     const counters = { ...this.#counters };
-    for (const link of this.#routes.links()) {
-      addLink(counters, link);
-      counters.peer_queued_bytes += link.queuedBytes;
-      counters.peer_links_up += link.connected ? 1 : 0;
-    }
+    for (const link of this.#routes.links()) addGauges(counters, link);
     counters.peer_sessions = this.#listener.sessions;
     counters.peer_refused_connections = this.#listener.refused;
     counters.cluster_http_requests = this.#listener.http.requests;

@@ -4,6 +4,7 @@
  */
 import { struct, u16, u32, u8 } from '../base/struct.ts';
 import { type CommandFields, commandBytesMax, newCommandFields, resetCommandFields, writeCommand } from './command.ts';
+import { BODY_AS_SENT, type BodyMark } from './checked-body.ts';
 import { readText } from '../base/text.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { StreamName } from './flat-path.ts';
@@ -14,7 +15,10 @@ import { READ, READ_NUMBER, ReadFields } from './read-fields.ts';
 export const FIRST_QUERY_NUMBER = 32;
 
 export const ALL_GROUPS = 0xffff;
-/** `flags` 1: the payload is in the transfer channel; 2: the answer says its stages. `quotaMark`: one of QUOTA_*. */
+/**
+ * `flags` 1: the payload is in the transfer channel; 2: the answer says its stages; 4 and 8: the mark of a checked body.
+ * `quotaMark`: one of QUOTA_*.
+ */
 export const REQUEST = struct(
   { op: u8, flags: u8, group: u16, slot: u32, transferId: u32, quotaMark: u32 },
   'command, READ, or the message of another query',
@@ -26,6 +30,9 @@ export const REQUEST_FLAG_TRANSFERRED = 1;
  * The request is traced: its answer says how long the stages of the shards took (stage.ts). Older leaders ignore it.
  */
 export const REQUEST_FLAG_TRACED = 2;
+/** The mark of a checked body (checked-body.ts); none is 0. */
+export const REQUEST_FLAGS_CHECKED = 12;
+const BODY_MARK_SHIFT = 2;
 
 /**
  * The sender makes no statement, as in the previous version, or has found that it fits: the group's own share of the
@@ -42,6 +49,18 @@ export function quotaMark(view: DataView, at: number): number {
   return at >= REQUEST_HEAD_BYTES ? HEAD.quotaMark.get(view, at - REQUEST_HEAD_BYTES) : QUOTA_UNMARKED;
 }
 
+/** The mark of the payload of the command at `at`: one of BODY_* (checked-body.ts). */
+export function bodyMark(view: DataView, at: number): number {
+  if (at < REQUEST_HEAD_BYTES) return BODY_AS_SENT;
+  return (HEAD.flags.get(view, at - REQUEST_HEAD_BYTES) & REQUEST_FLAGS_CHECKED) >> BODY_MARK_SHIFT;
+}
+
+/** The payload of the command at `at` is a plain body now. */
+export function clearBodyMark(view: DataView, at: number): void {
+  const flags = HEAD.flags.get(view, at - REQUEST_HEAD_BYTES);
+  HEAD.flags.set(view, at - REQUEST_HEAD_BYTES, flags & ~REQUEST_FLAGS_CHECKED);
+}
+
 /**
  * A request on its way into its frame. It is for one operation, whose file says what it is asked with and writes that
  * into these fields (requestFor, fillRequest). Objects may be reused: an operation sets all the fields that it reads.
@@ -50,6 +69,8 @@ export interface Request {
   /** Commands: one of QUOTA_*. A command that adds nothing is answered as usual. Older leaders ignore it. */
   quotaMark: number;
   isTraced: boolean;
+  /** The gateway sets it, on a copy of its own, when the payload is a checked body. */
+  bodyMark: BodyMark;
   op: number;
   group: number;
   /** All of a command; of a READ, only bucket and stream. */
@@ -63,7 +84,7 @@ const NO_MESSAGE = new Uint8Array(0);
 
 export function newRequest(): Request {
   return {
-    ...{ quotaMark: QUOTA_UNMARKED, isTraced: false, op: 0, group: 0 },
+    ...{ quotaMark: QUOTA_UNMARKED, isTraced: false, bodyMark: BODY_AS_SENT, op: 0, group: 0 },
     ...{ command: newCommandFields(), read: new ReadFields(), message: NO_MESSAGE },
   };
 }
@@ -145,7 +166,8 @@ export function writeRequest(
 ): number {
   HEAD.op.set(view, offset, request.op);
   const transferred = transferId === 0 ? 0 : REQUEST_FLAG_TRANSFERRED;
-  HEAD.flags.set(view, offset, request.isTraced ? transferred | REQUEST_FLAG_TRACED : transferred);
+  const flags = transferred | (request.bodyMark << BODY_MARK_SHIFT);
+  HEAD.flags.set(view, offset, request.isTraced ? flags | REQUEST_FLAG_TRACED : flags);
   HEAD.group.set(view, offset, request.group);
   HEAD.slot.set(view, offset, slot);
   HEAD.transferId.set(view, offset, transferId);

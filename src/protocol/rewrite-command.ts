@@ -11,7 +11,7 @@ export interface Replacement {
   readonly attributes: Uint8Array | undefined;
   readonly payload: Uint8Array;
   /** Record ends; undefined for plain bytes. */
-  readonly ends: readonly number[] | undefined;
+  readonly ends: readonly number[] | Uint32Array | undefined;
 }
 
 /** Exact size of `command` with another payload and record table; see rewriteCommand. */

@@ -4,6 +4,7 @@
 import { type ColdStore, startColdStore } from '../cold/service/start.ts';
 import type { Config } from '../config/config.ts';
 import { Gateway } from '../gateway/gateway.ts';
+import { newJsonPool } from './json-pool.ts';
 import { ShedState } from '../placement/shed-state.ts';
 import type { Claim } from './claim.ts';
 import { beginRun } from './directory-run.ts';
@@ -52,6 +53,9 @@ export async function startCore({ config, host, claim }: CoreOptions, opened: Op
   );
   opened.gateway = gateway;
   cold?.serve(gateway);
+  const json = newJsonPool(runtime, (error) => logger.error({ err: error }, 'a thread for JSON bodies failed'));
+  opened.json = json;
+  gateway.useJsonPool((task) => json.run(task, [task.body]));
   const single = clusterOf(config) === undefined;
   const directory = await beginRun(dataDir, layout, { shards, single, log: logger });
   const membership = new NodeMembership(dataDir, directory, logger, host.fail);

@@ -2,6 +2,7 @@
 import type { Runtime } from '../base/runtime.ts';
 import type { ColdStore } from '../cold/service/start.ts';
 import type { Gateway } from '../gateway/gateway.ts';
+import type { JsonPool } from './json-pool.ts';
 import type { Planes } from '../http/server.ts';
 import type { NodeLog } from '../logging/logger.ts';
 import type { Closed } from '../threads/thread-pool.ts';
@@ -25,6 +26,7 @@ export interface Opened {
   cold?: ColdStore | undefined;
   shards?: Shards;
   gateway?: Gateway;
+  json?: JsonPool;
   services?: { stop(): void; close(): Promise<void> };
   tracing?: Tracing;
   planes?: Planes;
@@ -44,7 +46,7 @@ export async function closeAll(opened: Opened, graceMs: number): Promise<Closed>
       return undefined;
     }
   };
-  const { lock, services, planes, tracing, shards, gateway, cold } = opened;
+  const { lock, services, planes, tracing, shards, gateway, json, cold } = opened;
   await end(() => services?.stop());
   await end(() => planes?.close(graceMs));
   // Beside the rest: a receiver that hangs must not keep the shards from their checkpoints.
@@ -52,6 +54,7 @@ export async function closeAll(opened: Opened, graceMs: number): Promise<Closed>
   await end(() => services?.close());
   const threads = shards === undefined ? 'ended' : await end(() => shards.stop());
   await end(() => gateway?.close());
+  await end(() => json?.close());
   const pool = cold === undefined ? 'ended' : await end(() => cold.close());
   await traced;
   // Threads that hang still hold the directory.

@@ -9,13 +9,15 @@
  * refusal of a second attempt (no leader, a full disk) says nothing about the first, which may still arrive (tried: sim
  * seed 0x13ae).
  */
-import { errorNumber } from '../base/errors.ts';
+import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { Slab } from '../base/slab.ts';
 import { planted } from '../base/planted.ts';
 import type { Group } from '../group/group.ts';
 import { SlotSequence } from '../group/reply-slot.ts';
-import { Reply } from '../protocol/reply.ts';
+import type { BodyRefusal } from '../protocol/checked-body.ts';
+import { Reply, explain } from '../protocol/reply.ts';
 import { REQUEST_HEAD_BYTES } from '../protocol/request.ts';
+import { hasCheckedBody, withPlainBody } from './checked-frames.ts';
 import { WholeBuffer } from './frames.ts';
 import type { PeerPort, ForwardOrigin } from './ports.ts';
 
@@ -46,7 +48,7 @@ const LOOK_MS = 100;
 interface Queued {
   readonly group: Group;
   readonly slot: number;
-  readonly frame: Uint8Array;
+  frame: Uint8Array;
   /**
    * When it gives up: without any leader (extended while one is seen), and with a leader that accepts no more bytes.
    */
@@ -179,8 +181,9 @@ export class Forwarding {
   }
 
   #send(one: Queued): void {
-    const { group, slot, frame } = one;
+    const { group, slot } = one;
     if (group.accepts) {
+      const { frame } = one;
       // This node became leader while the request waited.
       this.#waitingBytes -= frame.length;
       const view = new DataView(frame.buffer, frame.byteOffset, frame.length);
@@ -188,6 +191,11 @@ export class Forwarding {
       return;
     }
     const leader = group.raft.leader;
+    if (hasCheckedBody(one.frame) && this.#isOlder(leader, group.id)) {
+      const refusal = this.#makePlain(one);
+      if (refusal !== undefined) return this.#refuse(slot, refusal.code, refusal.reason);
+    }
+    const { frame } = one;
     const inFlight: InFlight = { one, to: leader, formerSinceMs: 0 };
     this.#inFlight.add(inFlight);
     const sent =
@@ -213,6 +221,22 @@ export class Forwarding {
     }
     this.#waitingBytes -= frame.length;
     this.#refuse(slot, isBusy ? 'LEADER_BUSY' : 'NO_LEADER');
+  }
+
+  #isOlder(leader: number, group: number): boolean {
+    const isPeer = leader !== 0 && leader !== this.#nodeId && this.#peers.connected(leader, group);
+    return isPeer && !this.#peers.takesCheckedBodies(leader, group);
+  }
+
+  /** For a leader of the version before. Returns the refusal of a body that was refused. */
+  #makePlain(one: Queued): BodyRefusal | undefined {
+    const plain = withPlainBody(one.frame);
+    if (plain === undefined) return undefined;
+    this.#waitingBytes -= one.frame.length;
+    if ('code' in plain) return plain;
+    this.#waitingBytes += plain.length;
+    one.frame = plain;
+    return undefined;
   }
 
   #giveUp(): void {
@@ -272,9 +296,10 @@ export class Forwarding {
     return true;
   }
 
-  #refuse(slot: number, code: 'NO_LEADER' | 'LEADER_BUSY' | 'OUTCOME_UNKNOWN' | 'STOPPING'): void {
+  #refuse(slot: number, code: ErrorCode, reason = ''): void {
     this.#reply.reset(slot);
     this.#reply.code = errorNumber(code);
+    if (reason !== '') explain(this.#reply, reason);
     this.#deliver(this.#reply);
   }
 }

@@ -5,7 +5,8 @@
 import { byteAt } from '../base/bytes.ts';
 import { COMMAND } from '../protocol/command-layout.ts';
 import { Command, KIND_CONDITIONAL, writeKeyCommand } from '../protocol/command.ts';
-import { REQUEST, REQUEST_HEAD_BYTES } from '../protocol/request.ts';
+import { BODY_AS_SENT, isCheckedBody } from '../protocol/checked-body.ts';
+import { REQUEST, REQUEST_HEAD_BYTES, bodyMark } from '../protocol/request.ts';
 import type { CommandTraits } from '../protocol/operation.ts';
 import { COMMANDS, byNumber, commandsWhere } from '../protocol/operations.ts';
 
@@ -48,6 +49,8 @@ export function isCommandFrame(bytes: Uint8Array, view: DataView, frame: Uint8Ar
   try {
     checked.read(bytes, view, at);
     if (checked.end > frame.byteOffset + frame.length || checked.recordCount > 0) return false;
+    const mark = bodyMark(view, at);
+    if (mark !== BODY_AS_SENT && !isCheckedBody(checked.payload(), mark)) return false;
     TRAITS[checked.kind]?.checkForwarded?.(bytes.subarray(checked.payloadAt, checked.endsAt));
     return true;
   } catch {

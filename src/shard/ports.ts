@@ -173,6 +173,8 @@ export interface PeerPort {
   connected(node: number, group: number): boolean;
   /** Whether it applies large commands in pieces, as it said when it was last connected. */
   knowsPieces(node: number, group: number): boolean;
+  /** The node knows bodies that another one has checked (protocol/checked-body.ts). */
+  takesCheckedBodies(node: number, group: number): boolean;
   sendRaft(node: number, group: number, message: Message): void;
   /**
    * False: not sent, `onReply` is not called. Otherwise it is called once, with undefined when no answer will come. The

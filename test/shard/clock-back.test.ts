@@ -32,6 +32,7 @@ class Node {
       sendRaft: (_node, _group, message) => void this.sent.push(message),
       setJoined: () => undefined,
       connected: () => true,
+      takesCheckedBodies: () => true,
       knowsPieces: () => true,
       forward: () => false,
       reply: () => false,

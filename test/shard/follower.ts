@@ -40,6 +40,7 @@ export class Follower {
       sendRaft: (_node, _group, message) => void this.sent.push(message),
       connected: () => true,
       knowsPieces: () => true,
+      takesCheckedBodies: () => true,
       forward: () => false,
       reply: () => false,
       flush: () => undefined,

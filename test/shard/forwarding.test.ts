@@ -27,6 +27,7 @@ function scene(bytes = 64): Scene {
   const replies: ((answer: Uint8Array | undefined) => void)[] = [];
   const peers = {
     connected: () => true,
+    takesCheckedBodies: () => true,
     forward: (_node: number, _group: number, _frame: Uint8Array, onReply: (typeof replies)[number]) => {
       replies.push(onReply);
       return true;
@@ -116,6 +117,7 @@ function narrow(): {
   const waiting: ((answer: Uint8Array | undefined) => void)[] = [];
   const peers = {
     connected: () => true,
+    takesCheckedBodies: () => true,
     forward: (_node: number, _group: number, _frame: Uint8Array, onReply: (typeof waiting)[number]) =>
       waiting.length === 0 && waiting.push(onReply) > 0,
   } as unknown as PeerPort;

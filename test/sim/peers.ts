@@ -174,6 +174,10 @@ export class SimPeers implements PeerPort {
     return this.#link(node).connected;
   }
 
+  takesCheckedBodies(): boolean {
+    return true;
+  }
+
   sendRaft(node: number, group: number, message: Message): void {
     this.onSend(node, group, message);
     const link = this.#link(node);

@@ -1,6 +1,17 @@
 // The content of forwards (requests and answers), payloads of commands, keys of rows, and the smaller
 // encodings, byte for byte.
 import assert from 'node:assert/strict';
+import {
+  BODY_AS_SENT,
+  BODY_RECORDS,
+  BODY_REFUSED,
+  type BodyMark,
+  decodeRecords,
+  decodeRefusal,
+  encodeRecords,
+  encodeRefusal,
+} from '../../src/protocol/checked-body.ts';
+import { withPlainBody } from '../../src/shard/checked-frames.ts';
 import { test } from 'node:test';
 import { touchFrame } from '../../src/shard/frames.ts';
 import * as keys from '../../src/stream/core/keys.ts';
@@ -36,8 +47,13 @@ const FULL: Partial<CommandFields> = {
   ...{ condition: '* 0123456789abcdef', attributes: utf8('{"title":"T"}'), payload: bytesFrom(1, 9) },
 };
 
-function framed(kind: number, fields: Partial<CommandFields>, quotaMark: number): Uint8Array {
-  const request = { ...newRequest(), op: kind, group: GROUP, quotaMark };
+function framed(
+  kind: number,
+  fields: Partial<CommandFields>,
+  quotaMark: number,
+  bodyMark: BodyMark = BODY_AS_SENT,
+): Uint8Array {
+  const request = { ...newRequest(), op: kind, group: GROUP, quotaMark, bodyMark };
   Object.assign(request.command, { kind, ...fields });
   const bytes = new Uint8Array(requestBytesMax(request));
   return bytes.slice(0, writeRequest(request, SLOT, 0, bytes, new DataView(bytes.buffer), 0));
@@ -72,6 +88,20 @@ test('requests and answers, as nodes forward them', () => {
   );
   layouts.same('request about a bucket', framed(COMMANDS.create.number, { bucket: 'b' }, 0));
   layouts.same('renewal of a lifetime', touchFrame(GROUP, utf8('b\0s')));
+  const records = { bytes: utf8('1\n[2]\n'), ends: [2, 6] };
+  const json = { ...plain, contentType: 'application/json' };
+  const checked = framed(1, { ...json, payload: encodeRecords(records, 99) }, 0, BODY_RECORDS);
+  const marked = layouts.same('request with a checked body', checked);
+  command.read(marked, new DataView(marked.buffer), 16);
+  const decoded = decodeRecords(command.payload());
+  assert.deepEqual([decoded?.bytes, [...(decoded?.ends ?? [])]], [records.bytes, records.ends]);
+  const refusal = { code: 'INVALID_JSON', reason: 'Ünï' } as const;
+  const refused = framed(1, { ...json, payload: encodeRefusal(refusal, 99) }, 0, BODY_REFUSED);
+  const answered = layouts.same('request with a refused body', refused);
+  command.read(answered, new DataView(answered.buffer), 16);
+  assert.deepEqual(decodeRefusal(command.payload()), refusal);
+  // A leader of the version before takes it with a plain body.
+  layouts.same('the same with a plain body', withPlainBody(marked) as Uint8Array);
   const reply = new Reply();
   Object.assign(reply, {
     ...{
