@@ -1,4 +1,5 @@
 // Trials of a shard alone: its files are opened and its groups answer, without threads and without HTTP.
+import assert from 'node:assert/strict';
 import { cpSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { errorCode } from '../../src/base/errors.ts';
@@ -47,7 +48,7 @@ async function lookAt(directory: string, phases: readonly Phase[]): Promise<Verd
   let store: ShardStore | undefined;
   try {
     store = new ShardStore(directory, STORE_OPTIONS);
-    const asked = new AskedShard(store);
+    const asked = new AskedShard(store, GROUPS);
     const wrong = expectedOf(phases).flatMap((one) => asked.differs(one) ?? []);
     asked.stop();
     return ofLooks([{ refused: asked.refused, wrong }]);
@@ -62,18 +63,27 @@ async function lookAt(directory: string, phases: readonly Phase[]): Promise<Verd
   }
 }
 
-class AskedShard {
+interface Found {
+  readonly code: string;
+  readonly content: string;
+  readonly isClosed: boolean;
+}
+
+/** A shard that reads of a test are put to. */
+export class AskedShard {
   readonly #source = new ArraySource();
   readonly #target = new ArrayTarget();
   readonly #shard: Shard;
+  readonly #groups: number;
   readonly refused: string[] = [];
   #slot = 0;
   #nowMs = PROCESS_RUNTIME.nowMs();
 
-  constructor(storage: ShardStore) {
+  constructor(storage: ShardStore, groups: number) {
+    this.#groups = groups;
     this.#shard = new Shard({
       ...{ shard: 0, nodeId: 1, nodes: [1], voters: [1], seed: 7, boot: 7 },
-      groups: Array.from({ length: GROUPS }, (_, group) => group),
+      groups: Array.from({ length: groups }, (_, group) => group),
       storage,
       requests: this.#source,
       replies: this.#target,
@@ -85,23 +95,28 @@ class AskedShard {
   }
 
   differs(expected: Expected): string | undefined {
-    const { bucket, stream, content, isJson, closes } = expected;
-    let found = '';
+    const { stream, content, closes } = expected;
+    const found = this.read(expected);
+    if (content === undefined)
+      return found.code === 'STREAM_NOT_FOUND' ? undefined : `${stream}: ${found.code}, and was deleted`;
+    if (found.code === 'OK') {
+      if (found.isClosed !== closes) return `${stream}: closed ${!closes}`;
+      return found.content === content ? undefined : `${stream}: ${difference(found.content, content)}`;
+    }
+    if (found.code === 'STREAM_NOT_FOUND' || found.code === 'INTERNAL') return `${stream}: ${found.code}`;
+    this.refused.push(found.code);
+    return undefined;
+  }
+
+  /** The whole stream, or why not. */
+  read({ bucket, stream, isJson }: Pick<Expected, 'bucket' | 'stream' | 'isJson'>): Found {
+    let content = '';
     for (let value = 0; ;) {
-      const reply = this.#read(bucket, stream, value);
+      const reply = this.#ask(bucket, stream, value);
       const code = errorCode(reply.code);
-      if (content === undefined) return code === 'STREAM_NOT_FOUND' ? undefined : `${stream}: ${code}, and was deleted`;
-      if (code !== 'OK') {
-        if (code === 'STREAM_NOT_FOUND' || code === 'INTERNAL') return `${stream}: ${code}`;
-        this.refused.push(code);
-        return undefined;
-      }
-      found += asWritten(Buffer.from(reply.body ?? []).toString('utf8'), isJson);
-      if (reply.has(REPLY_UP_TO_DATE)) {
-        if (reply.has(REPLY_CLOSED) !== closes) return `${stream}: closed ${!closes}`;
-        return found === content ? undefined : `${stream}: ${difference(found, content)}`;
-      }
-      if (reply.nextOffset <= value) return `${stream}: a read from ${value} goes on at ${reply.nextOffset}`;
+      if (code === 'OK') content += asWritten(Buffer.from(reply.body ?? []).toString('utf8'), isJson);
+      if (code !== 'OK' || reply.has(REPLY_UP_TO_DATE)) return { code, content, isClosed: reply.has(REPLY_CLOSED) };
+      assert(reply.nextOffset > value, `a read from ${value} goes on at ${reply.nextOffset}`);
       value = reply.nextOffset;
     }
   }
@@ -110,8 +125,8 @@ class AskedShard {
     this.#shard.stop(++this.#nowMs, PROCESS_RUNTIME.monotonicMs());
   }
 
-  #read(bucket: string, stream: string, value: number): Reply {
-    const group = fnv1a64mod(bucket, stream, GROUPS);
+  #ask(bucket: string, stream: string, value: number): Reply {
+    const group = fnv1a64mod(bucket, stream, this.#groups);
     this.#source.push(requestFor(QUERIES.read, group, { bucket, stream, topic: 0, value }), ++this.#slot);
     return find(this.#turn(), this.#slot);
   }

@@ -15,7 +15,8 @@ interface Span {
 
 interface Write extends Span {
   readonly at: number;
-  readonly bytes: Buffer;
+  /** Undefined: the file ends at `at` from now on. */
+  readonly bytes: Buffer | undefined;
   /** On disk when it returns. */
   readonly isSynced: boolean;
 }
@@ -26,9 +27,11 @@ interface File {
   readonly syncs: Span[];
 }
 
+type Names = Map<string, File | 'folder'>;
+
 /** A new name in a folder, or one that goes. */
 interface Naming extends Span {
-  readonly apply: (names: Map<string, File>) => void;
+  readonly apply: (names: Names) => void;
 }
 
 interface Folder {
@@ -52,9 +55,9 @@ const isDurable = ({ end }: Span, syncs: readonly Span[], line: number): boolean
 
 export class DiskImage {
   readonly #root: string;
-  readonly #base = new Map<string, File>();
+  readonly #base: Names = new Map();
   /** As the process sees them. */
-  readonly #names: Map<string, File>;
+  readonly #names: Names;
   readonly #folders = new Map<string, Folder>();
   /** Descriptors whose writes are on disk when they return, and where write() goes on. */
   readonly #synced = new Set<number>();
@@ -67,10 +70,10 @@ export class DiskImage {
     this.#root = seenAs;
     for (const entry of readdirSync(root, { recursive: true, withFileTypes: true })) {
       // Its content is memory of processes.
-      if (!entry.isFile() || entry.name === 'lock.mdb') continue;
+      if (entry.name === 'lock.mdb') continue;
       const path = join(entry.parentPath, entry.name);
-      const base = readFileSync(path);
-      this.#base.set(join(seenAs, relative(root, path)), { base, writes: [], syncs: [] });
+      const file = (): File => ({ base: readFileSync(path), writes: [], syncs: [] });
+      this.#base.set(join(seenAs, relative(root, path)), entry.isFile() ? file() : 'folder');
     }
     this.#names = new Map(this.#base);
   }
@@ -84,28 +87,30 @@ export class DiskImage {
   #takes(call: Call): boolean {
     const { name, args, fd, result } = call;
     if (name === 'openat') return this.#open(call);
-    if (name === 'rename' || name === 'unlink') {
+    if (name === 'rename' || name === 'unlink' || name === 'rmdir' || name === 'mkdir') {
       const [from = '', to] = stringsOf(args).map(String);
-      if (!from.startsWith(this.#root)) return false;
+      if (!this.#isInside(from)) return false;
       const file = this.#names.get(from);
-      this.#rename(
-        call,
-        (names) => {
-          names.delete(from);
-          if (to !== undefined && file !== undefined) names.set(to, file);
-        },
-        dirname(from),
-      );
+      const change = (names: Names): void => {
+        if (to !== undefined) moveNames(names, from, to);
+        names.delete(from);
+        if (to !== undefined && file !== undefined) names.set(to, file);
+      };
+      this.#rename(call, name === 'mkdir' ? (names) => names.set(from, 'folder') : change, dirname(from));
       return true;
     }
     const path = pathOf(call.file);
-    if (!path.startsWith(this.#root)) return false;
+    const file = this.#names.get(path);
     if (name === 'fsync' || name === 'fdatasync') {
-      (this.#names.get(path) ?? this.#folder(path)).syncs.push(call);
+      if (path !== this.#root && !this.#isInside(path)) return false;
+      (file === undefined || file === 'folder' ? this.#folder(path) : file).syncs.push(call);
       return true;
     }
-    const file = this.#names.get(path);
-    if (file === undefined) return false;
+    if (file === undefined || file === 'folder') return false;
+    if (name === 'ftruncate') {
+      file.writes.push({ ...call, at: Number(/, (\d+)$/.exec(args)?.[1]), bytes: undefined, isSynced: false });
+      return true;
+    }
     if (name === 'lseek') {
       this.#positions.set(fd, result);
       return false;
@@ -120,7 +125,7 @@ export class DiskImage {
 
   #open(call: Call): boolean {
     const [path = ''] = stringsOf(call.args).map(String);
-    if (!path.startsWith(this.#root) || path.endsWith('lock.mdb')) return false;
+    if (!this.#isInside(path) || path.endsWith('lock.mdb')) return false;
     if (/O_D?SYNC/.test(call.args)) this.#synced.add(call.result);
     else this.#synced.delete(call.result);
     this.#positions.set(call.result, 0);
@@ -128,6 +133,10 @@ export class DiskImage {
     const file: File = { base: Buffer.alloc(0), writes: [], syncs: [] };
     this.#rename(call, (names) => names.set(path, file), dirname(path));
     return true;
+  }
+
+  #isInside(path: string): boolean {
+    return path.startsWith(`${this.#root}/`);
   }
 
   #rename(call: Call, apply: Naming['apply'], folder: string): void {
@@ -144,23 +153,36 @@ export class DiskImage {
   /** Leaves in `target` what may be on the disk when the power fails at a line of the trace. */
   leave(target: string, line: number, random: Random): void {
     const names = new Map(this.#base);
-    for (const { namings, syncs } of this.#folders.values()) {
+    const kept = [...this.#folders.values()].flatMap(({ namings, syncs }) => {
       const begun = namings.filter(({ start }) => start < line);
-      const durable = begun.filter((naming) => isDurable(naming, syncs, line)).length;
+      const durable = begun.findLastIndex((naming) => isDurable(naming, syncs, line)) + 1;
       // File systems keep the order of names.
-      for (const { apply } of begun.slice(0, random.int(durable, begun.length))) apply(names);
-    }
+      return begun.slice(0, random.int(durable, begun.length));
+    });
+    for (const { apply } of kept.sort((a, b) => a.start - b.start)) apply(names);
+    const isReached = (path: string): boolean =>
+      path === this.#root || (names.get(path) === 'folder' && isReached(dirname(path)));
     for (const [path, file] of names) {
+      if (!isReached(dirname(path))) continue;
       const to = join(target, relative(this.#root, path));
-      mkdirSync(dirname(to), { recursive: true });
-      writeFileSync(to, contentOf(file, line, random));
+      mkdirSync(file === 'folder' ? to : dirname(to), { recursive: true });
+      if (file !== 'folder') writeFileSync(to, contentOf(file, line, random));
     }
+  }
+}
+
+/** Files of a folder go where it goes. */
+function moveNames(names: Names, from: string, to: string): void {
+  for (const [path, file] of [...names]) {
+    if (!path.startsWith(`${from}/`)) continue;
+    names.delete(path);
+    names.set(to + path.slice(from.length), file);
   }
 }
 
 function contentOf({ base, writes, syncs }: File, line: number, random: Random): Buffer {
   const begun = writes.filter(({ start }) => start < line);
-  const most = Math.max(base.length, ...begun.map(({ at, bytes }) => at + bytes.length));
+  const most = Math.max(base.length, ...begun.map(({ at, bytes }) => at + (bytes?.length ?? 0)));
   const content = Buffer.alloc(most);
   base.copy(content);
   let size = base.length;
@@ -169,6 +191,12 @@ function contentOf({ base, writes, syncs }: File, line: number, random: Random):
   for (const write of begun) {
     const { at, bytes } = write;
     const isThere = isDurable(write, syncs, line) || (write.isSynced && write.end < line);
+    if (bytes === undefined) {
+      if (!isThere && !random.chance(share)) continue;
+      content.fill(0, at);
+      size = at;
+      continue;
+    }
     for (let from = 0; from < bytes.length;) {
       const end = Math.min(bytes.length, from + SECTOR_BYTES - ((at + from) % SECTOR_BYTES));
       if (isThere || random.chance(share)) {

@@ -58,6 +58,16 @@ export function parseTrace(trace: string): Call[] {
   return calls;
 }
 
+/** When the lines were written, in ms of the day: traces of processes on one machine share its clock. */
+export function timesOf(trace: string): number[] {
+  let last = 0;
+  return trace.split('\n').map((line) => {
+    const [, hours, minutes, seconds] = /^(?:\[pid\s+)?\d+\]?\s+(\d\d):(\d\d):(\d\d\.\d+) /.exec(line) ?? [];
+    if (seconds !== undefined) last = (Number(hours) * 60 + Number(minutes)) * 60_000 + Number(seconds) * 1000;
+    return last;
+  });
+}
+
 const WRITES = new Set(['pwrite64', 'pwritev', 'pwritev2', 'write', 'writev']);
 const SYNCS = new Set(['fdatasync', 'fsync', 'msync']);
 const SENDS = new Set(['sendto', 'sendmsg', 'write', 'writev']);
