@@ -27,6 +27,17 @@ const folder = values.keep ?? temporaryFolder('campaign');
 mkdirSync(folder, { recursive: true });
 const tally = new Tally();
 const startMs = performance.now();
+/** The trials of a run that is ended early count too. */
+function report(): void {
+  const seconds = (performance.now() - startMs) / 1000;
+  process.stdout.write(`${tally.table()}${tally.count} trials, ${tally.bad} bad, ${seconds.toFixed(0)} s\n`);
+  process.exitCode = tally.bad === 0 ? 0 : 1;
+}
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.on(signal, () => {
+    report();
+    process.exit();
+  });
 await runCampaign({
   seeds: Array.from({ length: count }, (_, i) => from + i),
   only,
@@ -42,6 +53,4 @@ await runCampaign({
   },
 });
 if (values.keep === undefined) removeFolder(folder);
-const seconds = (performance.now() - startMs) / 1000;
-process.stdout.write(`${tally.table()}${tally.count} trials, ${tally.bad} bad, ${seconds.toFixed(0)} s\n`);
-process.exitCode = tally.bad === 0 ? 0 : 1;
+report();

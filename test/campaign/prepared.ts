@@ -1,6 +1,6 @@
 // Directories that trials copy: made once, by processes that are killed or stopped.
 import assert from 'node:assert/strict';
-import { cpSync, existsSync, mkdirSync, renameSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ClusterOptions, TestCluster } from '../support/cluster.ts';
 import { ctl, scratchFile } from '../support/ctl.ts';
@@ -69,7 +69,13 @@ export class Prepared {
     if (what === 'single') await makeSingle(unfinished);
     else if (what === 'backup') await makeBackup(unfinished);
     else await makeCluster(unfinished, what);
-    renameSync(unfinished, target);
+    try {
+      renameSync(unfinished, target);
+    } catch (error) {
+      // Another process was first.
+      if (!existsSync(target)) throw error;
+      rmSync(unfinished, { recursive: true });
+    }
   }
 }
 
