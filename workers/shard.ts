@@ -2,6 +2,7 @@
 import { type MessagePort, isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { assert } from '../src/base/assert.ts';
 import { caughtMessage } from '../src/base/caught.ts';
+import { RowDamage } from '../src/base/row-damage.ts';
 import { toHex } from '../src/base/hex.ts';
 import { ConfigError } from '../src/config/error.ts';
 import { TransferReceiver, TransferSender } from '../src/mailbox/transfer-channel.ts';
@@ -195,6 +196,9 @@ try {
   if (error instanceof StorageFullError) {
     const { directory } = workerData as ShardData;
     parentPort.postMessage({ refused: `${directory}: no space left to open its log; free some and start again` });
+  } else if (error instanceof RowDamage) {
+    const { directory } = workerData as ShardData;
+    parentPort.postMessage({ refused: `${directory}: ${error.message}; restore the data directory from a copy` });
   } else if (error instanceof ConfigError || error instanceof LogDamage) {
     parentPort.postMessage({ refused: error.message });
   } else throw error;

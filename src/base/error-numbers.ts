@@ -98,4 +98,5 @@ export const NUMBERED = [
   'NOT_FOUND',
   'CONFLICT',
   'UNAVAILABLE',
+  'ROW_DAMAGED',
 ] as const;

@@ -160,6 +160,11 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
     'If-Match and If-None-Match on writes need every node of the cluster in a version that knows them; upgrade all, then retry',
     true,
   ),
+  ROW_DAMAGED: row(
+    503,
+    'the disk of this node changed a row that this needs, and it is not used; ask another node, or restore a backup',
+    true,
+  ),
   UNCOMMITTED_FULL: row(503, 'too many bytes of this group wait for a majority of the nodes; retry', true),
   INTERNAL: row(500, 'internal error'),
   // Refusals with a sentence of their own.

@@ -26,7 +26,7 @@ import {
 } from '../protocol/command.ts';
 import { EntryBuilder, eachCommand } from './entry.ts';
 import { REPLY_COLD, REPLY_DUPLICATE, REPLY_PRODUCER, Reply, type ReplySink } from '../protocol/reply.ts';
-import { refuse } from '../stream/operations/append.ts';
+import { readAhead, refuse } from '../stream/operations/append.ts';
 import { QuotaExtras } from '../stream/operations/quota.ts';
 import { BODY_AS_SENT, sentBytes } from '../protocol/checked-body.ts';
 import { Query, bodyMark, quotaMark } from '../protocol/request.ts';
@@ -79,10 +79,7 @@ export class Group {
   #lastNowMs = 0;
   /** Monotonic clock at the start of this turn. */
   #clockMs = 0;
-  /**
-   * Receives every query for something that is missing here, instead of its answer. Undefined: no other node can know
-   * more.
-   */
+  /** Receives every query for something that is missing here. Undefined: no other node can know more. */
   onMissing: ((slot: number) => void) | undefined = undefined;
   /** On a follower: hands the renewal of a stream's lifetime (by key) to the leader. */
   forwardRenewal: (key: Uint8Array) => void = () => undefined;
@@ -156,6 +153,7 @@ export class Group {
     const refused =
       (this.leads ? undefined : 'NO_LEADER') ??
       (commandBytes > COMMAND_BYTES_MAX ? 'BODY_TOO_LARGE' : undefined) ??
+      readAhead(this.state, command) ??
       this.#overQuota(command, size, quotaMark(view, at), nowMs) ??
       this.admission.refuses(command, size, this.state, this.raft, waiting, nowMs);
     if (refused !== undefined) reply.code = errorNumber(refused);
@@ -238,7 +236,7 @@ export class Group {
     return true;
   }
 
-  /** Applies committed entries and answers the requests that wait for them. */
+  /** Applies committed entries and answers those who wait. After a RowDamage the host replaces the state. */
   applyCommitted(entries: readonly Entry[]): void {
     this.onCommitted?.(entries);
     for (const entry of entries) {
@@ -261,9 +259,7 @@ export class Group {
     if (this.leads && expiryDue(this.state, nowMs)) this.#submitInternal(COMMANDS.expire.number, undefined, nowMs);
   }
 
-  /**
-   * Takes a command of this node's own into this turn's entry. It needs no preparation and is exempt from every bound.
-   */
+  /** Takes a command of this node's own into this turn's entry, without preparation and whatever the bounds are. */
   submitOwn(slot: number, fields: CommandFields, nowMs: number): void {
     const bytes = new Uint8Array(commandBytesMax(fields));
     const view = new DataView(bytes.buffer);
@@ -312,7 +308,8 @@ export class Group {
     if (entry.kind !== ENTRY_DATA) return;
     const reply = this.#reply;
     const command = this.#applying;
-    eachCommand(entry.data, command, (position) => {
+    let answered = 0;
+    const applyOne = (position: number): void => {
       if (planted('clock-in-apply')) command.nowMs = this.#lastNowMs;
       const slot = slots?.[position] ?? NO_SLOT;
       reply.reset(slot);
@@ -324,9 +321,15 @@ export class Group {
         this.counters.appendedBytes += command.payloadBytes;
       }
       if (slot !== NO_SLOT) this.#sink.send(reply);
-      // An import replaced the state without telling the listeners.
+      answered++;
       if (command.kind === COMMANDS.importEnd.number && reply.code === 0) this.watchers.observer.rebase(this.id);
-    });
+    };
+    try {
+      eachCommand(entry.data, command, applyOne);
+    } catch (error) {
+      this.#refuseAll(slots?.slice(answered) ?? [], 'OUTCOME_UNKNOWN');
+      throw error;
+    }
   }
 
   /** The slots that wait for this entry, if it is ours. Proposals that lost their place are refused. */

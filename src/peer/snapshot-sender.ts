@@ -4,6 +4,7 @@
  * writes slowly slows the sender down.
  */
 import { assert } from '../base/assert.ts';
+import { RowDamage } from '../base/row-damage.ts';
 import type { GroupSnapshotRequest } from '../raft/types.ts';
 import { encodeSnapshotBegin, encodeSnapshotChunk, encodeSnapshotEnd } from './codec/snapshot-transfer.ts';
 import type { SnapshotAck } from './codec/snapshot-transfer.ts';
@@ -138,7 +139,11 @@ export class SnapshotSender {
 
   #addChunk(transfer: Transfer): void {
     const { link, group, id, sentBytes: offset, source } = transfer;
-    const bytes = source.next();
+    const bytes = nextOf(source);
+    if (bytes === 'damaged') {
+      this.#sayEnd(transfer, false);
+      return this.#finish(transfer, 'failed');
+    }
     if (bytes === undefined) {
       transfer.ended = true;
       this.#sayEnd(transfer, true);
@@ -188,6 +193,16 @@ export class SnapshotSender {
       this.#cancelTimer = undefined;
       this.pump();
     });
+  }
+}
+
+/** A state with a row that the disk changed goes to no other node. */
+function nextOf(source: SnapshotSource): Uint8Array | 'damaged' | undefined {
+  try {
+    return source.next();
+  } catch (error) {
+    if (error instanceof RowDamage) return 'damaged';
+    throw error;
   }
 }
 

@@ -5,7 +5,8 @@ import type { PieceBounds } from '../group/large-commands.ts';
 import type { ReplySink } from '../protocol/reply.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { LogReader, RaftConfig } from '../raft/types.ts';
-import type { State } from '../stream/core/state.ts';
+import type { WorkMemory } from '../stream/core/collect.ts';
+import { State } from '../stream/core/state.ts';
 import type { ClusterIdentity } from './cluster-identity.ts';
 import type { ColdPort, ColdSettings } from '../cold/ports.ts';
 import type { PinBounds } from './log-pins.ts';
@@ -64,6 +65,11 @@ const MESSAGES: NonNullable<ShardOptions['messages']> = {
   maxMessageBytes: ENTRY_FILL_BYTES,
   maxInflightBytes: 16 * 1024 * 1024,
 };
+
+/** The group's state as the storage has it. */
+export function stateOf({ storage }: ShardOptions, group: number, memory: WorkMemory): State {
+  return new State(group, storage.tx, storage.prefix(group), memory);
+}
 
 /** One group, from what the storage has. */
 export function newGroup(options: ShardOptions, state: State, log: LogReader, sink: ReplySink): Group {

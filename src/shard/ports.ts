@@ -1,5 +1,6 @@
 /** A shard's interfaces to the outside; the simulator replaces all of them. */
 import type { Entry, HardState, LogReader, Message, SnapshotMeta, GroupSnapshotRequest } from '../raft/types.ts';
+import type { RowDamage } from '../base/row-damage.ts';
 import type { Tx } from '../base/tx.ts';
 import type { DirectoryRun } from '../peer/codec/standing.ts';
 
@@ -94,6 +95,8 @@ export interface ShardStorage {
   /** Segment files of the log, free ones too. */
   readonly logSegments: number;
   readonly logFileBytes: number;
+  /** Told of each read that meets a row which the disk changed; the read throws RowDamage. */
+  onDamage: (damage: RowDamage) => void;
   /** All rows of a group's state at this moment; later commits do not change them. */
   openSnapshot(group: number): SnapshotReader;
   /**

@@ -7,6 +7,7 @@ import { Query } from '../protocol/request.ts';
 import type { Administration } from './admin.ts';
 import type { Exports } from '../backup/shard/exports.ts';
 import { RecoveryBarrier } from './recovery-barrier.ts';
+import type { DamagedGroups } from './damaged-groups.ts';
 import type { RequestSource } from './ports.ts';
 import { type ShardStatus, answerSummary, isSoon } from './summaries.ts';
 import { type WaitingQuestion, type Ending, type WaitingRead, WaitingReads } from './waiting-reads.ts';
@@ -20,6 +21,7 @@ export interface QueriesHost {
   readonly sink: ReplySink;
   /** Other nodes exist, which may know more than this one. */
   readonly hasOthers: boolean;
+  readonly damaged: DamagedGroups;
   status(): ShardStatus;
   /** Changes this node's election priority. */
   shed(electionPriority: ElectionPriority): void;
@@ -53,7 +55,10 @@ export class Queries {
     status: (group, slot) => this.#answer(group, slot, false),
     admin: (group, slot) => group && this.#host.admin.handle(slot, group, this.#query, this.#clockMs),
     flushStream: (group, slot) => group && this.#host.admin.flush(slot, group, this.#query, this.#clockMs),
-    exportGroup: (group, slot) => group && this.#host.exports.handle(slot, group, this.#query, this.#clockMs),
+    exportGroup: (group, slot) => {
+      if (this.#host.damaged.hasStopped(group)) this.#refuse(slot, 'ROW_DAMAGED');
+      else if (group !== undefined) this.#host.exports.handle(slot, group, this.#query, this.#clockMs);
+    },
     shed: (_group, slot) => {
       const { priority, reasons } = QUERIES.shed.request.read(this.#query);
       this.shedBits = reasons;
@@ -91,11 +96,16 @@ export class Queries {
     this.#nowMs = nowMs;
     this.#clockMs = clockMs;
     const control = this.#control[query.op];
-    if (control !== undefined) return control(group, slot);
+    if (control !== undefined)
+      return this.#refuseIf(
+        slot,
+        this.#host.damaged.caught(() => control(group, slot)),
+      );
     this.#frameBytes = source.bytes;
     this.#frameAt = source.offset;
     this.#frameSize = source.length;
-    if (this.#recovery.done || !this.#isBehind(group)) this.#answer(group, slot, false);
+    if (this.#host.damaged.hasStopped(group)) this.#refuse(slot, 'ROW_DAMAGED');
+    else if (this.#recovery.done || !this.#isBehind(group)) this.#answer(group, slot, false);
     else if (!this.#waiting.untilCaughtUp(this.#asked(group, slot), clockMs)) this.#refuse(slot, 'CATCHING_UP');
   }
 
@@ -148,6 +158,12 @@ export class Queries {
   }
 
   #answer(group: Group | undefined, slot: number, confirmed: boolean): void {
+    const ask = (): void => this.#ask(group, slot, confirmed);
+    if (this.#query.op === QUERIES.status.number) return ask();
+    this.#refuseIf(slot, this.#host.damaged.guard(group, ask));
+  }
+
+  #ask(group: Group | undefined, slot: number, confirmed: boolean): void {
     const query = this.#query;
     if (group !== undefined) return group.query(slot, query, this.#nowMs, confirmed);
     if (NEEDS_LEADERS.has(query.op) && this.#host.hasOthers && !confirmed)
@@ -161,6 +177,10 @@ export class Queries {
   #confirm(group: Group | undefined, groups: readonly Group[], slot: number): void {
     if (this.#waiting.untilConfirmed(this.#asked(group, slot), groups, this.#clockMs)) return;
     this.#refuse(slot, 'UNCONFIRMED');
+  }
+
+  #refuseIf(slot: number, refusal: ErrorCode | undefined): void {
+    if (refusal !== undefined) this.#refuse(slot, refusal);
   }
 
   #refuse(slot: number, code: ErrorCode): void {

@@ -1,9 +1,6 @@
 /**
- * The turn loop of one shard: drain the mailbox, step the groups, ONE durable record of
- * the log for all of them, answer.
- *
- * The write blocks this thread until fsync has returned. Requests that arrive meanwhile wait in the ring and form the
- * next turn. That is the whole batching policy: there is no timer and no option.
+ * The turn loop of one shard: drain the mailbox, step the groups, ONE durable record of the log for all of them, answer.
+ * The write blocks this thread; requests that arrive meanwhile form the next turn, without a timer or an option.
  */
 import { assert } from '../base/assert.ts';
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
@@ -11,7 +8,6 @@ import { TURN_BYTES_MAX } from '../base/limits.ts';
 import type { Group } from '../group/group.ts';
 import type { LogReader, Message } from '../raft/types.ts';
 import { WorkMemory } from '../stream/core/collect.ts';
-import { State } from '../stream/core/state.ts';
 import { Reply } from '../protocol/reply.ts';
 import {
   ALL_GROUPS,
@@ -25,6 +21,7 @@ import { ColdTier } from '../cold/shard/tier.ts';
 import { Proposals } from '../cold/shard/proposals.ts';
 import { Backlog, applyWithin, changedBytesMax, pieceBytes } from './backlog.ts';
 import { Commits, LOOK_MS } from './commits.ts';
+import { DamagedGroups } from './damaged-groups.ts';
 import { Exports } from '../backup/shard/exports.ts';
 import { LEADER_WAIT_MS } from './forwarding.ts';
 import type { ForwardOrigin, RequestSource, TurnBatch } from './ports.ts';
@@ -33,7 +30,7 @@ import type { Replication } from './replication.ts';
 import { DiskPressure } from './disk-pressure.ts';
 import { SINGLE_NODE } from './single-node.ts';
 import { ReplyRouter, RingSink } from './sink.ts';
-import { type ShardOptions, newGroup } from './options.ts';
+import { type ShardOptions, newGroup, stateOf } from './options.ts';
 import { PieceTurns } from './piece-turns.ts';
 import { LostGroups } from './lost-groups.ts';
 import { recordConfiguration } from './members.ts';
@@ -76,6 +73,7 @@ export class Shard {
   #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
   readonly #lost: LostGroups;
   readonly #pieces: PieceTurns;
+  readonly #damaged: DamagedGroups;
   readonly #checkpoint = (groups: readonly Group[]): boolean => this.#commits.checkpoint(groups, this.#clockMs);
   readonly counters = { turns: 0, committedEntries: 0, requests: 0, refusedDiskFull: 0, refusedDiskSlow: 0 };
 
@@ -90,7 +88,7 @@ export class Shard {
     const proposals = new Proposals();
     this.#sink = new ReplyRouter(ring, this.replication, proposals);
     // Applied state first, then all logs after it, then consensus over both.
-    const states = options.groups.map((id) => new State(id, storage.tx, storage.prefix(id), this.#memory));
+    const states = options.groups.map((id) => stateOf(options, id, this.#memory));
     const logs = states.map((state) => storage.openLog(state.group, state.appliedIndex, state.appliedTerm));
     storage.load();
     this.groups = states.map((state, i) => {
@@ -105,6 +103,8 @@ export class Shard {
       groups: this.groups,
       checkpointed: (group, index) => void this.#compact(group, this.replication.compactable(group, index)),
     });
+    const reload = (group: Group): void => group.installState(stateOf(options, group.id, this.#memory));
+    this.#damaged = new DamagedGroups({ groups: this.groups, storage, log: options.log, reload });
     this.#backlog = new Backlog({
       groups: this.groups,
       commits: this.#commits,
@@ -125,6 +125,7 @@ export class Shard {
       exports: this.#exports,
       sink: this.#sink,
       hasOthers: this.replication.hasOthers,
+      damaged: this.#damaged,
       status: () => this.status,
       shed: (electionPriority) => this.#pressure.shed(electionPriority),
     });
@@ -156,10 +157,7 @@ export class Shard {
     this.#expireAtMs = clockMs + EXPIRE_MS;
   }
 
-  /**
-   * One turn. `nowMs` is the wall clock: it goes into commands and decides what is expired. `clockMs` is monotonic and
-   * measures all periods.
-   */
+  /** `nowMs` is the wall clock, for commands and for what is expired; `clockMs` never steps and measures all periods. */
   turn(nowMs: number, clockMs: number): void {
     this.counters.turns++;
     this.#clockMs = clockMs;
@@ -200,9 +198,8 @@ export class Shard {
   /** A write that another node forwards, because it believes that this one leads. `frame` is copied. */
   onForward(origin: ForwardOrigin, groupId: number, frame: Uint8Array, nowMs: number): void {
     const group = this.#byId.get(groupId);
-    if (group === undefined) return;
     const { bytes, view } = this.#received.of(frame);
-    if (!isCommandFrame(bytes, view, frame)) return;
+    if (group === undefined || !isCommandFrame(bytes, view, frame)) return;
     const slot = this.replication.accept(origin, group);
     if ((REQUEST.fields.flags.get(view, frame.byteOffset) & REQUEST_FLAG_TRACED) !== 0)
       this.#traced.take(slot, 'write');
@@ -212,7 +209,8 @@ export class Shard {
       this.#refuse(slot, this.#pressure.mayPass ? 'NO_LEADER' : refused);
       return;
     }
-    group.submit(slot, bytes, view, frame.byteOffset + REQUEST_HEAD_BYTES, undefined, nowMs);
+    const submit = (): void => group.submit(slot, bytes, view, frame.byteOffset + REQUEST_HEAD_BYTES, undefined, nowMs);
+    this.#refuse(slot, this.#damaged.guard(group, submit));
   }
 
   /** The directory is not the one that its peers know, or an older copy of it. */
@@ -290,7 +288,8 @@ export class Shard {
       this.replication.submit(group, slot, frame, payload, nowMs);
     } else {
       if (isTraced) this.#traced.take(slot, 'write');
-      group.submit(slot, bytes, view, offset + REQUEST_HEAD_BYTES, payload, nowMs);
+      const submit = (): void => group.submit(slot, bytes, view, offset + REQUEST_HEAD_BYTES, payload, nowMs);
+      this.#refuse(slot, this.#damaged.guard(group, submit));
     }
     return payload?.length ?? 0;
   }
@@ -304,7 +303,7 @@ export class Shard {
   get status(): ShardStatus {
     const { nodeId, storage } = this.#options;
     const snapshots = this.replication.counters;
-    const counters = { ...this.counters, ...this.#commits.counters };
+    const counters = { ...this.counters, ...this.#commits.counters, ...this.#damaged.counters };
     const isBehind = (group: Group): boolean => this.#queries.isBehind(group);
     const snapshotIndex = (group: Group): number => this.#commits.lastCheckpoint(group);
     const { groups, cold, full } = this;
@@ -312,7 +311,8 @@ export class Shard {
     return { nodeId, groups, cold, full, ...waiting, counters, isBehind, snapshotIndex, storage, snapshots };
   }
 
-  #refuse(slot: number, code: ErrorCode): void {
+  #refuse(slot: number, code: ErrorCode | undefined): void {
+    if (code === undefined) return;
     this.#reply.reset(slot);
     this.#reply.code = errorNumber(code);
     this.#sink.send(this.#reply);
@@ -322,6 +322,7 @@ export class Shard {
     if (clockMs >= this.#tickAtMs) {
       this.#tickAtMs = clockMs + this.#tickMs;
       this.#pressure.tick(clockMs);
+      this.#damaged.tick();
       for (const group of this.groups) {
         group.raft.tick();
         group.expireWaiting(LEADER_WAIT_MS);
@@ -345,8 +346,7 @@ export class Shard {
     if (pendingRetry.length > 0) for (const group of this.groups) group.raft.dropMessages();
     const batches = pendingRetry.length > 0 ? pendingRetry : this.#takeBatches();
     if (batches.length === 0) return false;
-    // This node's disk write runs while its entries travel (thesis 10.2.1) and while clients and readers learn of
-    // commits.
+    // This node's disk write runs while its entries travel (thesis 10.2.1) and clients learn of commits.
     this.replication.release();
     for (const group of this.groups) group.flushEvents();
     this.#options.replies.publish();
@@ -366,7 +366,7 @@ export class Shard {
       if (!group.raft.hasReady(bytesMax)) continue;
       const ready = group.raft.take(bytesMax);
       const { appliedIndex } = group.state;
-      room -= applyWithin(room, group, ready.committed);
+      room -= this.#damaged.apply(group, ready.committed, () => applyWithin(room, group, ready.committed));
       this.counters.committedEntries += group.state.appliedIndex - appliedIndex;
       this.replication.send(group, ready.send);
       if (ready.readStates.length > 0) this.#queries.confirmed(group, ready.readStates);
@@ -382,11 +382,11 @@ export class Shard {
   }
 
   #persisted({ group: id, snapshot, persistIndex, persistTerm }: TurnBatch): void {
-    const { storage } = this.#options;
     const group = this.#byId.get(id) as Group;
     group.raft.persisted(persistIndex, persistTerm);
     if (snapshot === undefined) return;
-    group.installState(new State(id, storage.tx, storage.prefix(id), this.#memory));
+    group.installState(stateOf(this.#options, id, this.#memory));
+    this.#damaged.restored(group);
     assert(group.state.appliedIndex === snapshot.index, `group ${id} holds the snapshot up to ${snapshot.index}`);
     this.replication.installed(id);
   }

@@ -98,7 +98,9 @@ export interface ShardStatus {
       | 'requests'
       | 'checkpoints'
       | 'refusedDiskFull'
-      | 'refusedDiskSlow',
+      | 'refusedDiskSlow'
+      | 'damagedRows'
+      | 'stoppedGroups',
       number
     >
   >;
@@ -155,6 +157,8 @@ function answerStatus(shard: ShardStatus, nowMs: number, reply: Reply): void {
       disk_full_refusals: counters.refusedDiskFull,
       slow_disk_refusals: counters.refusedDiskSlow,
       unwritten_bytes: shard.changedBytes,
+      damaged_rows: counters.damagedRows,
+      damaged_groups: counters.stoppedGroups,
       leaderships_given_up: sum(groups.map(({ raft }) => raft.abdications)),
       no_leader_refusals: sum(groups.map((group) => group.counters.refusedNoLeader)),
       cached_stream_heads: cachedHeads,

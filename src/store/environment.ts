@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { type Database, type RootDatabase, open } from 'lmdb';
 import type { SnapshotReader } from '../shard/ports.ts';
 import type { Tx } from '../base/tx.ts';
+import type { RowDamage } from '../base/row-damage.ts';
 import { checkDataFile } from './data-file.ts';
 import { rowSize, writeRow } from '../base/row-bytes.ts';
 import { CheckedRows, type RowTable } from './row-check.ts';
@@ -87,10 +88,13 @@ export class Environment {
   }
 
   /** All rows of the state table in each [start, end), as of now, in chunks (base/row-bytes.ts); throws RowDamage. */
-  openRanges(ranges: readonly (readonly [start: Uint8Array, end: Uint8Array])[]): SnapshotReader {
+  openRanges(
+    ranges: readonly (readonly [start: Uint8Array, end: Uint8Array])[],
+    noticed: (damage: RowDamage) => void,
+  ): SnapshotReader {
     const transaction = this.state.useReadTransaction();
     const { state } = this;
-    const checks = new CheckedRows(state, { transaction });
+    const checks = new CheckedRows(state, { reads: { transaction }, noticed });
     const rows = (function* () {
       for (const [start, end] of ranges) {
         for (const { key, value } of state.getRange({ start, end, transaction }))
@@ -135,9 +139,9 @@ export class LmdbTx implements Tx {
   readonly #table: StateTable;
   readonly #rows: CheckedRows;
 
-  constructor(table: StateTable) {
+  constructor(table: StateTable, noticed?: (damage: RowDamage) => void) {
     this.#table = table;
-    this.#rows = new CheckedRows(table);
+    this.#rows = new CheckedRows(table, noticed === undefined ? {} : { noticed });
   }
 
   get(key: Uint8Array): Uint8Array | undefined {

@@ -54,7 +54,7 @@ export class GroupReader {
   constructor(state: Table, group: number) {
     this.#state = state;
     this.#transaction = state.useReadTransaction();
-    this.#checks = new CheckedRows(state, { transaction: this.#transaction });
+    this.#checks = new CheckedRows(state, { reads: { transaction: this.#transaction } });
     this.#prefix = halfOf(group, this.#get(systemKey(HALF_TAG, group)));
   }
 

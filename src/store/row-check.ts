@@ -28,14 +28,20 @@ export interface RowTable {
   removeSync(key: Uint8Array): unknown;
 }
 
+interface CheckedRowsOptions {
+  /** For lmdb-js, of reads. */
+  readonly reads?: object;
+  /** Told of each damaged row before it is thrown. */
+  readonly noticed?: (damage: RowDamage) => void;
+}
+
 /** The rows of a table with their checksums. Reads throw RowDamage. */
 export class CheckedRows {
   readonly #table: RowTable;
-  readonly #options: object | undefined;
+  readonly #options: CheckedRowsOptions;
   #scratch = new Uint8Array(2 * PAGE_VALUE_BYTES);
 
-  /** `options`: of reads, for lmdb-js. */
-  constructor(table: RowTable, options?: object) {
+  constructor(table: RowTable, options: CheckedRowsOptions = {}) {
     this.#table = table;
     this.#options = options;
   }
@@ -64,14 +70,14 @@ export class CheckedRows {
   open(key: Uint8Array, stored: Uint8Array, page = new Uint8Array(PAGE_VALUE_BYTES)): Uint8Array {
     if (stored.length === PAGE_VALUE_BYTES) return this.#openFull(key, stored, page);
     const length = stored.length - CHECK_BYTES;
-    if (length < 0) throw new RowDamage(key, `it has ${stored.length} bytes`);
+    if (length < 0) throw this.#damage(key, `it has ${stored.length} bytes`);
     const value = new Uint8Array(stored.buffer, stored.byteOffset, length);
-    return checked(key, value, viewOf(stored).getUint32(length, true));
+    return this.#checked(key, value, viewOf(stored).getUint32(length, true));
   }
 
   /** A view: lmdb-js answers with its shared buffer and only sets a length, so that slice() would copy all of it. */
   #stored(key: Uint8Array): Uint8Array | undefined {
-    const stored = this.#table.getBinaryFast(key, this.#options);
+    const stored = this.#table.getBinaryFast(key, this.#options.reads);
     return stored === undefined ? undefined : new Uint8Array(stored.buffer, stored.byteOffset, stored.length);
   }
 
@@ -95,9 +101,20 @@ export class CheckedRows {
     let check = 0;
     for (let i = 0; i < CHECK_BYTES; i++) check |= byteAt(page, PLACES[i] as number) << (8 * i);
     const moved = (form & MOVED) === 0 ? undefined : this.#stored(movedKey(key));
-    if ((form & MOVED) !== 0 && moved?.length !== MOVED_ROW.size) throw new RowDamage(key, 'a part of it is missing');
+    if ((form & MOVED) !== 0 && moved?.length !== MOVED_ROW.size) throw this.#damage(key, 'a part of it is missing');
     PLACES.forEach((at, i) => (page[at] = moved?.[i] ?? 0));
-    return checked(key, page.subarray(0, PAGE_VALUE_BYTES - (form & LACK)), check >>> 0);
+    return this.#checked(key, page.subarray(0, PAGE_VALUE_BYTES - (form & LACK)), check >>> 0);
+  }
+
+  #checked(key: Uint8Array, value: Uint8Array, check: number): Uint8Array {
+    if (check !== checkOf(key, value)) throw this.#damage(key, 'its checksum is that of another');
+    return value;
+  }
+
+  #damage(key: Uint8Array, why: string): RowDamage {
+    const damage = new RowDamage(key, why);
+    this.#options.noticed?.(damage);
+    return damage;
   }
 }
 
@@ -115,9 +132,4 @@ function movedKey(key: Uint8Array): Uint8Array {
 
 function checkOf(key: Uint8Array, value: Uint8Array): number {
   return crc32c(value, crc32c(key));
-}
-
-function checked(key: Uint8Array, value: Uint8Array, check: number): Uint8Array {
-  if (check !== checkOf(key, value)) throw new RowDamage(key, 'its checksum is that of another');
-  return value;
 }

@@ -32,6 +32,7 @@ import {
   systemKey,
 } from './rows.ts';
 import type { DirectoryRun } from '../peer/codec/standing.ts';
+import type { RowDamage } from '../base/row-damage.ts';
 import { eachRow } from '../base/row-bytes.ts';
 import { readText } from '../base/text.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
@@ -92,16 +93,16 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   readonly #log: LogStore;
   readonly #damage: StoreOptions['damage'];
   readonly #groups: number[] = [];
+  readonly #noticed = (damage: RowDamage): void => this.onDamage(damage);
   /** Snapshots that have taken over although the log could not be written yet: their batches come again. */
   readonly #installed = new WeakSet<TurnBatch>();
   readonly paths: StoragePaths;
   found: StoreFinding = {};
   spaceLeft = true;
   roomToGrow = true;
-  /**
-   * Rows deleted per commit when a snapshot's half is emptied: some 10 ms during which the groups of the shard wait.
-   */
+  /** Rows deleted per commit when a half is emptied: some 10 ms for which the groups of the shard wait. */
   clearRowsMax = 512;
+  onDamage: (damage: RowDamage) => void = () => undefined;
   /** Bytes that checkpoints will write for what is already in the log. */
   owedBytes: () => number = () => 0;
   /** Bytes that may be written before the next sample. */
@@ -116,7 +117,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     const log = join(directory, 'log');
     this.#files = disk === undefined ? new StoreFiles(directory, log) : undefined;
     this.found = this.#orFail(() => convertRows(this.#environment));
-    const rows = new LmdbTx(this.#environment.state);
+    const rows = new LmdbTx(this.#environment.state, this.#noticed);
     this.tx = new WriteBehind(rows);
     this.#writer = writer?.(directory) ?? new InlineWriter((write) => this.#environment.commit(write), rows);
     this.#log = new LogStore({
@@ -334,7 +335,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
 
   openSnapshot(group: number): SnapshotReader {
     const prefix = this.prefix(group);
-    return this.#environment.openRanges([[prefixKey(prefix), prefixKey(prefix + 1)]]);
+    return this.#environment.openRanges([[prefixKey(prefix), prefixKey(prefix + 1)]], this.#noticed);
   }
 
   stage(group: number, pieces: readonly Uint8Array[]): void {

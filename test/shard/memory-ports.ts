@@ -1,5 +1,6 @@
 // The shard's ports in memory. The storage is strict: only what a commit made durable survives restart(), and a commit
 // can be told to fail. Answers are copied out when they are published.
+import { RowDamage } from '../../src/base/row-damage.ts';
 import assert from 'node:assert/strict';
 import type { Entry, LogReader } from '../../src/raft/types.ts';
 import {
@@ -71,8 +72,38 @@ class MemoryLog implements LogReader {
   }
 }
 
+/** Rows of which some are damaged. */
+class Rows extends SortedMapTx {
+  isDamaged: (key: Uint8Array) => boolean = () => false;
+  onDamage: (damage: RowDamage) => void = () => undefined;
+
+  override get(key: Uint8Array): Uint8Array | undefined {
+    const value = super.get(key);
+    if (value !== undefined) this.#check(key);
+    return value;
+  }
+
+  override range(...[start, end, reverse, visit]: Parameters<SortedMapTx['range']>): void {
+    super.range(start, end, reverse, (key, value) => {
+      this.#check(key);
+      return visit(key, value);
+    });
+  }
+
+  override keys(start: Uint8Array, end: Uint8Array, visit: (key: Uint8Array) => boolean): void {
+    super.range(start, end, false, visit);
+  }
+
+  #check(key: Uint8Array): void {
+    if (!this.isDamaged(key)) return;
+    const damage = new RowDamage(key, 'the test says so');
+    this.onDamage(damage);
+    throw damage;
+  }
+}
+
 export class MemoryStorage implements ShardStorage {
-  readonly #rows = new SortedMapTx();
+  readonly #rows = new Rows();
   readonly tx = new WriteBehind(this.#rows);
   #isWriting = false;
   readonly logs = new Map<number, MemoryLog>();
@@ -94,6 +125,14 @@ export class MemoryStorage implements ShardStorage {
   refusedCommits = 0;
   /** Everything that ever became durable, as text: payloads of tests are unique words. */
   durableText = '';
+
+  set onDamage(noticed: (damage: RowDamage) => void) {
+    this.#rows.onDamage = noticed;
+  }
+
+  set isDamaged(isDamaged: (key: Uint8Array) => boolean) {
+    this.#rows.isDamaged = isDamaged;
+  }
 
   openLog(group: number, appliedIndex: number, appliedTerm: number): LogReader {
     const log = this.logs.get(group) ?? new MemoryLog();

@@ -5,6 +5,7 @@
 import { Buffer } from 'node:buffer';
 import type { SnapshotReader } from '../../src/shard/ports.ts';
 import type { Environment } from '../../src/store/environment.ts';
+import type { RowDamage } from '../../src/base/row-damage.ts';
 import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import type { SimDisk } from './disk.ts';
 import { latin1 } from '../support/sorted-rows.ts';
@@ -110,14 +111,17 @@ class SimEnvironment {
   }
 
   /** All rows from each `start` to its `end` as they are now. */
-  openRanges(ranges: readonly (readonly [start: Uint8Array, end: Uint8Array])[]): SnapshotReader {
+  openRanges(
+    ranges: readonly (readonly [start: Uint8Array, end: Uint8Array])[],
+    noticed: (damage: RowDamage) => void,
+  ): SnapshotReader {
     const { state } = this.#disk;
     const { hiddenTag } = this.#hooks;
     const keys = ranges
       .flatMap(([start, end]) => state.keys(latin1(start), latin1(end)))
       .filter((key) => key.charCodeAt(2) !== hiddenTag);
     const stored = keys.map((text) => ({ key: bytesOf(text), value: state.get(text) as Uint8Array }));
-    const checks = new CheckedRows(this.state);
+    const checks = new CheckedRows(this.state, { noticed });
     let at = 0;
     return {
       next: (bytesMax) => {

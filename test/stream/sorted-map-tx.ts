@@ -58,15 +58,18 @@ export class SortedMapTx implements Tx {
     if (reverse) inside.reverse();
     const nested = this.#visiting;
     this.#visiting = true;
-    for (const key of inside) {
-      const lentKey = new Uint8Array(Buffer.from(key, 'latin1'));
-      const lentValue = this.#rows.get(key)?.slice() as Uint8Array;
-      const going = visit(lentKey, lentValue);
-      lentKey.fill(0xa5);
-      lentValue.fill(0xa5);
-      if (!going) break;
+    try {
+      for (const key of inside) {
+        const lentKey = new Uint8Array(Buffer.from(key, 'latin1'));
+        const lentValue = this.#rows.get(key)?.slice() as Uint8Array;
+        const going = visit(lentKey, lentValue);
+        lentKey.fill(0xa5);
+        lentValue.fill(0xa5);
+        if (!going) break;
+      }
+    } finally {
+      this.#visiting = nested;
     }
-    this.#visiting = nested;
   }
 
   keys(start: Uint8Array, end: Uint8Array, visit: (key: Uint8Array) => boolean): void {

@@ -2,6 +2,7 @@
  * The parts of the cold tier share the loop that visits the groups of a shard at the times they name,
  * the pauses after failures, and the names of objects that are being written.
  */
+import { RowDamage } from '../../base/row-damage.ts';
 import type { Group } from '../../group/group.ts';
 import type { ObjectId } from '../../protocol/cold.ts';
 import type { Random } from '../../raft/random.ts';
@@ -13,6 +14,9 @@ import type { Proposals } from './proposals.ts';
 const FIRST_MS = 200;
 /** Maximum delay before a recovered store is used again. */
 const LONGEST_MS = 5000;
+
+/** Between visits of a group with a damaged row: each costs what it reads up to that row. */
+const DAMAGED_MS = 60_000;
 
 export interface PartOptions {
   readonly groups: readonly Group[];
@@ -68,6 +72,16 @@ export abstract class TurnLoop<Work> {
     this.#dueAtMs = 0;
   }
 
+  /** A row that the disk changed ends the visit of its group, and no other. */
+  #visited(work: Work): NextVisit {
+    try {
+      return this.visit(work);
+    } catch (error) {
+      if (!(error instanceof RowDamage)) throw error;
+      return this.#clockMs + DAMAGED_MS;
+    }
+  }
+
   turn(nowMs: number, clockMs: number): void {
     this.#nowMs = nowMs;
     this.#clockMs = clockMs;
@@ -76,7 +90,7 @@ export abstract class TurnLoop<Work> {
     this.#dueAtMs = Infinity;
     const rotated = [...this.works.slice(this.#first), ...this.works.slice(0, this.#first)];
     for (const [step, work] of rotated.entries()) {
-      const next = this.visit(work);
+      const next = this.#visited(work);
       if (next === 'took-turn') {
         // The next turn continues behind it, at once.
         this.#first = (this.#first + step + 1) % this.works.length;

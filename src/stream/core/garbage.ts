@@ -4,6 +4,7 @@
  *
  * A mark is empty (everything of the incarnation) or a GARBAGE_MARK (data rows and record entries below it).
  */
+import { RowDamage } from '../../base/row-damage.ts';
 import { PAGE_VALUE_BYTES } from '../../base/limits.ts';
 import { planted } from '../../base/planted.ts';
 import { f64, struct } from '../../base/struct.ts';
@@ -47,9 +48,14 @@ export function reclaim(tx: Tx, prefix: number, writtenBytes: number): boolean {
   const marksMax = Math.floor(budget / MARK_COST);
   const start = taggedKey(prefix, TAG_GARBAGE, NOTHING);
   const marks: { readonly incarnation: Uint8Array; readonly below: Uint8Array }[] = [];
-  tx.range(start, prefixEnd(start), false, (key, value) => {
-    return marks.push({ incarnation: restOf(key).slice(), below: value.slice() }) < marksMax;
-  });
+  try {
+    tx.range(start, prefixEnd(start), false, (key, value) => {
+      return marks.push({ incarnation: restOf(key).slice(), below: value.slice() }) < marksMax;
+    });
+  } catch (error) {
+    // Garbage behind a damaged mark stays until the group is restored. Nothing that is used depends on it.
+    if (!(error instanceof RowDamage)) throw error;
+  }
   for (const { incarnation, below } of marks) {
     budget -= MARK_COST;
     for (const [from, to] of below.length === 0 ? allOf(prefix, incarnation) : lowerOf(prefix, incarnation, below)) {

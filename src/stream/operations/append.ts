@@ -4,8 +4,10 @@
  * the closure first (protocol 5.2.1): no epoch or sequence would help it.
  */
 import { type ErrorCode, errorNumber } from '../../base/errors.ts';
+import { RowDamage } from '../../base/row-damage.ts';
 import { type Command, FLAG_CLOSE, FLAG_MATCH, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../../protocol/command.ts';
 import { conditionHolds, streamTag } from '../../protocol/condition.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 import { sameContentType } from '../../protocol/media-type.ts';
 import {
   REPLY_CLOSED,
@@ -75,8 +77,7 @@ export function applyAppend(state: State, command: Command, reply: Reply): void 
   const hasProducer = command.has(FLAG_PRODUCER);
   if (hasProducer) {
     producerId = command.producerId();
-    const idBytes = command.bytes.slice(command.producerIdAt, command.producerIdAt + command.producerIdBytes);
-    producer = state.producer(head, producerId, idBytes);
+    producer = storedProducer(state, head, command, producerId);
     if (!admitProducer(head, producer, command, reply)) return;
   }
   const size = command.payloadBytes;
@@ -266,6 +267,31 @@ export function appendPayload(
     (row as DataRow).addEnd();
     head.recordNext++;
   }
+}
+
+/**
+ * Reads the rows of the stream that applying the command needs first, so that a damaged one refuses the command before
+ * it is proposed.
+ */
+export function readAhead(state: State, command: Command): 'ROW_DAMAGED' | undefined {
+  const { kind, bytes } = command;
+  try {
+    const head = state.find(bytes, command.keyAt, command.keyBytes);
+    if (head === undefined || (kind !== COMMANDS.append.number && kind !== COMMANDS.appendBatch.number))
+      return undefined;
+    lastRow(state, head);
+    state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
+    if (command.has(FLAG_PRODUCER)) storedProducer(state, head, command, command.producerId());
+    return undefined;
+  } catch (error) {
+    if (error instanceof RowDamage) return 'ROW_DAMAGED';
+    throw error;
+  }
+}
+
+function storedProducer(state: State, head: Head, command: Command, id: string): ProducerState | undefined {
+  const { bytes, producerIdAt, producerIdBytes } = command;
+  return state.producer(head, id, bytes.slice(producerIdAt, producerIdAt + producerIdBytes));
 }
 
 /** The stream's last row if it may still have space. A full row is not worth reading. */

@@ -1,0 +1,114 @@
+// Rows that the disk changed: reads and writes that need one are refused, the others are not; a group stops when
+// applying meets one, and is never answered from.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { CHECKPOINT_MS } from '../../src/shard/checkpoints.ts';
+import { TAG_BUCKET, TAG_DATA, TAG_GARBAGE, TAG_HEAD, TAG_META, TAG_PRODUCER } from '../../src/stream/core/keys.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
+import { requestFor } from '../../src/protocol/request.ts';
+import { Harness, code, find } from './harness.ts';
+
+const [GROUP, OTHER] = [0, 1];
+const PRODUCER = 'writer';
+
+const codeOf = (harness: Harness, slot: number): string => code(find(harness.turn(), slot));
+const endsWith = (key: Uint8Array, word: string): boolean => Buffer.from(key).toString('latin1').endsWith(word);
+
+/** With the streams `sound` and `rotten`, in the store and nowhere else; `rotten` is the second incarnation. */
+function started(): Harness {
+  const harness = new Harness([GROUP, OTHER]);
+  for (const group of [GROUP, OTHER]) for (const name of ['sound', 'rotten']) harness.create(group, name);
+  harness.turn();
+  for (const group of [GROUP, OTHER]) {
+    harness.append(group, 'sound', 'sound;');
+    harness.append(group, 'rotten', 'PRECIOUS;', { producer: [PRODUCER, 0, 0] });
+  }
+  harness.turn();
+  for (let i = 0; i < 4; i++) harness.turn(CHECKPOINT_MS);
+  harness.restart();
+  return harness;
+}
+
+const isIncarnation = (key: Uint8Array, number: number): boolean => key[8] === number;
+const isHead = (key: Uint8Array): boolean => key[1] === GROUP && key[2] === TAG_HEAD && endsWith(key, 'rotten');
+const rottenRow =
+  (tag: number) =>
+  (key: Uint8Array): boolean =>
+    key[1] === GROUP && key[2] === tag && isIncarnation(key, 2);
+
+function counters(harness: Harness): unknown[] {
+  const { counters: all } = harness.status();
+  return [all['damaged_rows'], all['damaged_groups']];
+}
+
+function servesOthers(harness: Harness): void {
+  assert.equal(harness.contents(OTHER, 'rotten'), 'PRECIOUS;');
+  assert.equal(codeOf(harness, harness.append(OTHER, 'sound', 'more;')), 'OK');
+}
+
+for (const [what, tag] of [
+  ['a data row', TAG_DATA],
+  ['a head', TAG_HEAD],
+  ['a producer', TAG_PRODUCER],
+] as const) {
+  test(`${what} that changed refuses its stream, for reads and writes, and nothing else`, () => {
+    const harness = started();
+    harness.storage.isDamaged = tag === TAG_HEAD ? isHead : rottenRow(tag);
+    for (let i = 0; i < 2; i++) {
+      if (tag !== TAG_PRODUCER) assert.equal(codeOf(harness, harness.read(GROUP, 'rotten')), 'ROW_DAMAGED');
+      const more = harness.append(GROUP, 'rotten', 'more;', { producer: [PRODUCER, 0, 1] });
+      assert.equal(codeOf(harness, more), 'ROW_DAMAGED');
+      if (tag === TAG_HEAD) assert.equal(codeOf(harness, harness.create(GROUP, 'rotten')), 'ROW_DAMAGED');
+      if (tag === TAG_HEAD) assert.equal(codeOf(harness, harness.remove(GROUP, 'rotten')), 'ROW_DAMAGED');
+      assert.equal(codeOf(harness, harness.append(GROUP, 'sound', 'more;')), 'OK');
+      assert.match(harness.contents(GROUP, 'sound'), /^sound;(more;)+$/);
+      servesOthers(harness);
+      for (let turns = 0; turns < 3; turns++) harness.turn(CHECKPOINT_MS);
+    }
+    assert.deepEqual(counters(harness), [1, 0]);
+    assert.equal(harness.logLines.filter((line) => /the disk changed a row/.test(line)).length, 1);
+  });
+}
+
+test('a group whose entry needs a changed row stops: nothing is answered from it, nor written, also after a restart', () => {
+  const harness = started();
+  const { storage } = harness;
+  storage.isDamaged = isHead;
+  const before = harness.append(GROUP, 'sound', 'before;');
+  // It looks at all heads, and no single stream that could be read ahead.
+  const slot = harness.push(requestFor(COMMANDS.purge, GROUP, { bucket: 'bucket', after: '' }));
+  const behind = harness.append(GROUP, 'sound', 'behind;');
+  const replies = harness.turn();
+  assert.deepEqual(
+    [before, slot, behind].map((one) => code(find(replies, one))),
+    ['OK', 'OUTCOME_UNKNOWN', 'OUTCOME_UNKNOWN'],
+  );
+  const appliedMeta = (): Uint8Array | undefined => storage.tx.get(Uint8Array.of(0, GROUP, TAG_META))?.slice();
+  const stored = appliedMeta();
+  for (let i = 0; i < 2; i++) {
+    for (const name of ['sound', 'rotten']) {
+      assert.equal(codeOf(harness, harness.read(GROUP, name)), 'ROW_DAMAGED');
+      assert.equal(codeOf(harness, harness.append(GROUP, name, 'more;')), 'ROW_DAMAGED');
+    }
+    servesOthers(harness);
+    assert.deepEqual(counters(harness), [1, 1]);
+    for (let turns = 0; turns < 3; turns++) harness.turn(CHECKPOINT_MS);
+    assert.deepEqual(appliedMeta(), stored);
+    harness.restart();
+  }
+  // The log has all of it: with the row as it was written, the group goes on.
+  storage.isDamaged = () => false;
+  harness.restart();
+  assert.equal(codeOf(harness, harness.read(GROUP, 'sound')), 'STREAM_NOT_FOUND', 'the purge went on');
+});
+
+test('a bucket row that changed stops no read of a stream; a garbage mark that changed stops nothing', () => {
+  const harness = started();
+  harness.remove(GROUP, 'rotten');
+  harness.turn();
+  harness.storage.isDamaged = (key) => key[1] === GROUP && (key[2] === TAG_BUCKET || key[2] === TAG_GARBAGE);
+  for (let turns = 0; turns < 3; turns++) harness.turn(CHECKPOINT_MS);
+  assert.equal(harness.contents(GROUP, 'sound'), 'sound;');
+  assert.deepEqual(counters(harness)[1], 0);
+  servesOthers(harness);
+});
