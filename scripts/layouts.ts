@@ -43,7 +43,7 @@ import { VOTE } from '../src/raft/codec/election.ts';
 import { CUT_ROW, GROUP_KEY, LOG_ROW, PEER_KEY, PEER_ROW, RUN_ROW, VOTE_ROW } from '../src/store/rows.ts';
 import { MOVED_ROW } from '../src/store/row-check.ts';
 import { LOG_ENTRY } from '../src/store/log-entry.ts';
-import { RECORD_HEAD } from '../src/store/log-record.ts';
+import { RECORD_HEAD, RECORD_HEAD_1, SECTOR_STAMP } from '../src/store/log-record.ts';
 import { LMDB_LOG_ENTRY, LMDB_LOG_KEY } from '../src/store/lmdb-log.ts';
 import { BUCKET_ROW } from '../src/stream/core/buckets.ts';
 import { GARBAGE_MARK } from '../src/stream/core/garbage.ts';
@@ -60,7 +60,9 @@ type Layouts = Readonly<Record<string, Pick<Struct, 'fields' | 'rest'>>>;
 export const LAYOUTS: Readonly<Record<string, Layouts>> = {
   'src/store/README.md': {
     'log: record': RECORD_HEAD,
+    'log: end of each sector': SECTOR_STAMP,
     'log: entry or vote': LOG_ENTRY,
+    'log: record of version 1': RECORD_HEAD_1,
     'state: key about a group': GROUP_KEY,
     'state: key about a node': PEER_KEY,
     '`v`': VOTE_ROW,

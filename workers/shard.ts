@@ -20,7 +20,7 @@ import { owedBytes } from '../src/shard/disk-pressure.ts';
 import { Shard } from '../src/shard/shard.ts';
 import { ThreadWriter } from '../src/store/checkpoint-writer.ts';
 import { threadEntry } from '../src/threads/entry.ts';
-import { LogDamage } from '../src/store/log-scan.ts';
+import { LogDamage } from '../src/store/log-record.ts';
 import { FileGone } from '../src/store/named-file.ts';
 import { ShardStore, type StoreFinding } from '../src/store/shard-store.ts';
 import { MainThreadStore } from './cold-port.ts';
@@ -41,6 +41,9 @@ const YIELD_CLUSTER_MS = 0;
 const HAND_OVER_TURN_MS = 10;
 
 const runtime = PROCESS_RUNTIME;
+
+/** Entries that a log line lists. */
+const REPORTED_MAX = 32;
 
 /** Permanent part of the names of objects of this run of the thread. */
 const RUN_BYTES = 8;
@@ -105,7 +108,7 @@ function keepSampling(store: ShardStore, log: Logger): () => void {
   return () => cancel();
 }
 
-function report({ checkedRows, converted, lost }: StoreFinding, shard: number, log: Logger): void {
+function report({ checkedRows, converted, cut, removed, lost }: StoreFinding, shard: number, log: Logger): void {
   if (checkedRows !== undefined)
     log.info({ shard, rows: checkedRows }, 'the rows got checksums; versions before refuse this directory');
   if (converted !== undefined)
@@ -113,6 +116,16 @@ function report({ checkedRows, converted, lost }: StoreFinding, shard: number, l
       { shard, entries: converted },
       'the log was moved out of LMDB into its own files; versions before refuse this directory',
     );
+  if (cut !== undefined) {
+    const { sequence: record, segment, at, bytes, items } = cut;
+    const entries = items.map(({ group, index }) => ({ group, index }));
+    log.warn(
+      { shard, record, segment, at, bytes, entries: entries.slice(0, REPORTED_MAX), count: entries.length },
+      'the last record of the log was not written to its end and was cut off; no client was told that it is on disk',
+    );
+  }
+  if (removed !== undefined)
+    log.warn({ shard, segments: removed }, 'damaged segments of the log were removed; nothing of them was needed');
   if (lost === undefined) return;
   const { why, aside } = lost;
   log.error(
@@ -179,6 +192,7 @@ async function run(start: ShardData, port: MessagePort): Promise<void> {
   }
   endSampling();
   shard.stop(runtime.nowMs(), runtime.monotonicMs());
+  store.seal();
   await peers?.stop();
   await end(store, port);
 }

@@ -27,6 +27,7 @@ export const PLANTED_BUGS = {
   'log-checksum-ignored': 'A record of the log whose checksum is wrong counts as whole.',
   'log-sequence-ignored':
     'What an earlier use of a segment left behind the newest record counts as the records after it.',
+  'rot-taken-for-torn': 'A last record that has changed counts as one whose write was cut off.',
   'log-freed-early': 'A checkpoint says that no record is needed, whatever it covers, and segments are used again.',
   'changes-unbounded': 'Entries are applied however much waits for a checkpoint.',
   'replay-without-checkpoints': 'All committed entries of the log are applied at once.',

@@ -17,6 +17,7 @@ import {
   readFileSync,
   readdirSync,
   renameSync,
+  rmSync,
   statSync,
   statfsSync,
   writeSync,
@@ -156,6 +157,7 @@ export function openDataDir(path: string, wanted: Wanted): Layout & NodeDirector
     );
   }
   checkShards(path, stored, shards);
+  if (!found.complete) beginAgain(path, found, shards);
   if (found.format !== FORMAT) store(path, stored);
   const isOld = stored.directoryId === '';
   return {
@@ -194,6 +196,16 @@ function checkShards(path: string, stored: Stored, found: readonly number[]): vo
       throw refused(path, `shard-${shard}/data.mdb is missing or empty; restore it, or start with another directory`);
     }
   }
+}
+
+/**
+ * A first start that ended before all shards were open: none of them has served anything. What a power loss left of
+ * their files may not be readable, so they begin again.
+ */
+function beginAgain(path: string, { format, migrated, directoryId }: Stored, shards: readonly number[]): void {
+  // Versions that drew no ids served before they noted that all shards are there.
+  if (format !== FORMAT || migrated || directoryId === '') return;
+  for (const shard of shards) rmSync(join(path, `shard-${shard}`), { recursive: true });
 }
 
 function sizeOf(file: string): number {

@@ -11,6 +11,8 @@ import { type Log, type ShardStorage, StorageFullError, type TurnBatch } from '.
 const FULL_RETRY_MS = 100;
 /** Interval between looks at a checkpoint that is being written: a fraction of what it takes. */
 export const LOOK_MS = 5;
+/** So long after the last append the log is sealed: a busy shard appends again before. */
+const SEAL_MS = 10;
 /** Requests waiting for a write that cannot reach the disk are answered after this long. */
 const FULL_ANSWER_MS = 5000;
 
@@ -49,6 +51,8 @@ export class Commits {
   /** When each is tried again; 0: the last one succeeded. They fail apart: the log has its space beforehand. */
   readonly #retryAtMs = { append: 0, checkpoint: 0 };
   #fullSinceMs = 0;
+  /** When the log is sealed; Infinity: it is. */
+  #sealAtMs = 0;
   #announcedFull = false;
   /** The checkpoint that is being written, and what one that found no space contained. */
   #underWay: readonly Covered[] | undefined;
@@ -114,6 +118,7 @@ export class Commits {
     const startedMs = runtime.monotonicMs();
     if (!this.#hasSpace('append', clockMs, () => storage.append(batches))) return false;
     this.#succeeded('append');
+    this.#sealAtMs = clockMs + SEAL_MS;
     const tookMs = runtime.monotonicMs() - startedMs;
     this.counters.commits++;
     this.counters.commitMicros += tookMs * 1000;
@@ -134,6 +139,10 @@ export class Commits {
 
   /** Begins to write what is due, or whatever has changed, unless something is being written. */
   checkpointBehind(which: 'due' | 'changed', clockMs: number): void {
+    if (clockMs >= this.#sealAtMs) {
+      this.#sealAtMs = Infinity;
+      this.#options.storage.seal();
+    }
     if (!this.#end('look', clockMs) || this.#underWay !== undefined || clockMs < this.#retryAtMs.checkpoint) return;
     const due = this.checkpoints.due(clockMs, which);
     // Batches that found no space come again, with or without something new.
@@ -144,7 +153,8 @@ export class Commits {
 
   /** Milliseconds until checkpointBehind() has something to do; Infinity: nothing. */
   checkpointWaitMs(clockMs: number): number {
-    return this.#underWay === undefined ? this.checkpoints.waitMs(clockMs) : LOOK_MS;
+    const waitMs = this.#underWay === undefined ? this.checkpoints.waitMs(clockMs) : LOOK_MS;
+    return Math.min(waitMs, this.#sealAtMs - clockMs);
   }
 
   #start(due: readonly Group[], clockMs: number): void {

@@ -76,6 +76,8 @@ export interface ShardStorage {
    * when there is no space: the same call may be repeated. Any other error is fatal.
    */
   append(batches: readonly TurnBatch[]): void;
+  /** From now on the last record that append() wrote cannot be taken for one whose write did not end. */
+  seal(): void;
   /** Takes what `write` puts into `tx` and begins to write it; reads see it at once. The one before has ended. */
   startCheckpoint(write: () => void): void;
   /**

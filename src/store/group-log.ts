@@ -1,13 +1,18 @@
 /** One group's log, as raft reads it. All entries are on disk; the newest are in memory too. */
+import { crc32c } from '@node-rs/crc32';
 import { assert } from '../base/assert.ts';
+import { viewOf } from '../base/bytes.ts';
+import { planted } from '../base/planted.ts';
 import type { Entry, EntryKind, LogReader } from '../raft/types.ts';
-import type { LogPlace, Segment } from './segments.ts';
+import { ENTRY_CHECKED_FROM, LOG_ENTRY } from './log-entry.ts';
+import { LogDamage, readSpan } from './log-record.ts';
+import type { LogPlace, SegmentRecord, Segment } from './segments.ts';
 
 /** Charged per entry in addition to its data: its metadata in memory, and its header on disk. */
 const ENTRY_COST_BYTES = 128;
 
 export interface Stored {
-  segment: Segment;
+  record: SegmentRecord;
   at: number;
   readonly term: number;
   readonly kind: EntryKind;
@@ -79,7 +84,7 @@ export class GroupLog implements LogReader {
   }
 
   /** Adds an entry; it replaces everything from its index on. */
-  push({ segment, at }: LogPlace, entry: Entry): void {
+  push({ record, at }: LogPlace, entry: Entry): void {
     const keep = entry.index - this.#first;
     assert(keep >= 0 && keep <= this.#entries.length, `entry ${entry.index} fits behind ${this.lastIndex()}`);
     const first = this.#entries[keep];
@@ -88,7 +93,7 @@ export class GroupLog implements LogReader {
       release(this.#entries.splice(keep));
     }
     this.#evicted = Math.min(this.#evicted, keep);
-    this.#add({ segment, at, term: entry.term, kind: entry.kind, size: entry.data.length, entry });
+    this.#add({ record, at, term: entry.term, kind: entry.kind, size: entry.data.length, entry });
   }
 
   /**
@@ -118,7 +123,7 @@ export class GroupLog implements LogReader {
 
   /** Indexes of the entries that lie in `segment`. */
   indexesIn(segment: Segment): number[] {
-    return this.#entries.flatMap((stored, i) => (stored.segment === segment ? [this.#first + i] : []));
+    return this.#entries.flatMap((stored, i) => (stored.record.segment === segment ? [this.#first + i] : []));
   }
 
   stored(index: number): Stored | undefined {
@@ -126,11 +131,11 @@ export class GroupLog implements LogReader {
   }
 
   /** The entry at `index` was copied to another place. */
-  moved(index: number, { segment, at }: LogPlace): void {
+  moved(index: number, { record, at }: LogPlace): void {
     const stored = this.#at(index);
-    stored.segment.live--;
-    segment.live++;
-    stored.segment = segment;
+    stored.record.release();
+    record.hold();
+    stored.record = record;
     stored.at = at;
   }
 
@@ -184,10 +189,10 @@ export class GroupLog implements LogReader {
   }
 
   #add(stored: Omit<Stored, 'before'>): void {
-    const { segment, at, term, kind, size, entry } = stored;
-    this.#entries.push({ segment, at, term, kind, size, before: this.#bytes, entry });
+    const { record, at, term, kind, size, entry } = stored;
+    this.#entries.push({ record, at, term, kind, size, before: this.#bytes, entry });
     this.#bytes += size;
-    segment.live++;
+    record.hold();
   }
 
   #bytesFrom(position: number): number {
@@ -208,5 +213,23 @@ export class GroupLog implements LogReader {
 }
 
 function release(entries: readonly Stored[]): void {
-  for (const { segment } of entries) segment.live--;
+  for (const { record } of entries) record.release();
+}
+
+/** Reads an entry back and compares it with what is known of it. */
+export function readStored(group: number, { record, at, term, kind, size }: Stored, index: number): Entry {
+  const { file } = record.segment;
+  const bytes = readSpan(file, record, at, LOG_ENTRY.size + size);
+  const head = LOG_ENTRY.read(viewOf(bytes), 0);
+  const isIt =
+    head.group === group &&
+    head.kind === kind &&
+    head.dataBytes === size &&
+    head.term === term &&
+    head.index === index &&
+    head.check === crc32c(bytes.subarray(ENTRY_CHECKED_FROM));
+  if (!isIt)
+    throw new LogDamage(`entry ${index} of group ${group} at byte ${at} of ${file.name} is not what was written`);
+  const dataAt = planted('entry-read-back-wrong') ? 0 : LOG_ENTRY.size;
+  return { index, term, kind, data: bytes.subarray(dataAt, dataAt + size) };
 }

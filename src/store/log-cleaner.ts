@@ -40,7 +40,7 @@ export class LogCleaner {
     let bytes = 0;
     for (let next = this.#left.pop(); next !== undefined; next = this.#left.pop()) {
       const { group, log, index } = next;
-      if (log.stored(index)?.segment !== oldest) continue;
+      if (log.stored(index)?.record.segment !== oldest) continue;
       for (const { kind, term, data } of log.entries(index, index + 1, Infinity)) {
         this.copied++;
         bytes += data.length;

@@ -1,9 +1,10 @@
 /**
- * The folder of a shard's segment files. A segment has its full size, is all zeros and on disk before it gets its name,
+ * The folder of a shard's segment files. A segment has its full size and is on disk before it gets its name,
  * so a write into it changes no metadata of the file system: `fdatasync` then costs one flush and needs no free space.
  */
 import {
   closeSync,
+  existsSync,
   fdatasyncSync,
   fsyncSync,
   mkdirSync,
@@ -17,6 +18,7 @@ import { renameSync, rmSync, unlinkSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { caughtCode, caughtMessage } from '../base/caught.ts';
+import { freshBytes } from './log-record.ts';
 
 /** One segment; the simulator has its own. Every method throws what the system says. */
 export interface SegmentFile {
@@ -34,12 +36,12 @@ export interface LogFolder {
   /** Segments that were made completely. */
   names(): string[];
   open(name: string): SegmentFile;
-  /** On disk, with its name, when it returns. */
-  create(name: string, bytes: number): SegmentFile;
+  /** On disk, with its name and fresh for `log`, when it returns. */
+  create(name: string, bytes: number, log: bigint): SegmentFile;
   /** The same in the background. Undefined: there is no room now. */
-  createAhead(name: string, bytes: number): Promise<SegmentFile | undefined>;
+  createAhead(name: string, bytes: number, log: bigint): Promise<SegmentFile | Error | undefined>;
   remove(name: string): void;
-  /** Moves the folder with all segments out of the way, in place of what was moved before; returns where to. */
+  /** Moves the folder with all segments out of the way, beside what was moved before; returns where to. */
   setAside(): string;
 }
 
@@ -47,7 +49,7 @@ const SEGMENT_NAME = /^segment-\d+$/;
 /** The name of a segment that is being made ends in this. */
 const NEW = '.new';
 /** Written at once when a segment is made. */
-const ZEROS = new Uint8Array(256 * 1024);
+const FILL_BYTES = 256 * 1024;
 
 /** Nothing is known about the last record: the process has to end, and its next start finds out. */
 export class LogSyncError extends Error {}
@@ -79,11 +81,12 @@ export class DiskFolder implements LogFolder {
     return new DiskFile(join(this.#path, name));
   }
 
-  create(name: string, bytes: number): SegmentFile {
+  create(name: string, bytes: number, log: bigint): SegmentFile {
     const path = join(this.#path, name);
+    const fill = freshBytes(log, FILL_BYTES);
     const descriptor = openSync(`${path}${NEW}`, 'w', 0o600);
     try {
-      for (let at = 0; at < bytes; at += ZEROS.length) writeAll(descriptor, at, zerosFrom(at, bytes));
+      for (let at = 0; at < bytes; at += FILL_BYTES) writeAll(descriptor, at, fill.subarray(0, bytes - at));
       fsyncSync(descriptor);
     } catch (error) {
       this.#giveUp(`${path}${NEW}`);
@@ -94,21 +97,22 @@ export class DiskFolder implements LogFolder {
     return this.#finish(path);
   }
 
-  async createAhead(name: string, bytes: number): Promise<SegmentFile | undefined> {
+  async createAhead(name: string, bytes: number, log: bigint): Promise<SegmentFile | Error | undefined> {
     const path = join(this.#path, name);
+    const fill = freshBytes(log, FILL_BYTES);
     try {
       const handle = await open(`${path}${NEW}`, 'w', 0o600);
       try {
-        for (let at = 0; at < bytes; at += ZEROS.length) await handle.writeFile(zerosFrom(at, bytes));
+        for (let at = 0; at < bytes; at += FILL_BYTES) await handle.writeFile(fill.subarray(0, bytes - at));
         await handle.sync();
       } finally {
         await handle.close();
       }
       return this.#finish(path);
-    } catch {
-      // The append that needs the segment makes it then, and throws the reason.
+    } catch (error) {
       this.#giveUp(`${path}${NEW}`);
-      return undefined;
+      // The append that needs the segment makes it then, if there is room.
+      return isOutOfSpace(error) ? undefined : named(name, 'made', error);
     }
   }
 
@@ -117,8 +121,8 @@ export class DiskFolder implements LogFolder {
   }
 
   setAside(): string {
-    const aside = `${this.#path}.damaged`;
-    rmSync(aside, { recursive: true, force: true });
+    let aside = `${this.#path}.damaged`;
+    for (let i = 2; existsSync(aside); i++) aside = `${this.#path}.damaged-${i}`;
     renameSync(this.#path, aside);
     this.#make();
     return basename(aside);
@@ -158,7 +162,11 @@ class DiskFile implements SegmentFile {
   }
 
   write(at: number, bytes: Uint8Array): void {
-    writeAll(this.#descriptor, at, bytes);
+    try {
+      writeAll(this.#descriptor, at, bytes);
+    } catch (error) {
+      throw named(this.name, 'written', error);
+    }
   }
 
   sync(): void {
@@ -175,8 +183,14 @@ class DiskFile implements SegmentFile {
   }
 }
 
-function zerosFrom(at: number, end: number): Uint8Array {
-  return ZEROS.subarray(0, Math.min(ZEROS.length, end - at));
+export function isOutOfSpace(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT'].includes(caughtCode(error));
+}
+
+/** The system's error with the file that it is about. */
+function named(name: string, what: string, error: unknown): Error {
+  const message = `${name} of the log could not be ${what}: ${caughtMessage(error)}`;
+  return Object.assign(new Error(message, { cause: error }), { code: caughtCode(error) });
 }
 
 function writeAll(descriptor: number, at: number, bytes: Uint8Array): void {

@@ -4,15 +4,18 @@
  * takes over the log of a version that kept it in LMDB.
  */
 import { viewOf } from '../base/bytes.ts';
+import { caughtMessage } from '../base/caught.ts';
 import type { Tx } from '../base/tx.ts';
 import { planted } from '../base/planted.ts';
 import type { TurnBatch } from '../shard/ports.ts';
 import type { Environment } from './environment.ts';
 import type { GroupLog } from './group-log.ts';
 import { LmdbLog } from './lmdb-log.ts';
-import type { LogFolder } from './log-files.ts';
-import { type Covered, scanLog } from './log-scan.ts';
-import { CUT_ROW, CUT_TAG, LOG_ROW, LOG_TAG, VOTE_ROW, VOTE_TAG, systemKey } from './rows.ts';
+import { type LogFolder, type SegmentFile, isOutOfSpace } from './log-files.ts';
+import { type Cut, isUnwritten } from './log-end.ts';
+import { LogDamage } from './log-record.ts';
+import { type Covered, contentOf, holdsRecords, scanLog } from './log-scan.ts';
+import { CUT_ROW, CUT_TAG, LOG_TAG, USED_TAG, VOTE_ROW, VOTE_TAG, decodeLog, encodeLog, systemKey } from './rows.ts';
 import { type SegmentSizes, Segments } from './segments.ts';
 import { TurnLog, type Vote } from './turn-log.ts';
 
@@ -31,6 +34,20 @@ export interface StoredLogOptions {
 export interface LogFinding {
   /** Entries that came from the log of a version before. */
   readonly converted?: number;
+  /** The last record, whose write did not end. */
+  readonly cut?: Cut;
+  /** Segments of which nothing was needed, and why they were not used again. */
+  readonly removed?: readonly string[];
+}
+
+/** Why a segment of which nothing is needed cannot be used again; undefined: it can. */
+function whyUseless(file: SegmentFile, log: bigint): string | undefined {
+  try {
+    if (isUnwritten(contentOf(file), log)) return undefined;
+  } catch (error) {
+    return caughtMessage(error);
+  }
+  return `${file.name} holds what the log did not write`;
 }
 
 export class LogStore {
@@ -57,9 +74,9 @@ export class LogStore {
   load(): LogFinding {
     const row = this.#options.tx.get(LOG_KEY);
     if (row === undefined) return this.#begin();
-    const covered = LOG_ROW.decode(row);
-    this.#recover({ log: covered.log, oldest: covered.oldest, last: covered.last });
-    return {};
+    const covered = decodeLog(row);
+    if (covered === undefined) throw new LogDamage('the row that says which log belongs to the state is damaged');
+    return this.#recover(covered);
   }
 
   /** Another log begins behind the state: the one that was there is damaged. Returns where it was moved. */
@@ -73,21 +90,35 @@ export class LogStore {
     return aside;
   }
 
-  #recover(covered: Covered): void {
-    const { folder, sizes } = this.#options;
+  #recover(covered: Covered): LogFinding {
+    const { environment, folder, sizes } = this.#options;
+    const { log, oldest, place } = covered;
     const files = folder.names().map((name) => folder.open(name));
+    const removed: string[] = [];
+    const isFree = (file: SegmentFile): boolean => {
+      const why = whyUseless(file, log);
+      // Format 3 wrote no stamps.
+      if (why !== undefined && place !== undefined) removed.push(why);
+      return why === undefined;
+    };
+    let cut: Cut | undefined;
     try {
-      const records = scanLog(files, covered);
-      const segments = new Segments(folder, covered.log, sizes);
-      const next = (records.at(-1)?.sequence ?? covered.oldest - 1) + 1;
+      const found = scanLog(files, covered);
+      cut = found.cut;
+      const segments = new Segments(folder, log, sizes);
       this.turns.attach(segments);
-      this.turns.load(segments.adopt(files, records, next), this.#cuts(covered.log));
+      this.turns.load(segments.adopt(files, found, isFree), this.#cuts(log));
     } catch (error) {
       for (const file of files) file.close();
       throw error;
     }
-    this.#log = covered.log;
-    this.#oldest = covered.oldest;
+    this.#log = log;
+    this.#oldest = oldest;
+    if (place === undefined) {
+      environment.commit(() => this.write());
+      this.written();
+    }
+    return { ...(cut === undefined ? {} : { cut }), ...(removed.length === 0 ? {} : { removed }) };
   }
 
   /**
@@ -95,11 +126,15 @@ export class LogStore {
    * there, so a start that was cut off begins again.
    */
   #begin(): LogFinding {
-    const { environment, folder } = this.#options;
+    const { environment, folder, tx } = this.#options;
+    const lmdbLog = new LmdbLog(environment.log);
+    const isUsed = tx.get(systemKey(USED_TAG, 0)) !== undefined;
+    // Before format 3 the log was in LMDB, and may be empty; then there are no records here.
+    if (isUsed && lmdbLog.isEmpty && folder.names().some((name) => holdsRecords(() => folder.open(name))))
+      throw new LogDamage('the row that says which log belongs to the state is missing, and the log holds records');
     for (const name of folder.names()) folder.remove(name);
     this.#create();
     for (const log of this.#groups.values()) log.finishLoad();
-    const lmdbLog = new LmdbLog(environment.log);
     if (lmdbLog.isEmpty) {
       environment.commit(() => this.write());
       return {};
@@ -142,6 +177,15 @@ export class LogStore {
     this.turns.append(batches);
   }
 
+  seal(): void {
+    try {
+      this.turns.segments.seal();
+    } catch (error) {
+      // Without room for it, the end of the log is what it was.
+      if (!isOutOfSpace(error)) throw error;
+    }
+  }
+
   vote(group: number): Vote | undefined {
     return this.turns.vote(group);
   }
@@ -154,9 +198,8 @@ export class LogStore {
     if (planted('log-freed-early')) this.#oldest = last + 1;
     tx.put(
       LOG_KEY,
-      LOG_ROW.encode({
-        log: this.#log,
-        oldest: this.#oldest,
+      encodeLog({
+        ...{ log: this.#log, oldest: this.#oldest, place: this.turns.segments.place },
         last: planted('checkpoint-ahead-of-log') ? last + 1 : last,
       }),
     );

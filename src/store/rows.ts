@@ -1,6 +1,9 @@
 /** Locations of a shard's rows in its store, for its two readers: the shard itself, and exports in their own thread. */
+import { viewOf } from '../base/bytes.ts';
 import { Reader, Writer, textFieldBytes } from '../base/cursor.ts';
 import { f64, struct, u16BE, u32, u32BE, u64, u8 } from '../base/struct.ts';
+import type { SegmentNote } from './log-record.ts';
+import type { Covered } from './log-scan.ts';
 
 /**
  * The key space of a shard's store: all of a group's rows have a two-byte prefix. A group has two prefixes, its number
@@ -36,7 +39,13 @@ export const VOTE_ROW = struct({ term: f64, vote: f64 });
 /**
  * Which log belongs to this state, and its records from the oldest that is needed to the last when this was written.
  */
-export const LOG_ROW = struct({ log: u64, oldest: f64, last: f64 });
+const LOG_ROW_3 = struct({ log: u64, oldest: f64, last: f64 });
+/** And the segments with records then, and where in the last one the next record goes; format 3 had no such end. */
+export const LOG_ROW = struct(
+  { log: u64, oldest: f64, last: f64, end: u32 },
+  'the segments, each with its number u32 and its bytes u32',
+);
+const LOG_ROW_SEGMENT = struct({ segment: u32, bytes: u32 });
 /** A snapshot replaced the group's log up to this record of this log. */
 export const CUT_ROW = struct({ log: u64, sequence: f64 });
 export const PEER_ROW = struct({ incarnation: f64, boot: f64 }, 'directory');
@@ -63,6 +72,24 @@ export function tagKey(prefix: number, tag: number): Uint8Array {
 
 export function prefixKey(prefix: number): Uint8Array {
   return PREFIX_KEY.encode({ prefix });
+}
+
+export function encodeLog({ log, oldest, last, place }: Required<Covered>): Uint8Array {
+  const { segments = [], end = 0 } = place ?? {};
+  const list = new Uint8Array(segments.length * LOG_ROW_SEGMENT.size);
+  segments.forEach((note, i) => LOG_ROW_SEGMENT.write(viewOf(list), i * LOG_ROW_SEGMENT.size, note));
+  return LOG_ROW.encode({ log, oldest, last, end }, list);
+}
+
+/** Undefined: it is damaged. */
+export function decodeLog(row: Uint8Array): Covered | undefined {
+  if (row.length === LOG_ROW_3.size) return { ...LOG_ROW_3.decode(row), place: undefined };
+  const count = (row.length - LOG_ROW.size) / LOG_ROW_SEGMENT.size;
+  if (!Number.isSafeInteger(count) || count < 1) return undefined;
+  const { log, oldest, last, end } = LOG_ROW.decode(row);
+  const segmentAt = (_: unknown, i: number): SegmentNote =>
+    LOG_ROW_SEGMENT.read(viewOf(row), LOG_ROW.size + i * LOG_ROW_SEGMENT.size);
+  return { log, oldest, last, place: { end, segments: Array.from({ length: count }, segmentAt) } };
 }
 
 export const RUN_KEY = systemKey(RUN_TAG, 0);

@@ -7,27 +7,90 @@ import { assert } from '../base/assert.ts';
 import { viewOf } from '../base/bytes.ts';
 import { planted } from '../base/planted.ts';
 import type { SegmentFile, LogFolder } from './log-files.ts';
-import { LOG_PAGE_BYTES, RECORD_HEAD, pagesFor, sealRecord } from './log-record.ts';
-import type { RecordPlace } from './log-scan.ts';
+import type { Cut } from './log-end.ts';
+import {
+  LOG_PAGE_BYTES,
+  LOG_VERSION,
+  LogDamage,
+  type SegmentNote,
+  freshBytes,
+  pagesFor,
+  pagesOf,
+  sealRecord,
+} from './log-record.ts';
+import { type LogScan, type RecordPlace, segmentName } from './log-scan.ts';
 
 export class Segment {
   readonly file: SegmentFile;
-  /** Its records; 0: none yet. */
-  firstSequence = 0;
-  lastSequence = 0;
   /** Where the next record goes. */
   end = 0;
-  /** Bytes that are still needed: entries of groups, and votes that no checkpoint has. */
+  /** Entries of groups that are still needed, and votes that no checkpoint has. */
   live = 0;
+  /** Its records, from the first that is needed on. */
+  readonly #records: SegmentRecord[] = [];
+  lastSequence = 0;
+  /** A version before made it, without stamps: it is not used again. */
+  isOld = false;
 
   constructor(file: SegmentFile) {
     this.file = file;
   }
+
+  add(record: SegmentRecord): void {
+    this.#records.push(record);
+    if (record.version !== LOG_VERSION) this.isOld = true;
+    this.lastSequence = record.sequence;
+    this.end = record.at + pagesOf(record);
+  }
+
+  /** The first record that is needed; undefined: none is. */
+  get firstNeeded(): SegmentRecord | undefined {
+    if (this.live === 0) return undefined;
+    // Only the newest record of the log gets something to keep.
+    const first = this.#records.findIndex(({ live }) => live > 0);
+    this.#records.splice(0, first);
+    return this.#records[0];
+  }
+
+  clear(): void {
+    this.#records.length = 0;
+    this.lastSequence = 0;
+    this.end = 0;
+  }
 }
 
-/** Where a record or an entry lies. */
-export interface LogPlace {
+/** A record that its entries point to. */
+export class SegmentRecord {
   readonly segment: Segment;
+  readonly at: number;
+  readonly version: number;
+  readonly sequence: number;
+  readonly dataBytes: number;
+  /** Entries and votes of it that are needed. */
+  live = 0;
+
+  constructor(segment: Segment, { at, version, sequence, dataBytes }: Omit<RecordPlace<unknown>, 'segment' | 'next'>) {
+    this.segment = segment;
+    this.at = at;
+    this.version = version;
+    this.sequence = sequence;
+    this.dataBytes = dataBytes;
+  }
+
+  hold(): void {
+    this.live++;
+    this.segment.live++;
+  }
+
+  release(): void {
+    this.live--;
+    this.segment.live--;
+  }
+}
+
+/** Where an entry lies. */
+export interface LogPlace {
+  readonly record: SegmentRecord;
   /** Its position in the segment's file. */
   readonly at: number;
 }
@@ -52,10 +115,15 @@ export class Segments {
   /** Those with records, oldest first; the last one takes the next record. */
   readonly #used: Segment[] = [];
   readonly #free: Segment[] = [];
+  /** A record without data. */
+  readonly #mark = new Uint8Array(LOG_PAGE_BYTES);
   #nextName = 1;
   #nextSequence = 1;
+  #isSealed = true;
   #making: Promise<void> | undefined;
   #isClosed = false;
+  /** The next segment could not be made ahead, and not for lack of room. */
+  #failure: Error | undefined;
   /** Segments that had to be made while a turn waited. */
   madeLate = 0;
 
@@ -66,37 +134,60 @@ export class Segments {
     this.#sizes = sizes;
   }
 
-  /** Takes over what a scan found, before the first append. `files`: all of the folder. */
+  /**
+   * Takes over what a scan found, before the first append; returns its records. `files`: all of the folder.
+   * Those without a record that is needed are removed unless `isFree`.
+   */
   adopt(
     files: readonly SegmentFile[],
-    records: readonly RecordPlace<SegmentFile>[],
-    nextSequence: number,
-  ): RecordPlace<Segment>[] {
-    const segments = new Map<SegmentFile, Segment>();
-    const adopted = records.map(({ segment: file, sequence, at, dataBytes }) => {
-      let segment = segments.get(file);
-      if (segment === undefined) {
-        segments.set(file, (segment = new Segment(file)));
-        segment.firstSequence = sequence;
-        this.#used.push(segment);
-      }
-      assert(segment === this.#used.at(-1), `record ${sequence} lies with those before it`);
-      segment.lastSequence = sequence;
-      segment.end = at + pagesFor(dataBytes);
-      return { segment, sequence, at, dataBytes };
+    { records, end, nextSequence, cut }: LogScan<SegmentFile>,
+    isFree: (file: SegmentFile) => boolean,
+  ): SegmentRecord[] {
+    for (const file of files) this.#nextName = Math.max(this.#nextName, numberOf(file) + 1);
+    const adopted = records.map((place) => {
+      const record = new SegmentRecord(this.#use(place.segment), place);
+      record.segment.add(record);
+      return record;
     });
+    if (end !== undefined) this.#use(end.segment).end = end.at;
     for (const file of files) {
-      this.#nextName = Math.max(this.#nextName, Number(file.name.replace(/^\D*/, '')) + 1);
-      if (!segments.has(file)) this.#free.push(new Segment(file));
+      if (this.#used.some((segment) => segment.file === file)) continue;
+      if (isFree(file)) this.#free.push(new Segment(file));
+      else this.#remove(file);
     }
     this.#nextSequence = nextSequence;
     const last = adopted.at(-1);
     if (last !== undefined) writeAgain(last);
+    this.#isSealed = last === undefined || last.dataBytes === 0;
+    if (end !== undefined && cut !== undefined) this.#erase(end.segment, cut);
+    if (end === undefined) this.reserveAnother();
     return adopted;
+  }
+
+  #use(file: SegmentFile): Segment {
+    const last = this.#used.at(-1);
+    if (last?.file === file) return last;
+    if (this.#used.some((segment) => segment.file === file))
+      throw new LogDamage(`${file.name} holds records from before and behind those of another segment`);
+    const segment = new Segment(file);
+    this.#used.push(segment);
+    return segment;
+  }
+
+  /** The next record gets the number of the one that is cut: nothing of that may look like a part of it. */
+  #erase(file: SegmentFile, { at, bytes }: Cut): void {
+    file.write(at, freshBytes(this.#log, Math.min(bytes, file.bytes - at)));
+    file.sync();
   }
 
   get lastSequence(): number {
     return this.#nextSequence - 1;
+  }
+
+  /** The segments with records, and where in the last of them the next one goes. */
+  get place(): { readonly segments: readonly SegmentNote[]; readonly end: number } {
+    const segments = this.#used.map(({ file }) => ({ segment: numberOf(file), bytes: file.bytes }));
+    return { segments, end: this.#used.at(-1)?.end ?? 0 };
   }
 
   /** Bytes of all segment files. */
@@ -117,18 +208,33 @@ export class Segments {
    * Writes the next record: `record` has room for its head, then `dataBytes` of data. On disk when it returns.
    * Throws the system's error; after ENOSPC nothing has changed.
    */
-  append(record: Uint8Array, dataBytes: number): LogPlace {
-    const bytes = pagesFor(dataBytes);
-    const segment = this.#withRoomFor(bytes);
+  append(record: Uint8Array, dataBytes: number): SegmentRecord {
+    const segment = this.#withRoomFor(pagesFor(dataBytes));
+    const written = this.#write(segment, record, dataBytes, undefined);
+    this.#isSealed = false;
+    return written;
+  }
+
+  /**
+   * Writes a record without data behind the last one, unless one is there: from now on that cannot be taken for a
+   * record whose write did not end. Throws as append() does.
+   */
+  seal(): void {
+    const segment = this.#used.at(-1);
+    if (this.#isSealed || segment === undefined) return;
+    if (segment.end + 2 * LOG_PAGE_BYTES <= segment.file.bytes) this.#write(segment, this.#mark, 0, undefined);
+    this.#isSealed = true;
+  }
+
+  #write(segment: Segment, bytes: Uint8Array, dataBytes: number, next: SegmentNote | undefined): SegmentRecord {
     const sequence = this.#nextSequence;
     const at = segment.end;
-    segment.file.write(at, sealRecord(record, viewOf(record), this.#log, { sequence, dataBytes }));
+    segment.file.write(at, sealRecord(bytes, viewOf(bytes), this.#log, { sequence, dataBytes, next }));
     if (!planted('log-not-synced')) segment.file.sync();
-    if (segment.firstSequence === 0) segment.firstSequence = sequence;
-    segment.lastSequence = sequence;
-    segment.end += bytes;
+    const record = new SegmentRecord(segment, { at, version: LOG_VERSION, sequence, dataBytes });
+    segment.add(record);
     this.#nextSequence++;
-    return { segment, at };
+    return record;
   }
 
   /** Makes room for a record now, so that append() cannot fail for lack of it. */
@@ -136,10 +242,15 @@ export class Segments {
     this.#withRoomFor(pagesFor(dataBytes));
   }
 
-  /** The first record that is needed when everything without live entries goes. */
+  /** The next record goes into a segment that has none yet. A checkpoint names it before anything is written there. */
+  reserveAnother(): void {
+    this.#used.push(this.#make(LOG_PAGE_BYTES));
+  }
+
+  /** The first record that is needed. */
   get oldestNeeded(): number {
-    const first = this.#used.find((segment, i) => segment.live > 0 || i === this.#used.length - 1);
-    return first === undefined || first.firstSequence === 0 ? this.#nextSequence : first.firstSequence;
+    for (const { firstNeeded } of this.#used) if (firstNeeded !== undefined) return firstNeeded.sequence;
+    return this.#nextSequence;
   }
 
   /** A checkpoint on disk says that no record before `oldest` is needed. */
@@ -161,39 +272,52 @@ export class Segments {
 
   #withRoomFor(bytes: number): Segment {
     const active = this.#used.at(-1);
-    if (active !== undefined && active.end + bytes <= active.file.bytes) return active;
-    const free = this.#free.findIndex(({ file }) => file.bytes >= bytes);
+    if (active !== undefined && active.end + bytes + LOG_PAGE_BYTES <= active.file.bytes) return active;
+    const free = this.#free.findIndex(({ file }) => file.bytes >= bytes + LOG_PAGE_BYTES);
     const next = free < 0 ? this.#make(bytes) : (this.#free.splice(free, 1)[0] as Segment);
+    try {
+      // So a segment that is lost is missed, and so is its end.
+      if (active !== undefined)
+        this.#write(active, this.#mark, 0, { segment: numberOf(next.file), bytes: next.file.bytes });
+    } catch (error) {
+      this.#free.push(next);
+      throw error;
+    }
     this.#used.push(next);
     if (this.#free.length === 0) this.#makeAhead();
     return next;
   }
 
   #recycle(segment: Segment): void {
-    if (this.#free.length >= FREE_MAX || segment.file.bytes > this.#sizes.bytesMax) {
-      segment.file.close();
-      this.#folder.remove(segment.file.name);
+    if (this.#free.length >= FREE_MAX || segment.file.bytes > this.#sizes.bytesMax || segment.isOld) {
+      this.#remove(segment.file);
       return;
     }
-    segment.firstSequence = 0;
-    segment.lastSequence = 0;
-    segment.end = 0;
+    segment.clear();
     this.#free.push(segment);
+  }
+
+  #remove(file: SegmentFile): void {
+    file.close();
+    this.#folder.remove(file.name);
   }
 
   #make(bytes: number): Segment {
     this.madeLate++;
-    const size = Math.max(this.#nextBytes(), Math.ceil(bytes / LOG_PAGE_BYTES) * LOG_PAGE_BYTES);
-    return new Segment(this.#folder.create(this.#name(), size));
+    const failure = this.#failure;
+    this.#failure = undefined;
+    if (failure !== undefined) throw failure;
+    const size = Math.max(this.#nextBytes(), bytes + LOG_PAGE_BYTES);
+    return new Segment(this.#folder.create(this.#name(), size, this.#log));
   }
 
   #makeAhead(): void {
     if (this.#making !== undefined) return;
-    this.#making = this.#folder.createAhead(this.#name(), this.#nextBytes()).then((file) => {
+    this.#making = this.#folder.createAhead(this.#name(), this.#nextBytes(), this.#log).then((made) => {
       this.#making = undefined;
-      if (file === undefined) return;
-      if (this.#isClosed) file.close();
-      else this.#free.push(new Segment(file));
+      if (made instanceof Error) this.#failure = made;
+      else if (this.#isClosed) made?.close();
+      else if (made !== undefined) this.#free.push(new Segment(made));
     });
   }
 
@@ -202,18 +326,19 @@ export class Segments {
   }
 
   #name(): string {
-    return `segment-${this.#nextName++}`;
+    return segmentName(this.#nextName++);
   }
 }
+
+const numberOf = ({ name }: SegmentFile): number => Number(name.replace(/^\D*/, ''));
 
 /**
  * The process before may have ended before the sync of its last record, or because of it: then the system can show the
  * record and take it for written although it is not. Written again, it is on disk or the sync fails.
  */
-function writeAgain({ segment: { file }, at, dataBytes }: RecordPlace<Segment>): void {
-  file.write(at, file.read(at, pagesFor(dataBytes)));
+function writeAgain(record: SegmentRecord): void {
+  const { at } = record;
+  const { file } = record.segment;
+  file.write(at, file.read(at, pagesOf(record)));
   file.sync();
 }
-
-/** Room for the head of a record, in front of its data. */
-export const RECORD_START = RECORD_HEAD.size;

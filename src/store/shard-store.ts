@@ -42,13 +42,13 @@ import type { Runtime } from '../base/runtime.ts';
 import { type CheckpointWriter, InlineWriter, type WriteOutcome, applyChanges } from './checkpoint-writer.ts';
 import { convertRows } from './convert-rows.ts';
 import { Environment, LmdbTx } from './environment.ts';
-import { DiskFolder, type LogFolder } from './log-files.ts';
-import { LogDamage } from './log-scan.ts';
+import { DiskFolder, type LogFolder, isOutOfSpace } from './log-files.ts';
+import { LogDamage } from './log-record.ts';
 import { StoreFiles } from './named-file.ts';
 import { type LogFinding, LogStore } from './log-store.ts';
 import type { SegmentSizes } from './segments.ts';
 import type { LogMemory } from './turn-log.ts';
-import { endForeignLine, isFull, isOutOfSpace, makeShardFolder, segmentSizes, stateError } from './volume.ts';
+import { endForeignLine, makeShardFolder, segmentSizes, stateError } from './volume.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /** Space kept free on the volume, for the commits between two samples. On a small volume a twentieth of it. */
@@ -231,6 +231,10 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     this.#spend(batches);
   }
 
+  seal(): void {
+    this.#log.seal();
+  }
+
   startCheckpoint(write: () => void): void {
     assert(!this.#isWriting, 'one checkpoint is written at a time');
     this.#files?.check(this.#log.turns.segments.used.at(-1)?.file.name);
@@ -267,7 +271,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
 
   #failed(error: unknown): never {
     endForeignLine();
-    throw isFull(this.#directory, error) ? new StorageFullError({ cause: error }) : error;
+    throw stateError(this.#directory, error);
   }
 
   /** Received snapshots take over. What the log holds of their groups ends with the same commit. */
@@ -295,7 +299,6 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     return this.#log.turns.bytesBehind(group, index);
   }
 
-  /** Size of all segment files. */
   get logFileBytes(): number {
     return this.#log.turns.segments.bytes;
   }

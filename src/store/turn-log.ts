@@ -11,12 +11,11 @@ import { assert } from '../base/assert.ts';
 import { viewOf } from '../base/bytes.ts';
 import { planted } from '../base/planted.ts';
 import type { Entry, EntryKind } from '../raft/types.ts';
-import { GroupLog } from './group-log.ts';
-import { KIND_VOTE, LOG_ENTRY, type LogItem, readStored, writeItem } from './log-entry.ts';
+import { GroupLog, readStored } from './group-log.ts';
+import { KIND_VOTE, LOG_ENTRY, type LogItem, writeItem } from './log-entry.ts';
 import { LogCleaner } from './log-cleaner.ts';
-import { LOG_PAGE_BYTES } from './log-record.ts';
-import { LogDamage, type RecordPlace } from './log-scan.ts';
-import { type LogPlace, RECORD_START, type Segment, type Segments } from './segments.ts';
+import { LogDamage, RECORD_HEAD, dataStart, pagesFor, readSpan } from './log-record.ts';
+import type { LogPlace, SegmentRecord, Segments } from './segments.ts';
 
 /** A turn's entries are divided into records of about this size; a larger entry has one alone. */
 const RECORD_FILL_BYTES = 4 * 1024 * 1024;
@@ -24,6 +23,8 @@ const RECORD_FILL_BYTES = 4 * 1024 * 1024;
 const SCRATCH_KEPT_BYTES = 4 * 1024 * 1024;
 const SCRATCH_BYTES = 64 * 1024;
 const NO_DATA = new Uint8Array(0);
+/** Room for the head of a record, in front of its data. */
+const RECORD_START = RECORD_HEAD.size;
 
 /**
  * Bytes of entries (with an overhead for each) that stay in memory; older ones are read back when a peer needs them.
@@ -69,8 +70,8 @@ interface Pending {
 export class TurnLog {
   #segments: Segments | undefined;
   readonly #groups = new Map<number, GroupLog>();
-  /** The last vote of each group in the log, and the segment that holds it until a checkpoint does. */
-  readonly #votes = new Map<number, Vote & { readonly segment: Segment | undefined }>();
+  /** The last vote of each group in the log, and the record that holds it until a checkpoint does. */
+  readonly #votes = new Map<number, Vote & { readonly record: SegmentRecord | undefined }>();
   readonly #cleaner = new LogCleaner();
   #scratch = new Uint8Array(SCRATCH_BYTES);
   #view = viewOf(this.#scratch);
@@ -109,7 +110,7 @@ export class TurnLog {
    * Reads all records once, at start. `cuts`: records up to which the log holds nothing of a
    * group. Throws LogDamage when an entry is missing.
    */
-  load(records: readonly RecordPlace<Segment>[], cuts: ReadonlyMap<number, number>): void {
+  load(records: readonly SegmentRecord[], cuts: ReadonlyMap<number, number>): void {
     for (const record of records) this.#loadRecord(record, cuts);
     for (const [group, log] of this.#groups) {
       const missing = log.finishLoad();
@@ -118,19 +119,18 @@ export class TurnLog {
     }
   }
 
-  #loadRecord(
-    { segment, at: recordAt, sequence, dataBytes: bytes }: RecordPlace<Segment>,
-    cuts: ReadonlyMap<number, number>,
-  ): void {
-    const view = viewOf(segment.file.read(recordAt + RECORD_START, bytes));
+  #loadRecord(record: SegmentRecord, cuts: ReadonlyMap<number, number>): void {
+    const { segment, sequence, dataBytes: bytes } = record;
+    const start = dataStart(record);
+    const view = viewOf(readSpan(segment.file, record, start, bytes));
     for (let at = 0; at < bytes;) {
       const { group, kind, copy, term, index, dataBytes } = LOG_ENTRY.read(view, at);
-      const place = { segment, at: recordAt + RECORD_START + at };
+      const place = { record, at: start + at };
       at += LOG_ENTRY.size + dataBytes;
       const log = this.#groups.get(group);
       assert(log !== undefined, `group ${group} of the log belongs to this shard`);
       if (sequence <= (cuts.get(group) ?? 0)) continue;
-      if (kind === KIND_VOTE) this.#keepVote(group, { term, vote: index }, segment);
+      if (kind === KIND_VOTE) this.#keepVote(group, { term, vote: index }, record);
       else log.load({ ...place, index, term, kind: kind as EntryKind, size: dataBytes }, copy === 1);
     }
   }
@@ -183,10 +183,10 @@ export class TurnLog {
   /** Writes what was added as one record. */
   #write(): void {
     if (this.#pending.length === 0) return;
-    const { segment, at: recordAt } = this.segments.append(this.#scratch, this.#end - RECORD_START);
+    const record = this.segments.append(this.#scratch, this.#end - RECORD_START);
     for (const { log, at, item, entry } of this.#pending) {
-      const place: LogPlace = { segment, at: recordAt + at };
-      if (item.kind === KIND_VOTE) this.#keepVote(item.group, { term: item.term, vote: item.index }, segment);
+      const place: LogPlace = { record, at: record.at + at };
+      if (item.kind === KIND_VOTE) this.#keepVote(item.group, { term: item.term, vote: item.index }, record);
       else if (entry === undefined) log.moved(item.index, place);
       else log.push(place, entry);
     }
@@ -201,24 +201,23 @@ export class TurnLog {
 
   /** Votes that no checkpoint has. */
   unsavedVotes(): ReadonlyMap<number, Vote> {
-    return new Map([...this.#votes].filter(([, { segment }]) => segment !== undefined));
+    return new Map([...this.#votes].filter(([, { record }]) => record !== undefined));
   }
 
   /** A checkpoint on disk has these; a group may have voted again since it was begun. */
   votesSaved(saved: ReadonlyMap<number, Vote>): void {
     for (const [group, vote] of saved) {
       const kept = this.#votes.get(group);
-      if (kept !== vote || kept.segment === undefined) continue;
-      kept.segment.live--;
-      this.#votes.set(group, { ...kept, segment: undefined });
+      if (kept !== vote || kept.record === undefined) continue;
+      kept.record.release();
+      this.#votes.set(group, { ...kept, record: undefined });
     }
   }
 
-  #keepVote(group: number, { term, vote }: Vote, segment: Segment): void {
-    const before = this.#votes.get(group)?.segment;
-    if (before !== undefined) before.live--;
-    segment.live++;
-    this.#votes.set(group, { term, vote, segment });
+  #keepVote(group: number, { term, vote }: Vote, record: SegmentRecord): void {
+    this.#votes.get(group)?.record?.release();
+    record.hold();
+    this.#votes.set(group, { term, vote, record });
   }
 
   /** Releases a group's entries up to `index`: a checkpoint on disk covers them. */
@@ -263,8 +262,7 @@ export class TurnLog {
   }
 
   #reserve(extra: number): void {
-    // The record is padded to a whole page.
-    const needed = this.#end + extra + LOG_PAGE_BYTES;
+    const needed = pagesFor(this.#end + extra - RECORD_START);
     if (needed <= this.#scratch.length) return;
     const grown = new Uint8Array(Math.max(needed, 2 * this.#scratch.length));
     grown.set(this.#scratch.subarray(0, this.#end));

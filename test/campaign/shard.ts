@@ -9,7 +9,7 @@ import { REPLY_CLOSED, REPLY_UP_TO_DATE, type Reply } from '../../src/protocol/r
 import { requestFor } from '../../src/protocol/request.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { Shard } from '../../src/shard/shard.ts';
-import { LogDamage } from '../../src/store/log-scan.ts';
+import { LogDamage } from '../../src/store/log-record.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
 import { find } from '../shard/harness.ts';
 import { ArraySource, ArrayTarget } from '../shard/memory-ports.ts';

@@ -1,6 +1,6 @@
 // The data directory: created once, refused when it is not what it was.
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -68,6 +68,27 @@ test('a shard that is gone or empty is refused once all have been there', (t) =>
   assert.match(refusal(path), /shard-1\/data\.mdb is missing or empty/);
   rmSync(join(path, 'shard-1'), { recursive: true });
   assert.match(refusal(path), /shard-1\/data\.mdb is missing or empty/);
+});
+
+test('a first start whose power failed begins again, whatever it left of its shards', (t) => {
+  const path = folder(t);
+  openDataDir(path, LAYOUT);
+  addShards(path);
+  assert.equal(refusal(path), 'accepted');
+  assert.deepEqual(readdirSync(path), ['millrace.json']);
+  addShards(path);
+  completeDataDir(path, COMPLETE);
+  assert.equal(refusal(path), 'accepted');
+  assert.deepEqual(readdirSync(path), ['millrace.json', 'shard-0', 'shard-1'], 'they have served');
+});
+
+test('a shard of a version that noted later that all are there stays', (t) => {
+  const path = folder(t);
+  const { nodeId, groupCount, shardCount } = LAYOUT;
+  writeFileSync(join(path, 'millrace.json'), JSON.stringify({ format: 2, nodeId, groupCount, shardCount }));
+  addShards(path);
+  for (let i = 0; i < 2; i++) startOn(path, LAYOUT);
+  assert.deepEqual(readdirSync(path), ['millrace.json', 'shard-0', 'shard-1']);
 });
 
 test('foreign shards and a missing layout are refused', (t) => {

@@ -143,6 +143,8 @@ export class MemoryStorage implements ShardStorage {
 
   load(): void {}
 
+  seal(): void {}
+
   vote(group: number): StoredVote {
     return this.votes.get(group) ?? { term: 0, vote: 0 };
   }

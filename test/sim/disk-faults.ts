@@ -3,9 +3,9 @@
  * are in src/base/planted-bugs.ts.
  */
 import { TAG_IMPORT, TAG_PRODUCER } from '../../src/stream/core/keys.ts';
-import { LOG_PAGE_BYTES } from '../../src/store/log-record.ts';
+import { freshBytes, pagesOf } from '../../src/store/log-record.ts';
 import type { SimDisk } from './disk.ts';
-import { coveredOf, recordsOf } from './log-records.ts';
+import { coveredOf, logOf, recordsOf } from './log-records.ts';
 
 export interface DiskFault {
   /** Describes the fault of the disk. */
@@ -22,12 +22,16 @@ export interface DiskFault {
 const LAZY_SYNC_MS = 60;
 
 function forgetLogTail(disk: SimDisk): void {
+  const covered = coveredOf(disk);
   const last = recordsOf(disk).at(-1);
   // A record that a checkpoint names would be missed.
-  if (last === undefined || last.sequence <= (coveredOf(disk)?.last ?? 0)) return;
-  const { segment, at } = last;
-  segment.write(at, new Uint8Array(LOG_PAGE_BYTES));
-  segment.sync();
+  if (covered === undefined || last === undefined || last.sequence <= covered.last) return;
+  // With the seal behind it, as if they had never been written.
+  for (const { segment, at, ...head } of logOf(disk)?.records ?? []) {
+    if (head.sequence < last.sequence) continue;
+    segment.write(at, freshBytes(covered.log, pagesOf(head)));
+    segment.sync();
+  }
 }
 
 export const DISK_FAULTS: Readonly<Record<string, DiskFault>> = {

@@ -22,10 +22,18 @@ export class SimSegment {
   /** Told when what was written so far is on the platter. */
   #notes: (() => void)[] = [];
 
-  constructor(name: string, bytes: number) {
+  constructor(name: string, content: Uint8Array) {
     this.name = name;
-    this.content = new Uint8Array(bytes);
-    this.#platter = new Uint8Array(bytes);
+    this.content = content;
+    this.#platter = content.slice();
+  }
+
+  get bytes(): number {
+    return this.content.length;
+  }
+
+  read(at: number, bytes: number): Uint8Array {
+    return this.content.slice(at, at + bytes);
   }
 
   write(at: number, bytes: Uint8Array): void {
@@ -101,8 +109,8 @@ export class LogDisk {
   }
 
   /** On the platter with its name; so is all that happened to names before. */
-  create(name: string, bytes: number): SimSegment {
-    const segment = new SimSegment(name, bytes);
+  create(name: string, content: Uint8Array): SimSegment {
+    const segment = new SimSegment(name, content);
     this.#segments.set(name, segment);
     this.#removed = [];
     return segment;

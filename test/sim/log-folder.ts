@@ -1,4 +1,5 @@
 /** The folder of the log's segments on a simulated disk, for one life of a process. */
+import { freshBytes } from '../../src/store/log-record.ts';
 import type { SegmentFile, LogFolder } from '../../src/store/log-files.ts';
 import type { SimSegment } from './log-disk.ts';
 import type { SimDisk } from './disk.ts';
@@ -35,13 +36,13 @@ export class SimFolder implements LogFolder {
     return new SimFile(this.#disk.logs.get(name), this.#hooks);
   }
 
-  create(name: string, bytes: number): SegmentFile {
+  create(name: string, bytes: number, log: bigint): SegmentFile {
     this.#hooks.beforeCreate();
-    return new SimFile(this.#disk.logs.create(name, bytes), this.#hooks);
+    return new SimFile(this.#disk.logs.create(name, freshBytes(log, bytes)), this.#hooks);
   }
 
-  createAhead(name: string, bytes: number): Promise<SegmentFile | undefined> {
-    const make = (): SegmentFile => this.create(name, bytes);
+  createAhead(name: string, bytes: number, log: bigint): Promise<SegmentFile | undefined> {
+    const make = (): SegmentFile => this.create(name, bytes, log);
     // Callbacks of the language's promises would wait until the whole run is over; the store only calls then().
     // oxlint-disable-next-line unicorn/no-thenable
     const eventual = { then: (done: (file: SegmentFile | undefined) => void) => this.#hooks.later(make, done) };

@@ -1,6 +1,7 @@
 /** The log of a simulated disk, as a start would find it. */
-import { type Covered, LogDamage, type RecordPlace, scanLog } from '../../src/store/log-scan.ts';
-import { LOG_ROW, LOG_TAG, systemKey } from '../../src/store/rows.ts';
+import { LogDamage } from '../../src/store/log-record.ts';
+import { type Covered, type LogScan, type RecordPlace, scanLog } from '../../src/store/log-scan.ts';
+import { LOG_TAG, decodeLog, systemKey } from '../../src/store/rows.ts';
 import { latin1 } from '../support/sorted-rows.ts';
 import type { SimDisk } from './disk.ts';
 import type { SimSegment } from './log-disk.ts';
@@ -8,23 +9,22 @@ import type { SimSegment } from './log-disk.ts';
 /** The last checkpoint's part of the log; undefined: there is none yet. */
 export function coveredOf(disk: SimDisk): Covered | undefined {
   const row = disk.row(latin1(systemKey(LOG_TAG, 0)));
-  return row === undefined ? undefined : LOG_ROW.decode(row);
+  return row === undefined ? undefined : decodeLog(row);
 }
 
-/** The records that are needed, in order; none when the log is damaged. */
-export function recordsOf(disk: SimDisk): RecordPlace<SimSegment>[] {
+/** Undefined: the log is damaged, or there is none yet. */
+export function logOf(disk: SimDisk): LogScan<SimSegment> | undefined {
   const covered = coveredOf(disk);
-  if (covered === undefined) return [];
-  const scanned = disk.logs.segments.map((segment) => ({
-    segment,
-    name: segment.name,
-    bytes: segment.content.length,
-    read: (at: number, bytes: number) => segment.content.subarray(at, at + bytes),
-  }));
+  if (covered === undefined) return undefined;
   try {
-    return scanLog(scanned, covered).map((place) => ({ ...place, segment: place.segment.segment }));
+    return scanLog(disk.logs.segments, covered);
   } catch (error) {
-    if (error instanceof LogDamage) return [];
+    if (error instanceof LogDamage) return undefined;
     throw error;
   }
+}
+
+/** The records with something in them that are needed, in order; none when the log is damaged. */
+export function recordsOf(disk: SimDisk): readonly RecordPlace<SimSegment>[] {
+  return logOf(disk)?.records.filter(({ dataBytes }) => dataBytes > 0) ?? [];
 }

@@ -129,9 +129,9 @@ class EndingFolder implements LogFolder {
     return this.#wrap(this.#folder.open(name));
   }
 
-  create(name: string, bytes: number): SegmentFile {
+  create(name: string, bytes: number, log: bigint): SegmentFile {
     this.step();
-    return this.#wrap(this.#folder.create(name, bytes));
+    return this.#wrap(this.#folder.create(name, bytes, log));
   }
 
   async createAhead(): Promise<undefined> {}

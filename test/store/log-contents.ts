@@ -3,8 +3,17 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { viewOf } from '../../src/base/bytes.ts';
 import { LOG_ENTRY } from '../../src/store/log-entry.ts';
-import { LOG_PAGE_BYTES, RECORD_HEAD, pagesFor, readRecord } from '../../src/store/log-record.ts';
-import { LOG_ROW, LOG_TAG, systemKey } from '../../src/store/rows.ts';
+import {
+  LOG_PAGE_BYTES,
+  RECORD_HEAD,
+  dataStart,
+  isWhole,
+  pagesOf,
+  readHead,
+  readSpan,
+} from '../../src/store/log-record.ts';
+import type { Covered } from '../../src/store/log-scan.ts';
+import { LOG_TAG, decodeLog, systemKey } from '../../src/store/rows.ts';
 import type { Tx } from '../../src/base/tx.ts';
 
 export interface FoundItem {
@@ -39,21 +48,23 @@ function recordsOf(folder: string, name: string): FoundRecord[] {
   const found: FoundRecord[] = [];
   for (let at = 0; at + RECORD_HEAD.size <= content.length;) {
     // Whatever log it says: each test has one.
-    const record = readRecord(content, at, RECORD_HEAD.fields.log.get(view, at));
-    if (record === undefined) {
+    const record = readHead(content, at, RECORD_HEAD.fields.log.get(view, at));
+    if (record === undefined || !isWhole(content, at, record)) {
       at += LOG_PAGE_BYTES;
       continue;
     }
-    const bytes = pagesFor(record.dataBytes);
-    found.push({ ...record, name, path, at, bytes, items: itemsOf(view, at + RECORD_HEAD.size, record.dataBytes) });
+    const bytes = pagesOf(record);
+    const file = { read: (from: number, size: number) => content.slice(from, from + size) };
+    const data = readSpan(file, { ...record, at }, dataStart({ ...record, at }), record.dataBytes);
+    found.push({ ...record, name, path, at, bytes, items: itemsOf(viewOf(data), record.dataBytes) });
     at += bytes;
   }
   return found;
 }
 
-function itemsOf(view: DataView, start: number, bytes: number): FoundItem[] {
+function itemsOf(view: DataView, bytes: number): FoundItem[] {
   const items: FoundItem[] = [];
-  for (let at = start; at < start + bytes;) {
+  for (let at = 0; at < bytes;) {
     const { group, kind, term, index, copy, dataBytes } = LOG_ENTRY.read(view, at);
     items.push({ group, kind, term, index, isCopy: copy === 1 });
     at += LOG_ENTRY.size + dataBytes;
@@ -62,14 +73,15 @@ function itemsOf(view: DataView, start: number, bytes: number): FoundItem[] {
 }
 
 /** Which log belongs to the state, and what of it the last checkpoint covers. */
-export function coveredBy(tx: Tx): ReturnType<typeof LOG_ROW.decode> {
+export function coveredBy(tx: Tx): Covered {
   const row = tx.get(systemKey(LOG_TAG, 0));
-  if (row === undefined) throw new Error('a checkpoint says what is covered');
-  return LOG_ROW.decode(row);
+  const covered = row === undefined ? undefined : decodeLog(row);
+  if (covered === undefined) throw new Error('a checkpoint says what is covered');
+  return covered;
 }
 
-/** Records of this log that the last checkpoint does not make free. */
+/** Records with something in them that the last checkpoint does not make free. */
 export function neededRecords(tx: Tx, folder: string): FoundRecord[] {
   const { oldest } = coveredBy(tx);
-  return recordsIn(folder).filter(({ sequence }) => sequence >= oldest);
+  return recordsIn(folder).filter(({ sequence, dataBytes }) => sequence >= oldest && dataBytes > 0);
 }

@@ -1,4 +1,5 @@
 // Segment files in memory, and a hook before each call that reaches the disk: it may throw what the system would say.
+import { freshBytes } from '../../src/store/log-record.ts';
 import type { SegmentFile, LogFolder } from '../../src/store/log-files.ts';
 
 type Call = 'create' | 'write' | 'sync';
@@ -30,16 +31,16 @@ export class MemoryFolder implements LogFolder {
     };
   }
 
-  create(name: string, bytes: number): SegmentFile {
+  create(name: string, bytes: number, log: bigint): SegmentFile {
     this.before('create');
-    this.files.set(name, new Uint8Array(bytes));
+    this.files.set(name, freshBytes(log, bytes));
     return this.open(name);
   }
 
-  async createAhead(name: string, bytes: number): Promise<SegmentFile | undefined> {
+  async createAhead(name: string, bytes: number, log: bigint): Promise<SegmentFile | Error | undefined> {
     await Promise.resolve();
     try {
-      return this.create(name, bytes);
+      return this.create(name, bytes, log);
     } catch {
       return undefined;
     }

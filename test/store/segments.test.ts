@@ -4,21 +4,29 @@ import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { DiskFolder, LogSyncError } from '../../src/store/log-files.ts';
-import { LOG_PAGE_BYTES, pagesFor } from '../../src/store/log-record.ts';
-import { scanLog } from '../../src/store/log-scan.ts';
-import { RECORD_START, Segments } from '../../src/store/segments.ts';
+import { LOG_PAGE_BYTES, RECORD_HEAD, freshBytes, pagesFor } from '../../src/store/log-record.ts';
+import { type Covered, scanLog } from '../../src/store/log-scan.ts';
+import { Segments } from '../../src/store/segments.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 import { MemoryFolder, NO_ROOM } from './memory-folder.ts';
 
 const LOG = 77n;
-const PAGES = { bytesMin: 2 * LOG_PAGE_BYTES, bytesMax: 8 * LOG_PAGE_BYTES };
-/** Data that fills exactly a page. */
-const PAGE_DATA = LOG_PAGE_BYTES - RECORD_START;
+const PAGES = { bytesMin: 3 * LOG_PAGE_BYTES, bytesMax: 9 * LOG_PAGE_BYTES };
+/** A record of a page, and the one that says where the log goes on. */
+/** The whole log, in one segment. */
+const ALL: Covered = {
+  ...{ log: LOG, oldest: 1, last: 0 },
+  place: { segments: [{ segment: 1, bytes: 3 * LOG_PAGE_BYTES }], end: 0 },
+};
+const ONE_EACH = { bytesMin: 2 * LOG_PAGE_BYTES, bytesMax: 2 * LOG_PAGE_BYTES };
+const RECORD_START = RECORD_HEAD.size;
+/** Data that fills a page. */
+const PAGE_DATA = 3900;
 
-function append(segments: Segments, dataBytes = PAGE_DATA): void {
+function append(segments: Segments, dataBytes = PAGE_DATA): ReturnType<Segments['append']> {
   const record = new Uint8Array(pagesFor(dataBytes));
   record.fill(1, RECORD_START);
-  segments.append(record, dataBytes);
+  return segments.append(record, dataBytes);
 }
 
 const sizesOf = (folder: MemoryFolder): number[] =>
@@ -27,9 +35,11 @@ const sizesOf = (folder: MemoryFolder): number[] =>
 /** A turn of the event loop: what is made ahead is there. */
 const made = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
+/** Numbers of the records with something in them. */
 function sequencesIn(folder: MemoryFolder, oldest = 1): number[] {
   const files = folder.names().map((name) => folder.open(name));
-  return scanLog(files, { log: LOG, oldest, last: 0 }).map(({ sequence }) => sequence);
+  const { records } = scanLog(files, { log: LOG, oldest, last: 0, place: undefined });
+  return records.filter(({ dataBytes }) => dataBytes > 0).map(({ sequence }) => sequence);
 }
 
 test('a log begins small, and each segment is as large as all before it, up to a limit', async () => {
@@ -39,7 +49,7 @@ test('a log begins small, and each segment is as large as all before it, up to a
     append(segments);
     await made();
   }
-  assert.deepEqual(sizesOf(folder), [2, 2, 4, 8, 8, 8, 8].slice(0, sizesOf(folder).length));
+  assert.deepEqual(sizesOf(folder), [3, 3, 6, 9, 9, 9, 9].slice(0, sizesOf(folder).length));
   assert(sizesOf(folder).length >= 5);
   assert.equal(segments.madeLate, 1, 'only the first one was waited for');
   assert.equal(segments.bytes, sizesOf(folder).reduce((a, b) => a + b) * LOG_PAGE_BYTES);
@@ -47,35 +57,39 @@ test('a log begins small, and each segment is as large as all before it, up to a
 
 test('segments that a checkpoint has freed are used again before another is made; few are kept', async () => {
   const folder = new MemoryFolder();
-  const segments = new Segments(folder, LOG, { bytesMin: LOG_PAGE_BYTES, bytesMax: LOG_PAGE_BYTES });
+  const segments = new Segments(folder, LOG, ONE_EACH);
   for (let i = 1; i <= 20; i++) append(segments);
   await made();
   const most = folder.files.size;
   assert(most >= 20);
-  segments.release(20);
+  segments.release(segments.lastSequence);
   assert.equal(segments.used.length, 1, 'the newest one takes the next record');
   assert(folder.files.size <= 6, `${folder.files.size} segments are left of ${most}`);
   const kept = new Set(folder.names());
-  for (let i = 21; i <= 23; i++) {
+  for (let i = 0; i < 3; i++) {
     append(segments);
-    segments.release(i);
+    segments.release(segments.lastSequence);
     await made();
   }
   assert.deepEqual(new Set(folder.names()), kept);
-  assert.deepEqual(sequencesIn(folder, 23), [23]);
+  assert.deepEqual(sequencesIn(folder, segments.lastSequence), [segments.lastSequence]);
 });
 
 test('a segment is free only when all before it are', () => {
-  const segments = new Segments(new MemoryFolder(), LOG, { bytesMin: LOG_PAGE_BYTES, bytesMax: LOG_PAGE_BYTES });
-  for (let i = 1; i <= 3; i++) append(segments);
-  const [first] = segments.used;
-  assert(first !== undefined);
-  first.live = 1;
+  const segments = new Segments(new MemoryFolder(), LOG, ONE_EACH);
+  const [first, second] = [1, 2, 3].map(() => append(segments));
+  assert(first !== undefined && second !== undefined);
+  first.hold();
+  second.hold();
   assert.equal(segments.oldestNeeded, 1);
-  first.live = 0;
-  assert.equal(segments.oldestNeeded, 3, 'the newest is never free');
-  segments.release(2);
+  first.release();
+  assert.equal(segments.oldestNeeded, 3);
+  second.release();
+  assert.equal(segments.oldestNeeded, 6, 'nothing is needed');
+  segments.release(3);
   assert.equal(segments.used.length, 2);
+  segments.release(6);
+  assert.equal(segments.used.length, 1, 'the newest is never free');
 });
 
 test('a record beyond all sizes has a segment of its own, which does not stay', () => {
@@ -84,24 +98,24 @@ test('a record beyond all sizes has a segment of its own, which does not stay', 
   append(segments);
   append(segments, 20 * LOG_PAGE_BYTES);
   append(segments);
-  assert(sizesOf(folder).includes(21));
-  assert.deepEqual(sequencesIn(folder), [1, 2, 3]);
-  segments.release(3);
-  assert(!sizesOf(folder).includes(21));
+  assert(sizesOf(folder).includes(22));
+  assert.deepEqual(sequencesIn(folder), [1, 3, 5]);
+  segments.release(5);
+  assert(!sizesOf(folder).includes(22));
 });
 
 test('free segments that are too small are no reason to stop making larger ones', async () => {
   const folder = new MemoryFolder();
   const segments = new Segments(folder, LOG, PAGES);
-  for (let i = 1; i <= 40; i++) {
+  for (let i = 0; i < 40; i++) {
     append(segments, 4 * LOG_PAGE_BYTES);
-    segments.release(i);
+    segments.release(segments.lastSequence);
     await made();
   }
   const late = segments.madeLate;
-  for (let i = 41; i <= 80; i++) {
+  for (let i = 0; i < 40; i++) {
     append(segments, 4 * LOG_PAGE_BYTES);
-    segments.release(i);
+    segments.release(segments.lastSequence);
     await made();
   }
   assert.equal(segments.madeLate, late, 'a turn waits for no segment');
@@ -118,7 +132,7 @@ test('reserve makes room for the next record', () => {
 
 test('without room for another segment the log stays as it is, and the same record comes again', async () => {
   const folder = new MemoryFolder();
-  const segments = new Segments(folder, LOG, { bytesMin: LOG_PAGE_BYTES, bytesMax: LOG_PAGE_BYTES });
+  const segments = new Segments(folder, LOG, ONE_EACH);
   append(segments);
   folder.before = (call) => {
     if (call === 'create') throw NO_ROOM;
@@ -127,29 +141,28 @@ test('without room for another segment the log stays as it is, and the same reco
     assert.throws(() => append(segments), NO_ROOM);
     await made();
     assert.equal(segments.lastSequence, 1);
-    assert.equal(segments.oldestNeeded, 1);
+    assert.equal(segments.oldestNeeded, 2);
     assert.deepEqual(sequencesIn(folder), [1]);
   }
   folder.before = () => undefined;
   append(segments);
   append(segments);
-  assert.deepEqual(sequencesIn(folder), [1, 2, 3]);
+  assert.deepEqual(sequencesIn(folder), [1, 3, 5]);
 });
 
 test('without room for a write, as on file systems that never write in place, nothing has changed', () => {
   const folder = new MemoryFolder();
-  const segments = new Segments(folder, LOG, { bytesMin: LOG_PAGE_BYTES, bytesMax: LOG_PAGE_BYTES });
+  const segments = new Segments(folder, LOG, ONE_EACH);
   append(segments);
   folder.before = (call) => {
     if (call === 'write') throw NO_ROOM;
   };
   assert.throws(() => append(segments), NO_ROOM);
   assert.throws(() => append(segments), NO_ROOM);
-  assert.equal(segments.oldestNeeded, 2, 'an empty segment needs nothing before it');
-  segments.release(2);
+  assert.equal(segments.lastSequence, 1);
   folder.before = () => undefined;
   append(segments);
-  assert.deepEqual(sequencesIn(folder, 2), [2]);
+  assert.deepEqual(sequencesIn(folder), [1, 3]);
 });
 
 test('the last record is written again by the next start: the system may show what it could not write', () => {
@@ -159,13 +172,13 @@ test('the last record is written again by the next start: the system may show wh
   folder.before = (call) => void calls.push(call);
   const files = folder.names().map((name) => folder.open(name));
   const again = new Segments(folder, LOG, PAGES);
-  again.adopt(files, scanLog(files, { log: LOG, oldest: 1, last: 0 }), 2);
+  again.adopt(files, scanLog(files, ALL), () => true);
   assert.deepEqual(calls, ['write', 'sync']);
   assert.deepEqual(sequencesIn(folder), [1]);
 });
 
 test('a sync that fails is told from everything else', (t) => {
-  const file = new DiskFolder(folderOf(t)).create('segment-1', LOG_PAGE_BYTES);
+  const file = new DiskFolder(folderOf(t)).create('segment-1', LOG_PAGE_BYTES, LOG);
   file.close();
   assert.throws(() => file.sync(), LogSyncError);
 });
@@ -176,15 +189,15 @@ function folderOf(t: TestContext): string {
   return join(folder, 'log');
 }
 
-test('a segment has its size and is all zeros before it gets its name; what was left half-made goes', async (t) => {
+test('a segment has its size and its stamps before it gets its name; what was left half-made goes', async (t) => {
   const path = folderOf(t);
   const folder = new DiskFolder(path);
   const bytes = 300 * 1024;
-  const files = [folder.create('segment-1', bytes), await folder.createAhead('segment-2', bytes)];
+  const files = [folder.create('segment-1', bytes, LOG), await folder.createAhead('segment-2', bytes, LOG)];
   for (const file of files) {
-    assert(file !== undefined);
+    assert(file !== undefined && !(file instanceof Error));
     assert.equal(file.bytes, bytes);
-    assert(file.read(0, bytes).every((byte) => byte === 0));
+    assert.deepEqual(file.read(0, bytes), freshBytes(LOG, bytes));
     assert.equal(statSync(join(path, file.name)).mode & 0o777, 0o600);
     // All of its space is taken now, not when it is written.
     assert(statSync(join(path, file.name)).blocks * 512 >= bytes);
@@ -200,20 +213,31 @@ test('a segment has its size and is all zeros before it gets its name; what was 
 test('a file that ends early is read as what it is', (t) => {
   const path = folderOf(t);
   const folder = new DiskFolder(path);
-  const file = folder.create('segment-1', LOG_PAGE_BYTES);
+  const file = folder.create('segment-1', LOG_PAGE_BYTES, LOG);
   t.after(() => file.close());
   assert.throws(() => file.read(0, LOG_PAGE_BYTES + 1), /segment-1 of the log ends at 4096, before 4097/);
 });
 
-test('what was damaged is moved away as a whole, in place of what was moved before', (t) => {
+test('what was damaged is moved away as a whole, beside what was moved before', (t) => {
   const path = folderOf(t);
-  for (const name of ['segment-1', 'segment-2']) {
+  const asides = ['log.damaged', 'log.damaged-2', 'log.damaged-3'];
+  for (const [i, aside] of asides.entries()) {
     const folder = new DiskFolder(path);
-    folder.create(name, LOG_PAGE_BYTES).close();
-    assert.equal(folder.setAside(), 'log.damaged');
-    assert.deepEqual(readdirSync(`${path}.damaged`), [name]);
+    folder.create(`segment-${i}`, LOG_PAGE_BYTES, LOG).close();
+    assert.equal(folder.setAside(), aside);
     assert.deepEqual(folder.names(), []);
   }
+  for (const [i, aside] of asides.entries()) assert.deepEqual(readdirSync(join(path, '..', aside)), [`segment-${i}`]);
+});
+
+test('a segment that cannot be made ahead, and not for lack of room, ends the append that needs it', async () => {
+  const folder = new MemoryFolder();
+  const segments = new Segments(folder, LOG, ONE_EACH);
+  const broken = Object.assign(new Error('EIO: i/o error, write'), { code: 'EIO' });
+  folder.createAhead = () => Promise.resolve(broken);
+  append(segments);
+  await made();
+  assert.throws(() => append(segments), broken);
 });
 
 test('a log that is closed while a segment is being made closes that too', async (t) => {

@@ -28,7 +28,6 @@ export const ALLOWED: Table = {
   'src/backup/format/document.ts packr': 'packs without shared structures, so it keeps nothing of a call',
   'src/backup/import/importer.ts PREFIX': 'zeros',
   'src/http/routes/snapshot.ts NO_DIGEST': 'zeros',
-  'src/store/log-files.ts ZEROS': 'zeros',
   'src/stream/core/hot-rows.ts NO_HEAD': 'an empty head',
   'src/stream/core/import-mark.ts NO_DIGEST': 'zeros',
   'src/stream/json/json-scan.ts PLAIN': 'a table',

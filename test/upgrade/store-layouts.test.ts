@@ -1,6 +1,6 @@
 // A shard's rows in LMDB and the records of its log, one by one, and the small files beside them.
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import {
@@ -12,9 +12,11 @@ import {
   openDataDir,
 } from '../../src/server/data-dir.ts';
 import { prepareDirectory } from '../../src/cold/service/directory-mark.ts';
+import { viewOf } from '../../src/base/bytes.ts';
 import { Environment } from '../../src/store/environment.ts';
 import { LmdbLog } from '../../src/store/lmdb-log.ts';
-import { RECORD_HEAD } from '../../src/store/log-record.ts';
+import { freshBytes } from '../../src/store/log-record.ts';
+import { LOG_TAG } from '../../src/store/rows.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
 import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
@@ -38,6 +40,7 @@ function folderOf(t: TestContext): string {
 
 /** The log's identity is drawn; here it is always the same. */
 const STORE_OPTIONS = { runtime: { randomBytes: (size: number) => bytesFrom(0xa1, size) }, damage: 'refuse' } as const;
+const LOG = viewOf(bytesFrom(0xa1, 8)).getBigUint64(0);
 const SEGMENT_BYTES = 1024 * 1024;
 
 async function write(directory: string): Promise<void> {
@@ -80,7 +83,8 @@ function putRow(environment: Environment, name: string, value: Uint8Array): void
 
 test('the rows of a shard and the records of its log', async (t) => {
   const rows = new Layouts('store: rows, format 4');
-  const layouts = new Layouts('store: format 3');
+  const records = new Layouts('store: records, format 4');
+  const before = new Layouts('store: format 3');
   const folder = folderOf(t);
   await write(join(folder, 'written'));
   const environment = new Environment(join(folder, 'written'));
@@ -88,26 +92,26 @@ test('the rows of a shard and the records of its log', async (t) => {
   for (const { key, value } of environment.state.getRange({})) {
     const name = rowName('rows', key);
     putRow(copy, name, rows.same(name, value));
-    // Rows of format 3 are the same without the checksum.
-    const before = layouts.earlier(rowName('state', key));
-    assert.deepEqual(new Uint8Array(value.subarray(0, -4)), before);
+    // Rows of format 3 are the same without the checksum, but for the one about the log.
+    const old = before.earlier(rowName('state', key));
+    if (key[2] !== LOG_TAG) assert.deepEqual(new Uint8Array(value.subarray(0, -4)), old);
   }
   rows.end();
   assert(new LmdbLog(environment.log).isEmpty);
   await environment.close();
   await copy.close();
-  const segment = new Uint8Array(SEGMENT_BYTES);
-  for (const { at, path, dataBytes } of recordsIn(join(folder, 'written', 'log'))) {
-    const record = readFileSync(path).subarray(at, at + RECORD_HEAD.size + dataBytes);
-    segment.set(layouts.same(`record at ${at}`, record), at);
+  const segment = freshBytes(LOG, SEGMENT_BYTES);
+  for (const { at, path, bytes } of recordsIn(join(folder, 'written', 'log'))) {
+    const record = readFileSync(path).subarray(at, at + bytes);
+    segment.set(records.same(`record at ${at}`, record), at);
   }
-  layouts.end();
+  records.end();
   mkdirSync(join(folder, 'copy', 'log'));
   writeFileSync(join(folder, 'copy', 'log', 'segment-1'), segment);
   assert.equal(await readBack(join(folder, 'copy')), undefined);
 });
 
-test('a shard of format 3, whose rows have no checksums, is converted once', async (t) => {
+test('a shard of format 3, whose rows and records have fewer checksums, is converted once', async (t) => {
   const layouts = new Layouts('store: format 3');
   const folder = folderOf(t);
   const environment = new Environment(folder);
@@ -127,6 +131,9 @@ test('a shard of format 3, whose rows have no checksums, is converted once', asy
   const converted = new Environment(folder);
   for (const _ of converted.unchecked.getRange({})) assert.fail('rows without checksums are left');
   await converted.close();
+  // The log goes on in a segment of its own.
+  assert.deepEqual(readdirSync(join(folder, 'log')).sort(), ['segment-1', 'segment-2']);
+  assert.equal(await readBack(folder), undefined);
 });
 
 test('a shard of format 2, whose log is in LMDB, is converted once', async (t) => {
