@@ -91,13 +91,14 @@ export class LargeCommands implements CommandSink {
     this.#push(command, [command.bytes.slice(command.offset, command.end)]);
   }
 
-  /** Payload and ends are kept as they are. */
   addRewritten(command: Command, _nowMs: number, replacement: Replacement): void {
     const front = new Uint8Array(frontBytes(command, replacement.attributes));
     writeFront(command, replacement, front, viewOf(front), 0);
     const ends = new Uint8Array(endsBytes(replacement.ends));
     writeEnds(replacement.ends, viewOf(ends), 0);
-    this.#push(command, [front, replacement.payload, ends]);
+    // The frame of the command is overwritten after the call.
+    const isInFrame = replacement.payload.buffer === command.bytes.buffer;
+    this.#push(command, [front, isInFrame ? replacement.payload.slice() : replacement.payload, ends]);
   }
 
   /** The one that was added last is answered to `slot`. */

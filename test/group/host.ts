@@ -76,6 +76,8 @@ export class Host {
     const view = new DataView(bytes.buffer);
     writeRequest(request, slot, 0, bytes, view, 0);
     this.group.submit(slot, bytes, view, REQUEST_HEAD_BYTES, undefined, 1000);
+    // The ring and the frames of peers are used again.
+    bytes.fill(0xee);
   }
 
   /** Node 2 says yes to everything that it was asked. */

@@ -53,13 +53,22 @@ function append(host: Host, slot: number, payload: Buffer, more: Partial<Command
   host.submit(slot, { ...APPEND, payload, ...more });
 }
 
-function content(host: Host): string {
+function content(host: Host, stream = 'large'): string {
   const { state } = host.group;
-  const key = Buffer.from('bucket\0large');
+  const key = Buffer.from(`bucket\0${stream}`);
   const head = state.find(key, 0, key.length);
   assert(head !== undefined);
   return Buffer.from(planTail(state, head, 0, 1e6, new Reply())?.body ?? []).toString('latin1');
 }
+
+test('a large command with attributes keeps its body when its frame is overwritten', () => {
+  const host = leader();
+  const payload = bodyOf(3 * PIECE_BYTES, 'a');
+  host.submit(2, { stream: 'other', contentType: 'text/plain', attributes: Buffer.from('{"a":1}'), payload });
+  finish(host);
+  assert.equal(host.answers.get(2), 'OK');
+  assert.equal(content(host, 'other'), payload.toString('latin1'));
+});
 
 test('small commands pass between the pieces of a large one, and each entry is small', () => {
   const host = leader();
