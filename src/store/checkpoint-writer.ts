@@ -7,7 +7,7 @@ import { viewOf } from '../base/bytes.ts';
 import type { Pending } from '../base/overlay.ts';
 import { struct, u32 } from '../base/struct.ts';
 import type { Tx } from '../base/tx.ts';
-import { endForeignLine } from './volume.ts';
+import { endForeignLine, isFull } from './volume.ts';
 
 /** How the commit that was started ended. */
 export type WriteOutcome = 'written' | { readonly failed: unknown };
@@ -120,14 +120,16 @@ export class ThreadWriter implements CheckpointWriter {
 }
 
 /** The thread's side: takes changes until the port closes. */
-export function serveWriter({ state, port }: WriterData, commit: (write: () => void) => void, tx: Tx): void {
+export function serveWriter({ directory, state, port }: WriterData, commit: (write: () => void) => void, tx: Tx): void {
   port.on('message', (bytes: Uint8Array) => {
     let outcome = WRITTEN;
     try {
       commit(() => applyChanges(tx, decodeChanges(bytes)));
     } catch (error) {
       endForeignLine();
-      const { code, message } = error as { code?: unknown; message: string };
+      const { message } = error as { message: string };
+      // Judged at once: space that is freed a moment later would make an error of the disk of it.
+      const code = isFull(directory, error) ? 'ENOSPC' : (error as { code?: unknown }).code;
       port.postMessage({ code, message } satisfies WriteFailure);
       outcome = FAILED;
     }

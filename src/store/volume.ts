@@ -14,7 +14,7 @@ const SEGMENT_BYTES_MIN = 256 * 1024;
 /**
  * Judges an error of a commit. LMDB reports a short write to a full volume as EIO, so the volume itself is asked too.
  */
-function isFull(directory: string, error: unknown): boolean {
+export function isFull(directory: string, error: unknown): boolean {
   const { code, message } = error as { code?: unknown; message?: string };
   if (code === 'ENOSPC' || code === 28 || code === 'EDQUOT' || /no space left|quota/i.test(message ?? '')) return true;
   if (code !== 5 && code !== 'EIO' && !/input\/output/i.test(message ?? '')) return false;
