@@ -20,6 +20,7 @@ import type { ReplyHandler, ShardGateway, TailHandler } from '../ports.ts';
 import { REPLY_COLD, REPLY_TAIL, Reply } from '../protocol/reply.ts';
 import {
   ALL_GROUPS,
+  REQUEST,
   type Request,
   fillRequest,
   newRequest,
@@ -36,6 +37,8 @@ const DRAIN_MAX = 4096;
 /** Bytes of answers after which the ring gets its space back although more answers wait. */
 const RELEASE_BYTES = 1024 * 1024;
 const NO_SLOT = 0xffffffff;
+/** The payload is not in the frame; its transfer gets a number later. */
+const TRANSFER_TO_COME = 1;
 /**
  * Requests after which a shard that sleeps is woken before the turn of the event loop ends: it works while this thread
  * reads the other sockets. Fewer wake it for too little; bench/README.md has the figures.
@@ -176,14 +179,17 @@ export class Gateway implements ShardGateway {
     const size = requestBytesMax(request) - (isTransferred ? payload.length : 0);
     const at = link.requests.reserve(size);
     if (at < 0) return false;
-    let transferId = 0;
+    const { bytes, view } = link.requests;
+    // Before the transfer, which leaves the payload without bytes.
+    const written = writeRequest(request, slot, isTransferred ? TRANSFER_TO_COME : 0, bytes, view, at);
     if (isTransferred) {
       // The transfer detaches the memory, and the caller may still need its own; that of a checked body is ours.
       const { buffer } = request.bodyMark === BODY_AS_SENT ? ownCopy(payload) : payload;
-      transferId = link.requestTransfers.send(buffer as ArrayBuffer);
+      const transferId = link.requestTransfers.send(buffer as ArrayBuffer);
       if (transferId < 0) return false;
+      REQUEST.fields.transferId.set(view, at, transferId);
     }
-    link.requests.commit(writeRequest(request, slot, transferId, link.requests.bytes, link.requests.view, at));
+    link.requests.commit(written);
     if (!this.#publishing) {
       this.#publishing = true;
       setImmediate(this.#publish);
