@@ -143,6 +143,7 @@ class DiskFile implements SegmentFile {
   readonly name: string;
   readonly bytes: number;
   readonly #descriptor: number;
+  #isClosed = false;
 
   constructor(path: string) {
     this.name = basename(path);
@@ -178,7 +179,10 @@ class DiskFile implements SegmentFile {
     }
   }
 
+  /** Once: the system gives the number of a closed file to the next one that is opened. */
   close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
     closeSync(this.#descriptor);
   }
 }

@@ -124,13 +124,14 @@ function inOrder<S extends Scanned>(heads: readonly Found<S>[], covered: Covered
   const records: RecordPlace<S>[] = [];
   let next = covered.oldest;
   let before = sorted.findLast((found) => found.isWhole && found.sequence < next);
-  for (;;) {
+  for (let at = sorted.findIndex(({ sequence }) => sequence >= next); at >= 0; next++) {
+    let found: Found<S> | undefined;
     // A page that the disk also wrote elsewhere is no matter.
-    const found = sorted.find((one) => one.isWhole && one.sequence === next && follows(before, one));
+    for (let one = sorted[at]; one?.sequence === next; one = sorted[++at])
+      if (found === undefined && one.isWhole && follows(before, one)) found = one;
     if (found === undefined) break;
     records.push(found);
     before = found;
-    next++;
   }
   return { records, before, next, after: sorted.find(({ sequence }) => sequence > next) };
 }
