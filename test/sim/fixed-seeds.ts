@@ -111,7 +111,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'sent-counts-as-acknowledged, blind': 0x42d,
   'one-ack-counts-for-two': 0x1,
   'one-ack-counts-for-two, blind': 0x1f,
-  'log-tail-forgotten': 0xa2,
+  'log-tail-forgotten': 0x72,
   'log-tail-forgotten, blind': 0x114,
   'snapshot-with-wrong-index': 0x42d,
   'snapshot-with-wrong-index, blind': 0x42d,
