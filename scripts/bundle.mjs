@@ -20,7 +20,7 @@ const ENTRIES = {
   node: NODE,
   ctl: 'src/operator/main.ts',
   ...Object.fromEntries(
-    ['checkpoint', 'export', 'json', 'pool', 'shard', 'verify'].map((name) => [name, `workers/${name}.ts`]),
+    ['checkpoint', 'export', 'json', 'pool', 'salvage', 'shard', 'verify'].map((name) => [name, `workers/${name}.ts`]),
   ),
 };
 /** Small, plain JavaScript, loaded by every start. All other packages are native, find files of their own, or are loaded when needed. */

@@ -10,6 +10,7 @@ import { addMemberVerb, members, removeMemberVerb } from './verbs/members.ts';
 import { verifyCluster, wait, waitReady } from './verbs/ready.ts';
 import { allowRejoin, prepareRestart } from './verbs/rejoin.ts';
 import { restart } from './verbs/restart.ts';
+import { salvage } from './verbs/salvage.ts';
 import { status } from './verbs/status.ts';
 import { streamCat, streamLs, streamStat, streamTail } from './verbs/stream-read.ts';
 import { streamAppend, streamCreate, streamRm } from './verbs/stream-write.ts';
@@ -46,6 +47,7 @@ export const VERBS: readonly Verb[] = [
   backupCreate,
   backupVerify,
   restore,
+  salvage,
   exportVerb,
   importVerb,
   contextAdd,

@@ -313,6 +313,11 @@ function read(path: string): Stored {
   return { format, complete: complete === true, nodeId, groupCount, shardCount, ...directoryOf(path, rest) };
 }
 
+/** The layout of a directory, for a tool that starts no node on it. */
+export function readLayout(path: string): Layout & Pick<NodeDirectory, 'single'> {
+  return read(path);
+}
+
 function directoryOf(path: string, found: Partial<NodeDirectory>): NodeDirectory {
   const {
     clusterId = '',

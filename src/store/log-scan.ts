@@ -109,6 +109,18 @@ function headsOf<S extends Scanned>(segment: S, log: bigint, unreadable: string[
   return found;
 }
 
+/** All records from the oldest that is needed on that can be read, in order, whatever is missing between them. */
+export function readableRecords<S extends Scanned>(
+  segments: readonly S[],
+  { log, oldest }: Covered,
+): { readonly records: readonly RecordPlace<S>[]; readonly unreadable: readonly string[] } {
+  const unreadable: string[] = [];
+  const heads = segments.flatMap((segment) => headsOf(segment, log, unreadable));
+  const whole = heads.filter(({ isWhole: all, sequence }) => all && sequence >= oldest);
+  const sorted = whole.toSorted((a, b) => a.sequence - b.sequence);
+  return { records: sorted.filter((one, i) => one.sequence !== sorted[i - 1]?.sequence), unreadable };
+}
+
 interface InOrder<S> {
   readonly records: RecordPlace<S>[];
   /** The last of them, or the newest one that is not needed. */

@@ -16,6 +16,7 @@ import { type Cut, isUnwritten } from './log-end.ts';
 import { LogDamage } from './log-record.ts';
 import { type Covered, contentOf, holdsRecords, scanLog } from './log-scan.ts';
 import { CUT_ROW, CUT_TAG, LOG_TAG, USED_TAG, VOTE_ROW, VOTE_TAG, decodeLog, encodeLog, systemKey } from './rows.ts';
+import { type Salvage, salvageLog } from './log-salvage.ts';
 import { type SegmentSizes, Segments } from './segments.ts';
 import { TurnLog, type Vote } from './turn-log.ts';
 
@@ -88,6 +89,30 @@ export class LogStore {
     this.#create();
     for (const log of this.#groups.values()) log.finishLoad();
     return aside;
+  }
+
+  /**
+   * Another log begins with what can be read of the damaged one, whose files are moved aside: `aside`. Throws LogDamage
+   * when the state does not say which log belongs to it.
+   */
+  salvage(): Salvage & { readonly aside: string } {
+    const { environment, folder, tx } = this.#options;
+    const row = tx.get(LOG_KEY);
+    const covered = row === undefined ? undefined : decodeLog(row);
+    if (covered === undefined) throw new LogDamage('the state does not say which log belongs to it');
+    const files = folder.names().map((name) => folder.open(name));
+    const starts = new Map([...this.#groups].map(([group, log]) => [group, log.firstIndex()] as const));
+    const { groups, ...salvage } = salvageLog(files, covered, { starts, cuts: this.#cuts(covered.log) });
+    for (const file of files) file.close();
+    const aside = folder.setAside();
+    for (const log of this.#groups.values()) log.startAt(log.firstIndex() - 1, log.term(log.firstIndex() - 1));
+    this.turns.forget();
+    this.#create();
+    for (const log of this.#groups.values()) log.finishLoad();
+    for (const [group, { entries, vote }] of groups) this.turns.append([{ group, entries, hardState: vote }]);
+    environment.commit(() => this.write());
+    this.written();
+    return { ...salvage, aside };
   }
 
   #recover(covered: Covered): LogFinding {

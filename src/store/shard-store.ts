@@ -44,6 +44,7 @@ import { convertRows } from './convert-rows.ts';
 import { Environment, LmdbTx } from './environment.ts';
 import { DiskFolder, type LogFolder, isOutOfSpace } from './log-files.ts';
 import { LogDamage } from './log-record.ts';
+import type { Salvage } from './log-salvage.ts';
 import { StoreFiles } from './named-file.ts';
 import { type LogFinding, LogStore } from './log-store.ts';
 import type { SegmentSizes } from './segments.ts';
@@ -63,9 +64,9 @@ export interface StoreOptions {
   readonly runtime: Pick<Runtime, 'randomBytes'>;
   /**
    * How to treat a damaged log. refuse: the start ends with a sentence. lose: another log begins, and the other
-   * nodes restore the groups after an operator has allowed it.
+   * nodes restore the groups after an operator has allowed it. salvage: another one begins with what can be read.
    */
-  readonly damage: 'refuse' | 'lose';
+  readonly damage: 'refuse' | 'lose' | 'salvage';
   /** Writes checkpoints in a thread of its own; undefined: the caller's thread writes them. */
   readonly writer?: (directory: string) => CheckpointWriter;
   /** Replaces LMDB and the file system in the simulator. */
@@ -78,6 +79,7 @@ export interface StoreFinding extends LogFinding {
   readonly checkedRows?: number;
   /** Why the log could not be read, and where it is now. */
   readonly lost?: { readonly why: string; readonly aside: string | undefined };
+  readonly salvaged?: Salvage & { readonly why: string };
 }
 
 export class ShardStore implements ShardStorage, DirectoryStorage {
@@ -140,7 +142,8 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     } catch (error) {
       if (!(error instanceof LogDamage)) this.#failed(error);
       if (this.#damage === 'refuse') throw new LogDamage(`${this.#directory}: ${error.message}; ${REFUSED}`);
-      this.#loseLog(error.message);
+      if (this.#damage === 'lose') this.#loseLog(error.message);
+      else this.found = { ...this.found, salvaged: { ...this.#log.salvage(), why: error.message } };
     }
   }
 
@@ -190,9 +193,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     this.#guarded(() => this.tx.put(peerKey(node), row));
   }
 
-  /**
-   * The run of the data directory that this store was last used in; undefined: no version that notes it has used it.
-   */
+  /** The run of the data directory that last used this store; undefined: no version that notes it did. */
   get lastRun(): ShardRun | undefined {
     const row = this.tx.get(RUN_KEY);
     if (row === undefined) return undefined;
@@ -204,7 +205,6 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     return run;
   }
 
-  /** On disk when it returns. */
   noteRun(run: ShardRun): void {
     this.#guarded(() => this.tx.put(RUN_KEY, encodeRun(run)));
   }
@@ -311,7 +311,6 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     return this.#log.turns.memoryBytes;
   }
 
-  /** Entries of the log that were read back from disk. */
   get logReadBack(): number {
     return this.#log.turns.readBack;
   }

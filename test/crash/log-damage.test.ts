@@ -4,36 +4,18 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Environment, LmdbTx } from '../../src/store/environment.ts';
-import { type FoundRecord, neededRecords } from '../store/log-contents.ts';
 import { withCluster } from '../support/cluster.ts';
 import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
 import { ConnectionLost, RawClient } from '../support/raw-client.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
 import { until } from '../support/until.ts';
+import { DATA_AT, rot } from './rot-record.ts';
 import { hasStrace } from './strace.ts';
 
 const TEXT = { 'content-type': 'text/plain' };
 const EXIT_REFUSED = 2;
 const GROUPS = 4;
 const STREAMS = 12;
-/** Place of a record's data, behind its head and the head of its first entry. */
-const DATA_AT = 70;
-
-/** Flips a bit of a record that a start needs and behind which others lie. */
-async function rot({ dataDir }: TestServer, shard: number): Promise<FoundRecord> {
-  const folder = join(dataDir, `shard-${shard}`);
-  const environment = new Environment(folder);
-  const records = neededRecords(new LmdbTx(environment.state), join(folder, 'log'));
-  await environment.close();
-  const record = records[records.length >> 1];
-  assert(record !== undefined && records.length > 2, `${records.length} records are needed`);
-  const content = readFileSync(record.path);
-  content[record.at + DATA_AT] = (content[record.at + DATA_AT] ?? 0) ^ 0x10;
-  writeFileSync(record.path, content);
-  return record;
-}
-
 async function writeAll({ client }: TestServer, body: string): Promise<void> {
   for (let i = 0; i < STREAMS; i++) {
     await client.request('PUT', `/rot/s${i}`, TEXT);

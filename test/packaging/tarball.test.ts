@@ -25,7 +25,7 @@ test('what runs is in it, tests and benches are not', () => {
   for (const path of [
     ...['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md'],
     ...['dist/main.js', 'dist/ctl.js', 'scripts/node-support.mjs'],
-    ...['main', 'node', 'ctl', 'shard', 'checkpoint', 'export', 'json', 'pool', 'verify'].flatMap((name) => [
+    ...['main', 'node', 'ctl', 'shard', 'checkpoint', 'export', 'json', 'pool', 'salvage', 'verify'].flatMap((name) => [
       `dist/bundle/${name}.js`,
       `dist/bundle/${name}.js.map`,
     ]),

@@ -1,0 +1,100 @@
+/**
+ * A copy of a single node's data directory whose log is damaged, which starts again: each shard's log ends where
+ * something is missing. Says exactly what was left out. The directory itself is only read.
+ */
+import { cpSync, readdirSync } from 'node:fs';
+import { basename, join, resolve, sep } from 'node:path';
+import { caughtMessage } from '../base/caught.ts';
+import { eachCommand } from '../group/entry.ts';
+import { Command } from '../protocol/command.ts';
+import { ENTRY_DATA } from '../raft/types.ts';
+import { LogDamage } from '../store/log-record.ts';
+import type { LeftOut, Salvage } from '../store/log-salvage.ts';
+import { ShardStore } from '../store/shard-store.ts';
+import { State } from '../stream/core/state.ts';
+import { lockDataDir, readLayout, refused } from './data-dir.ts';
+import { PROCESS_RUNTIME } from './runtime.ts';
+
+/** Streams that a line names. */
+const NAMED_MAX = 20;
+/** A lock of the process that has it. */
+const LMDB_LOCK = 'lock.mdb';
+
+/** `say` gets a line for each finding. Throws ConfigError, or LogDamage when a shard does not say which log is its own. */
+export async function salvage(from: string, to: string, say: (line: string) => void): Promise<void> {
+  const { groupCount, shardCount, single } = readLayout(from);
+  if (single !== true)
+    throw refused(from, 'is of a cluster: the other nodes restore it once millracectl allow-rejoin allows that');
+  if (`${resolve(to)}${sep}`.startsWith(`${resolve(from)}${sep}`)) throw refused(to, `lies in ${from}`);
+  const lock = await lockDataDir(from);
+  const target = await lockDataDir(to);
+  try {
+    if (readdirSync(to).length > 0) throw refused(to, 'is not empty');
+    cpSync(from, to, { recursive: true, filter: (path) => basename(path) !== LMDB_LOCK });
+    for (let shard = 0; shard < shardCount; shard++) {
+      const groups = Array.from({ length: groupCount }, (_, group) => group);
+      await salvageShard(
+        join(to, `shard-${shard}`),
+        groups.filter((group) => group % shardCount === shard),
+        say,
+      );
+    }
+  } finally {
+    await target.release();
+    await lock.release();
+  }
+}
+
+async function salvageShard(directory: string, groups: readonly number[], say: (line: string) => void): Promise<void> {
+  const name = basename(directory);
+  const store = new ShardStore(directory, { runtime: PROCESS_RUNTIME, damage: 'salvage' });
+  try {
+    for (const group of groups) {
+      const { appliedIndex, appliedTerm } = new State(group, store.tx, store.prefix(group));
+      store.openLog(group, appliedIndex, appliedTerm);
+    }
+    store.load();
+    const { salvaged } = store.found;
+    if (salvaged === undefined) say(`${name}: the log is whole`);
+    else for (const line of report(salvaged)) say(`${name}: ${line}`);
+  } catch (error) {
+    throw error instanceof LogDamage ? error : new Error(`${name}: ${caughtMessage(error)}`, { cause: error });
+  } finally {
+    await store.close();
+  }
+}
+
+function* report({
+  why,
+  missing,
+  lastRecord,
+  unreadable,
+  leftOut,
+}: Salvage & { readonly why: string }): Iterable<string> {
+  yield `the log is damaged: ${why}`;
+  for (const file of unreadable) yield file;
+  for (const [from, to] of missing) yield `left out: records ${from} to ${to}, which cannot be read`;
+  yield `the last record that can be read is ${lastRecord}; whether others were behind it is not known`;
+  if (leftOut.length === 0) yield 'no entry that can be read was left out';
+  for (const one of leftOut) yield* aboutGroup(one);
+}
+
+function* aboutGroup({ group, from, behind }: LeftOut): Iterable<string> {
+  const [first, last] = [behind[0]?.index ?? from, behind.at(-1)?.index ?? from];
+  yield `left out: group ${group}: entries ${from} to ${first - 1} cannot be read, and ${first} to ${last} may not follow a gap`;
+  const streams = new Set<string>();
+  for (const { kind, data } of behind) if (kind === ENTRY_DATA) addStreams(data, streams);
+  if (streams.size === 0) return;
+  const named = [...streams].slice(0, NAMED_MAX).join(' ');
+  const more = streams.size > NAMED_MAX ? ` and ${streams.size - NAMED_MAX} more` : '';
+  yield `left out: group ${group}: commands for ${named}${more}, and those of the entries that cannot be read`;
+}
+
+function addStreams(data: Uint8Array, streams: Set<string>): void {
+  const command = new Command();
+  try {
+    eachCommand(data, command, () => streams.add(command.keyText().replaceAll('\0', '/')));
+  } catch {
+    // The entry is of no kind that names streams.
+  }
+}

@@ -1,0 +1,24 @@
+// Rot in the log of a node that does not run.
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Environment, LmdbTx } from '../../src/store/environment.ts';
+import { type FoundRecord, neededRecords } from '../store/log-contents.ts';
+import type { TestServer } from '../support/server.ts';
+
+/** Place of a record's data, behind its head and the head of its first entry. */
+export const DATA_AT = 90;
+
+/** Flips a bit of a record that a start needs and behind which others lie. */
+export async function rot({ dataDir }: TestServer, shard: number): Promise<FoundRecord> {
+  const folder = join(dataDir, `shard-${shard}`);
+  const environment = new Environment(folder);
+  const records = neededRecords(new LmdbTx(environment.state), join(folder, 'log'));
+  await environment.close();
+  const record = records[records.length >> 1];
+  assert(record !== undefined && records.length > 2, `${records.length} records are needed`);
+  const content = readFileSync(record.path);
+  content[record.at + DATA_AT] = (content[record.at + DATA_AT] ?? 0) ^ 0x10;
+  writeFileSync(record.path, content);
+  return record;
+}

@@ -1,0 +1,59 @@
+// A single node whose log is damaged: the tool makes a directory that starts with what can be read, and says what is gone.
+import assert from 'node:assert/strict';
+import { cpSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { ctl } from '../support/ctl.ts';
+import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
+import { rot } from './rot-record.ts';
+
+const TEXT = { 'content-type': 'text/plain' };
+const STREAMS = 12;
+const PARTS = ['first;', 'second;', 'third;'];
+
+async function contentOf({ client }: TestServer, stream: number): Promise<string> {
+  const { status, body } = await client.request('GET', `/salvage/s${stream}?offset=0`);
+  return status === 404 ? '' : body.toString();
+}
+
+test('a damaged log of a single node is salvaged into another directory, which says what it lacks', async (t) => {
+  const server = new TestServer({ process: true, cores: 1, groups: 4 });
+  const folder = temporaryFolder('salvage');
+  t.after(async () => {
+    await server.dispose();
+    removeFolder(folder);
+  });
+  await server.start();
+  for (let i = 0; i < STREAMS; i++) await server.client.request('PUT', `/salvage/s${i}`, TEXT);
+  for (const part of PARTS) for (let i = 0; i < STREAMS; i++) await server.client.append(`/salvage/s${i}`, TEXT, part);
+  await server.kill();
+  const { sequence, items } = await rot(server, 0);
+  const [before, to] = [join(folder, 'before'), join(folder, 'to')];
+  cpSync(server.dataDir, before, { recursive: true });
+  const said = await ctl(['salvage', server.dataDir, to]);
+  assert.equal(said.code, 0, said.stderr);
+  assert.match(said.stdout, new RegExp(`^shard-0: the log is damaged: record ${sequence} is not readable`));
+  assert.match(said.stdout, new RegExp(`^shard-0: left out: records ${sequence} to ${sequence}, which`, 'm'));
+  const [lost] = items;
+  assert(lost !== undefined);
+  const told = `^shard-0: left out: group ${lost.group}: entries ${lost.index} to ${lost.index} cannot be read, and ${lost.index + 1} to`;
+  assert.match(said.stdout, new RegExp(told, 'm'));
+  assert.match(said.stdout, new RegExp(`left out: group ${lost.group}: commands for salvage/s`));
+  assert.deepEqual(readdirSync(server.dataDir), readdirSync(before));
+  const other = new TestServer({ cores: 1, groups: 4, dataDir: to });
+  t.after(() => other.dispose());
+  await other.start();
+  const whole = PARTS.join('');
+  const found = await Promise.all(Array.from({ length: STREAMS }, (_, i) => contentOf(other, i)));
+  assert(
+    found.every((content) => whole.startsWith(content)),
+    'a stream ends early, and nowhere else',
+  );
+  const named = found.flatMap((content, i) => (content === whole ? [] : [`salvage/s${i}`]));
+  assert(named.length > 0 && named.length < STREAMS, `${named.length} streams lack something`);
+  await other.client.append(`/salvage/s${found.indexOf(whole)}`, TEXT, 'later;');
+  await other.dispose();
+  const again = await ctl(['salvage', server.dataDir, to]);
+  assert.equal(again.code, 1);
+  assert.match(again.stderr, /is not empty/);
+});
