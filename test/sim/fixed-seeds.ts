@@ -112,7 +112,6 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'one-ack-counts-for-two': 0x1,
   'one-ack-counts-for-two, blind': 0x1f,
   'log-tail-forgotten': 0x72,
-  'log-tail-forgotten, blind': 0x114,
   'snapshot-with-wrong-index': 0x42d,
   'snapshot-with-wrong-index, blind': 0x42d,
   'applied-twice': 0x42d,
