@@ -169,6 +169,7 @@ export const SCHEMAS = {
       groups: COUNT,
       leaderless_groups: listOf(GROUP),
       groups_behind: listOf(GROUP),
+      disk_slow: YES_NO,
     },
     ['ready'],
   ),

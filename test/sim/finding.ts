@@ -7,7 +7,7 @@ import { FIXED_SEEDS, FOUND_BY } from './fixed-seeds.ts';
 const SOUGHT: ReadonlySet<string> = new Set([
   ...['old-term-committed-by-counting', 'partial-not-stored', 'sweep-takes-merges', 'fork-cut-short'],
   ...['directories-not-remembered', 'directories-not-remembered, blind', 'quota-of-streams-forgotten'],
-  ...['forgotten-before-removed', 'marks-known-objects', 'export-of-an-import', 'import-piece-of-another'],
+  ...['export-of-an-import', 'import-piece-of-another'],
   'import-end-unchecked',
 ]);
 
