@@ -39,8 +39,13 @@ class World {
     this.path = temporaryFolder('run');
     t.after(() => removeFolder(this.path));
     openDataDir(this.path, WANTED);
+    this.#makeFolders();
+  }
+
+  /** As shards do when they open; a directory that never served begins again without them. */
+  #makeFolders(): void {
     for (const shard of [0, 1]) {
-      mkdirSync(join(this.path, `shard-${shard}`));
+      mkdirSync(join(this.path, `shard-${shard}`), { recursive: true });
       writeFileSync(join(this.path, `shard-${shard}`, 'data.mdb'), 'not looked at here');
     }
   }
@@ -61,6 +66,7 @@ class World {
   async start(end: End): Promise<void> {
     const shards: OpenedShards = {
       opened: async () => {
+        this.#makeFolders();
         if (end === 'opened') throw new Crash();
         return this.folders.map(({ run }) => run);
       },
