@@ -192,7 +192,10 @@ test('requests that are refused before a shard is asked', async (t) => {
   assert.match(await post('/__svc/metrics/x', {}, 'x'), /^404/);
   assert.equal(gateway.asked.length, 0);
   gateway.full = true;
-  assert.match(await post('/b/s', { 'content-type': 'a/b' }, 'x'), /^503 the shard takes no more for now: its mailbox is full/);
+  assert.match(
+    await post('/b/s', { 'content-type': 'a/b' }, 'x'),
+    /^503 the shard takes no more for now: its mailbox is full/,
+  );
   const busy = await fetch(`${client}/b/s`);
   assert.deepEqual([busy.status, busy.headers.get('retry-after')], [503, '1']);
 });
