@@ -38,6 +38,18 @@ export function writeItem(bytes: Uint8Array, view: DataView, at: number, item: L
   ENTRY_HEAD.check.set(view, at, crc32c(bytes.subarray(at + ENTRY_CHECKED_FROM, at + LOG_ENTRY.size + data.length)));
 }
 
+/** The heads of the entries and votes in the data of a whole record, each with its place there. */
+export function* entriesOf(
+  data: Uint8Array,
+): IterableIterator<ReturnType<typeof LOG_ENTRY.read> & { readonly at: number }> {
+  const view = viewOf(data);
+  for (let at = 0; at < data.length;) {
+    const head = LOG_ENTRY.read(view, at);
+    yield { ...head, at };
+    at += LOG_ENTRY.size + head.dataBytes;
+  }
+}
+
 /** The items at the start of a record that was not written to its end, without their data. */
 export function wholeItems(segment: Uint8Array, record: RecordSpan): Omit<LogItem, 'data'>[] {
   const file = { read: (at: number, bytes: number) => segment.slice(at, at + bytes) };

@@ -3,8 +3,7 @@
  * missing; the ones behind are read to say what they were.
  */
 import type { Entry, EntryKind } from '../raft/types.ts';
-import { viewOf } from '../base/bytes.ts';
-import { KIND_VOTE, LOG_ENTRY } from './log-entry.ts';
+import { KIND_VOTE, LOG_ENTRY, entriesOf } from './log-entry.ts';
 import { dataStart, readSpan } from './log-record.ts';
 import { type Covered, type RecordPlace, type Scanned, readableRecords } from './log-scan.ts';
 import type { Vote } from './turn-log.ts';
@@ -57,7 +56,9 @@ class Found {
 
   /** It replaces everything from its index on, as it did when it was written. */
   take(entry: Entry, start: number): void {
-    this.behind = this.behind.filter(({ index }) => index < entry.index);
+    // They are in order, so that most of the time there is nothing to replace.
+    if ((this.behind.at(-1)?.index ?? 0) >= entry.index)
+      this.behind = this.behind.filter(({ index }) => index < entry.index);
     if (entry.index < start) return;
     if (entry.index > start + this.entries.length) this.behind.push(entry);
     else this.entries.splice(entry.index - start, Infinity, entry);
@@ -76,14 +77,12 @@ interface Item {
 
 function* itemsOf(record: RecordPlace<Scanned>): IterableIterator<Item> {
   const data = readSpan(record.segment, record, dataStart(record), record.dataBytes);
-  const view = viewOf(data);
-  for (let at = 0; at < data.length;) {
-    const { group, kind, copy, term, index, dataBytes } = LOG_ENTRY.read(view, at);
+  for (const { group, kind, copy, term, index, dataBytes, at } of entriesOf(data)) {
     const start = at + LOG_ENTRY.size;
-    at = start + dataBytes;
     if (kind === KIND_VOTE) yield { group, vote: { term, vote: index } };
     // The original of a copy was read before, unless it is not needed.
-    else if (copy === 0) yield { group, entry: { index, term, kind: kind as EntryKind, data: data.slice(start, at) } };
+    else if (copy === 0)
+      yield { group, entry: { index, term, kind: kind as EntryKind, data: data.slice(start, start + dataBytes) } };
   }
 }
 

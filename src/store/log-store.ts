@@ -92,10 +92,10 @@ export class LogStore {
   }
 
   /**
-   * Another log begins with what can be read of the damaged one, whose files are moved aside: `aside`. Throws LogDamage
-   * when the state does not say which log belongs to it.
+   * Another log begins with what can be read of the damaged one, whose files are moved aside. Throws LogDamage when the
+   * state does not say which log belongs to it.
    */
-  salvage(): Salvage & { readonly aside: string } {
+  salvage(): Salvage {
     const { environment, folder, tx } = this.#options;
     const row = tx.get(LOG_KEY);
     const covered = row === undefined ? undefined : decodeLog(row);
@@ -104,15 +104,11 @@ export class LogStore {
     const starts = new Map([...this.#groups].map(([group, log]) => [group, log.firstIndex()] as const));
     const { groups, ...salvage } = salvageLog(files, covered, { starts, cuts: this.#cuts(covered.log) });
     for (const file of files) file.close();
-    const aside = folder.setAside();
-    for (const log of this.#groups.values()) log.startAt(log.firstIndex() - 1, log.term(log.firstIndex() - 1));
-    this.turns.forget();
-    this.#create();
-    for (const log of this.#groups.values()) log.finishLoad();
+    this.replace();
     for (const [group, { entries, vote }] of groups) this.turns.append([{ group, entries, hardState: vote }]);
     environment.commit(() => this.write());
     this.written();
-    return { ...salvage, aside };
+    return salvage;
   }
 
   #recover(covered: Covered): LogFinding {

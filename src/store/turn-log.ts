@@ -12,7 +12,7 @@ import { viewOf } from '../base/bytes.ts';
 import { planted } from '../base/planted.ts';
 import type { Entry, EntryKind } from '../raft/types.ts';
 import { GroupLog, readStored } from './group-log.ts';
-import { KIND_VOTE, LOG_ENTRY, type LogItem, writeItem } from './log-entry.ts';
+import { KIND_VOTE, LOG_ENTRY, type LogItem, entriesOf, writeItem } from './log-entry.ts';
 import { LogCleaner } from './log-cleaner.ts';
 import { LogDamage, RECORD_HEAD, dataStart, pagesFor, readSpan } from './log-record.ts';
 import type { LogPlace, SegmentRecord, Segments } from './segments.ts';
@@ -122,11 +122,10 @@ export class TurnLog {
   #loadRecord(record: SegmentRecord, cuts: ReadonlyMap<number, number>): void {
     const { segment, sequence, dataBytes: bytes } = record;
     const start = dataStart(record);
-    const view = viewOf(readSpan(segment.file, record, start, bytes));
-    for (let at = 0; at < bytes;) {
-      const { group, kind, copy, term, index, dataBytes } = LOG_ENTRY.read(view, at);
+    for (const { group, kind, copy, term, index, dataBytes, at } of entriesOf(
+      readSpan(segment.file, record, start, bytes),
+    )) {
       const place = { record, at: start + at };
-      at += LOG_ENTRY.size + dataBytes;
       const log = this.#groups.get(group);
       assert(log !== undefined, `group ${group} of the log belongs to this shard`);
       if (sequence <= (cuts.get(group) ?? 0)) continue;

@@ -2,7 +2,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { viewOf } from '../../src/base/bytes.ts';
-import { LOG_ENTRY } from '../../src/store/log-entry.ts';
+import { entriesOf } from '../../src/store/log-entry.ts';
 import {
   LOG_PAGE_BYTES,
   RECORD_HEAD,
@@ -56,20 +56,17 @@ function recordsOf(folder: string, name: string): FoundRecord[] {
     const bytes = pagesOf(record);
     const file = { read: (from: number, size: number) => content.slice(from, from + size) };
     const data = readSpan(file, { ...record, at }, dataStart({ ...record, at }), record.dataBytes);
-    found.push({ ...record, name, path, at, bytes, items: itemsOf(viewOf(data), record.dataBytes) });
+    found.push({ ...record, name, path, at, bytes, items: itemsOf(data) });
     at += bytes;
   }
   return found;
 }
 
-function itemsOf(view: DataView, bytes: number): FoundItem[] {
-  const items: FoundItem[] = [];
-  for (let at = 0; at < bytes;) {
-    const { group, kind, term, index, copy, dataBytes } = LOG_ENTRY.read(view, at);
-    items.push({ group, kind, term, index, isCopy: copy === 1 });
-    at += LOG_ENTRY.size + dataBytes;
-  }
-  return items;
+function itemsOf(data: Uint8Array): FoundItem[] {
+  return Array.from(entriesOf(data), ({ group, kind, term, index, copy }) => ({
+    ...{ group, kind, term, index },
+    isCopy: copy === 1,
+  }));
 }
 
 /** Which log belongs to the state, and what of it the last checkpoint covers. */
