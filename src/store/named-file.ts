@@ -5,6 +5,7 @@
 import { type BigIntStats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { caughtMessage } from '../base/caught.ts';
+import type { StoragePaths } from '../shard/ports.ts';
 
 /** A sentence for the operator. */
 export class FileGone extends Error {}
@@ -46,9 +47,9 @@ export class StoreFiles {
   readonly #state: NamedFile;
 
   /** Both are open. Throws FileGone. */
-  constructor(directory: string, log: string) {
+  constructor({ log, state }: StoragePaths) {
     this.#log = log;
-    this.#state = new NamedFile(join(directory, 'data.mdb'));
+    this.#state = new NamedFile(state);
   }
 
   /** Throws FileGone. `segment`: the name of the one that takes records; undefined: none does yet. */

@@ -116,8 +116,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     this.#damage = damage;
     if (disk === undefined) makeShardFolder(directory);
     this.#environment = disk?.environment ?? new Environment(directory);
-    const log = join(directory, 'log');
-    this.#files = disk === undefined ? new StoreFiles(directory, log) : undefined;
+    this.#files = disk === undefined ? new StoreFiles(this.paths) : undefined;
     this.found = this.#orFail(() => convertRows(this.#environment));
     const rows = new LmdbTx(this.#environment.state, this.#noticed);
     this.tx = new WriteBehind(rows);
@@ -125,7 +124,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     this.#log = new LogStore({
       environment: this.#environment,
       tx: this.tx,
-      folder: disk?.folder ?? new DiskFolder(log),
+      folder: disk?.folder ?? new DiskFolder(this.paths.log),
       sizes: disk?.sizes ?? segmentSizes(directory),
       randomBytes: runtime.randomBytes,
     });
@@ -379,8 +378,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
         write();
       });
     } catch (error) {
-      endForeignLine();
-      throw stateError(this.#directory, error);
+      this.#failed(error);
     }
     if (!hasFailed) return;
     this.#outcome = 'written';
