@@ -8,6 +8,7 @@ import { errorNumber } from '../base/errors.ts';
 import { JSON_POOLED_BYTES_MAX, JSON_POOLED_BYTES_MIN } from '../base/limits.ts';
 import type { ReplyHandler } from '../ports.ts';
 import type { BodyMark } from '../protocol/checked-body.ts';
+import { isJson } from '../protocol/media-type.ts';
 import { COMMANDS, byNumber, commandsWhere } from '../protocol/operations.ts';
 import type { CommandTraits } from '../protocol/operation.ts';
 import { Reply } from '../protocol/reply.ts';
@@ -56,7 +57,7 @@ export class JsonBodies {
 
   takes({ op, command: { payload, contentType } }: Request): boolean {
     if (payload === undefined || payload.length <= JSON_POOLED_BYTES_MIN) return false;
-    return WITH_MESSAGE.has(op) && /^application\/json(?:[; ]|$)/.test(contentType);
+    return WITH_MESSAGE.has(op) && isJson(contentType);
   }
 
   /** By the rules of ShardGateway.send. */
