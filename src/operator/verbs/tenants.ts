@@ -96,7 +96,7 @@ function changeOf({ values }: Context): Bounds | undefined {
     ...(streams === undefined ? {} : { max_streams: boundIn('max-streams', streams, countOf, 'a number of streams') }),
     ...(bytes === undefined
       ? {}
-      : { max_retained_bytes: boundIn('max-retained-bytes', bytes, parseSizeBytes, 'a size, as 1000000 or "10GiB"') }),
+      : { max_retained_bytes: boundIn('max-retained-bytes', bytes, sizeOf, 'a size, as 1000000 or "10GiB"') }),
   };
 }
 
@@ -107,13 +107,17 @@ function boundIn(
   expected: string,
 ): number | null {
   if (text === 'none') return null;
-  const bound = countOf(text) ?? parse(text);
+  const bound = parse(text);
   if (bound === undefined) throw new UsageError(`--${flag} ${text}: expected ${expected}, or none`);
   return bound;
 }
 
 function countOf(text: string): number | undefined {
   return /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+}
+
+function sizeOf(text: string): number | undefined {
+  return countOf(text) ?? parseSizeBytes(text);
 }
 
 export const bucketPurge: Verb = {
