@@ -82,6 +82,7 @@ async function main(): Promise<void> {
       boot: 1,
       lost: 0,
       refusesLead: false,
+      wantsState: false,
       reject: false,
       index,
       hintIndex: 0,

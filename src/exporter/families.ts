@@ -276,8 +276,11 @@ export const FAMILIES: readonly Family[] = [
   gauge('disk_full', 'disk_full', '1 while a data volume has no room for writes'),
   counter('disk_full_refusals', 'disk_full_refusals', 'Writes refused for lack of room'),
   counter('slow_disk_refusals', 'slow_disk_refusals', 'Writes refused because checkpoints are too slow'),
-  gauge('damaged_rows', 'damaged_rows', 'Rows of the state that the disk changed, met since the start'),
+  gauge('damaged_rows', 'damaged_rows', 'Rows of the state that the disk changed and that are not repaired'),
   gauge('damaged_groups', 'damaged_groups', 'Groups that have stopped on the node because of such a row'),
+  counter('repaired_groups', 'repaired_groups', 'Groups with such rows whose state a leader replaced'),
+  counter('scrubbed_bytes', 'scrubbed_bytes', 'State that was read to find such rows'),
+  counter('scrubs', 'scrubs', 'Times that all of it was read'),
   // Replication.
   counter('no_leader_refusals', 'no_leader_refusals', 'Writes refused for lack of a leader'),
   counter('leaderships_given_up', 'leaderships_given_up', 'Leaderships handed over because nothing was committed'),

@@ -246,7 +246,9 @@ export class Group {
       this.admission.met(this.state.hotBytes);
     }
     const last = entries[entries.length - 1];
-    if (last !== undefined) this.raft.applied(last.index);
+    if (last === undefined) return;
+    this.raft.applied(last.index);
+    this.watchers.applied(last.index);
   }
 
   /** Sends the tail events of everything applied since the last call. */
@@ -286,8 +288,7 @@ export class Group {
     this.state.listener = undefined;
     state.lineage = this.state.lineage + 1;
     this.state = state;
-    state.listener = this.watchers;
-    this.watchers.rebase(state);
+    this.watchers.replace(state, this.raft.commitIndex);
     for (const waiting of this.#waiting.splice(0)) this.#refuseAll(waiting.slots, 'OUTCOME_UNKNOWN');
     this.raft.applied(state.appliedIndex);
   }

@@ -2,6 +2,7 @@
  * Live readers of a group's streams, as topics: at most one per stream and node. Changes are collected during apply and
  * sent as one tail event per stream and turn, so a burst of appends is one event.
  */
+import { RowDamage } from '../base/row-damage.ts';
 import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
 import type { Head } from '../stream/core/head.ts';
 import { planTail } from '../stream/operations/read.ts';
@@ -28,6 +29,8 @@ export class Watchers implements StateListener {
   readonly #keyOf = new Map<number, Uint8Array>();
   readonly #incarnationOf = new Map<number, number>();
   readonly #moved = new Map<Head, number>();
+  /** The index that a new state must have applied to be shown; Infinity: it is shown. */
+  #shownIndex = Infinity;
   /** Receives the same changes, for subscriptions. */
   readonly observer: Observer;
 
@@ -58,14 +61,28 @@ export class Watchers implements StateListener {
     this.#keyOf.delete(incarnation);
   }
 
-  /** A snapshot replaced the state: tells readers to read again, or that their stream is gone. */
-  rebase(state: State): void {
+  /** Another state took the place of the group's. No reader hears of it before it has applied what was shown. */
+  replace(state: State, shownIndex: number): void {
     this.#state = state;
-    this.observer.rebase(state.group);
+    this.#shownIndex = shownIndex;
     this.#moved.clear();
+    this.applied(state.appliedIndex);
+  }
+
+  /** The state is at this index. */
+  applied(index: number): void {
+    if (index >= this.#shownIndex) this.show();
+  }
+
+  /** Tells readers of a state that was replaced to read again, or that their stream is gone. */
+  show(): void {
+    const state = this.#state;
+    this.#shownIndex = Infinity;
+    state.listener = this;
+    this.observer.rebase(state.group);
     for (const [incarnation, topic] of [...this.#topicOf]) {
-      const key = this.#keyOf.get(incarnation) as Uint8Array;
-      const head = state.find(key, 0, key.length);
+      const head = this.#headOf(incarnation);
+      if (head === 'damaged') continue;
       const reply = this.#reply;
       reply.reset(topic);
       if (head === undefined || head.incarnation !== incarnation) {
@@ -80,6 +97,17 @@ export class Watchers implements StateListener {
         this.unwatch(topic);
       }
       this.#sink.send(reply);
+    }
+  }
+
+  /** A damaged head says nothing until the state is repaired. */
+  #headOf(incarnation: number): Head | 'damaged' | undefined {
+    const key = this.#keyOf.get(incarnation) as Uint8Array;
+    try {
+      return this.#state.find(key, 0, key.length);
+    } catch (error) {
+      if (error instanceof RowDamage) return 'damaged';
+      throw error;
     }
   }
 

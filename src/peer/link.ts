@@ -16,6 +16,7 @@ import {
   VERSION_WITH_FORWARD_PIECES,
   VERSION_WITH_COMMAND_PIECES,
   VERSION_WITH_PIECES,
+  VERSION_WITH_REPAIR,
   isSpoken,
 } from './codec/handshake.ts';
 import type { PeerIdentity } from './codec/handshake.ts';
@@ -83,6 +84,8 @@ export class PeerLink {
   takesRequestPieces = false;
   /** The node applies large commands in pieces, as it said when it was last connected. */
   knowsPieces = false;
+  /** The peer knows that a state may be damaged. */
+  repairs = false;
   /** Protocol version of the next connection. */
   #version: number;
   #stopped = true;
@@ -299,6 +302,7 @@ export class PeerLink {
     this.#cancelTimer();
     this.#remote = step.peer;
     this.knowsPieces = this.#version >= VERSION_WITH_COMMAND_PIECES;
+    this.repairs = this.#version >= VERSION_WITH_REPAIR;
     this.#egress.takesPieces = this.#version >= VERSION_WITH_PIECES;
     this.takesRequestPieces = this.#version >= VERSION_WITH_FORWARD_PIECES;
     this.#silentTicks = 0;

@@ -28,7 +28,8 @@ export class Outbox {
     this.#counters = counters;
   }
 
-  add(link: PeerLink, group: number, message: Message): void {
+  add(link: PeerLink, group: number, wanted: Message): void {
+    const message = link.repairs ? wanted : withoutWish(wanted);
     let boxes = this.#boxes.get(link);
     if (boxes === undefined) {
       boxes = { control: newBox(PRIORITY_CONTROL), entries: newBox(PRIORITY_ENTRIES) };
@@ -80,4 +81,9 @@ export class Outbox {
 
 function newBox(priority: Priority): Box {
   return { priority, items: [], bytes: 0 };
+}
+
+/** As peers know it that repair no state. */
+function withoutWish(message: Message): Message {
+  return 'wantsState' in message && message.wantsState ? { ...message, wantsState: false } : message;
 }

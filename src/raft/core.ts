@@ -119,6 +119,10 @@ export class Core {
   readStates: ReadState[] = [];
   /** A completely received snapshot that the host has not yet been told to install. */
   incoming: SnapshotMeta | undefined = undefined;
+  /** See repair.ts: the host said that its applied state is damaged. */
+  wantsState = false;
+  /** A snapshot for it that is not on disk yet; nothing is applied meanwhile. */
+  repairing: SnapshotMeta | undefined = undefined;
   /**
    * Highest index for which the write in flight is still valid. Truncating the log lowers it: otherwise the end of a
    * write of (6, term 1) could pass for that of (6, term 2), which took its place in memory.
@@ -256,7 +260,25 @@ export class Core {
     this.configurations = [{ index: snapshot.index, configuration: snapshot.configuration }];
     this.applied = snapshot.index;
     this.incoming = snapshot;
+    this.wantsState = false;
+    this.repairing = undefined;
     this.persistLimit = 0;
+  }
+
+  /** A snapshot replaces the applied state and not the log, which has all of it. */
+  replaceState(snapshot: SnapshotMeta): void {
+    this.log.commitTo(snapshot.index);
+    this.incoming = snapshot;
+    this.repairing = snapshot;
+  }
+
+  /** That state is on disk: applying goes on behind it. */
+  stateReplaced({ index, configuration }: SnapshotMeta): void {
+    if (!planted('repair-skips-entries')) this.log.deliverFrom(index);
+    this.applied = index;
+    this.configurations = [{ index, configuration }, ...this.configurations.filter((each) => each.index > index)];
+    this.wantsState = false;
+    this.repairing = undefined;
   }
 
   appliedTo(index: number): void {
@@ -285,6 +307,24 @@ export class Core {
     for (const peer of leaving) peer.leaving = true;
     this.peers = [...staying, ...leaving];
     this.wantReplicate = true;
+  }
+
+  /** Leader: asks the host to send the applied state. */
+  sendSnapshot(peer: Progress): void {
+    const index = this.applied;
+    const term = this.log.term(index);
+    assert(term >= 0, `the log does not know the applied index ${index}`);
+    this.round += 1;
+    this.send.push({
+      type: 'snapshot',
+      from: this.id,
+      to: peer.node,
+      term: this.term,
+      snapshot: { index, term, configuration: this.configurationAt(index) },
+      round: this.round,
+      allowedBoot: peer.allowedBoot,
+      restored: peer.restored,
+    });
   }
 
   /** The log may already hold configurations that are not applied yet. */

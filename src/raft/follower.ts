@@ -41,6 +41,7 @@ export function onHeartbeat(core: Core, message: Heartbeat): void {
     boot: core.bootId,
     lost: core.lost,
     refusesLead: core.refusesLead,
+    wantsState: core.wantsState,
   });
 }
 
@@ -49,7 +50,10 @@ export function onSnapshot(core: Core, message: GroupSnapshotRequest): void {
   follow(core, message);
   const { log } = core;
   const { snapshot } = message;
-  if (snapshot.index > log.commit) {
+  // Entries that are not on disk yet are not acknowledged either: such a log waits for the next snapshot.
+  if (core.wantsState && log.matches(snapshot.index, snapshot.term)) {
+    if (snapshot.index <= log.stable) core.replaceState(snapshot);
+  } else if (snapshot.index > log.commit) {
     // The log reached this index on its own while the snapshot was in transit: keep what follows it.
     if (log.matches(snapshot.index, snapshot.term)) log.commitTo(snapshot.index);
     else core.restore(snapshot);
@@ -96,6 +100,7 @@ function acknowledge(core: Core, message: AppendRequest | GroupSnapshotRequest, 
     boot: core.bootId,
     lost: core.lost,
     refusesLead: core.refusesLead,
+    wantsState: core.wantsState,
   };
   const waiting = core.afterPersist;
   const before = waiting[waiting.length - 1];
@@ -127,5 +132,6 @@ function reject(core: Core, message: AppendRequest): void {
     boot: core.bootId,
     lost: core.lost,
     refusesLead: core.refusesLead,
+    wantsState: core.wantsState,
   });
 }

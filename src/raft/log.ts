@@ -158,6 +158,13 @@ export class RaftLog {
     return entries;
   }
 
+  /** The applied state is another one, which ends at `index`: what follows is delivered (again). */
+  deliverFrom(index: number): void {
+    assert(index >= this.snapshotIndex && index <= this.stable, `entry ${index} is in the log, and what follows it`);
+    this.delivered = index;
+    this.#release();
+  }
+
   /** Entries from `from` on for replication, at most maxBytes (at least one). Empty when from > last. */
   entriesFrom(from: number, maxBytes: number): readonly Entry[] {
     if (from > this.last) return [];

@@ -50,6 +50,10 @@ export class Progress {
   /** Last commit index sent to the peer. */
   sentCommit = 0;
   refusesLead = false;
+  /** See repair.ts: a snapshot for it is wanted or under way. */
+  wantsState = false;
+  /** The wishes in answers up to this round are over. */
+  stateRound = 0;
   /** No longer in the configuration; still gets the log up to the entry that says so. */
   leaving = false;
 

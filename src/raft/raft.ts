@@ -113,6 +113,18 @@ export class Raft {
     if (value !== this.#core.electionPriority && !planted('mark-forgotten')) setElectionPriority(this.#core, value);
   }
 
+  /** The host's applied state is damaged: leaders are asked for a snapshot until one is installed. See repair.ts. */
+  get wantsState(): boolean {
+    return this.#core.wantsState;
+  }
+  wantState(isWanted: boolean): void {
+    this.#core.wantsState = isWanted;
+  }
+  /** The log behind this index is needed by a state that is being installed: it may not be compacted further. */
+  get compactableIndex(): number {
+    return this.#core.repairing?.index ?? Infinity;
+  }
+
   tick(): void {
     tick(this.#core);
   }
@@ -200,6 +212,7 @@ export class Raft {
       inflightBytes: peer.inflightBytes,
       recentlyActive: peer.recentlyActive,
       recovery: peer.recovery,
+      wantsState: peer.wantsState,
     }));
   }
 
@@ -214,7 +227,7 @@ export class Raft {
   hasReady(applyBytesMax = Infinity): boolean {
     const core = this.#core;
     return (
-      (applyBytesMax > 0 && core.log.hasDeliverable()) ||
+      (applyBytesMax > 0 && this.#mayApply()) ||
       core.send.length > 0 ||
       core.readStates.length > 0 ||
       (core.peers.length > 0 && (core.wantReplicate || core.wantHeartbeat)) ||
@@ -229,6 +242,7 @@ export class Raft {
     if (core.wantReplicate || core.wantHeartbeat) sendToPeers(core);
     let hardState: Ready['hardState'];
     let snapshot: Ready['snapshot'];
+    let keepsLog = false;
     let entries = NO_ENTRIES;
     let afterPersist = NO_MESSAGES;
     let mustPersist = false;
@@ -238,6 +252,7 @@ export class Raft {
         if (this.#hardStateChanged()) hardState = { term: core.term, vote: core.vote, commit: log.commit };
         if (log.handed < log.last) entries = log.takeUnhanded();
         snapshot = core.incoming;
+        keepsLog = snapshot !== undefined && snapshot === core.repairing;
         core.incoming = undefined;
         core.persistLimit = log.handed;
         this.#inflight = true;
@@ -269,6 +284,7 @@ export class Raft {
       hardState,
       entries,
       snapshot,
+      keepsLog,
       mustPersist,
       persistIndex: log.handed,
       persistTerm: log.term(log.handed),
@@ -282,7 +298,7 @@ export class Raft {
   /** Entries to apply beyond those of the last `take`, at most `bytesMax` unless the first is larger. */
   takeCommitted(bytesMax: number): readonly Entry[] {
     const core = this.#core;
-    if (!core.log.hasDeliverable()) return NO_ENTRIES;
+    if (!this.#mayApply()) return NO_ENTRIES;
     const isUnbounded = planted('replay-without-checkpoints');
     const committed = core.log.takeDeliverable(isUnbounded ? core.config.maxUncommittedBytes : bytesMax);
     if (core.uncommittedBytes > 0) this.#uncharge(committed);
@@ -301,6 +317,7 @@ export class Raft {
     core.durableTerm = this.#inflightTerm;
     core.durableVote = this.#inflightVote;
     core.log.stableTo(Math.min(index, core.persistLimit));
+    if (core.repairing !== undefined && core.incoming === undefined) core.stateReplaced(core.repairing);
     if (core.role === 'leader') advanceCommit(core);
     else if (core.durableTerm === core.term && core.durableVote === core.id) onOwnVoteDurable(core);
   }
@@ -314,6 +331,10 @@ export class Raft {
   compacted(index: number): void {
     assert(index <= this.#core.applied, `compaction up to ${index}, applied only ${this.#core.applied}`);
     this.#core.log.compactTo(index);
+  }
+
+  #mayApply(): boolean {
+    return this.#core.log.hasDeliverable() && this.#core.repairing === undefined;
   }
 
   #mustPersist(): boolean {

@@ -4,6 +4,7 @@ import { entryBytes } from './log.ts';
 import { sendHeartbeat } from './heartbeat.ts';
 import { confirmReads } from './read-index.ts';
 import { admitAnswer, endRecoveries, onRegression } from './recovery.ts';
+import { noteState, stateSent } from './repair.ts';
 import { finishTransfer } from './transfer.ts';
 import type { Core } from './core.ts';
 import type { Progress } from './progress.ts';
@@ -51,7 +52,9 @@ export function onHeartbeatResponse(core: Core, message: HeartbeatResponse): voi
 /** The host could not deliver the snapshot; the peer is asked for its position again. */
 export function snapshotFailed(core: Core, node: number): void {
   const peer = core.peer(node);
-  if (peer === undefined || peer.state !== 'snapshot') return;
+  if (peer === undefined) return;
+  stateSent(core, peer);
+  if (peer.state !== 'snapshot') return;
   peer.becomeProbe(peer.match + 1);
   // Not immediately: the next heartbeat answer shows that the peer is reachable.
   peer.probeSent = true;
@@ -63,7 +66,9 @@ export function snapshotFailed(core: Core, node: number): void {
  */
 export function snapshotInstalled(core: Core, node: number, index: number): void {
   const peer = core.peer(node);
-  if (peer === undefined || peer.state !== 'snapshot') return;
+  if (peer === undefined) return;
+  stateSent(core, peer);
+  if (peer.state !== 'snapshot') return;
   peer.becomeProbe(index + 1);
   peer.probeSent = true;
 }
@@ -75,6 +80,7 @@ function leaderPeer(core: Core, message: AppendResponse | HeartbeatResponse): Pr
   peer.recentlyActive = true;
   peer.refusesLead = message.refusesLead;
   if (message.round > peer.ackedRound) peer.ackedRound = message.round;
+  if (message.wantsState) noteState(core, peer, message.round);
   return peer;
 }
 
@@ -190,19 +196,6 @@ function sendSnapshot(core: Core, peer: Progress): void {
     peer.probeSent = true;
     return;
   }
-  const index = core.applied;
-  const term = core.log.term(index);
-  assert(term >= 0, `the log does not know the applied index ${index}`);
   peer.becomeSnapshot();
-  core.round += 1;
-  core.send.push({
-    type: 'snapshot',
-    from: core.id,
-    to: peer.node,
-    term: core.term,
-    snapshot: { index, term, configuration: core.configurationAt(index) },
-    round: core.round,
-    allowedBoot: peer.allowedBoot,
-    restored: peer.restored,
-  });
+  core.sendSnapshot(peer);
 }

@@ -48,6 +48,7 @@ function answerOldTerm(core: Core, message: Message): boolean {
         boot: core.bootId,
         lost: core.lost,
         refusesLead: core.refusesLead,
+        wantsState: core.wantsState,
       });
       return false;
     case 'vote':

@@ -152,6 +152,8 @@ export interface PeerNote {
   readonly lost: LostLog;
   /** The node does not want to lead (draining); leadership is not transferred to it. */
   readonly refusesLead: boolean;
+  /** Its log is sound and its applied state is not: it wants a snapshot, and entries meanwhile. */
+  readonly wantsState: boolean;
 }
 
 export interface AppendResponse extends Envelope, PeerNote {
@@ -242,6 +244,8 @@ export interface Ready {
   readonly entries: readonly Entry[];
   /** Received snapshot to install: replaces the applied state and the whole log up to and including its index. */
   readonly snapshot: SnapshotMeta | undefined;
+  /** The snapshot replaces the applied state only: the log stays, and what is behind its index is applied again. */
+  readonly keepsLog: boolean;
   /** True when hardState, entries or snapshot is present: `persisted` must be called exactly once for this Ready. */
   readonly mustPersist: boolean;
   /** Arguments for `persisted`. */
@@ -267,4 +271,6 @@ export interface PeerStatus {
   readonly recentlyActive: boolean;
   /** Lost its log: does not count. 'asking' waits for `allowNextRevert`. */
   readonly recovery: 'none' | 'asking' | 'allowed';
+  /** It asked for a snapshot of the applied state, and none has arrived since. */
+  readonly wantsState: boolean;
 }

@@ -1,8 +1,13 @@
 /**
  * Groups in which a row was met that the disk changed. A read or a write that needs such a row is refused, and so is
  * only that one. When applying an entry meets it, the group stops on this node: what is applied after it would differ
- * from the other replicas. Its consensus goes on, for its log is sound: it votes and acknowledges, but does not lead.
+ * from the other replicas. Its consensus goes on, for its log is sound: it votes, acknowledges, and leads while
+ * no other node can.
+ *
+ * Other nodes have these rows as they were written: where there are any, one of them leads, and sends its state
+ * (raft/repair.ts).
  */
+import { viewOf } from '../base/bytes.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import { toHex } from '../base/hex.ts';
 import { RowDamage } from '../base/row-damage.ts';
@@ -10,37 +15,56 @@ import type { Group } from '../group/group.ts';
 import { passOn } from './hand-over.ts';
 import type { Entry } from '../raft/types.ts';
 import type { Log, ShardStorage } from './ports.ts';
+import { Scrub, type ScrubPace } from './scrub.ts';
 
 /** Rows that are told apart for the log and the metrics: some 100 bytes each. */
 const ROWS_MAX = 1000;
 
-const STOPPED =
-  'a row that an entry needs was changed by the disk: the group stops on this node, restore the data directory';
+const MET = 'the disk changed a row of the state: what needs it is refused';
+const STOPPED = 'a row that an entry needs was changed by the disk: the group stops on this node';
+/** Log sentence for operators. */
+export const REPAIRED = 'the state of a group that the disk had changed was replaced by that of its leader';
 
 interface DamagedGroupsOptions {
   readonly groups: readonly Group[];
-  readonly storage: Pick<ShardStorage, 'onDamage'>;
+  readonly storage: Pick<ShardStorage, 'onDamage' | 'scrub' | 'paths' | 'tx'>;
+  readonly scrub?: ScrubPace | undefined;
   readonly log: Log;
   /** Makes the group's state what the store has. */
   readonly reload: (group: Group) => void;
 }
 
-export class DamagedGroups {
-  readonly #groups: readonly Group[];
-  readonly #log: Log;
-  readonly #reload: (group: Group) => void;
-  readonly #stopped = new Set<Group>();
-  readonly #rows = new Set<string>();
+/** Rows that are looked at in a tick: some microseconds each. */
+const LOOKS = 16;
 
-  constructor({ groups, storage, log, reload }: DamagedGroupsOptions) {
-    this.#groups = groups;
-    this.#log = log;
-    this.#reload = reload;
-    storage.onDamage = (damage) => this.#notice(damage);
+interface DamagedRow {
+  readonly key: Uint8Array;
+  /** Undefined: it is the shard's own. */
+  readonly group: Group | undefined;
+}
+
+type DamageCounters = Record<'damagedRows' | 'stoppedGroups' | 'repairedGroups' | 'scrubbedBytes' | 'scrubs', number>;
+
+export class DamagedGroups {
+  readonly #options: DamagedGroupsOptions;
+  /** With rows that the disk changed. */
+  readonly #damaged = new Set<Group>();
+  /** Those of them that apply nothing. */
+  readonly #stopped = new Set<Group>();
+  /** Damaged rows by their keys in hexadecimal. */
+  readonly #rows = new Map<string, DamagedRow>();
+  #repaired = 0;
+  readonly #scrub: Scrub;
+
+  constructor(options: DamagedGroupsOptions) {
+    this.#options = options;
+    options.storage.onDamage = (damage) => this.#notice(damage);
+    this.#scrub = new Scrub(options.storage, options.log, options.scrub);
   }
 
-  get counters(): { readonly damagedRows: number; readonly stoppedGroups: number } {
-    return { damagedRows: this.#rows.size, stoppedGroups: this.#stopped.size };
+  get counters(): DamageCounters {
+    const [damagedRows, stoppedGroups, repairedGroups] = [this.#rows.size, this.#stopped.size, this.#repaired];
+    return { damagedRows, stoppedGroups, repairedGroups, ...this.#scrub.counters };
   }
 
   /** Undefined: any of them. */
@@ -49,10 +73,13 @@ export class DamagedGroups {
   }
 
   #notice({ key, message: why }: RowDamage): void {
+    const prefix = viewOf(key).getUint16(0);
+    const group = this.#options.groups.find(({ state }) => state.prefix === prefix);
+    if (group !== undefined) this.#damaged.add(group);
     const name = toHex(key);
     if (this.#rows.size >= ROWS_MAX || this.#rows.has(name)) return;
-    this.#rows.add(name);
-    this.#log('error', 'the disk changed a row of the state: what needs it is refused', { why });
+    this.#rows.set(name, { key: key.slice(), group });
+    this.#options.log('error', MET, { group: group?.id, why });
   }
 
   /** Reads or submits; returns the refusal when that meets such a row. */
@@ -89,24 +116,56 @@ export class DamagedGroups {
 
   /** A group snapshot replaced its rows. */
   restored(group: Group): void {
-    if (!this.#stopped.delete(group)) return;
-    group.raft.electionPriority = 'normal';
-    this.#log('info', 'a group that had stopped at a damaged row was restored by a snapshot', { group: group.id });
+    this.#stopped.delete(group);
+    if (!this.#damaged.has(group)) return;
+    this.#forget(group);
+    this.#repaired++;
+    this.#options.log('info', REPAIRED, { group: group.id, appliedIndex: group.state.appliedIndex });
   }
 
   /** Its state in memory is half changed: nothing is written of it. */
   #stop(group: Group, why: string): void {
     this.#stopped.add(group);
-    this.#log('error', STOPPED, { group: group.id, appliedIndex: group.state.appliedIndex, why });
-    this.#reload(group);
-    this.tick();
+    this.#options.log('error', STOPPED, { group: group.id, appliedIndex: group.state.appliedIndex, why });
+    this.#options.reload(group);
+    // No other node will repair it: live readers are sent to read again, and refused.
+    if (group.raft.configuration.voters.length === 1) group.watchers.show();
+    this.#ask();
   }
 
-  /** Once a tick: other voters lead the groups that have stopped here. */
-  tick(): void {
-    for (const group of this.#groups) {
-      if (!this.#stopped.has(group)) continue;
-      group.raft.electionPriority = 'none';
+  /** Once a tick. */
+  tick(clockMs: number): void {
+    this.#scrub.tick(clockMs);
+    if (this.#rows.size > 0) this.#lookAgain();
+    this.#ask();
+  }
+
+  /** A row that was written again, or deleted, is none of them any more. */
+  #lookAgain(): void {
+    for (const [name, row] of [...this.#rows].slice(0, LOOKS)) {
+      const isDamaged = this.caught(() => void this.#options.storage.tx.get(row.key)) !== undefined;
+      this.#rows.delete(name);
+      // Behind all others.
+      if (isDamaged) this.#rows.set(name, row);
+    }
+    for (const group of this.#damaged) {
+      const isSound = [...this.#rows.values()].every((row) => row.group !== group);
+      if (isSound && !this.#stopped.has(group)) this.#forget(group);
+    }
+  }
+
+  #forget(group: Group): void {
+    this.#damaged.delete(group);
+    group.raft.wantState(false);
+    for (const [name, row] of this.#rows) if (row.group === group) this.#rows.delete(name);
+  }
+
+  /** Other voters lead these groups, if they can, and are asked for their state. */
+  #ask(): void {
+    for (const group of this.#damaged) {
+      // Not 'none': its log may be the longest of those that are left, and then no other node can lead.
+      if (group.raft.electionPriority === 'normal') group.raft.electionPriority = 'low';
+      group.raft.wantState(true);
       passOn(group);
     }
   }

@@ -54,10 +54,9 @@ export class DiskPressure {
   tick(clockMs: number): void {
     this.#commits.noteSpace();
     this.#commits.noteSlow(clockMs);
-    const wasShort = this.#shortTicks > 0;
     const isShort = this.#commits.full || !this.#storage.spaceLeft || this.#backlog.isFull;
     this.#shortTicks = isShort ? this.#shortTicks + 1 : 0;
-    if (isShort !== wasShort) this.#settle();
+    this.#settle();
     if (isShort) for (const group of this.#groups) passOn(group);
   }
 

@@ -12,6 +12,7 @@ import type { ColdPort, ColdSettings } from '../cold/ports.ts';
 import type { PinBounds } from './log-pins.ts';
 import type { Log, ReplyTarget, RequestSource, ShardStorage } from './ports.ts';
 import type { ShardLinks } from './replication.ts';
+import type { ScrubPace } from './scrub.ts';
 import { decodeConfiguration } from '../raft/configuration.ts';
 
 /** A leader that is silent for one to two seconds is replaced; a follower's commit may stall that long unnoticed. */
@@ -57,6 +58,8 @@ export interface ShardOptions {
   readonly entryFillBytes?: number;
   /** How large commands are cut: the simulator makes the pieces small. */
   readonly pieces?: PieceBounds;
+  /** How fast all rows are read again and again. */
+  readonly scrub?: ScrubPace | undefined;
   /** How far a node that gets a snapshot may be behind: the simulator makes it small. */
   readonly pinBounds?: PinBounds;
 }

@@ -164,5 +164,5 @@ function keyOf(group: Group, node: number): string {
 
 /** False when another node leads by now, or the peer got the entries otherwise, or left. */
 function isStillWanted({ raft, leads }: Group, node: number): boolean {
-  return leads && raft.peers().some((peer) => peer.node === node && peer.state === 'snapshot');
+  return leads && raft.peers().some((peer) => peer.node === node && (peer.state === 'snapshot' || peer.wantsState));
 }

@@ -37,6 +37,8 @@ export interface TurnBatch {
   readonly hardState: HardState | undefined;
   /** A received snapshot takes over: the staged rows become the group's state, and its log starts after them. */
   readonly snapshot: SnapshotMeta | undefined;
+  /** It replaces the state only: the log has all of it, and what follows. */
+  readonly keepsLog?: boolean;
   /** Arguments of raft.persisted() once the batch is on disk. */
   readonly persistIndex: number;
   readonly persistTerm: number;
@@ -99,6 +101,7 @@ export interface ShardStorage {
   readonly logFileBytes: number;
   /** Told of each read that meets a row which the disk changed; the read throws RowDamage. */
   onDamage: (damage: RowDamage) => void;
+  readonly scrub: RowReader;
   /** All rows of a group's state at this moment; later commits do not change them. */
   openSnapshot(group: number): SnapshotReader;
   /**
@@ -112,6 +115,16 @@ export interface ShardStorage {
   readonly spaceLeft: boolean;
   /** False when a commit that finds no page to reuse might not fit; sampled too, and false before spaceLeft is. */
   readonly roomToGrow: boolean;
+}
+
+/** Reads all rows one after the other. */
+export interface RowReader {
+  /** Those behind the last call's, about so many bytes; what the disk changed is told to onDamage. */
+  step(bytesMax: number): {
+    readonly bytes: number;
+    /** That was the last row: the next call begins with the first one. */
+    readonly isEnd: boolean;
+  };
 }
 
 /** A shard's memory of other nodes (directories.ts). */

@@ -84,6 +84,11 @@ export class Queries {
     this.#recovery.lose();
   }
 
+  /** See RecoveryBarrier. */
+  hold(group: Group): void {
+    this.#recovery.hold(group);
+  }
+
   /** Whether the group may know less than it acknowledged before this process started. */
   isBehind(group: Group): boolean {
     return this.#recovery.isBehind(group);

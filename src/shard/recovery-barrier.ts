@@ -37,6 +37,11 @@ export class RecoveryBarrier {
     for (const group of this.#groups) if (!group.raft.mayVote) this.#bounds.set(group, Infinity);
   }
 
+  /** An older state took the place of the group's: it showed everything that is committed. */
+  hold(group: Group): void {
+    if (group.state.appliedIndex < group.raft.commitIndex) this.#bounds.set(group, group.raft.commitIndex);
+  }
+
   /** Once a turn, after apply. */
   observe(): void {
     for (const [group, before] of this.#bounds) {

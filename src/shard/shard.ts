@@ -104,7 +104,7 @@ export class Shard {
       checkpointed: (group, index) => void this.#compact(group, this.replication.compactable(group, index)),
     });
     const reload = (group: Group): void => group.installState(stateOf(options, group.id, this.#memory));
-    this.#damaged = new DamagedGroups({ groups: this.groups, storage, log: options.log, reload });
+    this.#damaged = new DamagedGroups({ ...options, groups: this.groups, reload });
     this.#backlog = new Backlog({
       groups: this.groups,
       commits: this.#commits,
@@ -173,8 +173,8 @@ export class Shard {
     // The next round does what a commit makes possible: apply, or the first entry of a new leader.
     for (let round = 0; this.#persist(clockMs); round++) assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
     // While the disk is full, received rows may not be in place yet.
-    const hasRoom = !this.full && !this.#commits.isStuck(clockMs);
-    if (this.#commits.pendingRetry.length === 0) this.replication.settle(hasRoom, clockMs);
+    if (this.#commits.pendingRetry.length === 0)
+      this.replication.settle(!this.full && !this.#commits.isStuck(clockMs), clockMs);
     this.replication.turn(nowMs, clockMs);
     this.#admin.turn(clockMs);
     this.#exports.turn(clockMs);
@@ -204,11 +204,8 @@ export class Shard {
     if ((REQUEST.fields.flags.get(view, frame.byteOffset) & REQUEST_FLAG_TRACED) !== 0)
       this.#traced.take(slot, 'write');
     const refused = group.leads ? this.#pressure.refuses(group, commandKind(frame)) : undefined;
-    if (refused !== undefined) {
-      // After NO_LEADER the other node asks again.
-      this.#refuse(slot, this.#pressure.mayPass ? 'NO_LEADER' : refused);
-      return;
-    }
+    // After NO_LEADER the other node asks again.
+    if (refused !== undefined) return this.#refuse(slot, this.#pressure.mayPass ? 'NO_LEADER' : refused);
     const submit = (): void => group.submit(slot, bytes, view, frame.byteOffset + REQUEST_HEAD_BYTES, undefined, nowMs);
     this.#refuse(slot, this.#damaged.guard(group, submit));
   }
@@ -322,7 +319,7 @@ export class Shard {
     if (clockMs >= this.#tickAtMs) {
       this.#tickAtMs = clockMs + this.#tickMs;
       this.#pressure.tick(clockMs);
-      this.#damaged.tick();
+      this.#damaged.tick(clockMs);
       for (const group of this.groups) {
         group.raft.tick();
         group.expireWaiting(LEADER_WAIT_MS);
@@ -375,8 +372,8 @@ export class Shard {
         continue;
       }
       if (ready.afterPersist.length > 0) this.#afterPersist.push({ group, messages: ready.afterPersist });
-      const { entries, hardState, snapshot, persistIndex, persistTerm } = ready;
-      batches.push({ group: group.id, entries, hardState, snapshot, persistIndex, persistTerm });
+      const { entries, hardState, snapshot, keepsLog, persistIndex, persistTerm } = ready;
+      batches.push({ group: group.id, entries, hardState, snapshot, keepsLog, persistIndex, persistTerm });
     }
     return batches;
   }
@@ -386,13 +383,14 @@ export class Shard {
     group.raft.persisted(persistIndex, persistTerm);
     if (snapshot === undefined) return;
     group.installState(stateOf(this.#options, id, this.#memory));
+    this.#queries.hold(group);
     this.#damaged.restored(group);
     assert(group.state.appliedIndex === snapshot.index, `group ${id} holds the snapshot up to ${snapshot.index}`);
     this.replication.installed(id);
   }
 
   #compact(group: Group, index: number): number {
-    const upTo = Math.min(index, this.replication.pinnedIndex(group));
+    const upTo = Math.min(index, this.replication.pinnedIndex(group), group.raft.compactableIndex);
     if (upTo > 0) this.#options.storage.compact(group.id, upTo);
     group.raft.compacted(upTo);
     return group.raft.compactedIndex;

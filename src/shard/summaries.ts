@@ -100,7 +100,10 @@ export interface ShardStatus {
       | 'refusedDiskFull'
       | 'refusedDiskSlow'
       | 'damagedRows'
-      | 'stoppedGroups',
+      | 'stoppedGroups'
+      | 'repairedGroups'
+      | 'scrubbedBytes'
+      | 'scrubs',
       number
     >
   >;
@@ -159,6 +162,9 @@ function answerStatus(shard: ShardStatus, nowMs: number, reply: Reply): void {
       unwritten_bytes: shard.changedBytes,
       damaged_rows: counters.damagedRows,
       damaged_groups: counters.stoppedGroups,
+      repaired_groups: counters.repairedGroups,
+      scrubbed_bytes: counters.scrubbedBytes,
+      scrubs: counters.scrubs,
       leaderships_given_up: sum(groups.map(({ raft }) => raft.abdications)),
       no_leader_refusals: sum(groups.map((group) => group.counters.refusedNoLeader)),
       cached_stream_heads: cachedHeads,

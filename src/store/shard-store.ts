@@ -47,6 +47,7 @@ import { LogDamage } from './log-record.ts';
 import type { Salvage } from './log-salvage.ts';
 import { StoreFiles } from './named-file.ts';
 import { type LogFinding, LogStore } from './log-store.ts';
+import { RowScrub } from './scrub.ts';
 import type { SegmentSizes } from './segments.ts';
 import type { LogMemory } from './turn-log.ts';
 import { endForeignLine, makeShardFolder, segmentSizes, stateError } from './volume.ts';
@@ -95,6 +96,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   readonly #log: LogStore;
   readonly #damage: StoreOptions['damage'];
   readonly #groups: number[] = [];
+  readonly scrub: RowScrub;
   readonly #noticed = (damage: RowDamage): void => this.onDamage(damage);
   /** Snapshots that have taken over although the log could not be written yet: their batches come again. */
   readonly #installed = new WeakSet<TurnBatch>();
@@ -118,6 +120,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     this.#environment = disk?.environment ?? new Environment(directory);
     this.#files = disk === undefined ? new StoreFiles(this.paths) : undefined;
     this.found = this.#orFail(() => convertRows(this.#environment));
+    this.scrub = new RowScrub(this.#environment.state, this.#noticed);
     const rows = new LmdbTx(this.#environment.state, this.#noticed);
     this.tx = new WriteBehind(rows);
     this.#writer = writer?.(directory) ?? new InlineWriter((write) => this.#environment.commit(write), rows);
@@ -197,10 +200,8 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     const row = this.tx.get(RUN_KEY);
     if (row === undefined) return undefined;
     const run = decodeRun(row);
-    if (run === undefined)
-      throw new Error(
-        `${this.#directory}: its note of the last run is damaged; restore the data directory from a copy`,
-      );
+    const why = 'its note of the last run is damaged; restore the data directory from a copy';
+    if (run === undefined) throw new Error(`${this.#directory}: ${why}`);
     return run;
   }
 
@@ -273,14 +274,14 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     throw stateError(this.#directory, error);
   }
 
-  /** Received snapshots take over. What the log holds of their groups ends with the same commit. */
+  /** Received snapshots take over. What the log holds of their groups ends with the same commit, unless it goes on. */
   #install(batches: readonly TurnBatch[]): void {
     const installs = batches.filter((batch) => batch.snapshot !== undefined && !this.#installed.has(batch));
     if (installs.length === 0) return;
     this.#guarded(() => {
-      for (const { group, hardState } of installs) {
+      for (const { group, hardState, keepsLog } of installs) {
         this.#putFlag(systemKey(HALF_TAG, group), this.prefix(group) === group);
-        this.#log.cut(group, hardState);
+        if (keepsLog !== true || planted('repair-cuts-log')) this.#log.cut(group, hardState);
       }
     });
     for (const batch of installs) this.#installed.add(batch);

@@ -57,6 +57,8 @@ interface LogBatch {
   readonly entries: readonly Entry[];
   readonly hardState: Vote | undefined;
   readonly snapshot?: LogPosition | undefined;
+  /** The snapshot replaces the state only. */
+  readonly keepsLog?: boolean;
 }
 
 /** An item of the record that is being filled. */
@@ -144,8 +146,9 @@ export class TurnLog {
     this.#pending = [];
     this.#end = RECORD_START;
     // First: nothing of what a snapshot replaces is worth a copy, which would count again after a restart.
-    for (const { group, snapshot } of batches)
-      if (snapshot !== undefined) this.#groups.get(group)?.restartAt(snapshot.index, snapshot.term);
+    for (const { group, snapshot, keepsLog } of batches)
+      if (snapshot !== undefined && keepsLog !== true)
+        this.#groups.get(group)?.restartAt(snapshot.index, snapshot.term);
     for (const copy of this.#cleaner.copies(this.segments, this.#groups)) this.#add(copy.log, copy.item, undefined);
     for (const { group, entries, hardState } of batches) {
       const log = this.#groups.get(group) as GroupLog;

@@ -84,7 +84,7 @@ export class Host {
   answerFrom2(): void {
     for (const message of this.sent.splice(0)) {
       if (message.to !== 2) continue;
-      const note = { round: 0, boot: 2, lost: 0, refusesLead: false } as const;
+      const note = { round: 0, boot: 2, lost: 0, refusesLead: false, wantsState: false } as const;
       const { term } = message;
       if (message.type === 'vote') {
         this.group.raft.step({ type: 'vote-response', from: 2, to: 1, term, pre: message.pre, granted: true });

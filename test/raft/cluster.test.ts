@@ -37,6 +37,8 @@ test(`${seeds} random clusters keep Raft's promises under loss, reordering, cras
     'transfers',
     'snapshots',
     'reads',
+    'stops',
+    'repairs',
     'committed',
   ]) {
     assert.ok((totals[name] ?? 0) > seeds / 10, `${name} happened ${totals[name]} times in ${seeds} seeds`);

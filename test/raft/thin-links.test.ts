@@ -60,7 +60,16 @@ class Leader {
 
   accept(from: number, index: number, round: number): void {
     const told = { from, to: 1, term: this.raft.term, reject: false, hintIndex: 0, hintTerm: 0 } as const;
-    this.raft.step({ ...told, type: 'append-response', index, round, boot: 9, lost: 0, refusesLead: false });
+    this.raft.step({
+      ...told,
+      type: 'append-response',
+      index,
+      round,
+      boot: 9,
+      lost: 0,
+      refusesLead: false,
+      wantsState: false,
+    });
   }
 
   answerHeartbeats(sent: readonly Message[], refusesLead = false): void {
@@ -68,7 +77,17 @@ class Leader {
       if (message.type !== 'heartbeat' || message.round === 0) continue;
       const { to: from, round } = message;
       const { term } = this.raft;
-      this.raft.step({ type: 'heartbeat-response', from, to: 1, term, round, boot: 9, lost: 0, refusesLead });
+      this.raft.step({
+        type: 'heartbeat-response',
+        from,
+        to: 1,
+        term,
+        round,
+        boot: 9,
+        lost: 0,
+        refusesLead,
+        wantsState: false,
+      });
     }
   }
 

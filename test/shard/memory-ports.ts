@@ -188,6 +188,8 @@ export class MemoryStorage implements ShardStorage {
     return Math.min(index, log.lastIndex());
   }
 
+  readonly scrub = { step: () => ({ bytes: 0, isEnd: true }) };
+
   openSnapshot(_group: number): SnapshotReader {
     throw new Error('these tests run one node');
   }

@@ -34,6 +34,7 @@ export class Checks {
     leaders: 0,
     snapshots: 0,
     tooFarBehind: 0,
+    repaired: 0,
     readBack: 0,
     unwritten: 0,
     slowRefusals: 0,

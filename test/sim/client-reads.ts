@@ -13,7 +13,9 @@ import type { World } from './world.ts';
 const WHOLE = { maxBytes: 0, maxRecords: 0, readFlags: 0 };
 
 /** Refusals of a node that cannot say yet. */
-const NOT_NOW: ReadonlySet<ErrorCode> = new Set(['CATCHING_UP', 'UNCONFIRMED', 'NOT_APPLIED', 'STOPPING']);
+const NOT_NOW: ReadonlySet<ErrorCode> = new Set([
+  ...(['CATCHING_UP', 'UNCONFIRMED', 'NOT_APPLIED', 'STOPPING', 'ROW_DAMAGED'] as const),
+]);
 
 /** A read, and what clients knew of the stream when it began. */
 interface Asked {

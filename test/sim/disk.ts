@@ -7,6 +7,7 @@ import type { DirectoryRun } from '../../src/peer/codec/standing.ts';
 import type { Random } from '../support/random.ts';
 import { LogDisk } from './log-disk.ts';
 import { CheckedRows } from '../../src/store/row-check.ts';
+import { HALF_TAG, halfOf, systemKey } from '../../src/store/rows.ts';
 import { latin1 } from '../support/sorted-rows.ts';
 import { RowHash, bare } from './row-hash.ts';
 import { Table } from './table.ts';
@@ -64,6 +65,11 @@ export class SimDisk {
   /** The value of a row of the state, whose checksum holds. */
   row(key: string): Uint8Array | undefined {
     return this.#rows.get(new Uint8Array(Buffer.from(key, 'latin1')))?.slice();
+  }
+
+  /** Under which prefix the state of the group lies. */
+  prefix(group: number): number {
+    return halfOf(group, this.row(latin1(systemKey(HALF_TAG, group))));
   }
 
   /** Rows of the state, without the prefix that they lie under, in the order of their keys. */

@@ -48,12 +48,12 @@ class SimTable {
 
   getBinaryFast(key: Uint8Array): Uint8Array | undefined {
     this.#lent?.fill(0xa5);
-    this.#lent = this.#table.get(latin1(key))?.slice();
+    this.#lent = this.#table.read(latin1(key))?.slice();
     return this.#lent;
   }
 
   get(key: Uint8Array): Uint8Array | undefined {
-    return this.#table.get(latin1(key))?.slice();
+    return this.#table.read(latin1(key))?.slice();
   }
 
   putSync(key: Uint8Array, value: Uint8Array): void {
@@ -75,7 +75,7 @@ class SimTable {
     // Backwards from start (inclusive) to end (exclusive), as lmdb-js does it.
     else keys = this.#table.keys(`${latin1(end)}\0`, `${latin1(start)}\0`).reverse();
     for (const text of keys) {
-      const value = this.#table.get(text);
+      const value = this.#table.read(text);
       if (value === undefined) continue;
       const row = { key: bytesOf(text), value: value.slice() };
       yield row;
@@ -120,7 +120,7 @@ class SimEnvironment {
     const keys = ranges
       .flatMap(([start, end]) => state.keys(latin1(start), latin1(end)))
       .filter((key) => key.charCodeAt(2) !== hiddenTag);
-    const stored = keys.map((text) => ({ key: bytesOf(text), value: state.get(text) as Uint8Array }));
+    const stored = keys.map((text) => ({ key: bytesOf(text), value: state.read(text) as Uint8Array }));
     const checks = new CheckedRows(this.state, { noticed });
     let at = 0;
     return {

@@ -36,6 +36,7 @@ export class Faults {
     this.#world.queue.after(QUIET_MS, () => {
       for (const kind of FAULT_KINDS) this.#later(kind);
       if (this.#world.options.rotMs < Infinity) this.#rotLater();
+      if (this.#world.options.rowRotMs !== undefined) this.#rotRowLater(this.#world.options.rowRotMs);
     });
     this.#world.checks.onLeader = ({ node }) => this.#ambush(node);
     this.#operate();
@@ -159,6 +160,18 @@ export class Faults {
       if (random.chance(0.7)) this.#rotRecord(node);
       else this.#rot(node, () => rotUnused(node.disk, random));
       this.#rotLater();
+    });
+  }
+
+  #rotRowLater(meanMs: number): void {
+    const { queue, nodes } = this.#world;
+    const random = this.#rotRandom;
+    queue.after(-meanMs * Math.log(1 - random.next()), () => {
+      if (!this.#world.faulty) return;
+      const node = random.pick(nodes);
+      const isOnly = nodes.every((each) => each === node || each.rottenRows.length === 0);
+      if (isOnly && node.rotRow(random)) this.#count('rotRow', `n${node.id}`);
+      this.#rotRowLater(meanMs);
     });
   }
 

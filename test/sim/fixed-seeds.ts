@@ -1,4 +1,4 @@
-import { LARGE_SEEDS, REQUEST_SEEDS, SLOW_SEEDS, STARVED_SEEDS, THIN_SEEDS } from './options.ts';
+import { LARGE_SEEDS, REQUEST_SEEDS, ROW_ROT_SEEDS, SLOW_SEEDS, STARVED_SEEDS, THIN_SEEDS } from './options.ts';
 
 /** Run by every `npm run sim`. Seeds that found a bug once come first and stay. */
 const FOUND_SOMETHING: readonly number[] = [
@@ -31,6 +31,8 @@ const STARVED = [STARVED_SEEDS, STARVED_SEEDS + 1];
 /** Slow checkpoints (options.ts). */
 const SLOW = Array.from({ length: 3 }, (_, i) => SLOW_SEEDS + i);
 /** Large commands in pieces (options.ts). */
+/** Disks that change rows of the state (options.ts). */
+const ROW_ROT = Array.from({ length: 6 }, (_, i) => ROW_ROT_SEEDS + i);
 const IN_PIECES = Array.from({ length: 12 }, (_, i) => LARGE_SEEDS + i);
 
 /**
@@ -95,6 +97,10 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'log-checksum-ignored': 0x4a,
   'log-sequence-ignored': 0x42d,
   'rot-taken-for-torn': 0x114,
+  'row-checksum-ignored': 0x74000,
+  'repair-not-sent': 0x74000,
+  'repair-skips-entries': 0x74004,
+  'repair-cuts-log': 0x74004,
   'log-freed-early': 0x42d,
   'checkpoint-ahead-of-log': 0x42d,
   'changes-unbounded': 0x75002,
@@ -165,6 +171,7 @@ export const FIXED_SEEDS: readonly number[] = [
     ...STARVED,
     ...SLOW,
     ...IN_PIECES,
+    ...ROW_ROT,
     ...Object.values(FOUND_BY),
   ]),
 ];

@@ -92,6 +92,10 @@ export class Liveness {
       () => this.#world.options.groups.every((group) => this.#equal(group)),
       () => `replicas do not become equal: ${this.#describe()}`,
     );
+    until(
+      () => this.#world.nodes.every(({ rottenRows }) => rottenRows.length === 0),
+      () => `rows that rotted are not repaired: ${this.#world.nodes.flatMap(({ rottenRows }) => rottenRows).join(' ')}`,
+    );
     this.#parts.exporting.finish(until);
     this.#readAll(until);
     deadlineMs = queue.nowMs + REST_MS;

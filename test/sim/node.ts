@@ -1,7 +1,10 @@
 /** A node: what outlives its processes. */
 import { StorageFullError } from '../../src/shard/ports.ts';
+import { prefixKey } from '../../src/store/rows.ts';
 import type { SegmentSizes } from '../../src/store/segments.ts';
+import { TAG_META } from '../../src/stream/core/keys.ts';
 import { type Random, createRandom } from '../support/random.ts';
+import { latin1 } from '../support/sorted-rows.ts';
 import { SimCrash } from './crash.ts';
 import { SimDisk } from './disk.ts';
 import { SimProcess } from './process.ts';
@@ -101,6 +104,29 @@ export class SimNode {
     process.request(shedRequest(draining), false, (reply) => {
       process.isMarked = reply !== undefined && draining && this.draining;
     });
+  }
+
+  /** Rows of the groups' states that are not what was written, by their keys. */
+  get rottenRows(): string[] {
+    const prefixes = this.#prefixes;
+    return this.disk.state.rotten.filter((key) => prefixes.includes(key.slice(0, 2)));
+  }
+
+  get #prefixes(): string[] {
+    const { options } = this.#world;
+    return options.groups.map((group) => latin1(prefixKey(this.disk.prefix(group))));
+  }
+
+  /** False: there is no row. */
+  rotRow(random: Random): boolean {
+    const prefix = random.pick(this.#prefixes);
+    const keys = this.disk.state.keys(prefix, `${prefix}\xff`).filter((key) => key.charCodeAt(2) !== TAG_META);
+    if (keys.length === 0) return false;
+    const key = random.pick(keys);
+    const { length } = this.disk.state.read(key) as Uint8Array;
+    this.disk.state.flipBit(key, random.int(0, length - 1), random.int(0, 7));
+    this.#world.trace(`n${this.id} row ${Buffer.from(key, 'latin1').toString('hex')} rots`);
+    return true;
   }
 
   setSpaceLeft(spaceLeft: boolean): void {

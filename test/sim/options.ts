@@ -50,6 +50,8 @@ export interface SimOptions {
   readonly faults: Readonly<Record<FaultKind, number>>;
   /** Mean time between two times that bits of a log flip. */
   readonly rotMs: number;
+  /** The same of rows of the state, on one node at a time. */
+  readonly rowRotMs?: number;
   /** How far a node that gets a snapshot may be behind, if not as usual. */
   readonly pinBounds?: PinBounds;
   /** Checkpoints take up to so much longer, and changes that wait for them have one of these bounds in bytes. */
@@ -142,6 +144,8 @@ export const REQUEST_SEEDS = 0x7_2000;
 export const SLOW_SEEDS = 0x7_5000;
 /** And those in which large commands are cut into pieces. */
 export const LARGE_SEEDS = 0x7_3000;
+/** And those whose disks change rows of the state. */
+export const ROW_ROT_SEEDS = 0x7_4000;
 const THIN_KINDS: readonly ThinLinks[] = ['thin in', 'thin both', 'large', 'stale'];
 
 export function drawOptions(seed: number): SimOptions {
@@ -153,6 +157,7 @@ export function drawOptions(seed: number): SimOptions {
   if (isAmong(STARVED_SEEDS)) return { ...betweenThreeNodes(options), starved: true };
   if (isAmong(SLOW_SEEDS)) return slow(options);
   if (isAmong(LARGE_SEEDS)) return inPieces(options);
+  if (isAmong(ROW_ROT_SEEDS)) return rowRot(options);
   if (AS_BEFORE.has(seed))
     return { ...options, backup: NO_BACKUP, groups: options.served, quotas: false, rotMs: Infinity };
   if (seed >= LAGGING_FROM && seed < LAGGING_FROM + LAGGING) return lagging(options);
@@ -229,6 +234,19 @@ function slow(options: SimOptions): SimOptions {
     disk: { ...quiet.disk, crash: 0.0005 },
     faults: { ...quiet.faults, crash: 3000, stop: 6000, transfer: 4000 },
     slowCheckpoints: { extraMs: 3000, changedBytesMax: [2500, 100_000] },
+  };
+}
+
+/** A disk is not lost as well: then too few would have the row. */
+function rowRot(options: SimOptions): SimOptions {
+  const { seed, faults } = options;
+  const logKeptBytes = [1, 4000, 4 * 1024 * 1024][seed % 3] as number;
+  return {
+    ...options,
+    ...{ forks: false, cold: undefined, backup: NO_BACKUP, groups: options.served, rotMs: Infinity },
+    disk: { ...options.disk, logKeptBytes },
+    faults: { ...faults, wipe: Infinity },
+    rowRotMs: 500,
   };
 }
 

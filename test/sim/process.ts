@@ -3,6 +3,7 @@
  * (also in the middle of a commit) or a stop; the disk stays.
  */
 import type { Directories } from '../../src/shard/directories.ts';
+import { REPAIRED } from '../../src/shard/damaged-groups.ts';
 import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-group-snapshots.ts';
 import type { Runtime } from '../../src/base/runtime.ts';
 import { ReadCache } from '../../src/gateway/read-cache.ts';
@@ -31,6 +32,10 @@ const EXPIRE_MS = 1000;
 /** Streams are short: every answer may be kept, and some do not fit. */
 const READ_CACHE = { bytesMax: 64 * 1024, answerBytesMin: 1, answerBytesMax: 16 * 1024 };
 const YEAR_2023_MS = 1_700_000_000_000;
+
+/** All rows several times a second, or never. */
+const SCRUB = { bytesPerSecond: 1024 * 1024, pauseMs: 300 };
+const NO_SCRUB = { bytesPerSecond: 0, pauseMs: 0 };
 
 export class SimProcess implements Endpoint {
   readonly id: number;
@@ -116,8 +121,10 @@ export class SimProcess implements Endpoint {
       ...this.#coldOptions(),
       ...(options.pinBounds === undefined ? {} : { pinBounds: options.pinBounds }),
       changedBytesMax: this.changedBytesMax,
+      scrub: options.rowRotMs === undefined ? NO_SCRUB : SCRUB,
       log: (level, message, fields) => {
         if (message === TOO_FAR_BEHIND) world.checks.counts.tooFarBehind++;
+        if (message === REPAIRED) world.checks.counts.repaired++;
         world.trace(`n${this.id} ${level} ${message} ${JSON.stringify(fields ?? {})}`);
       },
     });

@@ -51,7 +51,7 @@ test('a peer whose answer to a snapshot is lost gets the log behind it when the 
       for (const { index } of ready.committed) raft.applied(index);
     }
   };
-  const answer = { to: 1, round: 0, boot: 9, lost: 0, refusesLead: false } as const;
+  const answer = { to: 1, round: 0, boot: 9, lost: 0, refusesLead: false, wantsState: false } as const;
   raft.campaign();
   work();
   raft.step({ type: 'vote-response', from: 3, to: 1, term: 1, pre: true, granted: true });

@@ -53,6 +53,7 @@ test('no fixed seed loses, doubles or reorders anything, and every cluster comes
   ]) {
     assert((totals[what] ?? 0) >= 5, `${what} happened ${totals[what] ?? 0} times`);
   }
+  assert((totals['repaired'] ?? 0) >= 5, 'next to no state was repaired');
   // Rare.
   assert((totals['givenUp'] ?? 0) > 0, 'no leadership was given up');
   assert((totals['unheard'] ?? 0) > 0, 'no leader was made unheard');

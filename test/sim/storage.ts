@@ -108,8 +108,8 @@ export class Storage {
         mayCrash();
         // A start that begins another log, and does not finish.
         if (node.rot === 'record' && world.faulty && node.diskRandom.chance(ROTTEN_CRASH)) throw new SimCrash();
-        for (const { group, snapshot } of this.store.writing) {
-          if (snapshot !== undefined) node.disk.noteSnapshot(group, snapshot.index);
+        for (const { group, snapshot, keepsLog } of this.store.writing) {
+          if (snapshot !== undefined && keepsLog !== true) node.disk.noteSnapshot(group, snapshot.index);
         }
       },
     );

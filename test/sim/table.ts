@@ -5,6 +5,7 @@ export type OnChange = (key: string, before: Uint8Array | undefined, after: Uint
 
 export class Table {
   readonly #rows = new SortedRows();
+  readonly #rotten = new Map<string, Uint8Array>();
   #undo: { readonly key: string; readonly before: Uint8Array | undefined }[] = [];
   readonly #onChange: OnChange | undefined;
 
@@ -14,6 +15,24 @@ export class Table {
 
   get(key: string): Uint8Array | undefined {
     return this.#rows.get(key);
+  }
+
+  /** As a process reads it: what rotted is not what was written. */
+  read(key: string): Uint8Array | undefined {
+    return this.#rotten.get(key) ?? this.#rows.get(key);
+  }
+
+  /** A bit of the platter flips, until the row is written again. */
+  flipBit(key: string, at: number, bit: number): void {
+    const value = this.read(key)?.slice();
+    if (value === undefined) return;
+    value[at] = (value[at] ?? 0) ^ (1 << bit);
+    this.#rotten.set(key, value);
+  }
+
+  /** Keys of rows that are not what was written. */
+  get rotten(): string[] {
+    return [...this.#rotten.keys()];
   }
 
   /** `value` is kept as it is: the caller hands it over. Undefined deletes. */
@@ -51,5 +70,6 @@ export class Table {
   #write(key: string, value: Uint8Array | undefined): void {
     this.#onChange?.(key, this.#rows.get(key), value);
     this.#rows.set(key, value);
+    this.#rotten.delete(key);
   }
 }

@@ -27,6 +27,7 @@ const PERHAPS_LATER: ReadonlySet<ErrorCode> = new Set([
   'LEADER_BUSY',
   'DISK_FULL',
   'SHARD_BUSY',
+  'ROW_DAMAGED',
   'STOPPING',
   'CATCHING_UP',
   'UNCONFIRMED',

@@ -54,7 +54,7 @@ const BOOT = 1_234_567_890_123;
 const INDEX = 2 ** 40 + 5;
 
 const envelope = { from: FROM, to: TO, term: 70_001 };
-const peerNote = { round: 901, boot: BOOT, lost: 0, refusesLead: false } as const;
+const peerNote = { round: 901, boot: BOOT, lost: 0, refusesLead: false, wantsState: false } as const;
 const note = { allowedBoot: 0, restored: false };
 
 const MESSAGES: Readonly<Record<string, Message>> = {

@@ -21,7 +21,7 @@ import { type Standing, readStanding, standingBytes, writeStanding } from './sta
  * directories (standing.ts). 4: large requests travel in pieces of their own, and logs have large commands in pieces. A
  * connector that is refused for its version reconnects with the acceptor's, down to the minimum.
  */
-export const PROTOCOL_VERSION = 4;
+export const PROTOCOL_VERSION = 5;
 export const PROTOCOL_VERSION_LEAST = 2;
 const VERSION_WITH_STANDING = 3;
 /** From this version on large frames travel in pieces. */
@@ -29,6 +29,8 @@ export const VERSION_WITH_PIECES = 3;
 export const VERSION_WITH_FORWARD_PIECES = 4;
 /** Nodes from this version on apply large commands in pieces. */
 export const VERSION_WITH_COMMAND_PIECES = 4;
+/** Leaders from this version on repair a peer's applied state. */
+export const VERSION_WITH_REPAIR = 5;
 /** "MRPL". */
 const MAGIC = 0x4c50524d;
 export const WORD = struct({ magic: u32, version: u16, kind: u8, zero: u8, bodyBytes: u32 }, 'body');

@@ -1,8 +1,8 @@
 import { assert } from '../../base/assert.ts';
 import {
   NOTE_MASK,
-  PEER_FLAGS_END,
   PEER_MASK,
+  PEER_OWN_FLAG,
   noteBytes,
   noteFlags,
   noteRestored,
@@ -10,6 +10,7 @@ import {
   readLost,
   readNoteBoot,
   refusesLead,
+  wantsState,
   writeNote,
 } from './codec.ts';
 import type { Codec } from './codec.ts';
@@ -30,7 +31,7 @@ export const APPEND_HINT = struct({ hintIndex: f64, hintTerm: f64OrNone });
 const BODY = APPEND.fields;
 const ENTRY = APPENDED_ENTRY.fields;
 const ANSWER = APPENDED.fields;
-const REJECT = PEER_FLAGS_END;
+const REJECT = PEER_OWN_FLAG;
 const NO_HINT = { hintIndex: 0, hintTerm: 0 };
 
 /** Flags: recovery note. The index of an entry follows from prevIndex and its place. */
@@ -131,6 +132,7 @@ export const appendResponseCodec: Codec<AppendResponse> = {
       boot,
       lost: readLost(reader, flags),
       refusesLead: refusesLead(flags),
+      wantsState: wantsState(flags),
       reject,
       index,
       hintIndex,

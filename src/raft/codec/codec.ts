@@ -50,12 +50,14 @@ export function noteRestored(flags: number): boolean {
 
 const PEER_LOST_MASK = 3;
 const PEER_REFUSES = 4;
-export const PEER_MASK = PEER_LOST_MASK | PEER_REFUSES;
-/** Flag bits from here on are the message's own. */
-export const PEER_FLAGS_END = 8;
+/** The one bit between them that is the message's own. */
+export const PEER_OWN_FLAG = 8;
+/** From protocol 5 on. */
+const PEER_WANTS_STATE = 16;
+export const PEER_MASK = PEER_LOST_MASK | PEER_REFUSES | PEER_WANTS_STATE;
 
 export function peerFlags(note: PeerNote): number {
-  return note.lost | (note.refusesLead ? PEER_REFUSES : 0);
+  return note.lost | (note.refusesLead ? PEER_REFUSES : 0) | (note.wantsState ? PEER_WANTS_STATE : 0);
 }
 
 export function readLost(reader: Reader, flags: number): 0 | 1 | 2 {
@@ -67,4 +69,8 @@ export function readLost(reader: Reader, flags: number): 0 | 1 | 2 {
 
 export function refusesLead(flags: number): boolean {
   return (flags & PEER_REFUSES) !== 0;
+}
+
+export function wantsState(flags: number): boolean {
+  return (flags & PEER_WANTS_STATE) !== 0;
 }

@@ -8,6 +8,7 @@ import {
   readLost,
   readNoteBoot,
   refusesLead,
+  wantsState,
   writeNote,
 } from './codec.ts';
 import type { Codec } from './codec.ts';
@@ -55,7 +56,7 @@ export const heartbeatResponseCodec: Codec<HeartbeatResponse> = {
     reader.open(HEARTBEAT_ANSWER);
     const round = reader.get(ANSWER.round);
     const boot = reader.get(ANSWER.boot);
-    const lost = readLost(reader, flags);
-    return { type: 'heartbeat-response', from, to, term, round, boot, lost, refusesLead: refusesLead(flags) };
+    const note = { lost: readLost(reader, flags), refusesLead: refusesLead(flags), wantsState: wantsState(flags) };
+    return { type: 'heartbeat-response', from, to, term, round, boot, ...note };
   },
 };

@@ -43,6 +43,7 @@ export function randomMessage(random: Random, type: Message['type'], from: numbe
     boot: 1 + count(random),
     lost: random.pick([0, 1, 2] as const),
     refusesLead: random.chance(0.5),
+    wantsState: random.chance(0.5),
   };
   const head = { from, to, term };
   switch (type) {

@@ -50,6 +50,8 @@ export class TestNode {
   readonly applied: Entry[];
   configuration: Configuration;
   readonly reads: ReadState[] = [];
+  /** Its applied state is damaged, and it applies nothing. */
+  isStopped = false;
   /** Lets a scenario tell what is going on. */
   onReady: ((ready: Ready) => void) | undefined = undefined;
   readonly #payloads: Payloads;
@@ -84,29 +86,32 @@ export class TestNode {
 
   /** First half of a turn: hands out work, begins the write. Returns what may leave without it. */
   begin(): Message[] {
+    if (this.isStopped) this.#passOn();
     const ready = this.raft.take();
     this.onReady?.(ready);
     for (const entry of ready.committed) {
       // Invariant 1: applied state never runs ahead of the local log.
       const stored = entry.index <= this.disk.log.lastIndex() && this.disk.log.term(entry.index) === entry.term;
       assert(stored, `node ${this.id} is to apply ${entry.index}, which its disk does not have`);
-      this.#apply(entry);
+      if (!this.isStopped) this.#apply(entry);
     }
     const last = ready.committed[ready.committed.length - 1];
     if (last !== undefined) this.raft.applied(last.index);
+    const sent = ready.send.filter((message) => !this.isStopped || message.type !== 'snapshot');
     for (const message of ready.send) {
       if (message.type !== 'snapshot') continue;
       const { index } = message.snapshot;
-      this.#payloads.set(index, this.applied.slice(0, index));
+      if (this.isStopped) this.raft.snapshotFailed(message.to);
+      else this.#payloads.set(index, this.applied.slice(0, index));
     }
     this.reads.push(...ready.readStates);
     if (!ready.mustPersist) {
       for (const message of ready.afterPersist) this.#checkDurable(message);
-      return [...ready.send, ...ready.afterPersist];
+      return [...sent, ...ready.afterPersist];
     }
     assert(this.#writing === undefined, 'two writes at once');
     this.#writing = ready;
-    return [...ready.send];
+    return sent;
   }
 
   /** Second half: the write is on disk; what waited for it may leave. */
@@ -118,7 +123,8 @@ export class TestNode {
     if (ready.snapshot !== undefined) {
       const payload = this.#payloads.get(ready.snapshot.index);
       assert(payload !== undefined, `no payload for the snapshot at ${ready.snapshot.index}`);
-      disk.log.install(ready.snapshot.index, ready.snapshot.term);
+      if (!ready.keepsLog) disk.log.install(ready.snapshot.index, ready.snapshot.term);
+      this.isStopped = false;
       this.applied.splice(0, this.applied.length, ...payload);
       this.configuration = ready.snapshot.configuration;
       this.checkpoint();
@@ -134,6 +140,15 @@ export class TestNode {
   /** A whole turn with a fast disk. */
   turn(): Message[] {
     return [...this.begin(), ...this.finish()];
+  }
+
+  /** Nothing in memory can be trusted: what the checkpoint has is kept, and the rest comes from a leader. */
+  stop(): void {
+    this.isStopped = true;
+    this.applied.splice(this.disk.applied.length);
+    this.configuration = this.disk.configuration;
+    this.raft.electionPriority = 'low';
+    this.raft.wantState(true);
   }
 
   checkpoint(): void {
@@ -159,6 +174,10 @@ export class TestNode {
       terms.unshift(term);
     }
     return terms;
+  }
+
+  #passOn(): void {
+    for (const { node } of this.raft.peers()) if (this.raft.transferLeadership(node) === 'started') return;
   }
 
   #apply(entry: Entry): void {

@@ -27,6 +27,8 @@ export class RandomCluster {
     transfers: 0,
     snapshots: 0,
     reads: 0,
+    stops: 0,
+    repairs: 0,
   };
   readonly #payloads: Payloads = new Map();
   #network: Message[] = [];
@@ -36,6 +38,8 @@ export class RandomCluster {
   #nextRead = 1;
   /** At most one node may have lost its log at a time: two of three would be a lost majority. */
   #wiped = 0;
+  /** At most one node has a damaged state, and none while a disk is lost: two of three would be a lost majority. */
+  #stopped: TestNode | undefined;
   readonly #lossPercent: number;
   readonly #events: (readonly [number, () => void])[];
   readonly #weightSum: number;
@@ -97,6 +101,7 @@ export class RandomCluster {
       [rare(10), () => this.#transfer()],
       [rare(40), () => this.#read()],
       [rare(1), () => this.#wipe()],
+      [rare(5), () => this.#stop(this.#anyNode())],
       [5, () => this.#permitReverts()],
       [2, () => this.checker.logMatching(this.nodes)],
     ];
@@ -181,6 +186,7 @@ export class RandomCluster {
   #finish(node: TestNode | undefined): void {
     if (node !== undefined) this.#post(node.finish());
     this.#noticeRestored();
+    this.#noticeRepaired();
   }
 
   #deliver(): void {
@@ -242,7 +248,7 @@ export class RandomCluster {
   #maintain(node: TestNode | undefined): void {
     if (node === undefined || node.isWriting) return;
     node.checkpoint();
-    const upTo = node.disk.applied.length;
+    const upTo = Math.min(node.disk.applied.length, node.raft.compactableIndex);
     if (upTo > node.disk.log.snapshotIndex)
       node.compact(upTo - this.random.below(Math.min(5, upTo - node.disk.log.snapshotIndex)));
   }
@@ -273,7 +279,7 @@ export class RandomCluster {
 
   /** A node loses its disk and comes back under its old id. Its links die with it, as TCP connections do. */
   #wipe(): void {
-    if (this.#wiped !== 0 || this.up.size < this.#size) return;
+    if (this.#wiped !== 0 || this.#stopped !== undefined || this.up.size < this.#size) return;
     // Membership at rest everywhere, and not so small that losing one disk is losing a majority.
     const { configuration } = this.nodes[0]!.raft;
     if (isJoint(configuration) || configuration.voters.length < 3) return;
@@ -286,6 +292,23 @@ export class RandomCluster {
     this.#network = this.#network.filter((message) => message.from !== id && message.to !== id);
     this.disks.set(id, { ...emptyDisk(configuration), mayVote: false });
     this.#start(id);
+  }
+
+  /** The disk changes the applied state of a node. */
+  #stop(node: TestNode | undefined): void {
+    if (node === undefined || this.#stopped !== undefined || this.#wiped !== 0) return;
+    this.counts.stops += 1;
+    this.#stopped = node;
+    node.stop();
+  }
+
+  #noticeRepaired(): void {
+    const stopped = this.#stopped;
+    if (stopped === undefined || (stopped.isStopped && this.up.get(stopped.id) === stopped)) return;
+    this.#stopped = undefined;
+    if (stopped.isStopped) return;
+    this.counts.repairs += 1;
+    stopped.raft.electionPriority = 'normal';
   }
 
   #permitReverts(): void {

@@ -1,0 +1,52 @@
+/** Reads the rows of the state one after the other, so that those which the disk changed are met in time. */
+import { RowDamage } from '../base/row-damage.ts';
+import type { RowReader } from '../shard/ports.ts';
+import type { Environment } from './environment.ts';
+import { CheckedRows } from './row-check.ts';
+import { MOVED_PREFIX, prefixKey } from './rows.ts';
+
+/** A step costs at least so much for each row: reading one takes some microseconds, however small it is. */
+const ROW_BYTES = 512;
+const FIRST = new Uint8Array(0);
+/** Behind all keys. */
+const END = new Uint8Array(3).fill(0xff);
+
+export class RowScrub implements RowReader {
+  readonly #state: Environment['state'];
+  readonly #rows: CheckedRows;
+  #next = FIRST;
+
+  constructor(state: Environment['state'], noticed: (damage: RowDamage) => void) {
+    this.#state = state;
+    this.#rows = new CheckedRows(state, { noticed });
+  }
+
+  step(bytesMax: number): ReturnType<RowReader['step']> {
+    let bytes = 0;
+    for (const { key, value } of this.#state.getRange({ start: this.#next, end: END })) {
+      if (bytes >= bytesMax) {
+        this.#next = key.slice();
+        return { bytes, isEnd: false };
+      }
+      bytes += Math.max(ROW_BYTES, key.length + value.length);
+      this.#check(key, value);
+    }
+    this.#next = FIRST;
+    return { bytes, isEnd: true };
+  }
+
+  #check(key: Uint8Array, value: Uint8Array): void {
+    // The checksum of another row covers it.
+    if (isMoved(key)) return;
+    try {
+      this.#rows.open(key, value);
+    } catch (error) {
+      if (!(error instanceof RowDamage)) throw error;
+    }
+  }
+}
+
+function isMoved(key: Uint8Array): boolean {
+  const [first, second] = prefixKey(MOVED_PREFIX);
+  return key[0] === first && key[1] === second;
+}

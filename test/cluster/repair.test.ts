@@ -1,0 +1,126 @@
+// The disk of one node of three changes rows of its state: the node refuses what needs them, and gets the rows back
+// from the others, without an operator.
+import assert from 'node:assert/strict';
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { requestOnce } from '../support/raw-client.ts';
+import { until } from '../support/until.ts';
+
+const TEXT = { 'content-type': 'text/plain' };
+const GROUP = 0;
+const ROTTEN = 'PRECIOUS rotten;';
+
+async function write(cluster: TestCluster, through: number): Promise<void> {
+  for (const name of ['sound', 'rotten']) {
+    await cluster.client(through).create(`/bucket/${name}`, TEXT);
+    await cluster.client(through).append(`/bucket/${name}`, TEXT, `PRECIOUS ${name};`);
+  }
+}
+
+/** Changes the first letter of each `word` in the file, which the node may have mapped. */
+function rot(cluster: TestCluster, id: number, word: string): void {
+  const path = join(cluster.node(id).dataDir, 'shard-0', 'data.mdb');
+  const content = readFileSync(path);
+  const file = openSync(path, 'r+');
+  let found = 0;
+  for (let at = content.indexOf(word); at >= 0; at = content.indexOf(word, at + 1), found++)
+    writeSync(file, Buffer.from([content.readUInt8(at) ^ 1]), 0, 1, at);
+  closeSync(file);
+  assert(found > 0, `${word} is in ${path}`);
+}
+
+/** The node's own answer, which is never anything else than what was written. */
+async function read(cluster: TestCluster, id: number, content: string): Promise<number> {
+  const answer = await requestOnce(cluster.node(id).port, 'GET', '/bucket/rotten?offset=0', {}, Buffer.alloc(0));
+  if (answer.status === 200) assert.equal(answer.body.toString(), content);
+  else assert.equal(answer.headers.get('millrace-error'), 'ROW_DAMAGED', answer.body.toString());
+  return answer.status;
+}
+
+async function repaired(cluster: TestCluster, id: number, content: string): Promise<void> {
+  await until('the node serves the stream again', async () => (await read(cluster, id, content)) === 200);
+  await cluster.node(id).logged(/replaced by that of its leader/);
+}
+
+async function figures(cluster: TestCluster, id: number): Promise<{ counters: object; scrubs: number }> {
+  const { damaged_rows, damaged_groups, repaired_groups, scrubs } = await cluster.metrics(id);
+  return { counters: { damaged_rows, damaged_groups, repaired_groups }, scrubs: Number(scrubs) };
+}
+
+/** The node's own vote and bytes count. */
+async function servesWithout(cluster: TestCluster, away: number, id: number): Promise<void> {
+  await cluster.end(away);
+  await cluster.ready();
+  await cluster.client(id).append('/bucket/rotten', TEXT, 'more;');
+  assert.equal(await read(cluster, id, `${ROTTEN}more;`), 200);
+}
+
+test('a follower whose disk changed a row refuses it and gets it back from its leader', async () => {
+  await withCluster({ groups: 1, cores: 1 }, async (cluster) => {
+    await write(cluster, 1);
+    await cluster.settled();
+    const leader = await cluster.leaderOf(GROUP);
+    const [id, other] = cluster.ids.filter((each) => each !== leader) as [number, number];
+    await cluster.end(id);
+    rot(cluster, id, ROTTEN);
+    await cluster.client(leader).create('/bucket/later', TEXT);
+    await cluster.restart(id);
+    await repaired(cluster, id, ROTTEN);
+    await servesWithout(cluster, other, id);
+  });
+});
+
+test('a row that no client asks for is found and repaired', async () => {
+  await withCluster({ groups: 1, cores: 1 }, async (cluster) => {
+    await write(cluster, 1);
+    await cluster.settled();
+    const leader = await cluster.leaderOf(GROUP);
+    const id = cluster.ids.find((each) => each !== leader) as number;
+    await cluster.end(id);
+    rot(cluster, id, ROTTEN);
+    await cluster.restart(id);
+    await cluster.node(id).logged(/replaced by that of its leader/);
+    const { counters } = await figures(cluster, id);
+    assert.deepEqual(counters, { damaged_rows: 0, damaged_groups: 0, repaired_groups: 1 });
+    assert.equal(await read(cluster, id, ROTTEN), 200);
+    await until('all rows are read', async () => (await figures(cluster, id)).scrubs > 0);
+  });
+});
+
+test('a leader whose disk changed a row while it leads passes leadership on and is repaired', async () => {
+  await withCluster({ groups: 1, cores: 1 }, async (cluster) => {
+    await write(cluster, 1);
+    await cluster.settled();
+    // Their rows are on disk then, and not in the leader's memory.
+    for (const id of cluster.ids) {
+      await cluster.end(id);
+      await cluster.restart(id);
+      await cluster.ready();
+    }
+    const leader = await cluster.leaderOf(GROUP);
+    rot(cluster, leader, ROTTEN);
+    assert.equal(await read(cluster, leader, ROTTEN), 503);
+    await repaired(cluster, leader, ROTTEN);
+    const other = cluster.ids.find((each) => each !== leader) as number;
+    await servesWithout(cluster, other, leader);
+  });
+});
+
+test('a group that stopped, because an entry needs a changed row, goes on with the state of its leader', async () => {
+  await withCluster({ groups: 1, cores: 1 }, async (cluster) => {
+    await write(cluster, 1);
+    await cluster.settled();
+    const leader = await cluster.leaderOf(GROUP);
+    const id = cluster.ids.find((each) => each !== leader) as number;
+    await cluster.end(id);
+    await cluster.restart(id);
+    // Nothing else reads the heads now.
+    await until('all rows are read', async () => (await figures(cluster, id)).scrubs > 0);
+    rot(cluster, id, 'text/plain');
+    await cluster.client(leader).append('/bucket/rotten', TEXT, 'next;');
+    await cluster.node(id).logged(/the group stops on this node/);
+    await repaired(cluster, id, `${ROTTEN}next;`);
+  });
+});
