@@ -128,10 +128,7 @@ function report({ checkedRows, converted, cut, removed, lost }: StoreFinding, sh
     log.warn({ shard, segments: removed }, 'damaged segments of the log were removed; nothing of them was needed');
   if (lost === undefined) return;
   const { why, aside } = lost;
-  log.error(
-    { shard, why, aside },
-    'the log is damaged: the other nodes restore this shard once millracectl allow-rejoin allows it',
-  );
+  log.error({ shard, why, aside }, 'the log is damaged: the other nodes restore this shard');
 }
 
 async function run(start: ShardData, port: MessagePort): Promise<void> {

@@ -156,8 +156,8 @@ export class Core {
     assert(this.term >= this.log.lastTerm, `term ${this.term} below that of the last entry, ${this.log.lastTerm}`);
     this.durableTerm = this.term;
     this.durableVote = this.vote;
-    this.mayVote = config.mayVote;
-    this.lost = config.mayVote ? 0 : 1;
+    this.mayVote = config.lost === 0;
+    this.lost = config.lost;
     this.applied = config.applied;
     this.configurations = [{ index: config.applied, configuration: config.configuration }];
     this.#scanConfigurations();

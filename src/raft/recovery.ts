@@ -11,12 +11,12 @@ import type { AppendRequest, AppendResponse, Heartbeat, HeartbeatResponse, Group
  * violates this twice: entries committed with its acknowledgement may be on one disk fewer than assumed, and it may
  * have voted in a term without knowing. Therefore:
  *
- * 1. Its host creates the core with `mayVote` false: it neither votes nor campaigns, and reports `lost` in every
- *    answer.
+ * 1. Its host creates the core with `lost` 1 or 2: it neither votes nor campaigns, and reports that in every answer.
  * 2. The leader removes it from every count (commit, quorum check, reads) and forgets what it had acknowledged. Answers
  *    from before the loss are recognized by their round and dropped, because they refer to the lost log.
  * 3. It gets no entries until an operator allows this node to revert, once (openraft's allow_next_revert): an empty
- *    disk under an old name is more often a mistake than an intention.
+ *    disk under an old name is more often a mistake than an intention. A node whose own log is damaged needs no
+ *    permission (`lost` 2): its directory is the one that it always had.
  * 4. Then it is filled like a new node. It is restored when (a) a quorum that excludes the lost node confirmed this
  *    leader after the loss, (b) the leader has committed in its term, and (c) the node's disk has everything that was
  *    committed when (a) and (b) held.

@@ -79,8 +79,8 @@ export interface RaftConfig {
    * Identifies this run of the process to its peers (positive, different at each boot). Default: derived from `seed`.
    */
   readonly bootId?: number | undefined;
-  /** False: this node lost its log (or part of it) and neither votes nor campaigns until a leader restored it. */
-  readonly mayVote: boolean;
+  /** Not 0: this node lost its log (or part of it) and neither votes nor campaigns until a leader restored it. */
+  readonly lost: LostLog;
   readonly log: LogReader;
   readonly hardState: HardState;
   /** Configuration as of `applied`. Later ones are found in the log. */

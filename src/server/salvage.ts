@@ -23,8 +23,7 @@ const LMDB_LOCK = 'lock.mdb';
 /** `say` gets a line for each finding. Throws ConfigError, or LogDamage when a shard does not say which log is its own. */
 export async function salvage(from: string, to: string, say: (line: string) => void): Promise<void> {
   const { groupCount, shardCount, single } = readLayout(from);
-  if (single !== true)
-    throw refused(from, 'is of a cluster: the other nodes restore it once millracectl allow-rejoin allows that');
+  if (single !== true) throw refused(from, 'is of a cluster: start it, and the other nodes restore it');
   if (`${resolve(to)}${sep}`.startsWith(`${resolve(from)}${sep}`)) throw refused(to, `lies in ${from}`);
   const lock = await lockDataDir(from);
   const target = await lockDataDir(to);

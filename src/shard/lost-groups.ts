@@ -15,7 +15,7 @@ export class LostGroups {
     this.#storage = storage;
     this.#groups = groups;
     this.#noticed = noticed;
-    for (const { id } of groups) if (storage.lost(id)) this.#lost.add(id);
+    for (const { id } of groups) if (storage.lost(id) !== 0) this.#lost.add(id);
   }
 
   /** All logs are lost. */
@@ -33,7 +33,7 @@ export class LostGroups {
       if (raft.mayVote !== this.#lost.has(id)) continue;
       if (!raft.mayVote) this.#noticed();
       try {
-        this.#storage.setLost([id], !raft.mayVote);
+        this.#storage.setLost([id], raft.mayVote ? 0 : 1);
       } catch (error) {
         if (!(error instanceof StorageFullError)) throw error;
         // Until then it is in memory; the next turn tries again.

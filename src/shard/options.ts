@@ -94,7 +94,7 @@ function raftConfig(options: ShardOptions, state: State, log: LogReader): RaftCo
     maxEntryBytes: ENTRY_BYTES_MAX,
     maxUncommittedBytes: UNCOMMITTED_BYTES_MAX,
     seed: seed + state.group,
-    mayVote: !storage.lost(state.group),
+    lost: storage.lost(state.group),
     bootId: options.boot,
     log,
     hardState: { term, vote, commit: state.appliedIndex },

@@ -1,5 +1,13 @@
 /** A shard's interfaces to the outside; the simulator replaces all of them. */
-import type { Entry, HardState, LogReader, Message, SnapshotMeta, GroupSnapshotRequest } from '../raft/types.ts';
+import type {
+  Entry,
+  HardState,
+  LogReader,
+  Message,
+  SnapshotMeta,
+  GroupSnapshotRequest,
+  LostLog,
+} from '../raft/types.ts';
 import type { RowDamage } from '../base/row-damage.ts';
 import type { Tx } from '../base/tx.ts';
 import type { DirectoryRun } from '../peer/codec/standing.ts';
@@ -66,9 +74,9 @@ export interface ShardStorage {
   prefix(group: number): number;
   /** Where the log and the applied state lie, for sentences. */
   readonly paths: StoragePaths;
-  /** True: this node lost the group's log and must not vote until a leader restored it. */
-  lost(group: number): boolean;
-  setLost(groups: readonly number[], lost: boolean): void;
+  /** Whether this node lost the group's log and must not vote until a leader restored it. */
+  lost(group: number): LostLog;
+  setLost(groups: readonly number[], lost: LostLog): void;
   /** The data directory is new: nothing was ever stored here. markUsed() ends that. */
   readonly fresh: boolean;
   /** Marks the directory as used and, in the same commit, the groups whose log it does not have. */

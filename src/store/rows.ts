@@ -2,6 +2,7 @@
 import { viewOf } from '../base/bytes.ts';
 import { Reader, Writer, textFieldBytes } from '../base/cursor.ts';
 import { f64, struct, u16BE, u32, u32BE, u64, u8 } from '../base/struct.ts';
+import type { LostLog } from '../raft/types.ts';
 import type { SegmentNote } from './log-record.ts';
 import type { Covered } from './log-scan.ts';
 
@@ -70,6 +71,12 @@ export function tagKey(prefix: number, tag: number): Uint8Array {
   return TAG_KEY.encode({ prefix, tag });
 }
 
+/** 2: its directory is the one that its peers know, so no operator has to allow the leader to refill it. */
+export function lostOf(row: Uint8Array | undefined): LostLog {
+  if (row === undefined) return 0;
+  return row[0] === 2 ? 2 : 1;
+}
+
 export function prefixKey(prefix: number): Uint8Array {
   return PREFIX_KEY.encode({ prefix });
 }
@@ -110,8 +117,11 @@ export function encodeRun({ shard, incarnation, directory }: ShardRun): Uint8Arr
 }
 
 /** Undefined: it is damaged. */
-export function decodeRun(row: Uint8Array): ShardRun | undefined {
+/** Throws: the row is damaged. */
+export function decodeRun(row: Uint8Array, directory: string): ShardRun {
   const reader = new Reader(row);
   const run = { ...reader.record(RUN_ROW), directory: reader.text() };
-  return reader.finished ? run : undefined;
+  if (!reader.finished)
+    throw new Error(`${directory}: its note of the last run is damaged; restore the data directory from a copy`);
+  return run;
 }

@@ -4,7 +4,7 @@
  */
 import { statfsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { LogReader } from '../raft/types.ts';
+import type { LogReader, LostLog } from '../raft/types.ts';
 import {
   StorageFullError,
   type ShardStorage,
@@ -30,6 +30,7 @@ import {
   peerKey,
   prefixKey,
   systemKey,
+  lostOf,
 } from './rows.ts';
 import type { DirectoryRun } from '../peer/codec/standing.ts';
 import type { RowDamage } from '../base/row-damage.ts';
@@ -151,7 +152,10 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
 
   #loseLog(why: string): void {
     // First: a start that ends between the steps is followed by one that finds an empty log.
-    this.setLost(this.#groups, true);
+    this.setLost(
+      this.#groups.filter((group) => this.lost(group) === 0),
+      2,
+    );
     const aside = this.#orFail(() => this.#log.replace());
     this.#guarded(() => this.#log.write());
     this.#log.written();
@@ -175,11 +179,11 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     return halfOf(group, this.tx.get(systemKey(HALF_TAG, group)));
   }
 
-  lost(group: number): boolean {
-    return this.tx.get(systemKey(LOST_TAG, group)) !== undefined && !planted('lost-marker-forgotten');
+  lost(group: number): LostLog {
+    return planted('lost-marker-forgotten') ? 0 : lostOf(this.tx.get(systemKey(LOST_TAG, group)));
   }
 
-  setLost(groups: readonly number[], lost: boolean): void {
+  setLost(groups: readonly number[], lost: LostLog): void {
     this.#guarded(() => groups.forEach((group) => this.#putFlag(systemKey(LOST_TAG, group), lost)));
   }
 
@@ -198,11 +202,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   /** The run of the data directory that last used this store; undefined: no version that notes it did. */
   get lastRun(): ShardRun | undefined {
     const row = this.tx.get(RUN_KEY);
-    if (row === undefined) return undefined;
-    const run = decodeRun(row);
-    const why = 'its note of the last run is damaged; restore the data directory from a copy';
-    if (run === undefined) throw new Error(`${this.#directory}: ${why}`);
-    return run;
+    return row === undefined ? undefined : decodeRun(row, this.#directory);
   }
 
   noteRun(run: ShardRun): void {
@@ -215,8 +215,8 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
 
   markUsed(lost: readonly number[]): void {
     this.#guarded(() => {
-      this.#putFlag(systemKey(USED_TAG, 0), true);
-      for (const group of lost) this.#putFlag(systemKey(LOST_TAG, group), true);
+      this.#putFlag(systemKey(USED_TAG, 0), 1);
+      for (const group of lost) this.#putFlag(systemKey(LOST_TAG, group), 1);
     });
   }
 
@@ -280,7 +280,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     if (installs.length === 0) return;
     this.#guarded(() => {
       for (const { group, hardState, keepsLog } of installs) {
-        this.#putFlag(systemKey(HALF_TAG, group), this.prefix(group) === group);
+        this.#putFlag(systemKey(HALF_TAG, group), this.prefix(group) === group ? 1 : 0);
         if (keepsLog !== true || planted('repair-cuts-log')) this.#log.cut(group, hardState);
       }
     });
@@ -386,8 +386,8 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     this.#rowsAreOnDisk();
   }
 
-  #putFlag(key: Uint8Array, on: boolean): void {
-    if (on) this.tx.put(key, new Uint8Array([1]));
+  #putFlag(key: Uint8Array, flag: number): void {
+    if (flag !== 0) this.tx.put(key, new Uint8Array([flag]));
     else this.tx.delete(key);
   }
 

@@ -18,7 +18,8 @@ import type { Place, Trial } from './trial.ts';
 const PAIR_TRIES = 3;
 const THIN_BYTES_PER_SECOND = 200_000;
 const ENDS_MS = 30_000;
-const ASKS = /allow-rejoin/;
+/** The log or rows of the state, from the other nodes. */
+const RESTORED = /the log is damaged|replaced by that of its leader/;
 
 export interface ClusterTrial {
   readonly trial: Trial;
@@ -163,15 +164,12 @@ class ClusterRun {
     const { cluster } = this;
     const others = NODES.filter((id) => id !== victim);
     await this.#ready(others);
-    let isRestored = false;
     const node = cluster.node(victim);
+    let isRestored = RESTORED.test(node.log());
     if (!node.isRunning) {
       // Refused: an operator takes another disk.
       cluster.wipe(victim);
       await this.start([victim]);
-      isRestored = true;
-    }
-    if (isRestored || ASKS.test(node.log())) {
       const file = scratchFile('c.toml', clusterToml(cluster));
       await ctl(['allow-rejoin', '--config', file, '--node', String(victim)]);
       isRestored = true;

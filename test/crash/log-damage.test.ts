@@ -5,10 +5,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { withCluster } from '../support/cluster.ts';
-import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
-import { ConnectionLost, RawClient } from '../support/raw-client.ts';
+import { ConnectionLost, RawClient, requestOnce } from '../support/raw-client.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
-import { until } from '../support/until.ts';
 import { DATA_AT, rot } from './rot-record.ts';
 import { hasStrace } from './strace.ts';
 
@@ -51,9 +49,8 @@ test('a single node refuses to start with a log that rotted, and starts when the
   await checkAll(server, 'first;second;');
 });
 
-test('a node of three whose log rotted serves nothing from it and comes back through allow-rejoin', async () => {
+test('a node of three whose log rotted serves nothing from it and is restored by the others', async () => {
   await withCluster({ process: true, groups: GROUPS, cores: 2 }, async (cluster) => {
-    const file = scratchFile('c.toml', clusterToml(cluster));
     const node = cluster.node(2);
     await writeAll(cluster.node(1), 'first;');
     await writeAll(cluster.node(1), 'second;');
@@ -64,19 +61,7 @@ test('a node of three whose log rotted serves nothing from it and comes back thr
     await cluster.restart(2);
     const said = await node.logged(/the log is damaged/);
     assert.match(said, new RegExp(`record ${sequence} is not readable .* from ${name} at byte ${at} on`));
-    assert.match(said, /"shard":1,.*"aside":"log\.damaged".*allow-rejoin/);
-    await until('the groups of the shard ask for permission, and no others', async () => {
-      const groups = (await cluster.groups(2)) as readonly unknown[] as readonly Record<string, unknown>[];
-      // Groups are in shard (group mod shard count).
-      return groups.every((group, i) => (group['log_lost'] === 'asking') === (i % 2 === 1));
-    });
-    assert.equal((await cluster.readiness(2)).status, 503);
-    const armed = await ctl(['allow-rejoin', '--config', file, '--node', '2']);
-    assert.match(
-      armed.stdout,
-      /^node 2: empty-log rejoin armed on every group leader \(of groups 1 and 3\)$/m,
-      armed.stderr,
-    );
+    assert.match(said, /"shard":1,.*"aside":"log\.damaged"/);
     await cluster.ready();
     await cluster.settled();
     // Now its vote and its bytes are those that count.
@@ -89,6 +74,32 @@ test('a node of three whose log rotted serves nothing from it and comes back thr
     await cluster.ready([2, 3]);
     await checkAll(node, 'first;second;third;fourth;');
     assert.equal(node.log().match(/the log is damaged/g)?.length, 1);
+  });
+});
+
+test('a node whose last record rotted elects no leader that lacks it', async () => {
+  await withCluster({ process: true, groups: 1 }, async (cluster) => {
+    await writeAll(cluster.node(1), 'first;');
+    await cluster.settled();
+    const leader = await cluster.leaderOf(0);
+    const [follower, third] = cluster.ids.filter((id) => id !== leader) as [number, number];
+    await cluster.kill(third);
+    await cluster.client(leader).append('/rot/s0', TEXT, 'second;');
+    await cluster.settled();
+    await cluster.kill(leader);
+    await cluster.kill(follower);
+    await rot(cluster.node(follower), 0, 'last');
+    await Promise.all([cluster.restart(follower), cluster.restart(third)]);
+    await cluster.node(follower).logged(/the log is damaged/);
+    const refused = await requestOnce(cluster.node(third).port, 'POST', '/rot/s0', TEXT, Buffer.from('lost;'));
+    assert.deepEqual([refused.status, refused.headers.get('millrace-error')], [503, 'NO_LEADER']);
+    await cluster.restart(leader);
+    await cluster.ready();
+    await cluster.settled();
+    for (const id of cluster.ids) {
+      const { body } = await cluster.client(id).expect(200, 'GET', '/rot/s0?offset=0');
+      assert.equal(body.toString(), 'first;second;');
+    }
   });
 });
 

@@ -11,14 +11,18 @@ import type { TestServer } from '../support/server.ts';
 export const DATA_AT = 90;
 
 /** Flips a bit of a record that a start needs and behind which others lie. */
-export async function rot({ dataDir }: TestServer, shard: number): Promise<FoundRecord> {
+export async function rot(
+  { dataDir }: TestServer,
+  shard: number,
+  which: 'middle' | 'last' = 'middle',
+): Promise<FoundRecord> {
   const folder = join(dataDir, `shard-${shard}`);
   const environment = new Environment(folder);
   const records = neededRecords(new LmdbTx(environment.state), join(folder, 'log'));
   await environment.close();
   // A seal and a vote have nothing there but what fills their page.
   const withData = records.slice(0, -1).filter(({ dataBytes }) => RECORD_HEAD.size + dataBytes > DATA_AT);
-  const record = withData[withData.length >> 1];
+  const record = which === 'last' ? withData.at(-1) : withData[withData.length >> 1];
   assert(record !== undefined && records.length > 2, `${records.length} records are needed`);
   const content = readFileSync(record.path);
   content[record.at + DATA_AT] = (content[record.at + DATA_AT] ?? 0) ^ 0x10;

@@ -39,7 +39,7 @@ function soleVoter(): RaftConfig {
     maxEntryBytes: ENTRY_BYTES_MAX,
     maxUncommittedBytes: 1024 * MIB,
     seed: 1,
-    mayVote: true,
+    lost: 0,
     log: NO_LOG,
     hardState: { term: 0, vote: 0, commit: 0 },
     configuration: { voters: [1], votersOutgoing: [], learners: [] },

@@ -42,7 +42,7 @@ export class Host {
         maxEntryBytes: 1e8,
         maxUncommittedBytes: 1e6,
         seed: 1,
-        mayVote: true,
+        lost: 0,
         log: this.log,
         hardState: { term: 0, vote: 0, commit: 0 },
         configuration: { voters: [1, 2, 3], votersOutgoing: [], learners: [] },

@@ -17,7 +17,7 @@ function single(log: MemoryLog, term: number, applied: number, commit: number): 
     maxEntryBytes: 1e8,
     maxUncommittedBytes: 4 << 20,
     seed: 7,
-    mayVote: true,
+    lost: 0,
     log,
     applied,
     snapshotIndex: 0,

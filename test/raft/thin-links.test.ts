@@ -18,7 +18,7 @@ class Leader {
     maxEntryBytes: 32 * 1024 * 1024,
     maxUncommittedBytes: 64 * 1024 * 1024,
     seed: 1,
-    mayVote: true,
+    lost: 0,
     log: this.#log,
     hardState: { term: 0, vote: 0, commit: 0 },
     configuration: { voters: [1, 2, 3], votersOutgoing: [], learners: [] },

@@ -2,7 +2,7 @@
 // can be told to fail. Answers are copied out when they are published.
 import { RowDamage } from '../../src/base/row-damage.ts';
 import assert from 'node:assert/strict';
-import type { Entry, LogReader } from '../../src/raft/types.ts';
+import type { Entry, LogReader, LostLog } from '../../src/raft/types.ts';
 import {
   type ReplyTarget,
   type RequestSource,
@@ -157,20 +157,20 @@ export class MemoryStorage implements ShardStorage {
     return this.prefixes.get(group) ?? group;
   }
 
-  lost(group: number): boolean {
-    return this.lostGroups.has(group);
+  lost(group: number): LostLog {
+    return this.lostGroups.has(group) ? 1 : 0;
   }
 
-  setLost(groups: readonly number[], lost: boolean): void {
+  setLost(groups: readonly number[], lost: LostLog): void {
     for (const group of groups) {
-      if (lost) this.lostGroups.add(group);
+      if (lost !== 0) this.lostGroups.add(group);
       else this.lostGroups.delete(group);
     }
   }
 
   markUsed(lost: readonly number[]): void {
     this.fresh = false;
-    this.setLost(lost, true);
+    this.setLost(lost, 1);
   }
 
   logBytesBehind(group: number, index: number): number {

@@ -347,7 +347,7 @@ export class Faults {
     const node = this.#world.nodes[this.#wiped - 1];
     const process = node?.process;
     if (node === undefined || process === undefined || !node.knowsLoss) return;
-    if (this.#world.options.groups.some((group) => process.store.lost(group))) return;
+    if (this.#world.options.groups.some((group) => process.store.lost(group) !== 0)) return;
     this.#count('restored', `n${node.id}`);
     node.lostLog = false;
     node.wasRotten = false;

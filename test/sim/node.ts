@@ -91,7 +91,7 @@ export class SimNode {
     if (this.#world.blind) return;
     if (lost !== undefined && !isRotten) throw this.#world.failure(`log-damage n${this.id}: ${lost.why}`);
     // It may have been found by a start that did not get far.
-    const isFound = this.#world.options.groups.every((group) => store.lost(group));
+    const isFound = this.#world.options.groups.every((group) => store.lost(group) !== 0);
     if (isRotten && !isFound) throw this.#world.failure(`log-damage n${this.id} is not found`);
   }
 

@@ -63,6 +63,10 @@ class SimLink {
     if (egress !== undefined) egress.takesPieces = true;
   }
 
+  get repairs(): boolean {
+    return true;
+  }
+
   get takesRequestPieces(): boolean {
     return this.#egress !== undefined;
   }

@@ -34,7 +34,7 @@ test('a peer whose answer to a snapshot is lost gets the log behind it when the 
     maxEntryBytes: 1e8,
     maxUncommittedBytes: 4096,
     seed: 1,
-    mayVote: true,
+    lost: 0,
     log: new MemoryLog(),
     hardState: { term: 0, vote: 0, commit: 0 },
     configuration: { voters: [1, 2, 3], votersOutgoing: [], learners: [] },

@@ -10,9 +10,16 @@ test('the row is what it always was', () => {
   assert.equal(Buffer.from(RUN_KEY).toString('hex'), 'ffff720000');
   const row = encodeRun(RUN);
   assert.equal(Buffer.from(row).toString('hex'), '030000000050000000007042100030313233343536373839616263646566');
-  assert.deepEqual(decodeRun(row), RUN);
-  for (let size = 0; size < row.length; size++) assert.equal(decodeRun(row.slice(0, size)), undefined);
-  assert.equal(decodeRun(Uint8Array.from([...row, 0])), undefined);
+  assert.deepEqual(decodeRun(row, 'shard-0'), RUN);
+  for (let size = 0; size < row.length; size++)
+    assert.throws(
+      () => decodeRun(row.slice(0, size), 'shard-0'),
+      /^Error: shard-0: its note of the last run is damaged/,
+    );
+  assert.throws(
+    () => decodeRun(Uint8Array.from([...row, 0]), 'shard-0'),
+    /^Error: shard-0: its note of the last run is damaged/,
+  );
 });
 
 test('a store knows its last run after it was opened again, and a damaged note is no run', async (t) => {

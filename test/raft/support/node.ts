@@ -69,7 +69,7 @@ export class TestNode {
       maxEntryBytes: 1e8,
       maxUncommittedBytes: 16 * 1024,
       seed,
-      mayVote: disk.mayVote,
+      lost: disk.mayVote ? 0 : 1,
       log: disk.log,
       hardState: disk.hardState,
       configuration: disk.configuration,
