@@ -16,7 +16,8 @@ export function transferLeadership(core: Core, to: number): TransferOutcome {
   if (core.transferee !== 0) return core.transferee === to ? 'started' : 'busy';
   const peer = core.peer(to);
   if (peer === undefined) return 'not-voter';
-  if (!core.configuration.voters.includes(to)) return 'not-voter';
+  // One that leaves may be the only other node with the whole log, and then a damaged state is repaired from there.
+  if (!core.wantsState && !core.configuration.voters.includes(to)) return 'not-voter';
   if (peer.refusesLead || !peer.counts) return 'refused';
   // Everything was sent and is being answered, so what is missing is in flight; or no node has more of the log, as with
   // links that are always full.

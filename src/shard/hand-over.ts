@@ -31,10 +31,13 @@ export function passOn(group: Group): boolean {
 
 /** Voters that answer, most up-to-date first. */
 function heirsOf({ raft }: Group): number[] {
+  const { voters, votersOutgoing } = raft.configuration;
+  // A damaged state may have no other node to be repaired from than one that leaves.
+  const heirs = raft.wantsState ? [...voters, ...votersOutgoing] : voters;
   return raft
     .peers()
     .filter(({ node, state, recentlyActive, recovery }) => {
-      return raft.configuration.voters.includes(node) && recovery === 'none' && state === 'replicate' && recentlyActive;
+      return heirs.includes(node) && recovery === 'none' && state === 'replicate' && recentlyActive;
     })
     .sort((a, b) => b.match - a.match)
     .map(({ node }) => node);

@@ -5,8 +5,9 @@ import { Peers } from '../../src/peer/peers.ts';
 import type { PeerHandler, PeersOptions } from '../../src/peer/peers.ts';
 import type { ForwardOrigin, IncomingSnapshot } from '../../src/shard/ports.ts';
 import type { Message, GroupSnapshotRequest } from '../../src/raft/types.ts';
-import type { PeerIdentity } from '../../src/peer/codec/handshake.ts';
+import { PROTOCOL_VERSION, type PeerIdentity } from '../../src/peer/codec/handshake.ts';
 import type { Standing } from '../../src/peer/codec/standing.ts';
+import { freePort } from '../support/ports.ts';
 import { PATIENCE_MS } from '../support/until.ts';
 
 export const SECRET = 'correct horse';
@@ -180,4 +181,23 @@ export async function makeCluster(
   for (const { peers } of cluster) peers.setPeers(addresses);
   await waiter.until('all links', () => cluster.every(({ peers }) => peers.counters().peer_links_up === nodes - 1));
   return cluster;
+}
+
+/** Nodes 1 and 2, linked both ways; the second speaks no newer version. */
+export async function linkedPair(
+  t: TestContext,
+  waiter: Waiter,
+  newest = PROTOCOL_VERSION,
+): Promise<[TestPeer, TestPeer]> {
+  const one = makePeer(t, waiter, 1);
+  const address = { host: HOST, port: await freePort() };
+  const peers = [
+    { node: 1, address: { host: HOST, port: await one.peers.start() } },
+    { node: 2, address },
+  ];
+  one.peers.setPeers(peers);
+  const two = makePeer(t, waiter, 2, { listen: address, peers, newest });
+  await two.peers.start();
+  await waiter.until('both ways', () => two.peers.connected(1, 0) && one.peers.connected(2, 0));
+  return [one, two];
 }

@@ -28,8 +28,7 @@ import {
 import { encodeForwardPiece } from '../../src/peer/codec/forward.ts';
 import { NONCE_BYTES, PROTOCOL_VERSION, VERSION_WITH_PIECES } from '../../src/peer/codec/handshake.ts';
 import { closed } from '../support/sockets.ts';
-import { GROUP_COUNT, HOST, SECRET, type TestPeer, Waiter, makePeer } from './fixture.ts';
-import { freePort } from '../support/ports.ts';
+import { GROUP_COUNT, HOST, SECRET, type TestPeer, Waiter, linkedPair } from './fixture.ts';
 
 const MIB = 1024 * 1024;
 const QUEUE_BYTES = 80 * MIB;
@@ -110,24 +109,6 @@ function appendOf(dataBytes: number, index: number): Message {
   return { ...head, prevIndex: index - 1, prevTerm: 1, entries, commit: 0, round: index };
 }
 
-async function pair(
-  t: Parameters<typeof makePeer>[0],
-  waiter: Waiter,
-  newest = PROTOCOL_VERSION,
-): Promise<[TestPeer, TestPeer]> {
-  const one = makePeer(t, waiter, 1);
-  const address = { host: HOST, port: await freePort() };
-  const peers = [
-    { node: 1, address: { host: HOST, port: await one.peers.start() } },
-    { node: 2, address },
-  ];
-  one.peers.setPeers(peers);
-  const two = makePeer(t, waiter, 2, { listen: address, peers, newest });
-  await two.peers.start();
-  await waiter.until('both ways', () => two.peers.connected(1, 0) && one.peers.connected(2, 0));
-  return [one, two];
-}
-
 const lastIndex = ({ heard }: TestPeer): number => {
   const message = heard.messages.at(-1)?.message;
   return message?.type === 'append' ? message.prevIndex + message.entries.length : 0;
@@ -135,7 +116,7 @@ const lastIndex = ({ heard }: TestPeer): number => {
 
 test('an entry of an old log that no frame holds arrives whole', async (t) => {
   const waiter = new Waiter();
-  const [one, two] = await pair(t, waiter);
+  const [one, two] = await linkedPair(t, waiter);
   one.peers.sendRaft(2, 0, appendOf(OLD_ENTRY_BYTES, 1));
   one.peers.flush();
   await waiter.until('the entry', () => lastIndex(two) === 1);
@@ -146,7 +127,7 @@ test('an entry of an old log that no frame holds arrives whole', async (t) => {
 
 test('a peer of the version before gets large frames whole, and none that would end its link', async (t) => {
   const waiter = new Waiter();
-  const [one, two] = await pair(t, waiter, 2);
+  const [one, two] = await linkedPair(t, waiter, 2);
   one.peers.sendRaft(2, 0, appendOf(31 * MIB, 1));
   one.peers.flush();
   await waiter.until('31 MiB', () => lastIndex(two) === 1);
@@ -169,7 +150,7 @@ test('a peer of the version before gets large frames whole, and none that would 
 for (const newest of [PROTOCOL_VERSION, VERSION_WITH_PIECES]) {
   test(`a small request does not wait for a large one to a peer of protocol ${newest}`, async (t) => {
     const waiter = new Waiter();
-    const [one, two] = await pair(t, waiter, newest);
+    const [one, two] = await linkedPair(t, waiter, newest);
     const large = Buffer.alloc(31 * MIB, 'large');
     two.heard.onForwarded = (origin, _group, bytes) => two.peers.reply(origin, bytes.slice(0, 5));
     const answers: string[] = [];
@@ -190,7 +171,7 @@ for (const newest of [PROTOCOL_VERSION, VERSION_WITH_PIECES]) {
 
 test('a large request whose link ends midway is answered with nothing, and what came of it is dropped', async (t) => {
   const waiter = new Waiter();
-  const [one, two] = await pair(t, waiter);
+  const [one, two] = await linkedPair(t, waiter);
   const answers: unknown[] = [];
   assert(one.peers.forward(2, 0, Buffer.alloc(31 * MIB, 'lost'), (answer) => answers.push(answer)));
   one.peers.flush();
@@ -241,7 +222,7 @@ const NONSENSE: Readonly<Record<string, () => Uint8Array>> = {
 for (const [what, make] of Object.entries(NONSENSE)) {
   test(`${what} ends its connection and nothing else`, async (t) => {
     const waiter = new Waiter();
-    const [one, two] = await pair(t, waiter);
+    const [one, two] = await linkedPair(t, waiter);
     const socket = connect(one.peers.port, HOST);
     t.after(() => socket.destroy());
     const self = { clusterId: 'test', groupCount: GROUP_COUNT, node: 3, shard: 0, shardCount: 1, boot: 77 };

@@ -4,7 +4,7 @@ import type { ForwardOrigin } from '../../src/shard/ports.ts';
 import type { Message } from '../../src/raft/types.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 import { MESSAGE_TYPES, randomMessage } from '../raft/codec/random-messages.ts';
-import { HOST, Waiter, makeCluster, makePeer } from './fixture.ts';
+import { HOST, Waiter, makeCluster, makePeer, linkedPair } from './fixture.ts';
 import { freePort, freePorts } from '../support/ports.ts';
 import type { TestPeer } from './fixture.ts';
 
@@ -75,6 +75,19 @@ test('nodes of the version before and of this one are linked both ways, and each
     await two.peers.stop();
     await waiter.until('the end', () => !one.peers.connected(2, 0) && one.peers.counters().peer_sessions === 0);
     one.heard.messages.length = 0;
+  }
+});
+
+test('a node of protocol 4 is not told that a state is damaged', async (t) => {
+  for (const newest of [4, 5]) {
+    const waiter = new Waiter();
+    const [one, two] = await linkedPair(t, waiter, newest);
+    const note = { round: 7, boot: 9, lost: 0, refusesLead: true, wantsState: true } as const;
+    one.peers.sendRaft(2, 0, { type: 'heartbeat-response', from: 1, to: 2, term: 1, ...note });
+    one.peers.flush();
+    await waiter.until('the answer', () => two.heard.messages.length > 0);
+    const told = { ...note, wantsState: newest === 5 };
+    assert.deepEqual(two.heard.messages[0]?.message, { type: 'heartbeat-response', from: 1, to: 2, term: 1, ...told });
   }
 });
 

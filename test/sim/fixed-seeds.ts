@@ -32,7 +32,14 @@ const STARVED = [STARVED_SEEDS, STARVED_SEEDS + 1];
 const SLOW = Array.from({ length: 3 }, (_, i) => SLOW_SEEDS + i);
 /** Large commands in pieces (options.ts). */
 /** Disks that change rows of the state (options.ts). */
-const ROW_ROT = Array.from({ length: 6 }, (_, i) => ROW_ROT_SEEDS + i);
+const ROW_ROT = [
+  ...Array.from({ length: 6 }, (_, i) => ROW_ROT_SEEDS + i),
+  // A drain mark was overridden. A live reader was told of an older tail. A live reader's head that had changed ended
+  // the node. Rows that were long rewritten counted as damaged, and no node led.
+  ...[0x13, 0x6c, 0x123, 0x290].map((seed) => ROW_ROT_SEEDS + seed),
+  // The only other node with the whole log was leaving.
+  0x7_4746,
+];
 const IN_PIECES = Array.from({ length: 12 }, (_, i) => LARGE_SEEDS + i);
 
 /**
