@@ -1,25 +1,28 @@
 /** The greeting of `npm start` on stdout: addresses, durability, and first commands. */
-import { formatAddress } from '../base/address.ts';
+import { type Address, formatAddress } from '../base/address.ts';
 import type { Config } from '../config/config.ts';
 import { VERSION } from '../config/version.ts';
 
 export interface StartFacts {
+  /** Where the planes listen, with the ports that were free. */
+  readonly client: Address;
+  readonly admin: Address;
   readonly shardCount: number;
   readonly startMs: number;
   /** False when the data directory is in memory (tmpfs). */
   readonly onDisk: boolean;
 }
 
-export function greeting(config: Config, { shardCount, startMs, onDisk }: StartFacts): string {
+export function greeting(config: Config, { client: listen, admin, shardCount, startMs, onDisk }: StartFacts): string {
   const { server, storage, raft } = config;
   const scheme = server.tls === undefined ? 'http' : 'https';
-  const client = `${scheme}://${formatAddress(server.listen)}`;
+  const client = `${scheme}://${formatAddress(listen)}`;
   const shards = `${shardCount} shard${shardCount === 1 ? '' : 's'}`;
   const ms = Math.round(startMs);
   return [
     `Millrace ${VERSION}, node ${raft.nodeId}: ready in ${ms} ms`,
     `  clients   ${client}`,
-    `  admin     ${scheme}://${formatAddress(server.adminListen)}  (/__svc/metrics, /__svc/ready)`,
+    `  admin     ${scheme}://${formatAddress(admin)}  (/__svc/metrics, /__svc/ready)`,
     `  data      ${storage.dataDir}  (${raft.groupCount} groups on ${shards})`,
     ...(storage.cold.backend === 'none' ? [] : [`  cold      ${storage.cold.backend}`]),
     `  durable   ${durability(raft.peers.length, onDisk)}`,

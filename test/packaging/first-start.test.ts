@@ -99,10 +99,16 @@ test('nothing is promised about a data directory in memory', { skip: !existsSync
 });
 
 test('the suggested command works verbatim, also with a certificate and a token', () => {
-  const facts = { shardCount: 1, startMs: 3, onDisk: true };
   const plain = loadConfig([]);
+  // The ports that it got, whatever it asked for.
+  const [client, admin] = [
+    { host: '127.0.0.1', port: 4711 },
+    { host: '127.0.0.1', port: 4712 },
+  ];
+  const facts = { client, admin, shardCount: 1, startMs: 3, onDisk: true };
+  assert.match(greeting(plain, facts), /admin +http:\/\/127\.0\.0\.1:4712 /);
   const tryLine = (config: typeof plain): string => /try +(.*)$/m.exec(greeting(config, facts))?.[1] ?? '';
-  assert.match(tryLine(plain), /^curl -X PUT http:\/\/127\.0\.0\.1:4437\/demo\/hello && curl -X POST -H 'Content-Type/);
+  assert.match(tryLine(plain), /^curl -X PUT http:\/\/127\.0\.0\.1:4711\/demo\/hello && curl -X POST -H 'Content-Type/);
   const guarded = {
     ...plain,
     server: { ...plain.server, tls: { certPath: '/etc/cert.pem', keyPath: '/etc/key.pem' } },
@@ -110,6 +116,6 @@ test('the suggested command works verbatim, also with a certificate and a token'
   };
   const line = tryLine(guarded);
   assert.equal(line.split(' --cacert /etc/cert.pem -H "Authorization: Bearer $TOKEN"').length, 3, line);
-  assert.match(line, /https:\/\/127\.0\.0\.1:4437/);
+  assert.match(line, /https:\/\/127\.0\.0\.1:4711/);
   assert.doesNotMatch(greeting(guarded, facts), /secret-of-the-clients/);
 });
