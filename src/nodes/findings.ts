@@ -95,8 +95,13 @@ const bad = (text: string): Fault => ({ severity: 'bad', text });
 function faultsOf(report: NodeReport, foreign: readonly number[]): Fault[] {
   const behind = report.groups.filter(({ caughtUp }) => !caughtUp).map(({ id }) => id);
   const faults: Fault[] = [];
-  if (foreign.length > 0)
-    faults.push(bad(`no member of ${nameGroups(foreign)}, takes no writes there and may show old bytes: stop it`));
+  const isEmpty = (id: number): boolean => report.groups.some((group) => group.id === id && group.applied === 0);
+  const left = foreign.filter((id) => !isEmpty(id));
+  const coming = foreign.filter(isEmpty);
+  if (left.length > 0)
+    faults.push(bad(`no member of ${nameGroups(left)}, takes no writes there and may show old bytes: stop it`));
+  if (coming.length > 0)
+    faults.push(warn(`not yet a member of ${nameGroups(coming)}, where it has nothing: add-member adds it`));
   if (report.shedState.includes('maintenance-drain'))
     faults.push(warn('marked for maintenance, leads nothing until undrain'));
   if (report.shedState.includes('cluster-egress'))

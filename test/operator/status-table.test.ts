@@ -169,6 +169,11 @@ test('a node that was taken out of the voters while it was away is told from one
   assert.match(text, /\n3 +h3 +not a member, no leader, behind /);
   assert.match(text, /\nnode 3 \(h3\): no member of group 0, takes no writes there and may show old bytes: stop it\n/);
   assert.equal(whyNotReady(snapshot, 3, 16), 'node 3 is not a voter of group 0');
+  const empty = group(0, undefined, { term: 0, applied: 0, caughtUp: false });
+  const coming = [node(1, [group(0, 1, now)]), node(2, [group(0, 1, now)]), node(3, [empty])];
+  const said = shown(NODES, coming).join('\n');
+  assert.match(said, /\nnode 3 \(h3\): not yet a member of group 0, where it has nothing: add-member adds it/);
+  assert.doesNotMatch(said, /stop it/);
   const learner = { ...now, learners: [3] };
   const joins = [node(1, [group(0, 1, learner)]), node(2, [group(0, 1, learner)]), node(3, [group(0, 1, learner)])];
   assert.match(shown(NODES, joins).join('\n'), /\n3 +h3 +ok /);
