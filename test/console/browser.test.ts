@@ -153,7 +153,8 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
     await page.getByRole('row', { name: /node 3 .* ok/ }).waitFor();
     await cluster.end(3);
     await page.getByText(/node 3 has not answered for \d+ s/).waitFor();
-    await page.getByRole('row', { name: /node 3 .* does not answer/ }).waitFor();
+    await page.getByRole('row', { name: /node 3 127.* does not answer/ }).waitFor();
+    await page.getByRole('cell', { name: /node 3 .* group 0, and does not answer/ }).waitFor();
     await page
       .getByText(/node 3 .*connection refused/)
       .first()

@@ -123,6 +123,11 @@ test('the matrix says who leads, votes, learns and is behind', () => {
     ['node 3 is a learner of group 0'],
     ['node 4 is no part of group 0'],
   ]);
+  const [, second] = matrixOf(nodes, roundOf(21_000, group, undefined, group), lag);
+  assert.deepEqual(
+    second?.cells.map(({ text, isAway }) => [text, isAway]),
+    [['node 2 is a voter of group 0, and does not answer', true]],
+  );
 });
 
 test("a node's page knows whom its groups name", () => {

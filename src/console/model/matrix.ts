@@ -11,6 +11,8 @@ export interface Cell {
   readonly role: CellRole;
   /** The node has less than others have committed, or does not know yet whether it has all. */
   readonly isBehind: boolean;
+  /** The node does not answer: others say what it is. */
+  readonly isAway: boolean;
   /** In words, for those who do not see the letters. */
   readonly text: string;
 }
@@ -26,6 +28,7 @@ export function matrixOf(nodes: readonly KnownNode[], round: Round, lag: LagWatc
   return nodes.map(({ id: node }) => {
     const report = reportOf(snapshot, node);
     const foreign = foreignTo(snapshot, node);
+    const isAway = report === undefined && round.some(({ nodeId }) => nodeId === node);
     const cells = views.map(({ id: group, leader, voters }): Cell => {
       const own = groupOf(report, group);
       const learns = round.some((one) => groupOf(one.report, group)?.learners.includes(node) === true);
@@ -33,7 +36,8 @@ export function matrixOf(nodes: readonly KnownNode[], round: Round, lag: LagWatc
       const role: CellRole = leader === node ? 'leader' : isMember ? 'voter' : learns ? 'learner' : 'none';
       const behindMs = lag.behindMs(node, group);
       const isBehind = own !== undefined && (!own.caughtUp || own.logLost || behindMs > 0);
-      return { node, group, role, isBehind, text: describe({ node, group, role, behindMs, isBehind }) };
+      const told = { node, group, role, isBehind, isAway };
+      return { ...told, text: describe({ ...told, behindMs }) };
     });
     return { node, cells };
   });
@@ -50,7 +54,7 @@ const ROLES: Readonly<Record<CellRole, string>> = {
   none: 'is no part of',
 };
 
-function describe({ node, group, role, isBehind, behindMs }: Told): string {
+function describe({ node, group, role, isBehind, isAway, behindMs }: Told): string {
   const behind = behindMs > 0 ? `, ${Math.round(behindMs / 1000)} s behind` : isBehind ? ', not caught up' : '';
-  return `node ${node} ${ROLES[role]} group ${group}${behind}`;
+  return `node ${node} ${ROLES[role]} group ${group}${isAway ? ', and does not answer' : behind}`;
 }

@@ -1,5 +1,5 @@
 /** Shows a stream page by page from either end, or as it grows. */
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Form, type Line, indented, matching } from '../model/content.ts';
 import { formatNumber } from '../model/units.ts';
 import { NoAnswer, reasonOf } from './api.ts';
@@ -8,6 +8,10 @@ import { type Facts, type Page, type Place, emptyPage, ends, pageSize, readNext,
 
 /** Lines of a live tail that stay in the page. */
 const TAIL_LINES_MAX = 1000;
+/** Length of a long record's first line. */
+const SUMMARY_CHARS = 160;
+/** So close to its end the page follows what comes. */
+const NEAR_END_PX = 80;
 /** After a request that failed. */
 const AGAIN_MS = 2000;
 
@@ -92,7 +96,7 @@ export function ContentView({ place, facts }: ContentProps) {
           : `${facts.records === undefined ? 'Bytes' : 'Records'} ${formatNumber(where.from)} to ${formatNumber(to)} of ${formatNumber(end)}`}
         {search !== '' && `; ${shown.length} of ${page?.lines.length ?? 0} lines hold the text`}
       </p>
-      <Lines lines={shown} form={form ?? 'text'} />
+      <Lines lines={shown} form={form ?? 'text'} isTail={isTail} />
     </section>
   );
 }
@@ -101,15 +105,40 @@ function formOf(value: string): Form {
   return value === 'json' || value === 'hex' ? value : 'text';
 }
 
-function Lines({ lines, form }: { lines: readonly Line[]; form: Form }) {
+/** The first line of a long record. */
+function shortened(text: string): string {
+  return text.length <= SUMMARY_CHARS ? text : `${text.slice(0, SUMMARY_CHARS - 1)}…`;
+}
+
+interface LinesProps {
+  readonly lines: readonly Line[];
+  readonly form: Form;
+  /** The last line stays in sight, unless the reader has scrolled away from it. */
+  readonly isTail: boolean;
+}
+
+function Lines({ lines, form, isTail }: LinesProps) {
+  const list = useRef<HTMLOListElement>(null);
+  const isAtEnd = useRef(true);
+  useEffect(() => {
+    if (isTail && isAtEnd.current) list.current?.scrollTo({ top: list.current.scrollHeight });
+  }, [isTail, lines]);
   return (
-    <ol class={`lines ${form}`} tabIndex={0} aria-label="Lines">
+    <ol
+      ref={list}
+      class={`lines ${form}`}
+      tabIndex={0}
+      aria-label="Lines"
+      onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) =>
+        (isAtEnd.current = scrollTop + clientHeight >= scrollHeight - NEAR_END_PX)
+      }
+    >
       {lines.map(({ at, text }, i) => (
         <li key={`${at}/${i}`}>
           <span class="at">{at}</span>
           {form === 'json' && text.length > 80 ? (
             <details>
-              <summary>{text.slice(0, 160)}</summary>
+              <summary>{shortened(text)}</summary>
               <pre>{indented(text)}</pre>
             </details>
           ) : (

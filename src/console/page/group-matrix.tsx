@@ -19,7 +19,7 @@ export function GroupMatrix() {
       <p class="legend">
         <span class="cell leader">L</span> leads <span class="cell voter">v</span> votes{' '}
         <span class="cell learner">l</span> learns <span class="cell voter behind">v</span> behind{' '}
-        <span class="cell none">·</span> no part
+        <span class="cell voter away">v</span> does not answer <span class="cell none">·</span> no part
       </p>
       <div class="scroll" tabIndex={0} role="group" aria-labelledby="groups">
         <table class="matrix">
@@ -63,9 +63,9 @@ export function GroupMatrix() {
   );
 }
 
-function MatrixCell({ cell: { role, isBehind, text } }: { cell: Cell }) {
+function MatrixCell({ cell: { role, isBehind, isAway, text } }: { cell: Cell }) {
   return (
-    <td class={`cell ${role}${isBehind ? ' behind' : ''}`} title={text}>
+    <td class={`cell ${role}${isAway ? ' away' : isBehind ? ' behind' : ''}`} title={text}>
       <span aria-hidden="true">{LETTERS[role]}</span>
       <span class="unseen">{text}</span>
     </td>

@@ -101,7 +101,13 @@ function Buckets() {
       {fitting.length > BUCKETS_MAX && (
         <p class="hint">and {fitting.length - BUCKETS_MAX} more: type a part of the name</p>
       )}
-      {!isLoading && fitting.length === 0 && problem === undefined && <p>No bucket of this name holds anything.</p>}
+      {!isLoading && fitting.length === 0 && problem === undefined && (
+        <p>
+          {wanted === ''
+            ? 'There is no bucket yet: the first stream makes one.'
+            : `No bucket has “${wanted}” in its name.`}
+        </p>
+      )}
     </section>
   );
 }

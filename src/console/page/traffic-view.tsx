@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import UPlot from 'uplot';
 import type { History } from '../model/history.ts';
 import { PLOTS, type Plot } from '../model/plots.ts';
-import { formatValue } from '../model/units.ts';
+import { formatTime, formatValue } from '../model/units.ts';
 import { useDesk } from './parts.tsx';
 
 const HEIGHT = 180;
@@ -11,7 +11,22 @@ const HEIGHT = 180;
 const LINES_MAX = 24;
 /** Colours that most colour-blind people can tell apart, on light and on dark (Okabe and Ito, a little lighter). */
 const COLOURS = ['#0284c7', '#e69f00', '#10a37f', '#d55e00', '#b06fb8', '#56b4e9', '#8a8a00', '#7f7f7f'];
-const DASHES: readonly number[][] = [[], [6, 3], [2, 2]];
+const DASHES: readonly Dash[] = [
+  { pattern: [], border: 'solid' },
+  { pattern: [6, 3], border: 'dashed' },
+  { pattern: [2, 2], border: 'dotted' },
+];
+/** Bytes are counted in powers of two; less than one byte is none. */
+const BYTE_STEPS = Array.from({ length: 50 }, (_, i) => 2 ** i);
+/** Room for the longest value of an axis: "1,023 KiB/s". */
+const AXIS_PX = 84;
+const TIMES_APART_PX = 80;
+
+interface Dash {
+  readonly pattern: number[];
+  /** The same around the mark of the legend. */
+  readonly border: string;
+}
 
 export interface PlotProps {
   readonly plot: Plot;
@@ -75,26 +90,56 @@ function dataOf(history: History, names: readonly string[], seconds: number): UP
 function optionsOf({ unit }: Plot, labels: readonly string[], width: number): UPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const [ink, line] = [style.getPropertyValue('--plot-ink'), style.getPropertyValue('--plot-line')];
+  const isBytes = unit === 'bytes' || unit === 'bytes per second';
+  const lines = linesOf(labels);
   const axis: UPlot.Axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } };
   return {
     width: Math.max(width, 100),
     height: HEIGHT,
     cursor: { y: false, sync: { key: 'traffic' } },
-    legend: { live: true },
+    legend: { live: true, markers: { dash: (_, series) => lines[series - 1]?.dash.border ?? 'solid' } },
     scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
-    axes: [axis, { ...axis, size: 70, values: (_, values) => values.map((value) => formatValue(value, unit)) }],
+    axes: [
+      { ...axis, space: TIMES_APART_PX, values: (_, times) => times.map((time) => formatTime(1000 * time).slice(11)) },
+      {
+        ...axis,
+        size: AXIS_PX,
+        ...(isBytes ? { incrs: BYTE_STEPS } : {}),
+        values: (_, values) => values.map((value) => formatValue(value, unit)),
+      },
+    ],
     series: [
-      { value: '{HH}:{mm}:{ss}' },
+      { label: 'UTC', value: (_: UPlot, time: number | null) => (time === null ? '–' : formatTime(1000 * time)) },
       ...labels.map((label, i) => ({
         label,
-        stroke: COLOURS[i % COLOURS.length] ?? 'gray',
-        dash: DASHES[Math.floor(i / COLOURS.length) % DASHES.length] ?? [],
+        stroke: lines[i]?.stroke ?? 'gray',
+        dash: lines[i]?.dash.pattern ?? [],
         width: 1.5,
         points: { show: false },
         value: (_: UPlot, value: number | null) => formatValue(value, unit),
       })),
     ],
   };
+}
+
+interface LineStyle {
+  readonly stroke: string;
+  readonly dash: Dash;
+}
+
+/** A node has its colour in every plot, and dashes tell its lines apart. */
+function linesOf(labels: readonly string[]): LineStyle[] {
+  const seen = new Map<number, number>();
+  return labels.map((label, i) => {
+    const node = /^node (\d+)/.exec(label)?.[1];
+    const colour = (node === undefined ? i : Number(node) - 1) % COLOURS.length;
+    const line = seen.get(colour) ?? 0;
+    seen.set(colour, line + 1);
+    return {
+      stroke: COLOURS[colour] ?? 'gray',
+      dash: DASHES[line % DASHES.length] ?? { pattern: [], border: 'solid' },
+    };
+  });
 }
 
 const WINDOWS = [
