@@ -11,22 +11,12 @@ const HEIGHT = 180;
 const LINES_MAX = 24;
 /** Colours that most colour-blind people can tell apart, on light and on dark (Okabe and Ito, a little lighter). */
 const COLOURS = ['#0284c7', '#e69f00', '#10a37f', '#d55e00', '#b06fb8', '#56b4e9', '#8a8a00', '#7f7f7f'];
-const DASHES: readonly Dash[] = [
-  { pattern: [], border: 'solid' },
-  { pattern: [6, 3], border: 'dashed' },
-  { pattern: [2, 2], border: 'dotted' },
-];
+const DASHES: readonly number[][] = [[], [6, 3], [2, 2]];
 /** Bytes are counted in powers of two; less than one byte is none. */
 const BYTE_STEPS = Array.from({ length: 50 }, (_, i) => 2 ** i);
 /** Room for the longest value of an axis: "1,023 KiB/s". */
 const AXIS_PX = 84;
 const TIMES_APART_PX = 80;
-
-interface Dash {
-  readonly pattern: number[];
-  /** The same around the mark of the legend. */
-  readonly border: string;
-}
 
 export interface PlotProps {
   readonly plot: Plot;
@@ -97,7 +87,7 @@ function optionsOf({ unit }: Plot, labels: readonly string[], width: number): UP
     width: Math.max(width, 100),
     height: HEIGHT,
     cursor: { y: false, sync: { key: 'traffic' } },
-    legend: { live: true, markers: { dash: (_, series) => lines[series - 1]?.dash.border ?? 'solid' } },
+    legend: { live: true },
     scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
     axes: [
       { ...axis, space: TIMES_APART_PX, values: (_, times) => times.map((time) => formatTime(1000 * time).slice(11)) },
@@ -113,7 +103,7 @@ function optionsOf({ unit }: Plot, labels: readonly string[], width: number): UP
       ...labels.map((label, i) => ({
         label,
         stroke: lines[i]?.stroke ?? 'gray',
-        dash: lines[i]?.dash.pattern ?? [],
+        dash: lines[i]?.dash ?? [],
         width: 1.5,
         points: { show: false },
         value: (_: UPlot, value: number | null) => formatValue(value, unit),
@@ -124,7 +114,7 @@ function optionsOf({ unit }: Plot, labels: readonly string[], width: number): UP
 
 interface LineStyle {
   readonly stroke: string;
-  readonly dash: Dash;
+  readonly dash: number[];
 }
 
 /** A node has its colour in every plot, and dashes tell its lines apart. */
@@ -137,7 +127,7 @@ function linesOf(labels: readonly string[]): LineStyle[] {
     seen.set(colour, line + 1);
     return {
       stroke: COLOURS[colour] ?? 'gray',
-      dash: DASHES[line % DASHES.length] ?? { pattern: [], border: 'solid' },
+      dash: DASHES[line % DASHES.length] ?? [],
     };
   });
 }
