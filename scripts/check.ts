@@ -33,7 +33,10 @@ const STEPS: readonly Step[] = [
   { name: 'dead code in production', command: [bin('knip'), '-c', 'scripts/knip.json', '--production'] },
   { name: 'tests', command: [...script('scripts/test.js'), '--strict'] },
   ...(existsSync(join(ROOT, 'dist/test/sim/main.js'))
-    ? [{ name: 'simulation', command: script('test/sim/main.js') }]
+    ? [
+        { name: 'simulation', command: script('test/sim/main.js') },
+        { name: 'planted bugs', command: [...script('test/sim/main.js'), '--mutations'] },
+      ]
     : []),
 ];
 

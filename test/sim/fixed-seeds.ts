@@ -1,4 +1,12 @@
-import { LARGE_SEEDS, REQUEST_SEEDS, ROW_ROT_SEEDS, SLOW_SEEDS, STARVED_SEEDS, THIN_SEEDS } from './options.ts';
+import {
+  LARGE_SEEDS,
+  REQUEST_SEEDS,
+  ROW_ROT_SEEDS,
+  SLOW_SEEDS,
+  STARVED_SEEDS,
+  THIN_SEEDS,
+  drawOptions,
+} from './options.ts';
 
 /** Run by every `npm run sim`. Seeds that found a bug once come first and stay. */
 const FOUND_SOMETHING: readonly number[] = [
@@ -21,7 +29,8 @@ const FOUND_SOMETHING: readonly number[] = [
   ...Array.from({ length: 24 }, (_, i) => 0x5000 + i),
 ];
 const COUNT = 200;
-const TESTED = 100;
+/** In `npm test`. */
+const TESTED = 40;
 /** Two of each kind of runs behind thin links (options.ts). */
 const BEHIND_THIN_LINKS = Array.from({ length: 8 }, (_, i) => THIN_SEEDS + i);
 /** Large and small requests on one link (options.ts). */
@@ -30,7 +39,6 @@ const REQUESTS = [REQUEST_SEEDS, REQUEST_SEEDS + 1];
 const STARVED = [STARVED_SEEDS, STARVED_SEEDS + 1];
 /** Slow checkpoints (options.ts). */
 const SLOW = Array.from({ length: 3 }, (_, i) => SLOW_SEEDS + i);
-/** Large commands in pieces (options.ts). */
 /** Disks that change rows of the state (options.ts). */
 const ROW_ROT = [
   ...Array.from({ length: 6 }, (_, i) => ROW_ROT_SEEDS + i),
@@ -40,6 +48,7 @@ const ROW_ROT = [
   // The only other node with the whole log was leaving.
   0x7_4746,
 ];
+/** Large commands in pieces (options.ts). */
 const IN_PIECES = Array.from({ length: 12 }, (_, i) => LARGE_SEEDS + i);
 
 /**
@@ -53,7 +62,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'import-numbers-from-one': 0xa2,
   'import-goes-on-counting': 0xa2,
   'import-keeps-old-buckets': 0xa2,
-  'import-takes-over-at-once': 0x114,
+  'import-takes-over-at-once': 0x3b,
   'import-undone-by-its-own-begin': 0xf,
   'import-undone-but-for-indexes': 0x5004,
   'import-begins-again-late': 0x114,
@@ -76,12 +85,12 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'sweep-takes-uploads': 0xb,
   'sweep-takes-merges': 0xb,
   'merge-keeps-references': 0xb,
-  'marks-known-objects': 0xfa,
+  'marks-known-objects': 0x5005,
   'pack-counted-short': 0xb,
   'release-counts-double': 0xb,
   'split-shifts-bytes': 0xb,
   'split-loses-the-rest': 0xb,
-  'forgotten-before-removed': 0x5009,
+  'forgotten-before-removed': 0x1f,
   'gc-without-removal': 0xb,
   'retention-takes-one-more': 0xb,
   'start-offset-passes-rows': 0x2c,
@@ -98,7 +107,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'fork-never-given-up': 0x7,
   'name-free-while-forks-live': 0x31,
   'name-kept-without-forks': 0x31,
-  'living-fork-taken-for-gone': 0xe,
+  'living-fork-taken-for-gone': 0x5002,
   'entry-read-back-wrong': 0x42d,
   'log-not-synced': 0x42d,
   'log-checksum-ignored': 0x4a,
@@ -150,7 +159,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'reads-not-held, blind': 0x5001,
   'missing-not-confirmed': 0x42d,
   'missing-not-confirmed, blind': 0x42d,
-  'mark-forgotten': 0x114,
+  'mark-forgotten': 0x4,
   'import-end-unchecked': 0xa2,
   'orphans-not-found': 0xa2,
   'pressure-for-ever': 0x1,
@@ -162,7 +171,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'latency-taken-for-a-queue': 0x71001,
   'stall-is-endured': 0x70002,
   'pieces-not-bounded': 0x73000,
-  'pieces-mixed-up': 0x73000,
+  'pieces-mixed-up': 0x73001,
   'partial-not-stored': 0x7300a,
   'partial-outlives-its-term': 0x73000,
 };
@@ -183,10 +192,48 @@ export const FIXED_SEEDS: readonly number[] = [
   ]),
 ];
 
+/** The seeds on record showed these until the draws changed, and neither do the fixed ones: new seeds have to be found. */
+export const SOUGHT: ReadonlySet<string> = new Set([
+  ...['old-term-committed-by-counting', 'partial-not-stored', 'sweep-takes-merges', 'fork-cut-short'],
+  ...['directories-not-remembered', 'directories-not-remembered, blind', 'quota-of-streams-forgotten'],
+  ...['export-of-an-import', 'import-piece-of-another'],
+  'import-end-unchecked',
+]);
+
+export function restoringSeeds(count: number): readonly number[] {
+  return FIXED_SEEDS.filter((seed) => drawOptions(seed).backup.restore !== undefined).slice(0, count);
+}
+
+/** `npm test` looks for these: for each checker bugs that it finds within a second. */
+export const TESTED_BUGS: readonly string[] = [
+  // Consensus, and votes and entries on disk.
+  ...['sent-before-commit', 'one-ack-counts-for-two', 'vote-not-persisted', 'conflict-not-written', 'mark-forgotten'],
+  // Disks that give back other bytes.
+  ...['log-not-synced', 'log-checksum-ignored', 'rot-taken-for-torn', 'row-checksum-ignored', 'ack-before-sync'],
+  // Histories, and what clients alone see.
+  ...['reply-before-apply', 'missing-not-confirmed', 'unknown-means-not-done', 'forwarded-twice'],
+  ...['vote-not-persisted, blind', 'applied-twice, blind', 'snapshot-with-wrong-index, blind'],
+  // Replicas.
+  ...['applied-twice', 'clock-in-apply', 'quota-not-stored'],
+  // The cold store.
+  ...['frontier-moves-back', 'flushed-bytes-still-counted', 'merge-keeps-references', 'gc-without-removal'],
+  ...['wrong-incarnation-accepted', 'plan-skips-a-chunk', 'deleted-on-ambiguous-commit'],
+  // Backups.
+  ...['export-loses-producers', 'import-counts-no-hot-bytes', 'import-undone-by-its-own-begin', 'writes-during-import'],
+  // Forks, and liveness.
+  ...['half-made-fork-shown', 'pressure-for-ever', 'partial-outlives-its-term'],
+  // Bounds and links.
+  ...['quota-lets-one-more-in', 'changes-unbounded', 'pieces-not-bounded', 'stale-answers-count'],
+];
+
 /**
- * Those of `npm test`: every kind of runs, by about half of the work. When they were chosen they came by 99 % of the
- * code that all fixed seeds come by. The runs behind thin links, which take the longest, are those on record.
+ * `npm test` runs these: every kind of runs, by a third of the work of all fixed seeds. Dear kinds have one or two;
+ * leaderships that are given up behind thin links have none, for a run takes ten seconds.
  */
 export const TESTED_SEEDS: readonly number[] = [
-  ...new Set([...FOUND_SOMETHING, ...plain(TESTED), ...Object.values(FOUND_BY)]),
+  ...FOUND_SOMETHING,
+  ...plain(TESTED).filter((seed) => !FOUND_SOMETHING.includes(seed)),
+  ...[THIN_SEEDS, THIN_SEEDS + 3, REQUEST_SEEDS + 1, STARVED_SEEDS + 1, SLOW_SEEDS + 2],
+  ...IN_PIECES.slice(0, 4),
+  ...ROW_ROT,
 ];

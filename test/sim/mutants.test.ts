@@ -1,11 +1,20 @@
-// Each planted bug must be found by the fixed seeds; those of backups: backup/mutants.test.ts.
+// Planted bugs must be found by the fixed seeds, one for each checker; `npm run check` takes all of them.
+import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { mustBeFound } from './finding.ts';
-import { OTHER_BUGS } from './planted/list.ts';
-import { loadSimulation } from './planted/load.ts';
+import { search } from './finding.ts';
+import { TESTED_BUGS, restoringSeeds } from './fixed-seeds.ts';
+import { plantedCases } from './planted/cases.ts';
 
-const { Simulation } = await loadSimulation();
+const { bugs, variants } = await plantedCases();
 
-for (const bug of OTHER_BUGS) {
-  test(`the fixed seeds find ${bug}`, (t) => mustBeFound(t, bug, (seed) => new Simulation(seed, { bug }).run()));
+for (const { name, run } of variants) {
+  test(`nothing is found where nothing is wrong: ${name}`, () => restoringSeeds(2).forEach(run));
+}
+
+for (const name of TESTED_BUGS) {
+  test(`the fixed seeds find ${name}`, (t) => {
+    const found = search(bugs.find((one) => one.name === name) ?? assert.fail(`${name} is no planted bug`));
+    t.diagnostic(found.line);
+    assert(found.isFound);
+  });
 }
