@@ -2,7 +2,6 @@
 import { type MessagePort, isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { assert } from '../src/base/assert.ts';
 import { caughtMessage } from '../src/base/caught.ts';
-import { RowDamage } from '../src/base/row-damage.ts';
 import { toHex } from '../src/base/hex.ts';
 import { ConfigError } from '../src/config/error.ts';
 import { TransferReceiver, TransferSender } from '../src/mailbox/transfer-channel.ts';
@@ -11,7 +10,6 @@ import { Parker, Waker } from '../src/mailbox/wake.ts';
 import { type Logger, threadLogger } from '../src/logging/logger.ts';
 import { PROCESS_RUNTIME } from '../src/server/runtime.ts';
 import type { ShardData, ShardMessage, ToShard } from '../src/server/shards.ts';
-import { StorageFullError } from '../src/shard/ports.ts';
 import type { ClusterIdentity } from '../src/shard/cluster-identity.ts';
 import { HAND_OVER_MS, handOver } from '../src/shard/hand-over.ts';
 import type { ShardOptions } from '../src/shard/options.ts';
@@ -20,9 +18,9 @@ import { owedBytes } from '../src/shard/disk-pressure.ts';
 import { Shard } from '../src/shard/shard.ts';
 import { ThreadWriter } from '../src/store/checkpoint-writer.ts';
 import { threadEntry } from '../src/threads/entry.ts';
-import { LogDamage } from '../src/store/log-record.ts';
 import { FileGone } from '../src/store/named-file.ts';
 import { ShardStore, type StoreFinding } from '../src/store/shard-store.ts';
+import { storeFailure } from '../src/store/volume.ts';
 import { MainThreadStore } from './cold-port.ts';
 import { type MemberData, beginRun, checkFormation, heard, openDirectories, openIdentity } from './membership.ts';
 import { openPeers, startPeers } from './peer-links.ts';
@@ -204,13 +202,8 @@ assert(!isMainThread && parentPort !== null, 'workers/shard runs in a worker thr
 try {
   await run(workerData as ShardData, parentPort);
 } catch (error) {
-  if (error instanceof StorageFullError) {
-    const { directory } = workerData as ShardData;
-    parentPort.postMessage({ refused: `${directory}: no space left to open its log; free some and start again` });
-  } else if (error instanceof RowDamage) {
-    const { directory } = workerData as ShardData;
-    parentPort.postMessage({ refused: `${directory}: ${error.message}; restore the data directory from a copy` });
-  } else if (error instanceof ConfigError || error instanceof LogDamage) {
-    parentPort.postMessage({ refused: error.message });
-  } else throw error;
+  const { directory } = workerData as ShardData;
+  const refused = error instanceof ConfigError ? error.message : storeFailure(directory, error);
+  if (refused === undefined) throw error;
+  parentPort.postMessage({ refused } satisfies ShardMessage);
 }

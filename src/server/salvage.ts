@@ -8,9 +8,9 @@ import { caughtMessage } from '../base/caught.ts';
 import { eachCommand } from '../group/entry.ts';
 import { Command } from '../protocol/command.ts';
 import { ENTRY_DATA } from '../raft/types.ts';
-import { LogDamage } from '../store/log-record.ts';
 import type { LeftOut, Salvage } from '../store/log-salvage.ts';
 import { ShardStore } from '../store/shard-store.ts';
+import { storeFailure } from '../store/volume.ts';
 import { State } from '../stream/core/state.ts';
 import { lockDataDir, readLayout, refused } from './data-dir.ts';
 import { PROCESS_RUNTIME } from './runtime.ts';
@@ -20,7 +20,7 @@ const NAMED_MAX = 20;
 /** A lock of the process that has it. */
 const LMDB_LOCK = 'lock.mdb';
 
-/** `say` gets a line for each finding. Throws ConfigError, or LogDamage when a shard does not say which log is its own. */
+/** `say` gets a line for each finding. Throws a sentence, as when a shard does not say which log is its own. */
 export async function salvage(from: string, to: string, say: (line: string) => void): Promise<void> {
   const { groupCount, shardCount, single } = readLayout(from);
   if (single !== true) throw refused(from, 'is of a cluster: start it, and the other nodes restore it');
@@ -57,7 +57,7 @@ async function salvageShard(directory: string, groups: readonly number[], say: (
     if (salvaged === undefined) say(`${name}: the log is whole`);
     else for (const line of report(salvaged)) say(`${name}: ${line}`);
   } catch (error) {
-    throw error instanceof LogDamage ? error : new Error(`${name}: ${caughtMessage(error)}`, { cause: error });
+    throw new Error(storeFailure(directory, error) ?? `${name}: ${caughtMessage(error)}`, { cause: error });
   } finally {
     await store.close();
   }

@@ -56,7 +56,7 @@ export function clusterOf({ raft, cluster, server }: Config): ClusterData | unde
 
 /**
  * Messages of a shard thread: its store is open and was last used in that run; it has recorded this one, or has no room
- * for that; it serves; it has stopped; or the configuration cannot work and why; a line for the node's log.
+ * for that; it serves; it has stopped; it has ended, and why in a sentence; a line for the node's log.
  */
 export type ShardMessage =
   | { readonly opened: ShardRun | undefined }
@@ -276,8 +276,12 @@ function supervise(
   const [opened, noted] = [deferred<ShardRun | undefined>(), deferred<boolean>()];
   const [ready, stopped] = [deferred<void>(), deferred<void>()];
   let expected = false;
+  let isReady = false;
   worker.on('message', (message: ShardMessage) => {
-    if (message === 'ready') ready.resolve();
+    if (message === 'ready') {
+      isReady = true;
+      ready.resolve();
+    }
     if (message === 'stopped') {
       expected = true;
       stopped.resolve();
@@ -289,7 +293,8 @@ function supervise(
     if ('logged' in message) return options.log.write(message.logged);
     if ('task' in message) return void perform(worker, options.cold?.service, message);
     expected = true;
-    reject(new ConfigError(message.refused));
+    if (isReady) fail(new Error(message.refused));
+    else reject(new ConfigError(message.refused));
     void worker.terminate();
   });
   const reject = (error: Error): void => {

@@ -5,6 +5,7 @@ import { f64, struct, u16BE, u32, u32BE, u64, u8 } from '../base/struct.ts';
 import type { LostLog } from '../raft/types.ts';
 import type { SegmentNote } from './log-record.ts';
 import type { Covered } from './log-scan.ts';
+import { RESTORE_STATE, StateError } from './data-file.ts';
 
 /**
  * The key space of a shard's store: all of a group's rows have a two-byte prefix. A group has two prefixes, its number
@@ -121,7 +122,6 @@ export function encodeRun({ shard, incarnation, directory }: ShardRun): Uint8Arr
 export function decodeRun(row: Uint8Array, directory: string): ShardRun {
   const reader = new Reader(row);
   const run = { ...reader.record(RUN_ROW), directory: reader.text() };
-  if (!reader.finished)
-    throw new Error(`${directory}: its note of the last run is damaged; restore the data directory from a copy`);
+  if (!reader.finished) throw new StateError(`${directory}: its note of the last run is damaged; ${RESTORE_STATE}`);
   return run;
 }

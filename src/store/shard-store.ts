@@ -60,7 +60,8 @@ const RESERVE_BYTES_MAX = 64 * 1024 * 1024;
 const SPACE_FACTOR = 3;
 
 /** After the reason why a single node does not start. */
-const REFUSED = 'nothing was changed; restore the data directory from a copy, or a backup into an empty one';
+const REFUSED =
+  'nothing was changed; restore the data directory from a copy, or a backup into an empty one, or make a directory of what can be read with millracectl salvage DIR NEW-DIR';
 
 export interface StoreOptions {
   readonly runtime: Pick<Runtime, 'randomBytes'>;

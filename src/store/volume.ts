@@ -1,12 +1,20 @@
 /** Questions about the volume on which the store lies, and about its folder there. */
 import { mkdirSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { caughtCode } from '../base/caught.ts';
+import { caughtCode, caughtMessage } from '../base/caught.ts';
+import { RowDamage } from '../base/row-damage.ts';
 import { StorageFullError } from '../shard/ports.ts';
-import { checkTrees } from './data-file.ts';
+import { RESTORE_STATE, StateError, checkTrees, stateDamage } from './data-file.ts';
+import { LogDamage } from './log-record.ts';
+import { FileGone } from './named-file.ts';
 import { SEGMENT_SIZES, type SegmentSizes } from './segments.ts';
 
 const STDERR_FD = 2;
+/**
+ * Errors of LMDB about pages that it did not write so: MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_PANIC, MDB_INVALID,
+ * MDB_CURSOR_FULL, MDB_PAGE_FULL, MDB_INCOMPATIBLE, MDB_PROBLEM.
+ */
+const LMDB_DAMAGE: ReadonlySet<number> = new Set([-30797, -30796, -30795, -30793, -30787, -30786, -30784, -30779]);
 /** On a small volume the segments of the log take no more than a few hundredths. */
 const SEGMENTS_PER_VOLUME = 64;
 const SEGMENT_BYTES_MIN = 256 * 1024;
@@ -22,11 +30,26 @@ export function isFull(directory: string, error: unknown): boolean {
   return bavail * bsize < SHORT_WRITE_BYTES;
 }
 
-/** The reason why a commit of the state failed. LMDB names no file, and errors of another thread have no class. */
+/** The reason why the state was not read or written. LMDB names no file, and errors of another thread have no class. */
 export function stateError(directory: string, error: unknown): unknown {
   if (isFull(directory, error)) return new StorageFullError({ cause: error });
   const { code, message = '' } = error as { code?: unknown; message?: string };
-  return code === undefined ? error : new Error(`${join(directory, 'data.mdb')}: ${message}`, { cause: error });
+  if (code === undefined) return error;
+  const file = join(directory, 'data.mdb');
+  if (typeof code === 'number' && LMDB_DAMAGE.has(code)) return stateDamage(file, message, { cause: error });
+  return new StateError(`${file}: ${message}`, { cause: error });
+}
+
+/** The sentence for the operator when an error of the store ends its shard; undefined: it is a bug. */
+export function storeFailure(directory: string, error: unknown): string | undefined {
+  const isOfSystem = caughtCode(error) !== '';
+  const known = isOfSystem && !isFull(directory, error) ? error : stateError(directory, error);
+  if (known instanceof StorageFullError) return `${directory}: no space left for its log; free some and start again`;
+  if (known instanceof RowDamage) return `${directory}: ${known.message}; ${RESTORE_STATE}`;
+  const isSentence = isOfSystem || [LogDamage, StateError, FileGone].some((kind) => known instanceof kind);
+  if (!isSentence) return undefined;
+  const message = caughtMessage(known);
+  return message.includes(directory) ? message : `${directory}: ${message}`;
 }
 
 /** Sizes of the log's segments on the volume of `directory`. */

@@ -10,6 +10,8 @@ const range = (from: number, to: number): number[] => Array.from({ length: to - 
 export const FIXED: Readonly<Record<string, FixedSet>> = {
   'segments of a shard': { only: ['shard', 'segments'], seeds: [...range(1, 5), ...range(7, 11)] },
   'rows of a shard': { only: ['shard', 'state', 'flip'], seeds: range(1, 8) },
+  'pages of a shard': { only: ['shard', 'state'], seeds: [24, 46, 95] },
+  'a state cut short': { only: ['single', 'state', 'cut'], seeds: [1] },
   'the identity of a node': { only: ['single', 'identity'], seeds: range(1, 3) },
   'cold objects of a node': { only: ['single', 'cold'], seeds: range(1, 3) },
   backups: { only: ['backup'], seeds: range(1, 3) },

@@ -9,8 +9,8 @@ import { REPLY_CLOSED, REPLY_UP_TO_DATE, type Reply } from '../../src/protocol/r
 import { requestFor } from '../../src/protocol/request.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { Shard } from '../../src/shard/shard.ts';
-import { LogDamage } from '../../src/store/log-record.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
+import { storeFailure } from '../../src/store/volume.ts';
 import { find } from '../shard/harness.ts';
 import { ArraySource, ArrayTarget } from '../shard/memory-ports.ts';
 import { STORE_OPTIONS } from '../store/temporary.ts';
@@ -53,11 +53,10 @@ async function lookAt(directory: string, phases: readonly Phase[]): Promise<Verd
     asked.stop();
     return ofLooks([{ refused: asked.refused, wrong }]);
   } catch (error) {
-    // The thread of a shard turns it into a refusal of its node's start.
-    if (error instanceof LogDamage) return { ending: 'refused', why: error.message };
-    const message = error instanceof Error ? error.message : String(error);
-    if (/is damaged/.test(message)) return { ending: 'refused', why: message };
-    return { ending: 'BAD', why: message };
+    // As the thread of a shard does it.
+    const refused = storeFailure(directory, error);
+    if (refused !== undefined) return { ending: 'refused', why: refused };
+    return { ending: 'BAD', why: String(error instanceof Error ? error.stack : error) };
   } finally {
     await store?.close();
   }
@@ -97,8 +96,7 @@ export class AskedShard {
   differs(expected: Expected): string | undefined {
     const { stream, content, closes } = expected;
     const found = this.read(expected);
-    if (content === undefined)
-      return found.code === 'STREAM_NOT_FOUND' ? undefined : `${stream}: ${found.code}, and was deleted`;
+    if (content === undefined) return found.code === 'OK' ? `${stream}: it is there, and was deleted` : undefined;
     if (found.code === 'OK') {
       if (found.isClosed !== closes) return `${stream}: closed ${!closes}`;
       return found.content === content ? undefined : `${stream}: ${difference(found.content, content)}`;

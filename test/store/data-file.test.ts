@@ -9,6 +9,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { checkDataFile, checkTrees } from '../../src/store/data-file.ts';
 import { Environment, LmdbTx } from '../../src/store/environment.ts';
+import { storeFailure } from '../../src/store/volume.ts';
 
 test('a data file that is cut short or written over is refused, others are not', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'millrace-data-file-'));
@@ -137,4 +138,63 @@ test('a bit that flips in a meta page or a branch page is refused in a sentence,
     [branch * PAGE + 23, 7],
   ] as const)
     assert.equal(await openChanged(content, copy, at, bit), 'refused', `byte ${at - branch * PAGE} of a branch page`);
+});
+
+function failureOf(work: () => void): unknown {
+  try {
+    work();
+  } catch (error) {
+    return error;
+  }
+  return undefined;
+}
+
+test('a page of rows that is empty or lies in the place of another ends in a sentence, not in words of LMDB', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'millrace-data-file-'));
+  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  const file = join(directory, 'data.mdb');
+  const environment = new Environment(directory);
+  const tx = new LmdbTx(environment.state);
+  const keyOf = (i: number): Uint8Array => Uint8Array.of(1, i >> 8, i & 0xff);
+  environment.commit(() => {
+    for (let i = 0; i < ROWS; i++) tx.put(keyOf(i), new Uint8Array(100).fill(i));
+  });
+  await environment.close();
+  const content = new Uint8Array(readFileSync(file));
+  const view = new DataView(content.buffer);
+  const kindOf = (page: number): number => view.getUint16(page * PAGE + 18, true);
+  const nodesOf = (page: number): number => view.getUint16(page * PAGE + 20, true) / 2;
+  const pages = Array.from({ length: content.length / PAGE }, (_, page) => page).slice(2);
+  const branch = pages.find((page) => kindOf(page) === 1);
+  assert(branch !== undefined);
+  const assertSentence = (error: unknown): void => {
+    const sentence = storeFailure(directory, error) ?? String(error);
+    assert.match(sentence, /^.*data\.mdb is damaged \(.+\); restore the data directory from a copy.*$/);
+    assert(sentence.startsWith(file), sentence);
+  };
+  let atStart = 0;
+  let later = 0;
+  // Those of rows have more than the free list, or the table of tables.
+  for (const page of pages.filter((one) => kindOf(one) === 2 && nodesOf(one) > 8)) {
+    for (const other of [new Uint8Array(PAGE), content.slice(branch * PAGE, (branch + 1) * PAGE)]) {
+      const changed = content.slice();
+      changed.set(other, page * PAGE);
+      writeFileSync(file, changed);
+      const refused = failureOf(() => checkTrees(file));
+      // No tree has the page any more.
+      if (refused === undefined) continue;
+      assertSentence(refused);
+      atStart++;
+      // As when the disk changes it behind the check. A cursor would end the process.
+      const opened = new Environment(directory);
+      const rows = new LmdbTx(opened.state);
+      const met = failureOf(() => {
+        for (let i = 0; i < ROWS; i++) rows.get(keyOf(i));
+      });
+      if (met !== undefined) later++;
+      if (met !== undefined) assertSentence(met);
+      await opened.close();
+    }
+  }
+  assert(atStart > 20 && later > 10, `${atStart} were refused at the start, ${later} later`);
 });
