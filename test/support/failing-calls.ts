@@ -23,8 +23,8 @@ const SYNCHRONOUS = [
   'unlinkSync',
 ] as const;
 /** Calls of `node:fs/promises`, and of the handles that its open() returns. */
-const ASYNCHRONOUS = ['open'] as const;
-const OF_HANDLES = ['writeFile', 'sync'] as const;
+const ASYNCHRONOUS = ['open', 'rename', 'stat', 'mkdir', 'readdir', 'unlink'] as const;
+const OF_HANDLES = ['writeFile', 'write', 'read', 'sync', 'datasync'] as const;
 
 export const CALLS: readonly string[] = [
   ...SYNCHRONOUS,
@@ -76,7 +76,8 @@ export class FailingCalls {
     // oxlint-disable-next-line typescript/no-this-alias
     const calls = this;
     const replacement = function (this: unknown, ...args: unknown[]): unknown {
-      return calls.#run(call, args, (changed) => Reflect.apply(original, this, changed) as unknown);
+      const about = call.startsWith('handle.') ? this : args[0];
+      return calls.#run(call, about, args, (changed) => Reflect.apply(original, this, changed) as unknown);
     };
     Reflect.set(owner, name, replacement);
     t.after(() => {
@@ -85,18 +86,20 @@ export class FailingCalls {
     });
   }
 
-  #run(call: string, args: unknown[], original: Call): unknown {
-    const path = this.#paths.get(args[0]) ?? '';
+  #run(call: string, file: unknown, args: unknown[], original: Call): unknown {
+    const path = this.#paths.get(file) ?? '';
     const isSync = /sync/i.test(call.replace(/Sync$/, ''));
     const plan = this.#plan;
     const isNow = plan?.call === call && plan.left-- === 0;
     if (isSync && !isNow && this.#unsynced.has(path)) this.syncedAgain.push(path);
     if (!isNow) return this.#done(call, args, original(args));
     this.hasFailed = true;
-    if (plan.failure === 'short') return original(args.map((arg, i) => (i === 3 ? half(arg) : arg)));
+    // The length: of readSync(file, buffer, at, length), or handle.read(buffer, at, length).
+    const lengthAt = file === args[0] ? 3 : 2;
+    if (plan.failure === 'short') return original(args.map((arg, i) => (i === lengthAt ? half(arg) : arg)));
     if (isSync) this.#unsynced.add(path);
     // A close that fails has closed it all the same.
-    if (/close/.test(call)) original(args);
+    if (/close/.test(call)) void original(args);
     // As the system says it: with the path, where the call has one.
     const about = typeof args[0] === 'string' ? ` '${args[0]}'` : '';
     const error = Object.assign(new Error(`${plan.failure}: planted, ${call}${about}`), { code: plan.failure });
@@ -106,6 +109,11 @@ export class FailingCalls {
 
   #done(call: string, [first]: unknown[], result: unknown): unknown {
     if (call === 'openSync' && typeof first === 'string') this.#paths.set(result, first);
+    if (call === 'open' && typeof first === 'string' && result instanceof Promise)
+      return result.then((handle: unknown) => {
+        this.#paths.set(handle, first);
+        return handle;
+      });
     return result;
   }
 }

@@ -3,7 +3,7 @@ import { type FileHandle, open, readdir, rename, stat, unlink } from 'node:fs/pr
 import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
 import { Fault } from '../../stream/backup/fault.ts';
-import { makeFolder } from '../../cold/store/dir-store.ts';
+import { makeFolder, syncDirectory } from '../../cold/store/dir-store.ts';
 import type { S3Options, S3Store } from '../../cold/store/s3-store.ts';
 import { StoreError } from '../../cold/store/store.ts';
 import { caughtCode, caughtMessage } from '../../base/caught.ts';
@@ -165,9 +165,7 @@ class Directory implements Location {
         await file.close();
       }
       await rename(part, path);
-      const directory = await open(this.text, 'r');
-      await directory.sync();
-      await directory.close();
+      await syncDirectory(this.text);
     });
   }
 

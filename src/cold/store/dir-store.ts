@@ -285,7 +285,7 @@ async function removeEmpty(root: string, start: string): Promise<void> {
   }
 }
 
-async function syncDirectory(path: string): Promise<void> {
+export async function syncDirectory(path: string): Promise<void> {
   const folder = await open(path, 'r');
   try {
     await folder.sync();
