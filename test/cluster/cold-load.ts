@@ -44,13 +44,13 @@ function groupOf(stream: BlobStream, groups: number): number {
 /** Most are small, some large, so that rows, packs, single-stream objects and several chunks all occur. */
 function sizeOf(random: Random): number {
   if (random.chance(0.5)) return random.int(0, 500);
-  if (random.chance(0.7)) return random.int(500, 20 * KIB);
-  return random.int(20 * KIB, random.chance(0.1) ? 900 * KIB : 200 * KIB);
+  if (random.chance(0.7)) return random.int(500, 5 * KIB);
+  return random.int(5 * KIB, random.chance(0.1) ? 225 * KIB : 50 * KIB);
 }
 
 function newBlob(stream: BlobStream, writer: number, number: number, random: Random): BlobAppend {
   const size = sizeOf(random);
-  const records = stream.isJson && random.chance(0.5) ? random.int(1, size > 20 * KIB ? 3 : 20) : 1;
+  const records = stream.isJson && random.chance(0.5) ? random.int(1, size > 5 * KIB ? 3 : 20) : 1;
   const append: BlobAppend = { writer, number, size, records, outcome: 'unknown', end: -1 };
   stream.appends.set(`${writer}:${number}`, append);
   return append;
