@@ -24,11 +24,14 @@ const SMALL_DISK = /^disk full/;
 const CLOCK = join(REPO_ROOT, 'dist/test/chaos/wrong-clock.process.js');
 const TOGETHER = 0.25;
 const WAITING_MS = 10_000;
+/** In a run without `minutes`: some of each half of the kinds, those of nodes and those of their network. */
+export const KINDS_OF_NODES = 4;
+export const KINDS_OF_NETWORK = 3;
 
 export interface ChaosOptions {
   readonly seed: number;
   readonly nodes: number;
-  /** For how long faults strike; left out: once each kind that is no long one, with short stays. */
+  /** For how long faults strike; left out: once each of some kinds that are no long ones, with short stays. */
   readonly minutes?: number;
   /** Only kinds whose name has one of these words; none: all. */
   readonly only?: readonly string[];
@@ -142,7 +145,8 @@ async function strikeAll(options: ChaosOptions, scene: Scene, strikes: Strike[])
   const [network, nodes, long] = [wanted(NETWORK_FAULTS), wanted(NODE_FAULTS), wanted(LONG_FAULTS)];
   const all = [...network, ...nodes, ...long];
   // The long ones have tests of their own.
-  const once = shuffled([...network, ...nodes], random.next);
+  const some = (kinds: Kinds, count: number): Kinds => shuffled(kinds, random.next).slice(0, count);
+  const once = shuffled([...some(network, KINDS_OF_NETWORK), ...some(nodes, KINDS_OF_NODES)], random.next);
   const isOver = (): boolean =>
     signal?.aborted === true ||
     world.load.stop ||
