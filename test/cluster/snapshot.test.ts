@@ -8,11 +8,11 @@ import { until } from '../support/until.ts';
 const GROUPS = 2;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 /** Each group keeps 4 MiB of log for slow followers; this is several times as much. */
-const STREAMS = 12;
+const STREAMS = 8;
 const APPENDS = 5;
 const APPEND_BYTES = 512 * 1024;
 /** Rows of a few bytes each; the large ones before them fill many pieces of a snapshot. */
-const MANY = 4000;
+const MANY = 1000;
 const CONNECTIONS = 16;
 
 async function fill(cluster: TestCluster, through: number, prefix: string): Promise<string[]> {

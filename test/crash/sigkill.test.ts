@@ -11,7 +11,7 @@ import { createStream, type StreamModel, type Totals } from './model.ts';
 import { Writer } from './writer.ts';
 import { PATIENCE_MS } from '../support/until.ts';
 
-const ROUNDS = Number(process.env['KILLS'] ?? 5);
+const ROUNDS = Number(process.env['KILLS'] ?? 3);
 const WRITERS = 20;
 const SHARED_STREAMS = 4;
 /** The kill comes after a random number of answers or milliseconds. */
