@@ -12,18 +12,29 @@ const FIRST = new Uint8Array(0);
 const END = new Uint8Array(3).fill(0xff);
 
 export class RowScrub implements RowReader {
-  readonly #state: Environment['state'];
+  readonly #environment: Environment;
   readonly #rows: CheckedRows;
   #next = FIRST;
 
-  constructor(state: Environment['state'], noticed: (damage: RowDamage) => void) {
-    this.#state = state;
-    this.#rows = new CheckedRows(state, { noticed });
+  constructor(environment: Environment, noticed: (damage: RowDamage) => void) {
+    this.#environment = environment;
+    this.#rows = new CheckedRows(environment.state, { noticed });
   }
 
   step(bytesMax: number): ReturnType<RowReader['step']> {
+    try {
+      return this.#read(bytesMax);
+    } catch (error) {
+      // LMDB refuses every other read in a transaction in which one has failed.
+      this.#environment.refresh();
+      this.#next = FIRST;
+      throw error;
+    }
+  }
+
+  #read(bytesMax: number): ReturnType<RowReader['step']> {
     let bytes = 0;
-    for (const { key, value } of this.#state.getRange({ start: this.#next, end: END })) {
+    for (const { key, value } of this.#environment.state.getRange({ start: this.#next, end: END })) {
       if (bytes >= bytesMax) {
         this.#next = key.slice();
         return { bytes, isEnd: false };

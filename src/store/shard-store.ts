@@ -122,7 +122,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     this.#environment = disk?.environment ?? new Environment(directory);
     this.#files = disk === undefined ? new StoreFiles(this.paths) : undefined;
     this.found = this.#orFail(() => convertRows(this.#environment));
-    this.scrub = new RowScrub(this.#environment.state, this.#noticed);
+    this.scrub = new RowScrub(this.#environment, this.#noticed);
     const rows = new LmdbTx(this.#environment.state, this.#noticed);
     this.tx = new WriteBehind(rows);
     this.#writer = writer?.(directory) ?? new InlineWriter((write) => this.#environment.commit(write), rows);

@@ -1,10 +1,9 @@
 // A row that changed on the disk is not handed out: not to the state machine, not to another node, not to an export.
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { RowDamage } from '../../src/base/row-damage.ts';
 import { StoreReader } from '../../src/store/group-reader.ts';
+import { flipWord } from './flip-word.ts';
 import { TemporaryStore } from './temporary.ts';
 import { FRESH, openLogs } from './turns.ts';
 
@@ -20,15 +19,6 @@ function valueOf(i: number): Uint8Array {
   return value;
 }
 
-function flip(directory: string, word: string): void {
-  const file = join(directory, 'data.mdb');
-  const content = readFileSync(file);
-  let found = 0;
-  for (let at = content.indexOf(word); at >= 0; at = content.indexOf(word, at + 1), found++) content[at]! ^= 1;
-  assert(found > 0, `${word} is in the file`);
-  writeFileSync(file, content);
-}
-
 for (const changed of [4, 5]) {
   test(`a changed row of ${valueOf(changed).length} bytes goes nowhere; those around it do`, async (t) => {
     const temporary = new TemporaryStore(t);
@@ -37,7 +27,7 @@ for (const changed of [4, 5]) {
       for (let i = 0; i < 8; i++) temporary.store.tx.put(keyOf(i), valueOf(i));
     });
     assert(temporary.store.endCheckpoint('wait'));
-    const store = await temporary.reopen(() => flip(temporary.directory, `${PRECIOUS} ${changed}.`));
+    const store = await temporary.reopen(() => flipWord(temporary.directory, `${PRECIOUS} ${changed}.`));
     openLogs(store, FRESH);
 
     assert.throws(() => store.tx.get(keyOf(changed)), RowDamage);
