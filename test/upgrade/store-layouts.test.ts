@@ -168,7 +168,7 @@ async function readBack(directory: string): Promise<number | undefined> {
   assert.deepEqual([other.firstIndex(), other.lastIndex()], [71, 70]);
   assert.deepEqual(voteOf(store, FIRST), { term: 9, vote: 3 });
   assert.deepEqual(voteOf(store, SECOND), { term: 0, vote: 0 });
-  assert.deepEqual([store.lost(FIRST), store.lost(SECOND), store.fresh], [false, true, false]);
+  assert.deepEqual([store.lost(FIRST), store.lost(SECOND), store.fresh], [0, 1, false]);
   assert.deepEqual(store.peerRun(PEER), RUN);
   assert.deepEqual([store.prefix(FIRST), store.prefix(SECOND)], [FIRST, SECOND + 0x4000]);
   const staged = store.tx.get(Uint8Array.from([0x41, 0x03, 0x68, 1]));
