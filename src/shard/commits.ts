@@ -105,6 +105,13 @@ export class Commits {
     return this.#checkpointed.get(group.id) ?? 0;
   }
 
+  /** The group has another state on disk, which may be older: a checkpoint of the one before covers nothing of it. */
+  replaced(group: Group): void {
+    this.#checkpointed.set(group.id, group.state.appliedIndex);
+    this.#underWay = this.#underWay?.filter((covered) => covered.group !== group);
+    this.#unwritten = this.#unwritten.filter((covered) => covered.group !== group);
+  }
+
   /** Makes the batches durable. False: the disk is full, and they come again. */
   append(batches: readonly TurnBatch[], clockMs: number): boolean {
     if (batches.length === 0) return true;

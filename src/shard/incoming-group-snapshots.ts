@@ -93,6 +93,11 @@ export class IncomingGroupSnapshots {
     if (incoming.isHalfEmpty && incoming.heldBytes >= STAGE_BYTES) this.#stage(incoming);
   }
 
+  /** Where the snapshot ends that is under way to the group; Infinity: there is none. */
+  endOf(group: number): number {
+    return this.#incoming.get(group)?.message.snapshot.index ?? Infinity;
+  }
+
   /** All rows have arrived: raft decides whether to use them; installed() follows in any case. */
   complete(snapshot: IncomingSnapshot, group: Group): void {
     const incoming = this.#incoming.get(snapshot.group);

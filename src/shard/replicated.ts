@@ -119,7 +119,9 @@ export class Replicated implements Replication {
   }
 
   pinnedIndex(group: Group): number {
-    return this.#outgoing.pins.oldest(group.id);
+    // A repaired state goes on where the log does. How far that goes, the sender bounds by its own.
+    const repairIndex = group.raft.wantsState ? this.#incoming.endOf(group.id) : Infinity;
+    return Math.min(repairIndex, this.#outgoing.pins.oldest(group.id));
   }
 
   flush(): void {

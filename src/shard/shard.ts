@@ -383,6 +383,7 @@ export class Shard {
     group.raft.persisted(persistIndex, persistTerm);
     if (snapshot === undefined) return;
     group.installState(stateOf(this.#options, id, this.#memory));
+    this.#commits.replaced(group);
     this.#queries.hold(group);
     this.#damaged.restored(group);
     assert(group.state.appliedIndex === snapshot.index, `group ${id} holds the snapshot up to ${snapshot.index}`);
