@@ -160,7 +160,7 @@ export class Core {
     this.lost = config.lost;
     this.applied = config.applied;
     this.configurations = [{ index: config.applied, configuration: config.configuration }];
-    this.#scanConfigurations();
+    this.#scanConfigurations(this.applied + 1, this.log.last);
     // No other node can have been elected since, so everything on this disk is committed: a sole voter need not lead to
     // apply it.
     if (this.mayVote && this.isAlone() && this.configurations.length === 1) this.log.commitTo(this.log.last);
@@ -275,8 +275,12 @@ export class Core {
   /** That state is on disk: applying goes on behind it. */
   stateReplaced({ index, configuration }: SnapshotMeta): void {
     if (!planted('repair-skips-entries')) this.log.deliverFrom(index);
+    // Those that were applied were forgotten: the log has them.
+    const later = this.configurations.filter((each) => each.index > Math.max(index, this.applied));
+    this.configurations = [{ index, configuration }];
+    this.#scanConfigurations(index + 1, this.applied);
+    this.configurations.push(...later);
     this.applied = index;
-    this.configurations = [{ index, configuration }, ...this.configurations.filter((each) => each.index > index)];
     this.wantsState = false;
     this.repairing = undefined;
   }
@@ -328,10 +332,10 @@ export class Core {
   }
 
   /** The log may already hold configurations that are not applied yet. */
-  #scanConfigurations(): void {
-    let from = this.applied + 1;
-    while (from <= this.log.last) {
-      const entries = this.log.reader.entries(from, this.log.last + 1, SCAN_BYTES);
+  #scanConfigurations(first: number, last: number): void {
+    let from = first;
+    while (from <= last) {
+      const entries = this.log.reader.entries(from, last + 1, SCAN_BYTES);
       assert(entries.length > 0, `stored log has no entry ${from}`);
       for (const entry of entries) {
         if (entry.kind === ENTRY_CONFIG) this.adopt(entry.index, decodeConfiguration(entry.data));

@@ -32,6 +32,8 @@ interface DamagedGroupsOptions {
   readonly log: Log;
   /** Makes the group's state what the store has. */
   readonly reload: (group: Group) => void;
+  /** Sets the election priorities of all groups as if none were damaged. */
+  readonly settle: () => void;
 }
 
 /** Rows that are looked at in a tick: some microseconds each. */
@@ -150,13 +152,16 @@ export class DamagedGroups {
     }
     for (const group of this.#damaged) {
       const isSound = [...this.#rows.values()].every((row) => row.group !== group);
-      if (isSound && !this.#stopped.has(group)) this.#forget(group);
+      // Some of its rows may have found no place.
+      const areAllKnown = this.#rows.size < ROWS_MAX;
+      if (isSound && areAllKnown && !this.#stopped.has(group)) this.#forget(group);
     }
   }
 
   #forget(group: Group): void {
     this.#damaged.delete(group);
     group.raft.wantState(false);
+    this.#options.settle();
     for (const [name, row] of this.#rows) if (row.group === group) this.#rows.delete(name);
   }
 

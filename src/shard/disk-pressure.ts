@@ -54,16 +54,17 @@ export class DiskPressure {
   tick(clockMs: number): void {
     this.#commits.noteSpace();
     this.#commits.noteSlow(clockMs);
+    const wasShort = this.#shortTicks > 0;
     const isShort = this.#commits.full || !this.#storage.spaceLeft || this.#backlog.isFull;
     this.#shortTicks = isShort ? this.#shortTicks + 1 : 0;
-    this.#settle();
+    if (isShort !== wasShort) this.settle();
     if (isShort) for (const group of this.#groups) passOn(group);
   }
 
   /** Low or no election priority: the node accepts no leadership, and the balancer moves away what it leads. */
   shed(electionPriority: ElectionPriority): void {
     this.#shed = electionPriority;
-    this.#settle();
+    this.settle();
   }
 
   /**
@@ -85,7 +86,8 @@ export class DiskPressure {
     return this.#shortTicks < TAKE_OVER_TICKS && this.#groups.some(({ raft }) => raft.configuration.voters.length > 1);
   }
 
-  #settle(): void {
+  /** Sets the election priority of all groups. */
+  settle(): void {
     // When no disk has space some node must lead anyway, if only to delete.
     const electionPriority = this.#shed === 'normal' && this.#shortTicks > 0 ? 'low' : this.#shed;
     for (const { raft } of this.#groups) raft.electionPriority = electionPriority;

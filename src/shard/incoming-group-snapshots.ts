@@ -133,7 +133,9 @@ export class IncomingGroupSnapshots {
     this.#clockMs = clockMs;
     let urgent: Incoming | undefined;
     for (const [group, incoming] of this.#incoming) {
-      if (incoming.stepped) this.installed(group);
+      // A state that does not fit is sent again later.
+      if (incoming.stepped && incoming.complete?.raft.wantsState === true) this.#fail(incoming);
+      else if (incoming.stepped) this.installed(group);
       else if (!incoming.isHalfEmpty) {
         urgent ??= incoming;
         this.#sayHold(incoming);

@@ -120,6 +120,12 @@ export class OutgoingGroupSnapshots {
     raft.snapshotFailed(message.to);
   }
 
+  /** It cannot be sent now. */
+  refuse({ group, message }: WantedSnapshot): void {
+    this.#retries.failed(keyOf(group, message.to), this.#clockMs);
+    group.raft.snapshotFailed(message.to);
+  }
+
   #installed(pin: LogPin, index: number): void {
     this.counters.sent++;
     this.pins.follow(pin, this.#clockMs);

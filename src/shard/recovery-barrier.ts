@@ -39,7 +39,9 @@ export class RecoveryBarrier {
 
   /** An older state took the place of the group's: it showed everything that is committed. */
   hold(group: Group): void {
-    if (group.state.appliedIndex < group.raft.commitIndex) this.#bounds.set(group, group.raft.commitIndex);
+    const { commitIndex } = group.raft;
+    const bound = Math.max(commitIndex, this.#bounds.get(group) ?? 0);
+    if (group.state.appliedIndex < bound) this.#bounds.set(group, bound);
   }
 
   /** Once a turn, after apply. */

@@ -106,10 +106,14 @@ export class Replicated implements Replication {
     const wanted = this.#outgoing.due(clockMs);
     if (wanted.length === 0) return;
     if (!checkpoint([...new Set(wanted.map(({ group }) => group))])) {
-      for (const { group, message } of wanted) group.raft.snapshotFailed(message.to);
+      for (const each of wanted) this.#outgoing.refuse(each);
       return;
     }
-    for (const { group, message } of wanted) this.#outgoing.send(group, message);
+    for (const each of wanted) {
+      // It passes over entries, because a row that they need is damaged.
+      if (each.group.state.appliedIndex < each.group.raft.appliedIndex) this.#outgoing.refuse(each);
+      else this.#outgoing.send(each.group, each.message);
+    }
     this.#peers.flush();
   }
 

@@ -104,7 +104,8 @@ export class Shard {
       checkpointed: (group, index) => void this.#compact(group, this.replication.compactable(group, index)),
     });
     const reload = (group: Group): void => group.installState(stateOf(options, group.id, this.#memory));
-    this.#damaged = new DamagedGroups({ ...options, groups: this.groups, reload });
+    const settle = (): void => this.#pressure.settle();
+    this.#damaged = new DamagedGroups({ ...options, groups: this.groups, reload, settle });
     this.#backlog = new Backlog({
       groups: this.groups,
       commits: this.#commits,
@@ -332,7 +333,7 @@ export class Shard {
     }
     if (clockMs >= this.#expireAtMs) {
       this.#expireAtMs = clockMs + EXPIRE_MS;
-      if (!this.full) for (const group of this.groups) group.expire(nowMs);
+      if (!this.full) for (const group of this.groups) if (!this.#damaged.hasStopped(group)) group.expire(nowMs);
     }
   }
 

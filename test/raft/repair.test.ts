@@ -1,8 +1,9 @@
 // A node whose disk changed its applied state gets another one, and keeps its log (src/raft/repair.ts).
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ENTRY_DATA } from '../../src/raft/types.ts';
-import type { Entry, HeartbeatResponse, Message } from '../../src/raft/types.ts';
+import { encodeConfiguration } from '../../src/raft/configuration.ts';
+import { ENTRY_CONFIG, ENTRY_DATA } from '../../src/raft/types.ts';
+import type { Configuration, Entry, HeartbeatResponse, Message } from '../../src/raft/types.ts';
 import { SMALL_OPTIONS, TestNode, type Payloads, emptyDisk } from './support/node.ts';
 
 const CONFIGURATION = { voters: [1, 2, 3], votersOutgoing: [], learners: [] };
@@ -68,6 +69,36 @@ test('a state that is ahead of the log takes its place, as for any node that is 
   node.turn();
   assert.deepEqual([node.applied.length, node.disk.log.firstIndex()], [9, 10]);
   assert.equal(wishOf(node, 10), false);
+});
+
+test('configurations that were applied before are in force again behind the state that was installed', () => {
+  const joint = { voters: [1, 2, 4], votersOutgoing: [1, 2, 3], learners: [] };
+  const after = { voters: [1, 2, 4], votersOutgoing: [], learners: [] };
+  const configured = (index: number, configuration: Configuration): Entry => {
+    return { ...entry(index), kind: ENTRY_CONFIG, data: encodeConfiguration(configuration) };
+  };
+  const disk = emptyDisk(CONFIGURATION);
+  const entries = [entry(1), entry(2), configured(3, joint), entry(4), configured(5, after), entry(6)];
+  disk.log.write(entries);
+  disk.hardState = { term: TERM, vote: 0, commit: 6 };
+  disk.applied = [entry(1)];
+  const node = new TestNode(2, disk, SMALL_OPTIONS, 1, new Map([[2, [entry(1), entry(2)]]]));
+  node.raft.step({ type: 'heartbeat', ...FROM_LEADER, commit: 6, round: 1 });
+  node.turn();
+  node.stop();
+  assert.deepEqual(
+    [2, 4, 6].map((index) => node.raft.configurationAt(index)),
+    [after, after, after],
+  );
+  install(node, 2);
+  node.begin();
+  node.finish();
+  assert.deepEqual(
+    [2, 3, 4, 5].map((index) => node.raft.configurationAt(index)),
+    [CONFIGURATION, joint, joint, after],
+  );
+  node.turn();
+  assert.deepEqual(node.raft.configuration, after);
 });
 
 function leader(): TestNode {
