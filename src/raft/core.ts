@@ -12,6 +12,7 @@ import type {
   Configuration,
   LostLog,
   Message,
+  PeerNote,
   RaftConfig,
   ReadState,
   Role,
@@ -311,6 +312,12 @@ export class Core {
     for (const peer of leaving) peer.leaving = true;
     this.peers = [...staying, ...leaving];
     this.wantReplicate = true;
+  }
+
+  /** Every answer to a leader says this of the node. `round`: that of the question. */
+  note(round: number): PeerNote {
+    const { bootId: boot, lost, refusesLead, wantsState } = this;
+    return { round, boot, lost, refusesLead, wantsState };
   }
 
   /** Leader: asks the host to send the applied state. */

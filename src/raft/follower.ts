@@ -37,11 +37,7 @@ export function onHeartbeat(core: Core, message: Heartbeat): void {
     from: core.id,
     to: message.from,
     term: core.term,
-    round: message.round,
-    boot: core.bootId,
-    lost: core.lost,
-    refusesLead: core.refusesLead,
-    wantsState: core.wantsState,
+    ...core.note(message.round),
   });
 }
 
@@ -96,11 +92,7 @@ function acknowledge(core: Core, message: AppendRequest | GroupSnapshotRequest, 
     index,
     hintIndex: 0,
     hintTerm: 0,
-    round: message.round,
-    boot: core.bootId,
-    lost: core.lost,
-    refusesLead: core.refusesLead,
-    wantsState: core.wantsState,
+    ...core.note(message.round),
   };
   const waiting = core.afterPersist;
   const before = waiting[waiting.length - 1];
@@ -128,10 +120,6 @@ function reject(core: Core, message: AppendRequest): void {
     index: message.prevIndex,
     hintIndex,
     hintTerm: log.term(hintIndex),
-    round: message.round,
-    boot: core.bootId,
-    lost: core.lost,
-    refusesLead: core.refusesLead,
-    wantsState: core.wantsState,
+    ...core.note(message.round),
   });
 }

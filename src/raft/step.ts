@@ -44,11 +44,7 @@ function answerOldTerm(core: Core, message: Message): boolean {
         from: core.id,
         to: message.from,
         term: core.term,
-        round: 0,
-        boot: core.bootId,
-        lost: core.lost,
-        refusesLead: core.refusesLead,
-        wantsState: core.wantsState,
+        ...core.note(0),
       });
       return false;
     case 'vote':
