@@ -12,11 +12,16 @@ const TEXT = { 'content-type': 'text/plain' };
 const GROUP = 0;
 const ROTTEN = 'PRECIOUS rotten;';
 
-async function write(cluster: TestCluster, through: number): Promise<void> {
+/** Both streams are on all nodes: which leads, and the others. */
+async function written(cluster: TestCluster): Promise<[leader: number, follower: number, other: number]> {
   for (const name of ['sound', 'rotten']) {
-    await cluster.client(through).create(`/bucket/${name}`, TEXT);
-    await cluster.client(through).append(`/bucket/${name}`, TEXT, `PRECIOUS ${name};`);
+    await cluster.client(1).create(`/bucket/${name}`, TEXT);
+    await cluster.client(1).append(`/bucket/${name}`, TEXT, `PRECIOUS ${name};`);
   }
+  await cluster.settled();
+  const leader = await cluster.leaderOf(GROUP);
+  const [follower, other] = cluster.ids.filter((id) => id !== leader) as [number, number];
+  return [leader, follower, other];
 }
 
 /** Changes the first letter of each `word` in the file, which the node may have mapped. */
@@ -59,10 +64,7 @@ async function servesWithout(cluster: TestCluster, away: number, id: number): Pr
 
 test('a follower whose disk changed a row refuses it and gets it back from its leader', async () => {
   await withCluster({ groups: 1, cores: 1 }, async (cluster) => {
-    await write(cluster, 1);
-    await cluster.settled();
-    const leader = await cluster.leaderOf(GROUP);
-    const [id, other] = cluster.ids.filter((each) => each !== leader) as [number, number];
+    const [leader, id, other] = await written(cluster);
     await cluster.end(id);
     rot(cluster, id, ROTTEN);
     await cluster.client(leader).create('/bucket/later', TEXT);
@@ -74,10 +76,7 @@ test('a follower whose disk changed a row refuses it and gets it back from its l
 
 test('a row that no client asks for is found and repaired', async () => {
   await withCluster({ groups: 1, cores: 1 }, async (cluster) => {
-    await write(cluster, 1);
-    await cluster.settled();
-    const leader = await cluster.leaderOf(GROUP);
-    const id = cluster.ids.find((each) => each !== leader) as number;
+    const [, id] = await written(cluster);
     await cluster.end(id);
     rot(cluster, id, ROTTEN);
     await cluster.restart(id);
@@ -91,8 +90,7 @@ test('a row that no client asks for is found and repaired', async () => {
 
 test('a leader whose disk changed a row while it leads passes leadership on and is repaired', async () => {
   await withCluster({ groups: 1, cores: 1 }, async (cluster) => {
-    await write(cluster, 1);
-    await cluster.settled();
+    await written(cluster);
     // Their rows are on disk then, and not in the leader's memory.
     for (const id of cluster.ids) {
       await cluster.end(id);
@@ -110,10 +108,7 @@ test('a leader whose disk changed a row while it leads passes leadership on and 
 
 test('a group that stopped, because an entry needs a changed row, goes on with the state of its leader', async () => {
   await withCluster({ groups: 1, cores: 1 }, async (cluster) => {
-    await write(cluster, 1);
-    await cluster.settled();
-    const leader = await cluster.leaderOf(GROUP);
-    const id = cluster.ids.find((each) => each !== leader) as number;
+    const [leader, id] = await written(cluster);
     await cluster.end(id);
     await cluster.restart(id);
     // Nothing else reads the heads now.
