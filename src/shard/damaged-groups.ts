@@ -80,7 +80,7 @@ export class DamagedGroups {
     if (group !== undefined) this.#damaged.add(group);
     const name = toHex(key);
     if (this.#rows.size >= ROWS_MAX || this.#rows.has(name)) return;
-    this.#rows.set(name, { key: key.slice(), group });
+    this.#rows.set(name, { key, group });
     this.#options.log('error', MET, { group: group?.id, why });
   }
 

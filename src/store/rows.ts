@@ -117,7 +117,6 @@ export function encodeRun({ shard, incarnation, directory }: ShardRun): Uint8Arr
   return writer.finish();
 }
 
-/** Undefined: it is damaged. */
 /** Throws: the row is damaged. */
 export function decodeRun(row: Uint8Array, directory: string): ShardRun {
   const reader = new Reader(row);

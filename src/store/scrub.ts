@@ -8,6 +8,7 @@ import { MOVED_PREFIX, prefixKey } from './rows.ts';
 /** A step costs at least so much for each row: reading one takes some microseconds, however small it is. */
 const ROW_BYTES = 512;
 const FIRST = new Uint8Array(0);
+const MOVED = prefixKey(MOVED_PREFIX);
 /** Behind all keys. */
 const END = new Uint8Array(3).fill(0xff);
 
@@ -58,6 +59,5 @@ export class RowScrub implements RowReader {
 }
 
 function isMoved(key: Uint8Array): boolean {
-  const [first, second] = prefixKey(MOVED_PREFIX);
-  return key[0] === first && key[1] === second;
+  return key[0] === MOVED[0] && key[1] === MOVED[1];
 }
