@@ -75,7 +75,8 @@ export class DamagedGroups {
   }
 
   #notice({ key, message: why }: RowDamage): void {
-    const prefix = viewOf(key).getUint16(0);
+    // A leaf that the disk changed may have any key.
+    const prefix = key.length < 2 ? undefined : viewOf(key).getUint16(0);
     const group = this.#options.groups.find(({ state }) => state.prefix === prefix);
     if (group !== undefined) this.#damaged.add(group);
     const name = toHex(key);

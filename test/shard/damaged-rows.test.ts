@@ -2,11 +2,15 @@
 // applying meets one, and is never answered from.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { RowDamage } from '../../src/base/row-damage.ts';
 import { CHECKPOINT_MS } from '../../src/shard/checkpoints.ts';
+import { DamagedGroups } from '../../src/shard/damaged-groups.ts';
+import type { ShardStorage } from '../../src/shard/ports.ts';
 import { TAG_BUCKET, TAG_DATA, TAG_GARBAGE, TAG_HEAD, TAG_META, TAG_PRODUCER } from '../../src/stream/core/keys.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
 import { requestFor } from '../../src/protocol/request.ts';
 import { Harness, code, find } from './harness.ts';
+import { MemoryStorage } from './memory-ports.ts';
 
 const [GROUP, OTHER] = [0, 1];
 const PRODUCER = 'writer';
@@ -111,4 +115,22 @@ test('a bucket row that changed stops no read of a stream; a garbage mark that c
   assert.equal(harness.contents(GROUP, 'sound'), 'sound;');
   assert.deepEqual(counters(harness)[1], 0);
   servesOthers(harness);
+});
+
+test('a row whose key is too short for any is noticed, and belongs to no group', () => {
+  const said: unknown[] = [];
+  const storage: Pick<ShardStorage, 'onDamage' | 'scrub' | 'paths' | 'tx'> = {
+    ...new MemoryStorage(),
+    onDamage: () => undefined,
+  };
+  const damaged = new DamagedGroups({
+    groups: [],
+    storage,
+    log: (_level, message, fields) => said.push([message, fields?.['group']]),
+    reload: () => undefined,
+    settle: () => undefined,
+  });
+  for (const key of [[], [0]]) storage.onDamage(new RowDamage(Uint8Array.from(key), 'the test says so'));
+  assert.equal(damaged.counters.damagedRows, 2);
+  assert.deepEqual(said, Array(2).fill(['the disk changed a row of the state: what needs it is refused', undefined]));
 });
