@@ -3,9 +3,9 @@
  * was meant to be, nor which verb a flag is unknown to, so every refusal is a sentence of ours.
  */
 import yargs, { type Argv } from 'yargs';
-import { suggest } from '../config/suggest.ts';
 import { EXIT_CODES, UsageError } from '../nodes/failure.ts';
 import { type Flag, type VerbDescription, placeholder } from './flags.ts';
+import { suggestFor } from './guesses.ts';
 
 type Arguments = Readonly<Record<string, unknown>>;
 
@@ -170,7 +170,7 @@ function sentenceOf(
   const stray = written.find((word) => word.startsWith('--') && !flags.includes(word));
   if (stray !== undefined) {
     const whose = verb === undefined ? '' : ` of ${verb.name}`;
-    return `${stray}: unknown flag${whose}${suggest(stray, flags) || `; ${see}`}`;
+    return `${stray}: unknown flag${whose}${suggestFor(stray, flags) || `; ${see}`}`;
   }
   const extra = /^Unknown arguments?: ("?)([^]*?)\1(, |$)/.exec(message)?.[2];
   if (verb === undefined) return noVerb(extra, group, verbs);
@@ -184,7 +184,7 @@ function noVerb(word: string | undefined, group: string | undefined, verbs: read
     return `${group} needs a verb: ${inGroup.join(', ')}; see ${group} --help`;
   if (word === undefined) return `give a verb: ${names.join(', ')}; see --help`;
   const whole = group === undefined ? word : `${group} ${word}`;
-  const hint = suggest(word, group === undefined ? names : inGroup);
+  const hint = suggestFor(word, group === undefined ? names : inGroup);
   return `${JSON.stringify(whole)}: unknown verb${hint || `; see ${group === undefined ? '' : `${group} `}--help`}`;
 }
 

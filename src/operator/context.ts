@@ -92,6 +92,8 @@ export const asking = (timeoutSeconds = 10): Readonly<Record<string, Flag>> => (
   context: CONTEXT,
 });
 
+const RETRY_SECONDS = 30;
+
 /** How client planes are asked. */
 export const CLIENT_FLAGS: Readonly<Record<string, Flag>> = {
   url: ADDRESS,
@@ -100,7 +102,10 @@ export const CLIENT_FLAGS: Readonly<Record<string, Flag>> = {
   'client-token-file': CLIENT_TOKEN_FILE,
   'ca-file': CA_FILE,
   'http-timeout-secs': seconds(10, 'bound of one call to a node'),
-  'retry-secs': { kind: 'seconds', about: 'how long to try again while nodes do not answer', fallback: 30 },
+  'retry-secs': {
+    kind: 'seconds',
+    about: `how long to try again while nodes do not answer (${RETRY_SECONDS}; on a terminal 0 when they refuse the connection)`,
+  },
 };
 export const pollInterval = (fallback = 2): Flag => seconds(fallback, 'pause between two looks');
 
@@ -122,10 +127,12 @@ export async function openCluster(context: Context): Promise<Cluster> {
 
 /** The client planes that --url, the cluster file or neither names. */
 export async function openStreams(context: Context): Promise<StreamClient> {
-  const { values, signal, progress } = context;
+  const { values, signal, progress, err } = context;
+  const patienceMs = patienceOf(values);
   return new StreamClient(await clientUrls(context), {
     timeoutMs: values.ms('http-timeout-secs'),
-    patienceMs: values.ms('retry-secs'),
+    patienceMs,
+    refusedPatienceMs: err.isTerminal && !values.has('retry-secs') ? 0 : patienceMs,
     token: tokenOf(context, CLIENT_TOKEN),
     ca: authoritiesOf(values.text('ca-file')),
     signal,
@@ -138,12 +145,15 @@ export function askingSource(context: Context): HttpSourceOptions {
   const { values, signal } = context;
   return {
     timeoutMs: values.ms('http-timeout-secs'),
-    patienceMs: values.ms('retry-secs'),
+    patienceMs: patienceOf(values),
     token: tokenOf(context, FROM_TOKEN),
     ca: authoritiesOf(values.text('ca-file')),
     signal,
   };
 }
+
+const patienceOf = (values: Values): number =>
+  values.has('retry-secs') ? values.ms('retry-secs') : RETRY_SECONDS * 1000;
 
 async function clientUrls(context: Context): Promise<readonly string[]> {
   const [url, config] = [context.values.text('url'), context.values.text('config')];

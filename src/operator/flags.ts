@@ -2,11 +2,12 @@
  * A verb is a table of flags, from which command line, help and completion follow;
  * `Values` reads what was given for them.
  */
+import { parseDurationMs, parseSizeBytes } from '../config/values.ts';
 import { UsageError } from '../nodes/failure.ts';
 import type { EnvironmentVariables } from '../config/environment.ts';
 
-/** `seconds` may have a fraction; `ids` is a list such as 1,2,3; a `switch` has no value. */
-type Kind = 'text' | 'seconds' | 'integer' | 'ids' | 'switch';
+/** `seconds` and `size` may have a fraction and a unit; `ids` is a list such as 1,2,3; a `switch` has no value. */
+type Kind = 'text' | 'seconds' | 'size' | 'integer' | 'ids' | 'switch';
 
 export interface Flag {
   readonly kind: Kind;
@@ -14,10 +15,11 @@ export interface Flag {
   /** Placeholder of the value in --help. */
   readonly value?: string;
   readonly fallback?: number;
-  readonly required?: true;
+  readonly required?: boolean;
   /** Environment variable that stands for the flag where that is not given. */
   readonly env?: string;
   readonly min?: number;
+  readonly max?: number;
   /** The only values that it takes. */
   readonly choices?: readonly string[];
   /** One letter: `-f` for `--follow`. It means the same flag in all verbs. */
@@ -70,6 +72,7 @@ export class Values {
           `${verb.name} needs --${name} ${placeholder(flag)}${flag.env === undefined ? '' : `, or ${flag.env}`}; see ${verb.name} --help`,
         );
       if (flag.kind === 'seconds' && this.has(name)) this.ms(name);
+      if (flag.kind === 'size' && this.has(name)) this.bytes(name);
       if (flag.kind === 'integer' && this.has(name)) this.integer(name);
       if (flag.kind === 'ids' && given.has(name)) this.ids(name);
       const value = given.get(name);
@@ -100,20 +103,29 @@ export class Values {
   }
 
   ms(name: string): number {
-    const { fallback, min = 0 } = this.#flag(name);
+    const { fallback, min = 0, max = SECONDS_MAX } = this.#flag(name);
     const written = this.#given.get(name);
-    const seconds = written === undefined ? fallback : /^\d+(\.\d+)?$/.test(written) ? Number(written) : undefined;
-    if (seconds === undefined || seconds < min || seconds > SECONDS_MAX)
-      throw new UsageError(`--${name} ${written}: expected seconds from ${min} to ${SECONDS_MAX}`);
+    const seconds = written === undefined ? fallback : secondsOf(written);
+    if (seconds === undefined || seconds < min || seconds > max)
+      throw new UsageError(`--${name} ${written}: expected seconds from ${min} to ${max}, or a time as 500ms or 5m`);
     return Math.round(seconds * 1000);
   }
 
+  bytes(name: string): number {
+    const { fallback, min = 0, max = Number.MAX_SAFE_INTEGER } = this.#flag(name);
+    const written = this.#given.get(name);
+    const bytes = written === undefined ? fallback : sizeOf(written);
+    if (bytes === undefined || bytes < min || bytes > max)
+      throw new UsageError(`--${name} ${written}: expected bytes from ${min} to ${max}, or a size as 64KiB`);
+    return bytes;
+  }
+
   integer(name: string): number {
-    const { fallback, min = 0 } = this.#flag(name);
+    const { fallback, min = 0, max = INTEGER_MAX } = this.#flag(name);
     const written = this.#given.get(name);
     const number = written === undefined ? fallback : parseInteger(written, min);
-    if (number === undefined)
-      throw new UsageError(`--${name} ${written}: expected a number from ${min} to ${INTEGER_MAX}`);
+    if (number === undefined || number > max)
+      throw new UsageError(`--${name} ${written}: expected a number from ${min} to ${max}`);
     return number;
   }
 
@@ -170,6 +182,18 @@ function parseInteger(written: string, min: number): number | undefined {
   return number >= min && number <= INTEGER_MAX ? number : undefined;
 }
 
+/** A number of seconds, or a time with a unit as in the configuration. */
+function secondsOf(written: string): number | undefined {
+  if (/^\d+(\.\d+)?$/.test(written)) return Number(written);
+  const ms = parseDurationMs(written);
+  return ms === undefined ? undefined : ms / 1000;
+}
+
+/** A number of bytes, or a size with a unit as in the configuration. */
+export function sizeOf(written: string): number | undefined {
+  return /^\d{1,15}$/.test(written) ? Number(written) : parseSizeBytes(written);
+}
+
 /** Placeholder of a flag's value in help and errors. */
 export const placeholder = ({ kind, value }: Flag): string =>
-  value ?? { text: 'TEXT', seconds: 'SECONDS', integer: 'N', ids: 'ID,ID', switch: '' }[kind];
+  value ?? { text: 'TEXT', seconds: 'SECONDS', size: 'SIZE', integer: 'N', ids: 'ID,ID', switch: '' }[kind];

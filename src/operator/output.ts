@@ -2,23 +2,20 @@
 import { stripVTControlCharacters } from 'node:util';
 import type { Flag, Values } from './flags.ts';
 
-export const OUTPUT: Flag = {
-  kind: 'text',
-  value: 'json|table',
-  about: 'table, or JSON for programs (table)',
-  choices: ['json', 'table'],
-  short: 'o',
+/** A verb with a result that programs read has both. */
+export const OUTPUT: Readonly<Record<'output' | 'json', Flag>> = {
+  output: {
+    kind: 'text',
+    value: 'json|table',
+    about: 'table, or JSON for programs (table)',
+    choices: ['json', 'table'],
+    short: 'o',
+  },
+  json: { kind: 'switch', about: 'the same as --output json' },
 };
-/** The older way to say --output json. */
-export const JSON_SWITCH: Flag = { kind: 'switch', about: 'the same as --output json' };
 
 export function wantsJson(values: Values): boolean {
-  return values.text('output') === 'json';
-}
-
-/** True when either flag asks for JSON, in verbs that have both. */
-export function wantsJsonEither(values: Values): boolean {
-  return values.isSet('json') || wantsJson(values);
+  return values.isSet('json') || values.text('output') === 'json';
 }
 
 export interface Column {

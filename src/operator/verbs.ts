@@ -5,6 +5,7 @@ import { completion } from './verbs/completion.ts';
 import { contextAdd, contextLs, contextRm, contextUse } from './verbs/contexts.ts';
 import { drain, transfer, undrain } from './verbs/drain.ts';
 import { consoleVerb, exporter } from './verbs/serving.ts';
+import { health } from './verbs/health.ts';
 import { exportVerb, importVerb } from './verbs/moving.ts';
 import { addMemberVerb, members, removeMemberVerb } from './verbs/members.ts';
 import { verifyCluster, wait, waitReady } from './verbs/ready.ts';
@@ -13,11 +14,14 @@ import { restart } from './verbs/restart.ts';
 import { salvage } from './verbs/salvage.ts';
 import { status } from './verbs/status.ts';
 import { streamCat, streamLs, streamStat, streamTail } from './verbs/stream-read.ts';
-import { streamAppend, streamCreate, streamRm } from './verbs/stream-write.ts';
-import { bucketLs, bucketPurge, bucketQuota, flushCold, webhookKeys } from './verbs/tenants.ts';
+import { streamAttrs, streamFork, streamSnapshot } from './verbs/stream-parts.ts';
+import { streamAppend, streamClose, streamCreate, streamRm } from './verbs/stream-write.ts';
+import { subscriptionLs, subscriptionStat } from './verbs/subscriptions.ts';
+import { bucketLs, bucketPurge, bucketQuota, flushCold, usage, webhookKeys } from './verbs/tenants.ts';
 
 export const VERBS: readonly Verb[] = [
   status,
+  health,
   consoleVerb,
   exporter,
   waitReady,
@@ -38,11 +42,18 @@ export const VERBS: readonly Verb[] = [
   streamStat,
   streamCreate,
   streamAppend,
+  streamClose,
   streamRm,
+  streamAttrs,
+  streamFork,
+  streamSnapshot,
   bucketLs,
   bucketQuota,
   bucketPurge,
   flushCold,
+  usage,
+  subscriptionLs,
+  subscriptionStat,
   webhookKeys,
   backupCreate,
   backupVerify,

@@ -20,6 +20,9 @@ test('flags come as numbers, milliseconds and lists; defaults are those of the m
   assert.equal(values.integer('lag-tolerance'), 16);
   assert.equal(values.isSet('dry-run'), true);
   assert.deepEqual(parse('restart --config=x --only 3,1 --restart-cmd {host}').ids('only'), [3, 1]);
+  assert.equal(parse('drain --config - --node 2 --drain-timeout-secs 1.5m').ms('drain-timeout-secs'), 90_000);
+  assert.equal(parse('drain --config - --node 2 --poll-interval-secs 500ms').ms('poll-interval-secs'), 500);
+  assert.equal(parse('stream create a/b --ttl-secs 30d').ms('ttl-secs'), 30 * 86_400_000);
   assert.equal(parse('status', { MILLRACE_CLUSTER: '/etc/c.toml' }).text('config'), '/etc/c.toml');
   assert.equal(parse('status --config x', { MILLRACE_CLUSTER: '/etc/c.toml' }).text('config'), 'x');
   assert.equal(parse('wait-ready --config x --expected-groups 16').ms('http-timeout-secs'), 5000);
@@ -40,10 +43,20 @@ const WRONG: readonly (readonly [string, RegExp])[] = [
   ['drain --config a --node 0', /^--node 0: expected/],
   [
     'drain --config a --node 1 --drain-timeout-secs soon',
-    /^--drain-timeout-secs soon: expected seconds from 0\.05 to 86400$/,
+    /^--drain-timeout-secs soon: expected seconds from 0\.05 to 86400, or a time as 500ms or 5m$/,
   ],
   ['drain --config a --node 1 --poll-interval-secs 0', /^--poll-interval-secs 0: expected seconds/],
   ['wait-ready --config a --expected-groups 0', /^--expected-groups 0: expected a number from 1/],
+  ['drain --config a --node 1 --poll-interval-secs 1ms', /^--poll-interval-secs 1ms: expected seconds/],
+  ['drain --config a --node 1 --poll-interval-secs 2d', /^--poll-interval-secs 2d: expected seconds/],
+  ['stream create a/b --ttl 3600', /^--ttl: unknown flag of stream create; did you mean --ttl-secs\?$/],
+  ['stream cat a/b --count 3', /^--count: unknown flag of stream cat; did you mean --limit\?$/],
+  ['stream rm a/b --force', /^--force: unknown flag of stream rm; did you mean --yes\?$/],
+  ['stream delete a/b', /^"stream delete": unknown verb; did you mean rm\?$/],
+  ['stream list a', /^"stream list": unknown verb; did you mean ls\?$/],
+  ['bucket delete a', /^"bucket delete": unknown verb; did you mean purge\?$/],
+  ['cat a/b', /^"cat": unknown verb; did you mean stream cat\?$/],
+  ['backup', /^"backup": unknown verb; did you mean backup-create\?$/],
   ['restart --config a --only 1,,2', /^--only 1,,2: expected node ids such as 1,2,3$/],
   ['restart --config a --only 1,2,1', /^--only 1,2,1: names a node twice$/],
 ];
@@ -60,6 +73,10 @@ test('a wrong command line is refused with one sentence and exit code 2', () => 
       },
     );
   }
+});
+
+test('a result for programs has a short flag in every verb', () => {
+  for (const { name, flags } of VERBS) assert.equal(Object.hasOwn(flags, 'output'), Object.hasOwn(flags, 'json'), name);
 });
 
 test('help names every verb and every flag', async () => {

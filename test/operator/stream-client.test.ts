@@ -38,10 +38,11 @@ const says =
     response.writeHead(status, code === '' ? {} : { 'millrace-error': code }).end('its sentence\n');
 const hangsUp: Handler = (request) => request.socket.destroy();
 
-function clientOf(urls: readonly string[], patienceMs = 60_000): StreamClient {
+function clientOf(urls: readonly string[], patienceMs = 60_000, refusedPatienceMs = patienceMs): StreamClient {
   const { signal } = new AbortController();
   const waiting = (why: string): void => void waits.push(why);
-  return new StreamClient(urls, { timeoutMs: 60_000, patienceMs, token: 'secret', ca: undefined, signal, waiting });
+  const patience = { timeoutMs: 60_000, patienceMs, refusedPatienceMs };
+  return new StreamClient(urls, { ...patience, token: 'secret', ca: undefined, signal, waiting });
 }
 
 function answering(...all: Handler[]): void {
@@ -64,6 +65,19 @@ test('the next node is asked at once, and stays the one that is asked', async ()
   assert.equal((await client.call(WRITE)).status, 204, 'a write too: nothing was sent to the first');
   assert.equal((await client.call(READ)).status, 204);
   assert.deepEqual([seen.length, waits], [2, []]);
+});
+
+test('where a person waits, nodes that refuse the connection are asked once each', async () => {
+  const dead = `http://127.0.0.1:${await freePort()}`;
+  waits.length = 0;
+  await assert.rejects(
+    clientOf([dead, dead], 60_000, 0).call(READ),
+    /cannot be reached \(connection refused\); --retry-secs waits for a node$/,
+  );
+  assert.deepEqual(waits, []);
+  answering(says(204), says(503), says(200));
+  assert.equal((await clientOf([dead, url], 60_000, 0).call(READ)).status, 204, 'the second of the turn is asked');
+  assert.equal((await clientOf([url, dead], 60_000, 0).call(READ)).status, 200, 'a node that answers 503 is there');
 });
 
 test('a write is sent again only if it certainly had no effect', async () => {

@@ -137,6 +137,69 @@ describe('millracectl stream and bucket', () => {
     await fails(2, 'stream ls demo --output xml', /--output xml: expected json or table/);
   });
 
+  test('parts of a stream: beginnings and ends, attributes, forks, snapshots, closure', async () => {
+    assert.match(await said('stream append demo/parts --create --json-lines', '1\n2\n3\n4\n'), /4 records appended/);
+    assert.equal(await said('stream cat demo/parts --limit 2'), '1\n2\n');
+    assert.equal(await said('stream cat demo/parts --record 1 --limit 2'), '2\n3\n');
+    assert.equal(await said('stream cat demo/parts --record 3'), '4\n');
+    assert.equal(await said('stream tail demo/parts -n 3 --limit 2'), '2\n3\n');
+    assert.equal(await said('stream tail -f demo/parts -n 1 --limit 1'), '4\n', 'it ends by itself');
+    assert.equal((await said('stream cat demo/text --limit 1')).split(' ').slice(0, 2).join(' '), 'line 0');
+    await fails(2, 'stream cat demo/parts --record 1 --offset 2', /give --offset or --record, not both$/);
+    await fails(1, 'stream cat demo/text --record 1', /demo\/text: it answered 400/);
+    assert.equal(await said('stream attrs demo/parts'), '{}\n');
+    assert.equal(await said('stream attrs demo/parts {"title":"Parts"}'), '{"title":"Parts"}\n');
+    await fails(1, 'stream attrs demo/parts nonsense', /demo\/parts: it answered 400/);
+    assert.equal(await said('stream fork demo/parts demo/half --offset 4'), 'demo/half: forked from demo/parts\n');
+    assert.equal(await said('stream fork demo/parts demo/half --offset 4'), 'demo/half: there already\n');
+    assert.equal(await said('stream cat demo/half'), '1\n2\n');
+    await fails(3, 'stream fork demo/none demo/fork', /^fork demo\/fork of demo\/none is not there/);
+    await fails(2, 'stream snapshot demo/parts --publish -', /--publish needs --offset or --record/);
+    assert.equal(
+      await said('stream snapshot demo/parts --publish - --record 2 --content-type application/json', '{"sum":3}'),
+      'demo/parts: snapshot of 9 bytes published\n',
+    );
+    assert.equal(await said('stream snapshot demo/parts'), '{"sum":3}');
+    assert.equal(await said('stream close demo/half'), 'demo/half: closed at offset 4\n');
+    assert.equal(await said('stream close demo/half'), 'demo/half: closed at offset 4\n', 'it may be repeated');
+    await fails(1, 'stream append demo/half 3', /demo\/half: it answered 409 \(the stream is closed/);
+    await said('stream rm demo/half --yes');
+    await said('stream rm demo/parts --yes');
+  });
+
+  test('lines of JSON on stdin are records, also without a flag', async () => {
+    await said('stream create demo/lines --content-type application/json');
+    assert.match(await said('stream append demo/lines', '{"a":1}\n{"a":2}\n'), /^demo\/lines: 2 records appended/);
+    assert.match(await said('stream append demo/lines', '{\n"a":3\n}\n'), /^demo\/lines: 10 B appended/);
+    const wrong = await tool(['stream', 'append', 'demo/lines'], '{"a":4}\n{"a":\n');
+    assert.match(wrong.stderr, /it answered 400/, 'nothing is taken for lines that is not');
+    assert.equal(await said('stream cat demo/lines'), '{"a":1}\n{"a":2}\n{"a":3}\n');
+    await said('stream rm demo/lines --yes');
+  });
+
+  test('health, usage and subscriptions', async () => {
+    const onlyHere = scratchFile('one.toml', `[[nodes]]\nid = 1\nhost = "h"\nadmin_url = "${server.adminUrl}"\n`);
+    assert.match(await said(`health --config ${onlyHere}`), /^1 of 1 nodes answer; 4 groups[^]*\nhealthy\n$/);
+    const sick = await runVerb('health', env());
+    assert.equal(sick.code, 1);
+    assert.match(sick.sentence, /^not healthy: node 2 \(127\.0\.0\.1\): metrics unavailable — /);
+    const told = JSON.parse((await runVerb('health --json', env())).stdout) as { healthy: boolean; findings: object[] };
+    assert.deepEqual([told.healthy, told.findings.length > 1], [false, true]);
+    const [used] = JSON.parse(await said('usage demo --json')) as { bucket: string; committed_records: number }[];
+    assert.equal(used?.bucket, 'demo');
+    assert.match(await said('usage'), /^bucket +written +records +units +kept +streams\ndemo +\d/);
+    assert.equal(await said('subscription ls --json'), '[]\n');
+    const made = await server.client.request(
+      'PUT',
+      '/v1/stream/__ds/subscriptions/pool',
+      { 'content-type': 'application/json' },
+      JSON.stringify({ type: 'pull-wake', pattern: 'jobs/*', wake_stream: 'wake/pool' }),
+    );
+    assert.equal(made.status, 201);
+    assert.match(await said('subscription ls'), /^pool +pull-wake +0 +idle +0 +wake\/pool$/m);
+    assert.match(await said('subscription stat pool'), /^pattern +jobs\/\*$/m);
+  });
+
   test('names that a terminal would obey are shown as escapes', async () => {
     assert.equal((await server.client.request('PUT', '/odd/a%1B%5B31mb')).status, 201);
     assert.match(await said('stream ls odd'), /^a\\u001b\[31mb /m);
@@ -159,9 +222,15 @@ describe('millracectl stream and bucket', () => {
       /cannot be reached \(connection refused\)$/,
     );
     await fails(2, 'stream stat demo', /"demo": expected BUCKET\/STREAM$/);
-    await fails(2, 'stream', /stream needs a verb: ls, cat, tail, stat, create, append, rm; see stream --help$/);
+    await fails(
+      2,
+      'stream',
+      /stream needs a verb: ls, cat, tail, stat, create, append, close, rm, attrs, fork, snapshot; see stream --help$/,
+    );
     await fails(2, 'stream rm demo/text', /this asks first, and there is no terminal: give --yes$/);
-    for (const line of ['stat', 'cat', 'tail', 'append', 'rm --yes'].map((verb) => `stream ${verb} demo/none`))
+    for (const line of ['stat', 'cat', 'tail', 'append', 'close', 'attrs', 'rm --yes'].map(
+      (verb) => `stream ${verb} demo/none`,
+    ))
       await fails(3, line, /^demo\/none is not there \(it answered 404/);
     assert.equal(await said('stream ls none -o json'), '[]\n');
     // An admin plane has no such routes: that does not say that the bucket is not there.
@@ -172,6 +241,10 @@ describe('millracectl stream and bucket', () => {
         `${line} --url ${admin}`,
         /has no such route; give that of a client plane, not of an admin plane$/,
       );
+    await fails(3, 'stream snapshot demo/text', /^a snapshot of demo\/text is not there \(it answered 404/);
+    await fails(3, 'subscription stat none', /^subscription none is not there$/);
+    await fails(3, 'usage none', /^bucket none has written nothing$/);
+    await fails(2, 'stream create demo/x --ttl-secs 500ms', /^--ttl-secs: expected whole seconds$/);
     await fails(2, 'bucket purge demo', /there is no terminal: give --confirm demo$/);
     assert.match(
       (await tool(['stream', '--help'])).stdout,

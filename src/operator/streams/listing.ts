@@ -63,7 +63,7 @@ export interface ListedBucket {
   readonly raw: Json;
 }
 
-/** The node that answers knows all groups. Purged buckets keep counters and are left out. */
+/** By name, as the node that answers knows all groups; also those that were purged, whose counters stay. */
 export async function listBuckets(client: StreamClient): Promise<ListedBucket[]> {
   const answer = await client.call({ method: 'GET', path: '/__svc/usage', mayRepeat: true });
   const { buckets } = membersOf(expectStatus(answer, 'the usage report', 200).body.toString('utf8'));
@@ -80,7 +80,6 @@ export async function listBuckets(client: StreamClient): Promise<ListedBucket[]>
           ]
         : [],
     )
-    .filter(({ streams, retainedBytes }) => streams > 0 || retainedBytes > 0)
     .toSorted((a, b) => (a.bucket < b.bucket ? -1 : 1));
 }
 

@@ -12,6 +12,8 @@ export interface StreamClientOptions {
   readonly timeoutMs: number;
   /** How long to try again while no node answers, or all say that they cannot now. */
   readonly patienceMs: number;
+  /** The same while all nodes refuse the connection: 0 where a person waits, who may have the address wrong. */
+  readonly refusedPatienceMs: number;
   readonly token: string | undefined;
   readonly ca: string | undefined;
   readonly signal: AbortSignal;
@@ -52,6 +54,8 @@ interface Trouble {
   readonly why: string;
   /** The request certainly had no effect. */
   readonly isHarmless: boolean;
+  /** The node could not be connected to. */
+  readonly isRefused?: true;
   /** That the node asks for. */
   readonly pauseMs?: number;
 }
@@ -73,8 +77,9 @@ export class StreamClient {
 
   /** An answer that is not 503, 507 or 502 of something in between; those mean: ask again. */
   async call(call: Call): Promise<StreamAnswer> {
-    const { signal, waiting } = this.#options;
-    const deadlineMs = performance.now() + (call.patienceMs ?? this.#options.patienceMs);
+    const { signal, waiting, patienceMs, refusedPatienceMs } = this.#options;
+    const startMs = performance.now();
+    let isAnyThere = false;
     // The shortest that a node of this turn asked for: another one may have room before.
     let askedMs = Infinity;
     for (let attempt = 0, waitMs = RETRY_MS_MIN; ; attempt++) {
@@ -84,11 +89,14 @@ export class StreamClient {
       this.#at++;
       if (!call.mayRepeat && !outcome.isHarmless)
         throw new Failure(`${outcome.why}; whether it took effect is not known`);
-      const leftMs = deadlineMs - performance.now();
-      if (leftMs <= 0) throw new Failure(outcome.why);
+      isAnyThere ||= outcome.isRefused !== true;
       askedMs = Math.min(askedMs, outcome.pauseMs ?? 0);
       // All nodes in turn, then a pause.
       if ((attempt + 1) % this.#urls.length !== 0) continue;
+      const patience = call.patienceMs ?? (isAnyThere ? patienceMs : refusedPatienceMs);
+      const leftMs = startMs + patience - performance.now();
+      if (leftMs <= 0)
+        throw new Failure(patience < patienceMs ? `${outcome.why}; --retry-secs waits for a node` : outcome.why);
       waiting(outcome.why);
       await pause(Math.min(leftMs, Math.max(waitMs, askedMs)), signal);
       waitMs = Math.min(RETRY_MS_MAX, waitMs * 2);
@@ -127,7 +135,8 @@ export class StreamClient {
       if (error instanceof BadHeader) throw error;
       if (timeout.aborted)
         return { why: `${originOf(url)} did not answer within ${(timeoutMs + waitsMs) / 1000} s`, isHarmless: false };
-      return { why: `${originOf(url)} cannot be reached (${causeOf(error)})`, isHarmless: neverConnected(error) };
+      const why = `${originOf(url)} cannot be reached (${causeOf(error)})`;
+      return neverConnected(error) ? { why, isHarmless: true, isRefused: true } : { why, isHarmless: false };
     }
   }
 }

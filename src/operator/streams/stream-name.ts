@@ -31,6 +31,10 @@ export function streamName(bucket: string, stream: string): NamedStream {
   return { bucket, stream, text, raw, path: `/v1/stream/${encodeURIComponent(bucket)}/${segments}` };
 }
 
+/** Attributes and snapshots are only below the bucketed route. */
+export const bucketedPath = ({ bucket, stream }: NamedStream): string =>
+  `${bucketPath(bucket)}/${encodeURIComponent(stream)}`;
+
 /** Throws a Failure. */
 export function bucketPath(bucket: string): string {
   if (HALF_PAIR.test(bucket)) throw new Failure(`${printable(bucket)}: the name is not valid Unicode`);

@@ -10,6 +10,7 @@ import type { Cluster } from '../../nodes/cluster.ts';
 import type { Flag } from '../flags.ts';
 import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';
 import { Failure, Interrupted, UsageError } from '../../nodes/failure.ts';
+import { OUTPUT, wantsJson } from '../output.ts';
 import type { ProgressBar } from '../progress-bar.ts';
 import { whyLeaderless } from '../ready.ts';
 import { settle } from '../waiting.ts';
@@ -22,7 +23,6 @@ const LOCATION: Flag = {
 };
 /** A node that reads a large snapshot answers small calls late. */
 const TIMEOUT_SECONDS = 30;
-const JSON_FLAG: Flag = { kind: 'switch', about: 'the result as JSON, for programs' };
 const CREATED: Flag = { kind: 'text', value: 'MS', about: 'time to write into the manifest, in ms since 1970' };
 const MIB = 1024 * 1024;
 /** An election takes one to two seconds. */
@@ -40,7 +40,7 @@ export const backupCreate: Verb = {
     config: CONFIG,
     location: LOCATION,
     'created-unix-ms': CREATED,
-    json: JSON_FLAG,
+    ...OUTPUT,
     ...asking(TIMEOUT_SECONDS),
   },
   run: (context) =>
@@ -87,7 +87,7 @@ export const backupCreate: Verb = {
       if (note !== undefined) progress.note(note);
       progress.end();
       say(
-        context.values.isSet('json')
+        wantsJson(context.values)
           ? asJson(location, createdMs, groups, buckets.size)
           : `backup created: ${countsOf(groups, buckets.size)} -> ${location.text}`,
       );
@@ -116,7 +116,7 @@ export const backupVerify: Verb = {
   name: 'backup-verify',
   about: 'check that a backup is complete, unaltered and restorable; asks no cluster',
   examples: ['millracectl backup-verify --location s3://backups/millrace/2026-11-21'],
-  flags: { location: LOCATION, json: JSON_FLAG },
+  flags: { location: LOCATION, ...OUTPUT },
   run: (context) =>
     atLocation(context, async (location) => {
       const { values, progress, say } = context;
@@ -124,7 +124,7 @@ export const backupVerify: Verb = {
       const { groups, created_unix_ms: createdMs } = manifest;
       progress.end();
       say(
-        values.isSet('json')
+        wantsJson(values)
           ? asJson(location, createdMs, groups, buckets)
           : `backup verified: ${countsOf(groups, buckets)}`,
       );
@@ -147,7 +147,7 @@ export const restore: Verb = {
       about: 'the source is gone for good: delete its objects when nothing refers to them',
     },
     'created-unix-ms': { ...CREATED, about: 'ignored' },
-    json: JSON_FLAG,
+    ...OUTPUT,
     ...asking(TIMEOUT_SECONDS),
   },
   run: (context) =>
@@ -175,7 +175,7 @@ export const restore: Verb = {
       }
       const { created_unix_ms: createdMs } = manifest;
       say(
-        values.isSet('json')
+        wantsJson(values)
           ? asJson(location, createdMs, groups, buckets)
           : `restore complete: ${countsOf(groups, buckets)}`,
       );

@@ -63,7 +63,7 @@ export const contextLs: Verb = {
   name: 'context ls',
   about: 'list the contexts; * marks the one in use',
   examples: ['millracectl context ls'],
-  flags: { output: OUTPUT },
+  flags: { ...OUTPUT },
   run: ({ values, env, say }) => {
     const contexts = Contexts.read(env);
     const all = contexts.names.map((name) => ({

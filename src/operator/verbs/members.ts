@@ -2,7 +2,7 @@
 import type { Flag } from '../flags.ts';
 import { CONFIG, NODE, type Verb, asking, openCluster, paceOf, pollInterval, seconds } from '../context.ts';
 import { addMember, removeMember } from '../membership.ts';
-import { JSON_SWITCH, OUTPUT, wantsJsonEither } from '../output.ts';
+import { OUTPUT, wantsJson } from '../output.ts';
 import { type ClusterSnapshot, groupViews, nameGroups } from '../../nodes/cluster-snapshot.ts';
 
 /** The bytes of the groups have to travel. */
@@ -23,11 +23,11 @@ export const members: Verb = {
   about: 'show who votes and who learns in which groups',
   examples: ['millracectl members'],
   onlyShows: true,
-  flags: { config: CONFIG, output: OUTPUT, json: JSON_SWITCH, ...asking() },
+  flags: { config: CONFIG, ...OUTPUT, ...asking() },
   run: async (context) => {
     const snapshot = await (await openCluster(context)).snapshot();
     const all = membersOf(snapshot);
-    if (wantsJsonEither(context.values)) return context.say(JSON.stringify({ members: all }));
+    if (wantsJson(context.values)) return context.say(JSON.stringify({ members: all }));
     if (all.length === 0) return context.say('no node reports a group');
     const total = groupViews(snapshot).length;
     for (const { node_id: node, voter_of: votes, learner_of: learns } of all) {

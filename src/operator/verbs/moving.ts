@@ -29,7 +29,7 @@ export const exportVerb: Verb = {
     source: { kind: 'text', value: 'BUCKET[/STREAM]', about: 'what to write', required: true },
     to: { kind: 'text', value: 'FILE|DIR', about: 'where; a stream without it goes to stdout' },
     prefix: { kind: 'text', about: 'of a bucket, only the streams whose names begin so' },
-    output: OUTPUT,
+    ...OUTPUT,
     ...CLIENT_FLAGS,
   },
   run: async (context) => {
@@ -140,7 +140,7 @@ export const importVerb: Verb = {
       about: 'file with the bearer token of the server of a URL; or MILLRACE_FROM_TOKEN, the token',
     },
     close: { kind: 'switch', about: 'close the stream behind a file or stdin' },
-    output: OUTPUT,
+    ...OUTPUT,
     ...CLIENT_FLAGS,
   },
   run: async (context) => {

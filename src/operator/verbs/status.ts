@@ -2,7 +2,7 @@ import { CONFIG, type Verb, asking, openCluster, seconds } from '../context.ts';
 import { Interrupted } from '../../nodes/failure.ts';
 import type { ClusterSnapshot } from '../../nodes/cluster-snapshot.ts';
 import { LiveScreen } from '../live-screen.ts';
-import { JSON_SWITCH, OUTPUT, wantsJsonEither } from '../output.ts';
+import { OUTPUT, wantsJson } from '../output.ts';
 import { renderStatus, statusJson } from '../status-table.ts';
 import { pause } from '../waiting.ts';
 
@@ -13,8 +13,7 @@ export const status: Verb = {
   onlyShows: true,
   flags: {
     config: CONFIG,
-    output: OUTPUT,
-    json: JSON_SWITCH,
+    ...OUTPUT,
     watch: { kind: 'switch', about: 'again and again in place, until Ctrl-C' },
     'interval-secs': seconds(2, 'pause between two looks of --watch'),
     ...asking(),
@@ -22,7 +21,7 @@ export const status: Verb = {
   run: async (context) => {
     const { values, signal, out, say } = context;
     const cluster = await openCluster(context);
-    const isJson = wantsJsonEither(values);
+    const isJson = wantsJson(values);
     const isWatching = values.isSet('watch');
     const linesOf = (snapshot: ClusterSnapshot, columns: number): string[] =>
       isJson

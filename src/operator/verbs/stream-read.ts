@@ -5,11 +5,13 @@ import { Interrupted, UsageError, printable } from '../../nodes/failure.ts';
 import { OUTPUT, formatTable, wantsJson } from '../output.ts';
 import { formatBytes } from '../../nodes/findings.ts';
 import { type Listed, listStreams } from '../streams/listing.ts';
-import { type StreamFacts, factsOf, follow, lastLines, readAll } from '../streams/reading.ts';
+import { type StreamFacts, factsOf, follow, lastLines, readAll, readPiece } from '../streams/reading.ts';
 import { type StreamClient, expectStatus } from '../streams/stream-client.ts';
-import { type NamedStream, bucketPath, parseStreamName } from '../streams/stream-name.ts';
+import { type NamedStream, bucketedPath, parseStreamName } from '../streams/stream-name.ts';
 
 export const STREAM: Flag = { kind: 'text', value: 'BUCKET/STREAM', about: 'the stream', required: true };
+const LIMIT: Flag = { kind: 'integer', about: 'at most so many lines, or records of a JSON stream', min: 1 };
+const LINE_END = 0x0a;
 const LIST = [
   { head: 'stream' },
   { head: 'type' },
@@ -29,14 +31,14 @@ export const streamLs: Verb = {
     bucket: { kind: 'text', value: 'BUCKET', about: 'the bucket', required: true },
     prefix: { kind: 'text', about: 'only names that begin so' },
     limit: { kind: 'integer', about: 'at most so many', min: 1 },
-    output: OUTPUT,
+    ...OUTPUT,
     ...CLIENT_FLAGS,
   },
   run: async (context) => {
     const { values } = context;
     const bucket = values.required('bucket');
     if (bucket.includes('/')) throw new UsageError(`${bucket}: expected a bucket; --prefix chooses streams of it`);
-    const limit = values.text('limit') === undefined ? Infinity : values.integer('limit');
+    const limit = values.has('limit') ? values.integer('limit') : Infinity;
     const pages = listStreams(await openStreams(context), bucket, values.text('prefix') ?? '', limit);
     // Page by page: a bucket may have millions.
     if (wantsJson(values)) {
@@ -72,28 +74,56 @@ export const streamCat: Verb = {
   name: 'stream cat',
   about: 'write all that a stream holds to stdout: its bytes, or a line for each record of a JSON stream',
   words: ['stream'],
-  examples: ['millracectl stream cat demo/log > log.txt', 'millracectl stream cat demo/log --offset 4096'],
+  examples: [
+    'millracectl stream cat demo/log > log.txt',
+    'millracectl stream cat demo/log --offset 4096',
+    'millracectl stream cat demo/events --record 1000 --limit 20',
+  ],
   onlyShows: true,
   flags: {
     stream: STREAM,
     offset: { kind: 'text', value: 'OFFSET', about: 'where to begin, as a node gave it (the first byte that is kept)' },
+    record: { kind: 'integer', value: 'N', about: 'the record of a JSON stream to begin with, counted from 0' },
+    limit: LIMIT,
     ...CLIENT_FLAGS,
   },
   run: async (context) => {
+    const { values } = context;
     const client = await openStreams(context);
-    const name = parseStreamName(context.values.required('stream'));
+    const name = parseStreamName(values.required('stream'));
     const { floor, tail } = await factsOf(client, name);
-    const from = offsetOf(context) ?? floor;
+    const write = lineWriter(context);
+    let from = offsetOf(context) ?? floor;
+    if (values.has('record')) {
+      if (values.has('offset')) throw new UsageError('stream cat: give --offset or --record, not both');
+      const first = await readPiece(client, name, `record=${values.integer('record')}`);
+      if (await write(first.bytes)) return;
+      from = first.next;
+    }
     // A node says what is wrong with it.
     if (from > tail || from < floor) expectStatus(await readOnce(client, name, from), name.text, 200);
-    for await (const { bytes } of readAll(client, name, from, tail)) await context.out.write(bytes);
+    for await (const { bytes } of readAll(client, name, from, tail)) if (await write(bytes)) return;
   },
 };
+
+/** Writes pieces up to --limit lines; the promise is true when there were as many. */
+function lineWriter({ values, out }: Context): (bytes: Buffer) => Promise<boolean> {
+  let left = values.has('limit') ? values.integer('limit') : Infinity;
+  return async (bytes) => {
+    let end = left === Infinity ? bytes.length : 0;
+    while (left > 0 && end < bytes.length) {
+      end = bytes.indexOf(LINE_END, end) + 1 || bytes.length;
+      if (bytes[end - 1] === LINE_END) left--;
+    }
+    await out.write(bytes.subarray(0, end));
+    return left === 0;
+  };
+}
 
 const readOnce = (client: StreamClient, { path }: NamedStream, from: number): ReturnType<StreamClient['call']> =>
   client.call({ method: 'GET', path: `${path}?offset=${from}`, mayRepeat: true });
 
-function offsetOf({ values }: Context): number | undefined {
+export function offsetOf({ values }: Context): number | undefined {
   const written = values.text('offset');
   if (written === undefined) return undefined;
   const offset = /^\d{1,20}$/.test(written) ? Number(written) : Number.NaN;
@@ -108,12 +138,13 @@ export const streamTail: Verb = {
   about:
     'show the last lines, or records of a JSON stream; --follow goes on with what comes, also when a node restarts',
   words: ['stream'],
-  examples: ['millracectl stream tail demo/log -n 100', 'millracectl stream tail -f demo/events'],
+  examples: ['millracectl stream tail demo/log -n 100', 'millracectl stream tail -f demo/events --limit 100'],
   onlyShows: true,
   flags: {
     stream: STREAM,
     lines: { kind: 'integer', about: 'how many', fallback: LINES, short: 'n' },
     follow: { kind: 'switch', about: 'go on until the stream is closed, or Ctrl-C', short: 'f' },
+    limit: LIMIT,
     ...CLIENT_FLAGS,
   },
   run: async (context) => {
@@ -122,12 +153,13 @@ export const streamTail: Verb = {
     const name = parseStreamName(values.required('stream'));
     const facts = await factsOf(client, name);
     const { pieces, next } = await lastLines(client, name, facts, values.integer('lines'));
-    for (const piece of pieces) await context.out.write(piece);
+    const write = lineWriter(context);
+    for (const piece of pieces) if (await write(piece)) return;
     if (!values.isSet('follow')) return;
     try {
       for await (const { bytes } of follow(client, name, next)) {
         progress.end();
-        await context.out.write(bytes);
+        if (await write(bytes)) return;
       }
     } catch (error) {
       // Ctrl-C is how it ends.
@@ -142,7 +174,7 @@ export const streamStat: Verb = {
   words: ['stream'],
   examples: ['millracectl stream stat demo/log', 'millracectl stream stat demo/log --output json'],
   onlyShows: true,
-  flags: { stream: STREAM, output: OUTPUT, ...CLIENT_FLAGS },
+  flags: { stream: STREAM, ...OUTPUT, ...CLIENT_FLAGS },
   run: async (context) => {
     const client = await openStreams(context);
     const name = parseStreamName(context.values.required('stream'));
@@ -158,10 +190,9 @@ export const streamStat: Verb = {
   },
 };
 
-/** Only the bucketed routes have them; a stream that they cannot name shows none. */
-async function attributesOf(client: StreamClient, { bucket, stream }: NamedStream): Promise<unknown> {
-  const path = `${bucketPath(bucket)}/${encodeURIComponent(stream)}/attrs`;
-  const answer = await client.call({ method: 'GET', path, mayRepeat: true });
+/** A stream that the bucketed routes cannot name shows none. */
+async function attributesOf(client: StreamClient, name: NamedStream): Promise<unknown> {
+  const answer = await client.call({ method: 'GET', path: `${bucketedPath(name)}/attrs`, mayRepeat: true });
   return answer.status === 200 ? (JSON.parse(answer.body.toString('utf8')) as unknown) : {};
 }
 

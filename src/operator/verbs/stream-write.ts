@@ -1,6 +1,6 @@
 /** Streams that are made, written and removed. */
 import type { Flag } from '../flags.ts';
-import { CLIENT_FLAGS, type Context, type Verb, openStreams } from '../context.ts';
+import { CLIENT_FLAGS, type Verb, openStreams } from '../context.ts';
 import { Failure, UsageError } from '../../nodes/failure.ts';
 import { wholeOf } from '../../nodes/http-client.ts';
 import { OUTPUT, wantsJson } from '../output.ts';
@@ -13,6 +13,8 @@ import { type NamedStream, parseStreamName } from '../streams/stream-name.ts';
 import { STREAM } from './stream-read.ts';
 
 const TYPE: Flag = { kind: 'text', value: 'TYPE', about: 'content type of a stream that is made' };
+/** A century and more: the tool takes any lifetime that is meant. */
+const TTL_SECONDS_MAX = 2 ** 32 - 1;
 const DEFAULT_TYPE = 'application/octet-stream';
 /** One value of JSON from stdin is one request. */
 const BODY_BYTES_MAX = 32 * 1024 * 1024;
@@ -21,17 +23,18 @@ export const streamCreate: Verb = {
   name: 'stream create',
   about: 'make a stream; one that is there with the same configuration stays as it is',
   words: ['stream'],
-  examples: ['millracectl stream create demo/events --content-type application/json --ttl-secs 3600'],
+  examples: ['millracectl stream create demo/events --content-type application/json --ttl-secs 1h'],
   flags: {
     stream: STREAM,
     'content-type': TYPE,
-    'ttl-secs': { kind: 'integer', about: 'it expires so long after the last read or write' },
+    'ttl-secs': { kind: 'seconds', about: 'it expires so long after the last read or write', max: TTL_SECONDS_MAX },
     ...CLIENT_FLAGS,
   },
   run: async (context) => {
     const { values, say } = context;
     const name = parseStreamName(values.required('stream'));
-    const ttl = values.text('ttl-secs') === undefined ? undefined : values.integer('ttl-secs');
+    const ttl = values.has('ttl-secs') ? values.ms('ttl-secs') / 1000 : undefined;
+    if (ttl !== undefined && !Number.isInteger(ttl)) throw new UsageError('--ttl-secs: expected whole seconds');
     const made = await create(await openStreams(context), name, values.text('content-type') ?? DEFAULT_TYPE, ttl);
     say(`${name.text}: ${made ? 'created' : 'there already'}`);
   },
@@ -60,7 +63,7 @@ export const streamAppend: Verb = {
     create: { kind: 'switch', about: 'make the stream if it is not there' },
     'content-type': TYPE,
     close: { kind: 'switch', about: 'close the stream behind it' },
-    output: OUTPUT,
+    ...OUTPUT,
     ...CLIENT_FLAGS,
   },
   run: async (context) => {
@@ -108,8 +111,30 @@ async function* bodiesOf(
   if (isJsonLines && !isJson)
     throw new UsageError(`${text} is a stream of ${contentType}; --json-lines is for application/json`);
   if (isJsonLines) yield* recordBodies(linesOf(pieces));
-  else if (isJson) yield { bytes: await wholeOf(pieces, BODY_BYTES_MAX, tooLong), count: 0 };
+  else if (isJson) yield* valueOrLines(await wholeOf(pieces, BODY_BYTES_MAX, tooLong));
   else for await (const bytes of pieces) if (bytes.length > 0) yield { bytes, count: 0 };
+}
+
+/** Lines of JSON are taken for what they are without --json-lines too: as one value a node would refuse them. */
+async function* valueOrLines(whole: Buffer): AsyncGenerator<Body, void> {
+  const lines = isValue(whole)
+    ? []
+    : whole
+        .toString('latin1')
+        .split('\n')
+        .filter((line) => line.trim() !== '');
+  const records = lines.map((line) => Buffer.from(line, 'latin1'));
+  if (records.length > 1 && records.every(isValue)) yield* recordBodies(linesOf(oneOf(whole)));
+  else yield { bytes: whole, count: 0 };
+}
+
+function isValue(text: Buffer): boolean {
+  try {
+    JSON.parse(text.toString('utf8'));
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 async function* oneOf(bytes: Buffer): AsyncGenerator<Buffer, void> {
@@ -156,6 +181,21 @@ class Writer {
   }
 }
 
+export const streamClose: Verb = {
+  name: 'stream close',
+  about: 'end a stream: nothing can be appended any more, and readers that wait are told',
+  words: ['stream'],
+  examples: ['millracectl stream close demo/log'],
+  flags: { stream: STREAM, ...CLIENT_FLAGS },
+  run: async (context) => {
+    const { path, text } = parseStreamName(context.values.required('stream'));
+    const headers = { 'stream-closed': 'true' };
+    const call = { method: 'POST', path, headers, body: Buffer.alloc(0), mayRepeat: true } as const;
+    const answer = expectStatus(await (await openStreams(context)).call(call), text, 200, 204);
+    context.say(`${text}: closed at offset ${factsIn(answer).tail}`);
+  },
+};
+
 export const streamRm: Verb = {
   name: 'stream rm',
   about: 'delete a stream; asks first',
@@ -166,7 +206,7 @@ export const streamRm: Verb = {
     yes: { kind: 'switch', about: 'do not ask', short: 'y' },
     ...CLIENT_FLAGS,
   },
-  run: async (context: Context) => {
+  run: async (context) => {
     const { values, say } = context;
     const client = await openStreams(context);
     const name = parseStreamName(values.required('stream'));

@@ -1,9 +1,8 @@
 /** Verbs about buckets and streams: their quotas, their end, and their way to the cold store. */
-import { parseSizeBytes } from '../../config/values.ts';
 import type { Cluster } from '../../nodes/cluster.ts';
 import { CLIENT_FLAGS, CONFIG, type Context, type Verb, asking, openCluster, openStreams } from '../context.ts';
-import type { Flag } from '../flags.ts';
-import { Failure, UsageError, printable } from '../../nodes/failure.ts';
+import { type Flag, sizeOf } from '../flags.ts';
+import { Failure, NotThere, UsageError, printable } from '../../nodes/failure.ts';
 import { type HttpReply, membersOf, refusal } from '../../nodes/http-client.ts';
 import { OUTPUT, formatTable, wantsJson } from '../output.ts';
 import { formatBytes } from '../../nodes/findings.ts';
@@ -24,17 +23,50 @@ export const bucketLs: Verb = {
   about: 'list the buckets that hold streams, as the node that answers knows them',
   examples: ['millracectl bucket ls', 'millracectl bucket ls --output json'],
   onlyShows: true,
-  flags: { output: OUTPUT, ...CLIENT_FLAGS },
+  flags: { ...OUTPUT, ...CLIENT_FLAGS },
   run: async (context) => {
-    const buckets = await listBuckets(await openStreams(context));
+    const all = await listBuckets(await openStreams(context));
+    const buckets = all.filter(({ streams, retainedBytes }) => streams > 0 || retainedBytes > 0);
     if (wantsJson(context.values)) {
-      const all = buckets.map(({ bucket, raw }) => ({ bucket, ...raw }));
-      return context.say(JSON.stringify(all));
+      return context.say(JSON.stringify(buckets.map(({ bucket, raw }) => ({ bucket, ...raw }))));
     }
     const rows = buckets.map(({ bucket, streams, retainedBytes }) => {
       return [printable(bucket), String(streams), formatBytes(retainedBytes)];
     });
     for (const line of formatTable(LIST, rows)) context.say(line);
+  },
+};
+
+const USAGE = [
+  'committed_append_bytes',
+  'committed_records',
+  'committed_write_units',
+  'retained_bytes',
+  'stream_count',
+];
+
+export const usage: Verb = {
+  name: 'usage',
+  about: 'show what buckets have written and hold, as the node that answers has applied it; counters outlive a purge',
+  words: ['bucket'],
+  examples: ['millracectl usage', 'millracectl usage demo --json'],
+  onlyShows: true,
+  flags: { bucket: { ...BUCKET, required: false }, ...OUTPUT, ...CLIENT_FLAGS },
+  run: async (context) => {
+    const { values, say } = context;
+    const only = values.text('bucket');
+    const all = await listBuckets(await openStreams(context));
+    const shown = all.filter(({ bucket }) => only === undefined || bucket === only);
+    if (only !== undefined && shown.length === 0) throw new NotThere(`bucket ${only} has written nothing`);
+    if (wantsJson(values)) return say(JSON.stringify(shown.map(({ bucket, raw }) => ({ bucket, ...raw }))));
+    const head = ['written', 'records', 'units', 'kept', 'streams'].map(
+      (name) => ({ head: name, isNumber: true }) as const,
+    );
+    const rows = shown.map(({ bucket, raw }) => [
+      printable(bucket),
+      ...USAGE.map((name) => (name.endsWith('_bytes') ? formatBytes(Number(raw[name])) : String(Number(raw[name])))),
+    ]);
+    for (const line of formatTable([{ head: 'bucket' }, ...head], rows)) say(line);
   },
 };
 
@@ -53,7 +85,7 @@ export const bucketQuota: Verb = {
       about: 'most bytes that are kept, as 1000000 or 10GiB; none: no bound',
     },
     clear: { kind: 'switch', about: 'neither bound' },
-    output: OUTPUT,
+    ...OUTPUT,
     ...asking(),
   },
   run: async (context) => {
@@ -114,10 +146,6 @@ function boundIn(
 
 function countOf(text: string): number | undefined {
   return /^\d{1,15}$/.test(text) ? Number(text) : undefined;
-}
-
-function sizeOf(text: string): number | undefined {
-  return countOf(text) ?? parseSizeBytes(text);
 }
 
 export const bucketPurge: Verb = {
