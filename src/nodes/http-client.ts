@@ -2,7 +2,13 @@
  * HTTP to the nodes: small calls, bounded as a whole, and the beginnings of large transfers, which have bounds of
  * their own (backup/transfer.ts). Whatever fails is one sentence that names the address.
  */
-import { type ClientRequest, type IncomingMessage, request as httpRequest, validateHeaderValue } from 'node:http';
+import {
+  type Agent,
+  type ClientRequest,
+  type IncomingMessage,
+  request as httpRequest,
+  validateHeaderValue,
+} from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { Failure, Interrupted } from './failure.ts';
 import { type Json, isObject } from './report.ts';
@@ -18,6 +24,12 @@ export interface ClientOptions {
   readonly ca: string | undefined;
   /** Ends everything that is under way, with Interrupted. */
   readonly signal: AbortSignal;
+}
+
+/** Keeps connections, for many calls in a row. */
+export interface Agents {
+  readonly 'http:': Agent;
+  readonly 'https:': Agent;
 }
 
 export interface HttpReply {
@@ -92,7 +104,7 @@ function checkHeaders(headers: RequestHead['headers']): void {
 
 /** A request whose body is the caller's to send. Throws BadHeader. */
 export function open(
-  { token, ca }: Pick<ClientOptions, 'token' | 'ca'>,
+  { token, ca, agents }: Pick<ClientOptions, 'token' | 'ca'> & { readonly agents?: Agents | undefined },
   { method, url, headers, signal }: RequestHead,
 ): ClientRequest {
   const isTls = url.startsWith('https:');
@@ -104,8 +116,8 @@ export function open(
     method,
     ...(path === undefined ? {} : { path }),
     signal,
-    // A connection each: they are few, and one that is kept may be closed by the node just when it is used again.
-    agent: false,
+    // Else a connection each: one that is kept may be closed by the node just when it is used again.
+    agent: agents?.[isTls ? 'https:' : 'http:'] ?? false,
     headers: all,
     ...(isTls && ca !== undefined ? { ca } : {}),
   });

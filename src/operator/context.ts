@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { Cluster } from '../nodes/cluster.ts';
 import { clientUrlOf, readClusterFile } from '../nodes/cluster-file.ts';
 import type { Flag, Values, VerbDescription } from './flags.ts';
+import type { Agents } from '../nodes/http-client.ts';
 import { Failure, UsageError, reasonOf } from '../nodes/failure.ts';
 import type { EnvironmentVariables } from '../config/environment.ts';
 import type { Io, Output } from './io.ts';
@@ -126,12 +127,13 @@ export async function openCluster(context: Context): Promise<Cluster> {
 }
 
 /** The client planes that --url, the cluster file or neither names. */
-export async function openStreams(context: Context): Promise<StreamClient> {
+export async function openStreams(context: Context, agents?: Agents): Promise<StreamClient> {
   const { values, signal, progress, err } = context;
   const patienceMs = patienceOf(values);
   return new StreamClient(await clientUrls(context), {
     timeoutMs: values.ms('http-timeout-secs'),
     patienceMs,
+    agents,
     refusedPatienceMs: err.isTerminal && !values.has('retry-secs') ? 0 : patienceMs,
     token: tokenOf(context, CLIENT_TOKEN),
     ca: authoritiesOf(values.text('ca-file')),

@@ -1,5 +1,6 @@
 /** How results look: tables for people, JSON for programs, colours on a terminal only. */
 import { stripVTControlCharacters } from 'node:util';
+import { printable } from '../nodes/failure.ts';
 import type { Flag, Values } from './flags.ts';
 
 /** A verb with a result that programs read has both. */
@@ -48,6 +49,16 @@ export function formatTable(
       .trimEnd();
   return [...(isFirst ? [paint(lineOf(heads), 'bold')] : []), ...rows.map(lineOf)];
 }
+
+/** One thing, a line for each fact. */
+export function formatFacts(facts: Readonly<Record<string, unknown>>, head = 'fact'): string[] {
+  const rows = Object.entries(facts).map(([name, value]) => [name, textOf(value)]);
+  return formatTable([{ head }, { head: 'value' }], rows);
+}
+
+/** A value of JSON in a table. */
+export const textOf = (value: unknown): string =>
+  value === null ? '-' : printable(typeof value === 'string' ? value : JSON.stringify(value));
 
 const widthOf = (cell: string): number => stripVTControlCharacters(cell).length;
 

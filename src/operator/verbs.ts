@@ -1,18 +1,18 @@
 /** All verbs, in the order in which --help shows them. */
 import type { Verb } from './context.ts';
 import { backupCreate, backupVerify, restore } from './verbs/backup.ts';
+import { bench } from './verbs/bench.ts';
 import { completion } from './verbs/completion.ts';
 import { contextAdd, contextLs, contextRm, contextUse } from './verbs/contexts.ts';
 import { drain, transfer, undrain } from './verbs/drain.ts';
 import { consoleVerb, exporter } from './verbs/serving.ts';
-import { health } from './verbs/health.ts';
 import { exportVerb, importVerb } from './verbs/moving.ts';
 import { addMemberVerb, members, removeMemberVerb } from './verbs/members.ts';
 import { verifyCluster, wait, waitReady } from './verbs/ready.ts';
 import { allowRejoin, prepareRestart } from './verbs/rejoin.ts';
 import { restart } from './verbs/restart.ts';
 import { salvage } from './verbs/salvage.ts';
-import { status } from './verbs/status.ts';
+import { health, status } from './verbs/status.ts';
 import { streamCat, streamLs, streamStat, streamTail } from './verbs/stream-read.ts';
 import { streamAttrs, streamFork, streamSnapshot } from './verbs/stream-parts.ts';
 import { streamAppend, streamClose, streamCreate, streamRm } from './verbs/stream-write.ts';
@@ -59,6 +59,7 @@ export const VERBS: readonly Verb[] = [
   backupVerify,
   restore,
   salvage,
+  bench,
   exportVerb,
   importVerb,
   contextAdd,

@@ -177,6 +177,25 @@ describe('millracectl stream and bucket', () => {
     await said('stream rm demo/lines --yes');
   });
 
+  test('bench measures three parts on streams that it removes', async () => {
+    const rows = JSON.parse(
+      await said('bench --phase-secs 50ms --writers 3 --streams 2 --size 64B --bucket load --json'),
+    ) as { phase: string; calls: number; bytes: number; p50_ms: number; max_ms: number }[];
+    assert.deepEqual(
+      rows.map(({ phase }) => phase),
+      ['append', 'read', 'tail'],
+    );
+    for (const row of rows) assert(row.calls >= 3 && row.bytes > 0 && row.p50_ms <= row.max_ms, JSON.stringify(row));
+    assert.equal((rows[0]?.bytes ?? 0) / (rows[0]?.calls ?? 0), 64);
+    assert.equal(await said('stream ls load --json'), '[]\n');
+    await fails(2, 'bench --size 2MiB', /^--size 2MiB: expected bytes from 1 to 1048576, or a size as 64KiB$/);
+    const begun = startCtl(['bench', '--phase-secs', '600', '--bucket', 'load'], { env: env() });
+    for (let made = 0; made === 0;) made = (JSON.parse(await said('stream ls load --json')) as object[]).length;
+    begun.interrupt();
+    assert.equal(await within(begun.ended, PATIENCE_MS, 'Ctrl-C'), 2);
+    assert.equal(await said('stream ls load --json'), '[]\n', 'what it made is gone');
+  });
+
   test('health, usage and subscriptions', async () => {
     const onlyHere = scratchFile('one.toml', `[[nodes]]\nid = 1\nhost = "h"\nadmin_url = "${server.adminUrl}"\n`);
     assert.match(await said(`health --config ${onlyHere}`), /^1 of 1 nodes answer; 4 groups[^]*\nhealthy\n$/);

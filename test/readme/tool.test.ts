@@ -13,6 +13,7 @@ import { keepsPromise, parseSteps, shellBlocks } from './shell-block.ts';
 /** In this order: the last one moves what the first one made. */
 const SECTIONS = [
   ['src/operator/streams/README.md', '# Streams, buckets and contexts'],
+  ['src/operator/streams/README.md', '## How fast is this cluster?'],
   ['src/operator/streams/README.md', '## Contexts'],
   ['src/operator/moving/README.md', '# Moving in and out'],
 ] as const;

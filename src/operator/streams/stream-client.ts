@@ -4,7 +4,16 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Failure, Interrupted, NotThere } from '../../nodes/failure.ts';
-import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs, wholeOf } from '../../nodes/http-client.ts';
+import {
+  type Agents,
+  BadHeader,
+  answerTo,
+  causeOf,
+  open,
+  originOf,
+  retryAfterMs,
+  wholeOf,
+} from '../../nodes/http-client.ts';
 import { pause } from '../waiting.ts';
 
 export interface StreamClientOptions {
@@ -16,6 +25,7 @@ export interface StreamClientOptions {
   readonly refusedPatienceMs: number;
   readonly token: string | undefined;
   readonly ca: string | undefined;
+  readonly agents?: Agents | undefined;
   readonly signal: AbortSignal;
   /** Called before each pause, with the reason. */
   readonly waiting: (why: string) => void;
@@ -108,11 +118,11 @@ export class StreamClient {
     url: string,
     { method, path, headers = {}, body, waitsMs = 0 }: Call,
   ): Promise<StreamAnswer | Trouble> {
-    const { timeoutMs, token, ca, signal } = this.#options;
+    const { timeoutMs, token, ca, agents, signal } = this.#options;
     const timeout = AbortSignal.timeout(timeoutMs + waitsMs);
     try {
       const request = open(
-        { token, ca },
+        { token, ca, agents },
         {
           method,
           url: url + path,

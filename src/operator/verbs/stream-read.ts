@@ -2,7 +2,7 @@
 import type { Flag } from '../flags.ts';
 import { CLIENT_FLAGS, type Context, type Verb, openStreams } from '../context.ts';
 import { Interrupted, UsageError, printable } from '../../nodes/failure.ts';
-import { OUTPUT, formatTable, wantsJson } from '../output.ts';
+import { OUTPUT, formatFacts, formatTable, wantsJson } from '../output.ts';
 import { formatBytes } from '../../nodes/findings.ts';
 import { type Listed, listStreams } from '../streams/listing.ts';
 import { type StreamFacts, factsOf, follow, lastLines, readAll, readPiece } from '../streams/reading.ts';
@@ -182,11 +182,7 @@ export const streamStat: Verb = {
     const attributes = await attributesOf(client, name);
     const shown = describe(name, facts, attributes);
     if (wantsJson(context.values)) return context.say(JSON.stringify(shown));
-    const rows = Object.entries(shown).map(([key, value]) => [
-      key,
-      typeof value === 'string' ? printable(value) : JSON.stringify(value),
-    ]);
-    for (const line of formatTable([{ head: 'fact' }, { head: 'value' }], rows)) context.say(line);
+    for (const line of formatFacts(shown)) context.say(line);
   },
 };
 

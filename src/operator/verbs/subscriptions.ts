@@ -3,7 +3,7 @@ import { CONFIG, type Context, type Verb, asking, openCluster } from '../context
 import { Failure, NotThere, printable } from '../../nodes/failure.ts';
 import { membersOf, refusal } from '../../nodes/http-client.ts';
 import { type Json, isObject } from '../../nodes/report.ts';
-import { OUTPUT, formatTable, wantsJson } from '../output.ts';
+import { OUTPUT, formatFacts, formatTable, textOf, wantsJson } from '../output.ts';
 
 const SHARED = { config: CONFIG, ...OUTPUT, ...asking() };
 const LIST = [
@@ -42,8 +42,7 @@ export const subscriptionStat: Verb = {
       const found = page.find((one) => one['id'] === id);
       if (found === undefined) continue;
       if (wantsJson(context.values)) return context.say(JSON.stringify(found));
-      const rows = Object.entries(found).map(([name, value]) => [name, textOf(value)]);
-      for (const line of formatTable([{ head: 'fact' }, { head: 'value' }], rows)) context.say(line);
+      for (const line of formatFacts(found)) context.say(line);
       return;
     }
     throw new NotThere(`subscription ${printable(id)} is not there`);
@@ -69,6 +68,3 @@ function stateOf(one: Json): string {
   if (one['wake_under_way'] === true) return one['delivered'] === true ? 'delivered' : 'under way';
   return one['has_pending'] === true ? 'pending' : 'idle';
 }
-
-const textOf = (value: unknown): string =>
-  value === null ? '-' : printable(typeof value === 'string' ? value : JSON.stringify(value));

@@ -4,7 +4,7 @@ import { CLIENT_FLAGS, CONFIG, type Context, type Verb, asking, openCluster, ope
 import { type Flag, sizeOf } from '../flags.ts';
 import { Failure, NotThere, UsageError, printable } from '../../nodes/failure.ts';
 import { type HttpReply, membersOf, refusal } from '../../nodes/http-client.ts';
-import { OUTPUT, formatTable, wantsJson } from '../output.ts';
+import { OUTPUT, formatFacts, formatTable, wantsJson } from '../output.ts';
 import { formatBytes } from '../../nodes/findings.ts';
 import { listBuckets } from '../streams/listing.ts';
 import { confirm } from '../streams/pipes.ts';
@@ -91,11 +91,7 @@ export const bucketQuota: Verb = {
   run: async (context) => {
     const shown = await quotaOf(context);
     if (wantsJson(context.values)) return context.say(shown);
-    const rows = Object.entries(membersOf(shown)).map(([name, value]) => [
-      name,
-      value === null ? '-' : JSON.stringify(value),
-    ]);
-    for (const line of formatTable([{ head: 'quota' }, { head: 'value', isNumber: true }], rows)) context.say(line);
+    for (const line of formatFacts(membersOf(shown), 'quota')) context.say(line);
   },
 };
 
