@@ -29,7 +29,7 @@ export function openApiDocument({ rows, version, plane }: DocumentOptions): Json
   const document = {
     openapi: '3.1.0',
     info: { ...INFO, version },
-    ...(plane === 'client' ? { servers: [{ url: '/' }] } : {}),
+    servers: plane === 'client' ? [{ url: '/' }] : Object.values(SERVERS),
     tags: Object.entries(TAGS)
       .filter(([name]) => tags.has(name as keyof typeof TAGS))
       .map(([name, description]) => ({ name, description })),

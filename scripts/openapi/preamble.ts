@@ -46,6 +46,8 @@ export const WEBHOOKS: Json = {
       operationId: 'wake',
       tags: ['subscriptions'],
       summary: 'Events are pending behind a subscription.',
+      // The receiver verifies the signature.
+      security: [],
       description:
         'A receiver answers 2xx when it takes the wake, and `{"done":true}` when it is done with all of it. Otherwise it calls back. Any other answer is a failure, and the wake comes again.',
       parameters: [

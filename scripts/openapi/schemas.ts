@@ -14,6 +14,8 @@ const COUNT: Schema = { type: 'integer', minimum: 0 };
 const GROUP: Schema = { type: 'integer', minimum: 0, description: 'Number of the group.' };
 const NODE: Schema = { type: 'integer', minimum: 1, description: 'Id of a node.' };
 const OFFSET: Schema = { type: 'string', pattern: '^[0-9]{20}$', example: '00000000000000000006' };
+/** Its numbers are those of the text: a program that parses them as doubles may lose digits. */
+const JSON_VALUE: Schema = { type: ['null', 'boolean', 'number', 'string', 'array', 'object'] };
 const listOf = (items: Schema, more: Schema = {}): Schema => ({ type: 'array', items, ...more });
 const orNull = (type: string, more: Schema = {}): Schema => ({ type: [type, 'null'], ...more });
 
@@ -50,7 +52,11 @@ export const SCHEMAS = {
     description:
       'Server-sent events: `data` with bytes of the stream, then `control` with `streamNextOffset`, `streamCursor`, `upToDate` and `streamClosed`.',
   },
-  Records: { type: 'array', description: 'Records of a JSON stream.', items: {} },
+  Value: { ...JSON_VALUE, description: 'A value of JSON, or an array of values, each of which becomes a record.' },
+  Records: {
+    description: 'Records of a JSON stream; with `record_view=envelope` each with its ordinal.',
+    anyOf: [listOf(JSON_VALUE), listOf(object({ record: COUNT, value: JSON_VALUE }))],
+  },
   Frames: {
     type: 'string',
     description: 'Up to 512 frames: four bytes of length, big-endian, then that many bytes.',

@@ -35,7 +35,7 @@ export const STREAM_OPERATIONS: Operations = {
     ],
     body: {
       text: 'The first message. A JSON stream takes one value or an array of values.',
-      content: { '*/*': 'Bytes' },
+      content: { '*/*': 'Bytes', 'application/json': 'Value' },
     },
     answers: [
       { status: 201, text: 'The stream is new.', headers: CREATED },
@@ -66,7 +66,7 @@ export const STREAM_OPERATIONS: Operations = {
     ],
     body: {
       text: 'One message. A JSON stream takes one value or an array of values, each of which becomes a record. Empty only to close.',
-      content: { '*/*': 'Bytes' },
+      content: { '*/*': 'Bytes', 'application/json': 'Value' },
     },
     answers: [
       { status: 204, text: 'Appended, or a repeat of what a producer has appended before.', headers: WRITTEN },
