@@ -15,6 +15,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { parseClusterFile } from '../../src/nodes/cluster-file.ts';
 import {
   COMPOSE,
+  type ComposeFile,
   DOCKERFILE,
   EXPORTER_MANIFESTS,
   SECRETS,
@@ -29,6 +30,7 @@ import { REPO_ROOT } from '../support/paths.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 
 const NODES = [0, 1, 2];
+const FRONT = 'scripts/docker/front.yaml';
 
 const folder = temporaryFolder('containers');
 after(() => removeFolder(folder));
@@ -95,6 +97,17 @@ test('the compose file fits the Compose specification, and its environment is on
     assert.match(readFileSync(join(made, path), 'utf8'), /^[0-9a-f]{64}\n$/);
   }
   assert.match(readText(COMPOSE), /make-secrets\.sh/);
+});
+
+test('the front for browsers is a compose file on top, and its nginx knows all nodes', () => {
+  const { services, secrets } = parse(readText(FRONT)) as ComposeFile;
+  const front = services['front'];
+  assert.match(front?.image ?? '', /^nginx:\d+\.\d+\.\d+$/);
+  assert(front?.ports?.every((port) => port.startsWith('127.0.0.1:')));
+  assert.deepEqual(front?.secrets, Object.keys(secrets));
+  const configuration = readText(join(dirname(FRONT), front?.volumes?.[0]?.split(':')[0] ?? ''));
+  for (const ordinal of NODES) assert(configuration.includes(`server millrace-${ordinal}:4437;`));
+  for (const secret of front?.secrets ?? []) assert(configuration.includes(`/run/secrets/${secret};`));
 });
 
 test('the parts of the compose file find each other, and the files that they mount', () => {

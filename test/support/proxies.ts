@@ -31,17 +31,11 @@ export interface NginxOptions {
 
 /** One worker, connections to the server kept. The result is the port. */
 export async function startNginx(t: TestContext, options: NginxOptions): Promise<number> {
-  const folder = temporaryFolder('nginx');
   const port = await freePort();
-  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
-    (kind) => `${kind}_temp_path ${join(folder, kind)};`,
-  );
-  writeFileSync(
-    join(folder, 'nginx.conf'),
-    `daemon off; master_process off; pid ${join(folder, 'pid')}; error_log stderr;
+  const configuration = `
 events { worker_connections 4096; }
 http {
-  access_log off; ${temporary.join(' ')}
+  access_log off;
   ${options.http ?? ''}
   upstream node { server 127.0.0.1:${options.upstreamPort}; keepalive 4; keepalive_timeout 5s; }
   server {
@@ -51,10 +45,21 @@ http {
     location / { ${options.location ?? ''} proxy_pass http://node; }
   }
 }
-`,
-  );
-  await start(t, ['/usr/sbin/nginx', '-e', 'stderr', '-p', folder, '-c', join(folder, 'nginx.conf')], port, folder);
+`;
+  await startNginxWith(t, configuration, port);
   return port;
+}
+
+/** A whole configuration that listens on `port`; only where nginx keeps its own files is added. */
+export async function startNginxWith(t: TestContext, configuration: string, port: number): Promise<void> {
+  const folder = temporaryFolder('nginx');
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+    (kind) => `${kind}_temp_path ${join(folder, kind)};`,
+  );
+  const own = `daemon off; master_process off; pid ${join(folder, 'pid')}; error_log stderr;\n`;
+  const path = join(folder, 'nginx.conf');
+  writeFileSync(path, own + configuration.replace('http {', `http {\n  ${temporary.join(' ')}`));
+  await start(t, ['/usr/sbin/nginx', '-e', 'stderr', '-p', folder, '-c', path], port, folder);
 }
 
 export interface HaproxyOptions {
