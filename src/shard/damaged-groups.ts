@@ -12,6 +12,7 @@ import type { ErrorCode } from '../base/errors.ts';
 import { toHex } from '../base/hex.ts';
 import { RowDamage } from '../base/row-damage.ts';
 import type { Group } from '../group/group.ts';
+import { TAG_META } from '../stream/core/keys.ts';
 import { passOn } from './hand-over.ts';
 import type { Entry } from '../raft/types.ts';
 import type { Log, ShardStorage } from './ports.ts';
@@ -22,11 +23,14 @@ const ROWS_MAX = 1000;
 
 const MET = 'the disk changed a row of the state: what needs it is refused';
 const STOPPED = 'a row that an entry needs was changed by the disk: the group stops on this node';
+const UNOPENED = 'a row about the whole group was changed by the disk: the group is not opened on this node';
 /** Log sentence for operators. */
 export const REPAIRED = 'the state of a group that the disk had changed was replaced by that of its leader';
 
 interface DamagedGroupsOptions {
   readonly groups: readonly Group[];
+  /** Groups that the start could not open, and why. */
+  readonly damages: ReadonlyMap<Group, RowDamage>;
   readonly storage: Pick<ShardStorage, 'onDamage' | 'scrub' | 'paths' | 'tx'>;
   readonly scrub?: ScrubPace | undefined;
   readonly log: Log;
@@ -38,6 +42,8 @@ interface DamagedGroupsOptions {
 
 /** Rows that are looked at in a tick: some microseconds each. */
 const LOOKS = 16;
+
+const META_KEY_BYTES = 3;
 
 interface DamagedRow {
   readonly key: Uint8Array;
@@ -62,6 +68,12 @@ export class DamagedGroups {
     this.#options = options;
     options.storage.onDamage = (damage) => this.#notice(damage);
     this.#scrub = new Scrub(options.storage, options.log, options.scrub);
+    for (const [group, { key, message: why }] of options.damages) {
+      this.#damaged.add(group);
+      this.#stopped.add(group);
+      this.#rows.set(toHex(key), { key, group });
+      options.log('error', UNOPENED, { group: group.id, why });
+    }
   }
 
   get counters(): DamageCounters {
@@ -79,6 +91,8 @@ export class DamagedGroups {
     const prefix = key.length < 2 ? undefined : viewOf(key).getUint16(0);
     const group = this.#options.groups.find(({ state }) => state.prefix === prefix);
     if (group !== undefined) this.#damaged.add(group);
+    // The next checkpoint writes it again from memory.
+    if (group !== undefined && key.length === META_KEY_BYTES && key[2] === TAG_META) group.state.dirtyBytes++;
     const name = toHex(key);
     if (this.#rows.size >= ROWS_MAX || this.#rows.has(name)) return;
     this.#rows.set(name, { key, group });

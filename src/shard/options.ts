@@ -97,7 +97,8 @@ function raftConfig(options: ShardOptions, state: State, log: LogReader): RaftCo
     lost: storage.lost(state.group),
     bootId: options.boot,
     log,
-    hardState: { term, vote, commit: state.appliedIndex },
+    // A vote that the disk changed has no term.
+    hardState: { term: Math.max(term, log.term(log.lastIndex())), vote, commit: state.appliedIndex },
     configuration: stateConfiguration(state.configuration) ?? {
       voters: options.voters,
       votersOutgoing: [],

@@ -66,8 +66,12 @@ export interface StoragePaths {
 export interface ShardStorage {
   /** Applied state of all groups of the shard; put and delete only inside a commit. */
   readonly tx: Tx;
+  /** Throws RowDamage when the storage's own rows about the group are not what was written. */
+  checkGroup(group: number): void;
   /** Opens a group's log after its applied state. Open all groups before load(). */
   openLog(group: number, appliedIndex: number, appliedTerm: number): LogReader;
+  /** Instead of openLog() for a group whose state cannot be opened: nothing of its log counts, and it is lost. */
+  abandonLog(group: number): LogReader;
   load(): void;
   vote(group: number): StoredVote;
   /** Prefix of the rows of the group's state (stream/core/keys.ts). */

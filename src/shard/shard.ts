@@ -6,7 +6,7 @@ import { assert } from '../base/assert.ts';
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { TURN_BYTES_MAX } from '../base/limits.ts';
 import type { Group } from '../group/group.ts';
-import type { LogReader, Message } from '../raft/types.ts';
+import type { Message } from '../raft/types.ts';
 import { WorkMemory } from '../stream/core/collect.ts';
 import { Reply } from '../protocol/reply.ts';
 import {
@@ -30,7 +30,8 @@ import type { Replication } from './replication.ts';
 import { DiskPressure } from './disk-pressure.ts';
 import { SINGLE_NODE } from './single-node.ts';
 import { ReplyRouter, RingSink } from './sink.ts';
-import { type ShardOptions, newGroup, stateOf } from './options.ts';
+import { openGroups, openState } from './open-groups.ts';
+import { type ShardOptions, stateOf } from './options.ts';
 import { PieceTurns } from './piece-turns.ts';
 import { LostGroups } from './lost-groups.ts';
 import { recordConfiguration } from './members.ts';
@@ -87,25 +88,21 @@ export class Shard {
     this.replication = links === undefined ? SINGLE_NODE : new Replicated({ ...options, ...own, links });
     const proposals = new Proposals();
     this.#sink = new ReplyRouter(ring, this.replication, proposals);
-    // Applied state first, then all logs after it, then consensus over both.
-    const states = options.groups.map((id) => stateOf(options, id, this.#memory));
-    const logs = states.map((state) => storage.openLog(state.group, state.appliedIndex, state.appliedTerm));
-    storage.load();
-    this.groups = states.map((state, i) => {
-      const group = newGroup(options, state, logs[i] as LogReader, this.#sink);
+    const { groups, damages } = openGroups(options, this.#memory, this.#sink);
+    this.groups = groups;
+    for (const group of groups) {
       group.large.areUnderstood = this.replication.knowPieces(group);
       group.forwardRenewal = (key) => this.replication.renew(group, key);
       this.#byId.set(group.id, group);
-      return group;
-    });
+    }
     this.#commits = new Commits({
       ...options,
       groups: this.groups,
       checkpointed: (group, index) => void this.#compact(group, this.replication.compactable(group, index)),
     });
-    const reload = (group: Group): void => group.installState(stateOf(options, group.id, this.#memory));
+    const reload = (group: Group): void => group.installState(openState(options, group.id, this.#memory).state);
     const settle = (): void => this.#pressure.settle();
-    this.#damaged = new DamagedGroups({ ...options, groups: this.groups, reload, settle });
+    this.#damaged = new DamagedGroups({ ...options, groups: this.groups, damages, reload, settle });
     this.#backlog = new Backlog({
       groups: this.groups,
       commits: this.#commits,

@@ -43,6 +43,7 @@ export class GroupLog implements LogReader {
   /** While loading: what was found so far, by index, and the highest index of it. */
   #loading: Map<number, LoadedEntry> | undefined;
   #loadedLast = 0;
+  #startsAnywhere = false;
 
   constructor(read: (stored: Stored, index: number) => Entry) {
     this.#read = read;
@@ -56,6 +57,11 @@ export class GroupLog implements LogReader {
     this.#snapshotTerm = snapshotTerm;
     this.#loading = new Map();
     this.#loadedLast = snapshotIndex;
+  }
+
+  /** The applied state is not known: the log starts with the oldest entry behind which none is missing. */
+  startAnywhere(): void {
+    this.#startsAnywhere = true;
   }
 
   firstIndex(): number {
@@ -111,6 +117,7 @@ export class GroupLog implements LogReader {
   /** Everything is read back. Returns the index of an entry that is missing, if one is. */
   finishLoad(): number | undefined {
     const found = this.#found();
+    if (this.#startsAnywhere) this.#startBehindGap(found);
     for (let index = this.#first; found.size > this.#entries.length; index++) {
       const loaded = found.get(index);
       if (loaded === undefined) return index;
@@ -198,6 +205,12 @@ export class GroupLog implements LogReader {
   #bytesFrom(position: number): number {
     const first = this.#entries[position];
     return first === undefined ? 0 : this.#bytes - first.before + (this.#entries.length - position) * ENTRY_COST_BYTES;
+  }
+
+  #startBehindGap(found: Map<number, LoadedEntry>): void {
+    this.#first = this.#loadedLast + 1;
+    while (found.has(this.#first - 1)) this.#first--;
+    for (const index of found.keys()) if (index < this.#first) found.delete(index);
   }
 
   #found(): Map<number, LoadedEntry> {

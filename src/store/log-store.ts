@@ -15,6 +15,7 @@ import { type LogFolder, type SegmentFile, isOutOfSpace } from './log-files.ts';
 import { type Cut, isUnwritten } from './log-end.ts';
 import { LogDamage } from './log-record.ts';
 import { type Covered, contentOf, holdsRecords, scanLog } from './log-scan.ts';
+import { ownRow } from './own-rows.ts';
 import { CUT_ROW, CUT_TAG, LOG_TAG, USED_TAG, VOTE_ROW, VOTE_TAG, decodeLog, encodeLog, systemKey } from './rows.ts';
 import { type Salvage, salvageLog } from './log-salvage.ts';
 import { type SegmentSizes, Segments } from './segments.ts';
@@ -55,6 +56,8 @@ export class LogStore {
   readonly turns = new TurnLog();
   readonly #options: StoredLogOptions;
   readonly #groups = new Map<number, GroupLog>();
+  /** Groups whose applied state is not there. */
+  readonly abandoned = new Set<number>();
   #log = 0n;
   /** The number of the first record that the last checkpoint on disk needs. */
   #oldest = 1;
@@ -71,13 +74,27 @@ export class LogStore {
     return log;
   }
 
+  /** As open(): it begins with the oldest entry from which on there is no gap. */
+  abandon(group: number): GroupLog {
+    this.abandoned.add(group);
+    const log = this.open(group, 0, 0);
+    log.startAnywhere();
+    return log;
+  }
+
   /** Throws LogDamage: acknowledged entries cannot be read. Nothing was changed then. */
   load(): LogFinding {
-    const row = this.#options.tx.get(LOG_KEY);
-    if (row === undefined) return this.#begin();
-    const covered = decodeLog(row);
-    if (covered === undefined) throw new LogDamage('the row that says which log belongs to the state is damaged');
-    return this.#recover(covered);
+    const covered = this.#covered();
+    return covered === undefined ? this.#begin() : this.#recover(covered);
+  }
+
+  /** Undefined: the store has no log yet. Throws LogDamage. */
+  #covered(): Covered | undefined {
+    const row = ownRow(this.#options.tx, LOG_KEY);
+    const covered = row && decodeLog(row);
+    if (row !== undefined && covered === undefined)
+      throw new LogDamage('the row that says which log belongs to the state is damaged');
+    return covered;
   }
 
   /** Another log begins behind the state: the one that was there is damaged. Returns where it was moved. */
@@ -96,9 +113,8 @@ export class LogStore {
    * state does not say which log belongs to it.
    */
   salvage(): Salvage {
-    const { environment, folder, tx } = this.#options;
-    const row = tx.get(LOG_KEY);
-    const covered = row === undefined ? undefined : decodeLog(row);
+    const { environment, folder } = this.#options;
+    const covered = this.#covered();
     if (covered === undefined) throw new LogDamage('the state does not say which log belongs to it');
     const files = folder.names().map((name) => folder.open(name));
     const starts = new Map([...this.#groups].map(([group, log]) => [group, log.firstIndex()] as const));
@@ -149,7 +165,7 @@ export class LogStore {
   #begin(): LogFinding {
     const { environment, folder, tx } = this.#options;
     const lmdbLog = new LmdbLog(environment.log);
-    const isUsed = tx.get(systemKey(USED_TAG, 0)) !== undefined;
+    const isUsed = ownRow(tx, systemKey(USED_TAG, 0)) !== undefined;
     // Before format 3 the log was in LMDB, and may be empty; then there are no records here.
     if (isUsed && lmdbLog.isEmpty && folder.names().some((name) => holdsRecords(() => folder.open(name))))
       throw new LogDamage('the row that says which log belongs to the state is missing, and the log holds records');
@@ -185,6 +201,7 @@ export class LogStore {
   #cuts(log: bigint): Map<number, number> {
     const cuts = new Map<number, number>();
     for (const group of this.#groups.keys()) {
+      if (this.abandoned.has(group)) continue;
       const row = this.#options.tx.get(systemKey(CUT_TAG, group));
       if (row === undefined) continue;
       const cut = CUT_ROW.decode(row);

@@ -10,33 +10,12 @@ import {
   type ShardStorage,
   type StoragePaths,
   type SnapshotReader,
-  type DirectoryStorage,
   type StoredVote,
   type TurnBatch,
 } from '../shard/ports.ts';
-import {
-  HALF_TAG,
-  LOST_TAG,
-  OTHER_HALF,
-  PEER_ROW,
-  RUN_KEY,
-  type ShardRun,
-  USED_TAG,
-  VOTE_ROW,
-  VOTE_TAG,
-  decodeRun,
-  encodeRun,
-  halfOf,
-  peerKey,
-  prefixKey,
-  systemKey,
-  lostOf,
-} from './rows.ts';
-import type { DirectoryRun } from '../peer/codec/standing.ts';
+import { HALF_TAG, OTHER_HALF, prefixKey, systemKey } from './rows.ts';
 import type { RowDamage } from '../base/row-damage.ts';
 import { eachRow } from '../base/row-bytes.ts';
-import { readText } from '../base/text.ts';
-import { encodeUtf8 } from '../base/utf8.ts';
 import { planted } from '../base/planted.ts';
 import { assert } from '../base/assert.ts';
 import type { Runtime } from '../base/runtime.ts';
@@ -47,6 +26,7 @@ import { DiskFolder, type LogFolder, isOutOfSpace } from './log-files.ts';
 import { LogDamage } from './log-record.ts';
 import type { Salvage } from './log-salvage.ts';
 import { StoreFiles } from './named-file.ts';
+import { OwnRows } from './own-rows.ts';
 import { type LogFinding, LogStore } from './log-store.ts';
 import { RowScrub } from './scrub.ts';
 import type { SegmentSizes } from './segments.ts';
@@ -63,11 +43,14 @@ const SPACE_FACTOR = 3;
 const REFUSED =
   'nothing was changed; restore the data directory from a copy, or a backup into an empty one, or make a directory of what can be read with millracectl salvage DIR NEW-DIR';
 
+/** The log of a group that is not run. */
+const NO_LOG: LogReader = { firstIndex: () => 1, lastIndex: () => 0, term: () => 0, entries: () => [] };
+
 export interface StoreOptions {
   readonly runtime: Pick<Runtime, 'randomBytes'>;
   /**
    * How to treat a damaged log. refuse: the start ends with a sentence. lose: another log begins, and the other
-   * nodes restore the groups after an operator has allowed it. salvage: another one begins with what can be read.
+   * nodes restore the groups. salvage: another one begins with what can be read.
    */
   readonly damage: 'refuse' | 'lose' | 'salvage';
   /** Writes checkpoints in a thread of its own; undefined: the caller's thread writes them. */
@@ -85,7 +68,7 @@ export interface StoreFinding extends LogFinding {
   readonly salvaged?: Salvage & { readonly why: string };
 }
 
-export class ShardStore implements ShardStorage, DirectoryStorage {
+export class ShardStore extends OwnRows implements ShardStorage {
   readonly tx: WriteBehind;
   readonly #writer: CheckpointWriter;
   /** A checkpoint was started, and the shard does not know its end yet; how it ended. */
@@ -115,6 +98,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   #budgetBytes = Infinity;
 
   constructor(directory: string, { runtime, damage, writer, disk }: StoreOptions) {
+    super();
     this.#directory = directory;
     this.paths = { log: join(directory, 'log'), state: join(directory, 'data.mdb') };
     this.#damage = damage;
@@ -140,6 +124,13 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     return this.#log.open(group, appliedIndex, appliedTerm);
   }
 
+  /** A single node keeps the log of such a group as it is; in a cluster the group is lost, and restored by others. */
+  abandonLog(group: number): LogReader {
+    this.#groups.push(group);
+    const log = this.#log.abandon(group);
+    return this.#damage === 'refuse' ? NO_LOG : log;
+  }
+
   load(): void {
     try {
       this.found = { ...this.found, ...this.#log.load() };
@@ -149,6 +140,21 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
       if (this.#damage === 'lose') this.#loseLog(error.message);
       else this.found = { ...this.found, salvaged: { ...this.#log.salvage(), why: error.message } };
     }
+    if (this.#damage === 'lose') this.#loseGroups();
+  }
+
+  /** Those without a state, and those whose vote is not known. */
+  #loseGroups(): void {
+    const { abandoned, turns } = this.#log;
+    const isLost = (group: number): boolean =>
+      abandoned.has(group) || (this.isVoteChanged(group) && turns.vote(group) === undefined);
+    const lost = this.#groups.filter(isLost);
+    if (lost.length === 0) return;
+    this.commit(() => {
+      lost.forEach((group) => this.putLost(group));
+      for (const group of abandoned) this.#log.cut(group, this.vote(group));
+    });
+    for (const group of abandoned) turns.empty(group);
   }
 
   #loseLog(why: string): void {
@@ -158,7 +164,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
       2,
     );
     const aside = this.#orFail(() => this.#log.replace());
-    this.#guarded(() => this.#log.write());
+    this.commit(() => this.#log.write());
     this.#log.written();
     this.found = { ...this.found, lost: { why, aside } };
   }
@@ -171,54 +177,12 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     }
   }
 
-  vote(group: number): StoredVote {
-    const row = this.tx.get(systemKey(VOTE_TAG, group));
-    return this.#log.vote(group) ?? (row === undefined ? { term: 0, vote: 0 } : VOTE_ROW.decode(row));
+  override vote(group: number): StoredVote {
+    return this.#log.vote(group) ?? super.vote(group);
   }
 
-  prefix(group: number): number {
-    return halfOf(group, this.tx.get(systemKey(HALF_TAG, group)));
-  }
-
-  lost(group: number): LostLog {
-    return planted('lost-marker-forgotten') ? 0 : lostOf(this.tx.get(systemKey(LOST_TAG, group)));
-  }
-
-  setLost(groups: readonly number[], lost: LostLog): void {
-    this.#guarded(() => groups.forEach((group) => this.#putFlag(systemKey(LOST_TAG, group), lost)));
-  }
-
-  peerRun(node: number): DirectoryRun | undefined {
-    const row = this.tx.get(peerKey(node));
-    if (row === undefined) return undefined;
-    const directory = readText(row, PEER_ROW.size, row.length - PEER_ROW.size);
-    return { directory, ...PEER_ROW.decode(row) };
-  }
-
-  rememberPeer(node: number, run: DirectoryRun): void {
-    const row = PEER_ROW.encode(run, encodeUtf8(run.directory));
-    this.#guarded(() => this.tx.put(peerKey(node), row));
-  }
-
-  /** The run of the data directory that last used this store; undefined: no version that notes it did. */
-  get lastRun(): ShardRun | undefined {
-    const row = this.tx.get(RUN_KEY);
-    return row === undefined ? undefined : decodeRun(row, this.#directory);
-  }
-
-  noteRun(run: ShardRun): void {
-    this.#guarded(() => this.tx.put(RUN_KEY, encodeRun(run)));
-  }
-
-  get fresh(): boolean {
-    return this.tx.get(systemKey(USED_TAG, 0)) === undefined;
-  }
-
-  markUsed(lost: readonly number[]): void {
-    this.#guarded(() => {
-      this.#putFlag(systemKey(USED_TAG, 0), 1);
-      for (const group of lost) this.#putFlag(systemKey(LOST_TAG, group), 1);
-    });
+  override lost(group: number): LostLog {
+    return this.#damage === 'refuse' && this.#log.abandoned.has(group) ? 2 : super.lost(group);
   }
 
   append(turn: readonly TurnBatch[]): void {
@@ -279,9 +243,9 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   #install(batches: readonly TurnBatch[]): void {
     const installs = batches.filter((batch) => batch.snapshot !== undefined && !this.#installed.has(batch));
     if (installs.length === 0) return;
-    this.#guarded(() => {
+    this.commit(() => {
       for (const { group, hardState, keepsLog } of installs) {
-        this.#putFlag(systemKey(HALF_TAG, group), this.prefix(group) === group ? 1 : 0);
+        this.putFlag(systemKey(HALF_TAG, group), this.prefix(group) === group ? 1 : 0);
         if (keepsLog !== true || planted('repair-cuts-log')) this.#log.cut(group, hardState);
       }
     });
@@ -343,7 +307,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
 
   stage(group: number, pieces: readonly Uint8Array[]): void {
     const prefix = this.#stagePrefix(group);
-    this.#guarded(() => {
+    this.commit(() => {
       for (const rows of pieces) for (const { key, value } of eachRow(rows, prefix)) this.tx.put(key, value);
     });
   }
@@ -353,7 +317,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     const end = prefixKey(this.#stagePrefix(group) + 1);
     const keys: Uint8Array[] = [];
     this.tx.keys(start, end, (key) => keys.push(key.slice()) < this.clearRowsMax);
-    if (keys.length > 0) this.#guarded(() => keys.forEach((key) => this.tx.delete(key)));
+    if (keys.length > 0) this.commit(() => keys.forEach((key) => this.tx.delete(key)));
     return keys.length < this.clearRowsMax;
   }
 
@@ -372,7 +336,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
    * One commit of LMDB, on disk when it returns; a full volume becomes StorageFullError. Never beside a checkpoint,
    * whose rows would come later although they are older; one that failed is written before.
    */
-  #guarded(write: () => void): void {
+  protected commit(write: () => void): void {
     const hasFailed = this.#isWriting ? this.#outcomeOf('wait') !== 'written' : this.tx.hasPending;
     try {
       this.#environment.commit(() => {
@@ -385,11 +349,6 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     if (!hasFailed) return;
     this.#outcome = 'written';
     this.#rowsAreOnDisk();
-  }
-
-  #putFlag(key: Uint8Array, flag: number): void {
-    if (flag !== 0) this.tx.put(key, new Uint8Array([flag]));
-    else this.tx.delete(key);
   }
 
   async close(): Promise<void> {

@@ -136,6 +136,11 @@ export class TurnLog {
     }
   }
 
+  /** Nothing of the group counts any more, as the commit before says. */
+  empty(group: number): void {
+    (this.#groups.get(group) as GroupLog).restartAt(0, 0);
+  }
+
   /** Drops everything that was loaded so far. */
   forget(): void {
     this.#votes.clear();

@@ -45,7 +45,7 @@ export function storeFailure(directory: string, error: unknown): string | undefi
   const isOfSystem = caughtCode(error) !== '';
   const known = isOfSystem && !isFull(directory, error) ? error : stateError(directory, error);
   if (known instanceof StorageFullError) return `${directory}: no space left for its log; free some and start again`;
-  if (known instanceof RowDamage) return `${directory}: ${known.message}; ${RESTORE_STATE}`;
+  if (known instanceof RowDamage) return `${join(directory, 'data.mdb')}: ${known.message}; ${RESTORE_STATE}`;
   const isSentence = isOfSystem || [LogDamage, StateError, FileGone].some((kind) => known instanceof kind);
   if (!isSentence) return undefined;
   const message = caughtMessage(known);

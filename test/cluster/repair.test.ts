@@ -5,6 +5,9 @@ import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { Environment } from '../../src/store/environment.ts';
+import { HALF_TAG, VOTE_TAG, halfOf, prefixKey, systemKey } from '../../src/store/rows.ts';
+import { TAG_META } from '../../src/stream/core/keys.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { until } from '../support/until.ts';
 
@@ -117,5 +120,36 @@ test('a group that stopped, because an entry needs a changed row, goes on with t
     await cluster.client(leader).append('/bucket/rotten', TEXT, 'next;');
     await cluster.node(id).logged(/the group stops on this node/);
     await repaired(cluster, id, `${ROTTEN}next;`);
+  });
+});
+
+/** Changes the row of the group that says how far its state goes, and that of its vote. */
+async function rotWholeGroup(cluster: TestCluster, id: number): Promise<void> {
+  const environment = new Environment(join(cluster.node(id).dataDir, 'shard-0'));
+  const prefix = halfOf(GROUP, environment.state.getBinary(systemKey(HALF_TAG, GROUP)));
+  environment.commit(() => {
+    for (const key of [Uint8Array.of(...prefixKey(prefix), TAG_META), systemKey(VOTE_TAG, GROUP)]) {
+      const stored = Uint8Array.from(environment.state.getBinary(key) ?? assert.fail('the group has the row'));
+      stored[0] = (stored[0] ?? 0) ^ 1;
+      environment.state.putSync(key, stored);
+    }
+  });
+  await environment.close();
+}
+
+test('a group that a start cannot open is restored by the others, and then counts again', async () => {
+  await withCluster({ groups: 1, cores: 1 }, async (cluster) => {
+    const [leader, id, other] = await written(cluster);
+    await cluster.end(id);
+    await rotWholeGroup(cluster, id);
+    await cluster.client(leader).append('/bucket/rotten', TEXT, 'next;');
+    await cluster.restart(id);
+    await cluster.node(id).logged(/the group is not opened on this node/);
+    await repaired(cluster, id, `${ROTTEN}next;`);
+    await cluster.ready();
+    await cluster.end(other);
+    await cluster.ready();
+    await cluster.client(id).append('/bucket/rotten', TEXT, 'more;');
+    assert.equal(await read(cluster, id, `${ROTTEN}next;more;`), 200);
   });
 });

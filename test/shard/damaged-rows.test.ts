@@ -125,6 +125,7 @@ test('a row whose key is too short for any is noticed, and belongs to no group',
   };
   const damaged = new DamagedGroups({
     groups: [],
+    damages: new Map(),
     storage,
     log: (_level, message, fields) => said.push([message, fields?.['group']]),
     reload: () => undefined,

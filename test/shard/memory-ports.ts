@@ -141,6 +141,14 @@ export class MemoryStorage implements ShardStorage {
     return log;
   }
 
+  checkGroup(): void {}
+
+  /** As on a single node: the log is kept, and not run. */
+  abandonLog(group: number): LogReader {
+    this.lostGroups.add(group);
+    return new MemoryLog();
+  }
+
   load(): void {}
 
   seal(): void {}

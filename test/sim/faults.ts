@@ -36,7 +36,9 @@ export class Faults {
     this.#world.queue.after(QUIET_MS, () => {
       for (const kind of FAULT_KINDS) this.#later(kind);
       if (this.#world.options.rotMs < Infinity) this.#rotLater();
-      if (this.#world.options.rowRotMs !== undefined) this.#rotRowLater(this.#world.options.rowRotMs);
+      const { rowRotMs, groupRotMs } = this.#world.options;
+      if (rowRotMs !== undefined) this.#rotRowLater(rowRotMs);
+      if (groupRotMs !== undefined) this.#rotGroupLater(groupRotMs);
     });
     this.#world.checks.onLeader = ({ node }) => this.#ambush(node);
     this.#operate();
@@ -169,9 +171,33 @@ export class Faults {
     queue.after(-meanMs * Math.log(1 - random.next()), () => {
       if (!this.#world.faulty) return;
       const node = random.pick(nodes);
-      const isOnly = nodes.every((each) => each === node || each.rottenRows.length === 0);
-      if (isOnly && node.rotRow(random)) this.#count('rotRow', `n${node.id}`);
+      if (this.#wiped === 0 && this.#isOnlyRotten(node) && node.rotRow(random)) this.#count('rotRow', `n${node.id}`);
       this.#rotRowLater(meanMs);
+    });
+  }
+
+  #isOnlyRotten(node: SimNode): boolean {
+    return this.#world.nodes.every((each) => each === node || each.rottenRows.length === 0);
+  }
+
+  #rotGroupLater(meanMs: number): void {
+    const random = this.#rotRandom;
+    this.#world.queue.after(-meanMs * Math.log(1 - random.next()), () => {
+      const node = random.pick(this.#world.nodes);
+      if (this.#world.faulty && this.#isOnlyRotten(node) && this.#mayLose(node)) this.#rotGroup(node);
+      this.#rotGroupLater(meanMs);
+    });
+  }
+
+  /** Its log is lost with it. */
+  #rotGroup(node: SimNode): void {
+    this.#rot(node, () => {
+      node.rotGroupRow(this.#rotRandom);
+      if (node.rotGroup === undefined) return;
+      this.#count('rotGroup');
+      node.wasRotten = true;
+      this.#wiped = node.id;
+      this.#world.checks.countable = false;
     });
   }
 

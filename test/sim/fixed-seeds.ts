@@ -1,4 +1,5 @@
 import {
+  GROUP_ROT_SEEDS,
   LARGE_SEEDS,
   REQUEST_SEEDS,
   ROW_ROT_SEEDS,
@@ -48,6 +49,8 @@ const ROW_ROT = [
   // The only other node with the whole log was leaving.
   0x7_4746,
 ];
+/** Disks that change rows without which a group cannot be opened (options.ts). */
+const GROUP_ROT = Array.from({ length: 4 }, (_, i) => GROUP_ROT_SEEDS + i);
 /** Large commands in pieces (options.ts). */
 const IN_PIECES = Array.from({ length: 12 }, (_, i) => LARGE_SEEDS + i);
 
@@ -113,6 +116,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'log-checksum-ignored': 0x4a,
   'log-sequence-ignored': 0x42d,
   'rot-taken-for-torn': 0x114,
+  'group-not-lost': 0x76008,
   'row-checksum-ignored': 0x74000,
   'repair-not-sent': 0x74000,
   'repair-skips-entries': 0x74004,
@@ -188,6 +192,7 @@ export const FIXED_SEEDS: readonly number[] = [
     ...SLOW,
     ...IN_PIECES,
     ...ROW_ROT,
+    ...GROUP_ROT,
     ...Object.values(FOUND_BY),
   ]),
 ];
@@ -236,4 +241,5 @@ export const TESTED_SEEDS: readonly number[] = [
   ...[THIN_SEEDS, THIN_SEEDS + 3, REQUEST_SEEDS + 1, STARVED_SEEDS + 1, SLOW_SEEDS + 2],
   ...IN_PIECES.slice(0, 4),
   ...ROW_ROT,
+  ...GROUP_ROT,
 ];

@@ -1,6 +1,6 @@
 /** A node: what outlives its processes. */
 import { StorageFullError } from '../../src/shard/ports.ts';
-import { prefixKey } from '../../src/store/rows.ts';
+import { CUT_TAG, HALF_TAG, VOTE_TAG, prefixKey, systemKey } from '../../src/store/rows.ts';
 import type { SegmentSizes } from '../../src/store/segments.ts';
 import { TAG_META } from '../../src/stream/core/keys.ts';
 import { type Random, createRandom } from '../support/random.ts';
@@ -37,6 +37,8 @@ export class SimNode {
   lostLog = false;
   /** The damage while no process ran: a record that is needed, or something else. */
   rot: 'none' | 'record' | 'unused' = 'none';
+  /** A row about this group was damaged meanwhile, without which it cannot be opened. */
+  rotGroup: { readonly group: number; readonly isVote: boolean } | undefined;
   /** The log was damaged at least once, which the start finds. */
   wasRotten = false;
   /** Disks that it has had. */
@@ -85,6 +87,11 @@ export class SimNode {
   /** A damaged log is always found, and a sound one never counts as damaged. */
   #compareDamage({ store }: SimProcess): void {
     const { lost } = store.found;
+    // The log may have a newer vote.
+    const isFoundGroup = this.rotGroup === undefined || this.rotGroup.isVote || store.lost(this.rotGroup.group) !== 0;
+    if (!isFoundGroup && !this.#world.blind)
+      throw this.#world.failure(`group-damage n${this.id}: g${this.rotGroup?.group} is not found`);
+    this.rotGroup = undefined;
     if (lost !== undefined) this.#world.trace(`n${this.id} has lost its log: ${lost.why}`);
     const isRotten = this.rot === 'record';
     this.rot = 'none';
@@ -127,6 +134,18 @@ export class SimNode {
     this.disk.state.flipBit(key, random.int(0, length - 1), random.int(0, 7));
     this.#world.trace(`n${this.id} row ${Buffer.from(key, 'latin1').toString('hex')} rots`);
     return true;
+  }
+
+  /** A row without which a group cannot be opened. */
+  rotGroupRow(random: Random): void {
+    const group = random.pick(this.#world.options.groups);
+    const meta = `${latin1(prefixKey(this.disk.prefix(group)))}${String.fromCharCode(TAG_META)}`;
+    const own = [HALF_TAG, VOTE_TAG, CUT_TAG].map((tag) => latin1(systemKey(tag, group)));
+    const keys = [meta, ...own].filter((key) => this.disk.state.read(key) !== undefined);
+    if (keys.length === 0) return;
+    const key = random.pick(keys);
+    this.disk.state.flipBit(key, 0, random.int(0, 7));
+    this.rotGroup = { group, isVote: key === latin1(systemKey(VOTE_TAG, group)) };
   }
 
   setSpaceLeft(spaceLeft: boolean): void {

@@ -52,6 +52,8 @@ export interface SimOptions {
   readonly rotMs: number;
   /** The same of rows of the state, on one node at a time. */
   readonly rowRotMs?: number;
+  /** Mean time between changes of rows without which a group cannot be opened. */
+  readonly groupRotMs?: number;
   /** How far a node that gets a snapshot may be behind, if not as usual. */
   readonly pinBounds?: PinBounds;
   /** Checkpoints take up to so much longer, and changes that wait for them have one of these bounds in bytes. */
@@ -146,6 +148,8 @@ export const SLOW_SEEDS = 0x7_5000;
 export const LARGE_SEEDS = 0x7_3000;
 /** And those whose disks change rows of the state. */
 export const ROW_ROT_SEEDS = 0x7_4000;
+/** And those whose disks also change rows about whole groups. */
+export const GROUP_ROT_SEEDS = 0x7_6000;
 const THIN_KINDS: readonly ThinLinks[] = ['thin in', 'thin both', 'large', 'stale'];
 
 export function drawOptions(seed: number): SimOptions {
@@ -158,6 +162,7 @@ export function drawOptions(seed: number): SimOptions {
   if (isAmong(SLOW_SEEDS)) return slow(options);
   if (isAmong(LARGE_SEEDS)) return inPieces(options);
   if (isAmong(ROW_ROT_SEEDS)) return rowRot(options);
+  if (isAmong(GROUP_ROT_SEEDS)) return { ...rowRot(options), rowRotMs: 2000, groupRotMs: 1500 };
   if (AS_BEFORE.has(seed))
     return { ...options, backup: NO_BACKUP, groups: options.served, quotas: false, rotMs: Infinity };
   if (seed >= LAGGING_FROM && seed < LAGGING_FROM + LAGGING) return lagging(options);

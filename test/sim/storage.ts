@@ -106,8 +106,13 @@ export class Storage {
         busy(this.#commitMs(this.#random));
         this.#needRoom();
         mayCrash();
-        // A start that begins another log, and does not finish.
-        if (node.rot === 'record' && world.faulty && node.diskRandom.chance(ROTTEN_CRASH)) throw new SimCrash();
+        // A start that gives up a log or a group, and does not finish.
+        if (
+          (node.rot === 'record' || node.rotGroup !== undefined) &&
+          world.faulty &&
+          node.diskRandom.chance(ROTTEN_CRASH)
+        )
+          throw new SimCrash();
         for (const { group, snapshot, keepsLog } of this.store.writing) {
           if (snapshot !== undefined && keepsLog !== true) node.disk.noteSnapshot(group, snapshot.index);
         }
