@@ -31,7 +31,7 @@ interface DamagedGroupsOptions {
   readonly groups: readonly Group[];
   /** Groups that the start could not open, and why. */
   readonly damages: ReadonlyMap<Group, RowDamage>;
-  readonly storage: Pick<ShardStorage, 'onDamage' | 'scrub' | 'paths' | 'tx'>;
+  readonly storage: Pick<ShardStorage, 'onDamage' | 'scrub' | 'tx'>;
   readonly scrub?: ScrubPace | undefined;
   readonly log: Log;
   /** Makes the group's state what the store has. */
@@ -67,7 +67,7 @@ export class DamagedGroups {
   constructor(options: DamagedGroupsOptions) {
     this.#options = options;
     options.storage.onDamage = (damage) => this.#notice(damage);
-    this.#scrub = new Scrub(options.storage, options.log, options.scrub);
+    this.#scrub = new Scrub(options.storage, options.scrub);
     for (const [group, { key, message: why }] of options.damages) {
       this.#damaged.add(group);
       this.#stopped.add(group);

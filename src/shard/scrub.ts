@@ -1,9 +1,9 @@
 /**
  * Reads all rows of the state again and again, slowly: a row that no client asks for may have changed on the disk for
- * months, and by then on other disks as well. What it meets is noticed as by any other read (damaged-groups.ts).
+ * months, and by then on other disks as well. What it meets is noticed as by any other read (damaged-groups.ts). Pages
+ * of which no row can be read end the shard, with a sentence: another read would end the process without one.
  */
-import { caughtMessage } from '../base/caught.ts';
-import type { Log, ShardStorage } from './ports.ts';
+import type { ShardStorage } from './ports.ts';
 
 /** Bytes of a shard, and the pause behind all of them: some percent of what an old disk reads, and of a processor. */
 export const SCRUB: ScrubPace = { bytesPerSecond: 1024 * 1024, pauseMs: 3_600_000 };
@@ -17,40 +17,27 @@ export interface ScrubPace {
 }
 
 export class Scrub {
-  readonly #storage: Pick<ShardStorage, 'scrub' | 'paths'>;
-  readonly #log: Log;
+  readonly #storage: Pick<ShardStorage, 'scrub'>;
   readonly #pace: ScrubPace;
   #atMs = 0;
   /** Bytes that were read since the start, and how often all of them. */
   readonly counters = { scrubbedBytes: 0, scrubs: 0 };
 
-  constructor(storage: Pick<ShardStorage, 'scrub' | 'paths'>, log: Log, pace = SCRUB) {
+  constructor(storage: Pick<ShardStorage, 'scrub'>, pace = SCRUB) {
     this.#storage = storage;
-    this.#log = log;
     this.#pace = pace;
   }
 
   /** Once a tick. */
   tick(clockMs: number): void {
     if (this.#atMs === 0) this.#atMs = clockMs;
-    const bytes = Math.min(STEP_BYTES_MAX, ((clockMs - this.#atMs) * this.#pace.bytesPerSecond) / 1000);
-    if (bytes <= 0) return;
+    const bytesMax = Math.min(STEP_BYTES_MAX, ((clockMs - this.#atMs) * this.#pace.bytesPerSecond) / 1000);
+    if (bytesMax <= 0) return;
     this.#atMs = clockMs;
-    if (!this.#step(bytes)) return;
+    const { bytes, isEnd } = this.#storage.scrub.step(bytesMax);
+    this.counters.scrubbedBytes += bytes;
+    if (!isEnd) return;
     this.counters.scrubs++;
     this.#atMs = clockMs + this.#pace.pauseMs;
-  }
-
-  /** Returns whether it came to the end. */
-  #step(bytesMax: number): boolean {
-    try {
-      const { bytes, isEnd } = this.#storage.scrub.step(bytesMax);
-      this.counters.scrubbedBytes += bytes;
-      return isEnd;
-    } catch (error) {
-      const why = caughtMessage(error);
-      this.#log('error', 'the state cannot be read to its end', { file: this.#storage.paths.state, why });
-      return true;
-    }
   }
 }

@@ -1,7 +1,8 @@
 /**
- * Checks an LMDB data file before it is opened. LMDB maps the file and trusts it, so a changed page kills the process
- * with a signal and without a message. Both meta pages are checked in full. checkTrees() also follows every branch
- * page, and looks whether leaves are leaves; their content is what the checksums of rows are for.
+ * Checks an LMDB data file. LMDB maps the file and trusts it, so a changed page kills the process with a signal and
+ * without a message. Both meta pages are checked in full. checkTrees() also follows every branch page, and looks
+ * whether the rows of leaves lie inside of them; checkLeaves() does that for some leaves while the file is open. The
+ * content of rows is what their checksums are for.
  */
 import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
 import { bytes, struct, u16, u32, u64 } from '../base/struct.ts';
@@ -22,6 +23,7 @@ const PAGE_HEAD = struct({ page: u64, transaction: u64, pad: u16, flags: u16, lo
 const PAGE_HEAD_BYTES = PAGE_HEAD.size;
 const BRANCH = 1;
 const LEAF = 2;
+const OVERFLOW = 4;
 const META = 8;
 /** LMDB may leave other flags than these in a page, which mean something in memory only. */
 const KINDS = 0xff;
@@ -57,7 +59,7 @@ const FREE_FLAGS = 0x08;
 const PAGE_BYTES_MAX = 64 * 1024;
 /** Levels that LMDB can follow. */
 const DEPTH_MAX = 32;
-/** Leaves that are looked at: 128 MiB of rows, which take 0.2 s, or some seconds from a disk that seeks. */
+/** Leaves that a start looks at: 128 MiB of rows, which take some 0.3 s, or some seconds from a disk that seeks. */
 const LEAVES_MAX = 32_768;
 /** Root of an empty tree. */
 const NO_PAGE = 0xffff_ffff_ffff_ffffn;
@@ -65,7 +67,18 @@ const FIRST_PAGE = 2n;
 
 const NODE = struct({ low: u16, high: u16, flags: u16, keyBytes: u16 }, 'key, data');
 const POINTER_BYTES = 2;
+/** Its data is the number of the page with what it holds. */
+const NODE_IS_LONG = 1;
 const NODE_IS_TREE = 2;
+const PAGE_NUMBER = struct({ page: u64 });
+/** Before all keys. */
+const FIRST_KEY = new Uint8Array(0);
+
+/** A leaf, and the key from which on its rows are there. */
+interface Leaf {
+  readonly page: bigint;
+  readonly from: Uint8Array;
+}
 
 /** A sentence for the operator: the state cannot be read or written. */
 export class StateError extends Error {}
@@ -83,6 +96,23 @@ export function checkDataFile(path: string): void {
 /** As checkDataFile(), and the branch pages of all tables. Nothing writes to the file. */
 export function checkTrees(path: string): void {
   withFile(path, (file) => new DataFile(path, file).checkTrees());
+}
+
+/** The leaves of a table that LMDB may follow next: so many from the one on that has `from`. */
+export interface LeafRange {
+  readonly table: string;
+  readonly from: Uint8Array;
+  readonly leaves: number;
+}
+
+/**
+ * Also while another thread commits, as long as a read transaction holds the pages of the last commit. Returns the key
+ * from which on leaves are not checked; undefined: all are. Throws StateError.
+ */
+export function checkLeaves(path: string, range: LeafRange): Uint8Array | undefined {
+  let next: Uint8Array | undefined;
+  withFile(path, (file) => (next = new DataFile(path, file).checkLeaves(range)));
+  return next;
 }
 
 function withFile(path: string, check: (file: number) => void): void {
@@ -123,15 +153,19 @@ class DataFile {
 
   checkTrees(): void {
     this.#walk(TREE.decode(this.#meta.free));
-    const tables = TREE.decode(this.#meta.tables);
-    this.#walk(tables);
-    for (const leaf of this.#leavesOf(tables)) {
-      for (const data of this.#subTrees(leaf)) {
-        const table = TREE.decode(data);
-        this.#checkRoot(table);
-        this.#walk(table);
-      }
+    this.#walk(TREE.decode(this.#meta.tables));
+    for (const { tree } of this.#tables()) this.#walk(tree);
+  }
+
+  checkLeaves({ table, from, leaves }: LeafRange): Uint8Array | undefined {
+    const tree = [...this.#tables()].find(({ name }) => name === `${table}\0`)?.tree;
+    this.#need(tree !== undefined, `it has no table ${table}`);
+    let left = leaves;
+    for (const leaf of this.#leavesOf(tree, from)) {
+      if (left-- <= 0) return leaf.from.slice();
+      for (const [page, bytes] of this.#longRows(leaf.page)) this.#checkLong(page, bytes);
     }
+    return undefined;
   }
 
   #readMetas(): { readonly pageBytes: number; readonly metas: readonly [MetaPage, MetaPage] } {
@@ -142,7 +176,9 @@ class DataFile {
       this.#need(META_PAGE.decode(first).magic === MAGIC, 'it is no LMDB file, or was written over');
       this.#need(isPower && pageBytes >= 512 && pageBytes <= PAGE_BYTES_MAX, `a page size of ${pageBytes} bytes`);
       const second = this.#read(pageBytes, META_PAGE.size);
-      if (reads < READS_MAX && Buffer.compare(first, this.#read(0, META_PAGE.size)) !== 0) continue;
+      const isStill = (page: Uint8Array, at: number): boolean =>
+        Buffer.compare(page, this.#read(at, META_PAGE.size)) === 0;
+      if (reads < READS_MAX && !(isStill(first, 0) && isStill(second, pageBytes))) continue;
       return { pageBytes, metas: [META_PAGE.decode(first), META_PAGE.decode(second)] };
     }
   }
@@ -179,42 +215,86 @@ class DataFile {
     this.#needReach(root);
   }
 
-  /** All branch pages, that their children are pages of the file, and the heads of leaves. */
+  /** All branch pages, that their children are pages of the file, and leaves. */
   #walk(tree: Tree): void {
-    for (const leaf of this.#leavesOf(tree)) if (this.#leavesLeft-- > 0) this.#page(leaf, LEAF);
+    for (const { page } of this.#leavesOf(tree)) if (this.#leavesLeft-- > 0) this.#longRows(page);
   }
 
-  *#leavesOf({ root, depth }: Tree): IterableIterator<bigint> {
-    if (root !== NO_PAGE) yield* this.#leavesUnder(root, depth);
+  *#leavesOf({ root, depth }: Tree, key: Uint8Array = FIRST_KEY): IterableIterator<Leaf> {
+    if (root !== NO_PAGE) yield* this.#leavesUnder({ page: root, from: FIRST_KEY }, depth, key);
   }
 
-  *#leavesUnder(page: bigint, depth: number): IterableIterator<bigint> {
-    if (depth <= 1) return void (yield page);
+  /** From the one on that has `key`. */
+  *#leavesUnder({ page, from }: Leaf, depth: number, key: Uint8Array): IterableIterator<Leaf> {
+    if (depth <= 1) return void (yield { page, from });
     const branch = this.#page(page, BRANCH);
-    const view = viewOf(branch);
-    const children = this.#nodes(page, branch).map((at) => {
-      const { low, high, flags } = NODE.read(view, at);
-      return BigInt(low) + (BigInt(high) << 16n) + (BigInt(flags) << 32n);
+    const children = this.#nodes(page, branch).map((at, i) => {
+      const { low, high, flags, keyBytes } = NODE.read(viewOf(branch), at);
+      const child = BigInt(low) + (BigInt(high) << 16n) + (BigInt(flags) << 32n);
+      return { page: child, from: i === 0 ? from : branch.subarray(at + NODE.size, at + NODE.size + keyBytes) };
     });
     this.#need(children.length > 0, `page ${page} has no child`);
-    for (const child of children) {
-      this.#need(child >= FIRST_PAGE && child <= this.#meta.lastPage, `page ${page} names page ${child}`);
-      this.#needReach(child);
-      yield* this.#leavesUnder(child, depth - 1);
+    const first = children.findLastIndex((child) => Buffer.compare(child.from, key) <= 0);
+    for (const child of children.slice(Math.max(0, first))) {
+      this.#checkNumber(child.page, page);
+      this.#needReach(child.page);
+      yield* this.#leavesUnder(child, depth - 1, key);
     }
   }
 
-  /** The records of tables in a leaf of the table of tables. */
-  *#subTrees(page: bigint): IterableIterator<Uint8Array> {
+  *#tables(): IterableIterator<{ readonly name: string; readonly tree: Tree }> {
+    for (const { page } of this.#leavesOf(TREE.decode(this.#meta.tables))) {
+      const leaf = this.#page(page, LEAF);
+      for (const at of this.#nodes(page, leaf)) {
+        const { low, flags, keyBytes } = NODE.read(viewOf(leaf), at);
+        const [key, data] = [at + NODE.size, at + NODE.size + keyBytes];
+        const isTree = flags === NODE_IS_TREE && low === TREE.size && data + TREE.size <= leaf.length;
+        this.#need(isTree, `page ${page} names a table that is none`);
+        const tree = TREE.decode(leaf.subarray(data, data + TREE.size));
+        this.#checkRoot(tree);
+        yield { name: Buffer.from(leaf.subarray(key, data)).toString('latin1'), tree };
+      }
+    }
+  }
+
+  /** Checks a leaf; the pages of its rows that have some of their own, and the bytes in them. */
+  #longRows(page: bigint): readonly (readonly [page: bigint, bytes: number])[] {
     const leaf = this.#page(page, LEAF);
     const view = viewOf(leaf);
-    for (const at of this.#nodes(page, leaf)) {
-      const { low, flags, keyBytes } = NODE.read(view, at);
-      const from = at + NODE.size + keyBytes;
-      const isTree = flags === NODE_IS_TREE && low === TREE.size && from + TREE.size <= leaf.length;
-      this.#need(isTree, `page ${page} names a table that is none`);
-      yield leaf.subarray(from, from + TREE.size);
+    const long: (readonly [bigint, number])[] = [];
+    const nodes = this.#nodes(page, leaf);
+    this.#need(nodes.length > 0, `page ${page} has no row`);
+    for (const at of nodes) {
+      const { low, high, flags, keyBytes } = NODE.read(view, at);
+      const bytes = low + high * 0x1_0000;
+      const data = at + NODE.size + keyBytes;
+      const isLong = flags === NODE_IS_LONG;
+      const end = data + (isLong ? PAGE_NUMBER.size : bytes);
+      const isSound = (isLong || flags === 0 || flags === NODE_IS_TREE) && keyBytes > 0 && end <= leaf.length;
+      this.#need(isSound, `page ${page} has a row outside of it`);
+      if (!isLong) continue;
+      const first = PAGE_NUMBER.read(view, data).page;
+      this.#checkNumber(first, page);
+      this.#needReach(first + BigInt(this.#pagesOf(bytes) - 1));
+      long.push([first, bytes]);
     }
+    return long;
+  }
+
+  /** LMDB frees as many pages as their head says. */
+  #checkLong(page: bigint, bytes: number): void {
+    const head = PAGE_HEAD.decode(this.#read(Number(page) * this.#pageBytes, PAGE_HEAD_BYTES));
+    const pages = head.lower + head.upper * 0x1_0000;
+    const isSound = head.page === page && (head.flags & KINDS) === OVERFLOW && pages === this.#pagesOf(bytes);
+    this.#need(isSound, `page ${page} has the head of another page`);
+  }
+
+  #pagesOf(bytes: number): number {
+    return Math.ceil((PAGE_HEAD_BYTES + bytes) / this.#pageBytes);
+  }
+
+  #checkNumber(page: bigint, by: bigint): void {
+    this.#need(page >= FIRST_PAGE && page <= this.#meta.lastPage, `page ${by} names page ${page}`);
   }
 
   /** Where the nodes of a page begin. */
@@ -256,7 +336,7 @@ class DataFile {
     return page;
   }
 
-  #need(isSound: boolean, what: string): void {
+  #need(isSound: boolean, what: string): asserts isSound {
     if (!isSound) throw stateDamage(this.#path, what);
   }
 }

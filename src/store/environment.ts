@@ -11,7 +11,7 @@ import { type Database, type RootDatabase, open } from 'lmdb';
 import type { SnapshotReader } from '../shard/ports.ts';
 import type { Tx } from '../base/tx.ts';
 import type { RowDamage } from '../base/row-damage.ts';
-import { checkDataFile } from './data-file.ts';
+import { checkDataFile, checkLeaves } from './data-file.ts';
 import { rowSize, writeRow } from '../base/row-bytes.ts';
 import { CheckedRows, type RowTable } from './row-check.ts';
 
@@ -36,11 +36,13 @@ interface EnvironmentStats {
 }
 
 const META_PAGES = 2;
+const LEAF_BYTES = 4096;
 export const STATE_TABLE = 'rows';
 
 type Table = Database<Uint8Array, Uint8Array>;
 
 export class Environment {
+  readonly #path: string;
   readonly #root: RootDatabase<Uint8Array, Uint8Array>;
   /** The log of versions before format 3. */
   readonly log: Table;
@@ -49,7 +51,8 @@ export class Environment {
   readonly state: Table;
 
   constructor(directory: string) {
-    checkDataFile(join(directory, 'data.mdb'));
+    this.#path = join(directory, 'data.mdb');
+    checkDataFile(this.#path);
     const binary = { encoding: 'binary', keyEncoding: 'binary' } as const;
     this.#root = open<Uint8Array, Uint8Array>({
       path: directory,
@@ -74,6 +77,21 @@ export class Environment {
   /** Reads see from now on what another thread has committed. */
   refresh(): void {
     this.state.resetReadTxn();
+  }
+
+  /**
+   * Checks the leaves of the state from `from` on before LMDB follows them, for about so many bytes. Returns the key from
+   * which on they are not checked; undefined: all are. Throws StateError. Reads after it see what was checked.
+   */
+  checkLeaves(from: Uint8Array, bytes: number): Uint8Array | undefined {
+    // It keeps the pages of the last commit from being used again.
+    const transaction = this.state.useReadTransaction();
+    try {
+      return checkLeaves(this.#path, { table: STATE_TABLE, from, leaves: Math.ceil(bytes / LEAF_BYTES) });
+    } finally {
+      transaction.done();
+      this.refresh();
+    }
   }
 
   /** Bytes of free pages inside the file: the file never shrinks, but commits use them first. */

@@ -1,4 +1,7 @@
-/** Reads the rows of the state one after the other, so that those which the disk changed are met in time. */
+/**
+ * Reads the rows of the state one after the other, so that those which the disk changed are met in time. Their pages are
+ * checked before: LMDB may end the process on one that changed.
+ */
 import { RowDamage } from '../base/row-damage.ts';
 import type { RowReader } from '../shard/ports.ts';
 import type { Environment } from './environment.ts';
@@ -15,7 +18,7 @@ const END = new Uint8Array(3).fill(0xff);
 export class RowScrub implements RowReader {
   readonly #environment: Environment;
   readonly #rows: CheckedRows;
-  #next = FIRST;
+  #next: Uint8Array = FIRST;
 
   constructor(environment: Environment, noticed: (damage: RowDamage) => void) {
     this.#environment = environment;
@@ -23,19 +26,9 @@ export class RowScrub implements RowReader {
   }
 
   step(bytesMax: number): ReturnType<RowReader['step']> {
-    try {
-      return this.#read(bytesMax);
-    } catch (error) {
-      // LMDB refuses every other read in a transaction in which one has failed.
-      this.#environment.refresh();
-      this.#next = FIRST;
-      throw error;
-    }
-  }
-
-  #read(bytesMax: number): ReturnType<RowReader['step']> {
     let bytes = 0;
-    for (const { key, value } of this.#environment.state.getRange({ start: this.#next, end: END })) {
+    const checkedTo = this.#environment.checkLeaves(this.#next, bytesMax);
+    for (const { key, value } of this.#environment.state.getRange({ start: this.#next, end: checkedTo ?? END })) {
       if (bytes >= bytesMax) {
         this.#next = key.slice();
         return { bytes, isEnd: false };
@@ -43,8 +36,8 @@ export class RowScrub implements RowReader {
       bytes += Math.max(ROW_BYTES, key.length + value.length);
       this.#check(key, value);
     }
-    this.#next = FIRST;
-    return { bytes, isEnd: true };
+    this.#next = checkedTo ?? FIRST;
+    return { bytes, isEnd: checkedTo === undefined };
   }
 
   #check(key: Uint8Array, value: Uint8Array): void {

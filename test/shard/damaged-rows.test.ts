@@ -119,7 +119,7 @@ test('a bucket row that changed stops no read of a stream; a garbage mark that c
 
 test('a row whose key is too short for any is noticed, and belongs to no group', () => {
   const said: unknown[] = [];
-  const storage: Pick<ShardStorage, 'onDamage' | 'scrub' | 'paths' | 'tx'> = {
+  const storage: Pick<ShardStorage, 'onDamage' | 'scrub' | 'tx'> = {
     ...new MemoryStorage(),
     onDamage: () => undefined,
   };
@@ -134,4 +134,18 @@ test('a row whose key is too short for any is noticed, and belongs to no group',
   for (const key of [[], [0]]) storage.onDamage(new RowDamage(Uint8Array.from(key), 'the test says so'));
   assert.equal(damaged.counters.damagedRows, 2);
   assert.deepEqual(said, Array(2).fill(['the disk changed a row of the state: what needs it is refused', undefined]));
+});
+
+test('pages of which no row can be read end the shard, and are no pass over all rows', () => {
+  const harness = started();
+  harness.more = { scrub: { bytesPerSecond: 1e6, pauseMs: 100 } };
+  harness.restart();
+  harness.turn(200);
+  harness.storage.scrub.step = () => {
+    throw new Error('data.mdb is damaged');
+  };
+  assert.throws(() => harness.turn(200), /data\.mdb is damaged/);
+  harness.storage.scrub.step = () => ({ bytes: 512, isEnd: true });
+  assert.equal(harness.status(300).counters['scrubs'], 0);
+  assert.equal(harness.status(300).counters['scrubs'], 1);
 });

@@ -146,6 +146,9 @@ class SimEnvironment {
     };
   }
 
+  /** There are no pages. */
+  checkLeaves(): undefined {}
+
   /** Reads see every commit. */
   refresh(): void {}
 

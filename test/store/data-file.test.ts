@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
+import { RowDamage } from '../../src/base/row-damage.ts';
 import { checkDataFile, checkTrees } from '../../src/store/data-file.ts';
 import { Environment, LmdbTx } from '../../src/store/environment.ts';
 import { storeFailure } from '../../src/store/volume.ts';
@@ -138,6 +139,52 @@ test('a bit that flips in a meta page or a branch page is refused in a sentence,
     [branch * PAGE + 23, 7],
   ] as const)
     assert.equal(await openChanged(content, copy, at, bit), 'refused', `byte ${at - branch * PAGE} of a branch page`);
+});
+
+/** Opens the file, where the check lets it pass, and reads what is there: the process must live. */
+async function readChanged(directory: string): Promise<'refused' | 'damaged' | 'read'> {
+  const file = join(directory, 'data.mdb');
+  if (failureOf(() => checkTrees(file)) !== undefined) return 'refused';
+  const environment = new Environment(directory);
+  const tx = new LmdbTx(environment.state);
+  const met = failureOf(() => tx.range(Uint8Array.of(0), Uint8Array.of(255), false, () => true));
+  await environment.close();
+  if (met === undefined) return 'read';
+  assert(met instanceof RowDamage);
+  return 'damaged';
+}
+
+test('a bit that flips in what leads to the rows of a leaf is refused, or changes a row whose checksum says so', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'millrace-data-file-'));
+  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  const file = join(directory, 'data.mdb');
+  const environment = new Environment(directory);
+  const tx = new LmdbTx(environment.state);
+  environment.commit(() => {
+    // Every fourth value has a page of its own.
+    for (let i = 0; i < 40; i++) tx.put(Uint8Array.of(1, i), new Uint8Array(i % 4 === 0 ? 4000 : 200).fill(i));
+  });
+  await environment.close();
+  const content = new Uint8Array(readFileSync(file));
+  const view = new DataView(content.buffer);
+  const [kindAt, endAt, headBytes] = [18, 20, 24];
+  const leaf = Array.from({ length: content.length / PAGE }, (_, page) => page * PAGE)
+    .slice(2)
+    .find((at) => view.getUint16(at + kindAt, true) === 2 && view.getUint16(at + endAt, true) > 16);
+  assert(leaf !== undefined);
+  const places = [8, 9, 10].flatMap((_, i) => [headBytes + 2 * i, headBytes + 2 * i + 1]);
+  const nodes = [0, 1, 2, 3].map((i) => headBytes + view.getUint16(leaf + headBytes + 2 * i, true));
+  const heads = nodes.flatMap((node) => Array.from({ length: 8 }, (_, i) => node + i));
+  const ends = { refused: 0, damaged: 0, read: 0 };
+  for (const [i, at] of [0, 1, 16, 17, 18, 19, 20, 21, 22, 23, ...places, ...heads].entries()) {
+    for (const bit of [i % 8, (i + 5) % 8]) {
+      const changed = content.slice();
+      changed[leaf + at] = (changed[leaf + at] ?? 0) ^ (1 << bit);
+      writeFileSync(file, changed);
+      ends[await readChanged(directory)]++;
+    }
+  }
+  assert(ends.refused > 40 && ends.damaged > 10, JSON.stringify(ends));
 });
 
 function failureOf(work: () => void): unknown {

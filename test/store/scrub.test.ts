@@ -1,9 +1,10 @@
 // All rows of the state are read, a few at a time, and those that changed are told.
 import assert from 'node:assert/strict';
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { toHex } from '../../src/base/hex.ts';
-import type { Environment } from '../../src/store/environment.ts';
-import { RowScrub } from '../../src/store/scrub.ts';
+import { checkTrees } from '../../src/store/data-file.ts';
 import { flipWord } from './flip-word.ts';
 import { TemporaryStore } from './temporary.ts';
 import { FRESH, openLogs } from './turns.ts';
@@ -46,18 +47,34 @@ test('a pass comes by every row once, in steps, and names the ones that changed'
   }
 });
 
-test('a read that fails leaves no transaction behind in which every other one fails, and the next pass starts at the first row', () => {
-  let [failures, refreshed] = [1, 0];
-  const rows = [keyOf(1), keyOf(2)].map((key) => ({ key, value: new Uint8Array(4) }));
-  const state = {
-    *getRange() {
-      yield* rows;
-      if (failures-- > 0) throw new Error('MDB_CORRUPTED');
-    },
-  };
-  const environment = { state, refresh: () => void refreshed++ } as unknown as Environment;
-  const scrub = new RowScrub(environment, () => undefined);
-  assert.throws(() => scrub.step(1e6), /MDB_CORRUPTED/);
-  assert.equal(refreshed, 1);
-  assert.deepEqual(scrub.step(1e6), { bytes: 1024, isEnd: true });
+test('a leaf whose rows LMDB cannot find ends in a sentence, before LMDB reads it, and at the next start too', async (t) => {
+  const temporary = new TemporaryStore(t);
+  openLogs(temporary.store, FRESH);
+  temporary.store.startCheckpoint(() => {
+    for (let i = 0; i < 200; i++) temporary.store.tx.put(Uint8Array.of(0, GROUP, TAG, i), new Uint8Array(300));
+  });
+  assert(temporary.store.endCheckpoint('wait'));
+  const file = join(temporary.directory, 'data.mdb');
+  const pages = [...leavesOf(readFileSync(file))];
+  assert(pages.length > 10, `${pages.length} leaves`);
+  const page = pages[5] as number;
+  const fd = openSync(file, 'r+');
+  t.after(() => closeSync(fd));
+  // The place of its second row.
+  writeSync(fd, Uint8Array.of(0xff), 0, 1, page * PAGE_BYTES + PAGE_HEAD_BYTES + 3);
+  const why = new RegExp(`data\\.mdb is damaged \\(page ${page} has a node outside of it\\); restore`);
+  assert.throws(() => {
+    while (!temporary.store.scrub.step(4096).isEnd);
+  }, why);
+  assert.throws(() => checkTrees(file), why);
 });
+
+const [PAGE_BYTES, PAGE_HEAD_BYTES, LEAF] = [4096, 24, 2];
+
+/** Pages with many rows of the table. */
+function* leavesOf(content: Buffer): Iterable<number> {
+  for (let page = 2; page < content.length / PAGE_BYTES; page++) {
+    const at = page * PAGE_BYTES;
+    if (content.readUInt16LE(at + 18) === LEAF && content.readUInt16LE(at + 20) > 10) yield page;
+  }
+}
