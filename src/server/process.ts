@@ -8,6 +8,8 @@ import type { NodeFailure } from './launch.ts';
 export const EXIT_FAILURE = 1;
 export const EXIT_CONFIG = 2;
 const SAME_SIGNAL_MS = 1000;
+/** A server that its npx left behind holds ports and data directory so much longer at most. */
+const PARENT_LOOK_MS = 500;
 
 /** Before the first thread is started. */
 export function prepareProcess(): void {
@@ -46,8 +48,7 @@ function endAtOnce(): void {
 /** First signal: stop cleanly. Another one, later: at once. Ctrl-C under npm arrives twice in the same moment. */
 export function onSignal(stop: () => Promise<Closed>): void {
   let stoppingSinceMs = Infinity;
-  const handle = (): void => {
-    if (performance.now() - stoppingSinceMs > SAME_SIGNAL_MS) return endAtOnce();
+  const begin = (): void => {
     if (stoppingSinceMs !== Infinity) return;
     stoppingSinceMs = performance.now();
     stop().then(
@@ -58,6 +59,19 @@ export function onSignal(stop: () => Promise<Closed>): void {
       },
     );
   };
+  const handle = (): void => (performance.now() - stoppingSinceMs > SAME_SIGNAL_MS ? endAtOnce() : begin());
   process.on('SIGTERM', handle);
   process.on('SIGINT', handle);
+  whenNpxEnds(begin);
+}
+
+/** npx and its shell die of a signal and pass none on, and no other process would end the server. */
+function whenNpxEnds(stop: () => void): void {
+  if (process.env['npm_command'] !== 'exec') return;
+  const parent = process.ppid;
+  const looks = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(looks);
+    stop();
+  }, PARENT_LOOK_MS).unref();
 }

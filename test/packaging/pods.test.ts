@@ -178,6 +178,13 @@ describe('the pods of the StatefulSet', () => {
     await stopCleanly(started[2] as Run);
     start(2);
     await allReady();
+    writeFileSync(join(folder, 'run/secrets/millrace/wrong-token'), 'not-this-one\n');
+    const wrong = (container.lifecycle?.postStart?.exec?.command ?? []).map((word) =>
+      word.replace('"$MILLRACE_HTTP__ADMIN_TOKEN_FILE"', '/run/secrets/millrace/wrong-token'),
+    );
+    const refused = begin(wrong, 2);
+    assert.equal(await within(refused.exited, PATIENCE_MS, 'a start with a wrong token'), 1, refused.output());
+    assert.match(refused.output(), /bearer token/);
     assert.equal(await hook(2, 'postStart'), 'node 3: drain mark cleared\n');
     const status = await execute(['millracectl', 'status', '--json', ...token()], 0);
     assert.doesNotMatch(status, /maintenance-drain/);

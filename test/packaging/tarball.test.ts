@@ -12,7 +12,8 @@ import { giveTo, ordinaryUser } from '../support/ctl.ts';
 import { manifestOf, pack, startReady, stopCleanly, unpack } from '../support/package.ts';
 import { freePorts } from '../support/ports.ts';
 import { RawClient } from '../support/raw-client.ts';
-import { removeFolder, temporaryFolder } from '../support/server.ts';
+import { removeFolder, temporaryFolder, within } from '../support/server.ts';
+import { PATIENCE_MS, until } from '../support/until.ts';
 
 const folder = temporaryFolder('tarball');
 chmodSync(folder, 0o755);
@@ -117,4 +118,32 @@ test('it serves from an empty folder, configured by the environment alone', asyn
   });
   assert.equal(wrong.status, 2, wrong.stderr);
   assert.match(wrong.stderr, /^millrace: MILLRACE_RAFT__NODE: unknown key; did you mean MILLRACE_RAFT__NODE_ID/);
+});
+
+test('npx that is told to end takes its server along', async () => {
+  const port = await freePorts(2);
+  const own = join(folder, 'with-npx');
+  mkdirSync(own);
+  const env = {
+    MILLRACE_SERVER__LISTEN: `127.0.0.1:${port}`,
+    MILLRACE_SERVER__ADMIN_LISTEN: `127.0.0.1:${port + 1}`,
+    MILLRACE_RUNTIME__CORE_COUNT: '1',
+    MILLRACE_RAFT__GROUP_COUNT: '2',
+  };
+  const npx = ['npx', '--no-install', 'millrace', '--data', join(own, 'data')];
+  // Twice: the first has left ports and directory to the second.
+  for (let run = 0; run < 2; run++) {
+    const started = await startReady(npx, env, port + 1, folder);
+    started.child.kill('SIGTERM');
+    await within(started.exited, PATIENCE_MS, 'the end of npx');
+    await until('the server has ended too', () =>
+      RawClient.connect(port).then(
+        (client) => {
+          client.destroy();
+          return false;
+        },
+        () => true,
+      ),
+    );
+  }
 });
