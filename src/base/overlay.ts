@@ -3,6 +3,7 @@
  * until a checkpoint, and the store keeps a checkpoint in one until it is on disk.
  */
 import { byteAt, compareBytes } from './bytes.ts';
+import { Slab } from './slab.ts';
 import type { Tx } from './tx.ts';
 
 function tagOf(key: Uint8Array): number {
@@ -11,15 +12,18 @@ function tagOf(key: Uint8Array): number {
 
 /** Bytes as a string of char codes: a Map key that sorts like the bytes. */
 function text(key: Uint8Array): string {
-  let out = '';
-  for (const byte of key) out += String.fromCharCode(byte);
-  return out;
+  return Reflect.apply(String.fromCharCode, undefined, key) as string;
 }
 
 export interface Pending {
   readonly key: Uint8Array;
   /** undefined = deleted. */
   readonly value: Uint8Array | undefined;
+}
+
+/** Holds the rows until flushed(). */
+export interface RowMemory {
+  copy(bytes: Uint8Array): Uint8Array;
 }
 
 /**
@@ -40,10 +44,12 @@ export class Overlay implements Tx {
    * Grouped by tag and then by the front of the key, so that a range over one stream's rows examines only that stream.
    */
   readonly #tags = new Map<number, Map<string, Shelf>>();
+  readonly #memory: RowMemory;
   #size = 0;
 
-  constructor(base: Tx) {
+  constructor(base: Tx, memory: RowMemory = new Slab()) {
     this.#base = base;
+    this.#memory = memory;
   }
 
   get size(): number {
@@ -59,11 +65,11 @@ export class Overlay implements Tx {
   }
 
   put(key: Uint8Array, value: Uint8Array): void {
-    this.#set({ key: key.slice(), value: value.slice() });
+    this.#set({ key: this.#memory.copy(key), value: this.#memory.copy(value) });
   }
 
   delete(key: Uint8Array): void {
-    this.#set({ key: key.slice(), value: undefined });
+    this.#set({ key: this.#memory.copy(key), value: undefined });
   }
 
   #set(pending: Pending): void {

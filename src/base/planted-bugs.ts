@@ -33,6 +33,7 @@ export const PLANTED_BUGS = {
   'replay-without-checkpoints': 'All committed entries of the log are applied at once.',
   'checkpoint-ahead-of-log': 'A checkpoint names one record more than the log has.',
   'vote-not-persisted': 'Term and vote are kept in memory only.',
+  'rows-written-over': 'The memory of rows that no checkpoint has on disk takes the rows of the next one.',
   'checkpoint-not-written': 'A checkpoint is reported and not written, and the log behind it is compacted.',
   'conflict-not-written': 'Entries that replace others are not written.',
   'applied-twice': 'The applied index on disk is one too low: after a restart the last entry is applied again.',

@@ -183,8 +183,8 @@ export class Gateway implements ShardGateway {
     // Before the transfer, which leaves the payload without bytes.
     const written = writeRequest(request, slot, isTransferred ? TRANSFER_TO_COME : 0, bytes, view, at);
     if (isTransferred) {
-      // The transfer detaches the memory, and the caller may still need its own; that of a checked body is ours.
-      const { buffer } = request.bodyMark === BODY_AS_SENT ? ownCopy(payload) : payload;
+      // The transfer detaches the memory, and the caller may still need its own.
+      const { buffer } = request.bodyMark === BODY_AS_SENT && !isGiven(payload) ? ownCopy(payload) : payload;
       const transferId = link.requestTransfers.send(buffer as ArrayBuffer);
       if (transferId < 0) return false;
       REQUEST.fields.transferId.set(view, at, transferId);
@@ -281,4 +281,9 @@ export class Gateway implements ShardGateway {
     reply.code = errorNumber('NO_COLD_STORE');
     handler.onReply(reply);
   }
+}
+
+/** A body that came in chunks and has no other owner (http/body.ts): its memory may be taken. */
+function isGiven({ buffer }: Uint8Array): boolean {
+  return 'resizable' in buffer && buffer.resizable === true;
 }

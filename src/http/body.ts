@@ -27,7 +27,7 @@ const GROWTH_BYTES = 512 * 1024;
 
 /** Takes the body of a request. */
 export interface Consumer<Call> {
-  /** The body is complete. `body` may lie in memory that is gone after the call. */
+  /** The body is complete. `body` may lie in memory that is gone after the call; the gateway takes a large one. */
   consume(call: Call, body: Uint8Array): void;
   /** Answers a body that is too large, in place of the plain refusal. */
   tooLarge?(call: Call): void;
@@ -124,7 +124,10 @@ export class BodyReader<Owner extends BodyOwner> {
     }
     if (!last) return;
     try {
-      this.#ready(new Uint8Array(this.#reserve(size), 0, size));
+      const buffer = this.#reserve(size);
+      // The gateway may give all of it to a shard.
+      buffer.resize(size);
+      this.#ready(new Uint8Array(buffer, 0, size));
     } finally {
       this.#drop();
     }
@@ -156,7 +159,8 @@ export class BodyReader<Owner extends BodyOwner> {
 
   #drop(): void {
     this.#bounds.slowBodies.delete(this);
-    this.#buffer?.resize(0);
+    // It has no bytes, and no size to change, when it was given away.
+    if (this.#buffer !== undefined && this.#buffer.byteLength > 0) this.#buffer.resize(0);
     this.#buffer = undefined;
     this.#length = 0;
   }

@@ -3,10 +3,9 @@
  * writes and two flushes take milliseconds, during which the shard goes on.
  */
 import { type MessagePort, MessageChannel, Worker, receiveMessageOnPort } from 'node:worker_threads';
-import { viewOf } from '../base/bytes.ts';
 import type { Pending } from '../base/overlay.ts';
-import { struct, u32 } from '../base/struct.ts';
 import type { Tx } from '../base/tx.ts';
+import { type SentRows, rowsToSend, sentRows } from './shared-rows.ts';
 import { endForeignLine, isFull } from './volume.ts';
 
 /** How the commit that was started ended. */
@@ -91,8 +90,7 @@ export class ThreadWriter implements CheckpointWriter {
 
   start(changes: Iterable<Pending>): void {
     Atomics.store(this.#state, 0, WRITING);
-    const bytes = encodeChanges(changes);
-    this.#port.postMessage(bytes, [bytes.buffer]);
+    this.#port.postMessage(rowsToSend(changes));
   }
 
   outcome(): WriteOutcome | undefined {
@@ -121,10 +119,10 @@ export class ThreadWriter implements CheckpointWriter {
 
 /** The thread's side: takes changes until the port closes. */
 export function serveWriter({ directory, state, port }: WriterData, commit: (write: () => void) => void, tx: Tx): void {
-  port.on('message', (bytes: Uint8Array) => {
+  port.on('message', (rows: SentRows) => {
     let outcome = WRITTEN;
     try {
-      commit(() => applyChanges(tx, decodeChanges(bytes)));
+      commit(() => applyChanges(tx, sentRows(rows)));
     } catch (error) {
       endForeignLine();
       const { message } = error as { message: string };
@@ -142,43 +140,5 @@ export function applyChanges(tx: Tx, changes: Iterable<Pending>): void {
   for (const { key, value } of changes) {
     if (value === undefined) tx.delete(key);
     else tx.put(key, value);
-  }
-}
-
-/** Between threads only. `valueBytes` is one more than the value has; 0: deleted. */
-const CHANGE = struct({ keyBytes: u32, valueBytes: u32 });
-const HEAD = CHANGE.fields;
-
-function encodeChanges(changes: Iterable<Pending>): Uint8Array<ArrayBuffer> {
-  const all = [...changes];
-  let size = 0;
-  for (const { key, value } of all) size += CHANGE.size + key.length + (value?.length ?? 0);
-  const bytes = new Uint8Array(size);
-  const view = viewOf(bytes);
-  let at = 0;
-  for (const { key, value } of all) {
-    HEAD.keyBytes.set(view, at, key.length);
-    HEAD.valueBytes.set(view, at, value === undefined ? 0 : value.length + 1);
-    at += CHANGE.size;
-    bytes.set(key, at);
-    at += key.length;
-    if (value === undefined) continue;
-    bytes.set(value, at);
-    at += value.length;
-  }
-  return bytes;
-}
-
-function* decodeChanges(bytes: Uint8Array): IterableIterator<Pending> {
-  const view = viewOf(bytes);
-  for (let at = 0; at < bytes.length;) {
-    const keyAt = at + CHANGE.size;
-    const valueAt = keyAt + HEAD.keyBytes.get(view, at);
-    const valueBytes = HEAD.valueBytes.get(view, at);
-    at = valueAt + Math.max(0, valueBytes - 1);
-    yield {
-      key: bytes.subarray(keyAt, valueAt),
-      value: valueBytes === 0 ? undefined : bytes.subarray(valueAt, at),
-    };
   }
 }

@@ -105,8 +105,13 @@ export interface SegmentSizes {
 }
 
 export const SEGMENT_SIZES: SegmentSizes = { bytesMin: MIB, bytesMax: 16 * MIB };
-/** Free segments that are kept: what one round of checkpoints frees at full speed. */
+/** Free segments that are kept: what one round of checkpoints of small appends frees at full speed. */
 const FREE_MAX = 4;
+/**
+ * A checkpoint of large bodies frees more. A removed segment has to be made again, written and synced in the way of
+ * the turns; so those that were in use at once are kept too, and one less with each so many checkpoints.
+ */
+const PEAK_CHECKPOINTS = 64;
 
 export class Segments {
   readonly #folder: LogFolder;
@@ -122,6 +127,8 @@ export class Segments {
   #isSealed = true;
   #making: Promise<void> | undefined;
   #isClosed = false;
+  /** Segments that were in use at once, lately. */
+  #peak = 0;
   /** The next segment could not be made ahead, and not for lack of room. */
   #failure: Error | undefined;
   /** Segments that had to be made while a turn waited. */
@@ -255,6 +262,7 @@ export class Segments {
 
   /** A checkpoint on disk says that no record before `oldest` is needed. */
   release(oldest: number): void {
+    this.#peak = Math.max(this.#used.length, this.#peak - 1 / PEAK_CHECKPOINTS);
     while (this.#used.length > 1) {
       const segment = this.#used[0] as Segment;
       if (segment.lastSequence >= oldest) return;
@@ -262,6 +270,11 @@ export class Segments {
       this.#used.shift();
       this.#recycle(segment);
     }
+    if (this.#free.length > this.#freeMax) this.#remove((this.#free.pop() as Segment).file);
+  }
+
+  get #freeMax(): number {
+    return FREE_MAX + Math.ceil(this.#peak) - this.#used.length;
   }
 
   async close(): Promise<void> {
@@ -289,7 +302,7 @@ export class Segments {
   }
 
   #recycle(segment: Segment): void {
-    if (this.#free.length >= FREE_MAX || segment.file.bytes > this.#sizes.bytesMax || segment.isOld) {
+    if (this.#free.length >= this.#freeMax || segment.file.bytes > this.#sizes.bytesMax || segment.isOld) {
       this.#remove(segment.file);
       return;
     }

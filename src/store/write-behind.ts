@@ -1,15 +1,18 @@
 /** The state as its readers see it: what is on disk, and above it the rows of a checkpoint that is being written. */
 import { Overlay, type Pending } from '../base/overlay.ts';
+import { planted } from '../base/planted.ts';
 import type { Tx } from '../base/tx.ts';
+import { SharedRows } from './shared-rows.ts';
 
 export class WriteBehind implements Tx {
   readonly #base: Tx;
+  readonly #memory = new SharedRows();
   readonly #pending: Overlay;
   #collecting = false;
 
   constructor(base: Tx) {
     this.#base = base;
-    this.#pending = new Overlay(base);
+    this.#pending = new Overlay(base, this.#memory);
   }
 
   /** Rows that are written and not yet known to be on disk. */
@@ -24,6 +27,7 @@ export class WriteBehind implements Tx {
   /** Holds the rows that `write` puts until clear(). */
   collect(write: () => void): void {
     this.#collecting = true;
+    if (planted('rows-written-over')) this.#memory.clear();
     try {
       write();
     } finally {
@@ -34,6 +38,7 @@ export class WriteBehind implements Tx {
   /** The rows below have all of it. */
   clear(): void {
     this.#pending.flushed();
+    this.#memory.clear();
   }
 
   get #top(): Tx {

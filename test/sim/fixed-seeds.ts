@@ -175,6 +175,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'latency-taken-for-a-queue': 0x71001,
   'stall-is-endured': 0x70002,
   'pieces-not-bounded': 0x73000,
+  'rows-written-over': 0x1e,
   'pieces-mixed-up': 0x73001,
   'partial-not-stored': 0x7300a,
   'partial-outlives-its-term': 0x73000,

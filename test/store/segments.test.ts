@@ -55,7 +55,7 @@ test('a log begins small, and each segment is as large as all before it, up to a
   assert.equal(segments.bytes, sizesOf(folder).reduce((a, b) => a + b) * LOG_PAGE_BYTES);
 });
 
-test('segments that a checkpoint has freed are used again before another is made; few are kept', async () => {
+test('segments that a checkpoint has freed are used again before another is made; later few are kept', async () => {
   const folder = new MemoryFolder();
   const segments = new Segments(folder, LOG, ONE_EACH);
   for (let i = 1; i <= 20; i++) append(segments);
@@ -64,6 +64,8 @@ test('segments that a checkpoint has freed are used again before another is made
   assert(most >= 20);
   segments.release(segments.lastSequence);
   assert.equal(segments.used.length, 1, 'the newest one takes the next record');
+  assert(folder.files.size >= 20, 'as many may be needed again');
+  for (let i = 0; i < 2 * 20 * 64; i++) segments.release(segments.lastSequence);
   assert(folder.files.size <= 6, `${folder.files.size} segments are left of ${most}`);
   const kept = new Set(folder.names());
   for (let i = 0; i < 3; i++) {
@@ -73,6 +75,22 @@ test('segments that a checkpoint has freed are used again before another is made
   }
   assert.deepEqual(new Set(folder.names()), kept);
   assert.deepEqual(sequencesIn(folder, segments.lastSequence), [segments.lastSequence]);
+});
+
+test('a checkpoint of a large body removes no segment, and the next body needs no new one', async () => {
+  const folder = new MemoryFolder();
+  const segments = new Segments(folder, LOG, ONE_EACH);
+  const writeBody = async (): Promise<void> => {
+    for (let i = 0; i < 12; i++) append(segments);
+    await made();
+    segments.release(segments.lastSequence);
+  };
+  await writeBody();
+  await writeBody();
+  const names = folder.names();
+  folder.before = (call) => assert.notEqual(call, 'create');
+  for (let i = 0; i < 5; i++) await writeBody();
+  assert.deepEqual(folder.names(), names);
 });
 
 test('a segment is free only when all before it are', () => {

@@ -76,6 +76,14 @@ export class DataRow {
     this.dirty = true;
   }
 
+  /** Makes `bytes` the content of an empty row. They stay where they are and must not change. */
+  hold(bytes: Uint8Array): void {
+    assert(this.length === 0 && bytes.length <= this.space, 'an empty row takes what fits');
+    this.bytes = bytes;
+    this.length = bytes.length;
+    this.dirty = true;
+  }
+
   /** Records that a message or record ends at the current end of the row. */
   addEnd(): void {
     assert(this.length > 0, 'a message ends inside its row');

@@ -28,6 +28,12 @@ import { type ProducerState, accept, decide, expectedSeq, newProducer, receiptOf
 import { ROW_PAYLOAD_BYTES_MAX, DataRow } from '../core/row.ts';
 import type { State } from '../core/state.ts';
 
+/**
+ * Rows of so long a message are not copied out of its command, which they keep in memory until the next checkpoint.
+ * Rows of a shorter message would keep much more than they hold.
+ */
+const IN_PLACE_BYTES_MIN = 64 * 1024;
+
 /** Refuses with `code`; the reply carries the stream's position. */
 export function refuse(reply: Reply, code: ErrorCode, head?: Head): void {
   reply.code = errorNumber(code);
@@ -258,9 +264,11 @@ export function appendPayload(
   for (let message = 0; message < count; message++) {
     const end = message + 1 === count ? to : view.getUint32(endsAt + 4 * (firstEnd + message), true);
     while (done < end) {
-      if (row === undefined || row.space === 0) row = newRow(head);
-      const part = Math.min(end - done, row.space);
-      row.append(bytes, payloadAt + done, part);
+      const left = end - done;
+      if (row === undefined || row.space === 0) row = newRow(head, left);
+      const part = Math.min(left, row.space);
+      if (left < IN_PLACE_BYTES_MIN || row.length > 0) row.append(bytes, payloadAt + done, part);
+      else row.hold(bytes.subarray(payloadAt + done, payloadAt + done + part));
       done += part;
       head.tail += part;
     }
@@ -300,9 +308,10 @@ function lastRow(state: State, head: Head): DataRow | undefined {
   return length === 0 || length >= ROW_PAYLOAD_BYTES_MAX ? undefined : state.tailRow(head);
 }
 
-function newRow(head: Head): DataRow {
+/** A row for the next of `leftBytes`. */
+function newRow(head: Head, leftBytes: number): DataRow {
   // A stream that filled a row will fill the next one, so allocate it at full size. Most streams never fill one.
-  const filled = head.tail > 0;
+  const filled = head.tail > 0 && leftBytes < IN_PLACE_BYTES_MIN;
   const row = new DataRow(head.tail, head.recordNext, filled ? new Uint8Array(ROW_PAYLOAD_BYTES_MAX) : undefined);
   head.tailRowStart = head.tail;
   head.rows.push(row);

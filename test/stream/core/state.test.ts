@@ -6,6 +6,7 @@ import { Proposer } from '../propose.ts';
 import { plainCommand } from '../random-commands.ts';
 import { requestFor } from '../../../src/protocol/request.ts';
 import { GROUP, Replica } from '../replica.ts';
+import { ROW_PAYLOAD_BYTES_MAX } from '../../../src/stream/core/row.ts';
 import { QUERIES } from '../../../src/protocol/operations.ts';
 
 /**
@@ -117,4 +118,27 @@ test('rows of a removed stream go away in portions, and the state stays dirty un
   }
   assert(flushes >= 3, `${flushes} commits for ${before} rows`);
   assert.equal(replica.tx.size, 2, 'meta and bucket are left');
+});
+
+test('rows of a long message lie in its command until they are written, and are the rows that copies would make', () => {
+  const writer = new Writer();
+  const { replica } = writer;
+  const long = Uint8Array.from({ length: 300_000 }, (_, i) => (i * 7) % 251);
+  const append = (body: Uint8Array): ModelCommand => ({
+    ...plainCommand(NOW, 'bucket', 's'),
+    type: 'text/plain',
+    body,
+  });
+  writer.write(create('s', 'short'), append(long), append(new Uint8Array([1, 2, 3])));
+  const { rows } = replica.head('bucket', 's');
+  const places = new Set(rows.map(({ bytes: { buffer } }) => buffer));
+  assert(places.size < rows.length / 2, `${places.size} places of ${rows.length} rows`);
+  const [first, ...others] = rows.map(({ length }) => length);
+  assert.equal(others.at(-1), 5 + 300_000 + 3 - (first as number) - others.slice(0, -1).reduce((a, b) => a + b));
+  assert.deepEqual(new Set(others.slice(0, -1)), new Set([ROW_PAYLOAD_BYTES_MAX]));
+  const all = Buffer.concat([Buffer.from('short'), long, Buffer.from([1, 2, 3])]);
+  assert.deepEqual(replica.tail('bucket', 's', 0, 400_000), all);
+  replica.flush();
+  replica.restart(false);
+  assert.deepEqual(replica.tail('bucket', 's', 0, 400_000), all);
 });
