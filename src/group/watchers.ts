@@ -2,6 +2,7 @@
  * Live readers of a group's streams, as topics: at most one per stream and node. Changes are collected during apply and
  * sent as one tail event per stream and turn, so a burst of appends is one event.
  */
+import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { RowDamage } from '../base/row-damage.ts';
 import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
 import type { Head } from '../stream/core/head.ts';
@@ -97,6 +98,16 @@ export class Watchers implements StateListener {
         this.unwatch(topic);
       }
       this.#sink.send(reply);
+    }
+  }
+
+  /** Tells readers that no event follows soon: their next read says why. */
+  refuse(code: ErrorCode): void {
+    for (const topic of this.#incarnationOf.keys()) {
+      this.#reply.reset(topic);
+      this.#reply.kind = REPLY_TAIL;
+      this.#reply.code = errorNumber(code);
+      this.#sink.send(this.#reply);
     }
   }
 

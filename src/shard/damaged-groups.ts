@@ -145,8 +145,7 @@ export class DamagedGroups {
     this.#stopped.add(group);
     this.#options.log('error', STOPPED, { group: group.id, appliedIndex: group.state.appliedIndex, why });
     this.#options.reload(group);
-    // No other node will repair it: live readers are sent to read again, and refused.
-    if (group.raft.configuration.voters.length === 1) group.watchers.show();
+    group.watchers.refuse('ROW_DAMAGED');
     this.#ask();
   }
 

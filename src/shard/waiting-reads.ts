@@ -187,16 +187,18 @@ export class WaitingReads {
   }
 
   #ending(read: WaitingRead, clockMs: number): Ending | undefined {
-    const { group, bounds, sinceMs, isSoon } = read;
+    const { group: asked, bounds, sinceMs, isSoon } = read;
     const isOver = clockMs - sinceMs >= (isSoon ? SOON_MS : WAIT_MS);
     if (bounds.length === 0) {
-      if (!this.#isBehind(group)) return 'answer';
+      if (!this.#isBehind(asked)) return 'answer';
       if (isOver && isSoon) return 'answer-soon';
       return isOver ? 'not-caught-up' : undefined;
     }
     if (planted('confirmed-but-not-applied') && bounds.every(({ index }) => index < Infinity))
       return 'answer-confirmed';
-    if (bounds.every((bound) => bound.group.state.appliedIndex >= bound.index)) return 'answer-confirmed';
+    // Behind a repair the state may be older than what was shown.
+    const isThere = ({ group, index }: Bound): boolean => group.state.appliedIndex >= index && !this.#isBehind(group);
+    if (bounds.every(isThere)) return 'answer-confirmed';
     if (!isOver) return undefined;
     if (isSoon) return 'answer-soon';
     if (planted('missing-in-the-end')) return 'answer-confirmed';

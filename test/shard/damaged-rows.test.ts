@@ -9,11 +9,12 @@ import type { ShardStorage } from '../../src/shard/ports.ts';
 import { TAG_BUCKET, TAG_DATA, TAG_GARBAGE, TAG_HEAD, TAG_META, TAG_PRODUCER } from '../../src/stream/core/keys.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
 import { requestFor } from '../../src/protocol/request.ts';
-import { Harness, code, find } from './harness.ts';
+import { Harness, code, find, tails } from './harness.ts';
 import { MemoryStorage } from './memory-ports.ts';
 
 const [GROUP, OTHER] = [0, 1];
 const PRODUCER = 'writer';
+const TOPIC = 7;
 
 const codeOf = (harness: Harness, slot: number): string => code(find(harness.turn(), slot));
 const endsWith = (key: Uint8Array, word: string): boolean => Buffer.from(key).toString('latin1').endsWith(word);
@@ -78,6 +79,7 @@ test('a group whose entry needs a changed row stops: nothing is answered from it
   const harness = started();
   const { storage } = harness;
   storage.isDamaged = isHead;
+  harness.read(GROUP, 'sound', TOPIC);
   const before = harness.append(GROUP, 'sound', 'before;');
   // It looks at all heads, and no single stream that could be read ahead.
   const slot = harness.push(requestFor(COMMANDS.purge, GROUP, { bucket: 'bucket', after: '' }));
@@ -87,6 +89,8 @@ test('a group whose entry needs a changed row stops: nothing is answered from it
     [before, slot, behind].map((one) => code(find(replies, one))),
     ['OK', 'OUTCOME_UNKNOWN', 'OUTCOME_UNKNOWN'],
   );
+  const told = tails(replies, TOPIC).at(-1) ?? assert.fail('its live readers are told to read again');
+  assert.equal(code(told), 'ROW_DAMAGED');
   const appliedMeta = (): Uint8Array | undefined => storage.tx.get(Uint8Array.of(0, GROUP, TAG_META))?.slice();
   const stored = appliedMeta();
   for (let i = 0; i < 2; i++) {

@@ -76,6 +76,8 @@ export class Watching {
       if (stream.use === 'plain') fail('is told of a removal');
       return;
     }
+    // A reader reads again and is refused: this one waits instead.
+    if (reply.code !== 0) return;
     const start = stream.json ? reply.recordStart : reply.startOffset;
     const next = stream.json ? reply.recordNext : reply.nextOffset;
     if (topic.at < 0) fail('an event comes before the answer');

@@ -2,7 +2,7 @@
 // it is emptied by itself (setImmediate) or, for race tests, step by step by the test.
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers';
-import { errorNumber } from '../../src/base/errors.ts';
+import { type ErrorCode, errorNumber } from '../../src/base/errors.ts';
 import { TAIL_EVENT_BYTES_MAX } from '../../src/base/limits.ts';
 import type { ReplyHandler } from '../../src/ports.ts';
 import { isJson } from '../../src/protocol/media-type.ts';
@@ -55,6 +55,7 @@ export class MemoryGateway extends FakeGateway {
   readonly held: (() => void)[] = [];
   /** The test pumps. */
   manual = false;
+  readonly #refused = new Map<string, ErrorCode>();
   readonly #streams = new Map<string, FakeStream>();
   readonly #queue: (() => void)[] = [];
   #pumping = false;
@@ -162,6 +163,14 @@ export class MemoryGateway extends FakeGateway {
     return stream;
   }
 
+  /** The node answers nothing about the stream from now on. */
+  refuseStream(key: string, code: ErrorCode): void {
+    const stream = this.#streams.get(key);
+    if (stream === undefined) return;
+    this.#refused.set(key, code);
+    this.#emit(stream, (reply) => (reply.code = errorNumber(code)));
+  }
+
   #enqueue(step: () => void): void {
     this.#queue.push(step);
     if (this.manual || this.#pumping) return;
@@ -187,8 +196,9 @@ export class MemoryGateway extends FakeGateway {
   #read(key: string, mode: number, value: number, maxBytes: number, topic: number): Reply {
     const reply = new Reply();
     const stream = this.#streams.get(key);
-    if (stream === undefined) {
-      reply.code = errorNumber('STREAM_NOT_FOUND');
+    const refused = this.#refused.get(key) ?? (stream === undefined ? 'STREAM_NOT_FOUND' : undefined);
+    if (refused !== undefined || stream === undefined) {
+      reply.code = errorNumber(refused ?? 'STREAM_NOT_FOUND');
       return reply;
     }
     const byRecord = mode !== READ_OFFSET && mode !== READ_NOW;

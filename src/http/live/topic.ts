@@ -181,6 +181,11 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
       this.#delete();
       return;
     }
+    // Its own read is refused as well.
+    if (reply.code !== 0) {
+      if (!this.#reading) this.#gap();
+      return;
+    }
     this.#eventEnd = Math.max(this.#eventEnd, reply.nextOffset);
     this.#eventClosed ||= reply.has(REPLY_CLOSED);
     // The answer that the topic waits for covers this event, or it is late and another read follows.
@@ -211,12 +216,7 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
       this.#delete();
       return;
     }
-    if (code !== 'OK') {
-      // Each reader learns the reason from a read of its own.
-      this.#offset = -1;
-      for (const member of [...this.#members]) member.onGap();
-      return;
-    }
+    if (code !== 'OK') return this.#gap();
     this.#checkLate(reply);
     this.#event.flags = reply.flags;
     const more = !reply.has(REPLY_UP_TO_DATE);
@@ -261,6 +261,12 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
     event.body = reply.body;
     for (const waiter of [...this.#waiters]) waiter.onEvent(event);
     event.body = undefined;
+  }
+
+  /** Each reader learns the reason from a read of its own. */
+  #gap(): void {
+    this.#offset = -1;
+    for (const member of [...this.#members]) member.onGap();
   }
 
   #delete(): void {

@@ -58,6 +58,20 @@ test('a waiting request is answered by the event, without another read', async (
   await again.text();
 });
 
+test('a waiting request is refused when the node can say nothing of the stream any more', async (t) => {
+  const server = await startLive(t);
+  server.gateway.create('b/s');
+  server.gateway.append('b/s', 'old');
+  const pending = poll(server, 'offset=now');
+  await untilWaiting(server, 1);
+  server.gateway.refuseStream('b/s', 'ROW_DAMAGED');
+  const response = await pending;
+  assert.equal(response.status, 503);
+  assert.equal(response.headers.get('millrace-error'), 'ROW_DAMAGED');
+  assert.notEqual(response.headers.get('retry-after'), null);
+  await response.text();
+});
+
 test('without news it is 204 with position and cursor when the time is over', async (t) => {
   const server = await startLive(t);
   server.gateway.create('b/s');
