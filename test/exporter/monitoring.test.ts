@@ -9,6 +9,7 @@ import { test } from 'node:test';
 import { parse, stringify } from 'yaml';
 import { FAMILIES } from '../../src/exporter/families.ts';
 import { TestCluster } from '../support/cluster.ts';
+import { anchorsOf, readDocument } from '../support/documents.ts';
 import { clusterToml, scratchFile, startCtl } from '../support/ctl.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import { freePort } from '../support/ports.ts';
@@ -25,8 +26,15 @@ interface Dashboard {
   readonly panels: readonly { readonly title: string; readonly targets?: readonly { readonly expr: string }[] }[];
 }
 
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly annotations: { readonly runbook: string };
+  for?: string;
+}
+
 interface Rules {
-  readonly groups: { readonly rules: { readonly alert: string; readonly expr: string; for?: string }[] }[];
+  readonly groups: { readonly rules: Rule[] }[];
 }
 
 interface Config {
@@ -54,6 +62,14 @@ test('alerts and dashboard keep the clusters of several exporters apart', () => 
   for (const { title, expr } of queries)
     for (const [, filter] of expr.matchAll(/\bmillrace_\w+(\{[^,}]*)?/g))
       assert.equal(filter, '{instance=~"$exporter"', title);
+});
+
+test('every alert names the page that says what to do', () => {
+  for (const { alert, annotations } of alerts) {
+    const [path = '', anchor] = annotations.runbook.split('#');
+    const document = readDocument(path);
+    assert(anchor === undefined || anchorsOf(document).has(anchor), `${alert}: ${annotations.runbook}`);
+  }
 });
 
 test('promtool takes configuration, rules and their tests', { skip }, () => {
