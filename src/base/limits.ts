@@ -55,8 +55,10 @@ export const ENTRY_BYTES_MAX = COMMAND_BYTES_MAX + MIB;
  * is written and synced within about a millisecond, so what comes beside it waits no longer than beside small commands.
  */
 export const PIECE_BYTES_MAX = 256 * KIB;
-/** Pieces that one turn takes, over all groups of a shard: what comes meanwhile waits for their write. */
+/** Pieces that one turn of a cluster's node takes, over all groups of a shard; one piece while others wait for them. */
 export const TURN_PIECES_BYTES_MAX = 512 * KIB;
+/** The same of a single node without other requests: a sync of so much takes some milliseconds. */
+export const ALONE_PIECES_BYTES_MAX = 2 * MIB;
 /**
  * A group's pieces wait while this much of it is proposed and not applied: small commands queue behind what is on its
  * way to the followers. Enough to fill two turns and two links.

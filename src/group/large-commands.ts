@@ -5,6 +5,7 @@
  */
 import { compareBytes, viewOf } from '../base/bytes.ts';
 import {
+  ALONE_PIECES_BYTES_MAX,
   LARGE_BEGINS_BYTES_MAX,
   PIECES_IN_FLIGHT_BYTES_MAX,
   PIECE_BYTES_MAX,
@@ -22,8 +23,10 @@ import type { CommandSink, EntryBuilder, PieceSource } from './entry.ts';
 export interface PieceBounds {
   /** Larger commands are cut into pieces of this size. */
   readonly piece: number;
-  /** Pieces that a turn takes, over all groups of a shard. */
+  /** Pieces that a turn takes, over all groups of a shard (shard/piece-turns.ts). */
   readonly turn: number;
+  /** The same on a single node that has nothing else to do. */
+  readonly alone: number;
   /** A group's pieces that are proposed and not applied; see PIECES_IN_FLIGHT_BYTES_MAX. */
   readonly inFlight: number;
 }
@@ -31,6 +34,7 @@ export interface PieceBounds {
 export const PIECE_BOUNDS: PieceBounds = {
   piece: PIECE_BYTES_MAX,
   turn: TURN_PIECES_BYTES_MAX,
+  alone: ALONE_PIECES_BYTES_MAX,
   inFlight: PIECES_IN_FLIGHT_BYTES_MAX,
 };
 

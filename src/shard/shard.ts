@@ -4,7 +4,7 @@
  */
 import { assert } from '../base/assert.ts';
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
-import { TURN_BYTES_MAX } from '../base/limits.ts';
+import { PIECE_BYTES_MAX, TURN_BYTES_MAX } from '../base/limits.ts';
 import type { Group } from '../group/group.ts';
 import type { Message } from '../raft/types.ts';
 import { WorkMemory } from '../stream/core/collect.ts';
@@ -128,7 +128,7 @@ export class Shard {
       shed: (electionPriority) => this.#pressure.shed(electionPriority),
     });
     this.#lost = new LostGroups(storage, this.groups, () => this.#queries.lose());
-    this.#pieces = new PieceTurns(this.groups, options.pieces);
+    this.#pieces = new PieceTurns({ ...options, groups: this.groups });
     this.replication.tick(this.groups);
   }
 
@@ -164,7 +164,7 @@ export class Shard {
     this.#drain(nowMs);
     this.#keepTime(nowMs, clockMs);
     if (!this.full) this.cold?.turn(nowMs, clockMs);
-    if (!this.full && this.#backlog.room > 0) this.#pieces.cut(nowMs);
+    if (!this.full && this.#backlog.room > 0) this.#pieces.cut(nowMs, clockMs);
     for (const group of this.groups) group.seal();
     if (this.#commits.pendingRetry.length === 0) this.#queries.ask(clockMs);
     this.#commits.checkpoints.observe(clockMs);
@@ -198,6 +198,7 @@ export class Shard {
     const group = this.#byId.get(groupId);
     const { bytes, view } = this.#received.of(frame);
     if (group === undefined || !isCommandFrame(bytes, view, frame)) return;
+    if (frame.length <= PIECE_BYTES_MAX) this.#pieces.otherCame(this.#clockMs);
     const slot = this.replication.accept(origin, group);
     if ((REQUEST.fields.flags.get(view, frame.byteOffset) & REQUEST_FLAG_TRACED) !== 0)
       this.#traced.take(slot, 'write');
@@ -250,7 +251,9 @@ export class Shard {
     const source = this.#options.requests;
     let bytes = 0;
     while (bytes < TURN_BYTES_MAX && source.next()) {
-      bytes += source.length + this.#handle(source, nowMs);
+      const transferredBytes = this.#handle(source, nowMs);
+      if (transferredBytes === 0) this.#pieces.otherCame(this.#clockMs);
+      bytes += source.length + transferredBytes;
       this.counters.requests++;
     }
     source.release();

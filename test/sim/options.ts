@@ -258,7 +258,7 @@ function rowRot(options: SimOptions): SimOptions {
 /** Every fourth append takes several turns, and nodes change in the middle of it. */
 function inPieces(options: SimOptions): SimOptions {
   const piece = [300, 700, 1500][options.seed % 3] as number;
-  return { ...options, pieces: { piece, turn: piece, inFlight: 3 * piece }, large: 0.25 };
+  return { ...options, pieces: { piece, turn: piece, alone: piece, inFlight: 3 * piece }, large: 0.25 };
 }
 
 /** Next to no log is kept, and the network is slow. */
