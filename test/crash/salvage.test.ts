@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import { cpSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { ctl } from '../support/ctl.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
+import { tried } from '../support/tries.ts';
 import { rot } from './rot-record.ts';
 
 const TEXT = { 'content-type': 'text/plain' };
@@ -17,6 +18,11 @@ async function contentOf({ client }: TestServer, stream: number): Promise<string
 }
 
 test('a damaged log of a single node is salvaged into another directory, which says what it lacks', async (t) => {
+  // A checkpoint between the writes and the kill has what the record said.
+  await tried(() => salvaged(t));
+});
+
+async function salvaged(t: TestContext): Promise<void> {
   const server = new TestServer({ process: true, cores: 1, groups: 4 });
   const folder = temporaryFolder('salvage');
   t.after(async () => {
@@ -27,7 +33,7 @@ test('a damaged log of a single node is salvaged into another directory, which s
   for (let i = 0; i < STREAMS; i++) await server.client.request('PUT', `/salvage/s${i}`, TEXT);
   for (const part of PARTS) for (let i = 0; i < STREAMS; i++) await server.client.append(`/salvage/s${i}`, TEXT, part);
   await server.kill();
-  const { sequence, items } = await rot(server, 0);
+  const { sequence, items } = await rot(server, 0, 'late');
   const [before, to] = [join(folder, 'before'), join(folder, 'to')];
   cpSync(server.dataDir, before, { recursive: true });
   const said = await ctl(['salvage', server.dataDir, to]);
@@ -56,4 +62,4 @@ test('a damaged log of a single node is salvaged into another directory, which s
   const again = await ctl(['salvage', server.dataDir, to]);
   assert.equal(again.code, 1);
   assert.match(again.stderr, /is not empty/);
-});
+}

@@ -13,8 +13,9 @@ const LOSSES: readonly (readonly [string, (dataDir: string) => void, RegExp])[] 
   [
     'a copy takes its place',
     (dir) => {
+      cpSync(dir, `${dir}-copy`, { recursive: true });
       renameSync(dir, `${dir}-before`);
-      cpSync(`${dir}-before`, dir, { recursive: true });
+      renameSync(`${dir}-copy`, dir);
     },
     /data\.mdb was removed, replaced .*\(another file has its name\)/,
   ],
