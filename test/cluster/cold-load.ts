@@ -6,7 +6,7 @@ import { didNothing } from '../support/patient.ts';
 import { createRandom, type Random } from '../support/random.ts';
 import { RawClient, type RawResponse } from '../support/raw-client.ts';
 import { type BlobAppend, type BlobStream, blobBody } from './cold-history.ts';
-import { type Load, LostConnection, RovingClient, pause } from './load.ts';
+import { type Load, LostConnection, PAUSE_MS_MAX, RovingClient, pause } from './load.ts';
 
 const KIB = 1024;
 /** After a refusal; Retry-After says a second, but then nothing would wait at the door when the store comes back. */
@@ -88,6 +88,7 @@ export async function writeBlobs(
         append.outcome = 'acknowledged';
         append.end = Number(answer.headers.get('stream-next-offset'));
         (doors.acknowledged[group] as number)++;
+        await pause(random.int(0, PAUSE_MS_MAX));
         break;
       }
       const told = typeof answer === 'string' ? answer : answer.body.toString('utf8').trim();
