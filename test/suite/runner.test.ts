@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Costs, writeCostTable, writeCosts } from '../../scripts/suite/costs.ts';
 import { planRun } from '../../scripts/suite/plan.ts';
-import { PureFiles } from '../../scripts/suite/pure.ts';
+import { SharedFiles } from '../../scripts/suite/sharing.ts';
 import { type Verdict, runSuite } from '../../scripts/suite/suite.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 import { until } from '../support/until.ts';
@@ -15,8 +15,8 @@ const PASSES = `test('passes', () => {});`;
 const FAILS = `test('parent', async (t) => { await t.test('always fails', () => { throw new Error('no'); }); });`;
 const SKIPS = `test('is left out', { skip: 'why' }, () => {}); ${PASSES}`;
 const HANGS = `test('hangs', async () => { setInterval(() => {}, 1000); await new Promise(() => {}); });`;
-/** An import that keeps a file out of the shared process. */
-const OWN_PROCESS = `import 'node:child_process';`;
+/** Keeps a file out of shared processes. */
+const OWN_PROCESS = `export const used = () => process.memoryUsage();`;
 /** Fails unless it has been there before. */
 const flaky = (title: string): string => `
 import { existsSync, writeFileSync } from 'node:fs';
@@ -178,27 +178,42 @@ test('files that share a process run alone when the process ends, and the end co
   const kill = `test('ends the process', () => { if (process.argv.length > 3) process.kill(process.pid, 'SIGKILL'); });`;
   const { isGood, said } = await run(t, { 'a.test.js': PASSES, 'b.test.js': kill, 'c.test.js': PASSES });
   assert(isGood, said);
-  assert.match(said, /^flaky: shared\/1 › the process was killed by SIGKILL/m);
+  assert.match(said, /^flaky: pure\/1 › the process was killed by SIGKILL/m);
   assert.equal(lastLine(said), '3 passed, 0 failed');
 });
 
-test('only files that start and change nothing share a process', (t) => {
-  const folder = temporaryFolder('pure');
+test('files share a process that are pure, and those that start nodes', (t) => {
+  const folder = temporaryFolder('sharing');
   t.after(() => removeFolder(folder));
+  const server = `import '../support/server.js';`;
+  const files: Readonly<Record<string, string>> = {
+    pure: `import { a } from './helper.js';`,
+    starts: `import './starts.js';`,
+    environment: `process.env['A'] = 'b';`,
+    reads: `const seed = process.env['SEED'];`,
+    mocks: `test('x', (t) => t.mock.method(console, 'log'));`,
+    nodes: server,
+    blocks: `${server} import { spawnSync } from 'node:child_process';`,
+    helper: `${server} import './measures.js';`,
+  };
   write(folder, {
-    'pure.test.js': `import { a } from './helper.js';`,
-    'helper.js': 'export const a = 1;',
-    'server.test.js': `import './starts.js';`,
-    'starts.js': OWN_PROCESS,
-    'environment.test.js': `process.env['A'] = 'b';`,
-    'reads.test.js': `const seed = process.env['SEED'];`,
-    'mocks.test.js': `test('x', (t) => t.mock.method(console, 'log'));`,
+    'support/server.js': `import 'node:net';`,
+    'room/helper.js': 'export const a = 1;',
+    'room/starts.js': `import 'node:child_process';`,
+    'room/measures.js': OWN_PROCESS,
+    ...Object.fromEntries(Object.entries(files).map(([name, code]) => [`room/${name}.test.js`, code] as const)),
   });
-  const pure = new PureFiles();
-  const shared = ['pure', 'server', 'environment', 'reads', 'mocks'].filter((name) =>
-    pure.has(join(folder, `${name}.test.js`)),
+  const shared = new SharedFiles();
+  const found = Object.keys(files).map((name) => [name, shared.sharingOf(join(folder, `room/${name}.test.js`))]);
+  assert.deepEqual(
+    found.filter(([, how]) => how !== undefined),
+    [
+      ['pure', 'pure'],
+      ['starts', 'nodes'],
+      ['reads', 'pure'],
+      ['nodes', 'nodes'],
+    ],
   );
-  assert.deepEqual(shared, ['pure', 'reads']);
 });
 
 test('a quick run leaves out what is known to take long', async (t) => {
@@ -219,7 +234,7 @@ test('costs are written for later runs and for readers', async (t) => {
   t.after(() => removeFolder(folder));
   const [table, page] = [join(folder, 'costs.json'), join(folder, 'README.md')];
   writeCosts(table, results);
-  assert(Costs.read(table).secondsOf('b/c/three.test.js') > 0);
+  assert.match(readFileSync(table, 'utf8'), /"b\/c\/three": \[[\d.]+, [\d.]+\]/);
   assert.equal(Costs.read(join(folder, 'none')).secondsOf('a/one.test.js'), new Costs().secondsOf('x'));
   writeFileSync(page, 'before\n<!-- costs: written by npm test -- --costs -->\nstale\n<!-- end of costs -->\nafter\n');
   writeCostTable(page, results);

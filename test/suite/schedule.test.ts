@@ -11,6 +11,7 @@ const unit = (name: string, cores: number, isCalm = false): Unit => ({
   files: [name],
   timeoutMs: 1000,
   cores,
+  hasNodes: false,
   isCalm,
 });
 

@@ -5,7 +5,7 @@ import { ConfigError } from '../../src/config/error.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { ListenError } from '../../src/http/listener.ts';
 import { NodeLog } from '../../src/logging/logger.ts';
-import { type LaunchedNode, launch } from '../../src/server/launch.ts';
+import type { LaunchedNode } from '../../src/server/launch.ts';
 import { REPO_ROOT } from './paths.ts';
 
 /** Only the end of an output is kept. */
@@ -20,6 +20,8 @@ export interface Instance {
    */
   readonly exited: Promise<number | string>;
   readonly isRunning: boolean;
+  /** Before that there is nothing to ask; at once where only asking tells. */
+  readonly opened: Promise<unknown>;
   output(): string;
   /** Calls `look` whenever there is more output. */
   onOutput(look: () => void): void;
@@ -68,6 +70,7 @@ export function run(
   return {
     child,
     exited,
+    opened: Promise.resolve(),
     get isRunning() {
       return child.exitCode === null && child.signalCode === null;
     },
@@ -109,6 +112,10 @@ export class EmbeddedRun implements Instance {
     this.#starting = this.#start(flags, tickMs);
   }
 
+  get opened(): Promise<unknown> {
+    return this.#starting;
+  }
+
   output(): string {
     return this.#output;
   }
@@ -139,6 +146,8 @@ export class EmbeddedRun implements Instance {
       this.#exit(EXIT_CODE_FAILURE);
     };
     try {
+      // Hundreds of modules, which tests of processes do without.
+      const { launch } = await import('../../src/server/launch.ts');
       return await launch({
         config: loadConfig(flags, {}),
         log,

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { EXIT_CODE_BAD_START, EmbeddedRun, type Instance, LOG_TAIL_CHARS, type Run, run } from './instance.ts';
+import { OPTIMIZE_LATE } from '../../scripts/suite/unit.ts';
 import { SERVER_ENTRY } from './paths.ts';
 import { PatientClient } from './patient.ts';
 import { freePort } from './ports.ts';
@@ -173,7 +174,8 @@ export class TestServer {
   command(): string[] {
     const { node = process.execPath, nodeArgs = [], tickMs, wrapper = [] } = this.options;
     const ticks = tickMs === undefined ? [] : ['--import', `${TICKS}?ms=${tickMs}`];
-    return [...wrapper, node, ...ticks, ...nodeArgs, this.entry, ...this.#flags()];
+    const flags = this.options.node === undefined ? OPTIMIZE_LATE : [];
+    return [...wrapper, node, ...flags, ...ticks, ...nodeArgs, this.entry, ...this.#flags()];
   }
 
   #flags(): string[] {
@@ -230,6 +232,7 @@ export class TestServer {
   /** Undefined when `route` answers 200; otherwise how the process ended. */
   async waitUntil(route: 'ready' | 'health'): Promise<number | string | undefined> {
     const deadlineMs = performance.now() + PATIENCE_MS;
+    await this.#present?.opened;
     for (;;) {
       const status = await requestOnce(this.#adminPort, 'GET', `/__svc/${route}`).then(
         (response) => response.status,
