@@ -10,6 +10,8 @@ export interface Finding {
   /** A comparison of all nodes means nothing where only one was asked. */
   readonly from: 'node' | 'comparison';
   readonly text: string;
+  /** The node does not answer; the console knows for how long, and says that instead. */
+  readonly isSilence?: true;
 }
 
 /** As much of a node of the cluster file as the sentences name. */
@@ -33,7 +35,12 @@ export function findings(nodes: readonly NamedNode[], snapshot: ClusterSnapshot)
   for (const { nodeId, report, error } of snapshot) {
     const name = `node ${nodeId} (${nodes.find(({ id }) => id === nodeId)?.host ?? ''})`;
     if (report === undefined)
-      found.push({ severity: 'bad', from: 'node', text: `${name}: metrics unavailable — ${error}` });
+      found.push({
+        severity: 'bad',
+        from: 'node',
+        text: `${name}: metrics unavailable — ${error}`,
+        isSilence: true,
+      });
     else found.push(...faultsOf(report, foreignTo(snapshot, nodeId)).map((fault) => ofNode(name, fault)));
   }
   const leaderless = views.filter(({ leader }) => leader === undefined).map(({ id }) => id);

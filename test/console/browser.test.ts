@@ -63,6 +63,7 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
     for (const view of VIEWS) {
       await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: view }).click();
       await page.getByRole('heading', { level: 1, name: view }).waitFor();
+      await page.getByRole('banner').getByRole('link', { name: 'All is well' }).waitFor();
     }
     await page.getByText('No export through this node ended early.').first().waitFor();
     await page.goto(`${new URL(address).origin}/#/traffic`);
@@ -79,7 +80,9 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
   it('a stream is created, written, read in every form, followed, closed and deleted', async () => {
     const { page, complaints } = await visit(browser, `${address}`);
     await page.goto(`${new URL(address).origin}/#/streams`);
+    await page.getByRole('button', { name: 'Streams', exact: true }).click();
     await page.getByRole('link', { name: 'demo', exact: true }).click();
+    await page.getByText(/; no quota$/).waitFor();
     await page.getByRole('link', { name: 'events', exact: true }).click();
     const lines = page.getByRole('list', { name: 'Lines' });
     await lines.getByText('{"n":2.50}').waitFor();
@@ -152,7 +155,13 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
     const { page, complaints } = await visit(browser, address);
     await page.getByRole('row', { name: /node 3 .* ok/ }).waitFor();
     await cluster.end(3);
-    await page.getByText(/node 3 has not answered for \d+ s/).waitFor();
+    await page.getByText(/node 3 has not answered for \d+ s: .*connection refused/).waitFor();
+    await page.getByRole('banner').getByRole('link', { name: '1 fault' }).waitFor();
+    // Groups that it led have no leader for a second or two.
+    await until('one fault is one bar, and no bar says that all is fine', async () => {
+      const [bad, fine] = await Promise.all(['.bad', '.info'].map((kind) => page.locator(`.findings ${kind}`).count()));
+      return bad === 1 && fine === 0;
+    });
     await page.getByRole('row', { name: /node 3 127.* does not answer/ }).waitFor();
     await page.getByRole('cell', { name: /node 3 .* group 0, and does not answer/ }).waitFor();
     await page

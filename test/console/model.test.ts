@@ -25,7 +25,7 @@ import {
 } from '../../src/console/model/content.ts';
 import { History } from '../../src/console/model/history.ts';
 import { LagWatch } from '../../src/console/model/lag.ts';
-import { bucketsOf, streamsOf } from '../../src/console/model/listings.ts';
+import { type BucketOrder, bucketsOf, quotaOf, sortedBuckets, streamsOf } from '../../src/console/model/listings.ts';
 import { matrixOf } from '../../src/console/model/matrix.ts';
 import { PLOTS, valuesOf } from '../../src/console/model/plots.ts';
 import { type Round, answered, failed, nodesKnownTo } from '../../src/console/model/samples.ts';
@@ -104,9 +104,25 @@ test('a node is behind by the age of what it has not applied, not by entries', (
   assert.deepEqual(say(), ['node 2 has been 40 s behind on group 0']);
   lag.add(roundOf(43_000, { applied: 9000, committed: 9000 }, undefined), 43_000);
   lag.add(roundOf(53_000, { applied: 9000, committed: 9000 }, undefined), 53_000);
-  assert.deepEqual(say(), ['node 2 has not answered for 10 s']);
+  assert.deepEqual(say(), ['node 2 has not answered for 10 s: gone']);
   lag.add(roundOf(54_000, { applied: 9000, committed: 9000 }, { applied: 9000, committed: 9000 }), 54_000);
   assert.deepEqual(say(), []);
+});
+
+test('buckets are sorted by what was asked for, and a quota may have one bound', () => {
+  const bucket = (name: string, streams: number) => ({ name, streams, retainedBytes: 0, appendedBytes: 0, records: 0 });
+  const names = (order: BucketOrder): string[] =>
+    sortedBuckets([bucket('b', 1), bucket('c', 9), bucket('a', 1)], order).map(({ name }) => name);
+  assert.deepEqual(
+    [names('name'), names('streams')],
+    [
+      ['a', 'b', 'c'],
+      ['c', 'a', 'b'],
+    ],
+  );
+  const told = { max_streams: 10, max_retained_bytes: null, used_streams: 3, used_retained_bytes: 5 };
+  assert.deepEqual(quotaOf(told), { streams: 3, streamsMax: 10, bytes: 5, bytesMax: undefined });
+  assert.equal(quotaOf([]), undefined);
 });
 
 test('the matrix says who leads, votes, learns and is behind', () => {

@@ -21,6 +21,7 @@ const KEPT = 900;
 export class LagWatch {
   readonly #seen = new Map<number, Seen[]>();
   readonly #silentSince = new Map<number, number>();
+  readonly #errors = new Map<number, string>();
   /** By node and group; groups in which the node keeps up are left out. */
   #behind = new Map<number, Map<number, number>>();
   #nowClockMs = 0;
@@ -30,8 +31,9 @@ export class LagWatch {
     this.#nowClockMs = clockMs;
     for (const { id, committed } of groupViews(snapshot)) this.#saw(id, { atMs: clockMs, committed });
     this.#behind = new Map();
-    for (const { nodeId, report } of snapshot) {
+    for (const { nodeId, report, error } of snapshot) {
       if (report === undefined) {
+        this.#errors.set(nodeId, error);
         if (!this.#silentSince.has(nodeId)) this.#silentSince.set(nodeId, clockMs);
         continue;
       }
@@ -63,7 +65,8 @@ export class LagWatch {
     const found: Finding[] = [];
     for (const [nodeId] of this.#silentSince) {
       const age = formatAge(this.silentMs(nodeId));
-      found.push({ severity: 'bad', from: 'node', text: `node ${nodeId} has not answered for ${age}` });
+      const why = this.#errors.get(nodeId) ?? '';
+      found.push({ severity: 'bad', from: 'node', text: `node ${nodeId} has not answered for ${age}: ${why}` });
     }
     for (const [nodeId, groups] of this.#behind) {
       const ms = this.behindMs(nodeId);

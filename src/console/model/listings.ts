@@ -30,6 +30,34 @@ export function bucketsOf(usage: string): BucketRow[] {
   });
 }
 
+export type BucketOrder = keyof BucketRow;
+
+/** Names from A, numbers from the largest. */
+export function sortedBuckets(buckets: readonly BucketRow[], order: BucketOrder): BucketRow[] {
+  return buckets.toSorted((a, b) => {
+    if (order !== 'name' && a[order] !== b[order]) return b[order] - a[order];
+    return a.name < b.name ? -1 : 1;
+  });
+}
+
+/** Undefined maxima: no bound. */
+export interface QuotaUse {
+  readonly streams: number;
+  readonly streamsMax: number | undefined;
+  readonly bytes: number;
+  readonly bytesMax: number | undefined;
+}
+
+export function quotaOf(answer: unknown): QuotaUse | undefined {
+  if (!isObject(answer)) return undefined;
+  const bound = (name: string): number | undefined =>
+    typeof answer[name] === 'number' ? numberAt(answer, name) : undefined;
+  return {
+    ...{ streams: numberAt(answer, 'used_streams'), streamsMax: bound('max_streams') },
+    ...{ bytes: numberAt(answer, 'used_retained_bytes'), bytesMax: bound('max_retained_bytes') },
+  };
+}
+
 export interface StreamRow {
   readonly name: string;
   readonly isClosed: boolean;

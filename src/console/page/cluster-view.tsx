@@ -76,8 +76,8 @@ function Findings() {
           </li>
         )}
         {found.map(({ severity, text }) => (
-          <li key={text} class={severity}>
-            <b>{severity === 'info' && !isFine ? 'Nodes' : WORDS[severity]}</b> {text}
+          <li key={text} class={severity === 'info' && !isFine ? 'hint' : severity}>
+            {(severity !== 'info' || isFine) && <b>{WORDS[severity]}</b>} {text}
           </li>
         ))}
       </ul>

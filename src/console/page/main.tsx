@@ -86,6 +86,7 @@ function Frame({ desk, words }: { desk: Desk; words: readonly string[] }) {
             </a>
           ))}
         </nav>
+        <Health watch={watch} />
         <div class="tools">
           {watch.api.hasToken && (
             <button type="button" onClick={() => (watch.api.forget(), location.reload())}>
@@ -107,6 +108,22 @@ function Frame({ desk, words }: { desk: Desk; words: readonly string[] }) {
         )}
       </main>
     </>
+  );
+}
+
+/** The state of the cluster in a word, on every view. */
+function Health({ watch }: { watch: Watch }) {
+  if (watch.locked !== undefined || watch.round.length === 0) return null;
+  const found = watch.findings;
+  const count = (wanted: string): number => found.filter(({ severity }) => severity === wanted).length;
+  const [bad, warn] = [count('bad'), count('warn')];
+  const kind = bad > 0 ? 'bad' : warn > 0 ? 'warn' : 'info';
+  const many = (number: number, word: string): string => `${number} ${word}${number === 1 ? '' : 's'}`;
+  const words = [...(bad > 0 ? [many(bad, 'fault')] : []), ...(warn > 0 ? [many(warn, 'warning')] : [])];
+  return (
+    <a class={`health ${kind}`} href="#/cluster" title={found[0]?.text ?? ''}>
+      {words.length === 0 ? 'All is well' : words.join(', ')}
+    </a>
   );
 }
 

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { formatBytes } from '../../nodes/findings.ts';
 import { create, purge } from '../model/actions.ts';
-import { type StreamPage, bucketsOf, streamsOf } from '../model/listings.ts';
+import { type BucketOrder, type StreamPage, bucketsOf, quotaOf, sortedBuckets, streamsOf } from '../model/listings.ts';
 import { formatNumber, formatTime } from '../model/units.ts';
 import { type PageAnswer, NoAnswer, jsonOf, sentenceOf, sound, textOf } from './api.ts';
 import { useLoad } from './load.ts';
@@ -13,6 +13,13 @@ import { StreamView } from './stream-view.tsx';
 const USAGE_BYTES_MAX = 1024 * 1024;
 const BUCKETS_MAX = 500;
 const PAGE_STREAMS = 100;
+const BUCKET_COLUMNS: readonly (readonly [BucketOrder, string])[] = [
+  ['name', 'Bucket'],
+  ['streams', 'Streams'],
+  ['retainedBytes', 'Retained'],
+  ['appendedBytes', 'Appended'],
+  ['records', 'Records'],
+];
 
 export function addressOf(...words: readonly string[]): string {
   return `#/streams${words.map((word) => `/${encodeURIComponent(word)}`).join('')}`;
@@ -50,7 +57,8 @@ function Buckets() {
     const answer = good(await watch.api.node(watch.anyNode, '/__svc/usage', { bytesMax: USAGE_BYTES_MAX, signal }));
     return { buckets: bucketsOf(textOf(answer)), isCut: answer.isCut };
   });
-  const fitting = (value?.buckets ?? []).filter(({ name }) => name.includes(wanted));
+  const [order, setOrder] = useState<BucketOrder>('name');
+  const fitting = sortedBuckets(value?.buckets ?? [], order).filter(({ name }) => name.includes(wanted));
   const open = (event: Event): void => {
     event.preventDefault();
     if (wanted !== '') location.hash = addressOf(wanted);
@@ -76,9 +84,16 @@ function Buckets() {
         <table>
           <thead>
             <tr>
-              {['Bucket', 'Streams', 'Retained', 'Appended', 'Records'].map((name) => (
-                <th key={name} scope="col">
-                  {name}
+              {BUCKET_COLUMNS.map(([column, title]) => (
+                <th
+                  key={column}
+                  scope="col"
+                  aria-sort={column !== order ? undefined : column === 'name' ? 'ascending' : 'descending'}
+                >
+                  <button type="button" onClick={() => setOrder(column)}>
+                    {title}
+                    {column === order && (column === 'name' ? ' ↑' : ' ↓')}
+                  </button>
                 </th>
               ))}
             </tr>
@@ -143,6 +158,7 @@ function Streams({ bucket }: { bucket: string }) {
         <ActionButton action={purge(bucket)} label="Purge bucket" done={again} />
       </form>
       {problem !== undefined && <Note kind="bad">{problem}</Note>}
+      <Quota bucket={bucket} />
       <StreamTable bucket={bucket} page={value} isLoading={isLoading} />
       <p class="buttons">
         <button type="button" disabled={starts.length === 1} onClick={() => setStarts(starts.slice(0, -1))}>
@@ -158,6 +174,25 @@ function Streams({ bucket }: { bucket: string }) {
       </p>
       <CreateForm bucket={bucket} done={again} />
     </section>
+  );
+}
+
+/** The use of a bucket, beside its bounds. */
+function Quota({ bucket }: { bucket: string }) {
+  const { watch } = useDesk();
+  const path = `/__svc/quota/${encodeURIComponent(bucket)}`;
+  const { value, problem } = useLoad(path, async (signal) =>
+    sound(quotaOf(jsonOf(good(await watch.api.node(watch.anyNode, path, { signal }))))),
+  );
+  if (value === undefined) return problem === undefined ? null : <p class="hint">Its quota is not known: {problem}</p>;
+  const { streams, streamsMax, bytes, bytesMax } = value;
+  return (
+    <p class="hint">
+      {formatNumber(streams)} {streamsMax === undefined ? 'streams' : `of ${formatNumber(streamsMax)} streams`},{' '}
+      {formatBytes(bytes)}
+      {bytesMax === undefined ? '' : ` of ${formatBytes(bytesMax)}`}
+      {streamsMax === undefined && bytesMax === undefined && '; no quota'}
+    </p>
   );
 }
 

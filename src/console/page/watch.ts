@@ -61,7 +61,8 @@ export class Watch {
   get findings(): Finding[] {
     const order = ['bad', 'warn', 'info'];
     const named = this.nodes.map(({ id, host }) => ({ id, host }));
-    const all = [...this.lag.findings(), ...findings(named, snapshotOf(this.round))];
+    const told = findings(named, snapshotOf(this.round)).filter(({ isSilence }) => isSilence !== true);
+    const all = [...this.lag.findings(), ...told];
     const fitting = all.filter(({ from }) => this.kind === 'cluster' || from === 'node');
     return fitting.toSorted((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
   }
