@@ -28,7 +28,7 @@ const LONG_LINES_MAX: Readonly<Record<string, number>> = {
   'src/http/README.md': 620,
   'src/operator/README.md': 500,
   'src/config/README.md': 200,
-  'bench/README.md': 290,
+  'bench/README.md': 300,
   // With the generated tables of planted bugs and of costs.
   'test/README.md': 360,
   'CHANGELOG.md': Infinity,
