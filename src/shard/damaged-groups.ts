@@ -7,12 +7,12 @@
  * Other nodes have these rows as they were written: where there are any, one of them leads, and sends its state
  * (raft/repair.ts).
  */
-import { viewOf } from '../base/bytes.ts';
+import { compareBytes, viewOf } from '../base/bytes.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import { toHex } from '../base/hex.ts';
 import { RowDamage } from '../base/row-damage.ts';
 import type { Group } from '../group/group.ts';
-import { TAG_META } from '../stream/core/keys.ts';
+import { TAG_META, taggedKey } from '../stream/core/keys.ts';
 import { passOn } from './hand-over.ts';
 import type { Entry } from '../raft/types.ts';
 import type { Log, ShardStorage } from './ports.ts';
@@ -42,8 +42,6 @@ interface DamagedGroupsOptions {
 
 /** Rows that are looked at in a tick: some microseconds each. */
 const LOOKS = 16;
-
-const META_KEY_BYTES = 3;
 
 interface DamagedRow {
   readonly key: Uint8Array;
@@ -90,9 +88,11 @@ export class DamagedGroups {
     // A leaf that the disk changed may have any key.
     const prefix = key.length < 2 ? undefined : viewOf(key).getUint16(0);
     const group = this.#options.groups.find(({ state }) => state.prefix === prefix);
-    if (group !== undefined) this.#damaged.add(group);
-    // The next checkpoint writes it again from memory.
-    if (group !== undefined && key.length === META_KEY_BYTES && key[2] === TAG_META) group.state.dirtyBytes++;
+    if (group !== undefined) {
+      this.#damaged.add(group);
+      // The next checkpoint writes it again from memory.
+      if (compareBytes(key, taggedKey(group.state.prefix, TAG_META)) === 0) group.state.dirtyBytes++;
+    }
     const name = toHex(key);
     if (this.#rows.size >= ROWS_MAX || this.#rows.has(name)) return;
     this.#rows.set(name, { key, group });

@@ -11,8 +11,6 @@ import { TAG_META, anyRow, taggedKey } from '../stream/core/keys.ts';
 import { State } from '../stream/core/state.ts';
 import { type ShardOptions, newGroup, stateOf } from './options.ts';
 
-const NOTHING = new Uint8Array(0);
-
 /** The rows of a state that cannot be opened. Nothing is kept either. */
 const NO_ROWS: Tx = {
   get: () => undefined,
@@ -67,7 +65,7 @@ export function openState(options: ShardOptions, id: number, memory: WorkMemory)
 
 /** All rows of a group come with the one that says up to where they go. */
 function checkEmpty(tx: Tx, prefix: number): void {
-  const meta = taggedKey(prefix, TAG_META, NOTHING);
+  const meta = taggedKey(prefix, TAG_META);
   if (tx.get(meta) === undefined && anyRow(tx, meta.subarray(0, 2)))
     throw new RowDamage(meta, 'it is missing, and others of the group are there');
 }

@@ -23,7 +23,6 @@ export const IMPORT_SILENCE_MS = 10_000;
 const UNDO_ROWS = 4096;
 /** Cost of a row for the next checkpoint in addition to its bytes. */
 const ROW_DIRTY_BYTES = 32;
-const NOTHING = new Uint8Array(0);
 
 /** Any command other than an import's must not see the unfinished group. */
 export function isImporting(state: State): boolean {
@@ -117,7 +116,7 @@ export function applyImportAbort(state: State, command: Command, reply: Reply): 
   const rowsMax = planted('import-undone-in-many-steps') ? 3 : UNDO_ROWS;
   for (const tag of planted('import-undone-but-for-indexes') ? IMPORTED_TAGS.slice(0, -4) : IMPORTED_TAGS) {
     if (keys.length === rowsMax) break;
-    const start = taggedKey(state.prefix, tag, NOTHING);
+    const start = taggedKey(state.prefix, tag);
     state.overlay.keys(start, prefixEnd(start), (key) => keys.push(key.slice()) < rowsMax);
   }
   for (const key of keys) state.overlay.delete(key);
@@ -134,6 +133,6 @@ export function applyImportAbort(state: State, command: Command, reply: Reply): 
 
 /** A bucket counts even when removed, because its counters exist. Streams are in buckets, but may not be stored yet. */
 export function holdsAnything(state: State): boolean {
-  const holds = (tag: number): boolean => anyRow(state.tx, taggedKey(state.prefix, tag, NOTHING));
+  const holds = (tag: number): boolean => anyRow(state.tx, taggedKey(state.prefix, tag));
   return state.buckets.dirtyCount > 0 || holds(TAG_BUCKET) || holds(TAG_HEAD);
 }

@@ -42,7 +42,6 @@ export const OBJECT_ROW = struct(
   'bucket, object key',
 );
 export const GC_ROW = struct({ queuedMs: f64, gcClass: u8, object: bytes(OBJECT_ID_BYTES) }, 'bucket');
-const NOTHING = new Uint8Array(0);
 
 export interface ObjectRow {
   readonly object: ObjectId;
@@ -192,7 +191,7 @@ export function gcDue(state: State, { usualMs, mergedMs }: GcDeadlines, most: nu
 
 /** Up to `most` entries of one bucket. */
 export function gcOfBucket(state: State, bucket: string, most: number): GcEntry[] {
-  const start = taggedKey(state.prefix, TAG_GC, NOTHING);
+  const start = taggedKey(state.prefix, TAG_GC);
   const isOfBucket = (row: Uint8Array): boolean => decodeUtf8(row, GC_ROW.size, row.length) === bucket;
   return queued(state, start, prefixEnd(start), most, Infinity, isOfBucket);
 }

@@ -10,7 +10,6 @@ import type { State } from '../core/state.ts';
 import { deleteChunk, eachChunk } from './chunks.ts';
 import { GC_IMMEDIATE, GC_USUAL, type GcClass, releaseObject, sameObject } from './objects.ts';
 
-const NOTHING = new Uint8Array(0);
 /** `limit` -1: all. `immediate` 1: without grace. */
 export const RELEASE_ROW = struct({ limit: f64OrNone, immediate: u8 });
 /** Entries that one sweep examines. */
@@ -65,7 +64,7 @@ export function dropChunks(
 /** Continues what earlier commands left, up to `budget` chunks; true when more is left. */
 export function continueReleases(state: State, nowMs: number, budget: number): boolean {
   state.releaseLeft = budget;
-  const start = taggedKey(state.prefix, TAG_RELEASE, NOTHING);
+  const start = taggedKey(state.prefix, TAG_RELEASE);
   const entries: { readonly incarnation: number; readonly limit: number; readonly immediate: boolean }[] = [];
   state.overlay.range(start, prefixEnd(start), false, (key, row) => {
     const { limit, immediate } = RELEASE_ROW.decode(row);
@@ -80,5 +79,5 @@ export function continueReleases(state: State, nowMs: number, budget: number): b
 }
 
 export function releaseDue(state: State): boolean {
-  return anyRow(state.overlay, taggedKey(state.prefix, TAG_RELEASE, NOTHING));
+  return anyRow(state.overlay, taggedKey(state.prefix, TAG_RELEASE));
 }

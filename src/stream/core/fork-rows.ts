@@ -35,7 +35,6 @@ export const FORK_ROW = struct(
 export const PIN_ROW = struct({ forkBytes: u16 }, 'key of the fork, key of the stream itself');
 /** `token` 0: the stream was no fork. */
 export const TOMBSTONE_ROW = struct({ format: u8, zeros: zeros(7), incarnation: f64, token: f64 }, 'key of the source');
-const NOTHING = new Uint8Array(0);
 
 /** The source of a fork, and the request that created it. */
 export interface Origin {
@@ -78,7 +77,7 @@ export class ForkRows {
   constructor(prefix: number, overlay: Overlay) {
     this.#prefix = prefix;
     this.#overlay = overlay;
-    this.#tombstones = anyRow(overlay, taggedKey(prefix, TAG_TOMBSTONE, NOTHING));
+    this.#tombstones = anyRow(overlay, taggedKey(prefix, TAG_TOMBSTONE));
   }
 
   /** Rows entered the store without passing through this cache. */
@@ -114,7 +113,7 @@ export class ForkRows {
 
   /** Visits pins of all streams from (incarnation, token) on in order until `visit` returns false. */
   eachPin(incarnation: number, token: number, visit: (pin: PinnedFork, place: Place) => boolean): void {
-    const end = prefixEnd(taggedKey(this.#prefix, TAG_PIN, NOTHING));
+    const end = prefixEnd(taggedKey(this.#prefix, TAG_PIN));
     this.#overlay.range(positionKey(this.#prefix, TAG_PIN, incarnation, token), end, false, (key, row) =>
       visit(decodePin(row), { incarnation: incarnationOf(key), token: lastPosition(key) }),
     );
@@ -174,7 +173,7 @@ export class ForkRows {
 
   /** In token order, from `token` on, until `visit` returns false. */
   eachUnpin(token: number, visit: (unpin: Unpin) => boolean): void {
-    const end = prefixEnd(taggedKey(this.#prefix, TAG_UNPIN, NOTHING));
+    const end = prefixEnd(taggedKey(this.#prefix, TAG_UNPIN));
     this.#overlay.range(unpinKey(this.#prefix, token), end, false, (key, source) =>
       visit({ token: lastPosition(key), source: source.slice() }),
     );

@@ -32,7 +32,6 @@ const RECLAIM_ROWS = 2048;
 const RECLAIM_PER_ROW = 4;
 /** Cost of examining one mark, in rows. */
 const MARK_COST = 2;
-const NOTHING = new Uint8Array(0);
 export const GARBAGE_MARK = struct({ offset: f64, record: f64 });
 
 export function garbageBelow(offset: number, record: number): Uint8Array {
@@ -46,7 +45,7 @@ export function garbageBelow(offset: number, record: number): Uint8Array {
 export function reclaim(tx: Tx, prefix: number, writtenBytes: number): boolean {
   let budget = RECLAIM_ROWS + RECLAIM_PER_ROW * Math.ceil(writtenBytes / PAGE_VALUE_BYTES);
   const marksMax = Math.floor(budget / MARK_COST);
-  const start = taggedKey(prefix, TAG_GARBAGE, NOTHING);
+  const start = taggedKey(prefix, TAG_GARBAGE);
   const marks: { readonly incarnation: Uint8Array; readonly below: Uint8Array }[] = [];
   try {
     tx.range(start, prefixEnd(start), false, (key, value) => {

@@ -138,8 +138,10 @@ export function readIncarnation(bytes: Uint8Array): number {
   return readUint(bytes, INCARNATION, TAG.end);
 }
 
+const NO_REST = new Uint8Array(0);
+
 /** Key of a tag followed by arbitrary bytes. */
-export function taggedKey(group: number, tag: number, rest: Uint8Array): Uint8Array {
+export function taggedKey(group: number, tag: number, rest: Uint8Array = NO_REST): Uint8Array {
   const key = prefixed(group, tag, TAG.end + rest.length);
   key.set(rest, TAG.end);
   return key;

@@ -111,7 +111,7 @@ export class PartialCommand {
   }
 
   get #headKey(): Uint8Array {
-    return taggedKey(this.#prefix, TAG_PARTIAL, NOTHING);
+    return taggedKey(this.#prefix, TAG_PARTIAL);
   }
 }
 

@@ -108,16 +108,16 @@ export class State {
     this.snapshots = new Snapshots(prefix);
     this.forks = new ForkRows(prefix, this.overlay);
     this.partial = new PartialCommand(prefix, tx);
-    const meta = tx.get(taggedKey(prefix, TAG_META, NOTHING));
+    const meta = tx.get(taggedKey(prefix, TAG_META));
     if (meta !== undefined) {
       const { cold, ...position } = decodeMeta(meta);
       Object.assign(this, position);
       Object.assign(this.cold, cold);
     }
     this.#flushedIndex = this.appliedIndex;
-    const mark = tx.get(taggedKey(prefix, TAG_IMPORT, NOTHING));
+    const mark = tx.get(taggedKey(prefix, TAG_IMPORT));
     if (mark !== undefined) this.imported = decodeImportMark(mark);
-    this.#garbage = anyRow(tx, taggedKey(prefix, TAG_GARBAGE, NOTHING));
+    this.#garbage = anyRow(tx, taggedKey(prefix, TAG_GARBAGE));
   }
 
   get tx(): Tx {
@@ -281,7 +281,7 @@ export class State {
 
   /** From now until the next flush the overlay accepts rows of all kinds. */
   markImport(mark: ImportMark): void {
-    this.overlay.put(taggedKey(this.prefix, TAG_IMPORT, NOTHING), encodeImportMark(mark));
+    this.overlay.put(taggedKey(this.prefix, TAG_IMPORT), encodeImportMark(mark));
     this.imported = mark;
     this.#view = this.overlay;
   }
@@ -304,7 +304,7 @@ export class State {
     this.snapshots.flush(tx);
     this.partial.flush(tx);
     this.#garbageLeft = this.#garbage && reclaim(tx, this.prefix, this.dirtyBytes);
-    tx.put(taggedKey(this.prefix, TAG_META, NOTHING), encodeMeta(this));
+    tx.put(taggedKey(this.prefix, TAG_META), encodeMeta(this));
   }
 
   /** The commit of the last flush() is done; no command was applied in between. */
