@@ -117,15 +117,17 @@ async function* bodiesOf(
 
 /** Lines of JSON are taken for what they are without --json-lines too: as one value a node would refuse them. */
 async function* valueOrLines(whole: Buffer): AsyncGenerator<Body, void> {
-  const lines = isValue(whole)
-    ? []
-    : whole
-        .toString('latin1')
-        .split('\n')
-        .filter((line) => line.trim() !== '');
-  const records = lines.map((line) => Buffer.from(line, 'latin1'));
-  if (records.length > 1 && records.every(isValue)) yield* recordBodies(linesOf(oneOf(whole)));
+  if (!isValue(whole) && (await areRecords(linesOf(oneOf(whole))))) yield* recordBodies(linesOf(oneOf(whole)));
   else yield { bytes: whole, count: 0 };
+}
+
+async function areRecords(lines: AsyncIterable<readonly Buffer[]>): Promise<boolean> {
+  let count = 0;
+  for await (const some of lines) {
+    if (!some.every(isValue)) return false;
+    count += some.length;
+  }
+  return count > 1;
 }
 
 function isValue(text: Buffer): boolean {
