@@ -20,8 +20,8 @@ const KEPT = 900;
 
 export class LagWatch {
   readonly #seen = new Map<number, Seen[]>();
-  readonly #silentSince = new Map<number, number>();
-  readonly #errors = new Map<number, string>();
+  /** Nodes that do not answer: since when, and why in the last round. */
+  readonly #silent = new Map<number, { readonly sinceMs: number; readonly why: string }>();
   /** By node and group; groups in which the node keeps up are left out. */
   #behind = new Map<number, Map<number, number>>();
   #nowClockMs = 0;
@@ -33,11 +33,10 @@ export class LagWatch {
     this.#behind = new Map();
     for (const { nodeId, report, error } of snapshot) {
       if (report === undefined) {
-        this.#errors.set(nodeId, error);
-        if (!this.#silentSince.has(nodeId)) this.#silentSince.set(nodeId, clockMs);
+        this.#silent.set(nodeId, { sinceMs: this.#silent.get(nodeId)?.sinceMs ?? clockMs, why: error });
         continue;
       }
-      this.#silentSince.delete(nodeId);
+      this.#silent.delete(nodeId);
       const behind = new Map<number, number>();
       for (const [group, seen] of this.#seen) {
         const own = groupOf(report, group);
@@ -57,15 +56,14 @@ export class LagWatch {
   }
 
   silentMs(nodeId: number): number {
-    const since = this.#silentSince.get(nodeId);
-    return since === undefined ? 0 : this.#nowClockMs - since;
+    const silent = this.#silent.get(nodeId);
+    return silent === undefined ? 0 : this.#nowClockMs - silent.sinceMs;
   }
 
   findings(): Finding[] {
     const found: Finding[] = [];
-    for (const [nodeId] of this.#silentSince) {
+    for (const [nodeId, { why }] of this.#silent) {
       const age = formatAge(this.silentMs(nodeId));
-      const why = this.#errors.get(nodeId) ?? '';
       found.push({ severity: 'bad', from: 'node', text: `node ${nodeId} has not answered for ${age}: ${why}` });
     }
     for (const [nodeId, groups] of this.#behind) {
