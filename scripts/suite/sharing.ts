@@ -31,14 +31,20 @@ const SUPPORT = /\/support\/[^/]+\.js$/;
 const STARTS_NODES = /\/support\/instance\.js$/;
 const IMPORTS = /\b(?:from|import)\s*\(?\s*['"]([^'"]+)['"]/g;
 
+/** The imports of a compiled file. */
+interface Imports {
+  /** Absolute paths. */
+  readonly files: readonly string[];
+  readonly isPure: boolean;
+}
+
 export class SharedFiles {
-  readonly #imports = new Map<string, readonly string[]>();
+  readonly #imports = new Map<string, Imports>();
 
   /** Undefined: the file needs a process of its own. */
   sharingOf(path: string): Sharing | undefined {
     if (TOUCHES_PROCESS.test(readFileSync(path, 'utf8'))) return undefined;
-    const reached = this.#reached(path);
-    if (!reached.some((file) => this.#importsOf(file).some((name) => NOT_PURE.has(name)))) return 'pure';
+    if (this.#reached(path).every((file) => this.#importsOf(file).isPure)) return 'pure';
     const own = this.#reached(path, (file) => dirname(file) === dirname(path) && !SUPPORT.test(file));
     return own.some((file) => isCode(file) && NEEDS_PROCESS.test(readFileSync(file, 'utf8'))) ? undefined : 'nodes';
   }
@@ -52,18 +58,17 @@ export class SharedFiles {
   #reached(path: string, isWanted = (_file: string): boolean => true): string[] {
     const seen = new Set<string>([path]);
     // Grows while it is walked.
-    for (const file of seen)
-      for (const name of this.#importsOf(file))
-        if (name.startsWith('.') && isWanted(resolve(dirname(file), name))) seen.add(resolve(dirname(file), name));
+    for (const file of seen) for (const next of this.#importsOf(file).files) if (isWanted(next)) seen.add(next);
     return [...seen];
   }
 
-  #importsOf(path: string): readonly string[] {
-    let found = this.#imports.get(path);
-    if (found === undefined) {
-      found = isCode(path) ? [...readFileSync(path, 'utf8').matchAll(IMPORTS)].map(([, name = '']) => name) : [];
-      this.#imports.set(path, found);
-    }
+  #importsOf(path: string): Imports {
+    const known = this.#imports.get(path);
+    if (known !== undefined) return known;
+    const names = isCode(path) ? [...readFileSync(path, 'utf8').matchAll(IMPORTS)].map(([, name = '']) => name) : [];
+    const files = names.filter((name) => name.startsWith('.')).map((name) => resolve(dirname(path), name));
+    const found = { files, isPure: !names.some((name) => NOT_PURE.has(name)) };
+    this.#imports.set(path, found);
     return found;
   }
 }
