@@ -4,7 +4,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { once } from 'node:events';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { RowDamage } from '../../src/base/row-damage.ts';
@@ -12,9 +12,30 @@ import { checkDataFile, checkTrees } from '../../src/store/data-file.ts';
 import { Environment, LmdbTx } from '../../src/store/environment.ts';
 import { storeFailure } from '../../src/store/volume.ts';
 
-test('a data file that is cut short or written over is refused, others are not', async (t) => {
+function emptyDirectory(t: TestContext): string {
   const directory = mkdtempSync(join(tmpdir(), 'millrace-data-file-'));
   t.after(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+interface Written {
+  readonly directory: string;
+  readonly file: string;
+  readonly content: Uint8Array;
+}
+
+/** A data file that was closed, with these rows in one commit. */
+async function written(t: TestContext, put: (tx: LmdbTx) => void): Promise<Written> {
+  const directory = emptyDirectory(t);
+  const environment = new Environment(directory);
+  environment.commit(() => put(new LmdbTx(environment.state)));
+  await environment.close();
+  const file = join(directory, 'data.mdb');
+  return { directory, file, content: new Uint8Array(readFileSync(file)) };
+}
+
+test('a data file that is cut short or written over is refused, others are not', async (t) => {
+  const directory = emptyDirectory(t);
   const environment = new Environment(directory);
   const tx = new LmdbTx(environment.state);
   for (let turn = 0; turn < 5; turn++) {
@@ -41,8 +62,7 @@ test('a data file that is cut short or written over is refused, others are not',
 });
 
 test('a data file that another thread commits to is not taken for one that is cut short', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'millrace-data-file-'));
-  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = emptyDirectory(t);
   const environment = new Environment(directory);
   t.after(async () => await environment.close());
   const tx = new LmdbTx(environment.state);
@@ -99,18 +119,10 @@ async function openChanged(
 const ROWS = 600;
 
 test('a bit that flips in a meta page or a branch page is refused in a sentence, or changes nothing that is read', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'millrace-data-file-'));
-  t.after(() => rmSync(directory, { recursive: true, force: true }));
-  const original = join(directory, 'original');
-  mkdirSync(original);
-  const environment = new Environment(original);
-  const tx = new LmdbTx(environment.state);
-  environment.commit(() => {
+  const { directory, file, content } = await written(t, (tx) => {
     for (let i = 0; i < ROWS; i++) tx.put(Uint8Array.of(1, i >> 8, i & 0xff), new Uint8Array(100));
   });
-  await environment.close();
-  const content = new Uint8Array(readFileSync(join(original, 'data.mdb')));
-  checkTrees(join(original, 'data.mdb'));
+  checkTrees(file);
   const copy = join(directory, 'copy');
   mkdirSync(copy);
   let refused = 0;
@@ -155,17 +167,10 @@ async function readChanged(directory: string): Promise<'refused' | 'damaged' | '
 }
 
 test('a bit that flips in what leads to the rows of a leaf is refused, or changes a row whose checksum says so', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'millrace-data-file-'));
-  t.after(() => rmSync(directory, { recursive: true, force: true }));
-  const file = join(directory, 'data.mdb');
-  const environment = new Environment(directory);
-  const tx = new LmdbTx(environment.state);
-  environment.commit(() => {
+  const { directory, file, content } = await written(t, (tx) => {
     // Every fourth value has a page of its own.
     for (let i = 0; i < 40; i++) tx.put(Uint8Array.of(1, i), new Uint8Array(i % 4 === 0 ? 4000 : 200).fill(i));
   });
-  await environment.close();
-  const content = new Uint8Array(readFileSync(file));
   const view = new DataView(content.buffer);
   const [kindAt, endAt, headBytes] = [18, 20, 24];
   const leaf = Array.from({ length: content.length / PAGE }, (_, page) => page * PAGE)
@@ -197,17 +202,10 @@ function failureOf(work: () => void): unknown {
 }
 
 test('a page of rows that is empty or lies in the place of another ends in a sentence, not in words of LMDB', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'millrace-data-file-'));
-  t.after(() => rmSync(directory, { recursive: true, force: true }));
-  const file = join(directory, 'data.mdb');
-  const environment = new Environment(directory);
-  const tx = new LmdbTx(environment.state);
   const keyOf = (i: number): Uint8Array => Uint8Array.of(1, i >> 8, i & 0xff);
-  environment.commit(() => {
+  const { directory, file, content } = await written(t, (tx) => {
     for (let i = 0; i < ROWS; i++) tx.put(keyOf(i), new Uint8Array(100).fill(i));
   });
-  await environment.close();
-  const content = new Uint8Array(readFileSync(file));
   const view = new DataView(content.buffer);
   const kindOf = (page: number): number => view.getUint16(page * PAGE + 18, true);
   const nodesOf = (page: number): number => view.getUint16(page * PAGE + 20, true) / 2;
