@@ -6,6 +6,11 @@ import type { Request } from './protocol/request.ts';
 import type { Stage } from './protocol/stage.ts';
 import type { ForkGone } from './protocol/fork-gone.ts';
 
+/**
+ * Receives what went wrong inside a handler: a bug, never a client's mistake; and whose request it was, or undefined.
+ */
+export type ErrorLog = (error: unknown, what: string, requestId: string | undefined) => void;
+
 /** Gets the answer to one request. */
 export interface ReplyHandler {
   /**

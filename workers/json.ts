@@ -3,7 +3,7 @@ import { move, transferableSymbol, valueSymbol } from 'piscina';
 import type { CheckedBody, JsonTask } from '../src/gateway/json-bodies.ts';
 import { checkJsonBody } from '../src/group/json-body.ts';
 import { BODY_RECORDS, BODY_REFUSED, encodeRecords, encodeRefusal } from '../src/protocol/checked-body.ts';
-import { JsonNormalizer } from '../src/stream/json/json-records.ts';
+import { JsonNormalizer } from '../src/json/json-records.ts';
 
 const normalizer = new JsonNormalizer();
 

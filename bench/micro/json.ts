@@ -2,7 +2,7 @@
 // that builds values (it would still have to write them out again). `--smoke` runs each case once, for tests.
 
 import { createHash } from 'node:crypto';
-import { JsonNormalizer } from '../../src/stream/json/json-records.ts';
+import { JsonNormalizer } from '../../src/json/json-records.ts';
 import { describeMachine, machineLine } from '../machine.ts';
 
 const SMOKE = process.argv.includes('--smoke');

@@ -1,7 +1,7 @@
 /**
  * Elements of typed arrays at positions that the caller has checked. Beyond the end they are
  * undefined, whatever the type says. A function for each kind of array: V8 inlines it, and one that
- * met several kinds would be slow for all. The JSON scanner (stream/json/json-scan.ts) reads its bytes
+ * met several kinds would be slow for all. The JSON scanner (json/json-scan.ts) reads its bytes
  * itself: through these functions it took 15 to 30 % longer.
  */
 

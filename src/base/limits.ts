@@ -93,7 +93,7 @@ export const READ_CACHE_BYTES_MAX = 64 * MIB;
 export const READ_CACHE_ANSWER_BYTES_MIN = 4 * KIB;
 /** Nor are larger ones, of a single record or in an envelope. */
 export const READ_CACHE_ANSWER_BYTES_MAX = 2 * READ_BYTES_MAX;
-/** Events for readers that catch up, with the ranges that they were rendered from (http/live/rendered-events.ts). */
+/** Events for readers that catch up, with the ranges that they were rendered from (topics/rendered-events.ts). */
 export const RENDERED_EVENTS_BYTES_MAX = 32 * MIB;
 /** Messages or records of one answer in parts: 256 KiB of ends at most. */
 export const PARTS_MAX = 65_536;

@@ -8,7 +8,7 @@ import { Slab } from '../base/slab.ts';
 import { PIECE_HEAD_BYTES, writePieceHead } from '../protocol/piece.ts';
 import { stampCommand } from '../protocol/command-layout.ts';
 import type { Command } from '../protocol/command.ts';
-import { JsonNormalizer } from '../stream/json/json-records.ts';
+import { JsonNormalizer } from '../json/json-records.ts';
 import { type Replacement, rewriteCommand, rewrittenBytes } from '../protocol/rewrite-command.ts';
 
 export const ITEM = struct({ commandBytes: u32 }, 'command; the next item');

@@ -1,7 +1,7 @@
 /** The check of a JSON body: by a leader, or for a large one by the pool of the node that received it. */
 import { RECORDS_PER_REQUEST_MAX } from '../base/limits.ts';
 import type { BodyRecords, BodyRefusal } from '../protocol/checked-body.ts';
-import type { JsonNormalizer } from '../stream/json/json-records.ts';
+import type { JsonNormalizer } from '../json/json-records.ts';
 
 /** `mayBringNoRecords`: an empty array is a body without records, and not refused. */
 export function checkJsonBody(

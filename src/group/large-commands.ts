@@ -16,7 +16,7 @@ import { type Command, FLAG_PRODUCER } from '../protocol/command.ts';
 import { type Replacement, endsBytes, frontBytes, writeEnds, writeFront } from '../protocol/rewrite-command.ts';
 import { commandsWhere } from '../protocol/operations.ts';
 import type { State } from '../stream/core/state.ts';
-import type { JsonNormalizer } from '../stream/json/json-records.ts';
+import type { JsonNormalizer } from '../json/json-records.ts';
 import type { CommandSink, EntryBuilder, PieceSource } from './entry.ts';
 
 /** How large commands are cut, in bytes. */

@@ -4,7 +4,7 @@
  */
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { RECORDS_PER_REQUEST_MAX } from '../base/limits.ts';
-import { parseAttributes } from '../stream/json/attributes.ts';
+import { parseAttributes } from '../json/attributes.ts';
 import { FRAME_HEAD_BYTES, batchShape, frameEnd, joinFrames } from '../protocol/append-batch.ts';
 import { type Command, FLAG_ATTRS } from '../protocol/command.ts';
 import type { CommandSink } from './entry.ts';
@@ -18,7 +18,7 @@ import {
 } from '../protocol/checked-body.ts';
 import { checkJsonBody } from './json-body.ts';
 import { type Reply, explain } from '../protocol/reply.ts';
-import type { JsonNormalizer } from '../stream/json/json-records.ts';
+import type { JsonNormalizer } from '../json/json-records.ts';
 import { commandsWhere } from '../protocol/operations.ts';
 
 const NOTHING = new Uint8Array(0);

@@ -21,7 +21,8 @@
  * - A refused write starts a timeout of 10 s (coarse), each further one restarts it, onWritable ends it. There is no
  *   timeout at all while nothing is refused: a quiet stream stays open for as long as both ends like.
  */
-import { type ErrorLog, type ResponseOwner, guardAbort, whenGone, whenWritable } from './guard.ts';
+import type { ErrorLog } from '../ports.ts';
+import { type ResponseOwner, guardAbort, whenGone, whenWritable } from './guard.ts';
 import type { RequestIds } from './request-ids.ts';
 import type { UwsResponse } from './uws.ts';
 

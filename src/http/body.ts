@@ -10,7 +10,8 @@
  * body is awaited, SlowBodies one whose body takes too long as a whole.
  */
 import type { BodyBudget, SlowBodies } from '../access/bodies.ts';
-import { type ErrorLog, type ResponseOwner, guardData, readData } from './guard.ts';
+import type { ErrorLog } from '../ports.ts';
+import { type ResponseOwner, guardData, readData } from './guard.ts';
 import type { UwsResponse } from './uws.ts';
 
 /** The language's own since ES2024 (Node 20 has it); the compiler's library here is ES2023. */

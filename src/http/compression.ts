@@ -7,7 +7,7 @@
  * It goes on when its client leaves; it takes milliseconds, and its memory is counted until then.
  */
 import { gzip } from 'node:zlib';
-import type { ErrorLog } from './guard.ts';
+import type { ErrorLog } from '../ports.ts';
 
 /**
  * Accept-Encoding says how a client likes gzip (RFC 9110, 12.5.3). A coding that is not listed has the

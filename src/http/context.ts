@@ -1,18 +1,10 @@
 /** The settings, metrics and services of the node that handlers may use. */
-import type { ErrorLog } from './guard.ts';
 import type { Access, PlaneHosts } from '../access/admission.ts';
 import type { Connections } from '../access/connections.ts';
-import type { Forks, RequestTraces, ShardGateway, WriteGateway } from '../ports.ts';
+import type { ErrorLog, Forks, RequestTraces, ShardGateway, WriteGateway } from '../ports.ts';
 
 /** The two route families answer some refusals with different statuses. */
 export type RouteFamily = 'bucketed' | 'flat';
-
-/** The stream that a live reader follows. */
-export interface Target {
-  readonly bucket: string;
-  readonly stream: string;
-  readonly group: number;
-}
 
 /** Parsed query of a GET. The first five fields go into the READ request as they are. */
 export interface ReadParams {

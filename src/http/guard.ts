@@ -5,12 +5,8 @@
  * request, and who keeps a response registers onAborted with it.
  */
 import type { ErrorCode } from '../base/errors.ts';
+import type { ErrorLog } from '../ports.ts';
 import type { UwsApp, UwsResponse } from './uws.ts';
-
-/**
- * Receives what went wrong inside a handler: a bug, never a client's mistake; and whose request it was, or undefined.
- */
-export type ErrorLog = (error: unknown, what: string, requestId: string | undefined) => void;
 
 /** Keeps a response after its route handler has returned. */
 export interface ResponseOwner {

@@ -10,7 +10,8 @@ import { resolve as resolvePath } from 'node:path';
 import { formatAddress } from '../base/address.ts';
 import type { PlaneConnections } from '../access/connections.ts';
 import type { HttpSettings } from './context.ts';
-import { type ErrorLog, watchConnections } from './guard.ts';
+import type { ErrorLog } from '../ports.ts';
+import { watchConnections } from './guard.ts';
 import type { Uws, UwsApp, UwsListenSocket } from './uws.ts';
 
 /** The overload with host and options exists in both builds, but only the newer one's types know it. */

@@ -7,6 +7,7 @@ import { LIST_LIMIT_MAX } from '../base/limits.ts';
 import { OFFSET_START, parseOffset, parseOrdinal, parseUint53 } from '../protocol/header-values.ts';
 import { READ_FLAG_ENVELOPE } from '../protocol/queries/read.ts';
 import { READ_NOW, READ_OFFSET, READ_RECORD, READ_RECORD_NOW, READ_TAIL_RECORDS } from '../protocol/read-fields.ts';
+import { parseEventId } from '../topics/events.ts';
 import type { ReadParams } from './context.ts';
 
 /** A query that was understood, or the sentence for the 400. */
@@ -136,6 +137,19 @@ export function parseReadQuery(
     ifNoneMatch,
   };
   return { ok: true, value: { params, noBytes: bytes === 0 && live === undefined } };
+}
+
+/**
+ * The read that goes on behind the event `id`, empty for none. Undefined: not an id of an event
+ * that this URL gives. Browsers send back what they got, so the mistake is in the client's own
+ * code, and starting over would hide it behind a replay.
+ */
+export function resumeBehind(params: ReadParams, id: string): ReadParams | undefined {
+  if (id === '') return params;
+  const place = parseEventId(id);
+  if (place === undefined || place.byRecord !== isRecordRead(params)) return undefined;
+  const { byRecord, ...rest } = place;
+  return { ...params, ...rest, mode: byRecord ? READ_RECORD : READ_OFFSET };
 }
 
 /** Was the read addressed by records? Then its answer carries the record range. */

@@ -1,7 +1,8 @@
 /** Turns the reply of a shard into an answer without a look-up, a promise or an allocation for each request. */
+import type { ErrorLog } from '../ports.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { RouteFamily } from './context.ts';
-import type { ErrorLog, ResponseOwner } from './guard.ts';
+import type { ResponseOwner } from './guard.ts';
 import type { Responder } from './response.ts';
 import type { UwsResponse } from './uws.ts';
 

@@ -6,7 +6,7 @@ import { ResponseBackpressure } from './backpressure.ts';
 import { BodyBudget, SlowBodies } from '../access/bodies.ts';
 import { Compression } from './compression.ts';
 import type { HttpContext, HttpSettings, Operation } from './context.ts';
-import type { ErrorLog } from './guard.ts';
+import type { ErrorLog } from '../ports.ts';
 import { WriteHeaders } from './headers.ts';
 import { Live } from './live/live.ts';
 import { RequestIds } from './request-ids.ts';

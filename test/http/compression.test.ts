@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import type { ErrorLog } from '../../src/http/guard.ts';
+import type { ErrorLog } from '../../src/ports.ts';
 import { Compression, type Packed, prefersGzip } from '../../src/http/compression.ts';
 
 test('Accept-Encoding: who gets gzip', () => {

@@ -14,7 +14,7 @@ import {
   isCheckedBody,
   sentBytes,
 } from '../../src/protocol/checked-body.ts';
-import { JsonNormalizer } from '../../src/stream/json/json-records.ts';
+import { JsonNormalizer } from '../../src/json/json-records.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 
 const random = createRandom(seedFromEnvironment());

@@ -21,6 +21,7 @@ const CORE: readonly Floor[] = [
     ...{ protocol: ['base'], raft: ['base'], 'placement/state': ['base'] },
     // Tools that know nothing of streams.
     ...{
+      json: ['base'],
       config: ['base'],
       digest: ['base'],
       access: ['base'],
@@ -41,19 +42,18 @@ const CORE: readonly Floor[] = [
   {
     'peer/codec': ['base', 'raft', 'raft/codec'],
     gateway: ['base', 'protocol', 'mailbox'],
+    topics: ['base', 'protocol'],
     'cold/store': ['base', 'protocol', 'digest'],
     tracing: ['base', 'protocol', 'config', 'logging'],
   },
 ];
 
 /** The parts of the replicated state machine, lowest first: each knows only those in front of it. */
-const STATE = [
-  ...['stream/json', 'stream/core', 'stream/cold', 'stream/operations', 'stream/backup', 'stream/forks', 'stream'],
-];
+const STATE = [...['stream/core', 'stream/cold', 'stream/operations', 'stream/backup', 'stream/forks', 'stream']];
 
 const STREAM: readonly Floor[] = STATE.map((part, floor) => ({
   [part]: [
-    ...['base', 'protocol', ...STATE.slice(0, floor)],
+    ...['base', 'protocol', 'json', ...STATE.slice(0, floor)],
     // The export leaves out the keys of webhooks.
     ...(part === 'stream/backup' ? ['subscriptions/state'] : []),
   ],
@@ -61,13 +61,13 @@ const STREAM: readonly Floor[] = STATE.map((part, floor) => ({
 
 /** Folders without a clock, randomness, `node:` modules and `async`. */
 export const PURE: readonly string[] = [
-  ...['base/tx.ts', 'base', 'protocol', 'raft/types.ts', 'raft', 'raft/codec', 'peer/codec', ...STATE, 'group'],
+  ...['base/tx.ts', 'base', 'protocol', 'json', 'raft/types.ts', 'raft', 'raft/codec', 'peer/codec', ...STATE, 'group'],
   ...['subscriptions/state', 'placement/state'],
 ];
 
 /** Everything that a shard's thread runs, without its adapters. */
 const SHARD: readonly Floor[] = [
-  { group: ['base', 'protocol', 'raft', ...STATE] },
+  { group: ['base', 'protocol', 'json', 'raft', ...STATE] },
   {
     'shard/ports.ts': ['base', 'raft', 'peer/codec'],
     'forks/shard': ['base', 'protocol', 'group', 'stream/forks'],
@@ -103,7 +103,7 @@ const ADAPTERS: readonly Floor[] = [
   { 'backup/import': [...PURE, 'digest', 'backup/format', 'backup/export', 'gateway'] },
   {
     backup: ['base', 'backup/export', 'backup/import'],
-    http: ['base', 'protocol', 'access', 'digest', 'gateway', 'tenants', 'placement/state', 'console'],
+    http: ['base', 'protocol', 'topics', 'access', 'digest', 'gateway', 'tenants', 'placement/state', 'console'],
   },
 ];
 

@@ -1,7 +1,7 @@
 /**
  * Answers reads whose bytes are in the cold store. The shard answers with a plan (protocol/cold.ts) instead of bytes;
  * here the chunks are fetched and the answer is assembled as the shard would have given it. It arrives later than
- * answers and events that the shard sent after the plan; live readers handle that (http/live/topic.ts).
+ * answers and events that the shard sent after the plan; live readers handle that (topics/topic.ts).
  */
 import { type ErrorCode, errorNumber } from '../../base/errors.ts';
 import { decodeUtf8 } from '../../base/utf8.ts';

@@ -9,7 +9,7 @@ import { RECORD_EXTENSION, type Responder } from '../response.ts';
 import { shownContentType } from '../../access/stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
 import { BUFFERED_BYTES_MAX, type Live } from './live.ts';
-import { COMMENT, VIEW_BASE64, VIEW_TEXT, type View } from './events.ts';
+import { COMMENT, VIEW_BASE64, VIEW_TEXT, type View } from '../../topics/events.ts';
 
 /** A reader whose socket took nothing for this long is gone. */
 const STALL_MS_MAX = 30_000;

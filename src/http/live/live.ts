@@ -1,12 +1,12 @@
 /** All live readers of one node: their topics, their clock, and the bounds that they share. */
 import { assert } from '../../base/assert.ts';
-import { newRequest } from '../../protocol/request.ts';
+import { type StreamTarget, newRequest } from '../../protocol/request.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { ResponseBackpressure } from '../backpressure.ts';
-import type { HttpContext, Target } from '../context.ts';
-import { Clock } from './clock.ts';
-import { RenderedEvents } from './rendered-events.ts';
-import { type Member, Topic, type TopicHost } from './topic.ts';
+import type { HttpContext } from '../context.ts';
+import { Clock } from '../../topics/clock.ts';
+import { RenderedEvents } from '../../topics/rendered-events.ts';
+import { type Member, Topic, type TopicHost } from '../../topics/topic.ts';
 
 /**
  * Bytes that all event-stream readers together may have waiting in their sockets. One reader may hold 1 MiB
@@ -65,7 +65,7 @@ export class Live implements TopicHost {
     return this.#topics.size - this.#members.size > LINGERING_MAX;
   }
 
-  attach(target: Target, member: Member): Topic {
+  attach(target: StreamTarget, member: Member): Topic {
     const key = `${target.bucket}\0${target.stream}`;
     let topic = this.#topics.get(key);
     if (topic === undefined) this.#topics.set(key, (topic = new Topic(this, key, target)));

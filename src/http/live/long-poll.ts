@@ -10,7 +10,7 @@ import type { ReadParams } from '../context.ts';
 import { ReadCoding, cacheOfTurn, readEtag, writeReadHeaders } from '../read-response.ts';
 import type { RequestContext } from '../request.ts';
 import type { UwsResponse } from '../uws.ts';
-import { cursorFloor, cursorSpan } from './events.ts';
+import { cursorFloor, cursorSpan } from '../../topics/events.ts';
 import { DONE, LiveReader, READING, RETRYING, startReader } from './reader.ts';
 
 const WAITING = 3;

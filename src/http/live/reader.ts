@@ -10,9 +10,9 @@ import type { Reply } from '../../protocol/reply.ts';
 import type { HttpContext, ReadParams } from '../context.ts';
 import { isRecordRead } from '../query.ts';
 import type { Answer, RequestContext } from '../request.ts';
-import { Timed } from './clock.ts';
+import { Timed } from '../../topics/clock.ts';
 import type { Live } from './live.ts';
-import { type EventReader, type Member, type ReadPosition, RETRY_MS, type Topic } from './topic.ts';
+import { type EventReader, type Member, type ReadPosition, RETRY_MS, type Topic } from '../../topics/topic.ts';
 
 export const READING = 0;
 /** The mailbox was full; the clock tries again. */

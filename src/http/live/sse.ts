@@ -15,13 +15,21 @@ import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../..
 import type { ReadParams } from '../context.ts';
 import { whenWritable } from '../guard.ts';
 import type { RequestContext } from '../request.ts';
-import { SLOT_MS } from './clock.ts';
+import { SLOT_MS } from '../../topics/clock.ts';
 import { EventSocket, viewOf, writeStreamHead } from './event-socket.ts';
-import { COMMENT, VIEW_TEXT, type View, cursorFloor, cursorSpan, errorEvent, sendableBytes } from './events.ts';
-import type { FeedBatch, FeedReader } from './feed.ts';
+import {
+  COMMENT,
+  VIEW_TEXT,
+  type View,
+  cursorFloor,
+  cursorSpan,
+  errorEvent,
+  sendableBytes,
+} from '../../topics/events.ts';
+import type { FeedBatch, FeedReader } from '../../topics/feed.ts';
 import { DONE, LiveReader, RETRYING, startReader } from './reader.ts';
-import { render } from './rendered-events.ts';
-import { RETRY_MS, STEP_BYTES } from './topic.ts';
+import { render } from '../../topics/rendered-events.ts';
+import { RETRY_MS, STEP_BYTES } from '../../topics/topic.ts';
 
 /** A step smaller than the longest UTF-8 character could never be sent. */
 const STEP_BYTES_MIN = 4;

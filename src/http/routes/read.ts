@@ -3,10 +3,9 @@ import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../..
 import { READ_NOW } from '../../protocol/read-fields.ts';
 import { fillRead, limitRead } from '../../protocol/queries/read.ts';
 import type { ReadParams } from '../context.ts';
-import { resumeBehind } from '../live/events.ts';
 import { startLongPoll } from '../live/long-poll.ts';
 import { startSse } from '../live/sse.ts';
-import { type ReadQuery, parseReadQuery } from '../query.ts';
+import { type ReadQuery, parseReadQuery, resumeBehind } from '../query.ts';
 import { ReadCoding, readEtag } from '../read-response.ts';
 import type { ReplyRenderer, RequestContext } from '../request.ts';
 import type { UwsResponse } from '../uws.ts';

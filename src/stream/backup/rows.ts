@@ -44,8 +44,8 @@ import {
   bareBytes,
 } from '../core/keys.ts';
 import { PRODUCER_ROW, RECEIPT, decodeProducer, encodeProducer } from '../core/producers.ts';
-import { parseAttributes } from '../json/attributes.ts';
-import { JsonNormalizer } from '../json/json-records.ts';
+import { parseAttributes } from '../../json/attributes.ts';
+import { JsonNormalizer } from '../../json/json-records.ts';
 import { check } from './fault.ts';
 
 type Marks = Pick<Head, 'hasAttributes' | 'hasProducers' | 'snapshotOffset' | 'forked' | 'hasPins'>;

@@ -21,7 +21,7 @@ import {
   showPosition,
   wholePayload,
 } from './append.ts';
-import { attributesEqual } from '../json/attributes.ts';
+import { attributesEqual } from '../../json/attributes.ts';
 import { type Bucket, exceedsRetained } from '../core/buckets.ts';
 import { explainCreate } from './explain.ts';
 import type { Head } from '../core/head.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cursorSpan } from '../../../src/http/live/events.ts';
+import { cursorSpan } from '../../../src/topics/events.ts';
 import { type LiveServer, startLive } from './harness.ts';
 
 function poll(server: LiveServer, query: string, headers: Record<string, string> = {}): Promise<Response> {

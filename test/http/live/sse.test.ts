@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cursorSpan } from '../../../src/http/live/events.ts';
-import { LINGER_MS } from '../../../src/http/live/topic.ts';
+import { cursorSpan } from '../../../src/topics/events.ts';
+import { LINGER_MS } from '../../../src/topics/topic.ts';
 import { openSse, SseClient, startLive } from './harness.ts';
 
 test('a reader gets what is there, then what comes, each data event with its control event', async (t) => {

@@ -8,8 +8,8 @@ import {
   joinFrames,
   renderEvent,
   sendableBytes,
-} from '../../../src/http/live/events.ts';
-import { createRandom } from '../../support/random.ts';
+} from '../../src/topics/events.ts';
+import { createRandom } from '../support/random.ts';
 
 const OPEN: Control = { nextOffset: 42, upToDate: true, closed: false, firstRecord: undefined, nextRecord: undefined };
 const ID = 'id: 00000000000000000042\n\n';

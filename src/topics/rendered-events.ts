@@ -3,7 +3,7 @@
  * but for their cursor, which is the same for nearly all of them, and rendering takes ten times as long as reading.
  */
 import { LRUCache } from 'lru-cache';
-import { RENDERED_EVENTS_BYTES_MAX } from '../../base/limits.ts';
+import { RENDERED_EVENTS_BYTES_MAX } from '../base/limits.ts';
 import { type Control, type View, joinFrames, renderEvent } from './events.ts';
 
 /** An event, but for its bytes. */

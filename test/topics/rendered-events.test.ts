@@ -1,9 +1,9 @@
 // Events of ranges that are kept in memory: the same bytes as if they were rendered each time, shared, bounded.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RENDERED_EVENTS_BYTES_MAX } from '../../../src/base/limits.ts';
-import { VIEW_BASE64, VIEW_TEXT } from '../../../src/http/live/events.ts';
-import { type EventFields, RenderedEvents, render } from '../../../src/http/live/rendered-events.ts';
+import { RENDERED_EVENTS_BYTES_MAX } from '../../src/base/limits.ts';
+import { VIEW_BASE64, VIEW_TEXT } from '../../src/topics/events.ts';
+import { type EventFields, RenderedEvents, render } from '../../src/topics/rendered-events.ts';
 
 const FIELDS: EventFields = {
   ...{ view: VIEW_TEXT, cursor: 5, nextOffset: 12, upToDate: false, closed: false },

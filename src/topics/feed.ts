@@ -6,7 +6,7 @@
  * for each reader. A write is a system call of about 5 µs, so with 1000 readers a second event that came along in the
  * same drain costs nothing; and while the thread writes, more events collect. There is no timer and nothing to tune.
  */
-import { REPLY_CLOSED, REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
+import { REPLY_CLOSED, REPLY_RECORDS, type Reply } from '../protocol/reply.ts';
 import { type EventFrame, type View, cursorSpan, joinFrames, renderEvent, sendableBytes } from './events.ts';
 
 /** Rendered bytes that wait for the end of a drain; beyond it they go out at once, so a burst cannot pile up. */

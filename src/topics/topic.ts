@@ -12,23 +12,16 @@
  * An event may come without its bytes (they are too many for the ring). Then the topic reads them once and passes the
  * answer on as if it were the event; events that arrive before the answer are covered by it.
  */
-import { errorCode } from '../../base/errors.ts';
-import { INLINE_PAYLOAD_BYTES_MAX } from '../../base/limits.ts';
-import type { ReplyHandler, ShardGateway, TailHandler } from '../../ports.ts';
-import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_UP_TO_DATE, Reply } from '../../protocol/reply.ts';
-import { type Request } from '../../protocol/request.ts';
-import type { Target } from '../context.ts';
+import { errorCode } from '../base/errors.ts';
+import { INLINE_PAYLOAD_BYTES_MAX } from '../base/limits.ts';
+import type { ReplyHandler, ShardGateway, TailHandler } from '../ports.ts';
+import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_UP_TO_DATE, Reply } from '../protocol/reply.ts';
+import type { Request, StreamTarget } from '../protocol/request.ts';
 import { type Clock, Timed } from './clock.ts';
 import { Feed } from './feed.ts';
 import { VIEW_BASE64, VIEW_TEXT, type View } from './events.ts';
-import {
-  READ_FLAG_NO_TOUCH,
-  readCreatedAtMs,
-  readIncarnation,
-  showRead,
-  fillRead,
-} from '../../protocol/queries/read.ts';
-import { READ_OFFSET } from '../../protocol/read-fields.ts';
+import { READ_FLAG_NO_TOUCH, readCreatedAtMs, readIncarnation, showRead, fillRead } from '../protocol/queries/read.ts';
+import { READ_OFFSET } from '../protocol/read-fields.ts';
 
 /** Between two long-polls of a client its topic stays, so the shard need not be told twice per poll. */
 export const LINGER_MS = 5_000;
@@ -80,7 +73,7 @@ export interface EventReader {
 
 export class Topic extends Timed implements TailHandler, ReplyHandler {
   readonly key: string;
-  readonly target: Target;
+  readonly target: StreamTarget;
   /** The gateway's number; 0 once the topic is over. */
   number: number;
   /** From the answers of its members: the number of the stream's creation, and its type ('' until it has one). */
@@ -107,7 +100,7 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
     readFlags: READ_FLAG_NO_TOUCH,
   };
 
-  constructor(host: TopicHost, key: string, target: Target) {
+  constructor(host: TopicHost, key: string, target: StreamTarget) {
     super();
     this.#host = host;
     this.key = key;

@@ -5,7 +5,7 @@
  * The text must be followed by a zero byte (`text[length] === 0`). Zero is not valid anywhere in JSON, so it stops
  * every loop below and none of them compares positions with the length. This saves a quarter of the time.
  */
-import { utf8SequenceBytes } from '../../base/utf8.ts';
+import { utf8SequenceBytes } from '../base/utf8.ts';
 
 /** Says where and why a text is not JSON. */
 export class JsonFault extends Error {

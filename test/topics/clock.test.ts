@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Clock, SLOT_MS, Timed } from '../../../src/http/live/clock.ts';
-import { createRandom } from '../../support/random.ts';
-import { rethrow } from './harness.ts';
+import { Clock, SLOT_MS, Timed } from '../../src/topics/clock.ts';
+import { createRandom } from '../support/random.ts';
+import { rethrow } from '../http/live/harness.ts';
 
 class Entry extends Timed {
   readonly fired: number[] = [];

@@ -1,8 +1,8 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { ATTRIBUTES_BYTES_MAX } from '../../../src/base/limits.ts';
-import { parseAttributes } from '../../../src/stream/json/attributes.ts';
-import { JsonNormalizer } from '../../../src/stream/json/json-records.ts';
+import { ATTRIBUTES_BYTES_MAX } from '../../src/base/limits.ts';
+import { parseAttributes } from '../../src/json/attributes.ts';
+import { JsonNormalizer } from '../../src/json/json-records.ts';
 
 const json = new JsonNormalizer();
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);

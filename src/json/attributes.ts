@@ -2,9 +2,9 @@
  * Stream attributes: the JSON object of Stream-Attrs and PUT attrs, reduced to the members that are kept. Values keep
  * their spelling (escapes, numbers, order inside `metadata`); only whitespace between tokens is dropped.
  */
-import { byteAt } from '../../base/bytes.ts';
-import { ATTRIBUTES_BYTES_MAX } from '../../base/limits.ts';
-import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
+import { byteAt } from '../base/bytes.ts';
+import { ATTRIBUTES_BYTES_MAX } from '../base/limits.ts';
+import { decodeUtf8, encodeUtf8 } from '../base/utf8.ts';
 import type { JsonNormalizer } from './json-records.ts';
 import { scanString } from './json-scan.ts';
 

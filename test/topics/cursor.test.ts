@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CURSOR_JITTER_SPANS_MAX, cursorFloor, cursorSpan } from '../../../src/http/live/events.ts';
+import { CURSOR_JITTER_SPANS_MAX, cursorFloor, cursorSpan } from '../../src/topics/events.ts';
 
 test('spans of 20 s are counted from 2024-10-09', () => {
   assert.equal(cursorSpan(Date.parse('2024-10-09T00:00:00Z')), 0);

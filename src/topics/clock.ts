@@ -6,8 +6,8 @@
  * time: never early, at most SLOT_MS late (more when the thread is busy). Entries beyond one
  * turn of the wheel wait in their slot for a later turn.
  */
-import { assert } from '../../base/assert.ts';
-import type { ErrorLog } from '../guard.ts';
+import { assert } from '../base/assert.ts';
+import type { ErrorLog } from '../ports.ts';
 
 /** Width of a slot. A long-poll of 500 ms is answered at most 10 % late. */
 export const SLOT_MS = 50;

@@ -17,13 +17,10 @@
  * keeps lines apart and makes it impossible to smuggle in an event. (CR and LF in two different events become two LF.)
  * Readers that need every byte of such a text use long-poll, or a content type that travels as base64.
  */
-import { byteAt } from '../../base/bytes.ts';
+import { byteAt } from '../base/bytes.ts';
 import { Buffer } from 'node:buffer';
-import { utf8PrefixBytes } from '../../base/utf8.ts';
-import type { ReadParams } from '../context.ts';
-import { isRecordRead } from '../query.ts';
-import { formatOffset, parseOrdinal, parseUint53 } from '../../protocol/header-values.ts';
-import { READ_OFFSET, READ_RECORD } from '../../protocol/read-fields.ts';
+import { utf8PrefixBytes } from '../base/utf8.ts';
+import { formatOffset, parseOrdinal, parseUint53 } from '../protocol/header-values.ts';
 
 /** How payloads travel; fixed when a reader connects, because its response headers say so. */
 export const VIEW_TEXT = 0;
@@ -173,20 +170,16 @@ export function controlId(place: Place): string {
 }
 
 /**
- * The read that goes on behind the event `id`, empty for none. Undefined: not an id of an event
- * that this URL gives. Browsers send back what they got, so the mistake is in the client's own
- * code, and starting over would hide it behind a replay.
+ * Where the reader of the event `id` goes on: at an offset, or at a record. Undefined: not the id of an event.
  */
-export function resumeBehind(params: ReadParams, id: string): ReadParams | undefined {
-  if (id === '') return params;
+export function parseEventId(
+  id: string,
+): { readonly byRecord: boolean; readonly value: number; readonly sawEnd: boolean } | undefined {
   const sawEnd = id.endsWith(CLOSED);
   const position = sawEnd ? id.slice(0, -CLOSED.length) : id;
-  if (isRecordRead(params)) {
-    const record = position.startsWith(RECORD) ? parseOrdinal(position.slice(RECORD.length), 'record') : undefined;
-    return record?.ok === true ? { ...params, mode: READ_RECORD, value: record.value, sawEnd } : undefined;
-  }
-  const offset = parseUint53(position);
-  return offset.ok ? { ...params, mode: READ_OFFSET, value: offset.value, sawEnd } : undefined;
+  const byRecord = position.startsWith(RECORD);
+  const parsed = byRecord ? parseOrdinal(position.slice(RECORD.length), 'record') : parseUint53(position);
+  return parsed.ok ? { byRecord, value: parsed.value, sawEnd } : undefined;
 }
 
 /**

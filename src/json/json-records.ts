@@ -8,8 +8,8 @@
  * is in runs, which move down by `dropped` bytes when the next whitespace, or the end, closes them. Without whitespace
  * there is a single run, which moves only if an array's bracket was dropped in front of it.
  */
-import { JSON_DEPTH_MAX } from '../../base/limits.ts';
-import { Slab } from '../../base/slab.ts';
+import { JSON_DEPTH_MAX } from '../base/limits.ts';
+import { Slab } from '../base/slab.ts';
 import { JsonFault, scanLiteral, scanNumber, scanString } from './json-scan.ts';
 
 export type JsonResult =

@@ -1,6 +1,6 @@
 import { describe, test } from 'node:test';
 import assert from 'node:assert/strict';
-import { JsonNormalizer } from '../../../src/stream/json/json-records.ts';
+import { JsonNormalizer } from '../../src/json/json-records.ts';
 
 const json = new JsonNormalizer();
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
