@@ -131,10 +131,8 @@ function report({ checkedRows, converted, cut, removed, lost }: StoreFinding, sh
 
 async function run(start: ShardData, port: MessagePort): Promise<void> {
   const log = threadLogger(start.log, 'shard', (logged) => port.postMessage({ logged } satisfies ShardMessage));
-  // A single node cannot get back a lost log; the other nodes of a cluster have it.
   const store = new ShardStore(start.directory, {
     runtime,
-    damage: start.cluster === undefined ? 'refuse' : 'lose',
     writer: (directory) => new ThreadWriter(directory, threadEntry('checkpoint')),
   });
   const membership = await beginRun(port, store);

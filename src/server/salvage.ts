@@ -46,13 +46,13 @@ export async function salvage(from: string, to: string, say: (line: string) => v
 
 async function salvageShard(directory: string, groups: readonly number[], say: (line: string) => void): Promise<void> {
   const name = basename(directory);
-  const store = new ShardStore(directory, { runtime: PROCESS_RUNTIME, damage: 'salvage' });
+  const store = new ShardStore(directory, { runtime: PROCESS_RUNTIME, salvages: true });
   try {
     for (const group of groups) {
       const { appliedIndex, appliedTerm } = new State(group, store.tx, store.prefix(group));
       store.openLog(group, appliedIndex, appliedTerm);
     }
-    store.load();
+    store.load(groups);
     const { salvaged } = store.found;
     if (salvaged === undefined) say(`${name}: the log is whole`);
     else for (const line of report(salvaged)) say(`${name}: ${line}`);

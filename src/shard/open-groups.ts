@@ -9,7 +9,7 @@ import type { ReplySink } from '../protocol/reply.ts';
 import type { WorkMemory } from '../stream/core/collect.ts';
 import { TAG_META, anyRow, taggedKey } from '../stream/core/keys.ts';
 import { State } from '../stream/core/state.ts';
-import { type ShardOptions, newGroup, stateOf } from './options.ts';
+import { type ShardOptions, newGroup, stateConfiguration, stateOf } from './options.ts';
 
 /** The rows of a state that cannot be opened. Nothing is kept either. */
 const NO_ROWS: Tx = {
@@ -33,7 +33,7 @@ export function openGroups(options: ShardOptions, memory: WorkMemory, sink: Repl
   const logs = opened.map(({ state: { group, appliedIndex, appliedTerm }, damage }) =>
     damage === undefined ? storage.openLog(group, appliedIndex, appliedTerm) : storage.abandonLog(group),
   );
-  storage.load();
+  storage.load(opened.filter((group) => isSole(options, group)).map(({ state }) => state.group));
   const damages = new Map<Group, RowDamage>();
   const groups = logs.map((log, i) => {
     const { state, damage } = opened[i] as OpenedState;
@@ -42,6 +42,15 @@ export function openGroups(options: ShardOptions, memory: WorkMemory, sink: Repl
     return group;
   });
   return { groups, damages };
+}
+
+/**
+ * No other node can restore the group. A single node's directory that has peers now is the only one with its groups
+ * until others vote in them; which ones vote in a group that cannot be opened is not known.
+ */
+function isSole({ links, nodeId, voters }: ShardOptions, { state }: OpenedState): boolean {
+  const configured = stateConfiguration(state.configuration)?.voters ?? voters;
+  return links === undefined || configured.every((voter) => voter === nodeId);
 }
 
 interface OpenedState {

@@ -111,6 +111,6 @@ function raftConfig(options: ShardOptions, state: State, log: LogReader): RaftCo
 }
 
 /** The configuration in a group's state; undefined before the first change. */
-function stateConfiguration(encoded: Uint8Array): ReturnType<typeof decodeConfiguration> | undefined {
+export function stateConfiguration(encoded: Uint8Array): ReturnType<typeof decodeConfiguration> | undefined {
   return encoded.length === 0 ? undefined : decodeConfiguration(encoded);
 }

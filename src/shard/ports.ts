@@ -72,7 +72,8 @@ export interface ShardStorage {
   openLog(group: number, appliedIndex: number, appliedTerm: number): LogReader;
   /** Instead of openLog() for a group whose state cannot be opened: nothing of its log counts, and it is lost. */
   abandonLog(group: number): LogReader;
-  load(): void;
+  /** Throws when something is damaged that only this node has. `sole`: groups that no other node can restore. */
+  load(sole: readonly number[]): void;
   vote(group: number): StoredVote;
   /** Prefix of the rows of the group's state (stream/core/keys.ts). */
   prefix(group: number): number;

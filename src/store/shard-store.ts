@@ -39,20 +39,17 @@ const RESERVE_BYTES_MAX = 64 * 1024 * 1024;
 /** Bytes on disk for a byte of log: the log itself, the rows of a checkpoint, and the pages around them. */
 const SPACE_FACTOR = 3;
 
-/** After the reason why a single node does not start. */
+/** After the reason why a node does not start that is the only one with some of its groups. */
 const REFUSED =
-  'nothing was changed; restore the data directory from a copy, or a backup into an empty one, or make a directory of what can be read with millracectl salvage DIR NEW-DIR';
+  'nothing was changed; no other node has what is in it: restore the data directory from a copy, or a backup into an empty one, or make a directory of what can be read with millracectl salvage DIR NEW-DIR';
 
 /** The log of a group that is not run. */
 const NO_LOG: LogReader = { firstIndex: () => 1, lastIndex: () => 0, term: () => 0, entries: () => [] };
 
 export interface StoreOptions {
   readonly runtime: Pick<Runtime, 'randomBytes'>;
-  /**
-   * How to treat a damaged log. refuse: the start ends with a sentence. lose: another log begins, and the other
-   * nodes restore the groups. salvage: another one begins with what can be read.
-   */
-  readonly damage: 'refuse' | 'lose' | 'salvage';
+  /** Instead of a damaged log another one begins with what can be read of it. */
+  readonly salvages?: boolean;
   /** Writes checkpoints in a thread of its own; undefined: the caller's thread writes them. */
   readonly writer?: (directory: string) => CheckpointWriter;
   /** Replaces LMDB and the file system in the simulator. */
@@ -79,8 +76,10 @@ export class ShardStore extends OwnRows implements ShardStorage {
   readonly #files: StoreFiles | undefined;
   readonly #environment: Environment;
   readonly #log: LogStore;
-  readonly #damage: StoreOptions['damage'];
+  readonly #salvages: boolean;
   readonly #groups: number[] = [];
+  /** Groups that no other node has: nothing is given up of them. */
+  #sole: ReadonlySet<number> = new Set();
   readonly scrub: RowScrub;
   readonly #noticed = (damage: RowDamage): void => this.onDamage(damage);
   /** Snapshots that have taken over although the log could not be written yet: their batches come again. */
@@ -97,11 +96,11 @@ export class ShardStore extends OwnRows implements ShardStorage {
   /** Bytes that may be written before the next sample. */
   #budgetBytes = Infinity;
 
-  constructor(directory: string, { runtime, damage, writer, disk }: StoreOptions) {
+  constructor(directory: string, { runtime, salvages = false, writer, disk }: StoreOptions) {
     super();
     this.#directory = directory;
     this.paths = { log: join(directory, 'log'), state: join(directory, 'data.mdb') };
-    this.#damage = damage;
+    this.#salvages = salvages;
     if (disk === undefined) makeShardFolder(directory);
     this.#environment = disk?.environment ?? new Environment(directory);
     this.#files = disk === undefined ? new StoreFiles(this.paths) : undefined;
@@ -124,37 +123,50 @@ export class ShardStore extends OwnRows implements ShardStorage {
     return this.#log.open(group, appliedIndex, appliedTerm);
   }
 
-  /** A single node keeps the log of such a group as it is; in a cluster the group is lost, and restored by others. */
+  /** The only node with such a group keeps its log as it is; others lose the group, and are restored. */
   abandonLog(group: number): LogReader {
     this.#groups.push(group);
     const log = this.#log.abandon(group);
-    return this.#damage === 'refuse' ? NO_LOG : log;
+    const shown = (): LogReader => (this.#isKept(group) ? NO_LOG : log);
+    return {
+      firstIndex: () => shown().firstIndex(),
+      lastIndex: () => shown().lastIndex(),
+      term: (index) => shown().term(index),
+      entries: (lo, hi, maxBytes) => shown().entries(lo, hi, maxBytes),
+    };
   }
 
-  load(): void {
+  /** Its state cannot be opened, and its log stays until a leader's state takes over. */
+  #isKept(group: number): boolean {
+    return this.#sole.has(group) && this.#log.abandoned.has(group);
+  }
+
+  load(sole: readonly number[]): void {
+    this.#sole = new Set(sole);
     try {
       this.found = { ...this.found, ...this.#log.load() };
     } catch (error) {
       if (!(error instanceof LogDamage)) this.#failed(error);
-      if (this.#damage === 'refuse') throw new LogDamage(`${this.#directory}: ${error.message}; ${REFUSED}`);
-      if (this.#damage === 'lose') this.#loseLog(error.message);
-      else this.found = { ...this.found, salvaged: { ...this.#log.salvage(), why: error.message } };
+      if (this.#salvages) this.found = { ...this.found, salvaged: { ...this.#log.salvage(), why: error.message } };
+      else if (this.#sole.size > 0) throw new LogDamage(`${this.#directory}: ${error.message}; ${REFUSED}`);
+      else this.#loseLog(error.message);
     }
-    if (this.#damage === 'lose') this.#loseGroups();
+    this.#loseGroups();
   }
 
   /** Those without a state, and those whose vote is not known. */
   #loseGroups(): void {
     const { abandoned, turns } = this.#log;
     const isLost = (group: number): boolean =>
-      abandoned.has(group) || (this.isVoteChanged(group) && turns.vote(group) === undefined);
+      !this.#sole.has(group) &&
+      (abandoned.has(group) || (this.isVoteChanged(group) && turns.vote(group) === undefined));
     const lost = this.#groups.filter(isLost);
     if (lost.length === 0) return;
     this.commit(() => {
       lost.forEach((group) => this.putLost(group));
-      for (const group of abandoned) this.#log.cut(group, this.vote(group));
+      for (const group of lost) if (abandoned.has(group)) this.#log.cut(group, this.vote(group));
     });
-    for (const group of abandoned) turns.empty(group);
+    for (const group of lost) if (abandoned.has(group)) turns.empty(group);
   }
 
   #loseLog(why: string): void {
@@ -182,7 +194,8 @@ export class ShardStore extends OwnRows implements ShardStorage {
   }
 
   override lost(group: number): LostLog {
-    return this.#damage === 'refuse' && this.#log.abandoned.has(group) ? 2 : super.lost(group);
+    const lost = super.lost(group);
+    return lost === 0 && this.#isKept(group) ? 2 : lost;
   }
 
   append(turn: readonly TurnBatch[]): void {
@@ -249,7 +262,10 @@ export class ShardStore extends OwnRows implements ShardStorage {
         if (keepsLog !== true || planted('repair-cuts-log')) this.#log.cut(group, hardState);
       }
     });
-    for (const batch of installs) this.#installed.add(batch);
+    for (const batch of installs) {
+      this.#installed.add(batch);
+      this.#log.abandoned.delete(batch.group);
+    }
   }
 
   compact(group: number, index: number): void {

@@ -44,7 +44,7 @@ async function writeInto(directory: string): Promise<number> {
   const store = new ShardStore(join(directory, 'shard-0'), STORE_OPTIONS);
   const state = new State(0, store.tx, store.prefix(0));
   const log = store.openLog(0, state.appliedIndex, state.appliedTerm);
-  store.load();
+  store.load([]);
   const { term } = store.vote(0);
   const index = log.lastIndex() + 1;
   const data = unboundedEntry();

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { withCluster } from '../support/cluster.ts';
+import { TestCluster, withCluster } from '../support/cluster.ts';
 import { ConnectionLost, RawClient, requestOnce } from '../support/raw-client.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
 import { DATA_AT, rot } from './rot-record.ts';
@@ -42,7 +42,7 @@ test('a single node refuses to start with a log that rotted, and starts when the
     assert.match(said, new RegExp(`shard-0: record ${sequence} is not readable .* from ${name} at byte ${at} on`));
     assert.match(
       said,
-      /nothing was changed; restore the data directory from a copy, .* with millracectl salvage DIR NEW-DIR$/,
+      /nothing was changed; no other node has what is in it: restore the data directory from a copy, .* with millracectl salvage DIR NEW-DIR$/,
     );
     assert.deepEqual(readFileSync(path), rotten);
   }
@@ -50,6 +50,29 @@ test('a single node refuses to start with a log that rotted, and starts when the
   writeFileSync(path, rotten);
   await server.start();
   await checkAll(server, 'first;second;');
+});
+
+test('a single node that got peers, and whose log rotted before they have anything, gives up nothing of it', async () => {
+  const cluster = await TestCluster.create({ process: true, groups: GROUPS });
+  const first = cluster.node(1);
+  try {
+    writeFileSync(first.configFile, '[raft]\nnode_id = 1\n');
+    await first.start();
+    await writeAll(first, 'first;');
+    await first.kill();
+    const { path, at } = await rot(first, 0);
+    const rotten = readFileSync(path);
+    cluster.configure(1, false);
+    await assert.rejects(first.start(), /ended with 2 before it was ready/);
+    assert.match(first.log(), /nothing was changed; no other node has what is in it: restore/);
+    assert.deepEqual(readFileSync(path), rotten);
+    rotten[at + DATA_AT] = (rotten[at + DATA_AT] ?? 0) ^ 0x10;
+    writeFileSync(path, rotten);
+    await first.start();
+    await checkAll(first, 'first;');
+  } finally {
+    await cluster.dispose();
+  }
 });
 
 test('a node of three whose log rotted serves nothing from it and is restored by the others', async () => {

@@ -52,7 +52,6 @@ export class Storage {
     });
     this.store = new SimStore(node.disk, {
       runtime: { randomBytes: (sizeBytes) => new Uint8Array(node.diskRandom.bytes(sizeBytes)) },
-      damage: 'lose',
       writer: () => writer,
       disk: { environment, folder: new SimFolder(node.disk, this.#logHooks()), sizes: node.segmentSizes },
     });

@@ -31,9 +31,9 @@ export class SimStore extends ShardStore {
   }
 
   /** Everything that it finds is on the platter, also what the process before was not told of. */
-  override load(): void {
+  override load(sole: readonly number[]): void {
     this.isLoading = true;
-    super.load();
+    super.load(sole);
     this.isLoading = false;
     for (const { group, appliedIndex, log } of this.#opened) {
       this.disk.found(group, appliedIndex);

@@ -38,7 +38,7 @@ test('a single node does not start with a damaged log: the sentence names shard,
   const store = await temporary.reopen(() => rot(temporary.logFolder));
   const before = recordsIn(temporary.logFolder);
   const refusal = new RegExp(
-    `^Error: ${temporary.directory}: record 5 is not readable .*segment-1 at byte 16384 on, and record 6 .*; nothing was changed; restore `,
+    `^Error: ${temporary.directory}: record 5 is not readable .*segment-1 at byte 16384 on, and record 6 .*; nothing was changed; no other node has what is in it: restore `,
   );
   for (let i = 0; i < 2; i++) assert.throws(() => openLogs(store, FRESH), refusal);
   assert.deepEqual(recordsIn(temporary.logFolder), before);
@@ -61,10 +61,10 @@ test('an entry that rots while the node runs is not handed out', async (t) => {
 });
 
 test('a node of a cluster begins another log behind its state, with its groups marked as lost', async (t) => {
-  const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS, damage: 'lose' });
+  const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS });
   fill(temporary);
   const store = await temporary.reopen(() => rot(temporary.logFolder));
-  const logs = openLogs(store, FRESH);
+  const logs = openLogs(store, FRESH, 'of three');
   assert.match(store.found.lost?.why ?? '', /^record 5 is not readable/);
   assert.equal(store.found.lost?.aside, 'log.damaged');
   assert.deepEqual([store.lost(1), store.lost(2)], [2, 2]);
@@ -72,7 +72,7 @@ test('a node of a cluster begins another log behind its state, with its groups m
   assert.deepEqual(voteOf(store, 1), { term: 3, vote: 2 }, 'a vote that a checkpoint has stays');
   // It goes on from there, and finds it again.
   store.append([batch(1, [entry(1, 7)])]);
-  const again = openLogs(await temporary.reopen(), FRESH);
+  const again = openLogs(await temporary.reopen(), FRESH, 'of three');
   assert.equal(show(logOf(again, 1)), '1: 1@7');
   assert.equal(temporary.store.found.lost, undefined);
   assert(temporary.store.lost(1));
@@ -97,9 +97,9 @@ class EndingEnvironment extends Environment {
 async function startThatEnds({ directory, logFolder }: TemporaryStore, commits: number): Promise<boolean> {
   const environment = new EndingEnvironment(directory, commits);
   const disk = { environment, folder: new DiskFolder(logFolder), sizes: SMALL_SEGMENTS };
-  const store = new ShardStore(directory, { ...STORE_OPTIONS, damage: 'lose', disk });
+  const store = new ShardStore(directory, { ...STORE_OPTIONS, disk });
   try {
-    openLogs(store, FRESH);
+    openLogs(store, FRESH, 'of three');
     return true;
   } catch (error) {
     assert.match(String(error), /the end/);
@@ -112,7 +112,7 @@ async function startThatEnds({ directory, logFolder }: TemporaryStore, commits: 
 test('wherever a start ends that gives a damaged log up, the next one does not take an empty log for a whole one', async (t) => {
   let steps = 0;
   for (let isDone = false; !isDone; steps++) {
-    const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS, damage: 'lose' });
+    const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS });
     openLogs(temporary.store, FRESH);
     // No checkpoint covers any of them.
     for (let i = 1; i <= RECORDS; i++) temporary.store.append([batch(1, [entry(i, 3)])]);
@@ -120,7 +120,7 @@ test('wherever a start ends that gives a damaged log up, the next one does not t
       rot(temporary.logFolder);
       isDone = await startThatEnds(temporary, steps);
     });
-    openLogs(store, FRESH);
+    openLogs(store, FRESH, 'of three');
     assert.deepEqual([store.lost(1), store.lost(2)], [2, 2], `after ${steps} commits`);
   }
   assert(steps > 2, `${steps} ends were tried`);

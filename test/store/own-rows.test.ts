@@ -21,7 +21,7 @@ import type { ShardStore } from '../../src/store/shard-store.ts';
 import { storeFailure } from '../../src/store/volume.ts';
 import { recordsIn } from './log-contents.ts';
 import { SMALL_SEGMENTS, TemporaryStore } from './temporary.ts';
-import { FRESH, batch, checkpoint, entry, logOf, openLogs, show, voteOf } from './turns.ts';
+import { FRESH, batch, checkpoint, entry, logOf, openLogs, show, snapshotBatch, voteOf } from './turns.ts';
 
 const [GROUP, OTHER] = [1, 2];
 const RUN = { shard: 0, incarnation: 7, directory: '0123456789abcdef' };
@@ -58,12 +58,13 @@ function fill(store: ShardStore): void {
   for (let i = 1; i <= ENTRIES; i++) store.append([batch(GROUP, [entry(i, 3)]), batch(OTHER, [entry(i, 1)])]);
 }
 
-function openWithout(store: ShardStore): ReturnType<typeof openLogs> {
+/** `sole`: groups that only this node has. */
+function openWithout(store: ShardStore, sole: readonly number[]): ReturnType<typeof openLogs> {
   const logs = new Map([
     [GROUP, store.abandonLog(GROUP)],
     [OTHER, store.openLog(OTHER, 0, 0)],
   ]);
-  store.load();
+  store.load(sole);
   return logs;
 }
 
@@ -83,22 +84,22 @@ test('a changed row of a group is noticed before the group is opened, and that i
 });
 
 test('in a cluster such a group is lost: its log is empty, also after the next start, and the others are whole', async (t) => {
-  const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS, damage: 'lose' });
+  const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS });
   fill(temporary.store);
   const damaged = [HALF_TAG, CUT_TAG, VOTE_TAG].map((tag) => systemKey(tag, GROUP));
   const store = await temporary.reopen(async () => await rot(temporary.directory, damaged));
-  const logs = openWithout(store);
+  const logs = openWithout(store, []);
   assert.deepEqual([...logs.values()].map(show), ['1:', '1: 1@1 2@1 3@1 4@1 5@1']);
   assert.deepEqual([store.lost(GROUP), store.lost(OTHER)], [2, 0]);
   store.append([batch(GROUP, [entry(1, 9)])]);
-  const again = openLogs(await temporary.reopen(), FRESH);
+  const again = openLogs(await temporary.reopen(), FRESH, 'of three');
   assert.deepEqual([...again.values()].map(show), ['1: 1@9', '1: 1@1 2@1 3@1 4@1 5@1']);
   assert.equal(temporary.store.lost(GROUP), 2);
 });
 
 test('a group whose vote is not known keeps what it has, and in a cluster it is lost', async (t) => {
-  for (const damage of ['refuse', 'lose'] as const) {
-    const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS, damage });
+  for (const node of ['single', 'of three'] as const) {
+    const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS });
     fill(temporary.store);
     // The log has no longer the record with the vote.
     for (let i = ENTRIES + 1; i < 60; i++) temporary.store.append([batch(OTHER, [entry(i, 1, 'x'.repeat(3000))])]);
@@ -111,10 +112,10 @@ test('a group whose vote is not known keeps what it has, and in a cluster it is 
       [OTHER, [58, 1]],
     ] as const);
     store.checkGroup(GROUP);
-    openLogs(store, applied);
-    assert.deepEqual([store.lost(GROUP), voteOf(store, GROUP)], [damage === 'lose' ? 2 : 0, { term: 0, vote: 0 }]);
+    openLogs(store, applied, node);
+    assert.deepEqual([store.lost(GROUP), voteOf(store, GROUP)], [node === 'single' ? 0 : 2, { term: 0, vote: 0 }]);
     // The next start knows it from the disk.
-    if (damage === 'lose') assert.equal((await temporary.reopen()).lost(GROUP), 2);
+    if (node === 'of three') assert.equal((await temporary.reopen()).lost(GROUP), 2);
   }
 });
 
@@ -123,7 +124,7 @@ test('on a single node nothing of such a group is changed, however long the othe
   fill(temporary.store);
   const damaged = [systemKey(CUT_TAG, GROUP)];
   const store = await temporary.reopen(async () => await rot(temporary.directory, damaged));
-  const logs = openWithout(store);
+  const logs = openWithout(store, [GROUP, OTHER]);
   assert.deepEqual([...logs.values()].map(show), ['1:', '1: 1@1 2@1 3@1 4@1 5@1']);
   assert.deepEqual([store.lost(GROUP), store.lost(OTHER)], [2, 0]);
   for (let i = ENTRIES + 1; i < 200; i++) {
@@ -143,19 +144,41 @@ test('on a single node nothing of such a group is changed, however long the othe
   assert.equal(temporary.store.lost(GROUP), 0);
 });
 
+test('a node of a cluster that alone has such a group keeps its log, until the state of a leader takes over', async (t) => {
+  const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS });
+  fill(temporary.store);
+  const damaged = [systemKey(CUT_TAG, GROUP)];
+  await temporary.reopen(async () => await rot(temporary.directory, damaged));
+  assert.equal(show(logOf(openWithout(temporary.store, [GROUP]), GROUP)), '1:');
+  assert.equal(temporary.store.lost(GROUP), 2);
+  // With the row as it was written, everything is there.
+  const whole = await temporary.reopen(async () => await rot(temporary.directory, damaged));
+  assert.equal(show(logOf(openLogs(whole, FRESH), GROUP)), '1: 1@3 2@3 3@3 4@3 5@3');
+  const store = await temporary.reopen(async () => await rot(temporary.directory, damaged));
+  const log = logOf(openWithout(store, [GROUP]), GROUP);
+  store.append([snapshotBatch(GROUP, 8, 4), batch(GROUP, [entry(9, 4)])]);
+  assert.deepEqual([store.lost(GROUP), show(log)], [0, '9: 9@4']);
+  store.checkGroup(GROUP);
+  const restored = new Map([
+    [GROUP, [8, 4]],
+    [OTHER, [0, 0]],
+  ] as const);
+  assert.equal(show(logOf(openLogs(await temporary.reopen(), restored), GROUP)), '9: 9@4');
+});
+
 test('the row that names the log is as good as a damaged log', async (t) => {
-  for (const damage of ['refuse', 'lose'] as const) {
-    const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS, damage });
+  for (const node of ['single', 'of three'] as const) {
+    const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS });
     fill(temporary.store);
     const store = await temporary.reopen(async () => await rot(temporary.directory, [systemKey(LOG_TAG, 0)]));
     const records = recordsIn(temporary.logFolder);
-    if (damage === 'refuse') {
+    if (node === 'single') {
       assert.throws(() => openLogs(store, FRESH), LogDamage);
       assert.throws(() => openLogs(store, FRESH), /which log belongs to the state is damaged; nothing was changed; /);
       assert.deepEqual(recordsIn(temporary.logFolder), records);
       continue;
     }
-    openLogs(store, FRESH);
+    openLogs(store, FRESH, node);
     assert.deepEqual([store.lost(GROUP), store.lost(OTHER)], [2, 2]);
     assert.equal(store.found.lost?.aside, 'log.damaged');
   }

@@ -27,7 +27,7 @@ test('a store knows its last run after it was opened again, and a damaged note i
   assert.equal(files.store.lastRun, undefined);
   files.store.noteRun(RUN);
   const store = await files.reopen();
-  store.load();
+  store.load([]);
   assert.deepEqual(store.lastRun, RUN);
   // It says nothing about what else is there.
   assert.equal(store.fresh, true);

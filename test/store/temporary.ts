@@ -10,8 +10,7 @@ import { DiskFolder } from '../../src/store/log-files.ts';
 import type { SegmentSizes } from '../../src/store/segments.ts';
 import { ShardStore, type StoreOptions } from '../../src/store/shard-store.ts';
 
-/** As a single node opens it. */
-export const STORE_OPTIONS: StoreOptions = { runtime: PROCESS_RUNTIME, damage: 'refuse' };
+export const STORE_OPTIONS: StoreOptions = { runtime: PROCESS_RUNTIME };
 
 const KIB = 1024;
 /** A few records fill a segment, so that logs of tests rotate, are recycled and copied. */
@@ -19,7 +18,6 @@ export const SMALL_SEGMENTS: SegmentSizes = { bytesMin: 16 * KIB, bytesMax: 64 *
 
 interface TemporaryOptions {
   readonly sizes?: SegmentSizes;
-  readonly damage?: StoreOptions['damage'];
   /** Asked before each checkpoint: what the system says of it, if it fails. Needs `sizes`. */
   readonly failure?: () => Error | undefined;
 }

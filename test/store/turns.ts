@@ -37,11 +37,15 @@ export type Applied = ReadonlyMap<number, readonly [index: number, term: number]
 
 export const FRESH: Applied = new Map([1, 2].map((group) => [group, [0, 0] as const]));
 
-/** Opens the logs behind what is applied. */
-export function openLogs(store: ShardStore, applied: Applied): Map<number, LogReader> {
+/** Opens the logs behind what is applied, as a single node does, or one whose groups others have. */
+export function openLogs(
+  store: ShardStore,
+  applied: Applied,
+  node: 'single' | 'of three' = 'single',
+): Map<number, LogReader> {
   const logs = new Map<number, LogReader>();
   for (const [group, [index, term]] of applied) logs.set(group, store.openLog(group, index, term));
-  store.load();
+  store.load(node === 'single' ? [...applied.keys()] : []);
   return logs;
 }
 

@@ -39,14 +39,14 @@ function folderOf(t: TestContext): string {
 }
 
 /** The log's identity is drawn; here it is always the same. */
-const STORE_OPTIONS = { runtime: { randomBytes: (size: number) => bytesFrom(0xa1, size) }, damage: 'refuse' } as const;
+const STORE_OPTIONS = { runtime: { randomBytes: (size: number) => bytesFrom(0xa1, size) } } as const;
 const LOG = viewOf(bytesFrom(0xa1, 8)).getBigUint64(0);
 const SEGMENT_BYTES = 1024 * 1024;
 
 async function write(directory: string): Promise<void> {
   const store = new ShardStore(directory, STORE_OPTIONS);
   for (const group of GROUPS) store.openLog(group, 0, 0);
-  store.load();
+  store.load([]);
   const batch = { hardState: undefined, snapshot: undefined, persistIndex: 2, persistTerm: 9 };
   const entries = [
     { index: 1, term: 8, kind: 2, data: new Uint8Array(0) },
@@ -158,7 +158,7 @@ async function readBack(directory: string): Promise<number | undefined> {
   const store = new ShardStore(directory, STORE_OPTIONS);
   const log = store.openLog(FIRST, 0, 0);
   const other = store.openLog(SECOND, 70, 9);
-  store.load();
+  store.load([]);
   const read = log.entries(1, 3, Infinity).map(({ index, term, kind, data }) => [index, term, kind, data.length]);
   assert.deepEqual(read, [
     [1, 8, 2, 0],
