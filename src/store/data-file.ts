@@ -281,12 +281,13 @@ class DataFile {
     return long;
   }
 
-  /** LMDB frees as many pages as their head says. */
+  /** LMDB frees as many pages as their head says: more than the row fills when it was written again in its commit. */
   #checkLong(page: bigint, bytes: number): void {
     const head = PAGE_HEAD.decode(this.#read(Number(page) * this.#pageBytes, PAGE_HEAD_BYTES));
     const pages = head.lower + head.upper * 0x1_0000;
-    const isSound = head.page === page && (head.flags & KINDS) === OVERFLOW && pages === this.#pagesOf(bytes);
-    this.#need(isSound, `page ${page} has the head of another page`);
+    const isSound = head.page === page && (head.flags & KINDS) === OVERFLOW && pages >= this.#pagesOf(bytes);
+    const isInside = page + BigInt(pages) - 1n <= this.#meta.lastPage;
+    this.#need(isSound && isInside, `page ${page} has the head of another page`);
   }
 
   #pagesOf(bytes: number): number {

@@ -109,8 +109,9 @@ export const SEGMENT_SIZES: SegmentSizes = { bytesMin: MIB, bytesMax: 16 * MIB }
 const FREE_MAX = 4;
 /**
  * A checkpoint of large bodies frees more. A removed segment has to be made again, written and synced in the way of
- * the turns; so those that were in use at once are kept too, and one less with each so many checkpoints.
+ * the turns; so of those that were in use at once so many are kept too, and one less with each so many checkpoints.
  */
+const EXTRA_MAX = 16;
 const PEAK_CHECKPOINTS = 64;
 
 export class Segments {
@@ -270,11 +271,23 @@ export class Segments {
       this.#used.shift();
       this.#recycle(segment);
     }
-    if (this.#free.length > this.#freeMax) this.#remove((this.#free.pop() as Segment).file);
+    this.#removeSurplus();
+  }
+
+  /** The volume is short of space: gives back what was kept for large bodies. False: there is nothing to give back. */
+  trim(): boolean {
+    this.#peak = 0;
+    return this.#removeSurplus();
+  }
+
+  #removeSurplus(): boolean {
+    const surplus = this.#free.splice(this.#freeMax);
+    for (const { file } of surplus) this.#remove(file);
+    return surplus.length > 0;
   }
 
   get #freeMax(): number {
-    return FREE_MAX + Math.ceil(this.#peak) - this.#used.length;
+    return FREE_MAX + Math.min(EXTRA_MAX, Math.max(0, Math.ceil(this.#peak) - this.#used.length));
   }
 
   async close(): Promise<void> {

@@ -312,6 +312,7 @@ export class ShardStore extends OwnRows implements ShardStorage {
     const newBytes = bavail * bsize - reserve - this.owedBytes();
     this.#budgetBytes = newBytes + this.#environment.freeBytes();
     this.roomToGrow = newBytes > reserve;
+    if (!this.roomToGrow && this.#log.turns.segments.trim()) return this.sampleSpace();
     // After a refusal more than the minimum must be free, or refusals would come and go with every checkpoint.
     this.spaceLeft = this.#budgetBytes > (this.spaceLeft ? 0 : reserve / 4);
   }

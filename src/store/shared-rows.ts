@@ -35,6 +35,11 @@ export class SharedRows implements RowMemory {
     return own;
   }
 
+  /** Memory that it holds. */
+  get bytes(): number {
+    return this.#blocks.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  }
+
   /** The rows that were copied so far are used no more: their memory is written again. */
   clear(): void {
     this.#current = 0;

@@ -4,10 +4,15 @@ import { planted } from '../base/planted.ts';
 import type { Tx } from '../base/tx.ts';
 import { SharedRows } from './shared-rows.ts';
 
+/** Memory that rows which were written over may take besides. */
+const WASTE_BYTES_MAX = 4 * 1024 * 1024;
+
 export class WriteBehind implements Tx {
   readonly #base: Tx;
-  readonly #memory = new SharedRows();
-  readonly #pending: Overlay;
+  #memory = new SharedRows();
+  #pending: Overlay;
+  /** Memory of the rows of a checkpoint that failed, when it was last gone through. */
+  #keptBytes = 0;
   #collecting = false;
 
   constructor(base: Tx) {
@@ -26,6 +31,7 @@ export class WriteBehind implements Tx {
 
   /** Holds the rows that `write` puts until clear(). */
   collect(write: () => void): void {
+    if (this.hasPending) this.#giveBack();
     this.#collecting = true;
     if (planted('rows-written-over')) this.#memory.clear();
     try {
@@ -35,10 +41,28 @@ export class WriteBehind implements Tx {
     }
   }
 
+  /** The last checkpoint failed, and so may many: memory of rows that were written over since is used no more. */
+  #giveBack(): void {
+    if (this.memoryBytes < 2 * this.#keptBytes + WASTE_BYTES_MAX) return;
+    const rows = [...this.#pending.changes()];
+    this.#memory = new SharedRows();
+    this.#pending = new Overlay(this.#base, this.#memory);
+    for (const { key, value } of rows) {
+      if (value === undefined) this.#pending.delete(key);
+      else this.#pending.put(key, value);
+    }
+    this.#keptBytes = this.memoryBytes;
+  }
+
+  get memoryBytes(): number {
+    return this.#memory.bytes;
+  }
+
   /** The rows below have all of it. */
   clear(): void {
     this.#pending.flushed();
     this.#memory.clear();
+    this.#keptBytes = 0;
   }
 
   get #top(): Tx {

@@ -61,6 +61,22 @@ test('a data file that is cut short or written over is refused, others are not',
   assert.throws(() => checkDataFile(copy), /no LMDB file/);
 });
 
+test('a row that got shorter in the commit that wrote it has more pages than it fills', async (t) => {
+  const { directory, content, file } = await written(t, (tx) => {
+    for (const bytes of [20_000, 9000]) tx.put(Uint8Array.of(7), new Uint8Array(bytes).fill(bytes % 251));
+  });
+  const pages = Array.from({ length: content.length / PAGE }, (_, page) => new DataView(content.buffer, page * PAGE));
+  const counts = pages.filter((page) => page.getUint16(18, true) === 4).map((page) => page.getUint32(20, true));
+  assert.deepEqual(counts, [5]);
+  checkTrees(file);
+  const environment = new Environment(directory);
+  try {
+    assert.equal(environment.checkLeaves(Uint8Array.of(0), PAGE), undefined);
+  } finally {
+    await environment.close();
+  }
+});
+
 test('a data file that another thread commits to is not taken for one that is cut short', async (t) => {
   const directory = emptyDirectory(t);
   const environment = new Environment(directory);

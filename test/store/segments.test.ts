@@ -93,6 +93,18 @@ test('a checkpoint of a large body removes no segment, and the next body needs n
   assert.deepEqual(folder.names(), names);
 });
 
+test('a bound of free segments is kept, and a volume that is short of space gets back all but the usual', async () => {
+  const folder = new MemoryFolder();
+  const segments = new Segments(folder, LOG, ONE_EACH);
+  for (let i = 0; i < 60; i++) append(segments);
+  await made();
+  segments.release(segments.lastSequence);
+  assert.equal(folder.files.size, 1 + 4 + 16);
+  assert.equal(segments.trim(), true);
+  assert.equal(folder.files.size, 1 + 4);
+  assert.equal(segments.trim(), false);
+});
+
 test('a segment is free only when all before it are', () => {
   const segments = new Segments(new MemoryFolder(), LOG, ONE_EACH);
   const [first, second] = [1, 2, 3].map(() => append(segments));

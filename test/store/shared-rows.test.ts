@@ -4,6 +4,8 @@ import { test } from 'node:test';
 import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
 import type { Pending } from '../../src/base/overlay.ts';
 import { type SentRows, SharedRows, rowsToSend, sentRows } from '../../src/store/shared-rows.ts';
+import { WriteBehind } from '../../src/store/write-behind.ts';
+import { SortedMapTx } from '../stream/sorted-map-tx.ts';
 
 const MIB = 1024 * 1024;
 
@@ -52,4 +54,20 @@ test('nothing is written over before clear(), and afterwards the same memory is 
   const again = buffersOf(put(memory, ...Array.from({ length: 8000 }, () => 4072)));
   const keptBytes = again.filter((block) => blocks.has(block)).reduce((sum, { byteLength }) => sum + byteLength, 0);
   assert(keptBytes <= 16 * MIB);
+});
+
+test('while checkpoints fail, rows that are written again and again take no more memory than a few of them', () => {
+  const tx = new WriteBehind(new SortedMapTx());
+  const value = new Uint8Array(MIB);
+  for (let i = 0; i < 100; i++) {
+    tx.collect(() => {
+      tx.put(Uint8Array.of(1), value.fill(i));
+      tx.delete(Uint8Array.of(2));
+    });
+  }
+  assert(tx.memoryBytes < 16 * MIB, `${tx.memoryBytes} bytes`);
+  assert.deepEqual(plain(tx.pending), [
+    [[1], Array.from(value)],
+    [[2], undefined],
+  ]);
 });
