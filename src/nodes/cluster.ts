@@ -3,7 +3,7 @@
  * sentence that names the node's fault.
  */
 import type { ClusterFile, ClusterNode } from './cluster-file.ts';
-import { Failure, Interrupted } from './failure.ts';
+import { Failure, Interrupted, printable } from './failure.ts';
 import { type ClientOptions, Mistake, type HttpReply, ask, originOf, reasonIn, refusal } from './http-client.ts';
 import { type Json, type NodeReport, isObject, parseMetrics } from './report.ts';
 import type { NodeSnapshot, ClusterSnapshot } from './cluster-snapshot.ts';
@@ -61,7 +61,8 @@ export class Cluster {
       return { nodeId: node.id, report: await this.metrics(node), error: '' };
     } catch (error) {
       if (error instanceof Interrupted || !(error instanceof Failure)) throw error;
-      return { nodeId: node.id, report: undefined, error: error.message, isMistake: error instanceof Mistake };
+      const isMistake = error instanceof Mistake;
+      return { nodeId: node.id, report: undefined, error: printable(error.message), isMistake };
     }
   }
 

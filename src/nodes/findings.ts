@@ -121,8 +121,14 @@ function faultsOf(report: NodeReport, foreign: readonly number[]): Fault[] {
   if (report.diskFull) faults.push(bad('its disk is full, writes are answered 507'));
   if (report.admission === 'refusing')
     faults.push(bad('too many bytes wait for the cold store, writes are answered 503'));
-  if (behind.length > 0) faults.push(warn(`not caught up in ${nameGroups(behind)}, reads wait`));
+  if (report.damagedRows > 0) faults.push(bad(damageOf(report)));
+  if (behind.length > 0) faults.push(bad(`not caught up in ${nameGroups(behind)}, reads wait`));
   return faults;
+}
+
+function damageOf({ damagedRows, stoppedGroups }: NodeReport): string {
+  const stopped = stoppedGroups === 0 ? '' : ` and stopped ${stoppedGroups} of its groups`;
+  return `its disk changed rows of the state (${damagedRows})${stopped}, what needs them is refused: replace the disk`;
 }
 
 function coldFault({ backlogBytes }: NodeReport, { since, wasReached, reason }: ColdAway): string {
@@ -155,6 +161,7 @@ export function stateOf(report: NodeReport, { isForeign, isLeading }: NodeFacts)
   if (report.shedState.includes('commit-stall')) words.push('stalled');
   if (report.diskFull) words.push('disk full');
   if (report.admission === 'refusing') words.push('refusing writes');
+  if (report.damagedRows > 0) words.push('damaged');
   if (report.groups.some(({ leader }) => leader === undefined)) words.push('no leader');
   if (report.groups.some(({ caughtUp }) => !caughtUp)) words.push('behind');
   return words.length === 0 ? 'ok' : words.join(', ');

@@ -146,7 +146,11 @@ export async function readReply(
 }
 
 /** All pieces as one buffer. More bytes than `bytesMax` throw what `tooLong` makes. */
-export async function wholeOf(pieces: AsyncIterable<Buffer>, bytesMax: number, tooLong: () => Error): Promise<Buffer> {
+export async function wholeOf(
+  pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
+  bytesMax: number,
+  tooLong: () => Error,
+): Promise<Buffer> {
   const all: Buffer[] = [];
   let bytes = 0;
   for await (const piece of pieces) {

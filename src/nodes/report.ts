@@ -1,8 +1,9 @@
 /**
  * Reads a node's /__svc/metrics as far as an operator's decisions need it. Pure. Anything may
- * answer, so lists and texts are cut where a node of ours ends.
+ * answer, so lists and texts are cut where a node of ours ends, and texts are made harmless.
  */
 import { GROUP_COUNT_MAX } from '../base/hash.ts';
+import { printable } from './failure.ts';
 
 /** How many members a list of one group may have. */
 const MEMBERS_MAX = 256;
@@ -48,6 +49,9 @@ export interface NodeReport {
   readonly mailboxCapacityBytes: number;
   readonly residentBytes: number;
   readonly diskFull: boolean;
+  /** Rows of the state that the disk changed and no other node has repaired, and groups that stopped for one. */
+  readonly damagedRows: number;
+  readonly stoppedGroups: number;
   /** `open`, `pressure` or `refusing`. */
   readonly admission: string;
   /** Undefined: the node reaches its cold store, has none, or does not say. */
@@ -88,6 +92,8 @@ export function parseMetrics(value: unknown): NodeReport | undefined {
     mailboxCapacityBytes: sumAt(value, 'mailbox_capacities'),
     residentBytes: numberAt(value, 'process_rss_bytes'),
     diskFull: value['disk_full'] === true,
+    damagedRows: numberAt(value, 'damaged_rows'),
+    stoppedGroups: numberAt(value, 'damaged_groups'),
     admission: admissionOf(value),
     coldAway: coldAwayOf(objectAt(value, 'cold_store')),
   };
@@ -154,7 +160,7 @@ function numberAt(value: Json, name: string): number {
 
 function textAt(value: Json, name: string, otherwise = ''): string {
   const found = value[name];
-  return typeof found === 'string' ? found.slice(0, TEXT_CHARS_MAX) : otherwise;
+  return typeof found === 'string' ? printable(found.slice(0, TEXT_CHARS_MAX)) : otherwise;
 }
 
 function sumAt(value: Json, name: string): number {

@@ -1,12 +1,12 @@
 /**
  * A snapshot for the eye: a table with a line per node, and below it, in sentences, whatever is not as it should be.
  */
-import Table from 'cli-table3';
+import { stripVTControlCharacters } from 'node:util';
 import type { ClusterNode } from '../nodes/cluster-file.ts';
 import { cut, wrap } from './live-screen.ts';
 import { type ClusterSnapshot, foreignTo, groupViews, lagOf, ledBy } from '../nodes/cluster-snapshot.ts';
 import { clusterIdsOf, findings, formatAge, formatBytes, stateOf } from '../nodes/findings.ts';
-import { paint } from './output.ts';
+import { type Column, formatTable, paint } from './output.ts';
 
 const HEAD = [
   ...['node', 'host', 'state', 'leads', 'groups', 'lag', 'term', 'hot', 'cold', 'backlog', 'mailbox', 'memory', 'up'],
@@ -17,12 +17,6 @@ const FIRST_NUMBER = 3;
 const DISPENSABLE: readonly (typeof HEAD)[number][] = [
   ...(['up', 'memory', 'term', 'cold', 'mailbox', 'groups', 'backlog', 'hot', 'host'] as const),
 ];
-
-/** Columns are two blanks apart and nothing else is drawn, so that lines can be cut with awk. */
-const NO_FRAME = {
-  ...{ top: '', 'top-mid': '', 'top-left': '', 'top-right': '', bottom: '', 'bottom-mid': '', 'bottom-left': '' },
-  ...{ 'bottom-right': '', left: '', 'left-mid': '', mid: '', 'mid-mid': '', right: '', 'right-mid': '', middle: '  ' },
-};
 
 /** Lines for a window of so many columns. */
 export function renderStatus(
@@ -41,18 +35,14 @@ function tableOf(nodes: readonly ClusterNode[], snapshot: ClusterSnapshot, colum
   for (let without = 0; ; without++) {
     const left = DISPENSABLE.slice(0, without);
     const shown = HEAD.map((_, i) => i).filter((i) => !left.includes(HEAD[i]!));
-    const table = new Table({
-      head: shown.map((i) => HEAD[i]!),
-      chars: NO_FRAME,
-      style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
-      colAligns: shown.map((i) => (i < FIRST_NUMBER ? 'left' : 'right')),
-    });
-    for (const row of rows) table.push(shown.map((i) => row[i]!));
-    const lines = table.toString().split('\n');
+    const lines = formatTable(
+      shown.map((i): Column => (i < FIRST_NUMBER ? { head: HEAD[i]! } : { head: HEAD[i]!, isNumber: true })),
+      rows.map((row) => shown.map((i) => row[i]!)),
+    ).map(stripVTControlCharacters);
     const fits = lines.every((line) => line.length < columns);
     if (!fits && without < DISPENSABLE.length) continue;
     // Painted when they are cut: escapes have no width.
-    const whole = lines.map((line, i) => paintRow(cut(line.trimEnd(), columns), rows[i - 1]?.[2]));
+    const whole = lines.map((line, i) => paintRow(cut(line, columns), rows[i - 1]?.[2]));
     return without === 0 ? whole : [...whole, ...wrap(`not shown in so few columns: ${left.join(', ')}`, columns)];
   }
 }

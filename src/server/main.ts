@@ -29,7 +29,7 @@ async function main(argv: readonly string[]): Promise<void> {
   process.stdout.write(greeting(config, node));
   reloads.begin(node.planes);
   followHeapSize({ runtime: PROCESS_RUNTIME, cachedBytes: () => node.cachedBytes() });
-  onSignal(async () => {
+  onSignal(log, async () => {
     reloads.end();
     const threads = await node.stop();
     if (threads === 'hanging')

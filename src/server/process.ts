@@ -1,4 +1,6 @@
 /** Settings of the process, made before anything else, and how it ends: by a bug, a failed shard, or a signal. */
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import process from 'node:process';
 import type { Logger } from '../logging/logger.ts';
 import type { Closed } from '../threads/thread-pool.ts';
@@ -46,7 +48,7 @@ function endAtOnce(): void {
 }
 
 /** First signal: stop cleanly. Another one, later: at once. Ctrl-C under npm arrives twice in the same moment. */
-export function onSignal(stop: () => Promise<Closed>): void {
+export function onSignal(log: Logger, stop: () => Promise<Closed>): void {
   let stoppingSinceMs = Infinity;
   const begin = (): void => {
     if (stoppingSinceMs !== Infinity) return;
@@ -62,16 +64,32 @@ export function onSignal(stop: () => Promise<Closed>): void {
   const handle = (): void => (performance.now() - stoppingSinceMs > SAME_SIGNAL_MS ? endAtOnce() : begin());
   process.on('SIGTERM', handle);
   process.on('SIGINT', handle);
-  whenNpxEnds(begin);
+  whenNpxEnds(log, begin);
 }
 
 /** npx and its shell die of a signal and pass none on, and no other process would end the server. */
-function whenNpxEnds(stop: () => void): void {
-  if (process.env['npm_command'] !== 'exec') return;
+function whenNpxEnds(log: Logger, stop: () => void): void {
   const parent = process.ppid;
+  if (process.env['npm_command'] !== 'exec' || !isOfNpx(commandOf(parent), process.env['npm_lifecycle_script'])) return;
   const looks = setInterval(() => {
     if (process.ppid === parent) return;
     clearInterval(looks);
+    log.info('npx, which started this server, has ended: stopping');
     stop();
   }, PARENT_LOOK_MS).unref();
+}
+
+/** npm, or its shell with the script. What a program of npx starts has inherited the environment, and stays. */
+export function isOfNpx(command: string, script: string | undefined): boolean {
+  if (command.startsWith('npm exec')) return true;
+  return script !== undefined && ['sh -c ', 'sh -c -- '].some((shell) => command.includes(`${shell}${script}`));
+}
+
+function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
+  } catch {
+    // Not Linux.
+    return spawnSync('ps', ['-o', 'args=', '-p', String(pid)], { encoding: 'utf8' }).stdout ?? '';
+  }
 }

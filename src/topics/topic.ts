@@ -87,6 +87,8 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
   #offset = -1;
   /** The topic reads bytes that an event lacked: #offset is where. */
   #reading = false;
+  /** The shard refused the stream while the topic was reading; an answer from the cold store may still come. */
+  #refused = false;
   #flushDue = false;
   /** How far events have gone, whatever became of them. */
   #eventEnd = -1;
@@ -174,8 +176,8 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
       this.#delete();
       return;
     }
-    // Its own read is refused as well.
     if (reply.code !== 0) {
+      this.#refused = this.#reading;
       if (!this.#reading) this.#gap();
       return;
     }
@@ -198,7 +200,8 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
   /** The bytes that an event lacked. */
   onReply(reply: Reply): void {
     if (this.number === 0) return;
-    this.#reading = false;
+    const wasRefused = this.#refused;
+    this.#reading = this.#refused = false;
     if (this.#members.size === 0) {
       this.#offset = -1;
       this.#host.clock.schedule(this, LINGER_MS);
@@ -209,7 +212,7 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
       this.#delete();
       return;
     }
-    if (code !== 'OK') return this.#gap();
+    if (code !== 'OK' || wasRefused) return this.#gap();
     this.#checkLate(reply);
     this.#event.flags = reply.flags;
     const more = !reply.has(REPLY_UP_TO_DATE);

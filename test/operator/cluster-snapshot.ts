@@ -38,6 +38,8 @@ export function node(nodeId: number, groups: readonly GroupReport[], more: Parti
     mailboxCapacityBytes: 0,
     residentBytes: 0,
     diskFull: false,
+    damagedRows: 0,
+    stoppedGroups: 0,
     admission: 'open',
     coldAway: undefined,
     ...more,

@@ -136,6 +136,7 @@ test('npx that is told to end takes its server along', async () => {
     const started = await startReady(npx, env, port + 1, folder);
     started.child.kill('SIGTERM');
     await within(started.exited, PATIENCE_MS, 'the end of npx');
+    await until('the server says why it ends', () => started.output().includes('npx, which started this server, has'));
     await until('the server has ended too', () =>
       RawClient.connect(port).then(
         (client) => {

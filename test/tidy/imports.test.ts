@@ -152,7 +152,7 @@ const PLANTED: readonly (readonly [string, string, string, RegExp])[] = [
   ['lmdb elsewhere', 'src/shard/x.ts', `import { open } from 'lmdb'; open();`, /only src\/store/],
   ['a checksum elsewhere', 'src/stream/x.ts', `import { crc32c } from '@node-rs/crc32'; crc32c();`, /only src\/store/],
   ['yargs elsewhere', 'src/server/x.ts', `import yargs from 'yargs'; yargs();`, /only src\/operator/],
-  ['tables elsewhere', 'src/server/x.ts', `import Table from 'cli-table3'; Table();`, /only src\/operator/],
+  ['progress bars elsewhere', 'src/server/x.ts', `import bar from 'cli-progress'; bar();`, /only src\/operator/],
   ['barrel', 'src/shard/x.ts', `export { a } from './a.ts'; export * from './b.ts';`, /only re-exports/],
   [
     'barrel by import',

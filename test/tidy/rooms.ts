@@ -141,7 +141,7 @@ export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^@opentelemetry\//, 'tracing'],
   [/^smol-toml$/, 'config', 'nodes'],
   [/^yaml$/, 'nodes'],
-  [/^(yargs|cli-table3|cli-progress)$/, 'operator'],
+  [/^(yargs|cli-progress)$/, 'operator'],
   [/^prom-client$/, 'exporter'],
   [/^(preact|uplot)(\/|$)/, 'console/page'],
 ];

@@ -10,6 +10,8 @@ const LINE_END = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 /** A request's body has at most this many. */
 const LINE_BYTES_MAX = 32 * 1024 * 1024;
+/** A piece of tiny lines has millions, and each is a Buffer of a hundred bytes. */
+const LINES_MAX = 10_000;
 
 export type Input = Pick<Io, 'stdin' | 'signal'>;
 
@@ -32,8 +34,8 @@ export async function* piecesOf(path: string, { stdin, signal }: Input, from = 0
   if (signal.aborted) throw new Interrupted();
 }
 
-/** The complete lines of each piece without their ends; the last one may have none. Blank lines are left out. */
-export async function* linesOf(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer[], void> {
+/** The lines of each piece, some at a time, without their ends; the last one may have none. Blank ones are left out. */
+export async function* linesOf(pieces: AsyncIterable<Buffer> | Iterable<Buffer>): AsyncGenerator<Buffer[], void> {
   let held: Buffer[] = [];
   let heldBytes = 0;
   const take = (part: Buffer): Buffer | undefined => {
@@ -44,12 +46,15 @@ export async function* linesOf(pieces: AsyncIterable<Buffer>): AsyncGenerator<Bu
     return isBlank(plain) ? undefined : plain;
   };
   for await (const piece of pieces) {
-    const lines: Buffer[] = [];
+    let lines: Buffer[] = [];
     let start = 0;
     for (let end = piece.indexOf(LINE_END); end >= 0; end = piece.indexOf(LINE_END, start)) {
       const line = take(piece.subarray(start, end));
       if (line !== undefined) lines.push(line);
       start = end + 1;
+      if (lines.length < LINES_MAX) continue;
+      yield lines;
+      lines = [];
     }
     const rest = piece.subarray(start);
     if (rest.length > 0) held.push(rest);

@@ -5,7 +5,7 @@ import { Failure, UsageError } from '../../nodes/failure.ts';
 import { wholeOf } from '../../nodes/http-client.ts';
 import { OUTPUT, wantsJson } from '../output.ts';
 import { formatBytes } from '../../nodes/findings.ts';
-import { recordBodies } from '../streams/records.ts';
+import { type RecordBody, recordBodies } from '../streams/records.ts';
 import { confirm, linesOf, piecesOf } from '../streams/pipes.ts';
 import { type StreamFacts, factsIn, factsOf, isJsonType, numberIn } from '../streams/reading.ts';
 import { type StreamClient, expectStatus } from '../streams/stream-client.ts';
@@ -79,7 +79,7 @@ export const streamAppend: Verb = {
     const type = values.text('content-type') ?? (isJsonLines ? 'application/json' : DEFAULT_TYPE);
     if (values.isSet('create')) await create(client, name, type);
     const facts = await factsOf(client, name);
-    const pieces = data === undefined ? piecesOf(file ?? '-', context) : oneOf(Buffer.from(data));
+    const pieces = data === undefined ? piecesOf(file ?? '-', context) : [Buffer.from(data)];
     const writer = new Writer(client, name, facts);
     try {
       for await (const { bytes, count } of bodiesOf(pieces, name, facts, isJsonLines))
@@ -95,18 +95,13 @@ export const streamAppend: Verb = {
   },
 };
 
-interface Body {
-  readonly bytes: Buffer;
-  /** Records, if they are known. */
-  readonly count: number;
-}
-
+/** The count of records is 0 where it is not known. */
 async function* bodiesOf(
-  pieces: AsyncIterable<Buffer>,
+  pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
   { text }: NamedStream,
   { contentType }: StreamFacts,
   isJsonLines: boolean,
-): AsyncGenerator<Body, void> {
+): AsyncGenerator<RecordBody, void> {
   const isJson = isJsonType(contentType);
   if (isJsonLines && !isJson)
     throw new UsageError(`${text} is a stream of ${contentType}; --json-lines is for application/json`);
@@ -116,8 +111,8 @@ async function* bodiesOf(
 }
 
 /** Lines of JSON are taken for what they are without --json-lines too: as one value a node would refuse them. */
-async function* valueOrLines(whole: Buffer): AsyncGenerator<Body, void> {
-  if (!isValue(whole) && (await areRecords(linesOf(oneOf(whole))))) yield* recordBodies(linesOf(oneOf(whole)));
+async function* valueOrLines(whole: Buffer): AsyncGenerator<RecordBody, void> {
+  if (!isValue(whole) && (await areRecords(linesOf([whole])))) yield* recordBodies(linesOf([whole]));
   else yield { bytes: whole, count: 0 };
 }
 
@@ -137,10 +132,6 @@ function isValue(text: Buffer): boolean {
   } catch {
     return false;
   }
-}
-
-async function* oneOf(bytes: Buffer): AsyncGenerator<Buffer, void> {
-  yield await Promise.resolve(bytes);
 }
 
 const tooLong = (): Failure =>

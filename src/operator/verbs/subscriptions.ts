@@ -1,4 +1,5 @@
 /** Subscriptions, as the nodes that fold their log know them. */
+import { compareText } from '../../base/text.ts';
 import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';
 import { Failure, NotThere, printable } from '../../nodes/failure.ts';
 import { membersOf, refusal } from '../../nodes/http-client.ts';
@@ -58,7 +59,7 @@ async function* pagesOf(context: Context): AsyncGenerator<Json[], void> {
     const { subscriptions, next_cursor: next } = membersOf(reply.text);
     yield Array.isArray(subscriptions) ? subscriptions.filter(isObject) : [];
     if (typeof next !== 'string') return;
-    if (next <= after) throw new Failure('a page of subscriptions ends where it begins');
+    if (compareText(next, after) <= 0) throw new Failure('a page of subscriptions ends where it begins');
     after = next;
   }
 }

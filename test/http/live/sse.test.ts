@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { TAIL_EVENT_BYTES_MAX } from '../../../src/base/limits.ts';
 import { cursorSpan } from '../../../src/topics/events.ts';
 import { LINGER_MS } from '../../../src/topics/topic.ts';
 import { openSse, SseClient, startLive } from './harness.ts';
@@ -263,4 +264,22 @@ test('reads by record go on by record', async (t) => {
   await client.until(() => client.payload() === '[1,2][3]');
   assert.equal(client.control()['streamNextRecord'], 4);
   assert.equal(server.gateway.reads.at(-1)?.value, 3);
+});
+
+test('a stream that is refused while its topic waits for the cold store ends its readers', async (t) => {
+  const server = await startLive(t);
+  const { gateway } = server;
+  gateway.create('b/s');
+  const client = await openSse(t, server, 's');
+  // Too many bytes for an event: the topic reads them, and they have moved to the cold store.
+  gateway.append('b/s', Buffer.alloc(TAIL_EVENT_BYTES_MAX + 1));
+  gateway.flush('b/s');
+  gateway.pump();
+  assert.equal(gateway.held.length, 1);
+  gateway.refuseStream('b/s', 'ROW_DAMAGED');
+  gateway.pump();
+  gateway.release();
+  gateway.pump();
+  // It reads again, and is refused.
+  await client.until(() => client.ended);
 });
