@@ -170,6 +170,11 @@ export const PARAMETERS = {
     schema: COUNT,
     example: 42,
   }),
+  'Stream-Expected-Offset': header('Stream-Expected-Offset', {
+    description: 'The tail that the stream must have; otherwise the append is refused with 409 and the tail.',
+    schema: { type: 'string', pattern: '^[0-9]{1,20}$' },
+    example: '00000000000000000042',
+  }),
   'Producer-Id': header('Producer-Id', {
     description: 'Name of a producer, whose requests take effect once. It comes with its epoch and sequence number.',
     schema: { type: 'string', minLength: 1, maxLength: PRODUCER_ID_BYTES_MAX },

@@ -60,7 +60,7 @@ export const STREAM_OPERATIONS: Operations = {
     summary: 'Appends to a stream, closes it, or both.',
     text: 'The answer leaves when the write is on disk: on a majority of disks in a cluster.',
     parameters: [
-      ...(['Content-Type', 'Stream-Closed', 'Stream-Seq', 'Stream-Record-Match'] as const),
+      ...(['Content-Type', 'Stream-Closed', 'Stream-Seq', 'Stream-Record-Match', 'Stream-Expected-Offset'] as const),
       ...PRODUCER_HEADERS,
       ...CONDITIONS,
     ],
@@ -80,6 +80,7 @@ export const STREAM_OPERATIONS: Operations = {
       ...MESSAGES,
       ...(['EMPTY_JSON_ARRAY', 'EMPTY_BODY', 'MISSING_CONTENT_TYPE', 'CONTENT_TYPE_MISMATCH'] as const),
       ...(['RECORD_MATCH_WITHOUT_RECORDS', 'RECORD_PRECONDITION_FAILED', 'STREAM_CLOSED', 'SEQ_CONFLICT'] as const),
+      'EXPECTED_OFFSET_CONFLICT',
     ],
   },
 
@@ -154,7 +155,7 @@ export const STREAM_OPERATIONS: Operations = {
     tag: 'streams',
     summary: `Appends up to ${BATCH_FRAMES_MAX} messages in one request.`,
     text: 'Without producer headers each frame is an append of its own. With them the batch is one sequence number, and all or nothing.',
-    parameters: ['Content-Type', ...PRODUCER_HEADERS, 'Prefer'],
+    parameters: ['Content-Type', 'Stream-Expected-Offset', ...PRODUCER_HEADERS, 'Prefer'],
     body: { text: 'The frames.', content: { '*/*': 'Frames' }, isRequired: true },
     answers: [
       {
@@ -175,7 +176,7 @@ export const STREAM_OPERATIONS: Operations = {
       ...PRODUCER,
       ...MESSAGES,
       ...(['EMPTY_JSON_ARRAY', 'EMPTY_BODY', 'INVALID_BATCH', 'TOO_MANY_FRAMES'] as const),
-      ...(['CONTENT_TYPE_MISMATCH', 'STREAM_CLOSED'] as const),
+      ...(['CONTENT_TYPE_MISMATCH', 'STREAM_CLOSED', 'EXPECTED_OFFSET_CONFLICT', 'UPGRADE_UNFINISHED'] as const),
     ],
   },
 

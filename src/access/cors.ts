@@ -27,6 +27,7 @@ const REQUEST_HEADERS = [
   ],
   ...['traceparent', 'tracestate', 'baggage', 'X-Request-Id'],
   ...['Stream-Seq', 'Stream-TTL', 'Stream-Expires-At', 'Stream-Closed', 'Stream-Attrs', 'Stream-Record-Match'],
+  'Stream-Expected-Offset',
   ...['Stream-Snapshot-Match', 'Stream-Cursor', 'Stream-Forked-From', 'Stream-Fork-Offset', 'Stream-Fork-Sub-Offset'],
   ...['Producer-Id', 'Producer-Epoch', 'Producer-Seq'],
 ].join(', ');

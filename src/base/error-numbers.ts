@@ -99,4 +99,5 @@ export const NUMBERED = [
   'CONFLICT',
   'UNAVAILABLE',
   'ROW_DAMAGED',
+  'EXPECTED_OFFSET_CONFLICT',
 ] as const;

@@ -86,6 +86,10 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
     409,
     'Sequence conflict: Stream-Seq must be lexicographically greater than the last accepted value',
   ),
+  EXPECTED_OFFSET_CONFLICT: row(
+    409,
+    'Expected offset conflict: the tail differs from Stream-Expected-Offset; see Stream-Next-Offset',
+  ),
   PRODUCER_EPOCH_STALE: row(
     409,
     'Producer-Epoch is lower than the last accepted epoch; see Producer-Epoch',
@@ -157,7 +161,7 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
   ),
   UPGRADE_UNFINISHED: row(
     503,
-    'If-Match and If-None-Match on writes need every node of the cluster in a version that knows them; upgrade all, then retry',
+    'conditional writes need every node of the cluster in a version that knows them; upgrade all, then retry',
     true,
   ),
   ROW_DAMAGED: row(

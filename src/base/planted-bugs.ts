@@ -70,6 +70,7 @@ export const PLANTED_BUGS = {
   // Streams.
   'rows-stay': 'The deletion of garbage takes one row of a removed stream and reports that it took all.',
   'snapshots-stay': 'The rows of the application snapshot of a removed stream stay behind.',
+  'expected-offset-ignored': 'An append that expects an offset is taken at any tail.',
   'quota-lets-one-more-in': 'An append is refused only when the bucket was beyond its quota before it.',
   'quota-of-streams-forgotten': 'A bucket may hold one stream more than its quota allows.',
   'quota-not-stored': 'A new quota is not part of the next checkpoint.',

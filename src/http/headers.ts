@@ -86,6 +86,7 @@ export class WriteHeaders {
   streamExpiresAt: string | undefined = undefined;
   streamAttrs: string | undefined = undefined;
   recordMatch: string | undefined = undefined;
+  expectedOffset: string | undefined = undefined;
   producerId: string | undefined = undefined;
   producerEpoch: string | undefined = undefined;
   producerSeq: string | undefined = undefined;
@@ -124,6 +125,7 @@ export class WriteHeaders {
     this.streamExpiresAt = undefined;
     this.streamAttrs = undefined;
     this.recordMatch = undefined;
+    this.expectedOffset = undefined;
     this.producerId = undefined;
     this.producerEpoch = undefined;
     this.producerSeq = undefined;
@@ -202,7 +204,8 @@ export class WriteHeaders {
         if (name === 'stream-record-match') this.recordMatch ??= value;
         return;
       case 22:
-        if (name === 'stream-fork-sub-offset') this.forkSubOffset ??= value;
+        if (name === 'stream-expected-offset') this.expectedOffset ??= value;
+        else if (name === 'stream-fork-sub-offset') this.forkSubOffset ??= value;
         return;
       default:
     }
@@ -231,6 +234,7 @@ export function fillAppend(headers: WriteHeaders, command: AppendFields): Header
     checkEncoding(headers.contentEncoding) ??
     fillCondition(headers, command) ??
     fillRecordMatch(headers, command) ??
+    fillExpectedOffset(headers, command) ??
     fillWrite(headers, command)
   );
 }
@@ -298,6 +302,14 @@ function fillRecordMatch(headers: WriteHeaders, command: AppendFields): HeaderRe
   const match = parseOrdinal(headers.recordMatch.trim(), 'Stream-Record-Match');
   if (!match.ok) return invalidHeader(match.reason);
   command.recordMatch = match.value;
+  return undefined;
+}
+
+function fillExpectedOffset({ expectedOffset }: WriteHeaders, command: AppendFields): HeaderRefusal | undefined {
+  if (expectedOffset === undefined) return undefined;
+  const tail = parseUint53(expectedOffset.trim(), 'Stream-Expected-Offset');
+  if (!tail.ok) return invalidHeader(tail.reason);
+  command.expectedOffset = tail.value;
   return undefined;
 }
 

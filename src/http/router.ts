@@ -24,6 +24,8 @@ export interface Route extends RouteTraits {
    * Writes here may be conditional. Elsewhere a condition is refused: a write that ignores it could undo another one.
    */
   readonly takesConditions?: true;
+  /** And so may be the tail that they expect. */
+  readonly takesExpectedOffset?: true;
   /** Allow does not name OPTIONS. */
   readonly omitsOptions?: true;
   /** The methods that Allow names, where the handler tells them apart. */
@@ -73,14 +75,20 @@ class Resource {
 function handle(call: RequestContext, row: Route): unknown {
   call.route = row;
   call.operation = row.operation;
-  if (row.takesConditions !== true && isConditionalWrite(call)) {
+  if (row.takesConditions !== true && isConditional(call) && isWrite(call)) {
     return call.refuse('INVALID_HEADER', 'If-Match and If-None-Match go with single writes of a stream, not with this');
+  }
+  if (row.takesExpectedOffset !== true && call.headers.expectedOffset !== undefined && isWrite(call)) {
+    return call.refuse('INVALID_HEADER', 'Stream-Expected-Offset goes with appends, not with this');
   }
   return row.handler(call);
 }
 
-function isConditionalWrite({ method, headers }: RequestContext): boolean {
-  if (method === 'get' || method === 'head') return false;
+function isWrite({ method }: RequestContext): boolean {
+  return method !== 'get' && method !== 'head';
+}
+
+function isConditional({ headers }: RequestContext): boolean {
   return headers.ifMatch !== '' || headers.ifNoneMatch !== '';
 }
 

@@ -97,9 +97,9 @@ export class HttpServerContext {
     this.logError = ctx.logError;
   }
 
-  /** A write with this condition, or without one, may be sent. */
-  takesCondition(condition: string): boolean {
-    return condition === '' || this.ctx.understandsConditions();
+  /** A write with this condition and expected offset, or without them, may be sent. */
+  takesCondition(condition: string, expectedOffset = -1): boolean {
+    return (condition === '' && expectedOffset < 0) || this.ctx.understandsConditions();
   }
 
   closed(): void {

@@ -14,6 +14,7 @@ export const APPEND_FIELDS = commandFields(
   'producerEpoch',
   'producerSeq',
   'recordMatch',
+  'expectedOffset',
   'condition',
 );
 

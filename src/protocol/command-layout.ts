@@ -16,14 +16,18 @@ export const MATCH_PART = struct({ recordTail: f64 });
 export const LIFETIME_PART = struct({ ttlSeconds: f64OrNone, expiresAtMs: f64OrNone });
 export const SEQ_PART = struct({ seqBytes: u16 });
 export const FORK_PART = struct({ token: f64 });
+export const EXPECTED_PART = struct({ tail: f64 });
 export const CONDITION_PART = struct({ conditionBytes: u16 });
 export const ATTRIBUTES_PART = struct({ attributesBytes: u32 });
 
 /**
- * Added to the kind of a conditional command (condition.ts): a node of a version without conditions does not know the
- * sum and stops, where it would otherwise apply the write unconditionally. Kinds stay below.
+ * Added to the kind of a conditional command: one with a condition (condition.ts), one that expects a tail, or both. A
+ * node of a version without them does not know the sum and stops, where it would otherwise apply the write
+ * unconditionally. Kinds stay below.
  */
 export const KIND_CONDITIONAL = 64;
+export const KIND_EXPECTING = 128;
+export const KIND_MASK = 63;
 
 export const FLAG_CLOSE = 1;
 export const FLAG_PRODUCER = 2;

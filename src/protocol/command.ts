@@ -2,7 +2,7 @@
  * A replicated command: what the log holds, one after the other inside an entry, and what the state machine applies.
  * The main thread writes it straight into the mailbox; the shard adds the clock and, for JSON, the normalised payload.
  *
- * A COMMAND is followed by the optional parts that its flags (and KIND_CONDITIONAL) announce, in the order of
+ * A COMMAND is followed by the optional parts that its flags and its kind announce, in the order of
  * command-layout.ts, then by key (bucket, NUL, stream; the bucket alone for bucket-wide commands), content type,
  * producer id, seq, condition, attributes, payload, record ends (u32 each, relative to the payload).
  */
@@ -10,6 +10,7 @@ import {
   ATTRIBUTES_PART,
   COMMAND,
   CONDITION_PART,
+  EXPECTED_PART,
   FLAG_ATTRS,
   FLAG_CLOSE,
   FLAG_FORK,
@@ -19,90 +20,21 @@ import {
   FLAG_SEQ,
   FORK_PART,
   KIND_CONDITIONAL,
+  KIND_EXPECTING,
+  KIND_MASK,
   LIFETIME_PART,
   MATCH_PART,
   PRODUCER_PART,
   SEQ_PART,
   stampCommand,
 } from './command-layout.ts';
+import { type CommandFields, newCommandFields } from './command-fields.ts';
 import { readText, writeText } from '../base/text.ts';
 
 export * from './command-layout.ts';
+export * from './command-fields.ts';
 
 const HEAD = COMMAND.fields;
-
-/** A writer of commands fills this in; reused between calls (see resetCommandFields). */
-export interface CommandFields {
-  kind: number;
-  bucket: string;
-  /** Empty for bucket-wide commands. */
-  stream: string;
-  nowMs: number;
-  close: boolean;
-  /** Empty: none sent. */
-  contentType: string;
-  /** undefined: none sent. */
-  streamSeq: string | undefined;
-  /** Empty: no producer. */
-  producerId: string;
-  producerEpoch: number;
-  producerSeq: number;
-  /** -1: none. */
-  recordMatch: number;
-  /** -1: none. At most one of the two lifetimes is set. */
-  ttlSeconds: number;
-  expiresAtMs: number;
-  /** Identifies a fork, from 1; 0: none. */
-  forkToken: number;
-  /** As condition.ts writes it; empty: none. */
-  condition: string;
-  /** Attribute JSON as sent by the client (the shard normalises it); undefined: none sent. */
-  attributes: Uint8Array | undefined;
-  payload: Uint8Array | undefined;
-}
-
-export function newCommandFields(): CommandFields {
-  return {
-    kind: 0,
-    bucket: '',
-    stream: '',
-    nowMs: 0,
-    close: false,
-    contentType: '',
-    streamSeq: undefined,
-    producerId: '',
-    producerEpoch: 0,
-    producerSeq: 0,
-    recordMatch: -1,
-    ttlSeconds: -1,
-    expiresAtMs: -1,
-    forkToken: 0,
-    condition: '',
-    attributes: undefined,
-    payload: undefined,
-  };
-}
-
-/** All of them back to what newCommandFields() gives. */
-export function resetCommandFields(fields: CommandFields): void {
-  fields.kind = 0;
-  fields.bucket = '';
-  fields.stream = '';
-  fields.nowMs = 0;
-  fields.close = false;
-  fields.contentType = '';
-  fields.streamSeq = undefined;
-  fields.producerId = '';
-  fields.producerEpoch = 0;
-  fields.producerSeq = 0;
-  fields.recordMatch = -1;
-  fields.ttlSeconds = -1;
-  fields.expiresAtMs = -1;
-  fields.forkToken = 0;
-  fields.condition = '';
-  fields.attributes = undefined;
-  fields.payload = undefined;
-}
 
 /** Upper bound in bytes of the encoding, cheap enough for the hot path. */
 export function commandBytesMax(fields: CommandFields): number {
@@ -113,7 +45,7 @@ export function commandBytesMax(fields: CommandFields): number {
     fields.condition.length +
     (fields.streamSeq?.length ?? 0) +
     fields.producerId.length;
-  return COMMAND.size + 64 + 3 * text + (fields.attributes?.length ?? 0) + (fields.payload?.length ?? 0);
+  return COMMAND.size + 72 + 3 * text + (fields.attributes?.length ?? 0) + (fields.payload?.length ?? 0);
 }
 
 /**
@@ -161,6 +93,7 @@ export function writeCommand(
     FORK_PART.fields.token.set(view, at, fields.forkToken);
     at += FORK_PART.size;
   }
+  at = writeExpected(fields, view, at);
   let conditionAt = 0;
   if (fields.condition !== '') {
     conditionAt = at;
@@ -180,13 +113,24 @@ export function writeCommand(
     bytes.set(payload, at);
     at += payload.length;
   }
-  HEAD.kind.set(view, offset, conditionAt === 0 ? fields.kind : fields.kind + KIND_CONDITIONAL);
+  HEAD.kind.set(view, offset, kindOf(fields));
   HEAD.zero.set(view, offset, 0);
   HEAD.flags.set(view, offset, flags);
   HEAD.nowMs.set(view, offset, fields.nowMs);
   HEAD.payloadBytes.set(view, offset, payload?.length ?? 0);
   HEAD.recordCount.set(view, offset, 0);
   return at - offset;
+}
+
+function kindOf({ kind, condition, expectedOffset }: CommandFields): number {
+  return kind + (condition === '' ? 0 : KIND_CONDITIONAL) + (expectedOffset < 0 ? 0 : KIND_EXPECTING);
+}
+
+/** Returns where the next part begins. */
+function writeExpected({ expectedOffset }: CommandFields, view: DataView, at: number): number {
+  if (expectedOffset < 0) return at;
+  EXPECTED_PART.fields.tail.set(view, at, expectedOffset);
+  return at + EXPECTED_PART.size;
 }
 
 /** Writes a command of this node about a key that is bytes already, or about none. */
@@ -261,6 +205,8 @@ export class Command {
   producerIdBytes = 0;
   /** -1: none. */
   recordMatch = -1;
+  /** -1: any. */
+  expectedOffset = -1;
   ttlSeconds = -1;
   expiresAtMs = -1;
   forkToken = 0;
@@ -287,8 +233,7 @@ export class Command {
     this.view = view;
     this.offset = offset;
     const kind = HEAD.kind.get(view, offset);
-    const conditional = (kind & KIND_CONDITIONAL) !== 0;
-    this.kind = conditional ? kind - KIND_CONDITIONAL : kind;
+    this.kind = kind & KIND_MASK;
     const flags = HEAD.flags.get(view, offset);
     this.flags = flags;
     this.keyBytes = HEAD.keyBytes.get(view, offset);
@@ -296,7 +241,7 @@ export class Command {
     this.nowMs = HEAD.nowMs.get(view, offset);
     this.payloadBytes = HEAD.payloadBytes.get(view, offset);
     this.recordCount = HEAD.recordCount.get(view, offset);
-    let at = this.#readParts(flags, conditional, offset + COMMAND.size);
+    let at = this.#readParts(flags, kind, offset + COMMAND.size);
     this.keyAt = at;
     at += this.keyBytes;
     this.contentTypeAt = at;
@@ -316,7 +261,7 @@ export class Command {
   }
 
   /** The optional parts; returns where the texts begin. */
-  #readParts(flags: number, conditional: boolean, partsAt: number): number {
+  #readParts(flags: number, kind: number, partsAt: number): number {
     const view = this.view;
     let at = partsAt;
     this.producerIdBytes = 0;
@@ -348,8 +293,13 @@ export class Command {
       this.forkToken = FORK_PART.fields.token.get(view, at);
       at += FORK_PART.size;
     }
+    this.expectedOffset = -1;
+    if ((kind & KIND_EXPECTING) !== 0) {
+      this.expectedOffset = EXPECTED_PART.fields.tail.get(view, at);
+      at += EXPECTED_PART.size;
+    }
     this.conditionBytes = 0;
-    if (conditional) {
+    if ((kind & KIND_CONDITIONAL) !== 0) {
       this.conditionBytes = CONDITION_PART.fields.conditionBytes.get(view, at);
       at += CONDITION_PART.size;
     }

@@ -4,7 +4,7 @@
  */
 import { byteAt } from '../base/bytes.ts';
 import { COMMAND } from '../protocol/command-layout.ts';
-import { Command, KIND_CONDITIONAL, writeKeyCommand } from '../protocol/command.ts';
+import { Command, KIND_MASK, writeKeyCommand } from '../protocol/command.ts';
 import { BODY_AS_SENT, isCheckedBody } from '../protocol/checked-body.ts';
 import { REQUEST, REQUEST_HEAD_BYTES, bodyMark } from '../protocol/request.ts';
 import type { CommandTraits } from '../protocol/operation.ts';
@@ -31,9 +31,9 @@ export class WholeBuffer {
   }
 }
 
-/** Kind of the command in a frame, with or without a condition. */
+/** Kind of the command in a frame, conditional or not. */
 export function commandKind(frame: Uint8Array): number {
-  return byteAt(frame, REQUEST_HEAD_BYTES) & ~KIND_CONDITIONAL;
+  return byteAt(frame, REQUEST_HEAD_BYTES) & KIND_MASK;
 }
 
 /** Reused: one check at a time. */

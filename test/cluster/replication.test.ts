@@ -107,6 +107,36 @@ describe('three nodes act as one', () => {
     }
   });
 
+  test('of many writers on all nodes exactly one takes each offset', async (bucket) => {
+    const path = `/${bucket}/s`;
+    await expect(201, 1, 'PUT', path, TEXT);
+    const writers = 9;
+    const lines = 60;
+    let conflicts = 0;
+    const write = async (writer: number): Promise<void> => {
+      let tail = 0;
+      for (let line = 0; line < lines;) {
+        const headers = { ...TEXT, 'Stream-Expected-Offset': String(tail) };
+        const answer = await ask(1 + (writer % 3), 'POST', path, headers, `${writer},${tail}\n`);
+        tail = Number(answer.headers.get('stream-next-offset'));
+        line++;
+        if (answer.status === 204) continue;
+        assert.deepEqual([answer.status, answer.headers.get('millrace-error')], [409, 'EXPECTED_OFFSET_CONFLICT']);
+        conflicts++;
+      }
+    };
+    await Promise.all(Array.from({ length: writers }, (_, i) => write(i)));
+    assert(conflicts > 0);
+    // Each line says where it was to begin.
+    const text = (await expect(200, 2, 'GET', path)).body.toString();
+    let at = 0;
+    for (const line of text.split('\n').slice(0, -1)) {
+      assert.equal(line.split(',')[1], String(at));
+      at += line.length + 1;
+    }
+    assert.equal(text.split('\n').length - 1, writers * lines - conflicts);
+  });
+
   test('what a node acknowledged the same node shows at once, on both route families', async (bucket) => {
     for (let i = 0; i < STREAMS; i++) {
       const id = 1 + (i % 3);

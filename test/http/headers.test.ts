@@ -65,6 +65,7 @@ test('nothing sent is nothing set, also after a request that sent everything', (
     streamSeq: undefined,
     producerId: '',
     recordMatch: -1,
+    expectedOffset: -1,
     ttlSeconds: -1,
     expiresAtMs: -1,
     forkToken: 0,

@@ -142,7 +142,13 @@ test('a condition is decided or refused; no write ignores it', async (t) => {
         if (row.takesConditions === true) assert.equal(answer.status, 503, what);
         else assert.deepEqual([answer.status, answer.headers.get('millrace-error')], [400, 'INVALID_HEADER'], what);
       }
-      if (row.takesConditions === true) continue;
+      const body = row.operation === 'batch' ? '\0\0\0\x01x' : 'x';
+      const headers = { 'Content-Type': 'text/plain', 'Stream-Expected-Offset': '7' };
+      const answer = await requestOnce(port, method, pathOf(row), headers, body);
+      const taken = row.takesExpectedOffset === true;
+      assert.equal(taken, row.operation === 'append' || row.operation === 'batch', row.pattern);
+      assert.equal(answer.status, taken ? 503 : 400, `${plane} ${method} ${row.pattern}: ${answer.body.toString()}`);
+      if (row.takesConditions === true || taken) continue;
       assert.equal(rig.gateway.asked.length, asked, row.pattern);
       refused++;
     }

@@ -130,6 +130,7 @@ test('refusals by family', async (t) => {
     ['CONTENT_TYPE_MISMATCH', 400, 409, { 'stream-next-offset': OFFSET_5 }],
     ['STREAM_CLOSED', 409, 409, { 'stream-next-offset': OFFSET_5, 'stream-closed': 'true' }],
     ['SEQ_CONFLICT', 409, 409, { 'stream-next-offset': OFFSET_5 }],
+    ['EXPECTED_OFFSET_CONFLICT', 409, 409, { 'stream-next-offset': OFFSET_5 }],
     ['PRODUCER_EPOCH_STALE', 409, 403, { 'producer-epoch': '3' }],
     ['PRODUCER_SEQ_CONFLICT', 409, 409, { 'producer-expected-seq': '4', 'producer-received-seq': '9' }],
     ['PRODUCER_EPOCH_START', 400, 400, {}],
@@ -384,6 +385,11 @@ test('writes with a condition are refused until every node understands them, oth
     assert.equal(await codeOf(method, {}), undefined);
     for (const condition of ['if-match', 'if-none-match'])
       assert.equal(await codeOf(method, { [condition]: '*' }), 'UPGRADE_UNFINISHED');
+  }
+  const expected = { 'content-type': 'a/b', 'stream-expected-offset': '5' };
+  for (const path of ['/b/s', '/v1/stream/b/s', '/b/s/append-batch']) {
+    const answer = await requestOnce(port, 'POST', path, expected, Buffer.from('\0\0\0\x01x'));
+    assert.deepEqual([answer.status, answer.headers.get('millrace-error')], [503, 'UPGRADE_UNFINISHED'], path);
   }
   assert.equal(gateway.asked.length, 3);
   isUnderstood = true;

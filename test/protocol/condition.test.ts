@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import {
   Command,
   KIND_CONDITIONAL,
+  KIND_EXPECTING,
   commandBytesMax,
   newCommandFields,
   writeCommand,
@@ -49,6 +50,7 @@ test('a command carries its condition, also when it is rewritten, and a node tha
     stream: 's',
     streamSeq: 'q',
     condition: `${TAG} *`,
+    expectedOffset: 2 ** 45 + 3,
   });
   Object.assign(fields, {
     attributes: encodeUtf8('{}'),
@@ -62,9 +64,12 @@ test('a command carries its condition, also when it is rewritten, and a node tha
   const command = new Command();
   command.read(bytes, view, 0);
   assert.equal(command.end, size);
-  assert.equal(bytes[0], COMMANDS.create.number + KIND_CONDITIONAL);
-  const show = (): unknown[] => [command.kind, command.keyText(), command.streamSeq(), command.condition()];
-  assert.deepEqual(show(), [COMMANDS.create.number, 'b\0s', 'q', `${TAG} *`]);
+  assert.equal(bytes[0], COMMANDS.create.number + KIND_CONDITIONAL + KIND_EXPECTING);
+  const show = (): unknown[] => [
+    ...[command.kind, command.keyText(), command.streamSeq(), command.condition(), command.expectedOffset],
+  ];
+  const shown = [COMMANDS.create.number, 'b\0s', 'q', `${TAG} *`, 2 ** 45 + 3];
+  assert.deepEqual(show(), shown);
   const attributes = encodeUtf8('{"title":"x"}');
   const payload = encodeUtf8('1\n2\n');
   const replacement = { attributes, payload, ends: [2, 4] };
@@ -72,12 +77,16 @@ test('a command carries its condition, also when it is rewritten, and a node tha
   const copyView = new DataView(copy.buffer);
   assert.equal(rewriteCommand(command, replacement, copy, copyView, 0), copy.length);
   command.read(copy, copyView, 0);
-  assert.deepEqual(show(), [COMMANDS.create.number, 'b\0s', 'q', `${TAG} *`]);
+  assert.deepEqual(show(), shown);
   assert.deepEqual([command.end, command.recordCount, command.attributesBytes], [copy.length, 2, attributes.length]);
 
   fields.kind = COMMANDS.append.number;
   fields.condition = '';
   writeCommand(fields, bytes, view, 0);
   command.read(bytes, view, 0);
-  assert.deepEqual([bytes[0], command.conditionBytes, command.condition()], [COMMANDS.append.number, 0, '']);
+  assert.deepEqual([bytes[0], command.conditionBytes], [COMMANDS.append.number + KIND_EXPECTING, 0]);
+  fields.expectedOffset = -1;
+  writeCommand(fields, bytes, view, 0);
+  command.read(bytes, view, 0);
+  assert.deepEqual([bytes[0], command.condition(), command.expectedOffset], [COMMANDS.append.number, '', -1]);
 });

@@ -23,6 +23,7 @@ const NOT_DONE: ReadonlySet<ErrorCode> = new Set([
   'ROW_DAMAGED',
   'STREAM_CLOSED',
   'RECORD_PRECONDITION_FAILED',
+  'EXPECTED_OFFSET_CONFLICT',
   'STREAM_NOT_FOUND',
   'CREATE_CONFLICT',
   'STOPPING',
@@ -149,6 +150,9 @@ export class Client {
     if (json && producer === undefined && !inBatch && random.chance(0.4)) {
       request.command.recordMatch = Math.max(0, history.tail - (random.chance(0.2) ? 1 : 0));
     }
+    if (!json && this.#world.options.compares && random.chance(0.5)) {
+      request.command.expectedOffset = Math.max(0, history.tail - (random.chance(0.2) ? 1 : 0));
+    }
     this.#try(stream, ops, request, producer, 0);
   }
 
@@ -218,10 +222,12 @@ export class Client {
     if (recordMatch >= 0 && start !== recordMatch) {
       throw this.#world.failure(`linearizability: ${op.token} in ${stream.name} at ${start} matched ${recordMatch}`);
     }
+    this.#checkExpected(stream, request, start);
     return stream.history.acknowledged(op, start, next, node);
   }
 
-  #batched({ json, history }: SimStream, ops: readonly AppendOp[], request: Request, reply: Reply, node: number): void {
+  #batched(stream: SimStream, ops: readonly AppendOp[], request: Request, reply: Reply, node: number): void {
+    const { json, history } = stream;
     const { producerId, payload } = request.command;
     if (producerId === '') {
       const accepted = new Map(acceptedFrames(payload as Uint8Array, reply).map((frame) => [frame.i, frame]));
@@ -234,16 +240,26 @@ export class Client {
     }
     // All of it or nothing, one behind the other.
     let start = (json ? reply.recordNext : reply.nextOffset) - ops.reduce((sum, { size }) => sum + size, 0);
+    this.#checkExpected(stream, request, start);
     for (const op of ops) {
       history.acknowledged(op, start, start + op.size, node);
       start += op.size;
     }
   }
 
+  #checkExpected({ name }: SimStream, request: Request, start: number): void {
+    const { expectedOffset } = request.command;
+    if (expectedOffset < 0 || start === expectedOffset) return;
+    throw this.#world.failure(`linearizability: an append to ${name} that expects ${expectedOffset} is at ${start}`);
+  }
+
   #checkRefusal(stream: SimStream, request: Request, reply: Reply, code: ErrorCode): void {
     const { recordMatch } = request.command;
     if (code === 'RECORD_PRECONDITION_FAILED' && reply.recordNext === recordMatch) {
       throw this.#world.failure(`a match of ${recordMatch} in ${stream.name} fails although it is right`);
+    }
+    if (code === 'EXPECTED_OFFSET_CONFLICT' && reply.nextOffset === request.command.expectedOffset) {
+      throw this.#world.failure(`${reply.nextOffset} is the tail of ${stream.name}, and is not expected`);
     }
     if (code === 'STREAM_NOT_FOUND' && stream.use !== 'churn' && stream.use !== 'short') {
       throw this.#world.failure(`lost: ${stream.name} was created, and a write does not find it`);

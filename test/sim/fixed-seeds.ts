@@ -1,4 +1,5 @@
 import {
+  COMPARE_SEEDS,
   GROUP_ROT_SEEDS,
   LARGE_SEEDS,
   REQUEST_SEEDS,
@@ -51,6 +52,8 @@ const ROW_ROT = [
 ];
 /** Disks that change rows without which a group cannot be opened (options.ts). */
 const GROUP_ROT = Array.from({ length: 4 }, (_, i) => GROUP_ROT_SEEDS + i);
+/** Clients that compare and append (options.ts). */
+const COMPARING = Array.from({ length: 6 }, (_, i) => COMPARE_SEEDS + i);
 /** Large commands in pieces (options.ts). */
 const IN_PIECES = Array.from({ length: 12 }, (_, i) => LARGE_SEEDS + i);
 
@@ -101,6 +104,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'snapshots-stay': 0xb,
   'foreign-objects-taken': 0xb,
   'flushed-bytes-still-counted': 0xb,
+  'expected-offset-ignored': 0x7_700a,
   'quota-lets-one-more-in': 0x2,
   'quota-of-streams-forgotten': 0x5005,
   'quota-not-stored': 0xa2,
@@ -194,6 +198,7 @@ export const FIXED_SEEDS: readonly number[] = [
     ...IN_PIECES,
     ...ROW_ROT,
     ...GROUP_ROT,
+    ...COMPARING,
     ...Object.values(FOUND_BY),
   ]),
 ];
@@ -218,6 +223,7 @@ export const TESTED_BUGS: readonly string[] = [
   ...['log-not-synced', 'log-checksum-ignored', 'rot-taken-for-torn', 'row-checksum-ignored', 'ack-before-sync'],
   // Histories, and what clients alone see.
   ...['reply-before-apply', 'missing-not-confirmed', 'unknown-means-not-done', 'forwarded-twice'],
+  'expected-offset-ignored',
   ...['vote-not-persisted, blind', 'applied-twice, blind', 'snapshot-with-wrong-index, blind'],
   // Replicas.
   ...['applied-twice', 'clock-in-apply', 'quota-not-stored'],
@@ -243,4 +249,5 @@ export const TESTED_SEEDS: readonly number[] = [
   ...IN_PIECES.slice(0, 4),
   ...ROW_ROT,
   ...GROUP_ROT,
+  ...COMPARING.slice(0, 2),
 ];

@@ -46,6 +46,8 @@ export interface SimOptions {
   readonly purges: boolean;
   /** Buckets get bounds, for a while. */
   readonly quotas: boolean;
+  /** Appends of text say where they expect to begin. */
+  readonly compares: boolean;
   /** Mean time between two faults of a kind, in milliseconds; Infinity: never. */
   readonly faults: Readonly<Record<FaultKind, number>>;
   /** Mean time between two times that bits of a log flip. */
@@ -150,6 +152,8 @@ export const LARGE_SEEDS = 0x7_3000;
 export const ROW_ROT_SEEDS = 0x7_4000;
 /** And those whose disks also change rows about whole groups. */
 export const GROUP_ROT_SEEDS = 0x7_6000;
+/** And those whose clients compare and append. */
+export const COMPARE_SEEDS = 0x7_7000;
 const THIN_KINDS: readonly ThinLinks[] = ['thin in', 'thin both', 'large', 'stale'];
 
 export function drawOptions(seed: number): SimOptions {
@@ -163,6 +167,7 @@ export function drawOptions(seed: number): SimOptions {
   if (isAmong(LARGE_SEEDS)) return inPieces(options);
   if (isAmong(ROW_ROT_SEEDS)) return rowRot(options);
   if (isAmong(GROUP_ROT_SEEDS)) return { ...rowRot(options), rowRotMs: 2000, groupRotMs: 1500 };
+  if (isAmong(COMPARE_SEEDS)) return { ...options, compares: true };
   if (AS_BEFORE.has(seed))
     return { ...options, backup: NO_BACKUP, groups: options.served, quotas: false, rotMs: Infinity };
   if (seed >= LAGGING_FROM && seed < LAGGING_FROM + LAGGING) return lagging(options);
@@ -357,6 +362,7 @@ function drawUsual(seed: number): SimOptions {
     backup,
     purges: cold?.purges ?? (!forks && tenants.chance(0.4)),
     quotas: !forks && tenants.chance(0.25),
+    compares: false,
     faults: faults as Record<FaultKind, number>,
     rotMs: createRandom(seed ^ 0x07b1_f11b).pick([Infinity, Infinity, Infinity, 1500]),
   };

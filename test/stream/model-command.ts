@@ -26,6 +26,7 @@ export interface ModelCommand {
   readonly producer: ModelProducer | undefined;
   /** -1 = none, as for the lifetimes. */
   readonly match: number;
+  readonly expected: number;
   readonly ttl: number;
   readonly expires: number;
   /** As it should be stored; undefined = not sent. '{}' = none. */

@@ -176,6 +176,7 @@ export function checkAppend(stream: ModelStream, command: ModelCommand): string 
   }
   if (stream.closed) return 'STREAM_CLOSED';
   if (hasBody && stream.type !== '' && !sameType(command.type, stream.type)) return 'CONTENT_TYPE_MISMATCH';
+  if (command.expected >= 0 && command.expected !== stream.tail) return 'EXPECTED_OFFSET_CONFLICT';
   const behind = command.seq !== undefined && stream.lastSeq !== undefined && command.seq <= stream.lastSeq;
   return behind ? 'SEQ_CONFLICT' : 'OK';
 }

@@ -213,7 +213,7 @@ export class Model {
       const hasEmpty = frames.some(({ body }) => body.length === 0);
       const refused = code !== 'OK' ? code : hasEmpty ? 'EMPTY_BODY' : isOver ? 'QUOTA_EXCEEDED' : 'OK';
       if (refused !== 'OK') return { ...refusal(refused, stream), producer: echo };
-    }
+    } else if (code === 'EXPECTED_OFFSET_CONFLICT') return refusal(code, stream);
     const start = stream.tail;
     const first = stream.messages.length;
     const results = frames.map((frame) => {

@@ -40,6 +40,7 @@ export class Proposer {
     fields.producerEpoch = command.producer?.epoch ?? 0;
     fields.producerSeq = command.producer?.seq ?? 0;
     fields.recordMatch = command.match;
+    fields.expectedOffset = command.expected;
     fields.ttlSeconds = command.ttl;
     fields.expiresAtMs = command.expires;
     fields.attributes = attributesAsSent === undefined ? undefined : new Uint8Array(Buffer.from(attributesAsSent));

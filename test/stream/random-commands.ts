@@ -61,6 +61,7 @@ export function plainCommand(now: number, bucket: string, stream: string): Model
     seq: undefined,
     producer: undefined,
     match: -1,
+    expected: -1,
     ttl: -1,
     expires: -1,
     attributes: undefined,
@@ -139,6 +140,7 @@ function randomAppend(world: World, base: ModelCommand, known: ModelStream | und
     seq: random.chance(0.2) ? randomSeq(random, known) : undefined,
     producer: random.chance(0.4) ? randomProducer(world, known) : undefined,
     match: random.chance(0.1) && !empty ? Math.max(0, count - (random.chance(0.3) ? random.int(-1, 1) : 0)) : -1,
+    expected: randomExpected(random, known),
     ...(empty ? {} : randomBody(world, type, random.chance(0.2) ? random.int(2, 12) : 1)),
   };
 }
@@ -166,10 +168,16 @@ function randomBatch(world: World, base: ModelCommand, known: ModelStream | unde
     kind: 'batch',
     type,
     producer: random.chance(0.4) ? randomProducer(world, known) : undefined,
+    expected: randomExpected(random, known),
     body: joinFrames(frames.map(({ body }) => body)),
     records: undefined,
     frames,
   };
+}
+
+function randomExpected(random: Random, known: ModelStream | undefined): number {
+  if (!random.chance(0.15)) return -1;
+  return Math.max(0, (known?.tail ?? 0) - (random.chance(0.3) ? random.int(-1, 1) : 0));
 }
 
 function randomSeq(random: Random, known: ModelStream | undefined): string | undefined {

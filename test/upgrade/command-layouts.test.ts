@@ -87,6 +87,13 @@ test('requests and answers, as nodes forward them', () => {
     framed(COMMANDS.create.number, { ...plain, forkToken: 2 ** 50 + 3, expiresAtMs: 9e12 }, 0),
   );
   layouts.same('request about a bucket', framed(COMMANDS.create.number, { bucket: 'b' }, 0));
+  const expecting = { ...FULL, expectedOffset: OFFSET };
+  const expected = layouts.same('request that expects an offset', framed(COMMANDS.append.number, expecting, 0));
+  command.read(expected, new DataView(expected.buffer), 16);
+  assert.deepEqual(
+    [command.kind, command.expectedOffset, command.recordMatch, command.condition(), command.keyText()],
+    [COMMANDS.append.number, OFFSET, 77, '* 0123456789abcdef', 'Ünï\0s/1'],
+  );
   layouts.same('renewal of a lifetime', touchFrame(GROUP, utf8('b\0s')));
   const records = { bytes: utf8('1\n[2]\n'), ends: [2, 6] };
   const json = { ...plain, contentType: 'application/json' };

@@ -49,7 +49,7 @@ const APPEND: BodyConsumer & ReplyRenderer = {
       command.payload = body;
     }
     const { server } = call;
-    if (!server.takesCondition(command.condition)) return call.refuse('UPGRADE_UNFINISHED');
+    if (!server.takesCondition(command.condition, command.expectedOffset)) return call.refuse('UPGRADE_UNFINISHED');
     call.send(request, APPEND, server.writes);
     call.releaseRequest();
   },
@@ -140,6 +140,7 @@ class Batch implements BodyConsumer, ReplyRenderer {
     if (shape === 'truncated') return call.refuse('INVALID_BATCH', 'the last frame is cut short');
     const { request } = call;
     const command = COMMANDS.appendBatch.request.fields(request.command);
+    if (!call.server.takesCondition('', command.expectedOffset)) return call.refuse('UPGRADE_UNFINISHED');
     this.#frames = frameCount(body);
     command.payload = body;
     call.send(request, this, call.server.writes);

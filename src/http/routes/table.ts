@@ -106,6 +106,7 @@ const RETENTION = `${STREAM}/retention` as const;
 
 /** Traits of a route that takes as many bytes as the server does. */
 const WHOLE = { bodyBytesMax: BODY_BYTES_MAX } as const;
+const APPEND = { ...WHOLE, takesExpectedOffset: true } as const;
 
 function row(
   methods: readonly Method[],
@@ -120,12 +121,12 @@ function row(
 const STREAM_ROWS: readonly RouteRow[] = [
   row(['GET'], STREAM, 'read', always(handleRead)),
   row(['HEAD'], STREAM, 'head', always(handleHead)),
-  { ...row(['POST'], STREAM, 'append', always(handleAppend)), ...WHOLE, checksEncoding: true, takesConditions: true },
+  { ...row(['POST'], STREAM, 'append', always(handleAppend)), ...APPEND, checksEncoding: true, takesConditions: true },
   { ...row(['PUT'], STREAM, 'create', always(handleCreate)), ...WHOLE, takesConditions: true },
   { ...row(['DELETE'], STREAM, 'delete', always(handleDelete)), takesConditions: true },
   row(READ, ATTRIBUTES, 'attrs', always(handleGetAttributes)),
   { ...row(['PUT'], ATTRIBUTES, 'attrs', always(handlePutAttributes)), bodyBytesMax: SENT_BYTES_MAX },
-  { ...row(['POST'], `${STREAM}/append-batch`, 'batch', always(handleBatch)), ...WHOLE },
+  { ...row(['POST'], `${STREAM}/append-batch`, 'batch', always(handleBatch)), ...APPEND },
   row(READ, SNAPSHOT, 'snapshot', always(handleLatestSnapshot)),
   { ...row(['PUT'], SNAPSHOT, 'snapshot', always(handlePublish)), ...WHOLE },
   row(READ, SNAPSHOT_AT, 'snapshot', always(handleReadSnapshot)),
@@ -217,7 +218,7 @@ const SHOWN_STREAM = `${SHOWN}/{stream}` as const;
 const SHOWN_ROWS: readonly RouteRow[] = forConsole([
   row(['GET'], SHOWN_STREAM, 'read', always(handleRead)),
   row(['HEAD'], SHOWN_STREAM, 'head', always(handleHead)),
-  { ...row(['POST'], SHOWN_STREAM, 'append', always(handleAppend)), ...WHOLE, takesConditions: true },
+  { ...row(['POST'], SHOWN_STREAM, 'append', always(handleAppend)), ...APPEND, takesConditions: true },
   { ...row(['PUT'], SHOWN_STREAM, 'create', always(handleCreate)), ...WHOLE, takesConditions: true },
   { ...row(['DELETE'], SHOWN_STREAM, 'delete', always(handleDelete)), takesConditions: true },
   row(READ, `${SHOWN_STREAM}/attrs`, 'attrs', always(handleGetAttributes)),

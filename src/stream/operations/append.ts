@@ -1,9 +1,10 @@
 /**
  * Append and close. Checks in order of precedence (the first failure wins): existence, expiry, producer decision,
- * record match, closed, content type, Stream-Seq, quota. A producer's request that is neither new nor a duplicate meets
+ * record match, closed, content type, expected offset, Stream-Seq, quota. A producer's request that is neither new nor a duplicate meets
  * the closure first (protocol 5.2.1): no epoch or sequence would help it.
  */
 import { type ErrorCode, errorNumber } from '../../base/errors.ts';
+import { planted } from '../../base/planted.ts';
 import { RowDamage } from '../../base/row-damage.ts';
 import { type Command, FLAG_CLOSE, FLAG_MATCH, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../../protocol/command.ts';
 import { conditionHolds, streamTag } from '../../protocol/condition.ts';
@@ -127,8 +128,11 @@ export function tagOf(head: Head): string {
   return streamTag(head.incarnation, head.createdAtMs, head.tail, head.closed);
 }
 
-/** The code that the command would be refused with, ignoring its producer and the quota. */
-export function checkAppend(head: Head, command: Command): ErrorCode {
+/**
+ * The code that the command would be refused with, ignoring its producer and the quota. `tail` is where the command
+ * begins: frames of a batch move the stream's own.
+ */
+export function checkAppend(head: Head, command: Command, tail = head.tail): ErrorCode {
   const hasBody = command.payloadBytes > 0;
   if (!isAllowed(head, command)) return 'PRECONDITION_FAILED';
   if (command.has(FLAG_MATCH)) {
@@ -138,6 +142,9 @@ export function checkAppend(head: Head, command: Command): ErrorCode {
   }
   if (head.closed) return 'STREAM_CLOSED';
   if (hasBody && head.contentType !== '' && !sameType(head, command)) return 'CONTENT_TYPE_MISMATCH';
+  if (command.expectedOffset >= 0 && command.expectedOffset !== tail && !planted('expected-offset-ignored')) {
+    return 'EXPECTED_OFFSET_CONFLICT';
+  }
   if (command.has(FLAG_SEQ) && head.lastSeq !== undefined && !(command.streamSeq() > head.lastSeq)) {
     return 'SEQ_CONFLICT';
   }

@@ -1,6 +1,7 @@
 /**
  * Append-batch. Without a producer each frame is an append of its own, accepted or refused independently. With a
- * producer the batch is one sequence: all frames or none.
+ * producer the batch is one sequence: all frames or none. An expected offset is that of the first frame, and when it is
+ * not the tail no frame is taken.
  *
  * The reply's body is the JSON array for the client; its record range is that of the whole batch.
  */
@@ -37,13 +38,16 @@ export function applyBatch(state: State, command: Command, reply: Reply): void {
   const idBytes = command.bytes.subarray(command.producerIdAt, command.producerIdAt + command.producerIdBytes);
   const producer = isWhole ? state.producer(head, producerId, idBytes) : undefined;
   if (isWhole && !admitWhole(head, bucket, producer, command, frames, reply)) return undefined;
+  if (!isWhole && checkAppend(head, command) === 'EXPECTED_OFFSET_CONFLICT') {
+    return refuseWrite(reply, 'EXPECTED_OFFSET_CONFLICT', head, command);
+  }
   const from = head.tail;
   const recordStart = head.recordNext;
   const results: string[] = [];
   let framesRefused = 0;
   for (const frame of frames) {
     const size = frame.to - frame.from;
-    const code = isWhole ? 'OK' : checkFrame(head, bucket, command, size);
+    const code = isWhole ? 'OK' : checkFrame(head, bucket, command, { size, from });
     const first = head.recordNext;
     if (code === 'OK') store(state, head, command, frame);
     else framesRefused++;
@@ -67,9 +71,15 @@ export function applyBatch(state: State, command: Command, reply: Reply): void {
   return undefined;
 }
 
-function checkFrame(head: Head, bucket: Bucket, command: Command, size: number): ErrorCode {
+/** `size` of the frame, `from`: where the batch begins. */
+function checkFrame(
+  head: Head,
+  bucket: Bucket,
+  command: Command,
+  { size, from }: { readonly size: number; readonly from: number },
+): ErrorCode {
   if (size === 0) return 'EMPTY_BODY';
-  const code = checkAppend(head, command);
+  const code = checkAppend(head, command, from);
   return code === 'OK' && exceedsRetained(bucket, size) ? 'QUOTA_EXCEEDED' : code;
 }
 

@@ -5,6 +5,7 @@
 import type { ErrorCode } from '../../base/errors.ts';
 import { type Command, FLAG_CLOSE } from '../../protocol/command.ts';
 import { streamTag } from '../../protocol/condition.ts';
+import { OFFSET_DIGITS } from '../../protocol/header-values.ts';
 import { sameContentType } from '../../protocol/media-type.ts';
 import type { Head } from '../core/head.ts';
 
@@ -20,6 +21,8 @@ export function explainWrite(code: ErrorCode, head: Head, command: Command): str
       return `${quoted(command.streamSeq())} does not come after ${quoted(head.lastSeq ?? '')}`;
     case 'RECORD_PRECONDITION_FAILED':
       return `Stream-Record-Match is ${command.recordMatch}, the record tail is ${head.recordNext}`;
+    case 'EXPECTED_OFFSET_CONFLICT':
+      return `Stream-Expected-Offset is ${digits(command.expectedOffset)}, the tail is ${digits(head.tail)}`;
     case 'PRECONDITION_FAILED':
       return `its ETag is "${streamTag(head.incarnation, head.createdAtMs, head.tail, head.closed)}"`;
     default:
@@ -45,6 +48,11 @@ export function explainCreate(head: Head, command: Command, hasSameAttributes: b
   if (command.expiresAtMs !== head.expiresAtMs) differences.push('Stream-Expires-At differs');
   if (!hasSameAttributes) differences.push('Stream-Attrs differ');
   return differences.join('; ');
+}
+
+/** An offset as headers write it. A peer may send any number. */
+function digits(offset: number): string {
+  return String(offset).padStart(OFFSET_DIGITS, '0');
 }
 
 function seconds(ttl: number): string {
