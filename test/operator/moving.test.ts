@@ -48,12 +48,11 @@ describe('millracectl export and import', () => {
   };
   const cat = (name: string): Promise<string> => said(`stream cat ${name}`).then((text) => `${text}\n`);
 
-  test('an import that is killed in the middle is finished by the next one', async () => {
-    const lines = Array.from({ length: RECORDS }, (_, n) => `{"n":${n},"text":"${'x'.repeat(80)}"}\n`).join('');
-    const events = file('events.jsonl', lines);
-    // Everything goes through here. After the third write the tool is killed, before it learns that the write was done.
-    let writes = 0;
-    let onThirdWrite = (): void => undefined;
+  /** `written` is called after each accepted write; true: its answer is lost. */
+  const throughProxy = async (
+    written: () => boolean | Promise<boolean>,
+    use: (url: string) => Promise<void>,
+  ): Promise<void> => {
     const proxy = createServer((request, response) => {
       const chunks: Buffer[] = [];
       request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -67,7 +66,7 @@ describe('millracectl export and import', () => {
           ...init,
         })
           .then(async (answer) => {
-            if (method === 'POST' && answer.status === 200 && ++writes === 3) return onThirdWrite();
+            if (method === 'POST' && answer.status === 200 && (await written())) return undefined;
             response.writeHead(answer.status, Object.fromEntries(answer.headers));
             return response.end(Buffer.from(await answer.arrayBuffer()));
           })
@@ -77,14 +76,28 @@ describe('millracectl export and import', () => {
     proxy.listen(0, '127.0.0.1');
     await once(proxy, 'listening');
     try {
-      const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
-      const killed = spawnCtl(['import', events, '--to', 'moved/events', '--url', url], { env: env() });
-      onThirdWrite = () => void killed.child.kill('SIGKILL');
-      assert.equal(await killed.ended, 'SIGKILL');
+      await use(`http://127.0.0.1:${(proxy.address() as AddressInfo).port}`);
     } finally {
       proxy.closeAllConnections();
       proxy.close();
     }
+  };
+
+  test('an import that is killed in the middle is finished by the next one', async () => {
+    const lines = Array.from({ length: RECORDS }, (_, n) => `{"n":${n},"text":"${'x'.repeat(80)}"}\n`).join('');
+    const events = file('events.jsonl', lines);
+    let writes = 0;
+    // After the third write the tool is killed, before it learns that the write was done.
+    let onThirdWrite = (): void => undefined;
+    const isLost = (): boolean => {
+      if (++writes === 3) onThirdWrite();
+      return writes === 3;
+    };
+    await throughProxy(isLost, async (url) => {
+      const killed = spawnCtl(['import', events, '--to', 'moved/events', '--url', url], { env: env() });
+      onThirdWrite = () => void killed.child.kill('SIGKILL');
+      assert.equal(await killed.ended, 'SIGKILL');
+    });
     assert.equal(writes, 3);
     const again = await said(`import ${events} --to moved/events`);
     const [, brought, there] = /^moved\/events: (\d+) records imported, (\d+) were there$/.exec(again) ?? [];
@@ -133,6 +146,26 @@ describe('millracectl export and import', () => {
     await fails(2, `import ${events}`, /needs --to BUCKET\/STREAM$/);
     await fails(1, `import ${folder} --to x`, /is not the folder of an export$/);
     await fails(1, 'import /nowhere --to a/b', /\/nowhere cannot be read: no such file or directory$/);
+  });
+
+  test('another writer of bytes is noticed before the import writes behind it', async () => {
+    const bytes = file('shared.txt', 'a'.repeat(3_000_000));
+    let [writes, own] = [0, 0];
+    const written = async (): Promise<boolean> => {
+      if (++writes > 1) return false;
+      const headers = { 'content-type': 'text/plain; charset=utf-8' };
+      const answer = await fetch(`${server.url}/moved/shared`, { method: 'POST', headers, body: 'intruder' });
+      own = Number(answer.headers.get('stream-next-offset')) - 'intruder'.length;
+      return false;
+    };
+    await throughProxy(written, async (url) => {
+      await fails(
+        1,
+        `import ${bytes} --to moved/shared --url ${url}`,
+        /shared was written by another writer .*Stream-Expected-Offset is \d{20}, the tail is \d{20}/,
+      );
+    });
+    assert.equal(await said('stream cat moved/shared'), `${'a'.repeat(own)}intruder`);
   });
 
   test('bytes from stdin and from a file', async () => {

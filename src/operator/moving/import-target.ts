@@ -100,9 +100,10 @@ class ImportTarget {
   }
 
   async #append(body: Buffer, size: number): Promise<void> {
-    // Records have ordinals, and a node compares them where it writes.
-    const match = this.#isJson ? { 'stream-record-match': String(this.#position) } : {};
-    const answer = await this.#post(body, { 'content-type': this.#contentType, ...match });
+    // A node compares them where it writes. One of an earlier version compares records alone.
+    const match = this.#isJson ? 'stream-record-match' : 'stream-expected-offset';
+    const headers = { 'content-type': this.#contentType, [match]: String(this.#position) };
+    const answer = await this.#post(body, headers);
     if (answer.status === 412 || answer.status === 409) throw this.#disturbed(sentenceOf(answer));
     expectStatus(answer, this.#name.text, 200, 204);
     const position = this.#positionIn(answer);
