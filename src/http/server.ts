@@ -22,6 +22,7 @@ import { Listener } from './listener.ts';
 import { RequestContext } from './request.ts';
 import { type Responder, Responders } from './response.ts';
 import { AdminRouter, ClientRouter, type Router } from './router.ts';
+import { beginHistory } from './routes/admin/node.ts';
 import { ADMIN_ROWS, CLIENT_ROWS, type Operations, bindRows, methodsOf } from './routes/table.ts';
 import { HttpNode, HttpServerContext } from './server-context.ts';
 import { TracedRequest } from './traced-request.ts';
@@ -61,6 +62,8 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
   const client = newClientPlane(new HttpServerContext(node, clientHosts.listen), operations);
   const admin = newAdminPlane(new HttpServerContext(node, adminHosts.listen), operations);
   const planes = [client.server, admin.server];
+  const { history, metrics } = operations;
+  if (history !== undefined) beginHistory(admin.server, metrics, history);
   const listeners = { client: open('client', client), admin: open('admin', admin) };
   const both = [listeners.client, listeners.admin];
   return {
@@ -76,6 +79,7 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
       for (const plane of planes) plane.closing = true;
       for (const listener of both) listener.stopListening();
       node.live.stop();
+      history?.end();
       const idle = Promise.all([client.server.idle().then(() => node.backpressure.idle()), admin.server.idle()]);
       await Promise.race([idle, delay(graceMs)]);
       for (const listener of both) listener.closeConnections();

@@ -32,7 +32,7 @@ export type OperationName = (typeof OPERATIONS)[number];
 const MICROS_MAX = 600_000_000;
 const STATUSES = 600;
 /** Upper bounds in microseconds, from an append without a wait to a long-poll. A last bucket has what is above. */
-const BUCKETS_US = [
+export const BUCKETS_US = [
   ...[100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000],
   ...[1_000_000, 2_500_000, 5_000_000, 10_000_000, 60_000_000],
 ] as const;

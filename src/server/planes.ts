@@ -8,6 +8,7 @@ import { VERSION } from '../config/version.ts';
 import { readConsolePage } from '../console/built-page.ts';
 import type { HttpContext, HttpSettings } from '../http/context.ts';
 import { type Planes, createPlanes } from '../http/server.ts';
+import { MetricsHistory } from '../metrics/history.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
 import { describeShed } from '../placement/state/shed.ts';
 import type { Tracing } from '../tracing/tracing.ts';
@@ -80,6 +81,7 @@ function composePlanes(node: NodeParts, volume: VolumeWatch): Planes {
         http: () => ({ ...metrics.snapshot() }),
         extra: () => ({ ...nodeMetrics(node), ...volume.metrics() }),
       },
+      history: new MetricsHistory(runtime),
       ...(page === undefined ? {} : { console: page }),
       drainMark: core.drainMark,
       hasClusterPlane: clusterOf(config) !== undefined,

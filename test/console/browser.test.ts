@@ -183,6 +183,27 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
     await page.context().close();
   });
 
+  it('plots begin when the nodes started, not when the page was opened', async () => {
+    const kept = `${cluster.node(1).adminUrl}/__svc/metrics/history`;
+    await until('two samples of the past', async () => {
+      const { rows } = (await (await fetch(kept)).json()) as { rows: unknown[] };
+      return rows.length >= 2;
+    });
+    const openedMs = Date.now();
+    for (const at of [address, `${cluster.node(1).adminUrl}/`]) {
+      const { page, complaints } = await visit(browser, at);
+      await page.goto(`${new URL(at).origin}/#/traffic`);
+      await page.getByRole('button', { name: 'All' }).click();
+      const since = page.getByText(/^Since 2\d{3}-/);
+      await until('the plots have a past', async () => {
+        const [, time = ''] = /Since (\S+ \S+) UTC/.exec(await since.innerText()) ?? [];
+        return Date.parse(`${time.replace(' ', 'T')}Z`) < openedMs - 1000;
+      });
+      assert.deepEqual(complaints, []);
+      await page.context().close();
+    }
+  });
+
   it("a node's own page shows that node, and what it knows of the others", async () => {
     const { page, complaints } = await visit(browser, `${cluster.node(1).adminUrl}/`);
     await page.getByRole('row', { name: /node 1 .* ok/ }).waitFor();

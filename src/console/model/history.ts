@@ -1,14 +1,13 @@
 /** Values over time, for the plots: columns of equal length, as plotting libraries take them. */
 
-/** At one round in two seconds: six hours. The oldest tenth is dropped when there are more. */
+/** At one round in two seconds: six hours. When there are more, the older half loses every second one. */
 const KEPT = 10_800;
-const DROPPED = KEPT / 10;
 
 export type HistoryColumn = readonly (number | null)[];
 
 export class History {
   /** Seconds since 1970. */
-  readonly #times: number[] = [];
+  #times: number[] = [];
   readonly #columns = new Map<string, (number | null)[]>();
 
   /** Values by name. A name that is missing has a gap here. */
@@ -20,8 +19,26 @@ export class History {
     }
     for (const [name, column] of this.#columns) column.push(values.get(name) ?? null);
     if (this.#times.length <= KEPT) return;
-    this.#times.splice(0, DROPPED);
-    for (const column of this.#columns.values()) column.splice(0, DROPPED);
+    const isKept = (_: unknown, i: number): boolean => i % 2 === 0 || i > KEPT / 2;
+    this.#times = this.#times.filter(isKept);
+    for (const [name, column] of this.#columns) this.#columns.set(name, column.filter(isKept));
+  }
+
+  /** Puts in front what is older than all that is here. The keys are milliseconds since 1970, in order. */
+  precede(values: ReadonlyMap<number, ReadonlyMap<string, number>>): void {
+    const first = this.#times[0] ?? Infinity;
+    const older = [...values].filter(([atMs]) => atMs / 1000 < first);
+    for (const name of older.flatMap(([, some]) => [...some.keys()])) {
+      if (!this.#columns.has(name)) this.#columns.set(name, Array<number | null>(this.#times.length).fill(null));
+    }
+    this.#times.unshift(...older.map(([atMs]) => atMs / 1000));
+    for (const [name, column] of this.#columns) column.unshift(...older.map(([, some]) => some.get(name) ?? null));
+  }
+
+  /** Milliseconds since 1970; undefined while there is nothing. */
+  get sinceMs(): number | undefined {
+    const [first] = this.#times;
+    return first === undefined ? undefined : first * 1000;
   }
 
   get length(): number {

@@ -90,7 +90,7 @@ function optionsOf({ unit }: Plot, labels: readonly string[], width: number): UP
     legend: { live: true },
     scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
     axes: [
-      { ...axis, space: TIMES_APART_PX, values: (_, times) => times.map((time) => formatTime(1000 * time).slice(11)) },
+      { ...axis, space: TIMES_APART_PX, values: (_, times) => timesOf(times) },
       {
         ...axis,
         size: AXIS_PX,
@@ -110,6 +110,12 @@ function optionsOf({ unit }: Plot, labels: readonly string[], width: number): UP
       })),
     ],
   };
+}
+
+/** The time of day, or date and minute where a plot has more than a day. */
+function timesOf(times: readonly number[]): string[] {
+  const isLong = (times.at(-1) ?? 0) - (times[0] ?? 0) > DAY_SECONDS;
+  return times.map((time) => (isLong ? formatTime(1000 * time).slice(5, 16) : formatTime(1000 * time).slice(11)));
 }
 
 interface LineStyle {
@@ -132,16 +138,20 @@ function linesOf(labels: readonly string[]): LineStyle[] {
   });
 }
 
+const DAY_SECONDS = 24 * 60 * 60;
 const WINDOWS = [
   [5 * 60, '5 min'],
   [15 * 60, '15 min'],
   [60 * 60, '1 h'],
   [6 * 60 * 60, '6 h'],
+  [DAY_SECONDS, '1 d'],
+  [Infinity, 'All'],
 ] as const;
 
 export function TrafficView() {
   const { watch } = useDesk();
   const [seconds, setSeconds] = useState<number>(15 * 60);
+  const { sinceMs } = watch.history;
   return (
     <>
       <div class="buttons" role="group" aria-label="How much is shown">
@@ -151,7 +161,10 @@ export function TrafficView() {
           </button>
         ))}
       </div>
-      <p class="hint">Kept in this page since it was opened, six hours at most.</p>
+      <p class="hint">
+        {sinceMs === undefined ? '' : `Since ${formatTime(sinceMs)} UTC. `}
+        Nodes keep this from their start on, coarser as it grows older; this page adds what it sees.
+      </p>
       <div class="plots">
         {PLOTS.map((plot) => (
           <TimePlot key={plot.id} plot={plot} history={watch.history} seconds={seconds} />

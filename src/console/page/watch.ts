@@ -3,6 +3,7 @@ import { isObject } from '../../nodes/report.ts';
 import { type Finding, findings } from '../../nodes/findings.ts';
 import { History } from '../model/history.ts';
 import { LagWatch } from '../model/lag.ts';
+import { samplesIn, valuesBefore } from '../model/past.ts';
 import { valuesOf } from '../model/plots.ts';
 import {
   type KnownNode,
@@ -34,6 +35,7 @@ export class Watch {
   locked: string | undefined;
   problem: string | undefined;
   #label = '';
+  #hasPast = false;
   #looks = 0;
   /** The question under way for each node that is asked. */
   readonly #asking = new Map<number, Promise<void>>();
@@ -122,11 +124,27 @@ export class Watch {
     this.history.add(Date.now(), valuesOf(round, this.round));
     this.lag.add(round, performance.now());
     this.round = round;
+    if (!this.#hasPast && round.some(({ report }) => report !== undefined)) void this.#readPast();
     const [own] = round;
     if (this.kind !== 'node' || own?.report === undefined || own.metrics === undefined) return;
     this.nodes = nodesKnownTo(own.report, own.metrics).map((node) =>
       node.isAsked ? { ...node, host: location.host } : node,
     );
+  }
+
+  /** Once. A node that does not answer now has no past for this page. */
+  async #readPast(): Promise<void> {
+    this.#hasPast = true;
+    const kept = this.round.map(async ({ nodeId }) => {
+      try {
+        const answer = await this.api.node(nodeId, '/__svc/metrics/history');
+        return answer.status === 200 ? samplesIn(nodeId, jsonOf(answer)) : [];
+      } catch {
+        return [];
+      }
+    });
+    this.history.precede(valuesBefore((await Promise.all(kept)).flat()));
+    this.#tell();
   }
 
   async #readNodes(): Promise<void> {

@@ -18,10 +18,12 @@ import type { Handler, Method, Route } from '../router.ts';
 import { handleBackupInfo, handleExport, handleImport, withGroup } from './admin/backup.ts';
 import { handleConsole } from './admin/console.ts';
 import {
+  type KeptMetrics,
   type MetricsSource,
   ReadyProbe,
   answerHealth,
   handleClusterProbe,
+  handleHistory,
   handleMetrics,
   handleReadShed,
   rotateKeys,
@@ -57,6 +59,7 @@ export interface Operations {
   readonly coldObjects: ColdObjects | undefined;
   readonly backups: Backups;
   readonly metrics: MetricsSource;
+  readonly history?: KeptMetrics;
   /** Undefined: this installation has no page. */
   readonly console?: ConsolePage;
   readonly webhookKeys?: WebhookKeys;
@@ -245,6 +248,7 @@ export const ADMIN_ROWS: readonly RouteRow[] = [
   service(['POST'], MAINTENANCE, using('drainMark', setShed('draining'))),
   service(['DELETE'], MAINTENANCE, using('drainMark', setShed('serving'))),
   ...forConsole([
+    service(READ, 'metrics/history', using('history', handleHistory)),
     service(READ, 'subscriptions', using('inspection', handleListSubscriptions)),
     service(['POST'], 'subscriptions/{id}/deliver', using('inspection', handleDeliverAgain)),
   ]),

@@ -130,6 +130,31 @@ export function handleMetrics(call: RequestContext, source: MetricsSource): void
   askNodeStatus(call.gateway).then(answer, (error: unknown) => call.crash(error));
 }
 
+/** The past of the node, kept by the composition. */
+export interface KeptMetrics {
+  /** `read` is called again and again, until the end. */
+  begin(read: () => Promise<Record<string, unknown> | undefined>): void;
+  end(): void;
+  json(): string;
+}
+
+export function beginHistory(server: HttpServerContext, source: MetricsSource, history: KeptMetrics): void {
+  history.begin(async () => {
+    try {
+      const status = await askNodeStatus(server.gateway);
+      return 'code' in status ? undefined : snapshot(server, source, status);
+    } catch (error) {
+      server.logError(error, 'metrics/history', undefined);
+      return undefined;
+    }
+  });
+}
+
+/** GET /__svc/metrics/history */
+export function handleHistory(call: RequestContext, history: KeptMetrics): void {
+  call.respond((res) => call.responder.json(res, 200, history.json()));
+}
+
 function snapshot(server: HttpServerContext, source: MetricsSource, status: NodeStatus): Record<string, unknown> {
   const { live } = server.ctx.metrics;
   const { budget } = server;
