@@ -4,20 +4,16 @@
  */
 import { byteAt } from '../base/bytes.ts';
 import { BATCH_FRAMES_MAX } from '../base/limits.ts';
-import { command, numbersIn } from './operation.ts';
+import { CLIENT_BYTES, command, numbersIn } from './operation.ts';
 import { APPEND_FIELDS } from './append.ts';
 
 /** Several appends in one request, with a result each. */
 export const appendBatch = command({
   number: 8,
-  forwardable: true,
-  wouldAddBytes: true,
-  freesSpace: false,
+  ...CLIENT_BYTES,
   body: 'frames',
   mayBringNoRecords: false,
-  quota: 'counted',
   createsStream: false,
-  isImport: false,
   request: APPEND_FIELDS,
   /** The body is the client's JSON array. */
   result: numbersIn({ framesRefused: 'c' }),

@@ -1,35 +1,24 @@
 /** Append: a message or records at the tail of a stream, and the closing of one. */
-import { NO_RESULT, command } from './operation.ts';
+import { CLIENT_BYTES, NO_RESULT, command } from './operation.ts';
 import { commandFields } from './command-request.ts';
 
+/** Fields of a write that may create its stream. */
+export const WRITE_FIELDS = [
+  ...(['bucket', 'stream', 'contentType', 'payload', 'close', 'streamSeq', 'condition'] as const),
+  ...(['producerId', 'producerEpoch', 'producerSeq'] as const),
+] as const;
+
 /** Fields of an append, alone or in a batch. */
-export const APPEND_FIELDS = commandFields(
-  'bucket',
-  'stream',
-  'contentType',
-  'payload',
-  'close',
-  'streamSeq',
-  'producerId',
-  'producerEpoch',
-  'producerSeq',
-  'recordMatch',
-  'expectedOffset',
-  'condition',
-);
+export const APPEND_FIELDS = commandFields(...WRITE_FIELDS, 'recordMatch', 'expectedOffset');
 
 export type AppendFields = ReturnType<typeof APPEND_FIELDS.fields>;
 
 export const append = command({
   number: 2,
-  forwardable: true,
-  wouldAddBytes: true,
-  freesSpace: false,
+  ...CLIENT_BYTES,
   body: 'message',
   mayBringNoRecords: false,
-  quota: 'counted',
   createsStream: false,
-  isImport: false,
   request: APPEND_FIELDS,
   result: NO_RESULT,
 });

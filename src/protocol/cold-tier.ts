@@ -3,9 +3,6 @@ import { type Orphan, decodeGcList, encodeFlushList, encodeGcList, encodeOrphanL
 import { NO_RESULT, PARAMETERS_ONLY, command, numbersIn } from './operation.ts';
 import { NO_FIELDS, commandFields, withPayload } from './command-request.ts';
 
-/** Slices of a flush or compaction that replaced rows or chunks; the others came too late. */
-const SLICES_RESULT = numbersIn({ slicesAccepted: 'a' });
-
 /** An object is in the cold store; its slices replace the rows that they hold. */
 export const flush = command({
   number: 13,
@@ -14,7 +11,8 @@ export const flush = command({
   freesSpace: false,
   ...PARAMETERS_ONLY,
   request: withPayload(commandFields('bucket'), encodeFlushList),
-  result: SLICES_RESULT,
+  /** Slices that replaced rows or chunks; the others came too late. */
+  result: numbersIn({ slicesAccepted: 'a' }),
 });
 
 /** Entries of the GC queue whose objects have been deleted from the cold store. */
@@ -41,12 +39,4 @@ export const markOrphan = command({
 });
 
 /** An object is in the cold store whose chunks each replace a run of chunks. Payload: as of a flush. */
-export const compact = command({
-  number: 16,
-  forwardable: false,
-  wouldAddBytes: false,
-  freesSpace: false,
-  ...PARAMETERS_ONLY,
-  request: withPayload(commandFields('bucket'), encodeFlushList),
-  result: SLICES_RESULT,
-});
+export const compact = command({ ...flush, number: 16 });

@@ -1,35 +1,18 @@
 /** Create: a new stream, perhaps with its first body. */
-import { NO_RESULT, command } from './operation.ts';
+import { WRITE_FIELDS } from './append.ts';
+import { CLIENT_BYTES, NO_RESULT, command } from './operation.ts';
 import { commandFields } from './command-request.ts';
 
-export const CREATE_FIELDS = commandFields(
-  'bucket',
-  'stream',
-  'contentType',
-  'payload',
-  'close',
-  'streamSeq',
-  'producerId',
-  'producerEpoch',
-  'producerSeq',
-  'ttlSeconds',
-  'expiresAtMs',
-  'attributes',
-  'condition',
-);
+export const CREATE_FIELDS = commandFields(...WRITE_FIELDS, 'ttlSeconds', 'expiresAtMs', 'attributes');
 
 export type CreateFields = ReturnType<typeof CREATE_FIELDS.fields>;
 
 export const create = command({
   number: 1,
-  forwardable: true,
-  wouldAddBytes: true,
-  freesSpace: false,
+  ...CLIENT_BYTES,
   body: 'message',
   mayBringNoRecords: true,
-  quota: 'counted',
   createsStream: true,
-  isImport: false,
   request: CREATE_FIELDS,
   result: NO_RESULT,
 });

@@ -113,6 +113,12 @@ export const PARAMETERS_ONLY = {
   ...{ quota: 'none', createsStream: false, isImport: false },
 } as const satisfies Partial<CommandTraits>;
 
+/** A client's bytes on their way into a stream. */
+export const CLIENT_BYTES = {
+  ...{ forwardable: true, wouldAddBytes: true, freesSpace: false },
+  ...{ quota: 'counted', isImport: false },
+} as const satisfies Partial<CommandTraits>;
+
 /** The part of a node that answers a query, and when. */
 export type QueryScope =
   /** The group, once it has caught up: about one stream, or about the group itself. */

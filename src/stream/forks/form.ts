@@ -15,10 +15,9 @@ import {
 } from '../../protocol/fork-command.ts';
 import { sameContentType } from '../../protocol/media-type.ts';
 import { REPLY_CREATED, type Reply } from '../../protocol/reply.ts';
-import { refuse, acceptProducer, appendPayload, meter, wholePayload } from '../operations/append.ts';
+import { refuse, acceptProducer, appendPayload, checkSeq, meter, wholePayload } from '../operations/append.ts';
 import {
   admitFirst,
-  checkSeq,
   commandAttributes,
   describe,
   exceedsQuota,

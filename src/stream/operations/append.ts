@@ -145,6 +145,10 @@ export function checkAppend(head: Head, command: Command, tail = head.tail): Err
   if (command.expectedOffset >= 0 && command.expectedOffset !== tail && !planted('expected-offset-ignored')) {
     return 'EXPECTED_OFFSET_CONFLICT';
   }
+  return checkSeq(head, command);
+}
+
+export function checkSeq(head: Head, command: Command): ErrorCode {
   if (command.has(FLAG_SEQ) && head.lastSeq !== undefined && !(command.streamSeq() > head.lastSeq)) {
     return 'SEQ_CONFLICT';
   }

@@ -14,6 +14,7 @@ import {
 import {
   acceptProducer,
   appendPayload,
+  checkSeq,
   isAllowed,
   meter,
   refuse,
@@ -135,13 +136,6 @@ function compareConfiguration(state: State, head: Head, command: Command): Error
 
 export function sameAttributes(state: State, head: Head, command: Command): boolean {
   return attributesEqual(commandAttributes(command), state.attributes(head));
-}
-
-export function checkSeq(head: Head, command: Command): ErrorCode {
-  if (command.has(FLAG_SEQ) && head.lastSeq !== undefined && !(command.streamSeq() > head.lastSeq)) {
-    return 'SEQ_CONFLICT';
-  }
-  return 'OK';
 }
 
 function isDefaultType(head: Head): boolean {
