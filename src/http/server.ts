@@ -63,7 +63,7 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
   const admin = newAdminPlane(new HttpServerContext(node, adminHosts.listen), operations);
   const planes = [client.server, admin.server];
   const { history, metrics } = operations;
-  if (history !== undefined) beginHistory(admin.server, metrics, history);
+  beginHistory(admin.server, metrics, history);
   const listeners = { client: open('client', client), admin: open('admin', admin) };
   const both = [listeners.client, listeners.admin];
   return {
@@ -79,7 +79,7 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
       for (const plane of planes) plane.closing = true;
       for (const listener of both) listener.stopListening();
       node.live.stop();
-      history?.end();
+      history.end();
       const idle = Promise.all([client.server.idle().then(() => node.backpressure.idle()), admin.server.idle()]);
       await Promise.race([idle, delay(graceMs)]);
       for (const listener of both) listener.closeConnections();

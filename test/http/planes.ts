@@ -92,6 +92,7 @@ export function newOperations(gateway: ScriptedGateway): Operations {
       http: () => ({}),
       extra: () => ({}),
     },
+    history: { begin: () => undefined, end: () => undefined, json: () => '{}' },
     backups: openBackups({
       gateway,
       requests: () => 0,

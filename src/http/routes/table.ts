@@ -59,7 +59,7 @@ export interface Operations {
   readonly coldObjects: ColdObjects | undefined;
   readonly backups: Backups;
   readonly metrics: MetricsSource;
-  readonly history?: KeptMetrics;
+  readonly history: KeptMetrics;
   /** Undefined: this installation has no page. */
   readonly console?: ConsolePage;
   readonly webhookKeys?: WebhookKeys;
