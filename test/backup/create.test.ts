@@ -7,7 +7,7 @@ import { type Server, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { sendOrder } from '../../src/operator/backup/create.ts';
+import { sendOrder } from '../../src/backup/tool/create.ts';
 import { until } from '../support/until.ts';
 import { CTL_ENTRY, type CtlResult, ctl, scratchFile, spawnCtl, startCtl } from '../support/ctl.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { openLocation } from '../../src/backup/format/location.ts';
 import { type GroupEntry, objectName, writeManifest } from '../../src/backup/format/manifest.ts';
 import { verifyGroup } from '../../src/backup/format/verify.ts';
-import { verifyBackup } from '../../src/operator/backup/verify.ts';
+import { verifyBackup } from '../../src/backup/tool/verify.ts';
 import { Interrupted } from '../../src/nodes/failure.ts';
 import { ProgressBar } from '../../src/operator/progress-bar.ts';
 import { removeFolder, run, temporaryFolder } from '../support/server.ts';

@@ -30,7 +30,7 @@ const READERS: Table = {
   'src/tracing/otlp-traces.ts': 'spans carry it',
   'src/operator/verbs/status.ts': 'shown to operators',
   'src/operator/verbs/backup.ts': 'compared with when a backup was written',
-  'src/operator/backup/create.ts': 'compared with times of files',
+  'src/backup/tool/create.ts': 'compared with times of files',
 };
 
 /** Files that compare or subtract `nowMs`, which is the wall clock everywhere, and with what. */

@@ -111,12 +111,16 @@ const ADAPTERS: readonly Floor[] = [
 const PROGRAMS: readonly Floor[] = [
   { server: [ALL_BELOW] },
   { workers: [ALL_BELOW] },
-  { exporter: ['base', 'nodes'] },
   {
-    // A client of the nodes like any other. `backup` verifies, `cold` reaches the store.
+    exporter: ['base', 'nodes'],
+    // Backups as the tool makes, verifies and restores them.
+    'backup/tool': ['base', 'config', 'threads', 'nodes', 'backup/format', 'stream/backup', 'subscriptions/state'],
+  },
+  {
+    // A client of the nodes like any other.
     operator: [
-      ...['base', 'protocol', 'config', 'digest', 'threads', 'console', 'nodes', 'exporter'],
-      ...['backup/format', 'stream/backup', 'cold/store', 'subscriptions/state'],
+      ...['base', 'config', 'threads', 'console', 'nodes', 'exporter'],
+      ...['backup/format', 'backup/tool', 'stream/backup'],
     ],
   },
   // The page and the tool share their findings.
@@ -135,7 +139,7 @@ export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^lmdb$/, 'store'],
   [/^@node-rs\/crc32$/, 'store', 'peer/codec'],
   [/^(@napi-rs\/blake-hash|blake3)$/, 'digest'],
-  [/^piscina$/, 'threads', 'operator', 'workers'],
+  [/^piscina$/, 'threads', 'backup/tool', 'workers'],
   [/^msgpackr$/, 'protocol', 'backup/format'],
   [/^@(aws-sdk|smithy)\//, 'cold/store'],
   [/^@opentelemetry\//, 'tracing'],

@@ -2,10 +2,10 @@
 import { type Location, openLocation, unfinished } from '../../backup/format/location.ts';
 import { type GroupEntry, MANIFEST, type Manifest, objectName, writeManifest } from '../../backup/format/manifest.ts';
 import { Fault } from '../../stream/backup/fault.ts';
-import { createGroup, endUnfinished, sendOrder } from '../backup/create.ts';
-import { coldNote, infoOf, lineageOf } from '../backup/info.ts';
-import { checkFree, checkResumable, restoreGroups } from '../backup/restore.ts';
-import { verifyBackup } from '../backup/verify.ts';
+import { createGroup, endUnfinished, sendOrder } from '../../backup/tool/create.ts';
+import { coldNote, infoOf, lineageOf } from '../../backup/tool/info.ts';
+import { checkFree, checkResumable, restoreGroups } from '../../backup/tool/restore.ts';
+import { verifyBackup } from '../../backup/tool/verify.ts';
 import type { Cluster } from '../../nodes/cluster.ts';
 import type { Flag } from '../flags.ts';
 import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';

@@ -6,10 +6,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { coldNote } from '../../src/operator/backup/info.ts';
-import { type CtlResult, ctl, scratchFile } from '../support/ctl.ts';
-import { REPO_ROOT } from '../support/paths.ts';
-import { removeFolder, temporaryFolder } from '../support/server.ts';
+import { coldNote } from '../../../src/backup/tool/info.ts';
+import { type CtlResult, ctl, scratchFile } from '../../support/ctl.ts';
+import { REPO_ROOT } from '../../support/paths.ts';
+import { removeFolder, temporaryFolder } from '../../support/server.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 1440 * MINUTE_MS;

@@ -4,11 +4,11 @@ import { once } from 'node:events';
 import { type IncomingMessage, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { download, upload } from '../../src/operator/backup/transfer.ts';
-import { readClusterFile } from '../../src/nodes/cluster-file.ts';
-import { Cluster } from '../../src/nodes/cluster.ts';
-import { Failure, Interrupted } from '../../src/nodes/failure.ts';
-import { scratchFile } from '../support/ctl.ts';
+import { download, upload } from '../../../src/backup/tool/transfer.ts';
+import { readClusterFile } from '../../../src/nodes/cluster-file.ts';
+import { Cluster } from '../../../src/nodes/cluster.ts';
+import { Failure, Interrupted } from '../../../src/nodes/failure.ts';
+import { scratchFile } from '../../support/ctl.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 

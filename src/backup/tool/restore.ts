@@ -1,8 +1,8 @@
 /**
  * The groups of a verified backup into an empty cluster, several at once, each through the first node that takes it.
  */
-import type { Location } from '../../backup/format/location.ts';
-import type { GroupEntry } from '../../backup/format/manifest.ts';
+import type { Location } from '../format/location.ts';
+import type { GroupEntry } from '../format/manifest.ts';
 import { Fault } from '../../stream/backup/fault.ts';
 import { BACKUP_CONTENT_TYPE } from '../../base/limits.ts';
 import { upload } from './transfer.ts';

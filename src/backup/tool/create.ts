@@ -2,9 +2,9 @@
  * The groups of a backup, one after the other. Each is sent by the node that has applied most of it and checked on its
  * way. A node that does not answer is no failure; `absent` then says why.
  */
-import { type Contents, DocumentReader } from '../../backup/format/document.ts';
-import type { Location } from '../../backup/format/location.ts';
-import { type GroupEntry, isPartOfBackup, objectName } from '../../backup/format/manifest.ts';
+import { type Contents, DocumentReader } from '../format/document.ts';
+import type { Location } from '../format/location.ts';
+import { type GroupEntry, isPartOfBackup, objectName } from '../format/manifest.ts';
 import { Fault, check } from '../../stream/backup/fault.ts';
 import { fnv1a64mod } from '../../base/hash.ts';
 import { whyEnded } from './info.ts';
@@ -12,7 +12,6 @@ import { type Download, EndedEarly, download } from './transfer.ts';
 import type { ClusterNode } from '../../nodes/cluster-file.ts';
 import type { Cluster } from '../../nodes/cluster.ts';
 import { Failure, Interrupted, reasonOf } from '../../nodes/failure.ts';
-import type { ProgressBar } from '../progress-bar.ts';
 import { LOG } from '../../subscriptions/state/record.ts';
 
 export interface Created {
@@ -142,7 +141,11 @@ const OLD_MS = 24 * 3_600_000;
  * for their parts. `all`: a process that still wrote here would spoil the backup. `old`: another attempt
  * may be running. A store that cannot tell fails no backup.
  */
-export async function endUnfinished(location: Location, progress: ProgressBar, which: 'all' | 'old'): Promise<void> {
+export async function endUnfinished(
+  location: Location,
+  progress: { note(text: string): void },
+  which: 'all' | 'old',
+): Promise<void> {
   const isAll = which === 'all';
   try {
     const ended = await location.endUnfinished(isPartOfBackup, isAll ? Infinity : Date.now() - OLD_MS);

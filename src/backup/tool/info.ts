@@ -1,6 +1,6 @@
 /** The first node that answers describes the cluster's backups. */
-import { lineageIn } from '../../backup/format/manifest.ts';
-import type { Lineage } from '../../backup/ports.ts';
+import { lineageIn } from '../format/manifest.ts';
+import type { Lineage } from '../ports.ts';
 import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
 import { formatDuration } from '../../config/values.ts';
 import type { ClusterNode } from '../../nodes/cluster-file.ts';

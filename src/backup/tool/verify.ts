@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Piscina } from 'piscina';
-import type { Location } from '../../backup/format/location.ts';
-import { type GroupEntry, type Manifest, readManifest } from '../../backup/format/manifest.ts';
-import { VERIFIER_LOADED } from '../../backup/format/verify.ts';
+import type { Location } from '../format/location.ts';
+import { type GroupEntry, type Manifest, readManifest } from '../format/manifest.ts';
+import { VERIFIER_LOADED } from '../format/verify.ts';
 import { threadEntry } from '../../threads/entry.ts';
-import type { Context } from '../context.ts';
+import type { EnvironmentVariables } from '../../config/environment.ts';
 import { Failure, Interrupted } from '../../nodes/failure.ts';
 
 /** Each takes some 200 bytes for each stream of its group, besides its buffers. */
@@ -23,12 +23,19 @@ export interface VerifiedBackup {
   readonly buckets: number;
 }
 
+interface VerifyingContext {
+  readonly progress: { step(done: number, total: number, about: string): void };
+  readonly signal: AbortSignal;
+  /** The environment of the threads. */
+  readonly env: EnvironmentVariables;
+}
+
 /** The answer of a thread (workers/verify.ts). */
 type Answer = { readonly fault: string } | { readonly bucketNames: readonly string[] };
 
 export async function verifyBackup(
   location: Location,
-  { progress, signal, env }: Pick<Context, 'progress' | 'signal' | 'env'>,
+  { progress, signal, env }: VerifyingContext,
 ): Promise<VerifiedBackup> {
   const manifest = await readManifest(location);
   const threads = Math.max(1, Math.min(THREADS_MAX, availableParallelism(), manifest.groups.length));
