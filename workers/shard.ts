@@ -19,7 +19,8 @@ import { Shard } from '../src/shard/shard.ts';
 import { ThreadWriter } from '../src/store/checkpoint-writer.ts';
 import { threadEntry } from '../src/threads/entry.ts';
 import { FileGone } from '../src/store/named-file.ts';
-import { ShardStore, type StoreFinding } from '../src/store/shard-store.ts';
+import { openStore } from '../src/store/rebuild.ts';
+import type { ShardStore, StoreFinding } from '../src/store/shard-store.ts';
 import { storeFailure } from '../src/store/volume.ts';
 import { MainThreadStore } from './cold-port.ts';
 import { type MemberData, beginRun, checkFormation, heard, openDirectories, openIdentity } from './membership.ts';
@@ -106,7 +107,11 @@ function keepSampling(store: ShardStore, log: Logger): () => void {
   return () => cancel();
 }
 
-function report({ checkedRows, converted, cut, removed, lost }: StoreFinding, shard: number, log: Logger): void {
+function report(
+  { checkedRows, converted, cut, removed, rebuilt, lost }: StoreFinding,
+  shard: number,
+  log: Logger,
+): void {
   if (checkedRows !== undefined)
     log.info({ shard, rows: checkedRows }, 'the rows got checksums; versions before refuse this directory');
   if (converted !== undefined)
@@ -124,6 +129,11 @@ function report({ checkedRows, converted, cut, removed, lost }: StoreFinding, sh
   }
   if (removed !== undefined)
     log.warn({ shard, segments: removed }, 'damaged segments of the log were removed; nothing of them was needed');
+  if (rebuilt !== undefined)
+    log.error(
+      { shard, ...rebuilt },
+      'pages of the state could not be read: it was rebuilt without them, and groups with rows there are not opened',
+    );
   if (lost === undefined) return;
   const { why, aside } = lost;
   log.error({ shard, why, aside }, 'the log is damaged: the other nodes restore this shard');
@@ -131,8 +141,10 @@ function report({ checkedRows, converted, cut, removed, lost }: StoreFinding, sh
 
 async function run(start: ShardData, port: MessagePort): Promise<void> {
   const log = threadLogger(start.log, 'shard', (logged) => port.postMessage({ logged } satisfies ShardMessage));
-  const store = new ShardStore(start.directory, {
+  const store = await openStore(start.directory, {
     runtime,
+    groups: start.groups,
+    isAlone: start.cluster === undefined,
     writer: (directory) => new ThreadWriter(directory, threadEntry('checkpoint')),
   });
   const membership = await beginRun(port, store);

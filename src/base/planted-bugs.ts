@@ -38,6 +38,7 @@ export const PLANTED_BUGS = {
   'conflict-not-written': 'Entries that replace others are not written.',
   'applied-twice': 'The applied index on disk is one too low: after a restart the last entry is applied again.',
   'group-not-lost': 'A group that a start cannot open, or whose vote is not known, counts as whole.',
+  'torn-group-opened': 'A group of whose rows a page could not be read is opened with those that are left.',
   'row-checksum-ignored': 'A row of the state that the disk changed counts as what was written.',
   'repair-not-sent': 'A leader sends its state to no node whose disk changed rows.',
   'repair-skips-entries': 'After a repair applying goes on where it was, and not behind the state that was installed.',

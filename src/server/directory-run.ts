@@ -16,10 +16,13 @@ import type { Logger } from '../logging/logger.ts';
 import type { ShardRun } from '../store/rows.ts';
 import { type NodeDirectory, completeDataDir, countStart, refused } from './data-dir.ts';
 
+/** The run that a shard has noted; undefined: none; torn: its note is lost with a page, and so is all it had. */
+export type LastRun = ShardRun | 'torn' | undefined;
+
 /** The shards, before they begin. */
 export interface OpenedShards {
-  /** Resolves when all shards are open, with the last run that each has noted; undefined: none. */
-  opened(): Promise<readonly (ShardRun | undefined)[]>;
+  /** Resolves when all shards are open, with the last run of each. */
+  opened(): Promise<readonly LastRun[]>;
   /** Each notes the run, on disk. False: one of them has no room for that. */
   note(directory: string, incarnation: number): Promise<boolean>;
 }
@@ -51,7 +54,7 @@ export async function beginRun<T extends NodeDirectory>(
 /** The sentence for the operator when what is there was not last used together. */
 export function whyNotOneDirectory(
   directory: NodeDirectory,
-  found: readonly (ShardRun | undefined)[],
+  found: readonly LastRun[],
   single: boolean,
 ): string | undefined {
   const whole = single
@@ -64,9 +67,10 @@ export function whyNotOneDirectory(
   return undefined;
 }
 
-function whyForeign(directory: NodeDirectory, shard: number, run: ShardRun | undefined): string | undefined {
+function whyForeign(directory: NodeDirectory, shard: number, run: LastRun): string | undefined {
   const { directoryId, incarnation, shardRun } = directory;
   const name = `shard-${shard}`;
+  if (run === 'torn') return undefined;
   if (run === undefined) {
     if (shardRun === undefined) return undefined;
     return `${name} does not say when it was last used, but millrace.json says that every shard noted start ${shardRun}, so it is an older copy or another directory's`;

@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import process from 'node:process';
+import { ConfigError } from '../config/error.ts';
 import type { Logger } from '../logging/logger.ts';
 import type { Closed } from '../threads/thread-pool.ts';
 import { allowGarbage } from './heap-growth.ts';
@@ -34,7 +35,9 @@ export function endOnBug(log: Logger): void {
 
 export function endOnFailure(log: Logger): (error: NodeFailure) => never {
   return ({ cause }) => {
-    log.fatal({ err: cause }, 'a shard failed; the process ends, acknowledged data is on disk');
+    // A sentence needs no stack.
+    const err = cause instanceof ConfigError ? { message: cause.message } : cause;
+    log.fatal({ err }, 'a shard failed; the process ends, acknowledged data is on disk');
     process.exit(EXIT_FAILURE);
   };
 }

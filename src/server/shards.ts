@@ -19,7 +19,7 @@ import { type ShardLink } from '../gateway/gateway.ts';
 import { threadEntry } from '../threads/entry.ts';
 import type { ShardRun } from '../store/rows.ts';
 import type { NodeLog, ThreadLog } from '../logging/logger.ts';
-import type { OpenedShards } from './directory-run.ts';
+import type { LastRun, OpenedShards } from './directory-run.ts';
 import type { IdentityFinding, NodeMembership, MembershipData } from './node-identity.ts';
 import type { Closed } from '../threads/thread-pool.ts';
 
@@ -59,7 +59,7 @@ export function clusterOf({ raft, cluster, server }: Config): ClusterData | unde
  * for that; it serves; it has stopped; it has ended, and why in a sentence; a line for the node's log.
  */
 export type ShardMessage =
-  | { readonly opened: ShardRun | undefined }
+  | { readonly opened: LastRun }
   | { readonly noted: boolean }
   | 'ready'
   | 'stopped'
@@ -131,7 +131,7 @@ export interface ShardsOptions {
 interface Running {
   readonly worker: Worker;
   readonly link: ShardLink;
-  readonly opened: Promise<ShardRun | undefined>;
+  readonly opened: Promise<LastRun>;
   readonly noted: Promise<boolean>;
   readonly ready: Promise<void>;
   readonly stopped: Promise<void>;
@@ -159,7 +159,7 @@ export class Shards implements OpenedShards {
       this.#running.push(start(shard, { boot, directory, found }, this.#options));
   }
 
-  async opened(): Promise<readonly (ShardRun | undefined)[]> {
+  async opened(): Promise<readonly LastRun[]> {
     return await Promise.all(this.#running.map(({ opened }) => opened));
   }
 
@@ -273,7 +273,7 @@ function supervise(
   { shard, found }: Pick<ShardData, 'shard'> & Pick<StartOfShard, 'found'>,
   options: ShardsOptions,
 ): Omit<Running, 'worker' | 'link'> {
-  const [opened, noted] = [deferred<ShardRun | undefined>(), deferred<boolean>()];
+  const [opened, noted] = [deferred<LastRun>(), deferred<boolean>()];
   const [ready, stopped] = [deferred<void>(), deferred<void>()];
   let expected = false;
   let isReady = false;
@@ -293,8 +293,9 @@ function supervise(
     if ('logged' in message) return options.log.write(message.logged);
     if ('task' in message) return void perform(worker, options.cold?.service, message);
     expected = true;
-    if (isReady) fail(new Error(message.refused));
-    else reject(new ConfigError(message.refused));
+    const error = new ConfigError(message.refused);
+    if (isReady) fail(error);
+    else reject(error);
     void worker.terminate();
   });
   const reject = (error: Error): void => {

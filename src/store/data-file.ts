@@ -1,76 +1,48 @@
 /**
  * Checks an LMDB data file. LMDB maps the file and trusts it, so a changed page kills the process with a signal and
  * without a message. Both meta pages are checked in full. checkTrees() also follows every branch page, and looks
- * whether the rows of leaves lie inside of them; checkLeaves() does that for some leaves while the file is open. The
- * content of rows is what their checksums are for.
+ * whether the rows of leaves lie inside of them; checkLeaves() does that for some leaves while the file is open.
+ * readTable() reads past pages that changed. The content of rows is what their checksums are for.
  */
 import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
-import { bytes, struct, u16, u32, u64 } from '../base/struct.ts';
 import { viewOf } from '../base/bytes.ts';
+import {
+  BRANCH,
+  DEPTH_MAX,
+  FIRST_PAGE,
+  FREE_FLAGS,
+  KINDS,
+  LEAF,
+  MAGIC,
+  MAP_BYTES_MAX,
+  META,
+  META_PAGE,
+  type MetaPage,
+  NODE,
+  NODE_IS_LONG,
+  NODE_IS_TREE,
+  NO_PAGE,
+  OVERFLOW,
+  PAGE_BYTES_MAX,
+  PAGE_HEAD,
+  PAGE_HEAD_BYTES,
+  PAGE_NUMBER,
+  POINTER_BYTES,
+  TREE,
+  type Tree,
+  VERSION,
+} from './pages.ts';
 
+/** A file with the data file's name and this one behind it: the next start looks at all leaves. */
+export const DOUBTED = '.doubted';
 /** Advice about a damaged state. */
 export const RESTORE_STATE =
   'restore the data directory from a copy, or in a cluster start on an empty one and run millracectl allow-rejoin';
 
-const MAGIC = 0xbeefc0de;
-const VERSION = 2;
-/** Bytes of address space that LMDB may have reserved: what 64-bit machines address. */
-const MAP_BYTES_MAX = 2n ** 47n;
 /** A thread that commits meanwhile changes the meta pages between two reads of them. */
 const READS_MAX = 100;
-
-const PAGE_HEAD = struct({ page: u64, transaction: u64, pad: u16, flags: u16, lower: u16, upper: u16 });
-const PAGE_HEAD_BYTES = PAGE_HEAD.size;
-const BRANCH = 1;
-const LEAF = 2;
-const OVERFLOW = 4;
-const META = 8;
-/** LMDB may leave other flags than these in a page, which mean something in memory only. */
-const KINDS = 0xff;
-
-const TREE_SHAPE = {
-  pad: u32,
-  flags: u16,
-  depth: u16,
-  branchPages: u64,
-  leafPages: u64,
-  overflowPages: u64,
-  entries: u64,
-  root: u64,
-};
-/** A table. The first of a meta page has the size of a page in `pad`, and the flags of the environment. */
-const TREE = struct(TREE_SHAPE);
-type Tree = ReturnType<typeof TREE.decode>;
-/** Pages 0 and 1, as LMDB writes them on 64-bit machines. Transaction N writes page N mod 2. */
-const META_PAGE = struct({
-  head: bytes(PAGE_HEAD_BYTES),
-  magic: u32,
-  version: u32,
-  address: u64,
-  mapBytes: u64,
-  free: bytes(TREE.size),
-  tables: bytes(TREE.size),
-  lastPage: u64,
-  transaction: u64,
-});
-type MetaPage = ReturnType<typeof META_PAGE.decode>;
-/** Keys of the free list are integers. */
-const FREE_FLAGS = 0x08;
-const PAGE_BYTES_MAX = 64 * 1024;
-/** Levels that LMDB can follow. */
-const DEPTH_MAX = 32;
 /** Leaves that a start looks at: 128 MiB of rows, which take some 0.3 s, or some seconds from a disk that seeks. */
 const LEAVES_MAX = 32_768;
-/** Root of an empty tree. */
-const NO_PAGE = 0xffff_ffff_ffff_ffffn;
-const FIRST_PAGE = 2n;
-
-const NODE = struct({ low: u16, high: u16, flags: u16, keyBytes: u16 }, 'key, data');
-const POINTER_BYTES = 2;
-/** Its data is the number of the page with what it holds. */
-const NODE_IS_LONG = 1;
-const NODE_IS_TREE = 2;
-const PAGE_NUMBER = struct({ page: u64 });
 /** Before all keys. */
 const FIRST_KEY = new Uint8Array(0);
 
@@ -80,12 +52,21 @@ interface Leaf {
   readonly from: Uint8Array;
 }
 
+interface Row {
+  readonly key: Uint8Array;
+  readonly value: () => Uint8Array;
+  readonly long: readonly [page: bigint, bytes: number] | undefined;
+}
+
 /** A sentence for the operator: the state cannot be read or written. */
 export class StateError extends Error {}
 
+/** Pages were changed; LMDB has not followed them. */
+export class PageDamage extends StateError {}
+
 /** The file is not what was written. */
-export function stateDamage(path: string, why: string, options?: ErrorOptions): StateError {
-  return new StateError(`${path} is damaged (${why}); ${RESTORE_STATE}`, options);
+export function damageOf(path: string, why: string): string {
+  return `${path} is damaged (${why}); ${RESTORE_STATE}`;
 }
 
 /** Throws StateError. A missing or empty file is a new one. */
@@ -93,9 +74,12 @@ export function checkDataFile(path: string): void {
   withFile(path, (file) => void new DataFile(path, file));
 }
 
-/** As checkDataFile(), and the branch pages of all tables. Nothing writes to the file. */
-export function checkTrees(path: string): void {
-  withFile(path, (file) => new DataFile(path, file).checkTrees());
+/**
+ * As checkDataFile(), and the branch pages of all tables, and so many leaves; where they are all asked for, the heads of
+ * rows with pages of their own too. Nothing writes to the file.
+ */
+export function checkTrees(path: string, leaves: 'first' | 'all' = 'first'): void {
+  withFile(path, (file) => new DataFile(path, file).checkTrees(leaves === 'all' ? Infinity : LEAVES_MAX));
 }
 
 /** The leaves of a table that LMDB may follow next: so many from the one on that has `from`. */
@@ -113,6 +97,24 @@ export function checkLeaves(path: string, range: LeafRange): Uint8Array | undefi
   let next: Uint8Array | undefined;
   withFile(path, (file) => (next = new DataFile(path, file).checkLeaves(range)));
   return next;
+}
+
+/** Keys from one on; the end is the first key behind them, undefined: there is none. */
+export interface KeyRange {
+  readonly from: Uint8Array;
+  readonly to: Uint8Array | undefined;
+}
+
+/** Told of what a table holds, in the order of the keys. */
+export interface TableReader {
+  row(key: Uint8Array, value: Uint8Array): void;
+  /** A page that leads to these cannot be read. */
+  gap(range: KeyRange): void;
+}
+
+/** Reads a table as far as its pages are sound; the others are empty. Throws StateError. Nothing writes to the file. */
+export function readTable(path: string, table: string, reader: TableReader): void {
+  withFile(path, (file) => new DataFile(path, file).readTable(table, reader));
 }
 
 function withFile(path: string, check: (file: number) => void): void {
@@ -133,7 +135,7 @@ class DataFile {
   readonly #pageBytes: number;
   /** The newer meta page. */
   readonly #meta: MetaPage;
-  #leavesLeft = LEAVES_MAX;
+  #leavesLeft = 0;
 
   constructor(path: string, file: number) {
     this.#path = path;
@@ -151,7 +153,8 @@ class DataFile {
     for (const tree of [this.#meta.free, this.#meta.tables]) this.#checkRoot(TREE.decode(tree));
   }
 
-  checkTrees(): void {
+  checkTrees(leavesMax: number): void {
+    this.#leavesLeft = leavesMax;
     this.#walk(TREE.decode(this.#meta.free));
     this.#walk(TREE.decode(this.#meta.tables));
     for (const { tree } of this.#tables()) this.#walk(tree);
@@ -166,6 +169,38 @@ class DataFile {
       for (const [page, bytes] of this.#longRows(leaf.page)) this.#checkLong(page, bytes);
     }
     return undefined;
+  }
+
+  readTable(table: string, reader: TableReader): void {
+    for (const { name, tree } of this.#tables()) {
+      if (name === `${table}\0`) this.#readUnder(tree.root, tree.depth, { from: FIRST_KEY, to: undefined }, reader);
+      else this.#need(tree.root === NO_PAGE, `it has rows of a version before, and a page of it cannot be read`);
+    }
+  }
+
+  #readUnder(page: bigint, depth: number, range: KeyRange, reader: TableReader): void {
+    if (page === NO_PAGE) return;
+    let children: readonly Leaf[] = [];
+    let rows: readonly Row[] = [];
+    try {
+      this.#needReach(page);
+      if (depth > 1) children = this.#children({ page, from: range.from });
+      else rows = this.#rowsOf(page);
+      this.#checkOrder(page, depth > 1 ? children.map(({ from }) => from) : rows.map(({ key }) => key), range);
+    } catch (error) {
+      if (!(error instanceof PageDamage)) throw error;
+      return reader.gap(range);
+    }
+    for (const { key, value } of rows) reader.row(key, value());
+    for (const [i, child] of children.entries())
+      this.#readUnder(child.page, depth - 1, { from: child.from, to: children[i + 1]?.from ?? range.to }, reader);
+  }
+
+  /** A page in the place of another has other keys. */
+  #checkOrder(page: bigint, keys: readonly Uint8Array[], { from, to }: KeyRange): void {
+    const all = [from, ...keys, ...(to === undefined ? [] : [to])];
+    const isSorted = all.every((key, i) => i === 0 || Buffer.compare(all[i - 1] as Uint8Array, key) <= 0);
+    this.#need(isSorted, `page ${page} has the keys of another page`);
   }
 
   #readMetas(): { readonly pageBytes: number; readonly metas: readonly [MetaPage, MetaPage] } {
@@ -217,7 +252,11 @@ class DataFile {
 
   /** All branch pages, that their children are pages of the file, and leaves. */
   #walk(tree: Tree): void {
-    for (const { page } of this.#leavesOf(tree)) if (this.#leavesLeft-- > 0) this.#longRows(page);
+    for (const { page } of this.#leavesOf(tree)) {
+      if (this.#leavesLeft-- <= 0) continue;
+      const long = this.#longRows(page);
+      if (this.#leavesLeft === Infinity) for (const [first, bytes] of long) this.#checkLong(first, bytes);
+    }
   }
 
   *#leavesOf({ root, depth }: Tree, key: Uint8Array = FIRST_KEY): IterableIterator<Leaf> {
@@ -227,6 +266,16 @@ class DataFile {
   /** From the one on that has `key`. */
   *#leavesUnder({ page, from }: Leaf, depth: number, key: Uint8Array): IterableIterator<Leaf> {
     if (depth <= 1) return void (yield { page, from });
+    const children = this.#children({ page, from });
+    const first = children.findLastIndex((child) => Buffer.compare(child.from, key) <= 0);
+    for (const child of children.slice(Math.max(0, first))) {
+      this.#checkNumber(child.page, page);
+      this.#needReach(child.page);
+      yield* this.#leavesUnder(child, depth - 1, key);
+    }
+  }
+
+  #children({ page, from }: Leaf): Leaf[] {
     const branch = this.#page(page, BRANCH);
     const children = this.#nodes(page, branch).map((at, i) => {
       const { low, high, flags, keyBytes } = NODE.read(viewOf(branch), at);
@@ -234,12 +283,7 @@ class DataFile {
       return { page: child, from: i === 0 ? from : branch.subarray(at + NODE.size, at + NODE.size + keyBytes) };
     });
     this.#need(children.length > 0, `page ${page} has no child`);
-    const first = children.findLastIndex((child) => Buffer.compare(child.from, key) <= 0);
-    for (const child of children.slice(Math.max(0, first))) {
-      this.#checkNumber(child.page, page);
-      this.#needReach(child.page);
-      yield* this.#leavesUnder(child, depth - 1, key);
-    }
+    return children;
   }
 
   *#tables(): IterableIterator<{ readonly name: string; readonly tree: Tree }> {
@@ -257,11 +301,16 @@ class DataFile {
     }
   }
 
-  /** Checks a leaf; the pages of its rows that have some of their own, and the bytes in them. */
+  /** The pages of a leaf's rows that have some of their own, and the bytes in them. */
   #longRows(page: bigint): readonly (readonly [page: bigint, bytes: number])[] {
+    return this.#rowsOf(page).flatMap(({ long }) => (long === undefined ? [] : [long]));
+  }
+
+  /** Checks a leaf. */
+  #rowsOf(page: bigint): Row[] {
     const leaf = this.#page(page, LEAF);
     const view = viewOf(leaf);
-    const long: (readonly [bigint, number])[] = [];
+    const rows: Row[] = [];
     const nodes = this.#nodes(page, leaf);
     this.#need(nodes.length > 0, `page ${page} has no row`);
     for (const at of nodes) {
@@ -272,13 +321,18 @@ class DataFile {
       const end = data + (isLong ? PAGE_NUMBER.size : bytes);
       const isSound = (isLong || flags === 0 || flags === NODE_IS_TREE) && keyBytes > 0 && end <= leaf.length;
       this.#need(isSound, `page ${page} has a row outside of it`);
-      if (!isLong) continue;
+      const key = leaf.subarray(at + NODE.size, data);
+      if (!isLong) {
+        rows.push({ key, value: () => leaf.subarray(data, end), long: undefined });
+        continue;
+      }
       const first = PAGE_NUMBER.read(view, data).page;
       this.#checkNumber(first, page);
       this.#needReach(first + BigInt(this.#pagesOf(bytes) - 1));
-      long.push([first, bytes]);
+      const value = (): Uint8Array => this.#read(Number(first) * this.#pageBytes + PAGE_HEAD_BYTES, bytes);
+      rows.push({ key, value, long: [first, bytes] });
     }
-    return long;
+    return rows;
   }
 
   /** LMDB frees as many pages as their head says: more than the row fills when it was written again in its commit. */
@@ -333,11 +387,11 @@ class DataFile {
 
   #read(at: number, size: number): Uint8Array {
     const page = new Uint8Array(size);
-    if (readSync(this.#file, page, 0, size, at) < size) throw stateDamage(this.#path, 'it was cut short');
+    if (readSync(this.#file, page, 0, size, at) < size) throw new PageDamage(damageOf(this.#path, 'it was cut short'));
     return page;
   }
 
   #need(isSound: boolean, what: string): asserts isSound {
-    if (!isSound) throw stateDamage(this.#path, what);
+    if (!isSound) throw new PageDamage(damageOf(this.#path, what));
   }
 }

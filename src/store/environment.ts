@@ -6,12 +6,13 @@
  * transactionSync returns after fdatasync of the pages and the O_DSYNC write of the meta page; no cache, no encoding. A
  * failed commit (ENOSPC) leaves the environment unchanged and may be retried.
  */
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Database, type RootDatabase, open } from 'lmdb';
 import type { SnapshotReader } from '../shard/ports.ts';
 import type { Tx } from '../base/tx.ts';
 import type { RowDamage } from '../base/row-damage.ts';
-import { checkDataFile, checkLeaves } from './data-file.ts';
+import { DOUBTED, checkDataFile, checkLeaves } from './data-file.ts';
 import { rowSize, writeRow } from '../base/row-bytes.ts';
 import { CheckedRows, type RowTable } from './row-check.ts';
 
@@ -88,6 +89,9 @@ export class Environment {
     const transaction = this.state.useReadTransaction();
     try {
       return checkLeaves(this.#path, { table: STATE_TABLE, from, leaves: Math.ceil(bytes / LEAF_BYTES) });
+    } catch (error) {
+      writeFileSync(this.#path + DOUBTED, '');
+      throw error;
     } finally {
       transaction.done();
       this.refresh();

@@ -202,7 +202,7 @@ function writeAll(descriptor: number, at: number, bytes: Uint8Array): void {
 }
 
 /** A new name is on disk once its folder is synced. */
-function syncFolder(path: string): void {
+export function syncFolder(path: string): void {
   const descriptor = openSync(path, 'r');
   try {
     fsyncSync(descriptor);

@@ -11,12 +11,14 @@ import type { DirectoryRun } from '../peer/codec/standing.ts';
 import type { LostLog } from '../raft/types.ts';
 import type { DirectoryStorage, StoragePaths, StoredVote } from '../shard/ports.ts';
 import {
+  ALL_GROUPS,
   CUT_TAG,
   HALF_TAG,
   LOST_TAG,
   PEER_ROW,
   RUN_KEY,
   type ShardRun,
+  TORN_TAG,
   USED_TAG,
   VOTE_ROW,
   VOTE_TAG,
@@ -43,6 +45,9 @@ export abstract class OwnRows implements DirectoryStorage {
 
   checkGroup(group: number): void {
     for (const tag of OF_A_GROUP) this.tx.get(systemKey(tag, group));
+    const torn = systemKey(TORN_TAG, group);
+    if (ownRow(this.tx, torn) !== undefined && !planted('torn-group-opened'))
+      throw new RowDamage(torn, 'it says that others of the group are missing, whose page could not be read');
   }
 
   vote(group: number): StoredVote {
@@ -85,14 +90,21 @@ export abstract class OwnRows implements DirectoryStorage {
     this.commit(() => this.tx.put(peerKey(node), row));
   }
 
-  /** The run of the data directory that last used this store; undefined: no version that notes it did. */
-  get lastRun(): ShardRun | undefined {
+  /**
+   * The run of the data directory that last used this store; undefined: no version that notes it did; torn: its page
+   * could not be read, so no group is opened.
+   */
+  get lastRun(): ShardRun | 'torn' | undefined {
     const row = ownRow(this.tx, RUN_KEY);
-    return row === undefined ? undefined : decodeRun(row, this.paths.state);
+    if (row !== undefined) return decodeRun(row, this.paths.state);
+    return ownRow(this.tx, systemKey(TORN_TAG, ALL_GROUPS)) === undefined ? undefined : 'torn';
   }
 
   noteRun(run: ShardRun): void {
-    this.commit(() => this.tx.put(RUN_KEY, encodeRun(run)));
+    this.commit(() => {
+      this.tx.put(RUN_KEY, encodeRun(run));
+      this.putFlag(systemKey(TORN_TAG, ALL_GROUPS), 0);
+    });
   }
 
   get fresh(): boolean {

@@ -28,6 +28,9 @@ export const LOST_TAG = 0x6c;
 export const USED_TAG = 0x75;
 export const LOG_TAG = 0x67;
 export const CUT_TAG = 0x63;
+/** Rows of the group's state are missing, because their page could not be read; of ALL_GROUPS: so is RUN_TAG. */
+export const TORN_TAG = 0x64;
+export const ALL_GROUPS = 0xffff;
 const PEER_TAG = 0x70;
 const RUN_TAG = 0x72;
 

@@ -13,7 +13,7 @@ import {
   type StoredVote,
   type TurnBatch,
 } from '../shard/ports.ts';
-import { HALF_TAG, OTHER_HALF, prefixKey, systemKey } from './rows.ts';
+import { HALF_TAG, OTHER_HALF, TORN_TAG, prefixKey, systemKey } from './rows.ts';
 import type { RowDamage } from '../base/row-damage.ts';
 import { eachRow } from '../base/row-bytes.ts';
 import { planted } from '../base/planted.ts';
@@ -62,6 +62,8 @@ export interface StoreFinding extends LogFinding {
   readonly checkedRows?: number;
   /** Why the log could not be read, and where it is now. */
   readonly lost?: { readonly why: string; readonly aside: string | undefined };
+  /** Pages of the data file could not be read: it was rebuilt without them. */
+  readonly rebuilt?: { readonly why: string; readonly aside: string; readonly torn: readonly number[] };
   readonly salvaged?: Salvage & { readonly why: string };
 }
 
@@ -259,6 +261,7 @@ export class ShardStore extends OwnRows implements ShardStorage {
     this.commit(() => {
       for (const { group, hardState, keepsLog } of installs) {
         this.putFlag(systemKey(HALF_TAG, group), this.prefix(group) === group ? 1 : 0);
+        this.putFlag(systemKey(TORN_TAG, group), 0);
         if (keepsLog !== true || planted('repair-cuts-log')) this.#log.cut(group, hardState);
       }
     });

@@ -1,10 +1,10 @@
 /** Questions about the volume on which the store lies, and about its folder there. */
-import { mkdirSync, statfsSync, writeSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { caughtCode, caughtMessage } from '../base/caught.ts';
 import { RowDamage } from '../base/row-damage.ts';
 import { StorageFullError } from '../shard/ports.ts';
-import { RESTORE_STATE, StateError, checkTrees, stateDamage } from './data-file.ts';
+import { DOUBTED, RESTORE_STATE, StateError, checkTrees, damageOf } from './data-file.ts';
 import { LogDamage } from './log-record.ts';
 import { FileGone } from './named-file.ts';
 import { SEGMENT_SIZES, type SegmentSizes } from './segments.ts';
@@ -36,7 +36,8 @@ export function stateError(directory: string, error: unknown): unknown {
   const { code, message = '' } = error as { code?: unknown; message?: string };
   if (code === undefined) return error;
   const file = join(directory, 'data.mdb');
-  if (typeof code === 'number' && LMDB_DAMAGE.has(code)) return stateDamage(file, message, { cause: error });
+  if (typeof code === 'number' && LMDB_DAMAGE.has(code))
+    return new StateError(damageOf(file, message), { cause: error });
   return new StateError(`${file}: ${message}`, { cause: error });
 }
 
@@ -69,7 +70,9 @@ export function makeShardFolder(path: string): void {
     mkdirSync(path, { mode: 0o700 });
   } catch (error) {
     if (caughtCode(error) !== 'EEXIST') throw error;
-    checkTrees(join(path, 'data.mdb'));
+    const file = join(path, 'data.mdb');
+    checkTrees(file, existsSync(file + DOUBTED) ? 'all' : 'first');
+    rmSync(file + DOUBTED, { force: true });
   }
 }
 

@@ -19,7 +19,7 @@ const PAIR_TRIES = 3;
 const THIN_BYTES_PER_SECOND = 200_000;
 const ENDS_MS = 30_000;
 /** The log or rows of the state, from the other nodes. */
-const RESTORED = /the log is damaged|replaced by that of its leader/;
+const RESTORED = /the log is damaged|could not be read|replaced by that of its leader/;
 
 export interface ClusterTrial {
   readonly trial: Trial;
@@ -165,6 +165,8 @@ class ClusterRun {
     const others = NODES.filter((id) => id !== victim);
     await this.#ready(others);
     const node = cluster.node(victim);
+    // As its supervisor does: the scrub met a page that a start can do without.
+    if (!node.isRunning && /a shard failed/.test(node.log())) await this.start([victim]);
     let isRestored = RESTORED.test(node.log());
     if (!node.isRunning) {
       // Refused: an operator takes another disk.

@@ -121,6 +121,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'log-sequence-ignored': 0x42d,
   'rot-taken-for-torn': 0x114,
   'group-not-lost': 0x76008,
+  'torn-group-opened': 0x7600c,
   'row-checksum-ignored': 0x74000,
   'repair-not-sent': 0x74000,
   'repair-skips-entries': 0x74004,

@@ -13,6 +13,8 @@ import type { World } from './world.ts';
 
 const RETRY_MS = 300;
 const KIB = 1024;
+/** Chance that a page with rows of the group is lost, and not a bit of one row. */
+const TORN = 0.3;
 
 export class SimNode {
   readonly id: number;
@@ -139,6 +141,11 @@ export class SimNode {
   /** A row without which a group cannot be opened. */
   rotGroupRow(random: Random): void {
     const group = random.pick(this.#world.options.groups);
+    if (random.chance(TORN)) {
+      this.disk.tearGroup(group);
+      this.rotGroup = { group, isVote: false };
+      return;
+    }
     const meta = `${latin1(prefixKey(this.disk.prefix(group)))}${String.fromCharCode(TAG_META)}`;
     const own = [HALF_TAG, VOTE_TAG, CUT_TAG].map((tag) => latin1(systemKey(tag, group)));
     const keys = [meta, ...own].filter((key) => this.disk.state.read(key) !== undefined);

@@ -194,7 +194,7 @@ test('rows about the whole store are known by their place, or refuse the start i
   store.rememberPeer(3, { ...RUN, boot: 5 });
   assert.equal(store.peerRun(3)?.boot, 5);
   try {
-    assert.fail(`${store.lastRun?.directory} is the note of the last run`);
+    assert.fail(`${JSON.stringify(store.lastRun)} is the note of the last run`);
   } catch (error) {
     const sentence = storeFailure(temporary.directory, error);
     assert.match(

@@ -1,12 +1,13 @@
 // All rows of the state are read, a few at a time, and those that changed are told.
 import assert from 'node:assert/strict';
-import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { toHex } from '../../src/base/hex.ts';
-import { checkTrees } from '../../src/store/data-file.ts';
+import { DOUBTED, checkTrees } from '../../src/store/data-file.ts';
+import { openStore } from '../../src/store/rebuild.ts';
 import { flipWord } from './flip-word.ts';
-import { TemporaryStore } from './temporary.ts';
+import { STORE_OPTIONS, TemporaryStore } from './temporary.ts';
 import { FRESH, openLogs } from './turns.ts';
 
 const [GROUP, TAG] = [1, 0x64];
@@ -67,6 +68,12 @@ test('a leaf whose rows LMDB cannot find ends in a sentence, before LMDB reads i
     while (!temporary.store.scrub.step(4096).isEnd);
   }, why);
   assert.throws(() => checkTrees(file), why);
+  // The next start looks at all leaves, however many there are.
+  assert(existsSync(file + DOUBTED));
+  await temporary.store.close();
+  temporary.store = await openStore(temporary.directory, { ...STORE_OPTIONS, groups: [GROUP], isAlone: true });
+  assert.deepEqual(temporary.store.found.rebuilt?.torn, [GROUP]);
+  assert(!existsSync(file + DOUBTED));
 });
 
 const [PAGE_BYTES, PAGE_HEAD_BYTES, LEAF] = [4096, 24, 2];

@@ -1,0 +1,132 @@
+/**
+ * Rebuilds a data file of which pages cannot be read, without the rows that lay there. LMDB never follows
+ * the damaged file, which is kept beside it. Groups whose rows lay there are marked (TORN_TAG) and not opened: in a
+ * cluster the others restore them, and a single node refuses them alone.
+ */
+import { existsSync, linkSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import type { Tx } from '../base/tx.ts';
+import { type KeyRange, PageDamage, readTable } from './data-file.ts';
+import { Environment, LmdbTx, STATE_TABLE } from './environment.ts';
+import { syncFolder } from './log-files.ts';
+import { ownRow } from './own-rows.ts';
+import {
+  ALL_GROUPS,
+  CUT_TAG,
+  HALF_TAG,
+  LOST_TAG,
+  RUN_KEY,
+  SYSTEM_PREFIX,
+  TORN_TAG,
+  USED_TAG,
+  VOTE_TAG,
+  halfOf,
+  prefixKey,
+  systemKey,
+} from './rows.ts';
+import { ShardStore, type StoreOptions } from './shard-store.ts';
+
+/** Bytes of one commit. */
+const COMMIT_BYTES = 4 * 1024 * 1024;
+const FLAG = Uint8Array.of(1);
+
+interface Opening extends StoreOptions {
+  readonly groups: readonly number[];
+  /** No other node can tell what the shard's own rows said. */
+  readonly isAlone: boolean;
+}
+
+/** Opens the store of a shard, whose data file is rebuilt before if it has to be. */
+export async function openStore(directory: string, { groups, isAlone, ...options }: Opening): Promise<ShardStore> {
+  try {
+    return new ShardStore(directory, options);
+  } catch (error) {
+    if (!(error instanceof PageDamage)) throw error;
+    const rebuilt = await rebuild(directory, (tx, gaps) => {
+      // They are behind all others.
+      if (isAlone && gaps.some(({ to }) => to === undefined || isBefore(prefixKey(SYSTEM_PREFIX), to))) throw error;
+      return markTorn(tx, groups, gaps);
+    });
+    const store = new ShardStore(directory, options);
+    store.found = { ...store.found, rebuilt: { why: error.message, ...rebuilt } };
+    return store;
+  }
+}
+
+type Mark = (tx: Tx, gaps: readonly KeyRange[]) => readonly number[];
+
+async function rebuild(
+  directory: string,
+  mark: Mark,
+): Promise<{ readonly torn: readonly number[]; readonly aside: string }> {
+  const file = join(directory, 'data.mdb');
+  const folder = join(directory, 'rebuilt');
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { mode: 0o700 });
+  try {
+    const environment = new Environment(folder);
+    let torn: readonly number[] = [];
+    try {
+      const gaps = copyRows(file, environment);
+      environment.commit(() => (torn = mark(new LmdbTx(environment.state), gaps)));
+    } finally {
+      await environment.close();
+    }
+    let aside = `${file}.damaged`;
+    for (let i = 2; existsSync(aside); i++) aside = `${file}.damaged-${i}`;
+    // At every moment one of them has the name.
+    linkSync(file, aside);
+    renameSync(join(folder, 'data.mdb'), file);
+    syncFolder(directory);
+    return { torn, aside: basename(aside) };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Rows as they are stored: one that changed is told by its checksum, as before. */
+function copyRows(file: string, environment: Environment): KeyRange[] {
+  const gaps: KeyRange[] = [];
+  let rows: { readonly key: Uint8Array; readonly value: Uint8Array }[] = [];
+  let bytes = 0;
+  const write = (): void => {
+    environment.commit(() => {
+      for (const { key, value } of rows) environment.state.putSync(key, value);
+    });
+    rows = [];
+    bytes = 0;
+  };
+  readTable(file, STATE_TABLE, {
+    gap: (range) => gaps.push(range),
+    row: (key, value) => {
+      rows.push({ key, value });
+      bytes += key.length + value.length;
+      if (bytes >= COMMIT_BYTES) write();
+    },
+  });
+  write();
+  return gaps;
+}
+
+/** Inside a commit. A row that was in none of the gaps counts as lost there: what is missing is not known. */
+function markTorn(tx: Tx, groups: readonly number[], gaps: readonly KeyRange[]): number[] {
+  const isLost = (key: Uint8Array): boolean =>
+    gaps.some(({ from, to }) => !isBefore(key, from) && (to === undefined || isBefore(key, to)));
+  const isTorn = (prefix: number): boolean =>
+    gaps.some(
+      ({ from, to }) => isBefore(from, prefixKey(prefix + 1)) && (to === undefined || isBefore(prefixKey(prefix), to)),
+    );
+  const isUnknown = isLost(RUN_KEY);
+  const torn = groups.filter((group) => {
+    const areOwnLost = [VOTE_TAG, HALF_TAG, CUT_TAG, LOST_TAG].some((tag) => isLost(systemKey(tag, group)));
+    return isUnknown || areOwnLost || isTorn(halfOf(group, ownRow(tx, systemKey(HALF_TAG, group))));
+  });
+  for (const group of torn) tx.put(systemKey(TORN_TAG, group), FLAG);
+  if (isUnknown) tx.put(systemKey(TORN_TAG, ALL_GROUPS), FLAG);
+  if (isLost(systemKey(USED_TAG, 0))) tx.put(systemKey(USED_TAG, 0), FLAG);
+  return torn;
+}
+
+function isBefore(a: Uint8Array, b: Uint8Array): boolean {
+  return Buffer.compare(a, b) < 0;
+}

@@ -1,0 +1,136 @@
+// A data file with pages that cannot be read is rebuilt without them: the groups whose rows lay there are not opened,
+// and everything else is what it was.
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { RowDamage } from '../../src/base/row-damage.ts';
+import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
+import { PageDamage } from '../../src/store/data-file.ts';
+import { openStore } from '../../src/store/rebuild.ts';
+import { HALF_TAG, OTHER_HALF, prefixKey, systemKey } from '../../src/store/rows.ts';
+import { ShardStore } from '../../src/store/shard-store.ts';
+import { TemporaryStore } from './temporary.ts';
+import { tearLeaf } from './torn-leaf.ts';
+import { FRESH, batch, entry, openLogs, snapshotBatch } from './turns.ts';
+
+const GROUPS = Array.from({ length: 12 }, (_, i) => i + 1);
+const ROWS = 40;
+/** The second half of its key space is in use. */
+const OTHER_HALF_OF = 5;
+const RUN = { shard: 0, incarnation: 3, directory: '0123456789abcdef' };
+const OPENING = { runtime: PROCESS_RUNTIME, groups: GROUPS, isAlone: false };
+const [PAGE, KIND_AT] = [4096, 18];
+
+const prefixOf = (group: number): number => (group === OTHER_HALF_OF ? group + OTHER_HALF : group);
+
+function fill(store: ShardStore): void {
+  openLogs(store, FRESH);
+  store.markUsed([]);
+  store.noteRun(RUN);
+  store.startCheckpoint(() => {
+    store.tx.put(systemKey(HALF_TAG, OTHER_HALF_OF), Uint8Array.of(1));
+    for (const group of GROUPS) {
+      for (let i = 0; i < ROWS; i++) {
+        // Some have pages of their own.
+        const value = new Uint8Array(i % 10 === 0 ? 9000 : 250).fill(group + i);
+        store.tx.put(Uint8Array.of(...prefixKey(prefixOf(group)), 0x64, i), value);
+      }
+    }
+  });
+  store.endCheckpoint('wait');
+  store.append([batch(1, [entry(1, 1)])]);
+}
+
+function isOpened(store: ShardStore, group: number): boolean {
+  try {
+    store.checkGroup(group);
+    return true;
+  } catch (error) {
+    assert(error instanceof RowDamage);
+    return false;
+  }
+}
+
+function rowsOf(store: ShardStore, group: number): number {
+  let rows = 0;
+  const prefix = prefixOf(group);
+  store.tx.range(prefixKey(prefix), prefixKey(prefix + 1), false, (key, value) => {
+    assert.deepEqual(value, new Uint8Array(value.length).fill(group + (key[3] ?? 0)));
+    return ++rows > 0;
+  });
+  return rows;
+}
+
+test('whichever page cannot be read, a group has all of its rows or is not opened, and the file before is kept', async (t) => {
+  const temporary = new TemporaryStore(t);
+  fill(temporary.store);
+  await temporary.store.close();
+  const { directory } = temporary;
+  const file = join(directory, 'data.mdb');
+  const content = readFileSync(file);
+  const pages = Array.from({ length: content.length / PAGE }, (_, page) => page).slice(2);
+  const kinds = pages.filter((page) => [1, 2].includes(content.readUInt16LE(page * PAGE + KIND_AT)));
+  const ends = { served: 0, torn: 0, refused: 0 };
+  for (const page of kinds) {
+    const changed = Buffer.from(content);
+    // The place of its first row, or all of it.
+    if (page % 2 === 0) changed.writeUInt16LE(0xfff0, page * PAGE + 24);
+    else changed.fill(0, page * PAGE, (page + 1) * PAGE);
+    writeFileSync(file, changed);
+    let store: ShardStore;
+    try {
+      store = await openStore(directory, OPENING);
+    } catch (error) {
+      // The table of tables.
+      assert(error instanceof PageDamage && error.message.startsWith(file));
+      assert.deepEqual(readFileSync(file), changed);
+      ends.refused++;
+      continue;
+    }
+    const { torn = [], aside } = store.found.rebuilt ?? {};
+    for (const group of GROUPS) {
+      assert.equal(isOpened(store, group), !torn.includes(group), `page ${page}, group ${group}`);
+      if (!torn.includes(group)) assert.equal(rowsOf(store, group), ROWS, `page ${page}, group ${group}`);
+    }
+    assert.equal(store.fresh, false);
+    const isAllTorn = torn.length === GROUPS.length;
+    assert.deepEqual(store.lastRun, isAllTorn && store.lastRun === 'torn' ? 'torn' : RUN);
+    store.noteRun(RUN);
+    assert.deepEqual(store.lastRun, RUN);
+    if (aside !== undefined) assert.deepEqual(readFileSync(join(directory, aside)), changed);
+    if (content.readUInt16LE(page * PAGE + KIND_AT) === 2 && !isAllTorn) assert(torn.length <= 3, torn.join());
+    ends[torn.length > 0 ? 'torn' : 'served']++;
+    await store.close();
+  }
+  assert(ends.torn > 20 && ends.refused < 5, JSON.stringify(ends));
+  assert(existsSync(`${file}.damaged-2`));
+  assert(!readdirSync(directory).includes('rebuilt'));
+  temporary.store = new ShardStore(directory, OPENING);
+});
+
+test('such a group stays closed over starts, until the state of a leader takes over', async (t) => {
+  const temporary = new TemporaryStore(t);
+  fill(temporary.store);
+  await temporary.store.close();
+  const { directory } = temporary;
+  const file = join(directory, 'data.mdb');
+  tearLeaf(file, 3);
+  let store = await openStore(directory, OPENING);
+  assert(!isOpened(store, 3));
+  await store.close();
+  store = await openStore(directory, OPENING);
+  assert.deepEqual([store.found.rebuilt, isOpened(store, 3)], [undefined, false]);
+  const others = GROUPS.filter((group) => group !== 3);
+  const closed = others.filter((group) => !isOpened(store, group));
+  const log = store.abandonLog(3);
+  for (const group of others) if (closed.includes(group)) store.abandonLog(group);
+  for (const group of others) if (!closed.includes(group)) store.openLog(group, 0, 0);
+  store.load([]);
+  assert.deepEqual([store.lost(3), log.lastIndex()], [2, 0]);
+  store.append([snapshotBatch(3, 8, 4)]);
+  store.setLost([3], 0);
+  await store.close();
+  temporary.store = await openStore(directory, OPENING);
+  assert.deepEqual([isOpened(temporary.store, 3), temporary.store.lost(3)], [true, 0]);
+});
