@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { ConnectionLost, RawClient, type RawResponse } from '../support/raw-client.ts';
 import { TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
 import { readAll } from './look.ts';
-import { hasStrace } from './strace.ts';
+import { hasStrace, straced } from './strace.ts';
 import { mountSmallDisk, type SmallDisk } from './small-disk.ts';
 import { PATIENCE_MS, until } from '../support/until.ts';
 
@@ -201,8 +201,9 @@ test('what LMDB says on stderr about a write that failed spoils no line of the l
   const dataDir = join(folder, 'data');
   // Only LMDB writes there: in its segments the log has its space beforehand.
   const file = join(dataDir, 'shard-0', 'data.mdb');
-  const inject = ['-P', file, '-e', `inject=pwrite64,pwritev,writev:error=EFBIG:when=${WRITES_BEFORE}+`];
-  const wrapper = ['strace', '-D', '-f', '-qq', '-o', join(folder, 'trace'), ...inject];
+  const calls = 'pwrite64,pwritev,writev';
+  const inject = ['-e', `trace=${calls}`, '-e', `inject=${calls}:error=EFBIG:when=${WRITES_BEFORE}+`];
+  const wrapper = straced(join(folder, 'trace'), '-P', file, ...inject);
   const server = new TestServer({ process: true, cores: 1, groups: 1, dataDir, wrapper });
   t.after(async () => {
     await server.dispose();

@@ -8,7 +8,7 @@ import { TestCluster, withCluster } from '../support/cluster.ts';
 import { ConnectionLost, RawClient, requestOnce } from '../support/raw-client.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
 import { DATA_AT, rot } from './rot-record.ts';
-import { hasStrace } from './strace.ts';
+import { hasStrace, straced } from './strace.ts';
 
 const TEXT = { 'content-type': 'text/plain' };
 const EXIT_REFUSED = 2;
@@ -139,7 +139,7 @@ for (const call of ['pwrite64', 'fdatasync'] as const) {
     const dataDir = join(folder, 'data');
     const segments = [1, 2, 3].flatMap((i) => ['-P', join(dataDir, 'shard-0', 'log', `segment-${i}`)]);
     const inject = ['-e', `trace=${call}`, '-e', `inject=${call}:error=EIO:when=${CALLS_BEFORE}`];
-    const wrapper = ['strace', '-D', '-f', '-qq', '-o', join(folder, 'trace'), ...segments, ...inject];
+    const wrapper = straced(join(folder, 'trace'), ...segments, ...inject);
     const server = new TestServer({ process: true, cores: 1, groups: 1, dataDir, wrapper });
     t.after(async () => {
       await server.dispose();

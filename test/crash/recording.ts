@@ -5,6 +5,7 @@ import process from 'node:process';
 import type { Random } from '../support/random.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 import { DiskImage } from './disk-image.ts';
+import { straced } from './strace.ts';
 import { type Call, parseTrace, timesOf } from './trace.ts';
 
 const DISK_CALLS = 'openat,rename,unlink,mkdir,rmdir,ftruncate,pwrite64,pwritev,write,writev,lseek,fdatasync,fsync';
@@ -49,8 +50,7 @@ export class Recording {
 
   /** In front of the command of the server. */
   get wrapper(): string[] {
-    const shows = ['-tt', '-yy', '-xx', '-qq', '-s', String(SHOWN_BYTES)];
-    return ['strace', '-D', '-f', ...shows, '-e', `trace=${CALLS}`, '-o', this.#file];
+    return straced(this.#file, '-tt', '-yy', '-xx', '-s', String(SHOWN_BYTES), '-e', `trace=${CALLS}`);
   }
 
   /** The server has ended. */

@@ -8,3 +8,11 @@ export async function hasStrace(t: TestContext): Promise<boolean> {
   t.skip('needs strace: apt-get install strace');
   return false;
 }
+
+/**
+ * In front of a command: strace with these flags, and its output in `file`. Calls that no flag names run at full speed;
+ * but of what is injected, signals do not arrive.
+ */
+export function straced(file: string, ...flags: readonly string[]): string[] {
+  return ['strace', '--seccomp-bpf', '-D', '-f', '-qq', ...flags, '-o', file];
+}
