@@ -14,6 +14,7 @@ interface Step {
   readonly name: string;
   /** A file of node_modules/.bin or dist/, and its arguments. */
   readonly command: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 const bin = (name: string): string => join(ROOT, 'node_modules', '.bin', name);
@@ -31,7 +32,7 @@ const STEPS: readonly Step[] = [
   },
   { name: 'dead code', command: [bin('knip'), '-c', 'scripts/knip.json'] },
   { name: 'dead code in production', command: [bin('knip'), '-c', 'scripts/knip.json', '--production'] },
-  { name: 'tests', command: [...script('scripts/test.js'), '--strict'] },
+  { name: 'tests', command: [...script('scripts/test.js'), '--strict'], env: { THOROUGH: '1' } },
   ...(existsSync(join(ROOT, 'dist/test/sim/main.js'))
     ? [
         { name: 'simulation', command: script('test/sim/main.js') },
@@ -42,11 +43,11 @@ const STEPS: readonly Step[] = [
 
 let failures = 0;
 const summary: string[] = [];
-for (const { name, command } of STEPS) {
+for (const { name, command, env } of STEPS) {
   process.stdout.write(`\n== ${name}\n`);
   const startMs = performance.now();
   const [file = '', ...args] = command;
-  const { status } = spawnSync(file, args, { cwd: ROOT, stdio: 'inherit' });
+  const { status } = spawnSync(file, args, { cwd: ROOT, stdio: 'inherit', env: { ...process.env, ...env } });
   if (status !== 0) failures++;
   summary.push(
     `${status === 0 ? 'ok    ' : 'FAILED'} ${name} (${((performance.now() - startMs) / 1000).toFixed(1)} s)`,

@@ -8,13 +8,14 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { REPO_ROOT } from '../../bench/paths.ts';
+import { IS_THOROUGH } from '../support/thorough.ts';
 import { tried } from '../support/tries.ts';
 import type { BenchReport } from '../../bench/report.ts';
 
 const EXTENSION = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
 const MAIN = fileURLToPath(new URL(`../../bench/main.${EXTENSION}`, import.meta.url));
 /** Scenario → rows it must have when its tools are installed. appends-500 is appends-100 with more connections. */
-const ROWS: Readonly<Record<string, readonly string[]>> = {
+const ALL_ROWS: Readonly<Record<string, readonly string[]>> = {
   'appends-100': ['millrace', 'reference-file', 'bare', 'redis'],
   'single-writer': ['millrace', 'reference-file', 'bare', 'redis'],
   'fan-out': ['millrace', 'reference-memory', 'broadcaster'],
@@ -28,7 +29,14 @@ const ROWS: Readonly<Record<string, readonly string[]>> = {
   'large-bodies': ['millrace', 'millrace, alone', 'reference-file', 'disk', 'millrace-cluster'],
 };
 
-/** Scenario → the target that gets a twin of another build: one of them, and with PAIRS=all every one that has pairs. */
+/** Other products run in `npm run check` only. */
+const OWN_TARGETS = ['millrace', 'millrace-cluster', 'bare'];
+const IS_PEER = /^(reference|redis|etcd|nats|broadcaster)/;
+const ROWS = Object.fromEntries(
+  Object.entries(ALL_ROWS).map(([name, rows]) => [name, rows.filter((row) => IS_THOROUGH || !IS_PEER.test(row))]),
+);
+
+/** Scenario → the target that gets a twin of another build: one of them, and in `npm run check` every one that has pairs. */
 const EVERY_PAIR: Readonly<Record<string, string>> = {
   'appends-100': 'millrace',
   'single-writer': 'millrace',
@@ -37,7 +45,7 @@ const EVERY_PAIR: Readonly<Record<string, string>> = {
   cluster: 'millrace-cluster',
 };
 const PAIRED = Object.fromEntries(
-  Object.entries(EVERY_PAIR).filter(([scenario]) => process.env['PAIRS'] === 'all' || scenario === 'single-writer'),
+  Object.entries(EVERY_PAIR).filter(([scenario]) => IS_THOROUGH || scenario === 'single-writer'),
 );
 
 function runBench(args: readonly string[]): Promise<{ code: number | null; output: string }> {
@@ -75,7 +83,8 @@ test('every scenario runs against every target and cleans up after itself', asyn
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   const json = join(dir, 'report.json');
   const scenarios = [...Object.keys(ROWS), 'backup-size', 'cluster-idle'];
-  const { code, output } = await runBench(['--smoke', '--json', json, '--dir', dir, ...scenarios]);
+  const targets = IS_THOROUGH ? [] : ['--targets', OWN_TARGETS.join()];
+  const { code, output } = await runBench(['--smoke', ...targets, '--json', json, '--dir', dir, ...scenarios]);
   assert.equal(code, 0, output);
   const report = JSON.parse(readFileSync(json, 'utf8')) as BenchReport;
 
@@ -90,7 +99,7 @@ test('every scenario runs against every target and cleans up after itself', asyn
     await tried(
       async () => checkRows(scenario, latest),
       async () => {
-        const again = await runBench(['--smoke', '--json', json, '--dir', dir, scenario]);
+        const again = await runBench(['--smoke', ...targets, '--json', json, '--dir', dir, scenario]);
         assert.equal(again.code, 0, again.output);
         latest = { report: JSON.parse(readFileSync(json, 'utf8')) as BenchReport, output: again.output };
       },

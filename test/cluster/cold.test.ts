@@ -24,7 +24,7 @@ const WRITERS = 8;
 const OWN_STREAMS = 4;
 /** A hung store is waited for so long beyond `s3.timeout`. */
 const HUNG_MS = 2000;
-const CALM_BYTES = 2 * MIB;
+const CALM_BYTES = MIB;
 const PATIENCE_MS = 120_000;
 /**
  * Hot rows and log of all groups, several times over: LMDB reuses pages two commits later and its files never shrink.

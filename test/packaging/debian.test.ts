@@ -133,7 +133,8 @@ test('the unit starts what the package holds, closed as far as systemd can measu
     MILLRACE_TRACING__OTLP_ENDPOINT: 'http://127.0.0.1:9/v1/traces',
   };
   const trace = has('strace') && has('systemd-analyze') ? join(folder, 'calls') : undefined;
-  const traced = trace === undefined ? [] : ['strace', '--seccomp-bpf', '-D', '-f', '-qq', '-c', '-o', trace, '-e', refusedCalls()];
+  const traced =
+    trace === undefined ? [] : ['strace', '--seccomp-bpf', '-D', '-f', '-qq', '-c', '-o', trace, '-e', refusedCalls()];
   const server = await startReady(
     [...traced, process.execPath, 'dist/main.js', ...config],
     env,

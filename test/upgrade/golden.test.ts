@@ -110,7 +110,7 @@ async function openCluster(version: Version): Promise<void> {
   const { world, seen, producers } = version.archive.read('cluster');
   const cold = temporaryFolder('golden');
   if (version.hasSharedCold) version.archive.unpack('cold', cold);
-  const cluster = await TestCluster.create({ ...version.cluster(cold), process: true });
+  const cluster = await TestCluster.create(version.cluster(cold));
   try {
     for (const id of cluster.ids) version.archive.unpack(`node-${id}`, cluster.node(id).dataDir);
     await cluster.startAll();
@@ -132,7 +132,7 @@ async function openCluster(version: Version): Promise<void> {
       version.hasLmdbLogs,
       'nodes that were killed have logs in LMDB, and say that they were moved',
     );
-    await Promise.all(cluster.ids.map((id) => cluster.kill(id)));
+    await Promise.all(cluster.ids.map((id) => cluster.end(id)));
     await cluster.startAll();
     await cluster.settled();
     for (const id of cluster.ids)
