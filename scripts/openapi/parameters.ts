@@ -109,6 +109,12 @@ export const PARAMETERS = {
     schema: { type: 'string', enum: ['long-poll', 'sse'] },
     example: 'long-poll',
   }),
+  event: query('event', {
+    description:
+      'Of server-sent events: the type of those that bring bytes. `message` is what `onmessage` of a browser sees.',
+    schema: { type: 'string', enum: ['data', 'message'], default: 'data' },
+    example: 'message',
+  }),
   timeout_ms: query('timeout_ms', {
     description: `How long a long-poll waits, in milliseconds; values beyond ${LONG_POLL_MS_MAX} mean that. Default: \`http.long_poll_timeout\`.`,
     schema: { type: 'integer', minimum: 1, maximum: LONG_POLL_MS_MAX },

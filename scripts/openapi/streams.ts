@@ -91,7 +91,15 @@ export const STREAM_OPERATIONS: Operations = {
     text: 'What the node shows is on a majority of disks.',
     parameters: [
       ...(['offset', 'max_bytes', 'record', 'tail_records', 'max_records', 'record_view'] as const),
-      ...(['live', 'timeout_ms', 'cursor', 'Last-Event-ID', 'If-None-Match of a read', 'Accept-Encoding'] as const),
+      ...([
+        'live',
+        'timeout_ms',
+        'cursor',
+        'event',
+        'Last-Event-ID',
+        'If-None-Match of a read',
+        'Accept-Encoding',
+      ] as const),
     ],
     answers: [
       {

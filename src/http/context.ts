@@ -20,9 +20,14 @@ export interface ReadParams {
   readonly cursor: number | undefined;
   /** The reader has been told before that the stream is closed: its browser only came back because the answer ended. */
   readonly sawEnd?: boolean;
+  /** The type of an event with bytes: 'data' unless the reader asks for another. */
+  readonly event?: EventType | undefined;
   /** Raw If-None-Match, empty when absent. */
   readonly ifNoneMatch: string;
 }
+
+/** `message` is what `onmessage` of a browser's EventSource sees. */
+export type EventType = 'data' | 'message';
 
 /** Which caches may keep reads. */
 export type ReadCaching = 'none' | 'private' | 'public';

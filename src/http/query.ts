@@ -67,7 +67,7 @@ function decodeValue(raw: string): string | undefined {
 }
 
 const READ_NAMES: ReadonlySet<string> = new Set([
-  ...['offset', 'max_bytes', 'live', 'timeout_ms', 'cursor'],
+  ...['offset', 'max_bytes', 'live', 'timeout_ms', 'cursor', 'event'],
   ...['record', 'tail_records', 'max_records', 'record_view'],
 ]);
 
@@ -120,6 +120,9 @@ export function parseReadQuery(
   const maxBytes = values.get('max_bytes');
   const bytes = maxBytes === undefined ? undefined : parseWish(maxBytes);
   if (live !== undefined && live !== 'long-poll' && live !== 'sse') return fail('live must be long-poll or sse');
+  const event = values.get('event');
+  if (event !== undefined && event !== 'data' && event !== 'message') return fail('event must be data or message');
+  if (event !== undefined && live !== 'sse') return fail('event needs live=sse');
   const cursor = values.get('cursor');
   // A cursor is opaque to clients; one that is not ours is as good as none.
   const parsedCursor = cursor === undefined ? undefined : parseUint53(cursor, 'cursor');
@@ -134,6 +137,7 @@ export function parseReadQuery(
     live: live ?? '',
     timeoutMs: parseTimeout(values.get('timeout_ms'), longPollTimeoutMs),
     cursor: parsedCursor?.ok === true ? parsedCursor.value : undefined,
+    event,
     ifNoneMatch,
   };
   return { ok: true, value: { params, noBytes: bytes === 0 && live === undefined } };

@@ -2,7 +2,7 @@
  * The content of live answers: the bytes of server-sent events, their ids, and the
  * cursor. Pure: nothing here knows readers or sockets.
  *
- *   event: data\n            text: one `data:` line for each line of the payload; base64: one line
+ *   event: data\n            or message, when asked; text: one `data:` line for each line of the payload; base64: one line
  *   data:<line>\n
  *   id: <20 digits>\n        where to go on behind this event; last, so that a block begins with its type
  *   \n
@@ -25,7 +25,14 @@ import { formatOffset, parseOrdinal, parseUint53 } from '../protocol/header-valu
 /** How payloads travel; fixed when a reader connects, because its response headers say so. */
 export const VIEW_TEXT = 0;
 export const VIEW_BASE64 = 1;
-export type View = typeof VIEW_TEXT | typeof VIEW_BASE64;
+/** The same, with an event that `onmessage` of a browser's EventSource sees. */
+export const VIEW_TEXT_MESSAGE = 2;
+export const VIEW_BASE64_MESSAGE = 3;
+export type View = typeof VIEW_TEXT | typeof VIEW_BASE64 | typeof VIEW_TEXT_MESSAGE | typeof VIEW_BASE64_MESSAGE;
+
+export function isBase64(view: View): boolean {
+  return view === VIEW_BASE64 || view === VIEW_BASE64_MESSAGE;
+}
 
 /** A comment keeps proxies and idle timers quiet and is ignored by every parser. */
 export const COMMENT: Uint8Array = Buffer.from(':\n\n', 'latin1');
@@ -33,7 +40,6 @@ export const COMMENT: Uint8Array = Buffer.from(':\n\n', 'latin1');
 const LF = 10;
 const CR = 13;
 const BLANK = 32;
-const DATA_EVENT = Buffer.from('event: data\n', 'latin1');
 const DATA_LINE = Buffer.from('data:', 'latin1');
 const NO_BYTES: Uint8Array = new Uint8Array(0);
 
@@ -58,7 +64,7 @@ export interface EventFrame {
 
 /** Bytes of `body` that may be sent before more comes: a text is not cut inside a character. */
 export function sendableBytes(view: View, body: Uint8Array): number {
-  return view === VIEW_BASE64 ? body.length : utf8PrefixBytes(body);
+  return isBase64(view) ? body.length : utf8PrefixBytes(body);
 }
 
 /** Renders a data event, when there are bytes, and its control event. `body` may be shared memory: it is copied. */
@@ -71,11 +77,12 @@ export function renderEvent(view: View, body: Uint8Array | undefined, control: C
   const after = control.closed ? NO_BYTES : Buffer.from(`"${rest}`, 'latin1');
   if (body === undefined || body.length === 0) return { before: Buffer.from(before, 'latin1'), after };
   const then = `id: ${positionId(control)}\n\n${before}`;
-  if (view === VIEW_BASE64) {
+  const type = view === VIEW_TEXT || view === VIEW_BASE64 ? 'event: data\n' : 'event: message\n';
+  if (isBase64(view)) {
     const base64 = Buffer.from(body.buffer, body.byteOffset, body.length).toString('base64');
-    return { before: Buffer.from(`event: data\ndata:${base64}\n${then}`, 'latin1'), after };
+    return { before: Buffer.from(`${type}data:${base64}\n${then}`, 'latin1'), after };
   }
-  return { before: textEvent(body, then), after };
+  return { before: textEvent(type, body, then), after };
 }
 
 function controlRest(control: Control): string {
@@ -83,11 +90,10 @@ function controlRest(control: Control): string {
   return `${flags}}\nid: ${controlId(control)}\n\n`;
 }
 
-/** Type and data lines of the event for `body`, followed by the ASCII text `then`. */
-function textEvent(body: Uint8Array, then: string): Uint8Array {
-  const out = Buffer.allocUnsafe(textEventBytes(body) + then.length);
-  out.set(DATA_EVENT, 0);
-  let at = DATA_EVENT.length;
+/** The data lines for `body`, between the ASCII texts `type` and `then`. */
+function textEvent(type: string, body: Uint8Array, then: string): Uint8Array {
+  const out = Buffer.allocUnsafe(type.length + dataLinesBytes(body) + then.length);
+  let at = out.write(type, 0, 'latin1');
   let start = 0;
   for (;;) {
     const end = lineEnd(body, start);
@@ -104,8 +110,8 @@ function textEvent(body: Uint8Array, then: string): Uint8Array {
   return out;
 }
 
-function textEventBytes(body: Uint8Array): number {
-  let bytes = DATA_EVENT.length;
+function dataLinesBytes(body: Uint8Array): number {
+  let bytes = 0;
   let start = 0;
   for (;;) {
     const end = lineEnd(body, start);

@@ -19,7 +19,7 @@ import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_UP_TO_DATE, Repl
 import type { Request, StreamTarget } from '../protocol/request.ts';
 import { type Clock, Timed } from './clock.ts';
 import { Feed } from './feed.ts';
-import { VIEW_BASE64, VIEW_TEXT, type View } from './events.ts';
+import type { View } from './events.ts';
 import { READ_FLAG_NO_TOUCH, readCreatedAtMs, readIncarnation, showRead, fillRead } from '../protocol/queries/read.ts';
 import { READ_OFFSET } from '../protocol/read-fields.ts';
 
@@ -82,7 +82,8 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
   readonly #host: TopicHost;
   readonly #members = new Set<Member>();
   readonly #waiters = new Set<EventReader>();
-  readonly #feeds: readonly [Feed, Feed] = [new Feed(VIEW_TEXT), new Feed(VIEW_BASE64)];
+  /** Those that a reader has asked for. */
+  readonly #feeds = new Map<View, Feed>();
   /** Where the next event begins; -1 until the first one came. */
   #offset = -1;
   /** The topic reads bytes that an event lacked: #offset is where. */
@@ -129,7 +130,9 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
   }
 
   feed(view: View): Feed {
-    return this.#feeds[view];
+    let feed = this.#feeds.get(view);
+    if (feed === undefined) this.#feeds.set(view, (feed = new Feed(view)));
+    return feed;
   }
 
   wait(waiter: EventReader): void {
@@ -166,8 +169,7 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
 
   flush(): void {
     this.#flushDue = false;
-    this.#feeds[VIEW_TEXT].flush();
-    this.#feeds[VIEW_BASE64].flush();
+    for (const feed of this.#feeds.values()) feed.flush();
   }
 
   onTail(reply: Reply): void {
@@ -232,12 +234,12 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
     if (this.#offset >= 0 && reply.nextOffset <= this.#offset && !closed) return;
     this.#offset = reply.nextOffset;
     if (this.#waiters.size > 0) this.#wake(reply, incarnation);
-    const text = this.#feeds[VIEW_TEXT].push(reply);
-    const base64 = this.#feeds[VIEW_BASE64].push(reply);
+    let isDue = false;
+    for (const feed of this.#feeds.values()) isDue = feed.push(reply) || isDue;
     if (closed) {
       this.flush();
       this.#host.drop(this);
-    } else if ((text || base64) && !this.#flushDue) {
+    } else if (isDue && !this.#flushDue) {
       this.#flushDue = true;
       this.#host.flushSoon(this);
     }

@@ -66,6 +66,7 @@ test('bounds, views and waits', () => {
   assert.equal(read('offset=0&live=sse').live, 'sse');
   assert.equal(read('record=now&live=sse').live, 'sse');
   assert.deepEqual([read('cursor=12').cursor, read('cursor=abc').cursor, read('').cursor], [12, undefined, undefined]);
+  assert.equal(read('offset=0&live=sse&event=message').event, 'message');
   assert.equal(read('live=sse&live=long-poll&offset=0').live, 'long-poll', 'the last of a repeated name counts');
 });
 
@@ -123,6 +124,9 @@ test('the first complaint wins, in an order that clients may rely on', () => {
     ['live=nonsense&record=x', /record must be/],
     ['live=nonsense&record=0&max_records=0', /at least 1/],
     ['live=nonsense&offset=0', /long-poll or sse/],
+    ['live=long-poll&offset=0&event=x', /data or message/],
+    ['live=long-poll&offset=0&event=message', /event needs live=sse/],
+    ['event=data', /event needs live=sse/],
   ] as const;
   for (const [query, sentence] of order) assert.match(refusal(query), sentence, query);
 });

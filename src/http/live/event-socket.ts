@@ -9,7 +9,16 @@ import { RECORD_EXTENSION, type Responder } from '../response.ts';
 import { shownContentType } from '../../access/stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
 import { BUFFERED_BYTES_MAX, type Live } from './live.ts';
-import { COMMENT, VIEW_BASE64, VIEW_TEXT, type View } from '../../topics/events.ts';
+import {
+  COMMENT,
+  VIEW_BASE64,
+  VIEW_BASE64_MESSAGE,
+  VIEW_TEXT,
+  VIEW_TEXT_MESSAGE,
+  type View,
+  isBase64,
+} from '../../topics/events.ts';
+import type { EventType } from '../context.ts';
 
 /** A reader whose socket took nothing for this long is gone. */
 const STALL_MS_MAX = 30_000;
@@ -72,14 +81,16 @@ export class EventSocket {
   }
 }
 
-export function viewOf(reply: Reply): View {
-  return isText(shownContentType(reply)) ? VIEW_TEXT : VIEW_BASE64;
+export function viewOf(reply: Reply, event: EventType): View {
+  const isPlain = isText(shownContentType(reply));
+  if (event === 'message') return isPlain ? VIEW_TEXT_MESSAGE : VIEW_BASE64_MESSAGE;
+  return isPlain ? VIEW_TEXT : VIEW_BASE64;
 }
 
 export function writeStreamHead(res: UwsResponse, responder: Responder, reply: Reply, view: View): void {
   responder.begin(res, 200, 'no-cache');
   res.writeHeader('content-type', 'text/event-stream');
   res.writeHeader('stream-data-content-type', shownContentType(reply));
-  if (view === VIEW_BASE64) res.writeHeader('stream-sse-data-encoding', 'base64');
+  if (isBase64(view)) res.writeHeader('stream-sse-data-encoding', 'base64');
   if (reply.has(REPLY_RECORDS)) res.writeHeader('stream-extensions', RECORD_EXTENSION);
 }

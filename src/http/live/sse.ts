@@ -12,7 +12,7 @@
 import { type ErrorCode, ERRORS, errorCode } from '../../base/errors.ts';
 import { READ_FLAG_ENVELOPE, readIncarnation } from '../../protocol/queries/read.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
-import type { ReadParams } from '../context.ts';
+import type { EventType, ReadParams } from '../context.ts';
 import { whenWritable } from '../guard.ts';
 import type { RequestContext } from '../request.ts';
 import { SLOT_MS } from '../../topics/clock.ts';
@@ -65,6 +65,7 @@ class SseReader extends LiveReader implements FeedReader {
   readonly #endMs: number;
   /** The head has been sent; the fields up to the next blank line are set. */
   #opened = false;
+  readonly #event: EventType;
   #view: View = VIEW_TEXT;
   #incarnation = 0;
   #cursorFloor = 0;
@@ -80,6 +81,7 @@ class SseReader extends LiveReader implements FeedReader {
     this.#private = this.records || (params.readFlags & READ_FLAG_ENVELOPE) !== 0;
     this.#requestedCursor = params.cursor;
     this.#sawEnd = params.sawEnd === true;
+    this.#event = params.event ?? 'data';
     this.#stepBytesMax = stepBytesMax;
     this.#socket = new EventSocket(this.live);
     const spread = 1 + LIFETIME_SPREAD * (Math.random() - 0.5);
@@ -112,7 +114,7 @@ class SseReader extends LiveReader implements FeedReader {
     if (res === undefined) return;
     this.#opened = true;
     this.#sawEnd = false;
-    this.#view = viewOf(reply);
+    this.#view = viewOf(reply, this.#event);
     this.#incarnation = readIncarnation(reply);
     this.#cursorFloor = cursorFloor(this.#requestedCursor, cursorSpan(Date.now()), Math.random());
     writeStreamHead(res, responder, reply, this.#view);

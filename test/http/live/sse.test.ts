@@ -283,3 +283,29 @@ test('a stream that is refused while its topic waits for the cold store ends its
   // It reads again, and is refused.
   await client.until(() => client.ended);
 });
+
+test('events are of the type that a reader asks for, beside readers of the other one', async (t) => {
+  const server = await startLive(t);
+  for (const [name, contentType, sent] of [
+    ['text', 'text/plain', (text: string): string => text],
+    ['bytes', 'image/png', (text: string): string => Buffer.from(text).toString('base64')],
+  ] as const) {
+    server.gateway.create(`b/${name}`, contentType);
+    server.gateway.append(`b/${name}`, 'old');
+    const [plain, asked] = [await openSse(t, server, name), await openSse(t, server, name, 'offset=0&event=message')];
+    server.gateway.append(`b/${name}`, 'new');
+    for (const [client, type] of [
+      [plain, 'data'],
+      [asked, 'message'],
+    ] as const) {
+      await client.untilEvents(4);
+      const control = client.events[1]?.data;
+      assert.deepEqual(client.events.slice(0, 3), [
+        { type, data: sent('old') },
+        { type: 'control', data: control },
+        { type, data: sent('new') },
+      ]);
+      assert.equal(client.head.includes('stream-sse-data-encoding: base64'), name === 'bytes');
+    }
+  }
+});
