@@ -84,6 +84,7 @@ function shardOptions({ data, cold, storage, reader, identity, log, links }: Sha
     uncommittedBytesMax: data.uncommittedBytesMax,
     changedBytesMax: changedBytesMax(data.shardCount),
     tickMs: data.tickMs,
+    logWrites: data.logWrites,
     log: (level, message, fields) => log[level](fields ?? {}, message),
   };
 }

@@ -8,6 +8,7 @@ import { newJsonPool } from './json-pool.ts';
 import { ShedState } from '../placement/shed-state.ts';
 import type { Claim } from './claim.ts';
 import { beginRun } from './directory-run.ts';
+import { watchLogs } from './log-watch.ts';
 import { NodeMembership } from './node-identity.ts';
 import type { Host, Opened } from './host.ts';
 import { Shards, clusterOf } from './shards.ts';
@@ -48,6 +49,7 @@ export async function startCore({ config, host, claim }: CoreOptions, opened: Op
   });
   opened.shards = shards;
   shards.start();
+  watchLogs(shards.logs, runtime, logger);
   const gateway = new Gateway(layout.groupCount, shards.links, (error) =>
     logger.error({ err: error }, 'an answer could not be delivered'),
   );

@@ -20,6 +20,7 @@ import { threadEntry } from '../threads/entry.ts';
 import type { ShardRun } from '../store/rows.ts';
 import type { NodeLog, ThreadLog } from '../logging/logger.ts';
 import type { LastRun, OpenedShards } from './directory-run.ts';
+import type { WatchedLog } from './log-watch.ts';
 import type { IdentityFinding, NodeMembership, MembershipData } from './node-identity.ts';
 import type { Closed } from '../threads/thread-pool.ts';
 
@@ -104,6 +105,8 @@ export interface ShardData {
   readonly uncommittedBytesMax: number;
   readonly tickMs: number | undefined;
   readonly log: ThreadLog;
+  /** See CommitsOptions. */
+  readonly logWrites: Int32Array;
   readonly requestRing: SharedArrayBuffer;
   readonly replyRing: SharedArrayBuffer;
   readonly requestTransfers: TransferEnd;
@@ -131,6 +134,7 @@ export interface ShardsOptions {
 interface Running {
   readonly worker: Worker;
   readonly link: ShardLink;
+  readonly watched: WatchedLog;
   readonly opened: Promise<LastRun>;
   readonly noted: Promise<boolean>;
   readonly ready: Promise<void>;
@@ -181,6 +185,10 @@ export class Shards implements OpenedShards {
 
   get links(): readonly ShardLink[] {
     return this.#running.map(({ link }) => link);
+  }
+
+  get logs(): readonly WatchedLog[] {
+    return this.#running.map(({ watched }) => watched);
   }
 
   /** Resolves when all groups are loaded, and lead where this node is the only voter. */
@@ -243,6 +251,7 @@ function start(shard: number, { boot, directory, found }: StartOfShard, options:
     uncommittedBytesMax: options.uncommittedBytesMax,
     tickMs: options.tickMs,
     log: options.log.threads,
+    logWrites: new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)),
     requestRing,
     replyRing,
     requestTransfers: receiving(requestTransfers),
@@ -259,7 +268,8 @@ function start(shard: number, { boot, directory, found }: StartOfShard, options:
     replies: new RingReader(replyRing),
     replyTransfers: new TransferReceiver(replyTransfers.receivePort, replyTransfers.shared),
   };
-  return { worker, link, ...supervise(worker, { shard, found }, options) };
+  const watched = { path: join(directory, 'log'), writes: data.logWrites };
+  return { worker, link, watched, ...supervise(worker, { shard, found }, options) };
 }
 
 const NO_STORE: ColdOutcome = { ok: false, failure: 'denied', message: 'this node has no cold store' };
@@ -272,7 +282,7 @@ function supervise(
   worker: Worker,
   { shard, found }: Pick<ShardData, 'shard'> & Pick<StartOfShard, 'found'>,
   options: ShardsOptions,
-): Omit<Running, 'worker' | 'link'> {
+): Omit<Running, 'worker' | 'link' | 'watched'> {
   const [opened, noted] = [deferred<LastRun>(), deferred<boolean>()];
   const [ready, stopped] = [deferred<void>(), deferred<void>()];
   let expected = false;

@@ -32,6 +32,8 @@ export interface CommitsOptions {
   readonly storage: ShardStorage;
   readonly log: Log;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
+  /** Counts begins and ends of writes to the log: odd while one is under way, for a thread that does not wait for it. */
+  readonly logWrites?: Int32Array | undefined;
   /** The group's state up to `index` is on disk, so the log before it may be compacted. */
   readonly checkpointed: (group: Group, index: number) => void;
 }
@@ -46,6 +48,7 @@ export class Commits {
   readonly checkpoints: Checkpoints;
   readonly counters = { commits: 0, commitMicros: 0, checkpoints: 0 };
   readonly #options: CommitsOptions;
+  readonly #logWrites: Int32Array;
   /** Handed out by raft but not on disk, because the disk is full. */
   #pendingRetry: readonly TurnBatch[] = [];
   /** When each is tried again; 0: the last one succeeded. They fail apart: the log has its space beforehand. */
@@ -67,6 +70,7 @@ export class Commits {
 
   constructor(options: CommitsOptions) {
     this.#options = options;
+    this.#logWrites = options.logWrites ?? new Int32Array(1);
     this.checkpoints = new Checkpoints(options.groups);
     for (const { state } of options.groups) this.#checkpointed.set(state.group, state.appliedIndex);
   }
@@ -123,7 +127,8 @@ export class Commits {
   #append(batches: readonly TurnBatch[], clockMs: number): boolean {
     const { runtime, storage } = this.#options;
     const startedMs = runtime.monotonicMs();
-    if (!this.#hasSpace('append', clockMs, () => storage.append(batches))) return false;
+    const write = (): void => this.#writeLog(() => storage.append(batches));
+    if (!this.#hasSpace('append', clockMs, write)) return false;
     this.#succeeded('append');
     this.#sealAtMs = clockMs + SEAL_MS;
     const tookMs = runtime.monotonicMs() - startedMs;
@@ -131,6 +136,15 @@ export class Commits {
     this.counters.commitMicros += tookMs * 1000;
     if (tookMs > SLOW_MS) this.#tell('warn', SLOW_LOG, storage.paths.log, tookMs);
     return true;
+  }
+
+  #writeLog(write: () => void): void {
+    Atomics.add(this.#logWrites, 0, 1);
+    try {
+      write();
+    } finally {
+      Atomics.add(this.#logWrites, 0, 1);
+    }
   }
 
   /**
@@ -148,7 +162,7 @@ export class Commits {
   checkpointBehind(which: 'due' | 'changed', clockMs: number): void {
     if (clockMs >= this.#sealAtMs) {
       this.#sealAtMs = Infinity;
-      this.#options.storage.seal();
+      this.#writeLog(() => this.#options.storage.seal());
     }
     if (!this.#end('look', clockMs) || this.#underWay !== undefined || clockMs < this.#retryAtMs.checkpoint) return;
     const due = this.checkpoints.due(clockMs, which);

@@ -38,6 +38,8 @@ export interface ShardOptions {
   /** Identifies this run of the process to its peers; positive. */
   readonly boot: number;
   readonly log: Log;
+  /** See CommitsOptions. */
+  readonly logWrites?: Int32Array | undefined;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
   /** Undefined: a single node. */
   readonly links?: ShardLinks | undefined;

@@ -19,8 +19,8 @@ import { PATIENCE_MS, until } from '../support/until.ts';
 const README_MARK = 'run: test/server/embedded.test.ts';
 const TEXT = { 'content-type': 'text/plain' };
 
-/** Two rings and two channels. */
-const MEMORIES_OF_A_SHARD = 4;
+/** Two rings, two channels, and the word about its log. */
+const MEMORIES_OF_A_SHARD = 5;
 
 /** Nodes of the present test, stopped behind it however it went. */
 const started: RunningNode[] = [];
