@@ -115,6 +115,12 @@ export const PARAMETERS = {
     schema: { type: 'string', enum: ['data', 'message'], default: 'data' },
     example: 'message',
   }),
+  wait: query('wait', {
+    description:
+      'Lets a live read wait for a stream that is not there yet, as long as `timeout_ms` says; then it is 404.',
+    schema: { type: 'string', enum: ['create'] },
+    example: 'create',
+  }),
   timeout_ms: query('timeout_ms', {
     description: `How long a long-poll waits, in milliseconds; values beyond ${LONG_POLL_MS_MAX} mean that. Default: \`http.long_poll_timeout\`.`,
     schema: { type: 'integer', minimum: 1, maximum: LONG_POLL_MS_MAX },

@@ -96,6 +96,7 @@ export const STREAM_OPERATIONS: Operations = {
         'timeout_ms',
         'cursor',
         'event',
+        'wait',
         'Last-Event-ID',
         'If-None-Match of a read',
         'Accept-Encoding',

@@ -14,6 +14,7 @@ import { int32At, ownCopy } from '../base/bytes.ts';
 import { hash32 } from '../base/hash.ts';
 import {
   type HeldRead,
+  READ_FLAG_AWAIT,
   READ_FLAG_NO_TOUCH,
   type ReadQuestion,
   copyQuestion,
@@ -85,7 +86,7 @@ export class ReadCache {
   ask(request: Request, slot: number): void {
     const lookup = (this.#lookups[slot] ??= new Lookup());
     copyQuestion(request, lookup);
-    lookup.readFlags &= ~READ_FLAG_NO_TOUCH;
+    lookup.readFlags &= ~(READ_FLAG_NO_TOUCH | READ_FLAG_AWAIT);
     const { mode, maxBytes } = lookup;
     // Other positions move with the tail. Few bytes are never kept.
     lookup.isOpen =
@@ -123,7 +124,7 @@ export class ReadCache {
   keep(question: ReadQuestion, reply: Reply): void {
     const { bucket, stream, mode, value, maxBytes, maxRecords } = question;
     if (mode !== READ_OFFSET && mode !== READ_RECORD) return;
-    const readFlags = question.readFlags & ~READ_FLAG_NO_TOUCH;
+    const readFlags = question.readFlags & ~(READ_FLAG_NO_TOUCH | READ_FLAG_AWAIT);
     const asked = { bucket, stream, mode, value, maxBytes, maxRecords, readFlags };
     this.#consider(keyOf(asked), asked, reply);
   }

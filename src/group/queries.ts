@@ -10,7 +10,7 @@ import { published } from '../stream/operations/publish.ts';
 import type { State } from '../stream/core/state.ts';
 import { isOwnObject } from '../protocol/object-key.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
-import { READ_FLAG_NO_TOUCH } from '../protocol/queries/read.ts';
+import { READ_FLAG_AWAIT, READ_FLAG_NO_TOUCH } from '../protocol/queries/read.ts';
 import type { Query } from '../protocol/request.ts';
 import type { Watchers } from './watchers.ts';
 import { type QueriesOf, byNumber, QUERIES } from '../protocol/operations.ts';
@@ -61,9 +61,19 @@ export function answerQuery(asked: Asked, reply: Reply): Head | undefined {
   const head = state.find(query.bytes, query.keyAt, query.keyBytes);
   if (head === undefined || head.expired(nowMs)) {
     refuseAbsent(state, head, query, reply);
+    if (query.op === QUERIES.read.number && reply.code === NOT_FOUND) awaitStream(asked);
     return undefined;
   }
   return aboutStream(asked, head, reply);
+}
+
+const NOT_FOUND = errorNumber('STREAM_NOT_FOUND');
+
+function awaitStream({ watchers, query }: Asked): void {
+  const { topic, readFlags } = QUERIES.read.request.read(query);
+  const { bytes, keyAt, keyBytes } = query;
+  if (topic !== 0 && (readFlags & READ_FLAG_AWAIT) !== 0)
+    watchers.awaitStream(bytes.subarray(keyAt, keyAt + keyBytes), topic);
 }
 
 function showAttributes({ state }: Asked, head: Head, reply: Reply): undefined {

@@ -3,6 +3,7 @@
  * sent as one tail event per stream and turn, so a burst of appends is one event.
  */
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
+import { toHex } from '../base/hex.ts';
 import { RowDamage } from '../base/row-damage.ts';
 import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
 import type { Head } from '../stream/core/head.ts';
@@ -29,6 +30,9 @@ export class Watchers implements StateListener {
   /** Keys of watched streams by incarnation, to find them again in a replaced state. */
   readonly #keyOf = new Map<number, Uint8Array>();
   readonly #incarnationOf = new Map<number, number>();
+  /** Topics of streams that are not there, by key in hexadecimal, and the reverse. */
+  readonly #awaitingOf = new Map<string, number>();
+  readonly #awaited = new Map<number, string>();
   readonly #moved = new Map<Head, number>();
   /** The index that a new state must have applied to be shown; Infinity: it is shown. */
   #shownIndex = Infinity;
@@ -42,7 +46,7 @@ export class Watchers implements StateListener {
   }
 
   get size(): number {
-    return this.#topicOf.size;
+    return this.#topicOf.size + this.#awaited.size;
   }
 
   /** Subscribes `topic` to the stream; the caller has just read it and found it open. */
@@ -54,7 +58,22 @@ export class Watchers implements StateListener {
     this.#keyOf.set(head.incarnation, head.key);
   }
 
+  /** Tells `topic` once when the stream is made; the caller has just found that it is not there. */
+  awaitStream(key: Uint8Array, topic: number): void {
+    this.unwatch(topic);
+    const name = toHex(key);
+    const before = this.#awaitingOf.get(name);
+    if (before !== undefined) this.#awaited.delete(before);
+    this.#awaitingOf.set(name, topic);
+    this.#awaited.set(topic, name);
+  }
+
   unwatch(topic: number): void {
+    const name = this.#awaited.get(topic);
+    if (name !== undefined) {
+      this.#awaited.delete(topic);
+      this.#awaitingOf.delete(name);
+    }
     const incarnation = this.#incarnationOf.get(topic);
     if (incarnation === undefined) return;
     this.#incarnationOf.delete(topic);
@@ -99,16 +118,19 @@ export class Watchers implements StateListener {
       }
       this.#sink.send(reply);
     }
+    for (const topic of this.#awaited.keys()) this.#sendCode(topic, 'STREAM_NOT_FOUND');
   }
 
   /** Tells readers that no event follows soon: their next read says why. */
   refuse(code: ErrorCode): void {
-    for (const topic of this.#incarnationOf.keys()) {
-      this.#reply.reset(topic);
-      this.#reply.kind = REPLY_TAIL;
-      this.#reply.code = errorNumber(code);
-      this.#sink.send(this.#reply);
-    }
+    for (const topic of [...this.#incarnationOf.keys(), ...this.#awaited.keys()]) this.#sendCode(topic, code);
+  }
+
+  #sendCode(topic: number, code: ErrorCode): void {
+    this.#reply.reset(topic);
+    this.#reply.kind = REPLY_TAIL;
+    this.#reply.code = errorNumber(code);
+    this.#sink.send(this.#reply);
   }
 
   /** A damaged head says nothing until the state is repaired. */
@@ -124,8 +146,17 @@ export class Watchers implements StateListener {
 
   changed(head: Head, from: number): void {
     if (this.observer.active) this.observer.changed(head);
+    if (this.#awaited.size > 0) this.#tellMade(head);
     if (this.#topicOf.size === 0 || !this.#topicOf.has(head.incarnation)) return;
     if (!this.#moved.has(head)) this.#moved.set(head, from);
+  }
+
+  /** Readers that awaited the stream look again, and find it. */
+  #tellMade(head: Head): void {
+    const topic = this.#awaitingOf.get(toHex(head.key));
+    if (topic === undefined) return;
+    this.unwatch(topic);
+    this.#sendCode(topic, 'STREAM_NOT_FOUND');
   }
 
   removed(head: Head): void {

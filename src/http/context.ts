@@ -20,6 +20,8 @@ export interface ReadParams {
   readonly cursor: number | undefined;
   /** The reader has been told before that the stream is closed: its browser only came back because the answer ended. */
   readonly sawEnd?: boolean;
+  /** A live reader of a stream that is not there waits until it is made, for `timeoutMs` at most. */
+  readonly wait?: 'create' | undefined;
   /** The type of an event with bytes: 'data' unless the reader asks for another. */
   readonly event?: EventType | undefined;
   /** Raw If-None-Match, empty when absent. */

@@ -67,7 +67,7 @@ function decodeValue(raw: string): string | undefined {
 }
 
 const READ_NAMES: ReadonlySet<string> = new Set([
-  ...['offset', 'max_bytes', 'live', 'timeout_ms', 'cursor', 'event'],
+  ...['offset', 'max_bytes', 'live', 'timeout_ms', 'cursor', 'event', 'wait'],
   ...['record', 'tail_records', 'max_records', 'record_view'],
 ]);
 
@@ -123,6 +123,9 @@ export function parseReadQuery(
   const event = values.get('event');
   if (event !== undefined && event !== 'data' && event !== 'message') return fail('event must be data or message');
   if (event !== undefined && live !== 'sse') return fail('event needs live=sse');
+  const wait = values.get('wait');
+  if (wait !== undefined && wait !== 'create') return fail('wait must be create');
+  if (wait !== undefined && live === undefined) return fail('wait needs live');
   const cursor = values.get('cursor');
   // A cursor is opaque to clients; one that is not ours is as good as none.
   const parsedCursor = cursor === undefined ? undefined : parseUint53(cursor, 'cursor');
@@ -138,6 +141,7 @@ export function parseReadQuery(
     timeoutMs: parseTimeout(values.get('timeout_ms'), longPollTimeoutMs),
     cursor: parsedCursor?.ok === true ? parsedCursor.value : undefined,
     event,
+    wait,
     ifNoneMatch,
   };
   return { ok: true, value: { params, noBytes: bytes === 0 && live === undefined } };

@@ -127,6 +127,8 @@ test('the first complaint wins, in an order that clients may rely on', () => {
     ['live=long-poll&offset=0&event=x', /data or message/],
     ['live=long-poll&offset=0&event=message', /event needs live=sse/],
     ['event=data', /event needs live=sse/],
+    ['live=long-poll&offset=0&wait=x', /wait must be create/],
+    ['wait=create', /wait needs live/],
   ] as const;
   for (const [query, sentence] of order) assert.match(refusal(query), sentence, query);
 });

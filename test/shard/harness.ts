@@ -8,6 +8,7 @@ import { Shard } from '../../src/shard/shard.ts';
 import { REPLY_RESULT, REPLY_TAIL, type Reply } from '../../src/protocol/reply.ts';
 import { ALL_GROUPS, type Request, newRequest, requestFor } from '../../src/protocol/request.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
+import { READ_FLAG_AWAIT } from '../../src/protocol/queries/read.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 export interface Fields {
@@ -111,6 +112,12 @@ export class Harness {
 
   read(group: number, stream: string, topic = 0, offset = 0): number {
     return this.push(requestFor(QUERIES.read, group, { bucket: 'bucket', stream, topic, value: offset }));
+  }
+
+  /** A read of a stream that may not be there: its topic is told when it is made. */
+  awaitStream(group: number, stream: string, topic: number): number {
+    const asked = { bucket: 'bucket', stream, topic, readFlags: READ_FLAG_AWAIT };
+    return this.push(requestFor(QUERIES.read, group, asked));
   }
 
   unwatch(group: number, topic: number): void {

@@ -17,7 +17,7 @@ import {
 } from '../../src/protocol/reply.ts';
 import { type Request } from '../../src/protocol/request.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
-import { READ_FLAG_NO_TOUCH, showRead } from '../../src/protocol/queries/read.ts';
+import { READ_FLAG_AWAIT, READ_FLAG_NO_TOUCH, showRead } from '../../src/protocol/queries/read.ts';
 import { READ_NOW, READ_OFFSET, READ_RECORD, READ_RECORD_NOW } from '../../src/protocol/read-fields.ts';
 import { queryOf } from './asked-query.ts';
 import { FakeGateway } from './fake-gateway.ts';
@@ -57,6 +57,8 @@ export class MemoryGateway extends FakeGateway {
   manual = false;
   readonly #refused = new Map<string, ErrorCode>();
   readonly #streams = new Map<string, FakeStream>();
+  /** Topics of streams that are not there. */
+  readonly #awaiting = new Map<string, number>();
   readonly #queue: (() => void)[] = [];
   #pumping = false;
   #incarnations = 0;
@@ -78,6 +80,7 @@ export class MemoryGateway extends FakeGateway {
     // The shard sees the request later than it was sent, and what it answers is fixed at that moment.
     this.#enqueue(() => {
       const reply = this.#read(key, mode, value, maxBytes, topic);
+      if (reply.code !== 0 && topic !== 0 && (readFlags & READ_FLAG_AWAIT) !== 0) this.#awaiting.set(key, topic);
       const isCold = reply.code === 0 && reply.startOffset < (this.#streams.get(key)?.hotStart ?? 0);
       (isCold ? this.held : this.#queue).push(() => handler.onReply(reply));
     });
@@ -103,6 +106,9 @@ export class MemoryGateway extends FakeGateway {
       hotStart: 0,
       topics: new Set(),
     });
+    const topic = this.#awaiting.get(key);
+    if (topic !== undefined) this.#tell(topic, (reply) => (reply.code = errorNumber('STREAM_NOT_FOUND')));
+    this.#awaiting.delete(key);
   }
 
   append(key: string, body: string | Buffer, close = false): void {
@@ -183,14 +189,20 @@ export class MemoryGateway extends FakeGateway {
 
   #emit(stream: FakeStream, fill: (reply: Reply) => void): void {
     for (const topic of stream.topics) {
-      const reply = new Reply();
-      reply.reset(topic);
-      reply.kind = REPLY_TAIL;
-      if (isJson(stream.contentType)) reply.flags |= REPLY_RECORDS;
-      fill(reply);
-      const event = overwrittenLater(reply);
-      this.#enqueue(() => event((reply) => this.topics.get(topic)?.onTail(reply)));
+      this.#tell(topic, (reply) => {
+        if (isJson(stream.contentType)) reply.flags |= REPLY_RECORDS;
+        fill(reply);
+      });
     }
+  }
+
+  #tell(topic: number, fill: (reply: Reply) => void): void {
+    const reply = new Reply();
+    reply.reset(topic);
+    reply.kind = REPLY_TAIL;
+    fill(reply);
+    const event = overwrittenLater(reply);
+    this.#enqueue(() => event((told) => this.topics.get(topic)?.onTail(told)));
   }
 
   #read(key: string, mode: number, value: number, maxBytes: number, topic: number): Reply {

@@ -11,7 +11,7 @@ import { ReadCoding, cacheOfTurn, readEtag, writeReadHeaders } from '../read-res
 import type { RequestContext } from '../request.ts';
 import type { UwsResponse } from '../uws.ts';
 import { cursorFloor, cursorSpan } from '../../topics/events.ts';
-import { DONE, LiveReader, READING, RETRYING, startReader } from './reader.ts';
+import { AWAITING, DONE, LiveReader, READING, RETRYING, startReader } from './reader.ts';
 
 const WAITING = 3;
 /** The answer's bytes are being compressed. */
@@ -47,7 +47,7 @@ class LongPoll extends LiveReader {
     if (this.state === DONE) return;
     this.topic.beforeReply(reply);
     if (reply.code !== 0) {
-      this.leave()?.refuseReply(reply);
+      if (!this.awaits(reply)) this.leave()?.refuseReply(reply);
     } else if (this.#tail !== undefined && readIncarnation(reply) !== readIncarnation(this.#tail)) {
       this.onDeleted();
     } else if (reply.nextOffset > reply.startOffset || !reply.has(REPLY_UP_TO_DATE)) {
@@ -84,6 +84,7 @@ class LongPoll extends LiveReader {
   }
 
   override onGap(): void {
+    if (this.state === AWAITING) return void this.read();
     const tail = this.#tail;
     if (this.state !== WAITING || tail === undefined) return;
     this.topic.stopWaiting(this);
@@ -116,6 +117,8 @@ class LongPoll extends LiveReader {
   override onTime(): void {
     if (this.state === RETRYING && this.#remainingMs() > 0) this.#readOn();
     else if (this.#tail !== undefined) this.#empty();
+    else if (this.state === AWAITING) this.fail('STREAM_NOT_FOUND');
+    else if (this.state === RETRYING) this.fail('SHARD_BUSY');
     // Else the first answer is late. It is answered as soon as it comes, with bytes or without.
   }
 

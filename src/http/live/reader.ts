@@ -2,9 +2,9 @@
  * Long-polls and event streams share this: a place among the readers of a topic, reads
  * from where they stand, and one end.
  */
-import type { ErrorCode } from '../../base/errors.ts';
+import { type ErrorCode, errorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
-import { READ_FLAG_NO_TOUCH } from '../../protocol/queries/read.ts';
+import { READ_FLAG_AWAIT, READ_FLAG_NO_TOUCH } from '../../protocol/queries/read.ts';
 import { READ_OFFSET, READ_RECORD } from '../../protocol/read-fields.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { HttpContext, ReadParams } from '../context.ts';
@@ -18,6 +18,8 @@ export const READING = 0;
 /** The mailbox was full; the clock tries again. */
 export const RETRYING = 1;
 export const DONE = 2;
+/** The stream is not there, and the request waits until it is made. */
+export const AWAITING = 5;
 
 /** The metric that counts the readers of one kind. */
 type Gauge = 'longPolls' | 'sseReaders';
@@ -40,6 +42,8 @@ export abstract class LiveReader extends Timed implements Member, EventReader, R
   protected readonly records: boolean;
   protected state = READING;
   readonly #gauge: Gauge;
+  /** Until then it awaits a stream that is not there. */
+  readonly #awaitEndMs: number;
 
   constructor(call: RequestContext, params: ReadParams, maxBytes: number, gauge: Gauge) {
     super();
@@ -50,7 +54,9 @@ export abstract class LiveReader extends Timed implements Member, EventReader, R
     this.call = call;
     this.records = isRecordRead(params);
     const { mode, value, maxRecords, readFlags } = params;
-    this.position = { mode, value, maxBytes, maxRecords, readFlags };
+    const mayAwait = params.wait === 'create';
+    this.#awaitEndMs = mayAwait ? this.ctx.monotonicMs() + params.timeoutMs : -Infinity;
+    this.position = { mode, value, maxBytes, maxRecords, readFlags: readFlags | (mayAwait ? READ_FLAG_AWAIT : 0) };
     this.topic = live.attach({ bucket, stream, group: gateway.groupOf(bucket, stream) }, this);
     this.#gauge = gauge;
     this.ctx.metrics.live[gauge]++;
@@ -96,6 +102,15 @@ export abstract class LiveReader extends Timed implements Member, EventReader, R
     if (this.topic.read(this.position, this)) return true;
     this.retryLater();
     return false;
+  }
+
+  /** The stream is not there: the topic says when to look again, and the clock when to give up. False: it is over. */
+  protected awaits({ code }: Reply): boolean {
+    const leftMs = this.#awaitEndMs - this.ctx.monotonicMs();
+    if (errorCode(code) !== 'STREAM_NOT_FOUND' || leftMs <= 0 || this.topic.number === 0) return false;
+    this.state = AWAITING;
+    this.live.clock.schedule(this, leftMs);
+    return true;
   }
 
   protected retryLater(): void {

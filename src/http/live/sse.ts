@@ -27,7 +27,7 @@ import {
   sendableBytes,
 } from '../../topics/events.ts';
 import type { FeedBatch, FeedReader } from '../../topics/feed.ts';
-import { DONE, LiveReader, RETRYING, startReader } from './reader.ts';
+import { AWAITING, DONE, LiveReader, RETRYING, startReader } from './reader.ts';
 import { render } from '../../topics/rendered-events.ts';
 import { RETRY_MS, STEP_BYTES } from '../../topics/topic.ts';
 
@@ -199,12 +199,13 @@ class SseReader extends LiveReader implements FeedReader {
   }
 
   override onGap(): void {
+    if (this.state === AWAITING) this.read();
     if (this.state === LIVE) this.#readOn();
   }
 
   /** A follower reads again, from where it stands. */
   #readOn(): void {
-    if (!this.records) this.position.value = this.#offset;
+    if (!this.records && this.#opened) this.position.value = this.#offset;
     this.read();
   }
 
@@ -246,6 +247,7 @@ class SseReader extends LiveReader implements FeedReader {
   }
 
   onTime(clockMs: number): void {
+    if (this.state === AWAITING) return this.fail('STREAM_NOT_FOUND');
     if (clockMs >= this.#endMs) {
       if (this.#opened) this.#finish();
       else this.fail('SHARD_BUSY');
@@ -276,6 +278,7 @@ class SseReader extends LiveReader implements FeedReader {
 
   #failed(reply: Reply): void {
     const code = errorCode(reply.code);
+    if (!this.#opened && this.awaits(reply)) return;
     if (!this.#opened) this.leave()?.refuseReply(reply);
     else if (ERRORS[code].retry) this.#finish();
     else this.#endWithError(code);

@@ -25,6 +25,8 @@ export const READ_FLAG_NO_TOUCH = 2;
  * with their \n). A byte stream's answer holds whole messages then, as a JSON stream's always holds whole records.
  */
 export const READ_FLAG_PARTS = 4;
+/** A stream that is not there: once it is made, the topic gets an event with a code, so that its readers look again. */
+export const READ_FLAG_AWAIT = 8;
 
 /** An earlier answer to the same question, as the main thread keeps it (gateway/read-cache.ts). */
 export interface HeldRead {

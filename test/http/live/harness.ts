@@ -62,6 +62,7 @@ function paramsOf(query: URLSearchParams, ifNoneMatch: string): ReadParams {
     live: query.get('live') === 'sse' ? 'sse' : 'long-poll',
     timeoutMs: number('timeout_ms') || 30_000,
     cursor: query.has('cursor') ? number('cursor') : undefined,
+    wait: query.get('wait') === 'create' ? 'create' : undefined,
     event: query.get('event') === 'message' ? 'message' : 'data',
     ifNoneMatch,
   };
