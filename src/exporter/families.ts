@@ -108,8 +108,8 @@ const ofGroup = (
 });
 
 /** The first of each id: an answer that repeats one makes no more series. */
-function groupsOf(node: Json): ReadonlyMap<number, Json> {
-  const list = at(node, 'raft_groups');
+function groupsOf(node: Json, name = 'raft_groups'): ReadonlyMap<number, Json> {
+  const list = at(node, name);
   const groups = new Map<number, Json>();
   if (!Array.isArray(list)) return groups;
   for (const entry of list.slice(0, GROUPS_MAX) as readonly unknown[]) {
@@ -331,6 +331,15 @@ export const FAMILIES: readonly Family[] = [
     const admission = ownOf(group, 'cold_write_admission');
     return typeof admission === 'string' ? admission === 'refusing' : undefined;
   }),
+  {
+    ...{ name: 'millrace_group_exported_timestamp_seconds', kind: 'gauge', labels: ['node', 'group'] },
+    help: 'When the node last exported the whole group for a backup, in seconds since 1970; forgotten when it restarts',
+    from: 'exports_finished',
+    *read(node) {
+      for (const [id, group] of groupsOf(node, 'exports_finished'))
+        yield* one(ownOf(group, 'finished_unix_ms'), MS, { group: String(id) });
+    },
+  },
   // The cold store.
   gauge(
     'cold_store_reachable',

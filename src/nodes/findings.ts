@@ -32,6 +32,9 @@ export function findings(nodes: readonly NamedNode[], snapshot: ClusterSnapshot)
     const ids = nameTold(clusterIds);
     compare('bad', `the data directories are of several clusters (cluster_id), which do not talk: ${ids}`);
   }
+  const backupMs = backupAgeOf(snapshot);
+  if (backupMs > BACKUP_AGE_MS_MAX)
+    compare('warn', `the last whole backup is ${formatAge(backupMs)} old: millracectl backup-create makes one`);
   for (const { nodeId, report, error } of snapshot) {
     const name = `node ${nodeId} (${nodes.find(({ id }) => id === nodeId)?.host ?? ''})`;
     if (report === undefined)
@@ -65,6 +68,18 @@ function overview(nodes: readonly NamedNode[], snapshot: ClusterSnapshot): Findi
   const groups = views.length === 1 ? '1 group' : `${views.length} groups`;
   const text = `${answers} of ${nodes.length} nodes answer; ${groups}, leaders={${leaders.join(', ')}}`;
   return { severity: 'info', from: 'comparison', text };
+}
+
+/** A backup a day, and half a day for what may go wrong with one. The alert MillraceBackupOld has the same bound. */
+const BACKUP_AGE_MS_MAX = 36 * 3_600_000;
+
+/** The age of the group that was exported longest ago; 0 when the nodes know of no backup. */
+function backupAgeOf(snapshot: ClusterSnapshot): number {
+  const ages = new Map<number, number>();
+  for (const { report } of snapshot) {
+    for (const [group, ageMs] of report?.exportAgesMs ?? []) ages.set(group, Math.min(ageMs, ages.get(group) ?? ageMs));
+  }
+  return Math.max(0, ...ages.values());
 }
 
 /** Which nodes say what, of those that say it. */

@@ -52,6 +52,8 @@ export interface NodeReport {
   /** Rows of the state that the disk changed and no other node has repaired, and groups that stopped for one. */
   readonly damagedRows: number;
   readonly stoppedGroups: number;
+  /** How long ago the node exported a whole group for a backup, by group; it forgets when it restarts. */
+  readonly exportAgesMs: ReadonlyMap<number, number>;
   /** `open`, `pressure` or `refusing`. */
   readonly admission: string;
   /** Undefined: the node reaches its cold store, has none, or does not say. */
@@ -94,6 +96,7 @@ export function parseMetrics(value: unknown): NodeReport | undefined {
     diskFull: value['disk_full'] === true,
     damagedRows: numberAt(value, 'damaged_rows'),
     stoppedGroups: numberAt(value, 'damaged_groups'),
+    exportAgesMs: exportAgesOf(value),
     admission: admissionOf(value),
     coldAway: coldAwayOf(objectAt(value, 'cold_store')),
   };
@@ -126,6 +129,13 @@ function parseGroup(group: Json): GroupReport {
     logLost: group['log_lost'] !== undefined,
     refilled: group['log_lost'] === 'allowed',
   };
+}
+
+function exportAgesOf(value: Json): Map<number, number> {
+  const list = value['exports_finished'];
+  const exports = Array.isArray(list) ? list.slice(0, GROUP_COUNT_MAX).filter(isObject) : [];
+  const ageOf = (one: Json): number => numberAt(value, 'unix_ms') - numberAt(one, 'finished_unix_ms');
+  return new Map(exports.map((one) => [numberAt(one, 'raft_group_id'), ageOf(one)]));
 }
 
 function admissionOf(value: Json): string {

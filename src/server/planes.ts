@@ -97,12 +97,14 @@ function composePlanes(node: NodeParts, volume: VolumeWatch): Planes {
 
 function nodeMetrics({ config, host, core, services, tracing }: NodeParts): Readonly<Record<string, unknown>> {
   const { gateway, shards, cold, drainMark } = core;
-  const { governance, quotas, forks, subscriptions } = services;
+  const { governance, quotas, forks, subscriptions, backups } = services;
   return {
     node_id: config.raft.nodeId,
     cluster_id: core.membership.clusterId,
     version: VERSION,
     uptime_ms: Math.round(host.runtime.monotonicMs() - host.startedMs),
+    unix_ms: host.runtime.nowMs(),
+    exports_finished: backups.exports.exports_finished ?? [],
     mailbox_used_bytes: shards.usedBytes(),
     mailbox_full_events: gateway.counters.refused,
     pending_requests: gateway.pending,

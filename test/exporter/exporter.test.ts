@@ -239,7 +239,9 @@ test('the verb serves a real cluster under the names of the document, also with 
   );
   const url = /^exporter of 3 nodes: (http:\/\/127\.0\.0\.1:\d+\/metrics)$/m.exec(run.stdout)?.[1] ?? '';
   const read = async (): Promise<string> => await (await fetch(url)).text();
+  await cluster.node(await cluster.leaderOf(0)).admin.expect(200, 'GET', '/__svc/backup/group/0');
   const text = await read();
+  assert.match(text, /^millrace_group_exported_timestamp_seconds\{node="\d",group="0"\} 1?\d{9,10}(\.\d+)?(e\+09)?$/m);
   assert.equal(promtoolSays(text), undefined);
   const types = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, kind]) => `${name} ${kind}`);
   const table = [...readDocument('src/exporter/README.md').matchAll(/^\| `(millrace_\w+)` \| (\w+) \|/gm)];

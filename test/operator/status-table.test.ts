@@ -136,6 +136,20 @@ test('every reason not to lead is named', () => {
   );
 });
 
+test('a backup is as old as the group in it that was exported longest ago, and said when it is too old', () => {
+  const hours = (count: number): number => count * 3_600_000;
+  const at = (id: number, ...ages: readonly (readonly [number, number])[]): ReturnType<typeof node> =>
+    node(id, [group(0, 1), group(1, 1)], { exportAgesMs: new Map(ages) });
+  const said = (...snapshot: readonly ReturnType<typeof node>[]): string => shown(NODES, snapshot).join('\n');
+  assert.doesNotMatch(said(at(1), at(2), at(3)), /backup/, 'none is known');
+  const fresh = at(2, [0, hours(36)]);
+  assert.doesNotMatch(said(at(1, [0, hours(99)], [1, hours(1)]), fresh, silent(3)), /backup/);
+  assert.match(said(at(1, [1, hours(37)]), fresh, silent(3)), /the last whole backup is 37 h old: millracectl backup-/);
+  const metrics = { raft_groups: [], unix_ms: 5000, exports_finished: [{ raft_group_id: 3, finished_unix_ms: 2000 }] };
+  assert.deepEqual(parseMetrics(metrics)?.exportAgesMs, new Map([[3, 3000]]));
+  assert.equal(parseMetrics({ ...metrics, exports_finished: 'x' })?.exportAgesMs.size, 0);
+});
+
 test('nodes of several versions are named', () => {
   const at = (id: number, version: string): ReturnType<typeof node> => node(id, [group(0, 1)], { version });
   const text = shown(NODES, [at(1, '2.0.0'), at(2, '1.9.0'), at(3, '2.0.0')]).join('\n');

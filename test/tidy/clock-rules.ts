@@ -23,6 +23,7 @@ const READERS: Table = {
   'src/cold/store/dir-store.ts': 'compared with times of files',
   'src/cold/store/s3-upload.ts': 'compared with times of uploads',
   'src/console/page/watch.ts': 'the axis of plots',
+  'src/server/planes.ts': 'shown beside times of exports, whose age it tells',
   'src/metrics/history.ts': 'the axis of plots; all nodes take samples at the same moments',
   'src/http/live/sse.ts': "cursors of the protocol count the clock's intervals",
   'src/topics/feed.ts': "cursors of the protocol count the clock's intervals",
