@@ -11,9 +11,10 @@ import { join } from 'node:path';
 import { type Database, type RootDatabase, open } from 'lmdb';
 import type { SnapshotReader } from '../shard/ports.ts';
 import type { Tx } from '../base/tx.ts';
-import type { RowDamage } from '../base/row-damage.ts';
+import { RowDamage } from '../base/row-damage.ts';
 import { DOUBTED, checkDataFile, checkLeaves } from './data-file.ts';
 import { rowSize, writeRow } from '../base/row-bytes.ts';
+import { isLmdbDamage } from './lmdb-damage.ts';
 import { CheckedRows, type RowTable } from './row-check.ts';
 
 /** Address space reserved for the map; the file itself grows as needed. */
@@ -80,6 +81,12 @@ export class Environment {
     this.state.resetReadTxn();
   }
 
+  /** A page cannot be read: the next start looks at all of them. Reads go on with another transaction. */
+  doubt(): void {
+    writeFileSync(this.#path + DOUBTED, '');
+    this.refresh();
+  }
+
   /**
    * Checks the leaves of the state from `from` on before LMDB follows them, for about so many bytes. Returns the key from
    * which on they are not checked; undefined: all are. Throws StateError. Reads after it see what was checked.
@@ -90,7 +97,7 @@ export class Environment {
     try {
       return checkLeaves(this.#path, { table: STATE_TABLE, from, leaves: Math.ceil(bytes / LEAF_BYTES) });
     } catch (error) {
-      writeFileSync(this.#path + DOUBTED, '');
+      this.doubt();
       throw error;
     } finally {
       transaction.done();
@@ -161,13 +168,29 @@ export class LmdbTx implements Tx {
   readonly #table: StateTable;
   readonly #rows: CheckedRows;
 
-  constructor(table: StateTable, noticed?: (damage: RowDamage) => void) {
+  readonly #damaged: Damaged;
+
+  constructor(table: StateTable, damaged: Damaged = {}) {
     this.#table = table;
-    this.#rows = new CheckedRows(table, noticed === undefined ? {} : { noticed });
+    this.#damaged = damaged;
+    this.#rows = new CheckedRows(table, damaged);
   }
 
   get(key: Uint8Array): Uint8Array | undefined {
-    return this.#rows.get(key);
+    return this.#read(key, () => this.#rows.get(key));
+  }
+
+  /** LMDB may say that a page is not what it wrote: of all rows there, this one is asked for. */
+  #read<T>(key: Uint8Array, read: () => T): T {
+    try {
+      return read();
+    } catch (error) {
+      if (!isLmdbDamage(error) || this.#damaged.doubted === undefined) throw error;
+      this.#damaged.doubted();
+      const damage = new RowDamage(key.slice(), 'its page cannot be read');
+      this.#damaged.noticed?.(damage);
+      throw damage;
+    }
   }
 
   put(key: Uint8Array, value: Uint8Array): void {
@@ -186,6 +209,15 @@ export class LmdbTx implements Tx {
   ): void {
     if (compare(start, end) >= 0) return;
     // lmdb-js walks backwards from `start` (inclusive) to `end` (exclusive); our bounds are [start, end) both ways.
+    this.#read(start, () => this.#visit(start, end, reverse, visit));
+  }
+
+  #visit(
+    start: Uint8Array,
+    end: Uint8Array,
+    reverse: boolean,
+    visit: (key: Uint8Array, value: Uint8Array) => boolean,
+  ): void {
     const options = reverse ? { start: end, end: start, reverse: true } : { start, end };
     for (const { key, value } of this.#table.getRange(options)) {
       if (reverse && compare(key, end) >= 0) continue;
@@ -198,8 +230,16 @@ export class LmdbTx implements Tx {
 
   keys(start: Uint8Array, end: Uint8Array, visit: (key: Uint8Array) => boolean): void {
     if (compare(start, end) >= 0) return;
-    for (const { key } of this.#table.getRange({ start, end })) if (!visit(key)) return;
+    this.#read(start, () => {
+      for (const { key } of this.#table.getRange({ start, end })) if (!visit(key)) return;
+    });
   }
+}
+
+/** Told of what cannot be read. Without `doubted`, what LMDB says of a page is thrown as it is. */
+interface Damaged {
+  readonly noticed?: (damage: RowDamage) => void;
+  readonly doubted?: () => void;
 }
 
 /** A table of lmdb-js, as far as a Tx uses it. */

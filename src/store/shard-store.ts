@@ -108,7 +108,10 @@ export class ShardStore extends OwnRows implements ShardStorage {
     this.#files = disk === undefined ? new StoreFiles(this.paths) : undefined;
     this.found = this.#orFail(() => convertRows(this.#environment));
     this.scrub = new RowScrub(this.#environment, this.#noticed);
-    const rows = new LmdbTx(this.#environment.state, this.#noticed);
+    const rows = new LmdbTx(this.#environment.state, {
+      noticed: this.#noticed,
+      doubted: () => this.#environment.doubt(),
+    });
     this.tx = new WriteBehind(rows);
     this.#writer = writer?.(directory) ?? new InlineWriter((write) => this.#environment.commit(write), rows);
     this.#log = new LogStore({

@@ -5,16 +5,12 @@ import { caughtCode, caughtMessage } from '../base/caught.ts';
 import { RowDamage } from '../base/row-damage.ts';
 import { StorageFullError } from '../shard/ports.ts';
 import { DOUBTED, RESTORE_STATE, StateError, checkTrees, damageOf } from './data-file.ts';
+import { isLmdbDamage } from './lmdb-damage.ts';
 import { LogDamage } from './log-record.ts';
 import { FileGone } from './named-file.ts';
 import { SEGMENT_SIZES, type SegmentSizes } from './segments.ts';
 
 const STDERR_FD = 2;
-/**
- * Errors of LMDB about pages that it did not write so: MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_PANIC, MDB_INVALID,
- * MDB_CURSOR_FULL, MDB_PAGE_FULL, MDB_INCOMPATIBLE, MDB_PROBLEM.
- */
-const LMDB_DAMAGE: ReadonlySet<number> = new Set([-30797, -30796, -30795, -30793, -30787, -30786, -30784, -30779]);
 /** On a small volume the segments of the log take no more than a few hundredths. */
 const SEGMENTS_PER_VOLUME = 64;
 const SEGMENT_BYTES_MIN = 256 * 1024;
@@ -36,8 +32,7 @@ export function stateError(directory: string, error: unknown): unknown {
   const { code, message = '' } = error as { code?: unknown; message?: string };
   if (code === undefined) return error;
   const file = join(directory, 'data.mdb');
-  if (typeof code === 'number' && LMDB_DAMAGE.has(code))
-    return new StateError(damageOf(file, message), { cause: error });
+  if (isLmdbDamage(error)) return new StateError(damageOf(file, message), { cause: error });
   return new StateError(`${file}: ${message}`, { cause: error });
 }
 

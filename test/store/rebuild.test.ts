@@ -134,3 +134,31 @@ test('such a group stays closed over starts, until the state of a leader takes o
   temporary.store = await openStore(directory, OPENING);
   assert.deepEqual([isOpened(temporary.store, 3), temporary.store.lost(3)], [true, 0]);
 });
+
+test('a page that changes while the store is open is told as rows that changed, and the next start does without it', async (t) => {
+  const temporary = new TemporaryStore(t);
+  fill(temporary.store);
+  const { directory } = temporary;
+  const store = await temporary.reopen();
+  openLogs(store, FRESH);
+  const told: string[] = [];
+  store.onDamage = ({ message }) => told.push(message);
+  tearLeaf(join(directory, 'data.mdb'), 3);
+  let damaged = 0;
+  for (const group of GROUPS) {
+    for (let i = 0; i < ROWS; i++) {
+      const key = Uint8Array.of(...prefixKey(prefixOf(group)), 0x64, i);
+      try {
+        assert.equal(store.tx.get(key)?.[0], group + i);
+      } catch (error) {
+        assert(error instanceof RowDamage && /its page cannot be read/.test(error.message), String(error));
+        damaged++;
+      }
+    }
+  }
+  assert(damaged > 0 && damaged < 2 * ROWS, `${damaged} rows`);
+  assert.equal(told.length, damaged);
+  await store.close();
+  temporary.store = await openStore(directory, OPENING);
+  assert(temporary.store.found.rebuilt?.torn.includes(3));
+});
