@@ -71,3 +71,25 @@ export function Choice({ label, value, options, choose }: ChoiceProps) {
     </div>
   );
 }
+
+interface PageButtonsProps {
+  /** Where each page began that was looked at. */
+  readonly starts: readonly string[];
+  /** Where the page behind begins. */
+  readonly next: string | undefined;
+  readonly show: (starts: readonly string[]) => void;
+}
+
+/** Steps through a listing page by page. */
+export function PageButtons({ starts, next, show }: PageButtonsProps) {
+  return (
+    <>
+      <button type="button" disabled={starts.length === 1} onClick={() => show(starts.slice(0, -1))}>
+        Page before
+      </button>
+      <button type="button" disabled={next === undefined} onClick={() => next !== undefined && show([...starts, next])}>
+        Next page
+      </button>
+    </>
+  );
+}

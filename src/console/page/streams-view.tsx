@@ -6,7 +6,7 @@ import { type BucketOrder, type StreamPage, bucketsOf, quotaOf, sortedBuckets, s
 import { formatNumber, formatTime } from '../model/units.ts';
 import { type PageAnswer, NoAnswer, jsonOf, sentenceOf, sound, textOf } from './api.ts';
 import { useLoad } from './load.ts';
-import { ActionButton, Note, useDesk } from './parts.tsx';
+import { ActionButton, Note, PageButtons, useDesk } from './parts.tsx';
 import { StreamView } from './stream-view.tsx';
 
 /** Some ten thousand buckets; the page says when there are more. */
@@ -139,7 +139,6 @@ function Streams({ bucket }: { bucket: string }) {
     const answer = await watch.api.node(watch.anyNode, path, { signal });
     return answer.status === 404 ? { streams: [], next: undefined } : sound(streamsOf(jsonOf(good(answer))));
   });
-  const next = value?.next;
   return (
     <section aria-labelledby="streams">
       <h2 id="streams">Streams of {bucket}</h2>
@@ -161,16 +160,7 @@ function Streams({ bucket }: { bucket: string }) {
       <Quota bucket={bucket} />
       <StreamTable bucket={bucket} page={value} isLoading={isLoading} />
       <p class="buttons">
-        <button type="button" disabled={starts.length === 1} onClick={() => setStarts(starts.slice(0, -1))}>
-          Page before
-        </button>
-        <button
-          type="button"
-          disabled={next === undefined}
-          onClick={() => next !== undefined && setStarts([...starts, next])}
-        >
-          Next page
-        </button>
+        <PageButtons starts={starts} next={value?.next} show={setStarts} />
       </p>
       <CreateForm bucket={bucket} done={again} />
     </section>

@@ -5,7 +5,7 @@ import { type SubscriptionRow, subscriptionsOf } from '../model/listings.ts';
 import { formatNumber, formatTime } from '../model/units.ts';
 import { NoAnswer, jsonOf, sentenceOf, sound } from './api.ts';
 import { useLoad } from './load.ts';
-import { ActionButton, Fact, Note, useDesk } from './parts.tsx';
+import { ActionButton, Fact, Note, PageButtons, useDesk } from './parts.tsx';
 
 const NAMES: Readonly<Record<string, string>> = {
   total: 'Subscriptions',
@@ -72,7 +72,6 @@ function SubscriptionList({ node, isDriver }: ListProps) {
     if (answer.status !== 200) throw new NoAnswer(sentenceOf(answer));
     return sound(subscriptionsOf(jsonOf(answer)));
   });
-  const next = value?.next;
   return (
     <section aria-labelledby="subscriptions">
       <h2 id="subscriptions">All subscriptions</h2>
@@ -80,16 +79,7 @@ function SubscriptionList({ node, isDriver }: ListProps) {
         <button type="button" onClick={again}>
           Look again
         </button>
-        <button type="button" disabled={starts.length === 1} onClick={() => setStarts(starts.slice(0, -1))}>
-          Page before
-        </button>
-        <button
-          type="button"
-          disabled={next === undefined}
-          onClick={() => next !== undefined && setStarts([...starts, next])}
-        >
-          Next page
-        </button>
+        <PageButtons starts={starts} next={value?.next} show={setStarts} />
       </p>
       {problem !== undefined && <Note kind="bad">{problem}</Note>}
       {value?.subscriptions.length === 0 && <p>There are none.</p>}
