@@ -6,7 +6,7 @@ import { Differential, type Schedule } from './differential.ts';
 import { type World, collidingNames } from './random-commands.ts';
 
 const seed = seedFromEnvironment();
-const COMMANDS = Number(process.env['COMMANDS'] ?? 30_000);
+const COMMANDS = Number(process.env['COMMANDS'] ?? 20_000);
 
 interface Profile {
   readonly name: string;
