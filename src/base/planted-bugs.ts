@@ -28,6 +28,7 @@ export const PLANTED_BUGS = {
   'log-sequence-ignored':
     'What an earlier use of a segment left behind the newest record counts as the records after it.',
   'rot-taken-for-torn': 'A last record that has changed counts as one whose write was cut off.',
+  'unneeded-record-missed': 'A record that no checkpoint needs must be there.',
   'log-freed-early': 'A checkpoint says that no record is needed, whatever it covers, and segments are used again.',
   'changes-unbounded': 'Entries are applied however much waits for a checkpoint.',
   'replay-without-checkpoints': 'All committed entries of the log are applied at once.',

@@ -119,6 +119,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'log-not-synced': 0x42d,
   'log-checksum-ignored': 0x4a,
   'log-sequence-ignored': 0x42d,
+  'unneeded-record-missed': 0x4,
   'rot-taken-for-torn': 0x114,
   'group-not-lost': 0x76008,
   'torn-group-opened': 0x7600c,
