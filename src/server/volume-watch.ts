@@ -15,6 +15,8 @@ export class VolumeWatch {
   readonly #runtime: Runtime;
   readonly #path: string;
   #room: VolumeRoom | undefined;
+  #hasStopped = false;
+  #cancel: () => void = () => undefined;
 
   constructor(runtime: Runtime, path: string) {
     this.#runtime = runtime;
@@ -24,7 +26,12 @@ export class VolumeWatch {
   /** The first answer is there when this resolves. */
   async start(): Promise<void> {
     await this.#look();
-    this.#runtime.setTimer(INTERVAL_MS, () => void this.start());
+    if (!this.#hasStopped) this.#cancel = this.#runtime.setTimer(INTERVAL_MS, () => void this.start());
+  }
+
+  stop(): void {
+    this.#hasStopped = true;
+    this.#cancel();
   }
 
   /** As it was some seconds ago; nothing where the system does not say. */
