@@ -50,7 +50,8 @@ const APPEND: BodyConsumer & ReplyRenderer = {
     }
     const { server } = call;
     if (!server.takesCondition(command.condition, command.expectedOffset)) return call.refuse('UPGRADE_UNFINISHED');
-    call.send(request, APPEND, server.writes);
+    const closesAt = body.length === 0 && command.expectedOffset >= 0;
+    call.send(request, closesAt ? closingAt(command.expectedOffset) : APPEND, server.writes);
     call.releaseRequest();
   },
 
@@ -76,6 +77,15 @@ const APPEND: BodyConsumer & ReplyRenderer = {
     return status;
   },
 };
+
+/** Closing at an offset is done already only where the stream was closed there. */
+function closingAt(offset: number): ReplyRenderer {
+  return {
+    ...APPEND,
+    renderRefusal: (call, res, reply) =>
+      reply.nextOffset === offset ? APPEND.renderRefusal?.(call, res, reply) : undefined,
+  };
+}
 
 function closesOnly({ operation, family }: RequestContext): boolean {
   return operation === 'close' && family === 'flat';
