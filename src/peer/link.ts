@@ -15,6 +15,7 @@ import {
   PROTOCOL_VERSION,
   VERSION_WITH_FORWARD_PIECES,
   VERSION_WITH_COMMAND_PIECES,
+  VERSION_WITH_EXPECTATIONS,
   VERSION_WITH_PIECES,
   VERSION_WITH_REPAIR,
   isSpoken,
@@ -84,6 +85,8 @@ export class PeerLink {
   takesRequestPieces = false;
   /** The node applies large commands in pieces, as it said when it was last connected. */
   knowsPieces = false;
+  /** The node knows commands that expect a tail, unless it said otherwise when it was last connected. */
+  knowsExpectations = true;
   /** The peer knows that a state may be damaged. */
   repairs = false;
   /** Protocol version of the next connection. */
@@ -303,6 +306,7 @@ export class PeerLink {
     this.#remote = step.peer;
     this.knowsPieces = this.#version >= VERSION_WITH_COMMAND_PIECES;
     this.repairs = this.#version >= VERSION_WITH_REPAIR;
+    this.knowsExpectations = this.#version >= VERSION_WITH_EXPECTATIONS;
     this.#egress.takesPieces = this.#version >= VERSION_WITH_PIECES;
     this.takesRequestPieces = this.#version >= VERSION_WITH_FORWARD_PIECES;
     this.#silentTicks = 0;

@@ -108,7 +108,7 @@ export class Peers implements PeerPort {
   #stopped = false;
 
   constructor(options: PeersOptions) {
-    const { self, secret, handler } = options;
+    const { self, secret, handler, newest, shed, coldProbe } = options;
     this.#self = self;
     this.#groups = new LocalGroups(self);
     this.#options = options;
@@ -162,28 +162,21 @@ export class Peers implements PeerPort {
     };
     this.#listener = new PeerListener({
       introduce: (node) => this.#introduce(node),
-      newest: options.newest,
-      secret,
-      limits,
-      runtime,
-      log,
       handler: listening,
-      shed: options.shed,
-      coldProbe: options.coldProbe,
+      ...{ newest, secret, limits, runtime, log, shed, coldProbe },
     });
   }
 
   /** Listens, then links to the peers. Returns the bound port. */
   async start(): Promise<number> {
     const { listen, peers } = this.#options;
-    const port = await this.#listener.start({
+    this.#port = await this.#listener.start({
       host: listen.host,
       port: listen.port === 0 ? 0 : listen.port + this.#self.shard,
     });
-    this.#port = port;
     this.setPeers(peers);
     this.#tickLater();
-    return port;
+    return this.#port;
   }
 
   /** The bound port; 0 before start. */
@@ -224,6 +217,10 @@ export class Peers implements PeerPort {
 
   knowsPieces(node: number, group: number): boolean {
     return this.#routes.toGroup(node, group)?.knowsPieces === true;
+  }
+
+  knowsExpectations(node: number, group: number): boolean {
+    return this.#routes.toGroup(node, group)?.knowsExpectations !== false;
   }
 
   takesCheckedBodies(node: number, group: number): boolean {

@@ -33,7 +33,12 @@ export class WholeBuffer {
 
 /** Kind of the command in a frame, conditional or not. */
 export function commandKind(frame: Uint8Array): number {
-  return byteAt(frame, REQUEST_HEAD_BYTES) & KIND_MASK;
+  return kindAndFlags(frame) & KIND_MASK;
+}
+
+/** With what makes it conditional. */
+export function kindAndFlags(bytes: Uint8Array, offset = 0): number {
+  return byteAt(bytes, offset + REQUEST_HEAD_BYTES);
 }
 
 /** Reused: one check at a time. */

@@ -204,6 +204,8 @@ export interface PeerPort {
   connected(node: number, group: number): boolean;
   /** Whether it applies large commands in pieces, as it said when it was last connected. */
   knowsPieces(node: number, group: number): boolean;
+  /** False: it said, when it was last connected, that it does not know commands that expect a tail. */
+  knowsExpectations(node: number, group: number): boolean;
   /** The node knows bodies that another one has checked (protocol/checked-body.ts). */
   takesCheckedBodies(node: number, group: number): boolean;
   sendRaft(node: number, group: number, message: Message): void;

@@ -1,6 +1,7 @@
 /** A node of a cluster: writes go to the leaders, messages and group snapshots to and from the other nodes. */
 import type { Group } from '../group/group.ts';
 import type { Reply } from '../protocol/reply.ts';
+import { KIND_EXPECTING } from '../protocol/command-layout.ts';
 import { members } from '../raft/configuration.ts';
 import type { Message, GroupSnapshotRequest } from '../raft/types.ts';
 import { Forwarding } from './forwarding.ts';
@@ -68,6 +69,11 @@ export class Replicated implements Replication {
 
   answer(reply: Reply): void {
     this.#forwarding.answer(reply);
+  }
+
+  takes({ id, raft }: Group, kindAndFlags: number): boolean {
+    if ((kindAndFlags & KIND_EXPECTING) === 0) return true;
+    return members(raft.configuration).every((node) => this.#peers.knowsExpectations(node, id));
   }
 
   knowPieces({ id, raft }: Group): boolean {

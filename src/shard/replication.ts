@@ -34,6 +34,11 @@ export interface Replication extends SnapshotHandler {
   answer(reply: Reply): void;
   /** Whether all members of the group apply large commands in pieces. */
   knowPieces(group: Group): boolean;
+  /**
+   * False: a member is known to stop when it applies a command that begins with this byte. One that was never connected
+   * is taken to know it: a majority has to be connected before a command is committed.
+   */
+  takes(group: Group, kindAndFlags: number): boolean;
   /** Raft messages; they leave with the next flush. */
   send(group: Group, messages: readonly Message[]): void;
 

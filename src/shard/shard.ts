@@ -35,7 +35,7 @@ import { type ShardOptions, stateOf } from './options.ts';
 import { PieceTurns } from './piece-turns.ts';
 import { LostGroups } from './lost-groups.ts';
 import { recordConfiguration } from './members.ts';
-import { WholeBuffer, commandKind, isCommandFrame } from './frames.ts';
+import { WholeBuffer, commandKind, isCommandFrame, kindAndFlags } from './frames.ts';
 import { Queries } from './queries.ts';
 import type { ShardStatus } from './summaries.ts';
 import { QUERIES } from '../protocol/operations.ts';
@@ -67,7 +67,6 @@ export class Shard {
   readonly #received = new WholeBuffer();
   readonly #memory = new WorkMemory();
   #clockMs = 0;
-  readonly #tickMs: number;
   #tickAtMs = 0;
   #expireAtMs = 0;
   /** Messages to send once the commit of their batch is on disk. */
@@ -80,7 +79,6 @@ export class Shard {
 
   constructor(options: ShardOptions) {
     this.#options = options;
-    this.#tickMs = options.tickMs ?? TICK_MS;
     const { storage, links } = options;
     const traced = (this.#traced = new TracedSlots(options.nodeId, () => options.runtime.monotonicMs()));
     const ring = new RingSink(options.replies, traced);
@@ -151,7 +149,7 @@ export class Shard {
       const { voters, votersOutgoing } = group.raft.configuration;
       if (voters.length === 1 && votersOutgoing.length === 0) group.raft.campaign();
     }
-    this.#tickAtMs = clockMs + this.#tickMs;
+    this.#tickAtMs = clockMs + (this.#options.tickMs ?? TICK_MS);
     this.#expireAtMs = clockMs + EXPIRE_MS;
   }
 
@@ -202,6 +200,7 @@ export class Shard {
     const slot = this.replication.accept(origin, group);
     if ((REQUEST.fields.flags.get(view, frame.byteOffset) & REQUEST_FLAG_TRACED) !== 0)
       this.#traced.take(slot, 'write');
+    if (!this.replication.takes(group, kindAndFlags(frame))) return this.#refuse(slot, 'UPGRADE_UNFINISHED');
     const refused = group.leads ? this.#pressure.refuses(group, commandKind(frame)) : undefined;
     // After NO_LEADER the other node asks again.
     if (refused !== undefined) return this.#refuse(slot, this.#pressure.mayPass ? 'NO_LEADER' : refused);
@@ -266,8 +265,8 @@ export class Shard {
     const groupId = REQUEST.fields.group.get(view, offset);
     const slot = REQUEST.fields.slot.get(view, offset);
     const flags = REQUEST.fields.flags.get(view, offset);
-    const isTransferred = (flags & REQUEST_FLAG_TRANSFERRED) !== 0;
     const isTraced = (flags & REQUEST_FLAG_TRACED) !== 0;
+    const isTransferred = (flags & REQUEST_FLAG_TRANSFERRED) !== 0;
     const payload = isTransferred ? source.takeTransfer(REQUEST.fields.transferId.get(view, offset)) : undefined;
     const group = this.#byId.get(groupId);
     if (op >= QUERIES.read.number && (group !== undefined || groupId === ALL_GROUPS)) {
@@ -276,14 +275,14 @@ export class Shard {
       return 0;
     }
     assert(group !== undefined, `group ${groupId} belongs to shard ${this.#options.shard}`);
-    const refused = this.#pressure.refuses(group, op);
+    const isTaken = this.replication.takes(group, kindAndFlags(bytes, offset));
+    const refused = isTaken ? this.#pressure.refuses(group, op) : 'UPGRADE_UNFINISHED';
     if (refused !== undefined) {
-      this.counters[refused === 'DISK_FULL' ? 'refusedDiskFull' : 'refusedDiskSlow']++;
+      if (isTaken) this.counters[refused === 'DISK_FULL' ? 'refusedDiskFull' : 'refusedDiskSlow']++;
       this.#refuse(slot, refused);
     } else if (!group.accepts && this.replication.hasOthers) {
       if (isTraced) this.#traced.take(slot, 'forward');
-      const frame = bytes.subarray(offset, offset + source.length);
-      this.replication.submit(group, slot, frame, payload, nowMs);
+      this.replication.submit(group, slot, bytes.subarray(offset, offset + source.length), payload, nowMs);
     } else {
       if (isTraced) this.#traced.take(slot, 'write');
       const submit = (): void => group.submit(slot, bytes, view, offset + REQUEST_HEAD_BYTES, payload, nowMs);
@@ -318,7 +317,7 @@ export class Shard {
 
   #keepTime(nowMs: number, clockMs: number): void {
     if (clockMs >= this.#tickAtMs) {
-      this.#tickAtMs = clockMs + this.#tickMs;
+      this.#tickAtMs = clockMs + (this.#options.tickMs ?? TICK_MS);
       this.#pressure.tick(clockMs);
       this.#damaged.tick(clockMs);
       for (const group of this.groups) {

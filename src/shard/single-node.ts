@@ -17,6 +17,7 @@ export const SINGLE_NODE: Replication = {
   accept: unreachable,
   answer: unreachable,
   knowPieces: () => true,
+  takes: () => true,
   send: nothing,
   release: nothing,
   turn: nothing,

@@ -91,6 +91,16 @@ test('a node of protocol 4 is not told that a state is damaged', async (t) => {
   }
 });
 
+test('a node of protocol 5 is known not to know commands that expect a tail', async (t) => {
+  for (const newest of [5, 6]) {
+    const [one, two] = await linkedPair(t, new Waiter(), newest);
+    assert.equal(one.peers.knowsExpectations(2, 0), newest === 6);
+    await two.peers.stop();
+    assert.equal(one.peers.knowsExpectations(2, 0), newest === 6, 'also while it is away');
+    assert(one.peers.knowsExpectations(9, 0), 'a node that was never heard');
+  }
+});
+
 test('a node that connects to one that does not know it gets answers, for as long as it stays', async (t) => {
   const waiter = new Waiter();
   const one = makePeer(t, waiter, 1, { self: { shardCount: 2 } });

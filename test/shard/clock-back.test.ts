@@ -34,6 +34,7 @@ class Node {
       connected: () => true,
       takesCheckedBodies: () => true,
       knowsPieces: () => true,
+      knowsExpectations: () => true,
       forward: () => false,
       reply: () => false,
       flush: () => undefined,

@@ -18,6 +18,11 @@ export class Follower {
   source = new ArraySource();
   target = new ArrayTarget();
   sent: Message[] = [];
+  /** Nodes of a version that does not know commands that expect a tail. */
+  readonly older = new Set<number>();
+  readonly forwarded: Uint8Array[] = [];
+  /** To requests that other nodes sent. */
+  readonly replies: Uint8Array[] = [];
   clockMs = 5000;
   boots = 0;
   shard: Shard;
@@ -40,9 +45,10 @@ export class Follower {
       sendRaft: (_node, _group, message) => void this.sent.push(message),
       connected: () => true,
       knowsPieces: () => true,
+      knowsExpectations: (node) => !this.older.has(node),
       takesCheckedBodies: () => true,
-      forward: () => false,
-      reply: () => false,
+      forward: (_node, _group, bytes) => this.forwarded.push(bytes) > 0,
+      reply: (_origin, bytes) => this.replies.push(bytes) > 0,
       flush: () => undefined,
     };
     this.shard = new Shard({

@@ -174,6 +174,10 @@ export class SimPeers implements PeerPort {
     return true;
   }
 
+  knowsExpectations(): boolean {
+    return true;
+  }
+
   connected(node: number): boolean {
     return this.#link(node).connected;
   }
