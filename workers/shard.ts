@@ -146,6 +146,8 @@ async function run(start: ShardData, port: MessagePort): Promise<void> {
     runtime,
     groups: start.groups,
     isAlone: start.cluster === undefined,
+    onRebuild: ({ message: why }, bytes) =>
+      log.warn({ shard: start.shard, why, bytes }, 'pages of the state cannot be read: it is rebuilt without them'),
     writer: (directory) => new ThreadWriter(directory, threadEntry('checkpoint')),
   });
   const membership = await beginRun(port, store);

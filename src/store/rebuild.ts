@@ -3,8 +3,9 @@
  * the damaged file, which is kept beside it. Groups whose rows lay there are marked (TORN_TAG) and not opened: in a
  * cluster the others restore them, and a single node refuses them alone.
  */
-import { existsSync, linkSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, renameSync, rmSync, statSync, statfsSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { caughtMessage } from '../base/caught.ts';
 import type { Tx } from '../base/tx.ts';
 import { type KeyRange, PageDamage, readTable } from './data-file.ts';
 import { Environment, LmdbTx, STATE_TABLE } from './environment.ts';
@@ -25,32 +26,57 @@ import {
   systemKey,
 } from './rows.ts';
 import { ShardStore, type StoreOptions } from './shard-store.ts';
+import { isFull } from './volume.ts';
 
 /** Bytes of one commit. */
 const COMMIT_BYTES = 4 * 1024 * 1024;
+/** Beside the data file, until the new one is whole. */
+const FOLDER = 'rebuilt';
 const FLAG = Uint8Array.of(1);
 
 interface Opening extends StoreOptions {
   readonly groups: readonly number[];
   /** No other node can tell what the shard's own rows said. */
   readonly isAlone: boolean;
+  /** Told before the copy of so many bytes, which may take minutes. */
+  readonly onRebuild: (damage: PageDamage, bytes: number) => void;
 }
 
 /** Opens the store of a shard, whose data file is rebuilt before if it has to be. */
-export async function openStore(directory: string, { groups, isAlone, ...options }: Opening): Promise<ShardStore> {
+export async function openStore(directory: string, opening: Opening): Promise<ShardStore> {
+  const { groups, isAlone, onRebuild, ...options } = opening;
   try {
     return new ShardStore(directory, options);
   } catch (error) {
     if (!(error instanceof PageDamage)) throw error;
+    onRebuild(error, checkRoom(directory, error));
     const rebuilt = await rebuild(directory, (tx, gaps) => {
       // They are behind all others.
       if (isAlone && gaps.some(({ to }) => to === undefined || isBefore(prefixKey(SYSTEM_PREFIX), to))) throw error;
       return markTorn(tx, groups, gaps);
+    }).catch((cause: unknown) => {
+      if (cause instanceof PageDamage) throw cause;
+      throw notRebuilt(error, isFull(directory, cause) ? 'its volume is full' : caughtMessage(cause), cause);
     });
     const store = new ShardStore(directory, options);
     store.found = { ...store.found, rebuilt: { why: error.message, ...rebuilt } };
     return store;
   }
+}
+
+/** A copy that ends for lack of room would begin again at every start. Returns the bytes of the file. */
+function checkRoom(directory: string, damage: PageDamage): number {
+  // A start may have ended in its copy.
+  rmSync(join(directory, FOLDER), { recursive: true, force: true });
+  const { size } = statSync(join(directory, 'data.mdb'));
+  const { bavail, bsize } = statfsSync(directory);
+  const missing = size - bavail * bsize;
+  if (missing > 0) throw notRebuilt(damage, `that takes ${size} free bytes, ${missing} more than its volume has`);
+  return size;
+}
+
+function notRebuilt(damage: PageDamage, why: string, cause: unknown = damage): PageDamage {
+  return new PageDamage(`${damage.message}; it was not rebuilt without its damaged pages: ${why}`, { cause });
 }
 
 type Mark = (tx: Tx, gaps: readonly KeyRange[]) => readonly number[];
@@ -60,8 +86,7 @@ async function rebuild(
   mark: Mark,
 ): Promise<{ readonly torn: readonly number[]; readonly aside: string }> {
   const file = join(directory, 'data.mdb');
-  const folder = join(directory, 'rebuilt');
-  rmSync(folder, { recursive: true, force: true });
+  const folder = join(directory, FOLDER);
   mkdirSync(folder, { mode: 0o700 });
   try {
     const environment = new Environment(folder);

@@ -1,7 +1,7 @@
 // A data file with pages that cannot be read is rebuilt without them: the groups whose rows lay there are not opened,
 // and everything else is what it was.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, statfsSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { RowDamage } from '../../src/base/row-damage.ts';
@@ -10,6 +10,8 @@ import { PageDamage } from '../../src/store/data-file.ts';
 import { openStore } from '../../src/store/rebuild.ts';
 import { HALF_TAG, OTHER_HALF, prefixKey, systemKey } from '../../src/store/rows.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
+import { storeFailure } from '../../src/store/volume.ts';
+import { FailingCalls } from '../support/failing-calls.ts';
 import { TemporaryStore } from './temporary.ts';
 import { tearLeaf } from './torn-leaf.ts';
 import { FRESH, batch, entry, openLogs, snapshotBatch } from './turns.ts';
@@ -19,7 +21,7 @@ const ROWS = 40;
 /** The second half of its key space is in use. */
 const OTHER_HALF_OF = 5;
 const RUN = { shard: 0, incarnation: 3, directory: '0123456789abcdef' };
-const OPENING = { runtime: PROCESS_RUNTIME, groups: GROUPS, isAlone: false };
+const OPENING = { runtime: PROCESS_RUNTIME, groups: GROUPS, isAlone: false, onRebuild: () => undefined };
 const [PAGE, KIND_AT] = [4096, 18];
 
 const prefixOf = (group: number): number => (group === OTHER_HALF_OF ? group + OTHER_HALF : group);
@@ -161,4 +163,40 @@ test('a page that changes while the store is open is told as rows that changed, 
   await store.close();
   temporary.store = await openStore(directory, OPENING);
   assert(temporary.store.found.rebuilt?.torn.includes(3));
+});
+
+test('a copy that has no room, or fails, ends in the sentence about the damage, and the file stays', async (t) => {
+  const temporary = new TemporaryStore(t);
+  fill(temporary.store);
+  await temporary.store.close();
+  const { directory } = temporary;
+  const file = join(directory, 'data.mdb');
+  tearLeaf(file, 3);
+  const content = readFileSync(file);
+  const begun: number[] = [];
+  const opening = { ...OPENING, onRebuild: (_: PageDamage, bytes: number) => begun.push(bytes) };
+  const refusal = async (): Promise<{ readonly said: string; readonly cause: unknown }> => {
+    const error: unknown = await openStore(directory, opening).catch((caught: unknown) => caught);
+    assert(error instanceof PageDamage);
+    truncateSync(file, content.length);
+    assert.deepEqual(readFileSync(file), content);
+    assert(!readdirSync(directory).includes('rebuilt'));
+    return { said: storeFailure(directory, error) ?? '', cause: error.cause };
+  };
+  const damage = /^.*data\.mdb is damaged \(page \d+ has .*\); restore .*; it was not rebuilt .*: /.source;
+  const calls = await FailingCalls.in(t);
+  calls.plan('renameSync', 0, 'ENOSPC');
+  const full = await refusal();
+  assert.match(full.said, new RegExp(`${damage}its volume is full$`));
+  assert(full.cause instanceof Error && /ENOSPC: planted/.test(full.cause.message));
+  calls.plan('renameSync', 0, 'EINTR');
+  assert.match((await refusal()).said, new RegExp(`${damage}EINTR: planted`));
+  assert.deepEqual(begun, [content.length, content.length]);
+  const { bavail, bsize } = statfsSync(directory);
+  truncateSync(file, bavail * bsize + 2 ** 40);
+  const { said } = await refusal();
+  assert.match(said, new RegExp(`${damage}that takes \\d+ free bytes, \\d+ more than its volume has$`));
+  assert.equal(begun.length, 2);
+  temporary.store = await openStore(directory, opening);
+  assert.deepEqual([begun.length, temporary.store.found.rebuilt?.torn.includes(3)], [3, true]);
 });
