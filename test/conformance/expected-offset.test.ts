@@ -115,6 +115,22 @@ serverSuite('compare and append', { cores: 2, groups: 4 }, ({ test, expect, ask,
     await expect(400, `POST ${path}/append-batch`, { headers: { ...TEXT, ...expecting('x') }, body: batch('a') });
   });
 
+  test('no later frame of a batch takes the place of the first at the expected offset', async () => {
+    const bucket = freshBucket();
+    const path = `/${bucket}/s`;
+    await expect(201, `PUT ${path}`, { headers: TEXT });
+    const post = async (offset: number | undefined, body: string, more = {}): Promise<string> => {
+      const headers = { ...TEXT, ...(offset === undefined ? {} : expecting(offset)), ...more };
+      const answer = await expect(200, `POST ${path}/append-batch`, { headers, body });
+      return `${answer.text} ${offsetOf(answer)}`;
+    };
+    assert.equal(await post(0, batch('', 'a', 'b')), '[{"status":400},{"status":400},{"status":400}] 0');
+    assert.equal(await post(undefined, batch('', 'a')), '[{"status":400},{"status":204}] 1');
+    // Behind a first frame that came in, each is on its own.
+    assert.equal(await post(1, batch('b', '', 'c')), '[{"status":204},{"status":400},{"status":204}] 3');
+    assert.equal((await expect(200, `GET ${path}`)).text, 'abc');
+  });
+
   test('a fork compares its own tail', async () => {
     const path = `/${freshBucket()}/s`;
     await expect(201, `PUT ${path}`, { headers: TEXT, body: 'abcd' });

@@ -216,9 +216,11 @@ export class Model {
     } else if (code === 'EXPECTED_OFFSET_CONFLICT') return refusal(code, stream);
     const start = stream.tail;
     const first = stream.messages.length;
-    const results = frames.map((frame) => {
+    let ofFirst: number | undefined;
+    const results = frames.map((frame, i) => {
       const isOver = producer === undefined && code === 'OK' && !this.#hasRoom({ ...command, ...frame });
-      const refused = frame.body.length === 0 ? 400 : isOver ? 429 : STATUS[code];
+      const refused = ofFirst ?? (frame.body.length === 0 ? 400 : isOver ? 429 : STATUS[code]);
+      if (i === 0 && command.expected >= 0) ofFirst = refused;
       if (refused !== undefined) return { status: refused };
       if (stream.type === '') {
         stream.type = command.type;

@@ -1,7 +1,7 @@
 /**
  * Append-batch. Without a producer each frame is an append of its own, accepted or refused independently. With a
  * producer the batch is one sequence: all frames or none. An expected offset is that of the first frame, and when it is
- * not the tail no frame is taken.
+ * not the tail, or that frame is refused, no frame is taken.
  *
  * The reply's body is the JSON array for the client; its record range is that of the whole batch.
  */
@@ -45,9 +45,12 @@ export function applyBatch(state: State, command: Command, reply: Reply): void {
   const recordStart = head.recordNext;
   const results: string[] = [];
   let framesRefused = 0;
+  /** The code of the frame that is to stand at the expected offset: no later frame may take its place. */
+  let refused: ErrorCode = 'OK';
   for (const frame of frames) {
     const size = frame.to - frame.from;
-    const code = isWhole ? 'OK' : checkFrame(head, bucket, command, { size, from });
+    const code: ErrorCode = isWhole ? 'OK' : checkFrame(head, bucket, command, { size, from, refused });
+    if (results.length === 0 && command.expectedOffset >= 0) refused = code;
     const first = head.recordNext;
     if (code === 'OK') store(state, head, command, frame);
     else framesRefused++;
@@ -71,13 +74,14 @@ export function applyBatch(state: State, command: Command, reply: Reply): void {
   return undefined;
 }
 
-/** `size` of the frame, `from`: where the batch begins. */
+/** `size` of the frame, `from`: where the batch begins, `refused`: the code that the first frame gave to all others. */
 function checkFrame(
   head: Head,
   bucket: Bucket,
   command: Command,
-  { size, from }: { readonly size: number; readonly from: number },
+  { size, from, refused }: { readonly size: number; readonly from: number; readonly refused: ErrorCode },
 ): ErrorCode {
+  if (refused !== 'OK') return refused;
   if (size === 0) return 'EMPTY_BODY';
   const code = checkAppend(head, command, from);
   return code === 'OK' && exceedsRetained(bucket, size) ? 'QUOTA_EXCEEDED' : code;
