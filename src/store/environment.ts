@@ -14,7 +14,7 @@ import type { Tx } from '../base/tx.ts';
 import { RowDamage } from '../base/row-damage.ts';
 import { DOUBTED, checkDataFile, checkLeaves } from './data-file.ts';
 import { rowSize, writeRow } from '../base/row-bytes.ts';
-import { isLmdbDamage } from './lmdb-damage.ts';
+import { PageDamage, isLmdbDamage } from './lmdb-damage.ts';
 import { CheckedRows, type RowTable } from './row-check.ts';
 
 /** Address space reserved for the map; the file itself grows as needed. */
@@ -83,7 +83,11 @@ export class Environment {
 
   /** A page cannot be read: the next start looks at all of them. Reads go on with another transaction. */
   doubt(): void {
-    writeFileSync(this.#path + DOUBTED, '');
+    try {
+      writeFileSync(this.#path + DOUBTED, '');
+    } catch {
+      // On a full or read-only volume the next start looks at the first leaves, as every start does.
+    }
     this.refresh();
   }
 
@@ -97,7 +101,7 @@ export class Environment {
     try {
       return checkLeaves(this.#path, { table: STATE_TABLE, from, leaves: Math.ceil(bytes / LEAF_BYTES) });
     } catch (error) {
-      this.doubt();
+      if (error instanceof PageDamage) this.doubt();
       throw error;
     } finally {
       transaction.done();

@@ -1,11 +1,12 @@
 // All rows of the state are read, a few at a time, and those that changed are told.
 import assert from 'node:assert/strict';
-import { closeSync, existsSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { toHex } from '../../src/base/hex.ts';
 import { DOUBTED, checkTrees } from '../../src/store/data-file.ts';
 import { openStore } from '../../src/store/rebuild.ts';
+import { FailingCalls } from '../support/failing-calls.ts';
 import { flipWord } from './flip-word.ts';
 import { STORE_OPTIONS, TemporaryStore } from './temporary.ts';
 import { FRESH, openLogs } from './turns.ts';
@@ -61,12 +62,21 @@ test('a leaf whose rows LMDB cannot find ends in a sentence, before LMDB reads i
   const page = pages[5] as number;
   const fd = openSync(file, 'r+');
   t.after(() => closeSync(fd));
+  const calls = await FailingCalls.in(t);
   // The place of its second row.
   writeSync(fd, Uint8Array.of(0xff), 0, 1, page * PAGE_BYTES + PAGE_HEAD_BYTES + 3);
   const why = new RegExp(`data\\.mdb is damaged \\(page ${page} has a node outside of it\\); restore`);
-  assert.throws(() => {
+  const pass = (): void => {
     while (!temporary.store.scrub.step(4096).isEnd);
-  }, why);
+  };
+  calls.plan('openSync', 0, 'EIO');
+  assert.throws(pass, /EIO: planted/);
+  assert(!existsSync(file + DOUBTED));
+  // The mark cannot be written over a folder.
+  mkdirSync(file + DOUBTED);
+  assert.throws(pass, why);
+  rmdirSync(file + DOUBTED);
+  assert.throws(pass, why);
   assert.throws(() => checkTrees(file), why);
   // The next start looks at all leaves, however many there are.
   assert(existsSync(file + DOUBTED));
