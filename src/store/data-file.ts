@@ -6,6 +6,8 @@
  */
 import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
 import { viewOf } from '../base/bytes.ts';
+import { caughtCode } from '../base/caught.ts';
+import { PageDamage, damageOf } from './lmdb-damage.ts';
 import {
   BRANCH,
   DEPTH_MAX,
@@ -35,9 +37,6 @@ import {
 
 /** A file with the data file's name and this one behind it: the next start looks at all leaves. */
 export const DOUBTED = '.doubted';
-/** Advice about a damaged state. */
-export const RESTORE_STATE =
-  'restore the data directory from a copy, or in a cluster start on an empty one and run millracectl allow-rejoin';
 
 /** A thread that commits meanwhile changes the meta pages between two reads of them. */
 const READS_MAX = 100;
@@ -56,17 +55,6 @@ interface Row {
   readonly key: Uint8Array;
   readonly value: () => Uint8Array;
   readonly long: readonly [page: bigint, bytes: number] | undefined;
-}
-
-/** A sentence for the operator: the state cannot be read or written. */
-export class StateError extends Error {}
-
-/** Pages were changed; LMDB has not followed them. */
-export class PageDamage extends StateError {}
-
-/** The file is not what was written. */
-export function damageOf(path: string, why: string): string {
-  return `${path} is damaged (${why}); ${RESTORE_STATE}`;
 }
 
 /** Throws StateError. A missing or empty file is a new one. */
@@ -128,6 +116,16 @@ function withFile(path: string, check: (file: number) => void): void {
   }
 }
 
+/** Pages below one that was read tell their own gaps. */
+function orGap(range: KeyRange, reader: TableReader, read: () => void): void {
+  try {
+    read();
+  } catch (error) {
+    if (!(error instanceof PageDamage)) throw error;
+    reader.gap(range);
+  }
+}
+
 class DataFile {
   readonly #path: string;
   readonly #file: number;
@@ -180,20 +178,16 @@ class DataFile {
 
   #readUnder(page: bigint, depth: number, range: KeyRange, reader: TableReader): void {
     if (page === NO_PAGE) return;
-    let children: readonly Leaf[] = [];
-    let rows: readonly Row[] = [];
-    try {
+    orGap(range, reader, () => {
       this.#needReach(page);
-      if (depth > 1) children = this.#children({ page, from: range.from });
-      else rows = this.#rowsOf(page);
+      const children = depth > 1 ? this.#children({ page, from: range.from }) : [];
+      const rows = depth > 1 ? [] : this.#rowsOf(page);
       this.#checkOrder(page, depth > 1 ? children.map(({ from }) => from) : rows.map(({ key }) => key), range);
-    } catch (error) {
-      if (!(error instanceof PageDamage)) throw error;
-      return reader.gap(range);
-    }
-    for (const { key, value } of rows) reader.row(key, value());
-    for (const [i, child] of children.entries())
-      this.#readUnder(child.page, depth - 1, { from: child.from, to: children[i + 1]?.from ?? range.to }, reader);
+      for (const { key, value } of rows)
+        orGap({ from: key, to: Uint8Array.of(...key, 0) }, reader, () => reader.row(key, value()));
+      for (const [i, child] of children.entries())
+        this.#readUnder(child.page, depth - 1, { from: child.from, to: children[i + 1]?.from ?? range.to }, reader);
+    });
   }
 
   /** A page in the place of another has other keys. */
@@ -387,8 +381,13 @@ class DataFile {
 
   #read(at: number, size: number): Uint8Array {
     const page = new Uint8Array(size);
-    if (readSync(this.#file, page, 0, size, at) < size) throw new PageDamage(damageOf(this.#path, 'it was cut short'));
-    return page;
+    try {
+      if (readSync(this.#file, page, 0, size, at) === size) return page;
+    } catch (error) {
+      if (caughtCode(error) !== 'EIO') throw error;
+      throw new PageDamage(damageOf(this.#path, `EIO at byte ${at}`), { cause: error });
+    }
+    throw new PageDamage(damageOf(this.#path, 'it was cut short'));
   }
 
   #need(isSound: boolean, what: string): asserts isSound {

@@ -1,3 +1,20 @@
+/** Errors about a data file that cannot be read, and what LMDB says of one. */
+
+/** Advice about a damaged state. */
+export const RESTORE_STATE =
+  'restore the data directory from a copy, or in a cluster start on an empty one and run millracectl allow-rejoin';
+
+/** A sentence for the operator: the state cannot be read or written. */
+export class StateError extends Error {}
+
+/** Pages were changed; LMDB has not followed them. */
+export class PageDamage extends StateError {}
+
+/** The file is not what was written. */
+export function damageOf(path: string, why: string): string {
+  return `${path} is damaged (${why}); ${RESTORE_STATE}`;
+}
+
 /**
  * Errors of LMDB about pages that it did not write so: MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_PANIC, MDB_INVALID,
  * MDB_CURSOR_FULL, MDB_PAGE_FULL, MDB_INCOMPATIBLE, MDB_PROBLEM.

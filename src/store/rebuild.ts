@@ -7,8 +7,9 @@ import { existsSync, linkSync, mkdirSync, renameSync, rmSync, statSync, statfsSy
 import { basename, join } from 'node:path';
 import { caughtMessage } from '../base/caught.ts';
 import type { Tx } from '../base/tx.ts';
-import { type KeyRange, PageDamage, readTable } from './data-file.ts';
+import { type KeyRange, readTable } from './data-file.ts';
 import { Environment, LmdbTx, STATE_TABLE } from './environment.ts';
+import { PageDamage } from './lmdb-damage.ts';
 import { syncFolder } from './log-files.ts';
 import { ownRow } from './own-rows.ts';
 import {

@@ -5,7 +5,7 @@ import { f64, struct, u16BE, u32, u32BE, u64, u8 } from '../base/struct.ts';
 import type { LostLog } from '../raft/types.ts';
 import type { SegmentNote } from './log-record.ts';
 import type { Covered } from './log-scan.ts';
-import { RESTORE_STATE, StateError } from './data-file.ts';
+import { RESTORE_STATE, StateError } from './lmdb-damage.ts';
 
 /**
  * The key space of a shard's store: all of a group's rows have a two-byte prefix. A group has two prefixes, its number

@@ -8,9 +8,10 @@ import { type TestContext, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { RowDamage } from '../../src/base/row-damage.ts';
-import { checkDataFile, checkTrees } from '../../src/store/data-file.ts';
-import { Environment, LmdbTx } from '../../src/store/environment.ts';
+import { checkDataFile, checkTrees, readTable } from '../../src/store/data-file.ts';
+import { Environment, LmdbTx, STATE_TABLE } from '../../src/store/environment.ts';
 import { storeFailure } from '../../src/store/volume.ts';
+import { FailingCalls } from '../support/failing-calls.ts';
 
 function emptyDirectory(t: TestContext): string {
   const directory = mkdtempSync(join(tmpdir(), 'millrace-data-file-'));
@@ -258,4 +259,37 @@ test('a page of rows that is empty or lies in the place of another ends in a sen
     }
   }
   assert(atStart > 20 && later > 10, `${atStart} were refused at the start, ${later} later`);
+});
+
+test('a sector that the disk cannot read is a page that changed: its rows are a gap, and a long row alone is one too', async (t) => {
+  const keyOf = (i: number): Uint8Array => Uint8Array.of(1, i);
+  const rows = 60;
+  const { directory, file } = await written(t, (tx) => {
+    for (let i = 0; i < rows; i++) tx.put(keyOf(i), new Uint8Array(i % 10 === 0 ? 9000 : 300).fill(i));
+  });
+  const calls = await FailingCalls.in(t);
+  let [refused, wide, single] = [0, 0, 0];
+  for (let read = 0; ; read++) {
+    const seen = new Set<number>();
+    const gaps: { readonly from: Uint8Array; readonly to: Uint8Array | undefined }[] = [];
+    calls.plan('readSync', read, 'EIO');
+    const error = failureOf(() =>
+      readTable(file, STATE_TABLE, { row: ([, i]) => seen.add(i ?? 0), gap: (gap) => gaps.push(gap) }),
+    );
+    calls.end();
+    if (!calls.hasFailed) break;
+    if (error !== undefined) {
+      assert.match(storeFailure(directory, error) ?? '', /data\.mdb is damaged \(EIO at byte \d+\); restore/);
+      refused++;
+      continue;
+    }
+    assert.equal(gaps.length, 1);
+    const [{ from, to } = { from: keyOf(0), to: undefined }] = gaps;
+    const isLost = (i: number): boolean =>
+      Buffer.compare(from, keyOf(i)) <= 0 && (to === undefined || Buffer.compare(keyOf(i), to) < 0);
+    for (let i = 0; i < rows; i++) assert.equal(seen.has(i), !isLost(i), `read ${read}, row ${i}`);
+    if (seen.size === rows - 1) single++;
+    else wide++;
+  }
+  assert(refused > 0 && wide > 3 && single === rows / 10, `${refused} refused, ${wide} pages, ${single} long rows`);
 });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { RowDamage } from '../../src/base/row-damage.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
-import { PageDamage } from '../../src/store/data-file.ts';
+import { PageDamage } from '../../src/store/lmdb-damage.ts';
 import { openStore } from '../../src/store/rebuild.ts';
 import { HALF_TAG, OTHER_HALF, prefixKey, systemKey } from '../../src/store/rows.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';

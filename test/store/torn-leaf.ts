@@ -1,8 +1,9 @@
 // A leaf of a data file that nothing has open, which cannot be read from now on.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { type KeyRange, PageDamage, readTable } from '../../src/store/data-file.ts';
+import { type KeyRange, readTable } from '../../src/store/data-file.ts';
 import { STATE_TABLE } from '../../src/store/environment.ts';
+import { PageDamage } from '../../src/store/lmdb-damage.ts';
 
 const PAGE_BYTES = 4096;
 
