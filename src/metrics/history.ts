@@ -42,6 +42,8 @@ export class MetricsHistory {
   #kept: readonly Kept[] = [];
   /** Doubled whenever there are too many samples. */
   #oldestStepMs = OLDEST_STEP_MS;
+  /** The wall clock ahead of the monotonic one. */
+  #aheadMs = 0;
   #end: () => void = () => undefined;
 
   constructor(runtime: Runtime) {
@@ -53,6 +55,7 @@ export class MetricsHistory {
     const delayMs = STEP_MS - (this.#runtime.nowMs() % STEP_MS);
     let hasEnded = false;
     const cancel = this.#runtime.setTimer(delayMs, () => {
+      this.#followClock();
       // A timer may come early by a millisecond.
       const atMs = Math.round(this.#runtime.nowMs() / STEP_MS) * STEP_MS;
       void read().then((metrics) => {
@@ -72,7 +75,7 @@ export class MetricsHistory {
   }
 
   add(atMs: number, metrics: Metrics): void {
-    // The clock may have been set back.
+    // The clock may have been set back by up to a step.
     const before = this.#kept.filter((sample) => sample.atMs < atMs);
     const row = [atMs, ...COLUMNS.map((path) => valueAt(metrics, path.split('.')))];
     this.#kept = this.#thinned([...before, { atMs, json: JSON.stringify(row) }], atMs);
@@ -80,6 +83,19 @@ export class MetricsHistory {
       this.#oldestStepMs *= 2;
       this.#kept = this.#thinned(this.#kept, atMs);
     }
+  }
+
+  /**
+   * Starts again when the wall clock was set by more than a step, which says nothing about the ages of earlier samples:
+   * one sample far ahead would thin all others, and a clock set back would remove them.
+   */
+  #followClock(): void {
+    const aheadMs = this.#runtime.nowMs() - this.#runtime.monotonicMs();
+    if (Math.abs(aheadMs - this.#aheadMs) > STEP_MS) {
+      this.#kept = [];
+      this.#oldestStepMs = OLDEST_STEP_MS;
+    }
+    this.#aheadMs = aheadMs;
   }
 
   #thinned(samples: readonly Kept[], newestMs: number): Kept[] {

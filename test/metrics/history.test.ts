@@ -58,8 +58,44 @@ test('samples are taken at the same moments everywhere; what a node cannot tell 
   assert.equal(reads, 4);
 });
 
-test('when the clock is set back, what it will show again is gone', () => {
-  const history = new MetricsHistory(new FakeRuntime());
-  for (const atMs of [0, STEP, 2 * STEP, 3 * STEP, STEP]) history.add(atMs, {});
-  assert.deepEqual(timesOf(history), [0, STEP]);
+test('a wall clock that is set by more than a step starts the history again', async () => {
+  for (const jump of [-HOUR, HOUR, 400 * DAY, -400 * DAY, STEP + 1, -STEP - 1]) {
+    const runtime = new FakeRuntime();
+    runtime.wallMs = 1000 * DAY;
+    const history = new MetricsHistory(runtime);
+    history.begin(() => Promise.resolve({}));
+    await runtime.pass(HOUR);
+    const before = timesOf(history);
+    assert(before.length > 200 && before.at(-1) === runtime.wallMs, String(before.length));
+    runtime.wallMs += jump;
+    await runtime.pass(2 * STEP);
+    const jumped = timesOf(history);
+    assert(jumped.length <= 2 && jumped.every((atMs) => Math.abs(runtime.wallMs - atMs) <= 2 * STEP), String(jumped));
+    // The first sample after the jump is not the last one that stays.
+    await runtime.pass(HOUR);
+    const times = timesOf(history);
+    assert.deepEqual([times.length > 200, times[0]], [true, jumped[0]], String(jump));
+    history.end();
+  }
+});
+
+test('a clock that is slewed, or set by up to a step, keeps the history in order', async () => {
+  const runtime = new FakeRuntime();
+  runtime.wallMs = 1000 * DAY;
+  const history = new MetricsHistory(runtime);
+  history.begin(() => Promise.resolve({}));
+  await runtime.pass(STEP);
+  const first = timesOf(history)[0];
+  for (let i = 0; i < 100; i++) {
+    runtime.wallMs += i % 20 === 0 ? -STEP : 1001;
+    await runtime.pass(STEP);
+  }
+  const times = timesOf(history);
+  assert(times.length > 80, String(times.length));
+  assert.equal(times[0], first);
+  assert.deepEqual(
+    times,
+    [...new Set(times)].sort((a, b) => a - b),
+  );
+  history.end();
 });

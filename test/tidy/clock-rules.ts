@@ -49,6 +49,7 @@ const JUDGES: Table = {
   'src/subscriptions/service/driver.ts': 'leases and pauses in the log',
   'src/subscriptions/webhooks/webhook-keys.ts': 'when tokens end',
   'src/tracing/otlp-traces.ts': 'where the monotonic clock of a request begins',
+  'src/metrics/history.ts': 'whether it was set, by the monotonic clock',
 };
 
 const COMPARES: ReadonlySet<unknown> = new Set(['<', '<=', '>', '>=', '-', '-=']);
