@@ -3,7 +3,7 @@
  * the damaged file, which is kept beside it. Groups whose rows lay there are marked (TORN_TAG) and not opened: in a
  * cluster the others restore them, and a single node refuses them alone.
  */
-import { existsSync, linkSync, mkdirSync, renameSync, rmSync, statSync, statfsSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, statfsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { caughtMessage } from '../base/caught.ts';
 import type { Tx } from '../base/tx.ts';
@@ -33,6 +33,8 @@ import { isFull } from './volume.ts';
 const COMMIT_BYTES = 4 * 1024 * 1024;
 /** Beside the data file, until the new one is whole. */
 const FOLDER = 'rebuilt';
+/** Damaged files beside the data file, each as large as that was. */
+const KEPT_MAX = 2;
 const FLAG = Uint8Array.of(1);
 
 interface Opening extends StoreOptions {
@@ -50,7 +52,8 @@ export async function openStore(directory: string, opening: Opening): Promise<Sh
     return new ShardStore(directory, options);
   } catch (error) {
     if (!(error instanceof PageDamage)) throw error;
-    onRebuild(error, checkRoom(directory, error));
+    const keptBytes = checkRoom(directory, error);
+    onRebuild(error, keptBytes);
     const rebuilt = await rebuild(directory, (tx, gaps) => {
       // They are behind all others.
       if (isAlone && gaps.some(({ to }) => to === undefined || isBefore(prefixKey(SYSTEM_PREFIX), to))) throw error;
@@ -60,7 +63,7 @@ export async function openStore(directory: string, opening: Opening): Promise<Sh
       throw notRebuilt(error, isFull(directory, cause) ? 'its volume is full' : caughtMessage(cause), cause);
     });
     const store = new ShardStore(directory, options);
-    store.found = { ...store.found, rebuilt: { why: error.message, ...rebuilt } };
+    store.found = { ...store.found, rebuilt: { why: error.message, keptBytes, ...rebuilt } };
     return store;
   }
 }
@@ -69,7 +72,15 @@ export async function openStore(directory: string, opening: Opening): Promise<Sh
 function checkRoom(directory: string, damage: PageDamage): number {
   // A start may have ended in its copy.
   rmSync(join(directory, FOLDER), { recursive: true, force: true });
-  const { size } = statSync(join(directory, 'data.mdb'));
+  const file = join(directory, 'data.mdb');
+  const { size } = statSync(file);
+  const inode = (path: string): bigint => statSync(path, { bigint: true }).ino;
+  const asides = readdirSync(directory).filter((name) => name.startsWith('data.mdb.damaged'));
+  const paths = asides.map((name) => join(directory, name));
+  const kept = paths.filter((path) => inode(path) !== inode(file));
+  // A start that ended between its link and its rename left a second name of the data file.
+  for (const path of paths) if (!kept.includes(path)) rmSync(path);
+  if (kept.length >= KEPT_MAX) throw notRebuilt(damage, `remove the files kept before: ${kept.join(', ')}`);
   const { bavail, bsize } = statfsSync(directory);
   const missing = size - bavail * bsize;
   if (missing > 0) throw notRebuilt(damage, `that takes ${size} free bytes, ${missing} more than its volume has`);

@@ -41,7 +41,7 @@ const SPACE_FACTOR = 3;
 
 /** After the reason why a node does not start that is the only one with some of its groups. */
 const REFUSED =
-  'nothing was changed; no other node has what is in it: restore the data directory from a copy, or a backup into an empty one, or make a directory of what can be read with millracectl salvage DIR NEW-DIR';
+  'no other node has what is in it: restore the data directory from a copy, or a backup into an empty one, or make a directory of what can be read with millracectl salvage DIR NEW-DIR';
 
 /** The log of a group that is not run. */
 const NO_LOG: LogReader = { firstIndex: () => 1, lastIndex: () => 0, term: () => 0, entries: () => [] };
@@ -63,7 +63,12 @@ export interface StoreFinding extends LogFinding {
   /** Why the log could not be read, and where it is now. */
   readonly lost?: { readonly why: string; readonly aside: string | undefined };
   /** Pages of the data file could not be read: it was rebuilt without them. */
-  readonly rebuilt?: { readonly why: string; readonly aside: string; readonly torn: readonly number[] };
+  readonly rebuilt?: {
+    readonly why: string;
+    readonly aside: string;
+    readonly keptBytes: number;
+    readonly torn: readonly number[];
+  };
   readonly salvaged?: Salvage & { readonly why: string };
 }
 
@@ -153,10 +158,16 @@ export class ShardStore extends OwnRows implements ShardStorage {
     } catch (error) {
       if (!(error instanceof LogDamage)) this.#failed(error);
       if (this.#salvages) this.found = { ...this.found, salvaged: { ...this.#log.salvage(), why: error.message } };
-      else if (this.#sole.size > 0) throw new LogDamage(`${this.#directory}: ${error.message}; ${REFUSED}`);
+      else if (this.#sole.size > 0) this.#refuse(error.message);
       else this.#loseLog(error.message);
     }
     this.#loseGroups();
+  }
+
+  #refuse(why: string): never {
+    const { rebuilt } = this.found;
+    const changed = rebuilt ? `data.mdb was rebuilt, ${rebuilt.aside} is the file before` : 'nothing was changed';
+    throw new LogDamage(`${this.#directory}: ${why}; ${changed}; ${REFUSED}`);
   }
 
   /** Those without a state, and those whose vote is not known. */

@@ -1,12 +1,13 @@
 // A data file with pages that cannot be read is rebuilt without them: the groups whose rows lay there are not opened,
 // and everything else is what it was.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, readdirSync, statfsSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, rmSync, statfsSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { RowDamage } from '../../src/base/row-damage.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { PageDamage } from '../../src/store/lmdb-damage.ts';
+import { LogDamage } from '../../src/store/log-record.ts';
 import { openStore } from '../../src/store/rebuild.ts';
 import { HALF_TAG, OTHER_HALF, prefixKey, systemKey } from '../../src/store/rows.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
@@ -100,13 +101,16 @@ test('whichever page cannot be read, a group has all of its rows or is not opene
     assert.deepEqual(store.lastRun, isAllTorn && store.lastRun === 'torn' ? 'torn' : RUN);
     store.noteRun(RUN);
     assert.deepEqual(store.lastRun, RUN);
-    if (aside !== undefined) assert.deepEqual(readFileSync(join(directory, aside)), changed);
+    if (aside !== undefined) {
+      assert.deepEqual(readFileSync(join(directory, aside)), changed);
+      assert.equal(store.found.rebuilt?.keptBytes, changed.length);
+      rmSync(join(directory, aside));
+    }
     if (content.readUInt16LE(page * PAGE + KIND_AT) === 2 && !isAllTorn) assert(torn.length <= 3, torn.join());
     ends[torn.length > 0 ? 'torn' : 'served']++;
     await store.close();
   }
   assert(ends.torn > 20 && ends.refused < 5, JSON.stringify(ends));
-  assert(existsSync(`${file}.damaged-2`));
   assert(!readdirSync(directory).includes('rebuilt'));
   temporary.store = new ShardStore(directory, OPENING);
 });
@@ -174,6 +178,7 @@ test('a copy that has no room, or fails, ends in the sentence about the damage, 
   tearLeaf(file, 3);
   const content = readFileSync(file);
   const begun: number[] = [];
+  const asides = (): string[] => readdirSync(directory).filter((name) => name.includes('.damaged'));
   const opening = { ...OPENING, onRebuild: (_: PageDamage, bytes: number) => begun.push(bytes) };
   const refusal = async (): Promise<{ readonly said: string; readonly cause: unknown }> => {
     const error: unknown = await openStore(directory, opening).catch((caught: unknown) => caught);
@@ -192,11 +197,61 @@ test('a copy that has no room, or fails, ends in the sentence about the damage, 
   calls.plan('renameSync', 0, 'EINTR');
   assert.match((await refusal()).said, new RegExp(`${damage}EINTR: planted`));
   assert.deepEqual(begun, [content.length, content.length]);
+  // The link was made and the rename failed, twice.
+  assert.deepEqual(asides(), ['data.mdb.damaged']);
   const { bavail, bsize } = statfsSync(directory);
   truncateSync(file, bavail * bsize + 2 ** 40);
   const { said } = await refusal();
   assert.match(said, new RegExp(`${damage}that takes \\d+ free bytes, \\d+ more than its volume has$`));
   assert.equal(begun.length, 2);
   temporary.store = await openStore(directory, opening);
+  assert.deepEqual(asides(), ['data.mdb.damaged']);
   assert.deepEqual([begun.length, temporary.store.found.rebuilt?.torn.includes(3)], [3, true]);
+});
+
+test('two damaged files are kept and a third is refused, which names them', async (t) => {
+  const temporary = new TemporaryStore(t);
+  fill(temporary.store);
+  await temporary.store.close();
+  const { directory } = temporary;
+  const file = join(directory, 'data.mdb');
+  const kept = [`${file}.damaged`, `${file}.damaged-2`];
+  for (const [i, path] of kept.entries()) {
+    tearLeaf(file, 3 + i);
+    await (await openStore(directory, OPENING)).close();
+    assert(existsSync(path));
+  }
+  tearLeaf(file, 7);
+  const content = readFileSync(file);
+  await assert.rejects(openStore(directory, OPENING), (error) => {
+    assert(error instanceof PageDamage);
+    const sentence = storeFailure(directory, error) ?? '';
+    assert(sentence.endsWith(`: remove the files kept before: ${kept.join(', ')}`), sentence);
+    return sentence.startsWith(`${file} is damaged (`);
+  });
+  assert.deepEqual(readFileSync(file), content);
+  rmSync(`${file}.damaged`);
+  temporary.store = await openStore(directory, OPENING);
+  assert.equal(temporary.store.found.rebuilt?.aside, 'data.mdb.damaged');
+});
+
+test('the only node with a group refuses a damaged log after a rebuild, and says where the file before is', async (t) => {
+  const temporary = new TemporaryStore(t);
+  fill(temporary.store);
+  await temporary.store.close();
+  const { directory, logFolder } = temporary;
+  tearLeaf(join(directory, 'data.mdb'), 3);
+  rmSync(logFolder, { recursive: true });
+  const store = await openStore(directory, OPENING);
+  temporary.store = store;
+  for (const group of GROUPS) {
+    if (isOpened(store, group)) store.openLog(group, 0, 0);
+    else store.abandonLog(group);
+  }
+  assert.throws(
+    () => store.load([1]),
+    (error) =>
+      error instanceof LogDamage &&
+      /; data\.mdb was rebuilt, data\.mdb\.damaged is the file before; no other node has/.test(error.message),
+  );
 });
