@@ -3,7 +3,17 @@
  * the damaged file, which is kept beside it. Groups whose rows lay there are marked (TORN_TAG) and not opened: in a
  * cluster the others restore them, and a single node refuses them alone.
  */
-import { existsSync, linkSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, statfsSync } from 'node:fs';
+import {
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  statfsSync,
+} from 'node:fs';
 import { basename, join } from 'node:path';
 import { caughtMessage } from '../base/caught.ts';
 import type { Tx } from '../base/tx.ts';
@@ -74,7 +84,7 @@ function checkRoom(directory: string, damage: PageDamage): number {
   rmSync(join(directory, FOLDER), { recursive: true, force: true });
   const file = join(directory, 'data.mdb');
   const { size } = statSync(file);
-  const inode = (path: string): bigint => statSync(path, { bigint: true }).ino;
+  const inode = (path: string): bigint => lstatSync(path, { bigint: true }).ino;
   const asides = readdirSync(directory).filter((name) => name.startsWith('data.mdb.damaged'));
   const paths = asides.map((name) => join(directory, name));
   const kept = paths.filter((path) => inode(path) !== inode(file));

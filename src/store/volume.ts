@@ -20,7 +20,13 @@ const SEGMENT_BYTES_MIN = 256 * 1024;
  */
 export function isFull(directory: string, error: unknown): boolean {
   const { code, message } = error as { code?: unknown; message?: string };
-  if (code === 'ENOSPC' || code === 28 || code === 'EDQUOT' || /no space left|quota/i.test(message ?? '')) return true;
+  if (
+    code === 'ENOSPC' ||
+    code === 28 ||
+    code === 'EDQUOT' ||
+    /no space left on device|disk quota exceeded/i.test(message ?? '')
+  )
+    return true;
   if (code !== 5 && code !== 'EIO' && !/input\/output/i.test(message ?? '')) return false;
   const { bavail, bsize } = statfsSync(directory);
   return bavail * bsize < SHORT_WRITE_BYTES;
