@@ -9,7 +9,6 @@ import type { Closed } from '../threads/thread-pool.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import type { DirectoryLock } from './data-dir.ts';
 import type { Shards } from './shards.ts';
-import type { VolumeWatch } from './volume-watch.ts';
 
 export interface Host {
   readonly log: NodeLog;
@@ -31,7 +30,6 @@ export interface Opened {
   services?: { stop(): void; close(): Promise<void> };
   tracing?: Tracing;
   planes?: Planes;
-  volume?: VolumeWatch;
 }
 
 /**
@@ -48,10 +46,9 @@ export async function closeAll(opened: Opened, graceMs: number): Promise<Closed>
       return undefined;
     }
   };
-  const { lock, services, planes, volume, tracing, shards, gateway, json, cold } = opened;
+  const { lock, services, planes, tracing, shards, gateway, json, cold } = opened;
   await end(() => services?.stop());
   await end(() => planes?.close(graceMs));
-  await end(() => volume?.stop());
   // Beside the rest: a receiver that hangs must not keep the shards from their checkpoints.
   const traced = end(() => tracing?.stop());
   await end(() => services?.close());

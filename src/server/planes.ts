@@ -41,7 +41,6 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
   const volume = new VolumeWatch(host.runtime, config.storage.dataDir);
   const planes = composePlanes(node, volume);
   opened.planes = planes;
-  opened.volume = volume;
   // Not awaited: a volume that hangs must not keep the planes closed.
   void volume.start();
   const { listen, adminListen } = config.server;

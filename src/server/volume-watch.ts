@@ -15,8 +15,6 @@ export class VolumeWatch {
   readonly #runtime: Runtime;
   readonly #path: string;
   #room: VolumeRoom | undefined;
-  #hasStopped = false;
-  #cancel: () => void = () => undefined;
 
   constructor(runtime: Runtime, path: string) {
     this.#runtime = runtime;
@@ -26,12 +24,7 @@ export class VolumeWatch {
   /** The first answer is there when this resolves. */
   async start(): Promise<void> {
     await this.#look();
-    if (!this.#hasStopped) this.#cancel = this.#runtime.setTimer(INTERVAL_MS, () => void this.start());
-  }
-
-  stop(): void {
-    this.#hasStopped = true;
-    this.#cancel();
+    this.#runtime.setTimer(INTERVAL_MS, () => void this.start());
   }
 
   /** As it was some seconds ago; nothing where the system does not say. */
