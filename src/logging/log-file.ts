@@ -67,14 +67,20 @@ export class LogFile implements DestinationStream {
     return now === before ? now : undefined;
   }
 
-  /** The file before stays when that fails. */
+  /**
+   * The file before stays when that fails. Its close waits for the event `ready`; left there by an attempt that failed,
+   * it would come once more after the next one, when the descriptor may be a socket or a data file.
+   */
   #reopen(): void {
+    const waiting = new Set(this.#file.rawListeners('ready'));
     try {
       const before = this.#named();
       this.#file.reopen();
       this.#opened = this.#since(before);
     } catch {
       // It is tried again with a later line.
+      for (const late of this.#file.rawListeners('ready'))
+        if (!waiting.has(late)) this.#file.off('ready', late as () => void);
     }
   }
 }

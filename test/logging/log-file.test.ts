@@ -1,6 +1,6 @@
 // A log file that is moved away: the lines that follow go to a new one, from every thread, with SIGHUP and without.
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
+import fs, { mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ConfigError } from '../../src/config/error.ts';
@@ -35,6 +35,35 @@ test('a file that was moved or removed is opened again within a second of lines;
   log.lookNow();
   log.write('six\n');
   assert.equal(readFileSync(path, 'utf8'), 'six\n');
+});
+
+test('the file before is closed once, however often reopening failed', async (t) => {
+  const folder = temporaryFolder('log');
+  const log = new LogFile(join(folder, 'node.log'), () => 0);
+  const tick = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+  await tick();
+  const { close } = fs;
+  const closed: number[] = [];
+  const counted = (descriptor: number, done: (error: Error | null) => void): void => {
+    closed.push(descriptor);
+    close(descriptor, done);
+  };
+  Object.assign(fs, { close: counted });
+  t.after(() => {
+    Object.assign(fs, { close });
+    removeFolder(folder);
+    removeFolder(`${folder}-away`);
+  });
+  renameSync(folder, `${folder}-away`);
+  for (let i = 0; i < 3; i++) {
+    log.lookNow();
+    log.write('away\n');
+  }
+  mkdirSync(folder);
+  log.lookNow();
+  log.write('back\n');
+  await tick();
+  assert.equal(closed.length, 1, `closed: ${closed.join(' ')}`);
 });
 
 test('a file that cannot be opened is a sentence', () => {
