@@ -29,6 +29,7 @@ import { GROUP_COUNT_MAX } from '../base/hash.ts';
 import { makeFolder } from '../cold/store/dir-store.ts';
 import { ConfigError } from '../config/error.ts';
 import type { DirectoryRun } from '../peer/codec/standing.ts';
+import { syncFolder } from '../store/log-files.ts';
 import { caughtMessage } from '../base/caught.ts';
 
 const FILE = 'millrace.json';
@@ -282,13 +283,6 @@ function store<T extends Stored>(path: string, stored: T): T {
     throw refused(path, `cannot be written (${caughtMessage(error)})`);
   }
   return stored;
-}
-
-/** A new name is durable once its directory is synced. */
-function syncFolder(path: string): void {
-  const descriptor = openSync(path, 'r');
-  fsyncSync(descriptor);
-  closeSync(descriptor);
 }
 
 function read(path: string): Stored {

@@ -121,8 +121,7 @@ export class DiskFolder implements LogFolder {
   }
 
   setAside(): string {
-    let aside = `${this.#path}.damaged`;
-    for (let i = 2; existsSync(aside); i++) aside = `${this.#path}.damaged-${i}`;
+    const aside = freeAside(this.#path);
     renameSync(this.#path, aside);
     this.#make();
     return basename(aside);
@@ -199,6 +198,13 @@ function named(name: string, what: string, error: unknown): Error {
 
 function writeAll(descriptor: number, at: number, bytes: Uint8Array): void {
   for (let done = 0; done < bytes.length;) done += writeSync(descriptor, bytes, done, bytes.length - done, at + done);
+}
+
+/** A name for what is damaged, beside it. Earlier ones stay. */
+export function freeAside(path: string): string {
+  let aside = `${path}.damaged`;
+  for (let i = 2; existsSync(aside); i++) aside = `${path}.damaged-${i}`;
+  return aside;
 }
 
 /** A new name is on disk once its folder is synced. */

@@ -3,24 +3,14 @@
  * the damaged file, which is kept beside it. Groups whose rows lay there are marked (TORN_TAG) and not opened: in a
  * cluster the others restore them, and a single node refuses them alone.
  */
-import {
-  existsSync,
-  linkSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-  statfsSync,
-} from 'node:fs';
+import { linkSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, statfsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { caughtMessage } from '../base/caught.ts';
 import type { Tx } from '../base/tx.ts';
 import { type KeyRange, readTable } from './data-file.ts';
 import { Environment, LmdbTx, STATE_TABLE } from './environment.ts';
 import { PageDamage } from './lmdb-damage.ts';
-import { syncFolder } from './log-files.ts';
+import { freeAside, syncFolder } from './log-files.ts';
 import { ownRow } from './own-rows.ts';
 import {
   ALL_GROUPS,
@@ -119,8 +109,7 @@ async function rebuild(
     } finally {
       await environment.close();
     }
-    let aside = `${file}.damaged`;
-    for (let i = 2; existsSync(aside); i++) aside = `${file}.damaged-${i}`;
+    const aside = freeAside(file);
     // At every moment one of them has the name.
     linkSync(file, aside);
     renameSync(join(folder, 'data.mdb'), file);
