@@ -171,7 +171,6 @@ export class Environment {
 export class LmdbTx implements Tx {
   readonly #table: StateTable;
   readonly #rows: CheckedRows;
-
   readonly #damaged: Damaged;
 
   constructor(table: StateTable, damaged: Damaged = {}) {
@@ -181,20 +180,20 @@ export class LmdbTx implements Tx {
   }
 
   get(key: Uint8Array): Uint8Array | undefined {
-    return this.#read(key, () => this.#rows.get(key));
+    try {
+      return this.#rows.get(key);
+    } catch (error) {
+      throw this.#judged(key, error);
+    }
   }
 
   /** LMDB may say that a page is not what it wrote: of all rows there, this one is asked for. */
-  #read<T>(key: Uint8Array, read: () => T): T {
-    try {
-      return read();
-    } catch (error) {
-      if (!isLmdbDamage(error) || this.#damaged.doubted === undefined) throw error;
-      this.#damaged.doubted();
-      const damage = new RowDamage(key.slice(), 'its page cannot be read');
-      this.#damaged.noticed?.(damage);
-      throw damage;
-    }
+  #judged(key: Uint8Array, error: unknown): unknown {
+    if (!isLmdbDamage(error) || this.#damaged.doubted === undefined) return error;
+    this.#damaged.doubted();
+    const damage = new RowDamage(key.slice(), 'its page cannot be read');
+    this.#damaged.noticed?.(damage);
+    return damage;
   }
 
   put(key: Uint8Array, value: Uint8Array): void {
@@ -213,30 +212,27 @@ export class LmdbTx implements Tx {
   ): void {
     if (compare(start, end) >= 0) return;
     // lmdb-js walks backwards from `start` (inclusive) to `end` (exclusive); our bounds are [start, end) both ways.
-    this.#read(start, () => this.#visit(start, end, reverse, visit));
-  }
-
-  #visit(
-    start: Uint8Array,
-    end: Uint8Array,
-    reverse: boolean,
-    visit: (key: Uint8Array, value: Uint8Array) => boolean,
-  ): void {
     const options = reverse ? { start: end, end: start, reverse: true } : { start, end };
-    for (const { key, value } of this.#table.getRange(options)) {
-      if (reverse && compare(key, end) >= 0) continue;
-      if (!visit(key, this.#rows.open(key, value))) return;
+    try {
+      for (const { key, value } of this.#table.getRange(options)) {
+        if (reverse && compare(key, end) >= 0) continue;
+        if (!visit(key, this.#rows.open(key, value))) return;
+      }
+      if (!reverse) return;
+      const first = this.#rows.get(start);
+      if (first !== undefined) visit(start, first);
+    } catch (error) {
+      throw this.#judged(start, error);
     }
-    if (!reverse) return;
-    const first = this.#rows.get(start);
-    if (first !== undefined) visit(start, first);
   }
 
   keys(start: Uint8Array, end: Uint8Array, visit: (key: Uint8Array) => boolean): void {
     if (compare(start, end) >= 0) return;
-    this.#read(start, () => {
+    try {
       for (const { key } of this.#table.getRange({ start, end })) if (!visit(key)) return;
-    });
+    } catch (error) {
+      throw this.#judged(start, error);
+    }
   }
 }
 
