@@ -31,6 +31,8 @@ import type { Request } from '../protocol/request.ts';
  * has room for at usual sizes. 64 KiB.
  */
 const SEEN_SLOTS = 16_384;
+/** Flags of a read that its answer depends on. */
+const SAME_ANSWER = ~(READ_FLAG_NO_TOUCH | READ_FLAG_AWAIT);
 /** Overhead of an entry. */
 const ENTRY_BYTES = 512;
 
@@ -86,7 +88,7 @@ export class ReadCache {
   ask(request: Request, slot: number): void {
     const lookup = (this.#lookups[slot] ??= new Lookup());
     copyQuestion(request, lookup);
-    lookup.readFlags &= ~(READ_FLAG_NO_TOUCH | READ_FLAG_AWAIT);
+    lookup.readFlags &= SAME_ANSWER;
     const { mode, maxBytes } = lookup;
     // Other positions move with the tail. Few bytes are never kept.
     lookup.isOpen =
@@ -124,7 +126,7 @@ export class ReadCache {
   keep(question: ReadQuestion, reply: Reply): void {
     const { bucket, stream, mode, value, maxBytes, maxRecords } = question;
     if (mode !== READ_OFFSET && mode !== READ_RECORD) return;
-    const readFlags = question.readFlags & ~(READ_FLAG_NO_TOUCH | READ_FLAG_AWAIT);
+    const readFlags = question.readFlags & SAME_ANSWER;
     const asked = { bucket, stream, mode, value, maxBytes, maxRecords, readFlags };
     this.#consider(keyOf(asked), asked, reply);
   }

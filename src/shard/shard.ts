@@ -265,8 +265,8 @@ export class Shard {
     const groupId = REQUEST.fields.group.get(view, offset);
     const slot = REQUEST.fields.slot.get(view, offset);
     const flags = REQUEST.fields.flags.get(view, offset);
-    const isTraced = (flags & REQUEST_FLAG_TRACED) !== 0;
     const isTransferred = (flags & REQUEST_FLAG_TRANSFERRED) !== 0;
+    const isTraced = (flags & REQUEST_FLAG_TRACED) !== 0;
     const payload = isTransferred ? source.takeTransfer(REQUEST.fields.transferId.get(view, offset)) : undefined;
     const group = this.#byId.get(groupId);
     if (op >= QUERIES.read.number && (group !== undefined || groupId === ALL_GROUPS)) {

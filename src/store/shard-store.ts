@@ -178,11 +178,12 @@ export class ShardStore extends OwnRows implements ShardStorage {
       (abandoned.has(group) || (this.isVoteChanged(group) && turns.vote(group) === undefined));
     const lost = this.#groups.filter(isLost);
     if (lost.length === 0) return;
+    const unopened = lost.filter((group) => abandoned.has(group));
     this.commit(() => {
       lost.forEach((group) => this.putLost(group));
-      for (const group of lost) if (abandoned.has(group)) this.#log.cut(group, this.vote(group));
+      for (const group of unopened) this.#log.cut(group, this.vote(group));
     });
-    for (const group of lost) if (abandoned.has(group)) turns.empty(group);
+    for (const group of unopened) turns.empty(group);
   }
 
   #loseLog(why: string): void {

@@ -11,6 +11,9 @@ import { FileGone } from './named-file.ts';
 import { SEGMENT_SIZES, type SegmentSizes } from './segments.ts';
 
 const STDERR_FD = 2;
+/** The system's codes for a full volume, and LMDB's. */
+const FULL_CODES: ReadonlySet<unknown> = new Set(['ENOSPC', 28, 'EDQUOT']);
+const FULL_WORDS = /no space left on device|disk quota exceeded/i;
 /** On a small volume the segments of the log take no more than a few hundredths. */
 const SEGMENTS_PER_VOLUME = 64;
 const SEGMENT_BYTES_MIN = 256 * 1024;
@@ -20,13 +23,7 @@ const SEGMENT_BYTES_MIN = 256 * 1024;
  */
 export function isFull(directory: string, error: unknown): boolean {
   const { code, message } = error as { code?: unknown; message?: string };
-  if (
-    code === 'ENOSPC' ||
-    code === 28 ||
-    code === 'EDQUOT' ||
-    /no space left on device|disk quota exceeded/i.test(message ?? '')
-  )
-    return true;
+  if (FULL_CODES.has(code) || FULL_WORDS.test(message ?? '')) return true;
   if (code !== 5 && code !== 'EIO' && !/input\/output/i.test(message ?? '')) return false;
   const { bavail, bsize } = statfsSync(directory);
   return bavail * bsize < SHORT_WRITE_BYTES;

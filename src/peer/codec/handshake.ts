@@ -19,7 +19,8 @@ import { type Standing, readStanding, standingBytes, writeStanding } from './sta
 /**
  * Changes when frames change in a way that the other side would misread. 1: first. 3: identities include data
  * directories (standing.ts). 4: large requests travel in pieces of their own, and logs have large commands in pieces. 5:
- * answers may ask for the leader's state. 6: commands may expect a tail. A connector that is refused for its version reconnects with the acceptor's, down to the minimum.
+ * answers may ask for the leader's state. 6: commands may expect a tail. A connector that is refused for its version
+ * reconnects with the acceptor's, down to the minimum.
  */
 export const PROTOCOL_VERSION = 6;
 export const PROTOCOL_VERSION_LEAST = 2;

@@ -1,7 +1,7 @@
 /**
  * Append and close. Checks in order of precedence (the first failure wins): existence, expiry, producer decision,
- * record match, closed, content type, expected offset, Stream-Seq, quota. A producer's request that is neither new nor a duplicate meets
- * the closure first (protocol 5.2.1): no epoch or sequence would help it.
+ * record match, closed, content type, expected offset, Stream-Seq, quota. A producer's request that is neither new nor
+ * a duplicate meets the closure first (protocol 5.2.1): no epoch or sequence would help it.
  */
 import { type ErrorCode, errorNumber } from '../../base/errors.ts';
 import { planted } from '../../base/planted.ts';
