@@ -28,6 +28,9 @@ export const PLANTED_BUGS = {
   'log-sequence-ignored':
     'What an earlier use of a segment left behind the newest record counts as the records after it.',
   'rot-taken-for-torn': 'A last record that has changed counts as one whose write was cut off.',
+  'torn-taken-for-rot': 'A last record whose write was cut off counts as one that has changed.',
+  'later-record-ignored': 'A record that is not whole ends the log, whatever was written behind it.',
+  'covered-record-forgotten': 'A log may end before a record that a checkpoint names.',
   'unneeded-record-missed': 'A record that no checkpoint needs must be there.',
   'log-freed-early': 'A checkpoint says that no record is needed, whatever it covers, and segments are used again.',
   'changes-unbounded': 'Entries are applied however much waits for a checkpoint.',

@@ -39,7 +39,8 @@ export function judgeEnd(content: Uint8Array, { segment, at }: Place, log: bigin
   const damaged = (what: string): void => {
     if (!planted('rot-taken-for-torn')) throw new LogDamage(`record ${sequence} in ${name} at byte ${at} ${what}`);
   };
-  if (stamps.includes('later')) damaged(`is not readable, and record ${sequence + 1} was written behind it`);
+  if (stamps.includes('later') && !planted('later-record-ignored'))
+    damaged(`is not readable, and record ${sequence + 1} was written behind it`);
   if (bytes === 0) {
     const page = stamps.slice(0, LOG_PAGE_BYTES / SECTOR_BYTES);
     if (page.length > 0 && page.every((stamp) => stamp === 'none'))
@@ -48,7 +49,8 @@ export function judgeEnd(content: Uint8Array, { segment, at }: Place, log: bigin
   }
   // A sector with an older stamp was not written: then the sync of the record never returned.
   const sectors = stamps.slice(0, head === undefined ? written : bytes / SECTOR_BYTES);
-  if (!sectors.includes('older')) damaged('was written to its end, and has changed since');
+  if (!sectors.includes('older') || planted('torn-taken-for-rot'))
+    damaged('was written to its end, and has changed since');
   const items = head === undefined ? [] : wholeItems(content, { ...head, at });
   return { sequence, segment: name, at, bytes, items };
 }

@@ -121,6 +121,9 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'log-sequence-ignored': 0x42d,
   'unneeded-record-missed': 0x4,
   'rot-taken-for-torn': 0x114,
+  'torn-taken-for-rot': 0xa6,
+  'later-record-ignored': 0x6a,
+  'covered-record-forgotten': 0xfa,
   'group-not-lost': 0x76008,
   'torn-group-opened': 0x7600c,
   'row-checksum-ignored': 0x74000,
@@ -224,6 +227,7 @@ export const TESTED_BUGS: readonly string[] = [
   ...['sent-before-commit', 'one-ack-counts-for-two', 'vote-not-persisted', 'conflict-not-written', 'mark-forgotten'],
   // Disks that give back other bytes.
   ...['log-not-synced', 'log-checksum-ignored', 'rot-taken-for-torn', 'row-checksum-ignored', 'ack-before-sync'],
+  ...['torn-taken-for-rot', 'later-record-ignored', 'covered-record-forgotten'],
   // Histories, and what clients alone see.
   ...['reply-before-apply', 'missing-not-confirmed', 'unknown-means-not-done', 'forwarded-twice'],
   'expected-offset-ignored',
