@@ -211,12 +211,17 @@ async function end(store: ShardStore, port: MessagePort): Promise<void> {
   port.close();
 }
 
-assert(!isMainThread && parentPort !== null, 'workers/shard runs in a worker thread');
-try {
-  await run(workerData as ShardData, parentPort);
-} catch (error) {
-  const { directory } = workerData as ShardData;
-  const refused = error instanceof ConfigError ? error.message : storeFailure(directory, error);
-  if (refused === undefined) throw error;
-  parentPort.postMessage({ refused } satisfies ShardMessage);
+/** Serves one node on this thread until the node stops, or tells the port why it cannot. */
+export async function serve(data: ShardData, port: MessagePort): Promise<void> {
+  try {
+    await run(data, port);
+  } catch (error) {
+    const refused = error instanceof ConfigError ? error.message : storeFailure(data.directory, error);
+    if (refused === undefined) throw error;
+    port.postMessage({ refused } satisfies ShardMessage);
+  }
 }
+
+assert(!isMainThread && parentPort !== null, 'workers/shard runs in a worker thread');
+// Threads that serve one node after the other, in tests, call `serve` themselves.
+if (workerData !== undefined) await serve(workerData as ShardData, parentPort);

@@ -16,9 +16,9 @@ export interface Selection {
 const isCalm = (file: string): boolean => file.endsWith('official.test.js');
 
 /** A file that takes longer gets a process of its own, so that the cores share the work evenly. */
-const SHARED_SECONDS_MAX: Readonly<Record<Sharing, number>> = { pure: 4, nodes: 12 };
+const SHARED_SECONDS_MAX: Readonly<Record<Sharing, number>> = { pure: 4, nodes: 60 };
 /** Bound of one shared process in all. */
-const SHARED_SECONDS: Readonly<Record<Sharing, number>> = { pure: 15, nodes: 40 };
+const SHARED_SECONDS: Readonly<Record<Sharing, number>> = { pure: 15, nodes: 100 };
 /** `--quick`: of one file that is not pure. */
 const QUICK_SECONDS_MAX = 1.5;
 /** Costs are rounded. */
@@ -51,6 +51,7 @@ export function planRun(tests: string, { words, isQuick }: Selection, costs: Cos
       cores: cpuSeconds / Math.max(seconds, MEASURED_SECONDS_MIN),
       hasNodes: members.some((file) => shared.hasNodes(join(tests, file))),
       isCalm: members.some(isCalm),
+      mapsSources: false,
     };
   };
   const together = (['pure', 'nodes'] as const).flatMap((how) => {

@@ -139,5 +139,5 @@ class Suite {
 }
 
 function alone(unit: Unit, file: string): Unit {
-  return { ...unit, name: nameOf(file), files: [file] };
+  return { ...unit, name: nameOf(file), files: [file], mapsSources: true };
 }

@@ -19,6 +19,11 @@ export interface Unit {
   readonly hasNodes: boolean;
   /** Its tests count on quick answers, so it and what runs beside it leave a part of the cores idle. */
   readonly isCalm: boolean;
+  /**
+   * Stack traces name lines of TypeScript. Each thread of each node would read the maps of all that it loads, a tenth of
+   * what its start costs, so only the second run of a failed file has them.
+   */
+  readonly mapsSources: boolean;
 }
 
 /** `raft/log` of raft/log.test.js. */
@@ -75,7 +80,7 @@ export async function runUnit(unit: Unit, { tests, scratch }: Place, signal: Abo
     process.execPath,
     [
       // Not by the environment, which servers under test would inherit.
-      '--enable-source-maps',
+      ...(unit.mapsSources ? ['--enable-source-maps'] : []),
       ...(unit.hasNodes ? OPTIMIZE_LATE : []),
       ...['--test-reporter', 'spec', '--test-reporter-destination', 'stdout'],
       ...['--test-reporter', EVENTS, '--test-reporter-destination', events],

@@ -44,6 +44,7 @@ export async function startCore({ config, host, claim }: CoreOptions, opened: Op
     cold,
     uncommittedBytesMax: config.raft.maxUncommittedBytesPerGroup,
     tickMs: host.tickMs,
+    startThread: host.startThread,
     log,
     onFailure: host.fail,
   });

@@ -8,7 +8,7 @@ import type { NodeLog } from '../logging/logger.ts';
 import type { Closed } from '../threads/thread-pool.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import type { DirectoryLock } from './data-dir.ts';
-import type { Shards } from './shards.ts';
+import type { Shards, StartShardThread } from './shards.ts';
 
 export interface Host {
   readonly log: NodeLog;
@@ -16,6 +16,8 @@ export interface Host {
   readonly startedMs: number;
   /** One tick of Raft; undefined: the usual one. */
   readonly tickMs: number | undefined;
+  /** Undefined: a new thread for each shard. */
+  readonly startThread: StartShardThread | undefined;
   /** The node must not go on: a shard has failed, or the directory is another cluster's. */
   readonly fail: (error: Error) => void;
 }

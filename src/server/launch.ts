@@ -13,6 +13,7 @@ import { type Host, type Opened, closeAll } from './host.ts';
 import { openPlanes } from './planes.ts';
 import { openRuntime } from './runtime.ts';
 import { openServices } from './services.ts';
+import type { StartShardThread } from './shards.ts';
 
 /** Accepted requests get this long to be answered when the node stops. */
 const STOP_GRACE_MS = 10_000;
@@ -22,6 +23,8 @@ export interface LaunchOptions {
   readonly log: NodeLog;
   /** One tick of Raft, in ms, for tests that want quick elections: ten to twenty ticks without a leader start one. */
   readonly tickMs?: number;
+  /** Also for tests, which let a thread serve one node after the other: starting it is most of a node's start. */
+  readonly startThread?: StartShardThread;
   /**
    * Runs at once when the node has failed, also during the start. It answers nothing from then on, and closes itself.
    */
@@ -52,7 +55,7 @@ export class NodeFailure extends Error {
 }
 
 /** Starts a node. Rejects with the sentence for the operator, after everything that was opened has been closed. */
-export async function launch({ config, log, tickMs, onFailure }: LaunchOptions): Promise<LaunchedNode> {
+export async function launch({ config, log, tickMs, startThread, onFailure }: LaunchOptions): Promise<LaunchedNode> {
   const runtime = openRuntime();
   const opened: Opened = {};
   let failure: NodeFailure | undefined;
@@ -71,7 +74,8 @@ export async function launch({ config, log, tickMs, onFailure }: LaunchOptions):
     if (isServing) close(0).catch(unclosed);
   };
   try {
-    const node = await open(config, { log, runtime, startedMs: runtime.monotonicMs(), tickMs, fail }, opened);
+    const host = { log, runtime, startedMs: runtime.monotonicMs(), tickMs, startThread, fail };
+    const node = await open(config, host, opened);
     if (failure !== undefined) throw failure;
     isServing = true;
     let stopped: Promise<Closed> | undefined;

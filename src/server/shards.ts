@@ -1,7 +1,7 @@
 /** Spawns the shard threads, and reports when one of them fails: doubtful state is never served (invariant 9). */
 import { randomInt } from 'node:crypto';
 import { join } from 'node:path';
-import { type MessagePort, Worker } from 'node:worker_threads';
+import { type MessagePort, type TransferListItem, Worker } from 'node:worker_threads';
 import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
 import type { Peer } from '../config/kinds.ts';
@@ -113,6 +113,17 @@ export interface ShardData {
   readonly replyTransfers: TransferEnd;
 }
 
+/** A thread as its node sees it. */
+export interface ShardThread {
+  on(event: 'message', listener: (message: ShardMessage) => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'exit', listener: (code: number) => void): unknown;
+  postMessage(message: BeforeBegin | ToShard): void;
+  terminate(): Promise<unknown>;
+}
+
+export type StartShardThread = (data: ShardData, transferList: readonly TransferListItem[]) => ShardThread;
+
 export interface ShardsOptions {
   readonly count: number;
   readonly groupCount: number;
@@ -126,13 +137,15 @@ export interface ShardsOptions {
   readonly uncommittedBytesMax: number;
   /** One tick of Raft; undefined: the usual one. */
   readonly tickMs: number | undefined;
+  /** Undefined: a new thread for each shard. */
+  readonly startThread: StartShardThread | undefined;
   readonly log: NodeLog;
   /** A shard thread failed; the node must not continue. */
   readonly onFailure: (error: Error) => void;
 }
 
 interface Running {
-  readonly worker: Worker;
+  readonly worker: ShardThread;
   readonly link: ShardLink;
   readonly watched: WatchedLog;
   readonly opened: Promise<LastRun>;
@@ -225,6 +238,9 @@ export class Shards implements OpenedShards {
   }
 }
 
+const startWorker: StartShardThread = (workerData, transferList) =>
+  new Worker(threadEntry('shard'), { workerData, transferList: [...transferList] });
+
 interface StartOfShard extends Pick<ShardData, 'boot' | 'directory'> {
   readonly found: (finding: IdentityFinding) => void;
 }
@@ -257,10 +273,8 @@ function start(shard: number, { boot, directory, found }: StartOfShard, options:
     requestTransfers: receiving(requestTransfers),
     replyTransfers: sending(replyTransfers),
   };
-  const worker = new Worker(threadEntry('shard'), {
-    workerData: data,
-    transferList: [data.requestTransfers.port, data.replyTransfers.port],
-  });
+  const { startThread = startWorker } = options;
+  const worker = startThread(data, [data.requestTransfers.port, data.replyTransfers.port]);
   const link: ShardLink = {
     requests: new RingWriter(requestRing),
     requestSab: requestRing,
@@ -274,12 +288,12 @@ function start(shard: number, { boot, directory, found }: StartOfShard, options:
 
 const NO_STORE: ColdOutcome = { ok: false, failure: 'denied', message: 'this node has no cold store' };
 
-async function perform(worker: Worker, store: ColdStorage | undefined, { id, task }: ColdQuestion): Promise<void> {
+async function perform(worker: ShardThread, store: ColdStorage | undefined, { id, task }: ColdQuestion): Promise<void> {
   worker.postMessage({ id, outcome: (await store?.ask(task)) ?? NO_STORE });
 }
 
 function supervise(
-  worker: Worker,
+  worker: ShardThread,
   { shard, found }: Pick<ShardData, 'shard'> & Pick<StartOfShard, 'found'>,
   options: ShardsOptions,
 ): Omit<Running, 'worker' | 'link' | 'watched'> {

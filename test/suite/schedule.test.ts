@@ -13,6 +13,7 @@ const unit = (name: string, cores: number, isCalm = false): Unit => ({
   cores,
   hasNodes: false,
   isCalm,
+  mapsSources: false,
 });
 
 /** Names of the units that start now, in their order. */

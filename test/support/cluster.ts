@@ -10,8 +10,8 @@ import { freePorts } from './ports.ts';
 import { type ServerOptions, TestServer } from './server.ts';
 import { until } from './until.ts';
 
-/** A group without a leader elects one within 200 to 400 ms instead of one to two seconds. */
-const QUICK_TICK_MS = 20;
+/** A group without a leader elects one within 300 to 600 ms instead of one to two seconds. */
+const QUICK_TICK_MS = 30;
 /** Processes take turns on the cores, so that they need twice the patience. */
 const PROCESS_TICK_MS = 40;
 const LOG_END_CHARS = 8000;

@@ -7,6 +7,7 @@ import { ListenError } from '../../src/http/listener.ts';
 import { NodeLog } from '../../src/logging/logger.ts';
 import type { LaunchedNode } from '../../src/server/launch.ts';
 import { REPO_ROOT } from './paths.ts';
+import { startShardThread } from './shard-threads.ts';
 
 /** Only the end of an output is kept. */
 export const LOG_TAIL_CHARS = 256 * 1024;
@@ -152,6 +153,7 @@ export class EmbeddedRun implements Instance {
         config: loadConfig(flags, {}),
         log,
         ...(tickMs === undefined ? {} : { tickMs }),
+        startThread: startShardThread,
         onFailure: ({ message }) => {
           this.#keep(`a shard failed: ${message}\n`);
           void fail();

@@ -1,0 +1,12 @@
+// A shard thread that serves one node after the other, with the code that ships.
+import { type MessagePort, parentPort } from 'node:worker_threads';
+import type { ShardData } from '../../src/server/shards.ts';
+import { threadEntry } from '../../src/threads/entry.ts';
+
+interface Shard {
+  serve(data: ShardData, port: MessagePort): Promise<void>;
+}
+
+const shard = (await import(threadEntry('shard').href)) as Shard;
+// A failure ends the thread, as it ends one of a server.
+parentPort?.on('message', ({ data, port }: { data: ShardData; port: MessagePort }) => void shard.serve(data, port));
