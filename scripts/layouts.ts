@@ -8,6 +8,7 @@ import { RELEASE_ROW } from '../src/stream/cold/release.ts';
 import { FORK_ROW, PIN_ROW, TOMBSTONE_ROW } from '../src/stream/core/fork-rows.ts';
 import { ITEM } from '../src/group/entry.ts';
 import { CHECKED_BODY } from '../src/protocol/checked-body.ts';
+import { COMPARISON, DIGEST } from '../src/peer/codec/comparison.ts';
 import { FORWARD, FORWARD_PIECE, FORWARD_REPLIES, FORWARD_REPLY } from '../src/peer/codec/forward.ts';
 import { FRAME } from '../src/peer/codec/frame.ts';
 import { HELLO, IDENTITY, REFUSAL, WORD } from '../src/peer/codec/handshake.ts';
@@ -153,6 +154,8 @@ export const LAYOUTS: Readonly<Record<string, Layouts>> = {
     FORWARD_REPLY: FORWARD_REPLIES,
     'item in it': FORWARD_REPLY,
     'end of a checked body': CHECKED_BODY,
+    'question about the rows of a replica': COMPARISON,
+    'answer to it': DIGEST,
   },
 };
 

@@ -47,6 +47,7 @@ export const PLANTED_BUGS = {
   'repair-not-sent': 'A leader sends its state to no node whose disk changed rows.',
   'repair-skips-entries': 'After a repair applying goes on where it was, and not behind the state that was installed.',
   'repair-cuts-log': 'A state that replaces a damaged one takes the log with it.',
+  'entry-applied-otherwise': 'One of three replicas applies some entries as if they were empty.',
   'entry-read-back-wrong': 'An entry that is read back from disk begins with its own head.',
 
   // A node that lost its disk.

@@ -281,6 +281,14 @@ export const FAMILIES: readonly Family[] = [
   counter('repaired_groups', 'repaired_groups', 'Groups with such rows whose state a leader replaced'),
   counter('scrubbed_bytes', 'scrubbed_bytes', 'State that was read to find such rows'),
   counter('scrubs', 'scrubs', 'Times that all of it was read'),
+  gauge('differing_groups', 'differing_groups', 'Groups of which the node has other rows than most replicas'),
+  gauge('undecided_groups', 'undecided_groups', 'Groups that the node leads whose replicas differ, without a majority'),
+  counter(
+    'compared_bytes',
+    'compared_bytes',
+    'State that was compared between the replicas of groups that the node leads',
+  ),
+  counter('comparisons', 'comparisons', 'Times that all of such a group was compared'),
   // Replication.
   counter('no_leader_refusals', 'no_leader_refusals', 'Writes refused for lack of a leader'),
   counter('leaderships_given_up', 'leaderships_given_up', 'Leaderships handed over because nothing was committed'),

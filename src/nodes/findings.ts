@@ -137,6 +137,11 @@ function faultsOf(report: NodeReport, foreign: readonly number[]): Fault[] {
   if (report.admission === 'refusing')
     faults.push(bad('too many bytes wait for the cold store, writes are answered 503'));
   if (report.damagedRows > 0) faults.push(bad(damageOf(report)));
+  if (report.differingGroups > 0)
+    faults.push(
+      bad(`it has other rows than most replicas in ${report.differingGroups} of its groups, and takes theirs`),
+    );
+  if (report.undecidedGroups > 0) faults.push(bad(undecidedOf(report)));
   if (behind.length > 0) faults.push(bad(`not caught up in ${nameGroups(behind)}, reads wait`));
   return faults;
 }
@@ -144,6 +149,10 @@ function faultsOf(report: NodeReport, foreign: readonly number[]): Fault[] {
 function damageOf({ damagedRows, stoppedGroups }: NodeReport): string {
   const stopped = stoppedGroups === 0 ? '' : ` and stopped ${stoppedGroups} of its groups`;
   return `its disk changed rows of the state (${damagedRows})${stopped}, what needs them is refused: replace the disk`;
+}
+
+function undecidedOf({ undecidedGroups }: NodeReport): string {
+  return `the replicas of ${undecidedGroups} groups that it leads have different rows, and no majority has the same: compare them`;
 }
 
 function coldFault({ backlogBytes }: NodeReport, { since, wasReached, reason }: ColdAway): string {
@@ -177,6 +186,7 @@ export function stateOf(report: NodeReport, { isForeign, isLeading }: NodeFacts)
   if (report.diskFull) words.push('disk full');
   if (report.admission === 'refusing') words.push('refusing writes');
   if (report.damagedRows > 0) words.push('damaged');
+  if (report.differingGroups > 0 || report.undecidedGroups > 0) words.push('differs');
   if (report.groups.some(({ leader }) => leader === undefined)) words.push('no leader');
   if (report.groups.some(({ caughtUp }) => !caughtUp)) words.push('behind');
   return words.length === 0 ? 'ok' : words.join(', ');

@@ -52,6 +52,9 @@ export interface NodeReport {
   /** Rows of the state that the disk changed and no other node has repaired, and groups that stopped for one. */
   readonly damagedRows: number;
   readonly stoppedGroups: number;
+  /** Groups of which it has other rows than most replicas; and that it leads and whose replicas have no majority. */
+  readonly differingGroups: number;
+  readonly undecidedGroups: number;
   /** How long ago the node exported a whole group for a backup, by group; it forgets when it restarts. */
   readonly exportAgesMs: ReadonlyMap<number, number>;
   /** `open`, `pressure` or `refusing`. */
@@ -96,6 +99,8 @@ export function parseMetrics(value: unknown): NodeReport | undefined {
     diskFull: value['disk_full'] === true,
     damagedRows: numberAt(value, 'damaged_rows'),
     stoppedGroups: numberAt(value, 'damaged_groups'),
+    differingGroups: numberAt(value, 'differing_groups'),
+    undecidedGroups: numberAt(value, 'undecided_groups'),
     exportAgesMs: exportAgesOf(value),
     admission: admissionOf(value),
     coldAway: coldAwayOf(objectAt(value, 'cold_store')),

@@ -14,8 +14,6 @@ import {
   NONCE_BYTES,
   PROTOCOL_VERSION,
   VERSION_WITH_FORWARD_PIECES,
-  VERSION_WITH_COMMAND_PIECES,
-  VERSION_WITH_EXPECTATIONS,
   VERSION_WITH_PIECES,
   VERSION_WITH_REPAIR,
   isSpoken,
@@ -83,10 +81,8 @@ export class PeerLink {
   #remote: PeerIdentity | undefined;
   /** The peer takes a large request in pieces, between which other frames pass. */
   takesRequestPieces = false;
-  /** The node applies large commands in pieces, as it said when it was last connected. */
-  knowsPieces = false;
-  /** The node knows commands that expect a tail, unless it said otherwise when it was last connected. */
-  knowsExpectations = true;
+  /** The protocol version of the last connection; 0: there was none. */
+  spokenVersion = 0;
   /** The peer knows that a state may be damaged. */
   repairs = false;
   /** Protocol version of the next connection. */
@@ -304,9 +300,8 @@ export class PeerLink {
     if (step.kind !== 'done') return;
     this.#cancelTimer();
     this.#remote = step.peer;
-    this.knowsPieces = this.#version >= VERSION_WITH_COMMAND_PIECES;
+    this.spokenVersion = this.#version;
     this.repairs = this.#version >= VERSION_WITH_REPAIR;
-    this.knowsExpectations = this.#version >= VERSION_WITH_EXPECTATIONS;
     this.#egress.takesPieces = this.#version >= VERSION_WITH_PIECES;
     this.takesRequestPieces = this.#version >= VERSION_WITH_FORWARD_PIECES;
     this.#silentTicks = 0;

@@ -215,16 +215,8 @@ export class Peers implements PeerPort {
     return this.#routes.toGroup(node, group)?.connected === true;
   }
 
-  knowsPieces(node: number, group: number): boolean {
-    return this.#routes.toGroup(node, group)?.knowsPieces === true;
-  }
-
-  knowsExpectations(node: number, group: number): boolean {
-    return this.#routes.toGroup(node, group)?.knowsExpectations !== false;
-  }
-
-  takesCheckedBodies(node: number, group: number): boolean {
-    return this.#routes.toGroup(node, group)?.takesRequestPieces === true;
+  version(node: number, group: number): number {
+    return this.#routes.toGroup(node, group)?.spokenVersion ?? 0;
   }
 
   /** Takes a message until the next flush. Without a connection it is dropped and counted: Raft repeats it. */

@@ -34,6 +34,8 @@ export class RaftLog {
   handed: number;
   /** Handed out for applying up to here. */
   delivered: number;
+  /** The host wants nothing behind it. */
+  heldAt = Infinity;
 
   /** Entries tailFirst .. last. */
   #tail: Entry[] = [];
@@ -137,12 +139,12 @@ export class RaftLog {
 
   /** Some entry is committed, durable and not yet delivered. */
   hasDeliverable(): boolean {
-    return this.delivered < this.commit && this.delivered < this.stable;
+    return this.delivered < Math.min(this.commit, this.stable, this.heldAt);
   }
 
   /** Next entries to apply, at most maxBytes (at least one); marks them delivered. */
   takeDeliverable(maxBytes: number): readonly Entry[] {
-    const end = Math.min(this.commit, this.stable);
+    const end = Math.min(this.commit, this.stable, this.heldAt);
     const from = this.delivered + 1;
     let entries: Entry[];
     if (from >= this.#tailFirst) {

@@ -11,7 +11,7 @@ import { sendToPeers, snapshotFailed, snapshotInstalled } from './replication.ts
 import { appendAsLeader } from './roles.ts';
 import { step } from './step.ts';
 import { transferLeadership } from './transfer.ts';
-import { ENTRY_DATA, ENTRY_OVERHEAD_BYTES } from './types.ts';
+import { ENTRY_DATA, ENTRY_EMPTY, ENTRY_OVERHEAD_BYTES } from './types.ts';
 import type { MembershipTarget } from './configuration.ts';
 import type {
   ElectionPriority,
@@ -302,7 +302,10 @@ export class Raft {
     const isUnbounded = planted('replay-without-checkpoints');
     const committed = core.log.takeDeliverable(isUnbounded ? core.config.maxUncommittedBytes : bytesMax);
     if (core.uncommittedBytes > 0) this.#uncharge(committed);
-    return committed;
+    const isOtherwise = planted('entry-applied-otherwise') && core.id % 3 === 0;
+    return isOtherwise
+      ? committed.map((one) => (one.index % 8 === 0 ? { ...one, kind: ENTRY_EMPTY } : one))
+      : committed;
   }
 
   /**
@@ -320,6 +323,11 @@ export class Raft {
     if (core.repairing !== undefined && core.incoming === undefined) core.stateReplaced(core.repairing);
     if (core.role === 'leader') advanceCommit(core);
     else if (core.durableTerm === core.term && core.durableVote === core.id) onOwnVoteDurable(core);
+  }
+
+  /** Entries behind `index` wait to be applied, until another index or Infinity is given. */
+  holdAt(index: number): void {
+    this.#core.log.heldAt = index;
   }
 
   /** Entries up to `index` are in the applied state. */

@@ -100,6 +100,11 @@ export class Commits {
     return this.checkpointMs(clockMs) > STUCK_MS;
   }
 
+  /** The group's state at this index, and not behind it, is being written. */
+  isWriting(group: Group, index: number): boolean {
+    return this.#underWay?.some((covered) => covered.group === group && covered.index === index) === true;
+  }
+
   /** Batches that wait for space; they come before anything new. */
   get pendingRetry(): readonly TurnBatch[] {
     return this.#pendingRetry;
@@ -158,14 +163,15 @@ export class Commits {
     return this.#end('wait', clockMs);
   }
 
-  /** Begins to write what is due, or whatever has changed, unless something is being written. */
-  checkpointBehind(which: 'due' | 'changed', clockMs: number): void {
+  /** Begins to write `first` and what is due, or whatever has changed, unless something is being written. */
+  checkpointBehind(which: 'due' | 'changed', clockMs: number, first: readonly Group[] = []): void {
     if (clockMs >= this.#sealAtMs) {
       this.#sealAtMs = Infinity;
       this.#writeLog(() => this.#options.storage.seal());
     }
     if (!this.#end('look', clockMs) || this.#underWay !== undefined || clockMs < this.#retryAtMs.checkpoint) return;
-    const due = this.checkpoints.due(clockMs, which);
+    const others = this.checkpoints.due(clockMs, which);
+    const due = first.length === 0 ? others : [...new Set([...first, ...others])];
     // Batches that found no space come again, with or without something new.
     if (due.length === 0 && !this.full) return;
     this.#start(due, clockMs);

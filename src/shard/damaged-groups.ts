@@ -13,25 +13,33 @@ import { toHex } from '../base/hex.ts';
 import { RowDamage } from '../base/row-damage.ts';
 import type { Group } from '../group/group.ts';
 import { TAG_META, taggedKey } from '../stream/core/keys.ts';
+import type { Commits } from './commits.ts';
+import { Comparison } from './comparison.ts';
 import { passOn } from './hand-over.ts';
 import type { Entry } from '../raft/types.ts';
 import type { Log, ShardStorage } from './ports.ts';
-import { Scrub, type ScrubPace } from './scrub.ts';
+import type { Replication } from './replication.ts';
+import { SCRUB, Scrub, type ScrubPace } from './scrub.ts';
 
 /** Rows that are told apart for the log and the metrics: some 100 bytes each. */
 const ROWS_MAX = 1000;
 
 const MET = 'the disk changed a row of the state: what needs it is refused';
 const STOPPED = 'a row that an entry needs was changed by the disk: the group stops on this node';
+const DIFFERING =
+  'this node has other rows of a group than most replicas: the group stops until a leader sent its state';
 const UNOPENED = 'a row about the whole group was changed by the disk: the group is not opened on this node';
 /** Log sentence for operators. */
 export const REPAIRED = 'the state of a group that the disk had changed was replaced by that of its leader';
 
 interface DamagedGroupsOptions {
   readonly groups: readonly Group[];
+  readonly nodeId: number;
+  readonly replication: Pick<Replication, 'comparable' | 'compare'>;
+  readonly commits: Pick<Commits, 'isWriting' | 'lastCheckpoint'>;
   /** Groups that the start could not open, and why. */
   readonly damages: ReadonlyMap<Group, RowDamage>;
-  readonly storage: Pick<ShardStorage, 'onDamage' | 'scrub' | 'tx'>;
+  readonly storage: Pick<ShardStorage, 'onDamage' | 'openRanges' | 'scrub' | 'tx'>;
   readonly scrub?: ScrubPace | undefined;
   readonly log: Log;
   /** Makes the group's state what the store has. */
@@ -49,7 +57,11 @@ interface DamagedRow {
   readonly group: Group | undefined;
 }
 
-type DamageCounters = Record<'damagedRows' | 'stoppedGroups' | 'repairedGroups' | 'scrubbedBytes' | 'scrubs', number>;
+type DamageCounters = Record<
+  'damagedRows' | 'stoppedGroups' | 'differingGroups' | 'repairedGroups' | keyof Scrub['counters'],
+  number
+> &
+  Comparison['counters'];
 
 export class DamagedGroups {
   readonly #options: DamagedGroupsOptions;
@@ -60,12 +72,21 @@ export class DamagedGroups {
   /** Damaged rows by their keys in hexadecimal. */
   readonly #rows = new Map<string, DamagedRow>();
   #repaired = 0;
+  /** Those whose rows differ from what most replicas have. */
+  readonly #differing = new Set<Group>();
   readonly #scrub: Scrub;
+  readonly comparison: Comparison;
 
   constructor(options: DamagedGroupsOptions) {
     this.#options = options;
     options.storage.onDamage = (damage) => this.#notice(damage);
     this.#scrub = new Scrub(options.storage, options.scrub);
+    this.comparison = new Comparison({
+      ...options,
+      pace: options.scrub ?? SCRUB,
+      isDamaged: (group) => this.#damaged.has(group) || !group.raft.mayVote,
+      differs: (group) => this.#differs(group),
+    });
     for (const [group, { key, message: why }] of options.damages) {
       this.#damaged.add(group);
       this.#stopped.add(group);
@@ -75,8 +96,12 @@ export class DamagedGroups {
   }
 
   get counters(): DamageCounters {
-    const [damagedRows, stoppedGroups, repairedGroups] = [this.#rows.size, this.#stopped.size, this.#repaired];
-    return { damagedRows, stoppedGroups, repairedGroups, ...this.#scrub.counters };
+    const [damagedRows, stoppedGroups, differingGroups] = [this.#rows.size, this.#stopped.size, this.#differing.size];
+    const { counters: compared } = this.comparison;
+    return {
+      ...{ damagedRows, stoppedGroups, differingGroups, repairedGroups: this.#repaired },
+      ...{ ...this.#scrub.counters, ...compared },
+    };
   }
 
   /** Undefined: any of them. */
@@ -126,7 +151,7 @@ export class DamagedGroups {
       return applied();
     } catch (error) {
       if (!(error instanceof RowDamage)) throw error;
-      this.#stop(group, error.message);
+      this.#stop(group, STOPPED, error.message);
       return 0;
     }
   }
@@ -140,10 +165,18 @@ export class DamagedGroups {
     this.#options.log('info', REPAIRED, { group: group.id, appliedIndex: group.state.appliedIndex });
   }
 
-  /** Its state in memory is half changed: nothing is written of it. */
-  #stop(group: Group, why: string): void {
+  /** Which of its rows are wrong is not known. */
+  #differs(group: Group): void {
+    if (this.#stopped.has(group)) return;
+    this.#damaged.add(group);
+    this.#differing.add(group);
+    this.#stop(group, DIFFERING);
+  }
+
+  /** Its state in memory is half changed, or wrong: nothing is written of it. */
+  #stop(group: Group, sentence: string, why?: string): void {
     this.#stopped.add(group);
-    this.#options.log('error', STOPPED, { group: group.id, appliedIndex: group.state.appliedIndex, why });
+    this.#options.log('error', sentence, { group: group.id, appliedIndex: group.state.appliedIndex, why });
     this.#options.reload(group);
     group.watchers.refuse('ROW_DAMAGED');
     this.#ask();
@@ -152,6 +185,7 @@ export class DamagedGroups {
   /** Once a tick. */
   tick(clockMs: number): void {
     this.#scrub.tick(clockMs);
+    this.comparison.tick(clockMs);
     if (this.#rows.size > 0) this.#lookAgain();
     this.#ask();
   }
@@ -174,6 +208,7 @@ export class DamagedGroups {
 
   #forget(group: Group): void {
     this.#damaged.delete(group);
+    this.#differing.delete(group);
     group.raft.wantState(false);
     this.#options.settle();
     for (const [name, row] of this.#rows) if (row.group === group) this.#rows.delete(name);

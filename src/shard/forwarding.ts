@@ -14,6 +14,7 @@ import { Slab } from '../base/slab.ts';
 import { planted } from '../base/planted.ts';
 import type { Group } from '../group/group.ts';
 import { SlotSequence } from '../group/reply-slot.ts';
+import { VERSION_WITH_FORWARD_PIECES } from '../peer/codec/handshake.ts';
 import type { BodyRefusal } from '../protocol/checked-body.ts';
 import { Reply, explain } from '../protocol/reply.ts';
 import { REQUEST_HEAD_BYTES } from '../protocol/request.ts';
@@ -225,7 +226,7 @@ export class Forwarding {
 
   #isOlder(leader: number, group: number): boolean {
     const isPeer = leader !== 0 && leader !== this.#nodeId && this.#peers.connected(leader, group);
-    return isPeer && !this.#peers.takesCheckedBodies(leader, group);
+    return isPeer && this.#peers.version(leader, group) < VERSION_WITH_FORWARD_PIECES;
   }
 
   /** For a leader of the version before. Returns the refusal of a body that was refused. */

@@ -1,5 +1,7 @@
 /** A shard's automatic handling of its groups' membership, apart from operators' calls. */
 import type { Group } from '../group/group.ts';
+import { LEADER_WAIT_MS } from './forwarding.ts';
+import type { Replication } from './replication.ts';
 
 /** The group's configuration is still the host's, not yet in the log. */
 export function isUnrecorded({ raft, state }: Group): boolean {
@@ -10,9 +12,27 @@ export function isUnrecorded({ raft, state }: Group): boolean {
  * Puts the first configuration into the log, so that it is part of the state: otherwise a node started with another
  * raft.peers would use other voters than the rest of its group.
  */
-export function recordConfiguration(group: Group, identity: string | undefined): void {
+function recordConfiguration(group: Group, identity: string | undefined): void {
   if (!group.leads || !isUnrecorded(group)) return;
   group.raft.proposeConfiguration({ ...group.raft.configuration, identity });
+}
+
+/** A part of ClusterIdentity. */
+interface GroupIdentity {
+  firstOf(group: Group): string | undefined;
+  look(group: Group): void;
+}
+
+/** Once a tick. */
+export function tickGroups(groups: readonly Group[], replication: Replication, identity?: GroupIdentity): void {
+  for (const group of groups) {
+    group.raft.tick();
+    group.expireWaiting(LEADER_WAIT_MS);
+    group.large.areUnderstood = replication.knowPieces(group);
+    if (replication.hasOthers || identity !== undefined) recordConfiguration(group, identity?.firstOf(group));
+    identity?.look(group);
+  }
+  replication.tick(groups);
 }
 
 /**

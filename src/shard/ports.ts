@@ -117,6 +117,8 @@ export interface ShardStorage {
   readonly scrub: RowReader;
   /** All rows of a group's state at this moment; later commits do not change them. */
   openSnapshot(group: number): SnapshotReader;
+  /** The same of all rows from each first key to its second one, one range after the other. */
+  openRanges(ranges: readonly RowRange[]): SnapshotReader;
   /**
    * Adds rows of a snapshot to the half of the group's key space that its state does not use; durable, one commit for
    *  all.
@@ -129,6 +131,9 @@ export interface ShardStorage {
   /** False when a commit that finds no page to reuse might not fit; sampled too, and false before spaceLeft is. */
   readonly roomToGrow: boolean;
 }
+
+/** Keys with their prefix; without `end`. */
+export type RowRange = readonly [start: Uint8Array, end: Uint8Array];
 
 /** Reads all rows one after the other. */
 export interface RowReader {
@@ -202,12 +207,8 @@ export interface SnapshotSending {
 /** Links to the same groups on other nodes (src/peer); undefined on a single node. */
 export interface PeerPort {
   connected(node: number, group: number): boolean;
-  /** Whether it applies large commands in pieces, as it said when it was last connected. */
-  knowsPieces(node: number, group: number): boolean;
-  /** False: it said, when it was last connected, that it does not know commands that expect a tail. */
-  knowsExpectations(node: number, group: number): boolean;
-  /** The node knows bodies that another one has checked (protocol/checked-body.ts). */
-  takesCheckedBodies(node: number, group: number): boolean;
+  /** The version of the protocol that it spoke when it was last connected; 0: it was never. */
+  version(node: number, group: number): number;
   sendRaft(node: number, group: number, message: Message): void;
   /**
    * False: not sent, `onReply` is not called. Otherwise it is called once, with undefined when no answer will come. The

@@ -2,8 +2,13 @@
 import type { Group } from '../group/group.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { KIND_EXPECTING } from '../protocol/command-layout.ts';
+import {
+  VERSION_WITH_COMMAND_PIECES,
+  VERSION_WITH_COMPARISON,
+  VERSION_WITH_EXPECTATIONS,
+} from '../peer/codec/handshake.ts';
 import { members } from '../raft/configuration.ts';
-import type { Message, GroupSnapshotRequest } from '../raft/types.ts';
+import type { Configuration, Message, GroupSnapshotRequest } from '../raft/types.ts';
 import { Forwarding } from './forwarding.ts';
 import { touchFrame } from './frames.ts';
 import { IncomingGroupSnapshots } from './incoming-group-snapshots.ts';
@@ -73,11 +78,32 @@ export class Replicated implements Replication {
 
   takes({ id, raft }: Group, kindAndFlags: number): boolean {
     if ((kindAndFlags & KIND_EXPECTING) === 0) return true;
-    return members(raft.configuration).every((node) => this.#peers.knowsExpectations(node, id));
+    const versions = this.#others(raft.configuration).map((node) => this.#peers.version(node, id));
+    return versions.every((version) => version === 0 || version >= VERSION_WITH_EXPECTATIONS);
   }
 
   knowPieces({ id, raft }: Group): boolean {
-    return members(raft.configuration).every((node) => node === this.#nodeId || this.#peers.knowsPieces(node, id));
+    return this.#others(raft.configuration).every(
+      (node) => this.#peers.version(node, id) >= VERSION_WITH_COMMAND_PIECES,
+    );
+  }
+
+  comparable({ id, raft }: Group): number[] {
+    return this.#others(raft.configuration).filter(
+      (node) => this.#peers.connected(node, id) && this.#peers.version(node, id) >= VERSION_WITH_COMPARISON,
+    );
+  }
+
+  compare(node: number, group: Group, question: Uint8Array, onReply: (answer: Uint8Array | undefined) => void): void {
+    if (!this.#peers.forward(node, group.id, question, onReply)) onReply(undefined);
+  }
+
+  compared(origin: ForwardOrigin, answer: Uint8Array): void {
+    this.#peers.reply(origin, answer);
+  }
+
+  #others(configuration: Configuration): number[] {
+    return members(configuration).filter((node) => node !== this.#nodeId);
   }
 
   send(group: Group, messages: readonly Message[]): void {

@@ -39,6 +39,12 @@ export interface Replication extends SnapshotHandler {
    * is taken to know it: a majority has to be connected before a command is committed.
    */
   takes(group: Group, kindAndFlags: number): boolean;
+  /** The connected members of the group, without this node, that compare their rows with those of others. */
+  comparable(group: Group): number[];
+  /** Asks one of them (peer/codec/comparison.ts). The answer is a view; undefined: there is none. */
+  compare(node: number, group: Group, question: Uint8Array, onReply: (answer: Uint8Array | undefined) => void): void;
+  /** Answers such a question of another node. */
+  compared(origin: ForwardOrigin, answer: Uint8Array): void;
   /** Raft messages; they leave with the next flush. */
   send(group: Group, messages: readonly Message[]): void;
 

@@ -23,7 +23,7 @@ import { Backlog, applyWithin, changedBytesMax, pieceBytes } from './backlog.ts'
 import { Commits, LOOK_MS } from './commits.ts';
 import { DamagedGroups } from './damaged-groups.ts';
 import { Exports } from '../backup/shard/exports.ts';
-import { LEADER_WAIT_MS } from './forwarding.ts';
+import { decodeRowQuestion } from '../peer/codec/comparison.ts';
 import type { ForwardOrigin, RequestSource, TurnBatch } from './ports.ts';
 import { Replicated } from './replicated.ts';
 import type { Replication } from './replication.ts';
@@ -34,7 +34,7 @@ import { openGroups, openState } from './open-groups.ts';
 import { type ShardOptions, stateOf } from './options.ts';
 import { PieceTurns } from './piece-turns.ts';
 import { LostGroups } from './lost-groups.ts';
-import { recordConfiguration } from './members.ts';
+import { tickGroups } from './members.ts';
 import { WholeBuffer, commandKind, isCommandFrame, kindAndFlags } from './frames.ts';
 import { Queries } from './queries.ts';
 import type { ShardStatus } from './summaries.ts';
@@ -96,11 +96,15 @@ export class Shard {
     this.#commits = new Commits({
       ...options,
       groups: this.groups,
-      checkpointed: (group, index) => void this.#compact(group, this.replication.compactable(group, index)),
+      checkpointed: (group, index) => {
+        this.#compact(group, this.replication.compactable(group, index));
+        this.#damaged.comparison.checkpointed(group, index);
+      },
     });
     const reload = (group: Group): void => group.installState(openState(options, group.id, this.#memory).state);
     const settle = (): void => this.#pressure.settle();
-    this.#damaged = new DamagedGroups({ ...options, groups: this.groups, damages, reload, settle });
+    const parts = { groups, damages, replication: this.replication, commits: this.#commits };
+    this.#damaged = new DamagedGroups({ ...options, ...parts, reload, settle });
     this.#backlog = new Backlog({
       groups: this.groups,
       commits: this.#commits,
@@ -181,7 +185,8 @@ export class Shard {
     this.#commits.checkpoints.observe(clockMs);
     this.#options.replies.publish();
     this.replication.flush();
-    this.#commits.checkpointBehind(this.#backlog.isHigh ? 'changed' : 'due', clockMs);
+    const compared = this.#damaged.comparison.waiting(clockMs);
+    this.#commits.checkpointBehind(this.#backlog.isHigh ? 'changed' : 'due', clockMs, compared);
     if (!this.full) this.replication.sendSnapshots(clockMs, this.#checkpoint);
   }
 
@@ -195,6 +200,9 @@ export class Shard {
   onForward(origin: ForwardOrigin, groupId: number, frame: Uint8Array, nowMs: number): void {
     const group = this.#byId.get(groupId);
     const { bytes, view } = this.#received.of(frame);
+    const question = decodeRowQuestion(frame);
+    const answer = (digest: Uint8Array): void => this.replication.compared(origin, digest);
+    if (group !== undefined && question !== undefined) return this.#damaged.comparison.asked(group, question, answer);
     if (group === undefined || !isCommandFrame(bytes, view, frame)) return;
     if (frame.length <= PIECE_BYTES_MAX) this.#pieces.otherCame(this.#clockMs);
     const slot = this.replication.accept(origin, group);
@@ -236,6 +244,7 @@ export class Shard {
   stop(nowMs: number, clockMs: number): void {
     this.turn(nowMs, clockMs);
     for (const group of this.groups) group.failWaiting();
+    this.#damaged.comparison.stop();
     this.replication.stop();
     this.#queries.stop();
     this.#exports.stop();
@@ -320,15 +329,7 @@ export class Shard {
       this.#tickAtMs = clockMs + (this.#options.tickMs ?? TICK_MS);
       this.#pressure.tick(clockMs);
       this.#damaged.tick(clockMs);
-      for (const group of this.groups) {
-        group.raft.tick();
-        group.expireWaiting(LEADER_WAIT_MS);
-        group.large.areUnderstood = this.replication.knowPieces(group);
-        const { identity } = this.#options;
-        if (this.replication.hasOthers || identity !== undefined) recordConfiguration(group, identity?.firstOf(group));
-        identity?.look(group);
-      }
-      this.replication.tick(this.groups);
+      tickGroups(this.groups, this.replication, this.#options.identity);
     }
     if (clockMs >= this.#expireAtMs) {
       this.#expireAtMs = clockMs + EXPIRE_MS;

@@ -103,7 +103,11 @@ export interface ShardStatus {
       | 'stoppedGroups'
       | 'repairedGroups'
       | 'scrubbedBytes'
-      | 'scrubs',
+      | 'scrubs'
+      | 'differingGroups'
+      | 'undecidedGroups'
+      | 'comparedBytes'
+      | 'comparisons',
       number
     >
   >;
@@ -165,6 +169,10 @@ function answerStatus(shard: ShardStatus, nowMs: number, reply: Reply): void {
       repaired_groups: counters.repairedGroups,
       scrubbed_bytes: counters.scrubbedBytes,
       scrubs: counters.scrubs,
+      differing_groups: counters.differingGroups,
+      undecided_groups: counters.undecidedGroups,
+      compared_bytes: counters.comparedBytes,
+      comparisons: counters.comparisons,
       leaderships_given_up: sum(groups.map(({ raft }) => raft.abdications)),
       no_leader_refusals: sum(groups.map((group) => group.counters.refusedNoLeader)),
       cached_stream_heads: cachedHeads,

@@ -9,7 +9,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Database, type RootDatabase, open } from 'lmdb';
-import type { SnapshotReader } from '../shard/ports.ts';
+import type { RowRange, SnapshotReader } from '../shard/ports.ts';
 import type { Tx } from '../base/tx.ts';
 import { RowDamage } from '../base/row-damage.ts';
 import { DOUBTED, checkDataFile, checkLeaves } from './data-file.ts';
@@ -121,10 +121,7 @@ export class Environment {
   }
 
   /** All rows of the state table in each [start, end), as of now, in chunks (base/row-bytes.ts); throws RowDamage. */
-  openRanges(
-    ranges: readonly (readonly [start: Uint8Array, end: Uint8Array])[],
-    noticed: (damage: RowDamage) => void,
-  ): SnapshotReader {
+  openRanges(ranges: readonly RowRange[], noticed: (damage: RowDamage) => void): SnapshotReader {
     const transaction = this.state.useReadTransaction();
     const { state } = this;
     const checks = new CheckedRows(state, { reads: { transaction }, noticed });

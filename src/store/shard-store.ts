@@ -6,6 +6,7 @@ import { statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LogReader, LostLog } from '../raft/types.ts';
 import {
+  type RowRange,
   StorageFullError,
   type ShardStorage,
   type StoragePaths,
@@ -337,7 +338,11 @@ export class ShardStore extends OwnRows implements ShardStorage {
 
   openSnapshot(group: number): SnapshotReader {
     const prefix = this.prefix(group);
-    return this.#environment.openRanges([[prefixKey(prefix), prefixKey(prefix + 1)]], this.#noticed);
+    return this.openRanges([[prefixKey(prefix), prefixKey(prefix + 1)]]);
+  }
+
+  openRanges(ranges: readonly RowRange[]): SnapshotReader {
+    return this.#environment.openRanges(ranges, this.#noticed);
   }
 
   stage(group: number, pieces: readonly Uint8Array[]): void {

@@ -40,6 +40,8 @@ export function node(nodeId: number, groups: readonly GroupReport[], more: Parti
     diskFull: false,
     damagedRows: 0,
     stoppedGroups: 0,
+    differingGroups: 0,
+    undecidedGroups: 0,
     exportAgesMs: new Map(),
     admission: 'open',
     coldAway: undefined,

@@ -1,3 +1,4 @@
+import { PROTOCOL_VERSION } from '../../src/peer/codec/handshake.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ForwardOrigin } from '../../src/shard/ports.ts';
@@ -91,13 +92,13 @@ test('a node of protocol 4 is not told that a state is damaged', async (t) => {
   }
 });
 
-test('a node of protocol 5 is known not to know commands that expect a tail', async (t) => {
-  for (const newest of [5, 6]) {
+test('the protocol version of a node is known, also when it is older', async (t) => {
+  for (const newest of [5, PROTOCOL_VERSION]) {
     const [one, two] = await linkedPair(t, new Waiter(), newest);
-    assert.equal(one.peers.knowsExpectations(2, 0), newest === 6);
+    assert.equal(one.peers.version(2, 0), newest);
     await two.peers.stop();
-    assert.equal(one.peers.knowsExpectations(2, 0), newest === 6, 'also while it is away');
-    assert(one.peers.knowsExpectations(9, 0), 'a node that was never heard');
+    assert.equal(one.peers.version(2, 0), newest, 'also while it is away');
+    assert.equal(one.peers.version(9, 0), 0, 'a node that was never heard');
   }
 });
 

@@ -1,4 +1,5 @@
 // The wall clock is set back by an hour while requests wait: all are still answered within the usual time.
+import { PROTOCOL_VERSION } from '../../src/peer/codec/handshake.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorCode } from '../../src/base/errors.ts';
@@ -32,9 +33,7 @@ class Node {
       sendRaft: (_node, _group, message) => void this.sent.push(message),
       setJoined: () => undefined,
       connected: () => true,
-      takesCheckedBodies: () => true,
-      knowsPieces: () => true,
-      knowsExpectations: () => true,
+      version: () => PROTOCOL_VERSION,
       forward: () => false,
       reply: () => false,
       flush: () => undefined,

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { RowDamage } from '../../src/base/row-damage.ts';
 import { CHECKPOINT_MS } from '../../src/shard/checkpoints.ts';
 import { DamagedGroups } from '../../src/shard/damaged-groups.ts';
+import { SINGLE_NODE } from '../../src/shard/single-node.ts';
 import type { ShardStorage } from '../../src/shard/ports.ts';
 import { TAG_BUCKET, TAG_DATA, TAG_GARBAGE, TAG_HEAD, TAG_META, TAG_PRODUCER } from '../../src/stream/core/keys.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
@@ -123,12 +124,17 @@ test('a bucket row that changed stops no read of a stream; a garbage mark that c
 
 test('a row whose key is too short for any is noticed, and belongs to no group', () => {
   const said: unknown[] = [];
-  const storage: Pick<ShardStorage, 'onDamage' | 'scrub' | 'tx'> = {
-    ...new MemoryStorage(),
+  const memory = new MemoryStorage();
+  const storage: Pick<ShardStorage, 'onDamage' | 'openRanges' | 'scrub' | 'tx'> = {
+    ...memory,
+    openRanges: (ranges) => memory.openRanges(ranges),
     onDamage: () => undefined,
   };
   const damaged = new DamagedGroups({
     groups: [],
+    nodeId: 1,
+    replication: SINGLE_NODE,
+    commits: { isWriting: () => false, lastCheckpoint: () => 0 },
     damages: new Map(),
     storage,
     log: (_level, message, fields) => said.push([message, fields?.['group']]),

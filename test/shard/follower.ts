@@ -1,4 +1,5 @@
 // A node of a cluster that follows; the other nodes are the test itself.
+import { PROTOCOL_VERSION, VERSION_WITH_EXPECTATIONS } from '../../src/peer/codec/handshake.ts';
 import type { PeerPort } from '../../src/shard/ports.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import type { ShardOptions } from '../../src/shard/options.ts';
@@ -44,9 +45,7 @@ export class Follower {
     const port: Partial<PeerPort> = {
       sendRaft: (_node, _group, message) => void this.sent.push(message),
       connected: () => true,
-      knowsPieces: () => true,
-      knowsExpectations: (node) => !this.older.has(node),
-      takesCheckedBodies: () => true,
+      version: (node) => (this.older.has(node) ? VERSION_WITH_EXPECTATIONS - 1 : PROTOCOL_VERSION),
       forward: (_node, _group, bytes) => this.forwarded.push(bytes) > 0,
       reply: (_origin, bytes) => this.replies.push(bytes) > 0,
       flush: () => undefined,

@@ -1,4 +1,5 @@
 // Writes that were sent to a leader: how they are answered when that node no longer leads.
+import { PROTOCOL_VERSION } from '../../src/peer/codec/handshake.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type ErrorCode, errorCode, errorNumber } from '../../src/base/errors.ts';
@@ -27,7 +28,7 @@ function scene(bytes = 64): Scene {
   const replies: ((answer: Uint8Array | undefined) => void)[] = [];
   const peers = {
     connected: () => true,
-    takesCheckedBodies: () => true,
+    version: () => PROTOCOL_VERSION,
     forward: (_node: number, _group: number, _frame: Uint8Array, onReply: (typeof replies)[number]) => {
       replies.push(onReply);
       return true;
@@ -117,7 +118,7 @@ function narrow(): {
   const waiting: ((answer: Uint8Array | undefined) => void)[] = [];
   const peers = {
     connected: () => true,
-    takesCheckedBodies: () => true,
+    version: () => PROTOCOL_VERSION,
     forward: (_node: number, _group: number, _frame: Uint8Array, onReply: (typeof waiting)[number]) =>
       waiting.length === 0 && waiting.push(onReply) > 0,
   } as unknown as PeerPort;

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import type { Entry, LogReader, LostLog } from '../../src/raft/types.ts';
 import {
   type ReplyTarget,
+  type RowRange,
   type RequestSource,
   type SnapshotReader,
   type ShardStorage,
@@ -12,6 +13,7 @@ import {
   type StoredVote,
   type TurnBatch,
 } from '../../src/shard/ports.ts';
+import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import { Reply } from '../../src/protocol/reply.ts';
 import { type Request, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
 import { applyChanges } from '../../src/store/checkpoint-writer.ts';
@@ -200,6 +202,18 @@ export class MemoryStorage implements ShardStorage {
 
   openSnapshot(_group: number): SnapshotReader {
     throw new Error('these tests run one node');
+  }
+
+  openRanges(ranges: readonly RowRange[]): SnapshotReader {
+    const chunks: Uint8Array[] = [];
+    for (const [start, end] of ranges) {
+      this.#rows.range(start, end, false, (key, value) => {
+        const row = new Uint8Array(rowSize(key, value));
+        writeRow(row, 0, key, value);
+        return chunks.push(row) > 0;
+      });
+    }
+    return { next: () => chunks.shift(), close: () => void (chunks.length = 0) };
   }
 
   stage(_group: number, _pieces: readonly Uint8Array[]): void {

@@ -35,6 +35,7 @@ export class Checks {
     snapshots: 0,
     tooFarBehind: 0,
     repaired: 0,
+    compared: 0,
     readBack: 0,
     unwritten: 0,
     slowRefusals: 0,

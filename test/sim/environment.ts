@@ -3,7 +3,7 @@
  * process.
  */
 import { Buffer } from 'node:buffer';
-import type { SnapshotReader } from '../../src/shard/ports.ts';
+import type { RowRange, SnapshotReader } from '../../src/shard/ports.ts';
 import type { Environment } from '../../src/store/environment.ts';
 import type { RowDamage } from '../../src/base/row-damage.ts';
 import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
@@ -111,10 +111,7 @@ class SimEnvironment {
   }
 
   /** All rows from each `start` to its `end` as they are now. */
-  openRanges(
-    ranges: readonly (readonly [start: Uint8Array, end: Uint8Array])[],
-    noticed: (damage: RowDamage) => void,
-  ): SnapshotReader {
+  openRanges(ranges: readonly RowRange[], noticed: (damage: RowDamage) => void): SnapshotReader {
     const { state } = this.#disk;
     const { hiddenTag } = this.#hooks;
     const keys = ranges

@@ -18,3 +18,8 @@ for (const name of TESTED_BUGS) {
     assert(found.isFound);
   });
 }
+
+test('a node that applied something else is found by the others, which compare their rows with its own', () => {
+  const { line } = search(bugs.find(({ name }) => name === 'entry-applied-otherwise, blind') ?? assert.fail());
+  assert.match(line, /^FAIL comparison .* has other rows than most/);
+});

@@ -26,6 +26,7 @@ import type {
   SnapshotSending,
   SnapshotSource,
 } from '../../src/shard/ports.ts';
+import { PROTOCOL_VERSION } from '../../src/peer/codec/handshake.ts';
 import { decodeForwardReplies } from '../../src/peer/codec/forward.ts';
 import {
   FRAME_FORWARD,
@@ -170,20 +171,12 @@ export class SimPeers implements PeerPort {
     });
   }
 
-  knowsPieces(): boolean {
-    return true;
-  }
-
-  knowsExpectations(): boolean {
-    return true;
+  version(): number {
+    return PROTOCOL_VERSION;
   }
 
   connected(node: number): boolean {
     return this.#link(node).connected;
-  }
-
-  takesCheckedBodies(): boolean {
-    return true;
   }
 
   sendRaft(node: number, group: number, message: Message): void {

@@ -3,6 +3,7 @@
  * (also in the middle of a commit) or a stop; the disk stays.
  */
 import type { Directories } from '../../src/shard/directories.ts';
+import { DIFFERS, UNDECIDED } from '../../src/shard/comparison.ts';
 import { REPAIRED } from '../../src/shard/damaged-groups.ts';
 import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-group-snapshots.ts';
 import type { Runtime } from '../../src/base/runtime.ts';
@@ -77,6 +78,7 @@ export class SimProcess implements Endpoint {
     },
   };
   #readBack = 0;
+  #compared = 0;
   readonly #coldReads: ColdReads | undefined;
   /** Bound of what waits for a checkpoint; undefined: as in a server. Every second run of a node has a large one. */
   readonly changedBytesMax: number | undefined;
@@ -125,6 +127,7 @@ export class SimProcess implements Endpoint {
       log: (level, message, fields) => {
         if (message === TOO_FAR_BEHIND) world.checks.counts.tooFarBehind++;
         if (message === REPAIRED) world.checks.counts.repaired++;
+        if (message === DIFFERS || message === UNDECIDED) throw world.failure(`comparison n${this.id}: ${message}`);
         world.trace(`n${this.id} ${level} ${message} ${JSON.stringify(fields ?? {})}`);
       },
     });
@@ -282,6 +285,9 @@ export class SimProcess implements Endpoint {
     this.#world.checks.afterTurn(this);
     this.#world.checks.counts.readBack += this.store.logReadBack - this.#readBack;
     this.#readBack = this.store.logReadBack;
+    const { comparisons } = this.shard.status.counters;
+    this.#world.checks.counts.compared += comparisons - this.#compared;
+    this.#compared = comparisons;
     const waitMs = this.shard.waitMs(this.#clockMs) / this.node.clockRate;
     this.#schedule(this.nowMs + Math.max(0.1, waitMs));
   }

@@ -1,5 +1,6 @@
 import { foreignTo, lagOf, ledBy } from '../../nodes/cluster-snapshot.ts';
 import { formatAge, formatBytes, stateOf } from '../../nodes/findings.ts';
+import type { Json } from '../../nodes/report.ts';
 import { drain, undrain } from '../model/actions.ts';
 import { type KnownNode, numberIn, snapshotOf } from '../model/samples.ts';
 import { GroupMatrix } from './group-matrix.tsx';
@@ -34,6 +35,7 @@ export function ClusterView() {
                   'Backlog',
                   'Log',
                   'Memory',
+                  'Checked',
                   '',
                 ].map((name) => (
                   <th key={name} scope="col">
@@ -85,6 +87,13 @@ function Findings() {
   );
 }
 
+/** How far the node is with reading all rows, and with comparing those of the groups that it leads. */
+function checkedWords(metrics: Json | undefined): string {
+  const of = (name: string): number => numberIn(metrics, name) ?? 0;
+  const read = `since its start it read ${formatBytes(of('scrubbed_bytes'))} of rows, all of them ${of('scrubs')} times`;
+  return `${read}, and compared ${formatBytes(of('compared_bytes'))} with other replicas, whole groups ${of('comparisons')} times`;
+}
+
 function NodeRow({ node }: { node: KnownNode }) {
   const { watch } = useDesk();
   const { id, host, isAsked } = node;
@@ -105,7 +114,7 @@ function NodeRow({ node }: { node: KnownNode }) {
         <td>{state}</td>
         <td colSpan={2}>{isAsked ? formatAge(watch.lag.silentMs(id)) : ''}</td>
         <td class="number">{leads}</td>
-        <td colSpan={7}>{sample?.error ?? ''}</td>
+        <td colSpan={8}>{sample?.error ?? ''}</td>
       </tr>
     );
   }
@@ -133,6 +142,9 @@ function NodeRow({ node }: { node: KnownNode }) {
       </td>
       <td class="number">{formatBytes(numberIn(sample?.metrics, 'log_file_bytes') ?? 0)}</td>
       <td class="number">{formatBytes(report.residentBytes)}</td>
+      <td class="number" title={checkedWords(sample?.metrics)}>
+        {formatBytes(numberIn(sample?.metrics, 'scrubbed_bytes') ?? 0)}
+      </td>
       <td>
         <ActionButton action={isMarked ? undrain(id) : drain(id)} label={isMarked ? 'Undrain' : 'Drain'} />
       </td>

@@ -19,10 +19,10 @@ import { type Standing, readStanding, standingBytes, writeStanding } from './sta
 /**
  * Changes when frames change in a way that the other side would misread. 1: first. 3: identities include data
  * directories (standing.ts). 4: large requests travel in pieces of their own, and logs have large commands in pieces. 5:
- * answers may ask for the leader's state. 6: commands may expect a tail. A connector that is refused for its version
- * reconnects with the acceptor's, down to the minimum.
+ * answers may ask for the leader's state. 6: commands may expect a tail. 7: leaders compare the rows of replicas. A
+ * connector that is refused for its version reconnects with the acceptor's, down to the minimum.
  */
-export const PROTOCOL_VERSION = 6;
+export const PROTOCOL_VERSION = 7;
 export const PROTOCOL_VERSION_LEAST = 2;
 const VERSION_WITH_STANDING = 3;
 /** From this version on large frames travel in pieces. */
@@ -34,6 +34,8 @@ export const VERSION_WITH_COMMAND_PIECES = 4;
 export const VERSION_WITH_REPAIR = 5;
 /** Nodes from this version on know KIND_EXPECTING (protocol/command-layout.ts); others stop when they apply it. */
 export const VERSION_WITH_EXPECTATIONS = 6;
+/** Nodes from this version on compare their rows with those of others (comparison.ts). */
+export const VERSION_WITH_COMPARISON = 7;
 /** "MRPL". */
 const MAGIC = 0x4c50524d;
 export const WORD = struct({ magic: u32, version: u16, kind: u8, zero: u8, bodyBytes: u32 }, 'body');

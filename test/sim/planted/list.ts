@@ -17,7 +17,7 @@ const isOfBackups = (bug: PlantedBug): boolean => /import|export/.test(bug);
 export const BACKUP_BUGS: readonly PlantedBug[] = BUGS.filter(isOfBackups);
 export const OTHER_BUGS: readonly PlantedBug[] = BUGS.filter((bug) => !isOfBackups(bug));
 
-/** Bugs that break consensus or acknowledgements: found also when nothing but what clients see is checked. */
+/** Found also when nothing but what clients see is checked, and what nodes say of each other. */
 export const FOUND_BY_CLIENTS: readonly PlantedBug[] = [
   'vote-not-persisted',
   'reply-before-apply',
@@ -35,4 +35,5 @@ export const FOUND_BY_CLIENTS: readonly PlantedBug[] = [
   'any-log-may-lead',
   'reads-not-held',
   'missing-not-confirmed',
+  'entry-applied-otherwise',
 ];

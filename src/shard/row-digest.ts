@@ -1,0 +1,112 @@
+/**
+ * A digest of a group's rows, from one key on, as replicas that applied the same index have them. Left out is what may
+ * differ between them:
+ *
+ * - garbage: each node deletes it when it has time. Its marks tell which rows are garbage.
+ * - the meta row: versions before counted less in it. It says which index this state is of, and that has to be right.
+ */
+import { byteAt, uint32At } from '../base/bytes.ts';
+import { type RowBytes, eachRow } from '../base/row-bytes.ts';
+import type { Digest, RowQuestion } from '../peer/codec/comparison.ts';
+import { GARBAGE_MARK } from '../stream/core/garbage.ts';
+import {
+  TAG_ATTRIBUTES,
+  TAG_DATA,
+  TAG_GARBAGE,
+  TAG_META,
+  TAG_PRODUCER,
+  TAG_RECORD,
+  TAG_SNAPSHOT,
+  bareIncarnationOf,
+  barePositionOf,
+  bareKey,
+  prefixEnd,
+  taggedKey,
+} from '../stream/core/keys.ts';
+import { decodeMeta } from '../stream/core/meta.ts';
+import type { RowRange, ShardStorage, SnapshotReader } from './ports.ts';
+
+/** Marks of garbage that are looked at: what a flush deletes within a second. With more there will be fewer later. */
+const MARKS_MAX = 16_384;
+/** A read of rows: larger than most, and some tenths of a millisecond. */
+const CHUNK_BYTES = 64 * 1024;
+/** Rows that a removed incarnation leaves behind. */
+const LEFT_BEHIND: ReadonlySet<number> = new Set([TAG_ATTRIBUTES, TAG_DATA, TAG_PRODUCER, TAG_RECORD, TAG_SNAPSHOT]);
+
+export class RowDigest {
+  readonly #reader: SnapshotReader;
+  readonly #question: RowQuestion;
+  /** By incarnation: what is garbage of it. */
+  readonly #marks = new Map<number, Uint8Array>();
+  readonly #hash = new Uint32Array([0x811c9dc5, 0x9747b28c]);
+  #bytes = 0;
+  #isRightIndex = false;
+
+  constructor(storage: Pick<ShardStorage, 'openRanges'>, prefix: number, question: RowQuestion) {
+    this.#question = question;
+    const { from } = question;
+    const of = (tag: number): RowRange => [taggedKey(prefix, tag), taggedKey(prefix, tag + 1)];
+    const first = taggedKey(prefix, from[0] ?? 0, from.subarray(1));
+    this.#reader = storage.openRanges([of(TAG_META), of(TAG_GARBAGE), [first, prefixEnd(first.subarray(0, 2))]]);
+  }
+
+  /** Reads about so many bytes. Undefined: there is more; otherwise it is over. Throws RowDamage. */
+  step(bytesMax: number): Digest | 'impossible' | undefined {
+    for (let read = 0; read < bytesMax;) {
+      const rows = this.#reader.next(CHUNK_BYTES);
+      if (rows === undefined) return this.#isRightIndex ? this.#digest(undefined) : 'impossible';
+      read += rows.length;
+      for (const { key, value } of eachRow(rows, 0)) {
+        const bare = bareKey(key);
+        if (!this.#note(bare, value)) return 'impossible';
+        if (this.#isLeftOut(bare)) continue;
+        if (this.#bytes >= this.#question.bytesMax) return this.#digest(bare.slice());
+        this.#add({ key: bare, value });
+      }
+    }
+    return undefined;
+  }
+
+  close(): void {
+    this.#reader.close();
+  }
+
+  /** The meta row and the marks come first. False: these rows cannot be compared. */
+  #note(key: Uint8Array, value: Uint8Array): boolean {
+    if (key[0] === TAG_META) this.#isRightIndex = decodeMeta(value).appliedIndex === this.#question.index;
+    else if (key[0] === TAG_GARBAGE) this.#marks.set(bareIncarnationOf(key), value.slice());
+    return this.#isRightIndex && this.#marks.size <= MARKS_MAX;
+  }
+
+  #isLeftOut(key: Uint8Array): boolean {
+    const tag = byteAt(key, 0);
+    if (tag === TAG_META || tag === TAG_GARBAGE) return true;
+    if (this.#marks.size === 0 || !LEFT_BEHIND.has(tag)) return false;
+    const below = this.#marks.get(bareIncarnationOf(key));
+    if (below === undefined) return false;
+    if (below.length === 0) return true;
+    const { offset, record } = GARBAGE_MARK.decode(below);
+    if (tag === TAG_DATA) return barePositionOf(key) < offset;
+    return tag === TAG_RECORD && barePositionOf(key) < record;
+  }
+
+  #add({ key, value }: RowBytes): void {
+    this.#bytes += key.length + value.length;
+    // FNV-1a, and a second one that multiplies by another prime.
+    let high = uint32At(this.#hash, 0) ^ key.length;
+    let low = uint32At(this.#hash, 1) ^ value.length;
+    for (const part of [key, value]) {
+      for (let i = 0; i < part.length; i++) {
+        const byte = part[i] as number;
+        high = Math.imul(high ^ byte, 0x01000193);
+        low = Math.imul(low ^ byte, 0x5bd1e995) ^ (low >>> 15);
+      }
+    }
+    this.#hash[0] = high;
+    this.#hash[1] = low;
+  }
+
+  #digest(to: Uint8Array | undefined): Digest {
+    return { high: uint32At(this.#hash, 0), low: uint32At(this.#hash, 1), bytes: this.#bytes, to };
+  }
+}
