@@ -43,13 +43,17 @@ const WRITTEN = {
   ],
 };
 
-test('TOML, JSON, YAML and stdin hold the same; defaults follow from what is there', () => {
-  assert.deepEqual(parseClusterFile('f', TOML, 'toml'), { label: 'f', nodes, restartCommand: 'ssh {host} restart' });
-  assert.deepEqual(parseClusterFile('f', JSON.stringify(WRITTEN), 'json').nodes, nodes);
+test('TOML, JSON, YAML and stdin hold the same; defaults follow from what is there', async () => {
+  assert.deepEqual(await parseClusterFile('f', TOML, 'toml'), {
+    label: 'f',
+    nodes,
+    restartCommand: 'ssh {host} restart',
+  });
+  assert.deepEqual((await parseClusterFile('f', JSON.stringify(WRITTEN), 'json')).nodes, nodes);
   const yaml = ['nodes:', '  - id: 1', '    host: 10.0.0.1', '  - id: 2', '    http_url: http://node-two:4437'];
-  assert.deepEqual(parseClusterFile('f', yaml.join('\n'), 'yaml').nodes[0], nodes[0]);
+  assert.deepEqual((await parseClusterFile('f', yaml.join('\n'), 'yaml')).nodes[0], nodes[0]);
   for (const text of [TOML, JSON.stringify(WRITTEN), `${yaml.join('\n')}\n`])
-    assert.deepEqual(parseClusterFile('stdin', text, undefined).nodes[0], nodes[0]);
+    assert.deepEqual((await parseClusterFile('stdin', text, undefined)).nodes[0], nodes[0]);
 });
 
 test('the extension determines the file type; none is JSON, any other is refused', async () => {
@@ -83,8 +87,8 @@ const BAD: readonly (readonly [string, RegExp])[] = [
 
 test('a wrong file is refused with one line that says where and what', async () => {
   for (const [text, expected] of BAD) {
-    assert.throws(
-      () => parseClusterFile('f', text, 'json'),
+    await assert.rejects(
+      parseClusterFile('f', text, 'json'),
       (error: Error) => {
         assert.match(error.message, expected);
         assert(!error.message.includes('\n'), error.message);
@@ -93,12 +97,12 @@ test('a wrong file is refused with one line that says where and what', async () 
       text,
     );
   }
-  assert.throws(
-    () => parseClusterFile('f', 'nodes = [', 'toml'),
+  await assert.rejects(
+    parseClusterFile('f', 'nodes = [', 'toml'),
     /^\S*Failure|Error: f is not valid TOML in line 1: [^\n]+$/,
   );
-  assert.throws(() => parseClusterFile('f', 'nodes: [', 'yaml'), /f is not valid YAML: [^\n]+$/);
-  assert.throws(() => parseClusterFile('f', 'just words', undefined), /f is not valid TOML in line 1: [^\n]+$/);
+  await assert.rejects(parseClusterFile('f', 'nodes: [', 'yaml'), /f is not valid YAML: [^\n]+$/);
+  await assert.rejects(parseClusterFile('f', 'just words', undefined), /f is not valid TOML in line 1: [^\n]+$/);
   await assert.rejects(
     readClusterFile('/nowhere/c.toml', process),
     /\/nowhere\/c\.toml cannot be read: there is no such file$/,

@@ -51,7 +51,7 @@ test('a tool for Dockerfiles has nothing against ours, and it installs what the 
   assert(!kept.includes('!node_modules') && !kept.includes('!dist') && !kept.includes('!data'));
 });
 
-test('the compose file fits the Compose specification, and its environment is one that a node takes', () => {
+test('the compose file fits the Compose specification, and its environment is one that a node takes', async () => {
   const file = composeFile();
   // The schema writes `id` as drafts before 6 did, and uses nothing of the one that it names.
   const schema = JSON.parse(JSON.stringify(composeSchema), (name, value: unknown) =>
@@ -61,7 +61,7 @@ test('the compose file fits the Compose specification, and its environment is on
   const { name: _name, ...known } = { name: '', ...file };
   assert(check(known), JSON.stringify(check.errors));
   assert(!check({ services: { a: { imag: 'x' } } }), 'the schema sees mistakes');
-  const tool = parseClusterFile('cluster.toml', readText('scripts/docker/cluster.toml'), 'toml');
+  const tool = await parseClusterFile('cluster.toml', readText('scripts/docker/cluster.toml'), 'toml');
   for (const ordinal of NODES) {
     const name = `millrace-${ordinal}`;
     const service = file.services[name];

@@ -30,7 +30,7 @@ const READERS: Table = {
   'src/http/live/long-poll.ts': "cursors of the protocol count the clock's intervals",
   'src/tracing/otlp-traces.ts': 'spans carry it',
   'src/operator/verbs/status.ts': 'shown to operators',
-  'src/operator/verbs/backup.ts': 'compared with when a backup was written',
+  'src/operator/backup.ts': 'compared with when a backup was written',
   'src/backup/tool/create.ts': 'compared with times of files',
 };
 

@@ -28,7 +28,7 @@ const EXCEPT = new Set([
   'src/backup/format/manifest.ts',
   // Have or quote the tool's output, which is a promise.
   'src/operator/drain.ts',
-  'src/operator/verbs/backup.ts',
+  'src/operator/backup.ts',
   'src/operator/verbs/rejoin.ts',
   'test/cluster/half-down.test.ts',
   'test/cluster/operator-token.test.ts',
