@@ -84,6 +84,16 @@ export const OPERATOR_OPERATIONS: Operations = {
     ],
   ),
 
+  'GET /__svc/session': {
+    ...node(
+      'openSession',
+      'Opens a session: many streams on one WebSocket.',
+      { status: 101, text: 'A WebSocket, on which both sides speak `millrace.session.v1`.' },
+      ['UPGRADE_REQUIRED', 'SESSIONS_FULL', 'ORIGIN_NOT_ALLOWED'],
+    ),
+    text: 'The protocol is documented in `src/session/README.md`. A browser sends its token as the protocol `millrace.bearer.TOKEN`.',
+  },
+
   'POST /__svc/cluster-probe': {
     ...node(
       'probeSize',

@@ -54,14 +54,17 @@ export class PlaneConnections {
 
   /** One came (1) or went (-1). */
   changed(res: Arrival, by: number): void {
+    if (by < 0) return this.left();
     this.open += by;
-    if (by < 0) {
-      this.#addresses?.leave();
-      return;
-    }
     const isFew = this.#addresses?.arrive(nameOfBytes(new Uint8Array(res.getRemoteAddress()))) ?? true;
     if (this.open > this.bounds.all) this.#refuse(res, 'all');
     else if (!isFew) this.#refuse(res, 'perAddress');
+  }
+
+  /** One went. */
+  left(): void {
+    this.open--;
+    this.#addresses?.leave();
   }
 
   #refuse(res: Arrival, bound: keyof ConnectionBounds): void {

@@ -54,7 +54,7 @@ export function shownContentType({ contentType }: { readonly contentType: string
 }
 
 /** An answer whose status is written. */
-interface HeaderWriter {
+export interface HeaderWriter {
   writeHeader(name: string, value: string): unknown;
 }
 

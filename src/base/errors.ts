@@ -58,6 +58,7 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
   ROUTE_NOT_FOUND: row(404, 'no such route'),
   HOST_NOT_ALLOWED: row(421, 'the request is for a host that this plane does not know'),
   ORIGIN_NOT_ALLOWED: row(403, 'web pages of this origin may not do that'),
+  UPGRADE_REQUIRED: row(426, 'sessions are WebSockets; send a request that asks for an upgrade to one'),
   METHOD_NOT_ALLOWED: row(405, 'the method is not supported here; see Allow'),
   // Conflicts with the state.
   BUCKET_NOT_FOUND: row(404, 'bucket not found'),
@@ -122,6 +123,8 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
   SHARD_BUSY: row(503, 'the shard takes no more for now: its mailbox is full, or its disk is too slow; retry', true),
   INFLIGHT_FULL: row(503, 'too many request bodies are in flight on this node; retry', true),
   ANSWERS_FULL: row(503, 'too many answers wait for slow clients on this node; retry', true),
+  SESSIONS_FULL: row(503, 'too many sessions are open on this node; retry', true),
+  SESSION_FULL: row(429, 'the session has as much under way as it may; wait for answers, then retry', true),
   WATCHERS_FULL: row(503, 'too many live readers wait on this core; retry', true),
   NO_LEADER: row(503, 'no leader is known for the group of this stream; retry', true),
   CATCHING_UP: row(503, 'this node has not caught up since its start and could show less than it did; retry', true),

@@ -192,6 +192,28 @@ export const READER_BUFFER_BYTES_MAX = MIB;
 /** Larger tail events carry no bytes; readers fetch them with a read, so one event cannot flood the reply ring. */
 export const TAIL_EVENT_BYTES_MAX = 64 * KIB;
 
+/**
+ * One message of a session. It is whole in memory before any of it is read, so this bounds what hostile halves of messages
+ * hold (1 GiB for SESSIONS_MAX), and an append in it travels inside the ring. Larger: the session ends; HTTP takes more.
+ */
+export const SESSION_MESSAGE_BYTES_MAX = 256 * KIB;
+/** Sessions of a node: many programs, or browsers' tabs behind a few thousand users. More: 503. */
+export const SESSIONS_MAX = 4096;
+/** Requests of a session without an answer: 200,000 a second when an answer takes 5 ms. More: 429. */
+export const SESSION_REQUESTS_MAX = 1024;
+/** Bytes of these requests: four of the largest messages. More: 429. */
+export const SESSION_IN_FLIGHT_BYTES_MAX = 4 * SESSION_MESSAGE_BYTES_MAX;
+/** Bytes that the reads of a session may bring together: eight of the largest usual answers. More: 429. */
+export const SESSION_READ_BYTES_MAX = 8 * READ_BYTES_MAX;
+/** Subscriptions of a session, two KiB each on two threads: 100,000 fit on a handful of sockets. More: 429. */
+export const SESSION_SUBSCRIPTIONS_MAX = 16_384;
+/** Bytes that a client lets a subscription send it ahead; more than this counts as this. */
+export const SESSION_CREDIT_BYTES_MAX = 64 * MIB;
+/** A client that has left so much untaken has stopped reading: its session ends. Reads and events stop far below. */
+export const SESSION_UNSENT_BYTES_MAX = 16 * MIB;
+/** Silence after which a session is pinged, and ends when no answer comes: below the minute after which proxies cut. */
+export const SESSION_IDLE_SECONDS = 32;
+
 /** Subscriptions of a cluster: every node builds all of them from one log in memory. More: 429. */
 export const SUBSCRIPTIONS_MAX = 10_000;
 /** Streams of one subscription: a wake lists all of them in one body. More are refused, or not linked and counted. */
@@ -233,3 +255,4 @@ assert(PIECE_BYTES_MAX <= ENTRY_FILL_BYTES, 'a piece fits in an entry of the usu
 assert(REPLY_RING_BYTES >= 4 * INLINE_PAYLOAD_BYTES_MAX, 'several inline read answers must fit in the reply ring');
 assert(REQUEST_RING_BYTES >= 4 * INLINE_PAYLOAD_BYTES_MAX, 'several inline bodies must fit in the request ring');
 assert(TAIL_EVENT_BYTES_MAX < INLINE_PAYLOAD_BYTES_MAX, 'a tail event always travels inline');
+assert(SESSION_MESSAGE_BYTES_MAX <= INLINE_PAYLOAD_BYTES_MAX, 'an append of a session travels inside the ring');

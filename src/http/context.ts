@@ -89,6 +89,22 @@ export interface RouteTraits {
 /** Before a route is found. */
 export const NO_ROUTE: RouteTraits = { operation: 'other' };
 
+export interface SessionCounters {
+  /** Gauge. */
+  open: number;
+  opened: number;
+  /** Not opened: there are too many. */
+  refused: number;
+  /** Cut, because the client did not keep to the protocol. */
+  faults: number;
+  requests: number;
+  /** Requests and subscriptions. */
+  refusals: number;
+  events: number;
+  bytesIn: number;
+  bytesOut: number;
+}
+
 /** Counters the HTTP side feeds; implemented in src/metrics. Called on the hot path, so each is a few nanoseconds. */
 export interface HttpMetrics {
   /** One finished response: its status and how long the operation took, in microseconds. */
@@ -105,7 +121,10 @@ export interface HttpMetrics {
     /** Readers moved from the live feed to catch-up reads because their socket was full. */
     slowReaders: number;
     refused: number;
+    /** Gauge: streams that sessions follow. */
+    subscriptions: number;
   };
+  readonly sessions: SessionCounters;
 }
 
 export interface HttpContext {

@@ -6,7 +6,7 @@
  */
 import type { ErrorCode } from '../base/errors.ts';
 import type { ErrorLog } from '../ports.ts';
-import type { UwsApp, UwsResponse } from './uws.ts';
+import type { UwsApp, UwsHandshake, UwsRequest, UwsResponse, UwsSocket } from './uws.ts';
 
 /** Keeps a response after its route handler has returned. */
 export interface ResponseOwner {
@@ -85,6 +85,76 @@ export function watchConnections(app: UwsApp, log: ErrorLog, changed: (res: UwsR
     } catch (error) {
       log(error, 'connection', undefined);
     }
+  });
+}
+
+/** Bounds of every socket, in the terms of the HTTP library. Without compression nothing small becomes large here. */
+export interface SocketLimits {
+  readonly maxPayloadLength: number;
+  /** More unsent bytes end the socket. */
+  readonly maxBackpressure: number;
+  readonly closeOnBackpressureLimit: true;
+  /** Seconds without a sign of life; a ping is sent before. */
+  readonly idleTimeout: number;
+  readonly sendPingsAutomatically: true;
+}
+
+export type OpenSocket = Pick<UwsSocket<Owned>, 'send' | 'end' | 'getBufferedAmount'>;
+
+/** One WebSocket from its opening to its end. */
+export interface SocketOwner extends Pick<ResponseOwner, 'operation' | 'requestId'> {
+  opened(socket: OpenSocket): void;
+  /** The bytes are valid during the call. */
+  received(message: Uint8Array, isBinary: boolean): void;
+  /** Bytes that waited have left. */
+  drained(): void;
+  /** The socket must not be touched any more. */
+  closed(): void;
+}
+
+/** How the library hands over the owner of a socket. */
+export interface Owned {
+  readonly owner: SocketOwner;
+}
+
+export interface SocketRoute {
+  readonly path: string;
+  readonly limits: SocketLimits;
+  readonly log: ErrorLog;
+  /** Never throws. */
+  readonly upgrade: (res: UwsResponse, req: UwsRequest, handshake: UwsHandshake) => void;
+  /** A connection that became a WebSocket has ended: the library tells its filter of the others only. */
+  readonly left: () => void;
+}
+
+const INTERNAL_ERROR = 1011;
+
+export function serveSockets(app: UwsApp, { path, limits, log, upgrade, left }: SocketRoute): void {
+  const guard = (socket: UwsSocket<Owned>, act: (owner: SocketOwner) => void, end: () => void): void => {
+    const { owner } = socket.getUserData();
+    try {
+      act(owner);
+    } catch (error) {
+      log(error, owner.operation, owner.requestId);
+      end();
+    }
+  };
+  const run = (socket: UwsSocket<Owned>, act: (owner: SocketOwner) => void): void =>
+    guard(socket, act, () => socket.end(INTERNAL_ERROR, 'internal error'));
+  app.ws<Owned>(path, {
+    ...limits,
+    upgrade,
+    open: (socket) => run(socket, (owner) => owner.opened(socket)),
+    message: (socket, message, isBinary) => run(socket, (owner) => owner.received(new Uint8Array(message), isBinary)),
+    drain: (socket) => run(socket, (owner) => owner.drained()),
+    close: (socket) => {
+      left();
+      guard(
+        socket,
+        (owner) => owner.closed(),
+        () => undefined,
+      );
+    },
   });
 }
 

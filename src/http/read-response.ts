@@ -15,7 +15,7 @@ import type { ReadParams } from './context.ts';
 import { isRecordRead } from './query.ts';
 import type { RequestContext } from './request.ts';
 import { type CacheControl, RECORD_EXTENSION, type Responder } from './response.ts';
-import { shownContentType, writeStoredType } from '../access/stored-type.ts';
+import { type HeaderWriter, shownContentType, writeStoredType } from '../access/stored-type.ts';
 import type { UwsResponse } from './uws.ts';
 import { GZIP_SUFFIX, rangeTag } from '../protocol/condition.ts';
 import { formatOffset } from '../protocol/header-values.ts';
@@ -27,8 +27,13 @@ import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, Reply } from '../protoco
  * Position, freshness, closure and record headers of a read answer: the 200 and 304 of a catch-up read and of a
  * long-poll, and its 204. Not the content type, ETag and cursor.
  */
-export function writeReadHeaders(res: UwsResponse, reply: Reply, params: ReadParams): void {
+export function writeReadHeaders(res: HeaderWriter, reply: Reply, params: ReadParams): void {
   res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
+  writeReadState(res, reply, params);
+}
+
+/** The same without the position. */
+export function writeReadState(res: HeaderWriter, reply: Reply, params: ReadParams): void {
   if (reply.has(REPLY_UP_TO_DATE)) res.writeHeader('stream-up-to-date', 'true');
   if (reply.has(REPLY_CLOSED)) res.writeHeader('stream-closed', 'true');
   if (!reply.has(REPLY_RECORDS)) return;

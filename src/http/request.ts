@@ -19,14 +19,14 @@ import { type Asking, type Request, fillRequest } from '../protocol/request.ts';
 import type { BodyBudget } from '../access/bodies.ts';
 import { type Consumer, BodyReader } from './body.ts';
 import { type RouteFamily, NO_ROUTE, type Operation, type RouteTraits } from './context.ts';
-import { type GuardedAbort, type ResponseOwner, guardAbort, whenGone } from './guard.ts';
+import { type GuardedAbort, type ResponseOwner, type SocketOwner, guardAbort, whenGone } from './guard.ts';
 import type { WriteHeaders } from './headers.ts';
 import { type ParsedPath, newPath } from './paths.ts';
 import { ReplyAnswer, type Renderer } from './reply-answer.ts';
 import type { Responder } from './response.ts';
 import type { HttpServerContext } from './server-context.ts';
 import { type ResponseHolder, type StreamOptions, StreamingResponse } from './streaming.ts';
-import type { UwsRequest, UwsResponse } from './uws.ts';
+import type { UwsHandshake, UwsRequest, UwsResponse } from './uws.ts';
 
 export type ReplyRenderer = Renderer<RequestContext>;
 export type BodyConsumer = Consumer<RequestContext>;
@@ -62,6 +62,8 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   operation: Operation = 'other';
   /** The HTTP method in lower case. */
   method = '';
+  /** The request asks for a WebSocket. */
+  handshake: UwsHandshake | undefined = undefined;
   responder: Responder;
   startedMs = 0;
   /** Undefined once the answer has ended, so nothing can touch a dead response. */
@@ -185,6 +187,14 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
     const body = (this.#body ??= new BodyReader<RequestContext>(this.server, this));
     body.consumer = consumer;
     body.read(res, declared, route.bodyBytesMax ?? 0, budget);
+  }
+
+  /** Answers with a WebSocket, which `owner` has from now on. Only inside the route handler. */
+  upgrade(owner: SocketOwner, protocol: string): void {
+    const { res, req, handshake } = this;
+    if (res === undefined || handshake === undefined) return;
+    res.upgrade({ owner }, req.getHeader('sec-websocket-key'), protocol, '', handshake);
+    this.done(101);
   }
 
   /** Sends a query about the stream that the path names. */

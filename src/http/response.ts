@@ -17,6 +17,7 @@ import { formatOffset } from '../protocol/header-values.ts';
 import { REPLY_RECORDS, type Reply, explanation, expectedSeq, producerEpoch, receivedSeq } from '../protocol/reply.ts';
 import type { RouteFamily, ReadCaching } from './context.ts';
 import type { CorsBlocks, CorsPolicy } from '../access/cors.ts';
+import type { HeaderWriter } from '../access/stored-type.ts';
 import type { ResponseBackpressure } from './backpressure.ts';
 import { Heads, PositionHead, staticBlock } from './heads.ts';
 import { REQUEST_ID_HEADER, type RequestIds } from './request-ids.ts';
@@ -308,7 +309,8 @@ export class Responders {
   }
 }
 
-function writeRefusalHeaders(res: UwsResponse, code: ErrorCode, reply: Reply): void {
+/** Headers of a refusal that its reply has values for. */
+export function writeRefusalHeaders(res: HeaderWriter, code: ErrorCode, reply: Reply): void {
   if (CODES_WITH_OFFSET.has(code)) res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
   if (code === 'STREAM_CLOSED') res.writeHeader('stream-closed', 'true');
   if (code === 'PRODUCER_EPOCH_STALE') res.writeHeader('producer-epoch', String(producerEpoch(reply)));
@@ -326,11 +328,11 @@ function writeRefusalHeaders(res: UwsResponse, code: ErrorCode, reply: Reply): v
 type RecordRange = Pick<Reply, 'flags' | 'recordFirst' | 'recordNext'>;
 
 /** First retained ordinal and the tail's, of a JSON stream. */
-export function writeRecordRange(res: UwsResponse, reply: RecordRange): void {
+export function writeRecordRange(res: HeaderWriter, reply: RecordRange): void {
   if ((reply.flags & REPLY_RECORDS) !== 0) writeRange(res, reply);
 }
 
-function writeRange(res: UwsResponse, { recordFirst, recordNext }: RecordRange): void {
+function writeRange(res: HeaderWriter, { recordFirst, recordNext }: RecordRange): void {
   res.writeHeader('stream-record-first', String(recordFirst));
   res.writeHeader('stream-record-next', String(recordNext));
   res.writeHeader('stream-extensions', RECORD_EXTENSION);

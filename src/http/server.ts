@@ -17,16 +17,18 @@
 import { AdminPolicy, ClientPolicy, RequestAdmission } from '../access/admission.ts';
 import type { HttpContext, HttpSettings } from './context.ts';
 import { CorsPolicy } from '../access/cors.ts';
-import { failSafely, isDead } from './guard.ts';
+import { failSafely, isDead, serveSockets } from './guard.ts';
+import type { WriteHeaders } from './headers.ts';
 import { Listener } from './listener.ts';
 import { RequestContext } from './request.ts';
 import { type Responder, Responders } from './response.ts';
 import { AdminRouter, ClientRouter, type Router } from './router.ts';
 import { beginHistory } from './routes/admin/node.ts';
-import { ADMIN_ROWS, CLIENT_ROWS, type Operations, bindRows, methodsOf } from './routes/table.ts';
+import { ADMIN_ROWS, CLIENT_ROWS, type Operations, SESSION_PATH, bindRows, methodsOf } from './routes/table.ts';
 import { HttpNode, HttpServerContext } from './server-context.ts';
 import { TracedRequest } from './traced-request.ts';
-import { type UwsApp, type UwsRequest, type UwsResponse, loadUws } from './uws.ts';
+import { type SessionPort, authorizationOf } from './sockets.ts';
+import { type UwsApp, type UwsHandshake, type UwsRequest, type UwsResponse, loadUws } from './uws.ts';
 
 export interface PlaneOptions {
   readonly ctx: HttpContext;
@@ -79,8 +81,10 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
       for (const plane of planes) plane.closing = true;
       for (const listener of both) listener.stopListening();
       node.live.stop();
+      client.sessions?.stop();
       history.end();
-      const idle = Promise.all([client.server.idle().then(() => node.backpressure.idle()), admin.server.idle()]);
+      const ended = [client.server.idle().then(() => node.backpressure.idle()), admin.server.idle()];
+      const idle = Promise.all([...ended, client.sessions?.idle()]);
       await Promise.race([idle, delay(graceMs)]);
       for (const listener of both) listener.closeConnections();
     },
@@ -93,7 +97,8 @@ function newClientPlane(server: HttpServerContext, operations: Operations): Plan
   const rows = bindRows(CLIENT_ROWS, { ...operations, knows: () => false });
   const router = new ClientRouter(rows, server.gateway);
   const policy = new ClientPolicy({ hosts, cors, hasToken: token !== '', routes: router });
-  return { server, cors, router, admission: new RequestAdmission({ policy, token, routes: router }) };
+  const admission = new RequestAdmission({ policy, token, routes: router });
+  return { server, cors, router, admission, sessions: operations.sessions };
 }
 
 function newAdminPlane(server: HttpServerContext, operations: Operations): Plane {
@@ -115,6 +120,8 @@ export interface Plane {
   readonly cors: CorsPolicy;
   readonly admission: RequestAdmission;
   readonly router: Router;
+  /** Undefined: the plane has no WebSockets. */
+  readonly sessions?: SessionPort | undefined;
 }
 
 /**
@@ -123,16 +130,17 @@ export interface Plane {
  * answer or with its connection, never with the process.
  */
 export function serve(app: UwsApp, plane: Plane): void {
-  const { server, cors } = plane;
+  const { server, cors, sessions } = plane;
   const { headers, ids, backpressure, settings } = server;
   const responders = new Responders(cors, { backpressure, ids, readCache: settings.readCache });
   const pool = new RequestPool(server, responders.for('').body);
-  const begin = (res: UwsResponse, req: UwsRequest, method?: string): void => {
+  const begin = (res: UwsResponse, req: UwsRequest, method?: string, handshake?: UwsHandshake): void => {
     const call = pool.take();
     let responder: Responder | undefined;
     try {
       call.begin(res, req, server.ctx.monotonicMs());
       call.method = method ?? req.getMethod();
+      call.handshake = handshake;
       headers.walk(req);
       if (headers.requestId !== undefined) ids.keep(res, headers.requestId);
       const pair = responders.for(headers.origin);
@@ -151,6 +159,14 @@ export function serve(app: UwsApp, plane: Plane): void {
   // The library knows the method of appends without being asked for it.
   app.post('/*', (res, req) => begin(res, req, 'post'));
   app.any('/*', (res, req) => begin(res, req));
+  if (sessions === undefined) return;
+  serveSockets(app, {
+    path: SESSION_PATH,
+    limits: sessions.limits,
+    log: server.logError,
+    upgrade: (res, req, handshake) => begin(res, req, 'get', handshake),
+    left: () => server.ctx.connections.client.left(),
+  });
 }
 
 /** Returns nothing, unless a handler is async by mistake: then its promise, for the net. */
@@ -158,7 +174,8 @@ function handle({ server, admission, router }: Plane, call: RequestContext, req:
   const { headers } = server;
   const { fault } = headers.framing;
   if (fault !== undefined) return refuseFraming(call, fault);
-  const refusal = admission.refuses(headers, req, call.method);
+  const asks = call.handshake === undefined ? call.method : askForSocket(headers, req);
+  const refusal = admission.refuses(headers, req, asks);
   if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
   if (call.method === 'options') {
     const allow = router.allow(req.getUrl());
@@ -166,6 +183,15 @@ function handle({ server, admission, router }: Plane, call: RequestContext, req:
   }
   if (server.closing) return call.refuse('STOPPING');
   return router.route(call, req.getUrl());
+}
+
+/**
+ * A page may read what a WebSocket brings, whatever its origin, so the rules are those for writes. Its token is among
+ * the protocols.
+ */
+function askForSocket(headers: WriteHeaders, req: UwsRequest): 'upgrade' {
+  if (headers.authorization === '') headers.authorization = authorizationOf(req.getHeader('sec-websocket-protocol'));
+  return 'upgrade';
 }
 
 /**

@@ -19,6 +19,9 @@ export type UwsApp = UwsModule.TemplatedApp;
 export type UwsListenSocket = UwsModule.us_listen_socket;
 export type UwsRequest = UwsModule.HttpRequest;
 export type UwsResponse = UwsModule.HttpResponse;
+/** A request that may become a WebSocket. */
+export type UwsHandshake = UwsModule.us_socket_context_t;
+export type UwsSocket<Data> = UwsModule.WebSocket<Data>;
 
 /** Newest first: the first that loads wins. */
 const BUILDS = ['uws-glibc238', 'uws-glibc236'] as const;

@@ -68,6 +68,10 @@ export class HttpCounters {
     sseErrorEvents: 0,
     slowReaders: 0,
     refused: 0,
+    subscriptions: 0,
+  };
+  readonly sessions = {
+    ...{ open: 0, opened: 0, refused: 0, faults: 0, requests: 0, refusals: 0, events: 0, bytesIn: 0, bytesOut: 0 },
   };
 
   readonly #latencies = new Map<OperationName, Latency>(OPERATIONS.map((name) => [name, new Latency()]));

@@ -11,6 +11,7 @@ import { type Planes, createPlanes } from '../http/server.ts';
 import { MetricsHistory } from '../metrics/history.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
 import { describeShed } from '../placement/state/shed.ts';
+import { Sessions } from '../session/sessions.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import type { NodeCore } from './core.ts';
 import { openConnections } from './file-limit.ts';
@@ -91,6 +92,7 @@ function composePlanes(node: NodeParts, volume: VolumeWatch): Planes {
       webhookKeys: subscriptions.webhookKeys,
       control: subscriptions.api,
       inspection: subscriptions.inspection,
+      sessions: new Sessions(),
     },
   });
 }

@@ -10,6 +10,7 @@ import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { consolePage } from '../../src/console/built-page.ts';
 import { openBackups } from '../../src/backup/backups.ts';
 import { NO_FORKS } from './no-forks.ts';
+import { Sessions } from '../../src/session/sessions.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 
 /** A drain mark without a disk or shards. */
@@ -81,6 +82,7 @@ export function newOperations(gateway: ScriptedGateway): Operations {
     hasClusterPlane: true,
     peers: new Map([[2, '127.0.0.1:6250']]),
     coldObjects: undefined,
+    sessions: new Sessions(),
     console: consolePage('<!doctype html><style>b{color:red}</style><script>1</script>'),
     inspection: {
       list: () => ({ driving: false, subscriptions: [], next_cursor: null }),
@@ -118,7 +120,7 @@ export async function startPlanes(
     ...settings
   }: Partial<HttpSettings> & Pick<Partial<HttpContext>, 'connections' | 'understandsConditions'> = {},
   hasClusterPlane = true,
-  services: Pick<Operations, 'control' | 'webhookKeys'> & Partial<Pick<Operations, 'backups'>> = {},
+  services: Pick<Operations, 'control' | 'webhookKeys'> & Partial<Pick<Operations, 'backups' | 'sessions'>> = {},
 ): Promise<Rig> {
   const gateway = new ScriptedGateway();
   const counters = new HttpCounters();

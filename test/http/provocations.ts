@@ -17,6 +17,7 @@ import {
   type Reply,
 } from '../../src/protocol/reply.ts';
 import type { ControlAnswer, ControlPort, WebhookKeys } from '../../src/subscriptions/ports.ts';
+import { Sessions } from '../../src/session/sessions.ts';
 import { Refusal, refusalAnswer } from '../../src/subscriptions/service/api-refusal.ts';
 import { type Shape, exampleOf } from '../support/examples.ts';
 import { type HeaderList, RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
@@ -36,9 +37,15 @@ export interface Scene {
   readonly guarded: Rig;
   /** Has room for a few bytes of bodies only. */
   readonly tight: Rig;
+  /** Has room for no session. */
+  readonly crowded: Rig;
   readonly behind: Behind;
 }
 
+const UPGRADE = {
+  ...{ Upgrade: 'websocket', Connection: 'Upgrade', 'Sec-WebSocket-Version': '13' },
+  ...{ 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==', 'Sec-WebSocket-Protocol': 'millrace.session.v1' },
+};
 const VALUES: ReadonlyMap<string, string> = new Map([
   ...[['bucket', 'b'] as const, ['stream', 's'] as const, ['path', 'b/s'] as const, ['id', 'x'] as const],
   ...[['offset', '6'] as const, ['group', '0'] as const, ['node', '2'] as const],
@@ -48,12 +55,13 @@ const JSON_BODY = { 'Content-Type': 'application/json' };
 export async function startScene(t: TestContext): Promise<Scene> {
   const behind: Behind = { control: { status: 200, json: {} }, keys: undefined, backup: 'answer' };
   const services = { control: controlOf(behind), webhookKeys: keysOf(behind), backups: backupsOf(behind) };
-  const start = async (settings: Parameters<typeof startPlanes>[1]): Promise<Rig> =>
-    await startPlanes(t, settings, false, services);
+  const start = async (settings: Parameters<typeof startPlanes>[1], sessions = new Sessions()): Promise<Rig> =>
+    await startPlanes(t, settings, false, { ...services, sessions });
   return {
     rig: await start({ corsOrigins: ['loopback'], longPollTimeoutMs: 1 }),
     guarded: await start({ clientToken: 'c'.repeat(32), adminToken: 'a'.repeat(32) }),
     tight: await start({ inflightBodyBytes: 4 }),
+    crowded: await start({}, new Sessions(0)),
     behind,
   };
 }
@@ -184,6 +192,9 @@ const PROVOCATIONS: ReadonlyMap<string, Provocation> = new Map<string, Provocati
   ['UNAUTHORIZED', async ({ guarded }, entry) => await shoot(guarded, entry)],
   ['INVALID_HEADER', ({ rig }, entry) => twoLengths(portOf(entry, rig), entry)],
   ['HOST_NOT_ALLOWED', ({ rig }, entry) => shootHead(portOf(entry, rig), headOf(entry, [], 'elsewhere.example'))],
+  ['SESSIONS_FULL', async ({ crowded }, entry) => await shoot(crowded, entry, { headers: UPGRADE })],
+  ['UPGRADE_REQUIRED', shooting({})],
+  ['ORIGIN_NOT_ALLOWED openSession', shooting({ headers: { ...UPGRADE, Origin: 'http://elsewhere.example' } })],
   ['ORIGIN_NOT_ALLOWED', shooting({ headers: { Origin: 'http://elsewhere.example' } })],
   ['CONTENT_ENCODING', shooting({ headers: { ...JSON_BODY, 'Content-Encoding': 'gzip' } })],
   ['INVALID_NAME', shooting({ values: { bucket: '__b', path: '__b/s' } })],
@@ -344,6 +355,7 @@ function statusOf(leader: number | null): Script {
 }
 
 const SUCCESSES: ReadonlyMap<string, Success> = new Map<string, Success>([
+  ['101 openSession', { shot: { headers: UPGRADE } }],
   ['201 createStream', { script: flags(REPLY_CREATED) }],
   ['200 append', { script: flags(REPLY_PRODUCER) }],
   ['204 append', { script: flags(REPLY_PRODUCER | REPLY_DUPLICATE) }],

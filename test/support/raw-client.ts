@@ -107,7 +107,8 @@ export class RawClient {
       const parsed = parseResponse(this.#buffer, waiting.withoutBody);
       if (parsed === undefined) return;
       this.#buffer = this.#buffer.subarray(parsed.length);
-      if (parsed.response.status < 200) continue;
+      // Others announce the answer; this one is it.
+      if (parsed.response.status < 200 && parsed.response.status !== 101) continue;
       this.#waiting.shift();
       waiting.resolve(parsed.response);
     }

@@ -105,6 +105,8 @@ const ADAPTERS: readonly Floor[] = [
     backup: ['base', 'backup/export', 'backup/import'],
     http: ['base', 'protocol', 'topics', 'access', 'digest', 'gateway', 'tenants', 'placement/state', 'console'],
   },
+  // Another form of the same operations, by the same functions.
+  { session: ['base', 'protocol', 'topics', 'access', 'http'] },
 ];
 
 /** Programs: the node, its threads, and on top the tool, which no part of a node may import. */

@@ -2,12 +2,14 @@
  * POST on a stream: append, append and close, close; and batches of appends. The hot
  * path; see request.ts for why objects are kept.
  */
-import { errorCode, errorNumber } from '../../base/errors.ts';
-import { declaredBytes, fillAppend } from '../headers.ts';
+import { type ErrorCode, errorCode, errorNumber } from '../../base/errors.ts';
+import { type HeaderRefusal, declaredBytes, fillAppend } from '../headers.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
 import { JSON_TYPE, RECORD_EXTENSION } from '../response.ts';
-import { DEFAULT_CONTENT_TYPE } from '../../access/stored-type.ts';
+import type { HttpServerContext } from '../server-context.ts';
+import { DEFAULT_CONTENT_TYPE, type HeaderWriter } from '../../access/stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
+import type { AppendFields } from '../../protocol/append.ts';
 import { batchShape, frameCount } from '../../protocol/append-batch.ts';
 import { formatOffset } from '../../protocol/header-values.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
@@ -31,25 +33,34 @@ export function handleAppend(call: RequestContext): void {
   return call.readBody(declaredBytes(headers.contentLength), APPEND);
 }
 
+/** Puts the body of an append, perhaps an empty one, behind its other fields. */
+export function completeAppend(
+  server: HttpServerContext,
+  command: AppendFields,
+  body: Uint8Array,
+): ErrorCode | undefined {
+  if (body.length === 0) {
+    if (!command.close) return 'EMPTY_BODY';
+    // A type has no meaning without bytes; a record match has: it makes the close conditional.
+    command.contentType = '';
+    command.payload = undefined;
+  } else {
+    if (command.contentType === '') return 'MISSING_CONTENT_TYPE';
+    command.payload = body;
+  }
+  return server.takesCondition(command.condition, command.expectedOffset) ? undefined : 'UPGRADE_UNFINISHED';
+}
+
 /**
  * One for all appends: what differs between them is in the context, whose operation is `close` when there is no body.
  */
 const APPEND: BodyConsumer & ReplyRenderer = {
   consume(call: RequestContext, body: Uint8Array): void {
-    const { request } = call;
+    const { request, server } = call;
     const command = COMMANDS.append.request.fields(request.command);
-    if (body.length === 0) {
-      if (!command.close) return call.refuse('EMPTY_BODY');
-      call.operation = 'close';
-      // A type has no meaning without bytes; a record match has: it makes the close conditional.
-      command.contentType = '';
-      command.payload = undefined;
-    } else {
-      if (command.contentType === '') return call.refuse('MISSING_CONTENT_TYPE');
-      command.payload = body;
-    }
-    const { server } = call;
-    if (!server.takesCondition(command.condition, command.expectedOffset)) return call.refuse('UPGRADE_UNFINISHED');
+    if (body.length === 0 && command.close) call.operation = 'close';
+    const fault = completeAppend(server, command, body);
+    if (fault !== undefined) return call.refuse(fault);
     const closesAt = body.length === 0 && command.expectedOffset >= 0;
     call.send(request, closesAt ? closingAt(command.expectedOffset) : APPEND, server.writes);
     call.releaseRequest();
@@ -98,7 +109,7 @@ export function writeWriteHeaders(res: UwsResponse, reply: Reply): void {
 }
 
 /** Writes the headers that follow the position. */
-function writeOutcome(res: UwsResponse, reply: Reply): void {
+export function writeOutcome(res: HeaderWriter, reply: Reply): void {
   // Most replies have none of these headers.
   if (reply.flags === 0) return;
   if (reply.has(REPLY_PRODUCER)) {
@@ -123,8 +134,29 @@ export function handleBatch(call: RequestContext): void {
   const command = beginCommand(call.request, COMMANDS.appendBatch, call);
   const refusal = fillAppend(headers, command);
   if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
-  if (command.contentType === '') command.contentType = DEFAULT_CONTENT_TYPE;
   return call.readBody(declaredBytes(headers.contentLength), new Batch(preferredReturn(call.req.getHeader('prefer'))));
+}
+
+/** Puts the frames of a batch behind its other fields. */
+export function completeBatch(
+  server: HttpServerContext,
+  command: AppendFields,
+  body: Uint8Array,
+): HeaderRefusal | undefined {
+  const shape = batchShape(body);
+  if (shape === 'too-many') return { code: 'TOO_MANY_FRAMES', detail: '' };
+  if (shape === 'empty') return { code: 'INVALID_BATCH', detail: 'it holds no frame' };
+  if (shape === 'truncated') return { code: 'INVALID_BATCH', detail: 'the last frame is cut short' };
+  if (command.contentType === '') command.contentType = DEFAULT_CONTENT_TYPE;
+  command.payload = body;
+  if (server.takesCondition('', command.expectedOffset)) return undefined;
+  return { code: 'UPGRADE_UNFINISHED', detail: '' };
+}
+
+/** The frames of a batch without a producer are refused one by one, also where none of them came in. */
+export function resultsBeyondQuota(reply: Reply, frames: number): string | undefined {
+  if (errorCode(reply.code) !== 'QUOTA_EXCEEDED' || reply.has(REPLY_PRODUCER)) return undefined;
+  return `[${Array.from({ length: frames }, () => '{"status":429}').join(',')}]`;
 }
 
 type Return = 'minimal' | 'representation';
@@ -144,26 +176,22 @@ class Batch implements BodyConsumer, ReplyRenderer {
   }
 
   consume(call: RequestContext, body: Uint8Array): void {
-    const shape = batchShape(body);
-    if (shape === 'too-many') return call.refuse('TOO_MANY_FRAMES');
-    if (shape === 'empty') return call.refuse('INVALID_BATCH', 'it holds no frame');
-    if (shape === 'truncated') return call.refuse('INVALID_BATCH', 'the last frame is cut short');
     const { request } = call;
     const command = COMMANDS.appendBatch.request.fields(request.command);
-    if (!call.server.takesCondition('', command.expectedOffset)) return call.refuse('UPGRADE_UNFINISHED');
+    const fault = completeBatch(call.server, command, body);
+    if (fault !== undefined) return call.refuse(fault.code, fault.detail);
     this.#frames = frameCount(body);
-    command.payload = body;
     call.send(request, this, call.server.writes);
     command.payload = undefined;
   }
 
-  /** The frames of a batch without a producer are refused one by one, also where none of them came in. */
   renderRefusal({ responder }: RequestContext, res: UwsResponse, reply: Reply): number | undefined {
-    if (errorCode(reply.code) !== 'QUOTA_EXCEEDED' || reply.has(REPLY_PRODUCER)) return undefined;
+    const results = resultsBeyondQuota(reply, this.#frames);
+    if (results === undefined) return undefined;
     responder.begin(res, 200);
     res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
     res.writeHeader('content-type', JSON_TYPE);
-    responder.end(res, `[${Array.from({ length: this.#frames }, () => '{"status":429}').join(',')}]`);
+    responder.end(res, results);
     return 200;
   }
 

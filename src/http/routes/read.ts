@@ -58,7 +58,7 @@ class Read implements ReplyRenderer {
 }
 
 /** max_bytes=0: the shard read at least one byte or record; answer as if it had stopped at the start. */
-function stripBytes(reply: Reply): void {
+export function stripBytes(reply: Reply): void {
   reply.body = undefined;
   if (reply.nextOffset === reply.startOffset) return;
   reply.nextOffset = reply.startOffset;

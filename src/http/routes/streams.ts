@@ -1,21 +1,24 @@
 /** PUT, HEAD and DELETE on a stream: create (maybe as a fork), describe, remove; and its attributes. */
+import type { ErrorCode } from '../../base/errors.ts';
 import { ATTRIBUTES_BYTES_MAX } from '../../base/limits.ts';
-import { TOO_MANY_TAGS, type WriteHeaders, declaredBytes, fillCreate } from '../headers.ts';
+import { type HeaderRefusal, TOO_MANY_TAGS, type WriteHeaders, declaredBytes, fillCreate } from '../headers.ts';
 import { newPath, parsePath } from '../paths.ts';
 import { writeHeadVary } from '../read-response.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
 import { JSON_TYPE, writeRecordRange } from '../response.ts';
 import { writeWriteHeaders } from './append.ts';
-import { shownContentType, writeStoredType } from '../../access/stored-type.ts';
+import { type HeaderWriter, shownContentType, writeStoredType } from '../../access/stored-type.ts';
+import type { HttpServerContext } from '../server-context.ts';
 import type { UwsResponse } from '../uws.ts';
 import type { ForkRequest } from '../../ports.ts';
 import { conditionText } from '../../protocol/condition.ts';
+import type { CreateFields } from '../../protocol/create.ts';
 import { FORK_AT_TAIL } from '../../protocol/fork-command.ts';
 import { OFFSET_START, formatOffset, formatRfc3339, parseOffset, parseUint53 } from '../../protocol/header-values.ts';
 import { isJson } from '../../protocol/media-type.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { REPLY_CLOSED, REPLY_CREATED, Reply } from '../../protocol/reply.ts';
-import { beginCommand, requestFor } from '../../protocol/request.ts';
+import { type Request, type StreamTarget, beginCommand, newRequest } from '../../protocol/request.ts';
 
 /**
  * The path as it was sent: its encoding keeps line breaks in names out of the answer's header
@@ -42,6 +45,16 @@ export function handleCreate(call: RequestContext): void {
   return call.readBody(declaredBytes(headers.contentLength), new Create(locationOf(call, headers), fork.request));
 }
 
+/** Puts the body of a create, perhaps an empty one, behind its other fields. */
+export function completeCreate(
+  server: HttpServerContext,
+  command: CreateFields,
+  body: Uint8Array,
+): ErrorCode | undefined {
+  command.payload = body.length === 0 ? undefined : body;
+  return server.takesCondition(command.condition) ? undefined : 'UPGRADE_UNFINISHED';
+}
+
 class Create implements BodyConsumer, ReplyRenderer {
   readonly #location: string;
   readonly #fork: ForkRequest | undefined;
@@ -54,9 +67,9 @@ class Create implements BodyConsumer, ReplyRenderer {
   consume(call: RequestContext, body: Uint8Array): void {
     const { request, server } = call;
     const command = COMMANDS.create.request.fields(request.command);
-    if (!server.takesCondition(command.condition)) return call.refuse('UPGRADE_UNFINISHED');
+    const fault = completeCreate(server, command, body);
+    if (fault !== undefined) return call.refuse(fault);
     const fork = this.#fork;
-    command.payload = body.length === 0 ? undefined : body;
     if (fork === undefined) call.send(request, this, server.writes);
     else call.sendThrough((handler) => server.ctx.forks.create(request, fork, handler), this, 'FORKS_FULL');
     command.payload = undefined;
@@ -73,8 +86,7 @@ class Create implements BodyConsumer, ReplyRenderer {
     writeStoredType(res, shownContentType(reply));
     writeWriteHeaders(res, reply);
     // The same on a new and on an existing stream, where they were just compared.
-    if (ttlSeconds >= 0) res.writeHeader('stream-ttl', String(ttlSeconds));
-    if (expiresAtMs >= 0) res.writeHeader('stream-expires-at', formatRfc3339(expiresAtMs));
+    writeLifetime(res, ttlSeconds, expiresAtMs);
     res.end();
     return status;
   }
@@ -134,34 +146,54 @@ const HEAD: ReplyRenderer = {
     responder.begin(res, 200);
     writeStoredType(res, shownContentType(reply));
     res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
-    res.writeHeader('stream-up-to-date', 'true');
-    const { tag, hotStart, snapshot, ttlSeconds, expiresAtMs } = QUERIES.head.result.read(reply);
-    res.writeHeader('stream-retained-offset', String(reply.startOffset));
     writeHeadVary(res, responder, reply);
-    res.writeHeader('etag', `"${tag}"`);
-    res.writeHeader('stream-cold-hot-start-offset', String(hotStart));
-    if (snapshot !== undefined) {
-      res.writeHeader('stream-snapshot-offset', formatOffset(snapshot.offset));
-      res.writeHeader('stream-snapshot-digest', snapshot.digest);
-    }
-    if (ttlSeconds >= 0) res.writeHeader('stream-ttl', String(ttlSeconds));
-    if (expiresAtMs >= 0) res.writeHeader('stream-expires-at', formatRfc3339(expiresAtMs));
-    if (reply.has(REPLY_CLOSED)) res.writeHeader('stream-closed', 'true');
-    writeRecordRange(res, reply);
+    writeDescription(res, reply);
     // No Content-Length: the size of the GET's answer depends on its query, and 0 would be a lie.
     res.endWithoutBody();
     return 200;
   },
 };
 
+/** The answer to HEAD, beside the type and the tail. */
+export function writeDescription(res: HeaderWriter, reply: Reply): void {
+  res.writeHeader('stream-up-to-date', 'true');
+  const { tag, hotStart, snapshot, ttlSeconds, expiresAtMs } = QUERIES.head.result.read(reply);
+  res.writeHeader('stream-retained-offset', String(reply.startOffset));
+  res.writeHeader('etag', `"${tag}"`);
+  res.writeHeader('stream-cold-hot-start-offset', String(hotStart));
+  if (snapshot !== undefined) {
+    res.writeHeader('stream-snapshot-offset', formatOffset(snapshot.offset));
+    res.writeHeader('stream-snapshot-digest', snapshot.digest);
+  }
+  writeLifetime(res, ttlSeconds, expiresAtMs);
+  if (reply.has(REPLY_CLOSED)) res.writeHeader('stream-closed', 'true');
+  writeRecordRange(res, reply);
+}
+
+function writeLifetime(res: HeaderWriter, ttlSeconds: number, expiresAtMs: number): void {
+  if (ttlSeconds >= 0) res.writeHeader('stream-ttl', String(ttlSeconds));
+  if (expiresAtMs >= 0) res.writeHeader('stream-expires-at', formatRfc3339(expiresAtMs));
+}
+
 export function handleDelete(call: RequestContext): void {
-  const headers = call.headers;
-  const condition = conditionText(headers.ifMatch, headers.ifNoneMatch);
-  if (condition === undefined) return call.refuse('INVALID_HEADER', TOO_MANY_TAGS);
-  if (!call.server.takesCondition(condition)) return call.refuse('UPGRADE_UNFINISHED');
-  const { bucket, stream } = call;
-  const request = requestFor(COMMANDS.deleteStream, call.group, { bucket, stream, condition });
-  return call.send(request, DELETE);
+  const { request } = call;
+  const refusal = fillDelete(call.server, call.headers, request, call);
+  if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
+  call.send(request, DELETE);
+  return call.releaseRequest();
+}
+
+export function fillDelete(
+  server: HttpServerContext,
+  { ifMatch, ifNoneMatch }: WriteHeaders,
+  request: Request,
+  target: StreamTarget,
+): HeaderRefusal | undefined {
+  const condition = conditionText(ifMatch, ifNoneMatch);
+  if (condition === undefined) return { code: 'INVALID_HEADER', detail: TOO_MANY_TAGS };
+  if (!server.takesCondition(condition)) return { code: 'UPGRADE_UNFINISHED', detail: '' };
+  beginCommand(request, COMMANDS.deleteStream, target).condition = condition;
+  return undefined;
 }
 
 function answerDone({ responder }: RequestContext, res: UwsResponse): number {
@@ -171,22 +203,32 @@ function answerDone({ responder }: RequestContext, res: UwsResponse): number {
 /** How long a client waits while the source of a fork is told that the fork is gone. */
 const TELL_MS = 2000;
 
+/** True: what was deleted is a fork, and `deliver` gets the reply when its source has been told, or soon after. */
+export function tellSource(
+  { ctx }: HttpServerContext,
+  group: number,
+  reply: Reply,
+  deliver: (reply: Reply) => void,
+): boolean {
+  const gone = reply.code === 0 ? COMMANDS.deleteStream.result.read(reply) : undefined;
+  if (gone === undefined) return false;
+  // Telling the source takes its time, and the reply is used again.
+  const answer = Object.assign(new Reply(), reply);
+  let answered = false;
+  const finish = (): void => {
+    if (answered) return;
+    answered = true;
+    clearTimeout(late);
+    deliver(answer);
+  };
+  const late = setTimeout(finish, TELL_MS);
+  ctx.forks.tell(group, gone, finish);
+  return true;
+}
+
 const DELETE: ReplyRenderer = {
   intercept(call: RequestContext, reply: Reply): boolean {
-    const gone = reply.code === 0 ? COMMANDS.deleteStream.result.read(reply) : undefined;
-    if (gone === undefined) return false;
-    // Telling the source takes its time, and the reply is used again.
-    const answer = Object.assign(new Reply(), reply);
-    let answered = false;
-    const finish = (): void => {
-      if (answered) return;
-      answered = true;
-      clearTimeout(late);
-      call.deliver(answer);
-    };
-    const late = setTimeout(finish, TELL_MS);
-    call.server.ctx.forks.tell(call.gateway.groupOf(call.bucket, call.stream), gone, finish);
-    return true;
+    return tellSource(call.server, call.group, reply, (answer) => call.deliver(answer));
   },
 
   render: answerDone,
@@ -219,15 +261,25 @@ export function handlePutAttributes(call: RequestContext): void {
   return call.readBody(declaredBytes(contentLength), PUT);
 }
 
+const TOO_LARGE = `the body exceeds ${SENT_BYTES_MAX} bytes`;
+
+/** Returns what is wrong with the size of the attributes. */
+export function fillAttributes(request: Request, target: StreamTarget, attributes: Uint8Array): string | undefined {
+  if (attributes.length === 0) return 'the body is empty; send {} to clear them';
+  if (attributes.length > SENT_BYTES_MAX) return TOO_LARGE;
+  beginCommand(request, COMMANDS.setAttributes, target).attributes = attributes;
+  return undefined;
+}
+
 const PUT: BodyConsumer & ReplyRenderer = {
   tooLarge(call: RequestContext): void {
-    call.refuse('INVALID_ATTRIBUTES', `the body exceeds ${SENT_BYTES_MAX} bytes`);
+    call.refuse('INVALID_ATTRIBUTES', TOO_LARGE);
   },
 
   consume(call: RequestContext, body: Uint8Array): void {
-    if (body.length === 0) return call.refuse('INVALID_ATTRIBUTES', 'the body is empty; send {} to clear them');
-    const { bucket, stream } = call;
-    const request = requestFor(COMMANDS.setAttributes, call.group, { bucket, stream, attributes: body });
+    const request = newRequest();
+    const fault = fillAttributes(request, call, body);
+    if (fault !== undefined) return call.refuse('INVALID_ATTRIBUTES', fault);
     return call.send(request, PUT);
   },
 

@@ -45,6 +45,7 @@ import {
 import { handleBootstrap } from './bootstrap.ts';
 import { handleCreateBucket, handleDeleteBucket, handleDescribeBucket, handleListStreams } from './bucket.ts';
 import { handleRetention } from './position.ts';
+import type { SessionPort } from '../sockets.ts';
 import { handleRead } from './read.ts';
 import { handleDeleteSnapshot, handleLatestSnapshot, handlePublish, handleReadSnapshot } from './snapshot.ts';
 import { allowOfControl, handleControl } from './subscriptions.ts';
@@ -66,6 +67,7 @@ export interface Operations {
   /** Undefined: the reserved routes are not served. */
   readonly control?: ControlPort;
   readonly inspection?: Inspection;
+  readonly sessions?: SessionPort;
 }
 
 /** The parts of the node that the handlers of one plane need. */
@@ -186,8 +188,16 @@ function openApi(plane: DocumentedPlane): RouteRow {
   return service(READ, 'openapi.json', () => serveApiDocument(plane));
 }
 
+const SESSION = 'session';
+export const SESSION_PATH = `/__svc/${SESSION}`;
+
 export const CLIENT_ROWS: readonly RouteRow[] = [
   ...STREAM_ROWS,
+  service(
+    ['GET'],
+    SESSION,
+    using('sessions', (call, sessions) => sessions.handle(call)),
+  ),
   openApi('client'),
   ...SHARED_ROWS,
   { ...service(['POST'], 'cluster-probe', always(handleClusterProbe)), ...WHOLE },

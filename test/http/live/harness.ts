@@ -45,6 +45,18 @@ function newMetrics(): HttpMetrics {
       sseErrorEvents: 0,
       slowReaders: 0,
       refused: 0,
+      subscriptions: 0,
+    },
+    sessions: {
+      open: 0,
+      opened: 0,
+      refused: 0,
+      faults: 0,
+      requests: 0,
+      refusals: 0,
+      events: 0,
+      bytesIn: 0,
+      bytesOut: 0,
     },
   };
 }

@@ -156,7 +156,7 @@ export function handleHistory(call: RequestContext, history: KeptMetrics): void 
 }
 
 function snapshot(server: HttpServerContext, source: MetricsSource, status: NodeStatus): Record<string, unknown> {
-  const { live } = server.ctx.metrics;
+  const { live, sessions } = server.ctx.metrics;
   const { budget } = server;
   return {
     ...coldSummary(status.raftGroups, status.perGroup),
@@ -169,7 +169,7 @@ function snapshot(server: HttpServerContext, source: MetricsSource, status: Node
     mailbox_depths: source.mailboxDepths(),
     mailbox_capacities: source.mailboxCapacities(),
     ...source.http(),
-    live_read_waiters: live.longPolls + live.sseReaders,
+    live_read_waiters: live.longPolls + live.sseReaders + live.subscriptions,
     long_poll_waiters: live.longPolls,
     sse_readers: live.sseReaders,
     sse_streams_opened: live.sseOpened,
@@ -179,6 +179,16 @@ function snapshot(server: HttpServerContext, source: MetricsSource, status: Node
     sse_rendered_bytes: server.node.live.rendered.bytes,
     live_read_slow_readers: live.slowReaders,
     live_read_backpressure_events: live.refused,
+    sessions: sessions.open,
+    sessions_opened: sessions.opened,
+    sessions_refused: sessions.refused,
+    session_faults: sessions.faults,
+    session_requests: sessions.requests,
+    session_refusals: sessions.refusals,
+    session_subscriptions: live.subscriptions,
+    session_events: sessions.events,
+    session_received_bytes: sessions.bytesIn,
+    session_sent_bytes: sessions.bytesOut,
     ...server.ctx.connections.metrics(),
     http_inflight_body_bytes: budget.usedBytes,
     http_inflight_body_bytes_max: budget.limitBytes,

@@ -1,0 +1,140 @@
+/** The messages of `millrace.session.v1`: their numbers, and how a node writes its own. README.md has them byte by byte. */
+import { ERRORS, type ErrorCode, errorCode } from '../base/errors.ts';
+import {
+  SESSION_IDLE_SECONDS,
+  SESSION_IN_FLIGHT_BYTES_MAX,
+  SESSION_MESSAGE_BYTES_MAX,
+  SESSION_REQUESTS_MAX,
+  SESSION_SUBSCRIPTIONS_MAX,
+} from '../base/limits.ts';
+import { writeRefusalHeaders } from '../http/response.ts';
+import { type Reply, explanation } from '../protocol/reply.ts';
+import type { MessageWriter } from './messagepack.ts';
+
+export const PROTOCOL = 'millrace.session.v1';
+
+// From clients.
+export const CREATE = 1;
+export const APPEND = 2;
+export const HEAD = 3;
+export const READ = 4;
+export const SUBSCRIBE = 5;
+export const CREDIT = 6;
+export const UNSUBSCRIBE = 7;
+export const DELETE = 8;
+export const ATTRIBUTES = 9;
+
+// From nodes.
+const HELLO = 64;
+const DONE = 65;
+const REFUSED = 66;
+const EVENT = 67;
+const GO_AWAY = 68;
+
+const RETRY_AFTER_SECONDS = '1';
+
+/** Fields of an answer: headers of the HTTP API by their names, as texts. */
+export class FieldWriter {
+  readonly out: MessageWriter;
+  #place = 0;
+  #count = 0;
+
+  constructor(out: MessageWriter) {
+    this.out = out;
+  }
+
+  begin(): void {
+    this.#place = this.out.beginMap();
+    this.#count = 0;
+  }
+
+  writeHeader(name: string, value: string): void {
+    this.#count++;
+    this.out.text(name);
+    this.out.text(value);
+  }
+
+  end(): void {
+    this.out.endMap(this.#place, this.#count);
+  }
+}
+
+/** Tells a client its limits. */
+export function writeHello(out: MessageWriter): void {
+  const limits = [
+    ['message_bytes', SESSION_MESSAGE_BYTES_MAX],
+    ['in_flight_bytes', SESSION_IN_FLIGHT_BYTES_MAX],
+    ['requests', SESSION_REQUESTS_MAX],
+    ['subscriptions', SESSION_SUBSCRIPTIONS_MAX],
+    ['idle_seconds', SESSION_IDLE_SECONDS],
+  ] as const;
+  out.array(2);
+  out.uint(HELLO);
+  const place = out.beginMap();
+  for (const [name, value] of limits) {
+    out.text(name);
+    out.uint(value);
+  }
+  out.endMap(place, limits.length);
+}
+
+export function writeGoAway(out: MessageWriter): void {
+  out.array(2);
+  out.uint(GO_AWAY);
+  out.text(ERRORS.STOPPING.text);
+}
+
+/** An answer to a request, or an event of a subscription, up to its fields. `nextOffset` -1: it has none. */
+function begin(fields: FieldWriter, kind: number, id: number, nextOffset: number): void {
+  const { out } = fields;
+  out.array(5);
+  out.uint(kind);
+  out.uint(id);
+  if (nextOffset < 0) out.nil();
+  else out.uint(nextOffset);
+  fields.begin();
+}
+
+export function beginDone(fields: FieldWriter, id: number, nextOffset: number): void {
+  begin(fields, DONE, id, nextOffset);
+}
+
+export function beginEvent(fields: FieldWriter, id: number, nextOffset: number): void {
+  begin(fields, EVENT, id, nextOffset);
+}
+
+/** Ends either of them. */
+export function endWith(fields: FieldWriter, body: Uint8Array | undefined): void {
+  fields.end();
+  if (body === undefined) fields.out.nil();
+  else fields.out.bytes(body);
+}
+
+export interface RequestRefusal {
+  readonly id: number;
+  readonly code: ErrorCode;
+  readonly detail: string;
+  /** The shard's own words, if it was one that refused. */
+  readonly reply?: Reply;
+}
+
+/** Returns the status. */
+export function writeRefused(fields: FieldWriter, { id, code, detail, reply }: RequestRefusal): number {
+  const { bucketed: status, retry, text } = ERRORS[code];
+  const { out } = fields;
+  out.array(6);
+  out.uint(REFUSED);
+  out.uint(id);
+  out.uint(status);
+  out.text(code);
+  out.text(detail === '' ? text : `${text}: ${detail}`);
+  fields.begin();
+  if (reply !== undefined) writeRefusalHeaders(fields, code, reply);
+  if (retry) fields.writeHeader('retry-after', RETRY_AFTER_SECONDS);
+  fields.end();
+  return status;
+}
+
+export function refusalOf(id: number, reply: Reply): RequestRefusal {
+  return { id, code: errorCode(reply.code), detail: explanation(reply), reply };
+}

@@ -1,0 +1,381 @@
+/**
+ * One WebSocket: requests in, answers and events out. What is written in one turn of the event loop leaves in one
+ * message. Every bound is checked before anything is kept: what is over it is refused, and who does not speak the
+ * protocol is told why and loses the connection.
+ */
+import { ownCopy } from '../base/bytes.ts';
+import {
+  READER_BUFFER_BYTES_MAX,
+  SESSION_IN_FLIGHT_BYTES_MAX,
+  SESSION_MESSAGE_BYTES_MAX,
+  SESSION_READ_BYTES_MAX,
+  SESSION_REQUESTS_MAX,
+  SESSION_SUBSCRIPTIONS_MAX,
+} from '../base/limits.ts';
+import type { OpenSocket, SocketOwner } from '../http/guard.ts';
+import type { HttpServerContext } from '../http/server-context.ts';
+import { tellSource } from '../http/routes/streams.ts';
+import { nameFault } from '../protocol/names.ts';
+import type { Reply } from '../protocol/reply.ts';
+import { newRequest } from '../protocol/request.ts';
+import type { Frame } from './frame.ts';
+import { Lane, type LaneOwner, PendingRequest } from './lane.ts';
+import { MalformedMessage, MessageReader, MessageWriter } from './messagepack.ts';
+import {
+  CREDIT,
+  FieldWriter,
+  type RequestRefusal,
+  SUBSCRIBE,
+  UNSUBSCRIBE,
+  beginDone,
+  endWith,
+  refusalOf,
+  writeGoAway,
+  writeHello,
+  writeRefused,
+} from './messages.ts';
+import { operationOf, readBytesOf } from './operations.ts';
+import { FollowedStream, type SubscriptionOwner } from './subscription.ts';
+
+// Codes with which a WebSocket closes (RFC 6455 7.4.1).
+const GOING_AWAY = 1001;
+const PROTOCOL_ERROR = 1002;
+const UNSUPPORTED_DATA = 1003;
+const REASON_CHARS_MAX = 100;
+
+/** State that all sessions of a node share. */
+export interface SessionHome {
+  readonly server: HttpServerContext;
+  /** Reused: nothing is kept in them between two frames. */
+  readonly frame: Frame;
+  /** The session has no socket any more. */
+  ended(session: ClientSession): void;
+}
+
+export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner {
+  readonly operation = 'session';
+  readonly requestId: string;
+  readonly server: HttpServerContext;
+  readonly #home: SessionHome;
+  #socket: OpenSocket | undefined;
+  /** Requests without an answer, and subscriptions. */
+  readonly #pending = new Map<number, PendingRequest>();
+  readonly #subscriptions = new Map<number, FollowedStream>();
+  readonly #lanes = new Map<string, Lane>();
+  readonly #request = newRequest();
+  readonly #out = new MessageWriter();
+  readonly fields = new FieldWriter(this.#out);
+  #bytesInFlight = 0;
+  #readBytesInFlight = 0;
+  /** Bytes that the socket has not taken. */
+  #unsentBytes = 0;
+  #flushDue = false;
+  #isLeaving = false;
+  readonly #flush = (): void => {
+    try {
+      this.#send();
+    } catch (error) {
+      this.server.logError(error, this.operation, this.requestId);
+    }
+  };
+
+  constructor(home: SessionHome, requestId: string) {
+    this.#home = home;
+    this.server = home.server;
+    this.requestId = requestId;
+  }
+
+  opened(socket: OpenSocket): void {
+    this.#socket = socket;
+    writeHello(this.#out);
+    this.#send();
+  }
+
+  received(message: Uint8Array, isBinary: boolean): void {
+    this.server.ctx.metrics.sessions.bytesIn += message.length;
+    if (!isBinary) return this.#cut(UNSUPPORTED_DATA, 'messages are binary');
+    const reader = new MessageReader(message);
+    const startedMs = this.server.ctx.monotonicMs();
+    try {
+      while (!reader.isAtEnd && this.#socket !== undefined) {
+        this.#home.frame.read(reader);
+        this.#take(this.#home.frame, startedMs);
+      }
+    } catch (error) {
+      if (!(error instanceof MalformedMessage)) throw error;
+      this.#cut(PROTOCOL_ERROR, error.message);
+    }
+  }
+
+  drained(): void {
+    this.#countUnsent();
+    if (this.isStalled) return;
+    for (const subscription of this.#subscriptions.values()) subscription.resume();
+  }
+
+  closed(): void {
+    this.#socket = undefined;
+    this.#countUnsent();
+    for (const subscription of this.#subscriptions.values()) subscription.leave();
+    this.#subscriptions.clear();
+    // Those at the shards end with their replies.
+    for (const request of this.#pending.values())
+      if (request.frame !== undefined || request.isAnswered) this.#end(request);
+    this.#home.ended(this);
+  }
+
+  /** The node stops: nothing new is taken, and the session ends when what was asked is answered. */
+  goAway(): void {
+    if (this.#isLeaving) return;
+    this.#isLeaving = true;
+    writeGoAway(this.#out);
+    this.#flushSoon();
+  }
+
+  #take(frame: Frame, startedMs: number): void {
+    const { id, kind } = frame;
+    if (kind === CREDIT) return this.#subscriptions.get(id)?.grant(frame.credit);
+    if (kind === UNSUBSCRIBE) return this.#unsubscribe(id);
+    const { metrics } = this.server.ctx;
+    metrics.sessions.requests++;
+    // A refusal under this id could be that of either request.
+    if (this.#pending.has(id) || this.#subscriptions.has(id))
+      return this.#cut(PROTOCOL_ERROR, `the id ${id} is in use`);
+    const fault = nameFault(frame.bucket, frame.stream);
+    if (fault !== undefined) return this.refuse({ id, code: 'INVALID_NAME', detail: fault });
+    const full = this.#fullFor(frame);
+    if (full !== undefined) return this.refuse({ id, ...full });
+    this.#add(frame, startedMs);
+  }
+
+  /** Why it cannot be taken now. */
+  #fullFor(frame: Frame): Pick<RequestRefusal, 'code' | 'detail'> | undefined {
+    const { server } = this;
+    const { length } = frame.bytes;
+    const full = (detail: string): Pick<RequestRefusal, 'code' | 'detail'> => ({ code: 'SESSION_FULL', detail });
+    if (server.closing || this.#isLeaving) return { code: 'STOPPING', detail: '' };
+    if (this.#pending.size >= SESSION_REQUESTS_MAX) return full(`${SESSION_REQUESTS_MAX} requests are under way`);
+    if (this.#bytesInFlight + length > SESSION_IN_FLIGHT_BYTES_MAX) {
+      return full(`${this.#bytesInFlight} of ${SESSION_IN_FLIGHT_BYTES_MAX} bytes are under way, and ${length} came`);
+    }
+    const readBytes = readBytesOf(frame);
+    if (this.#readBytesInFlight + readBytes > SESSION_READ_BYTES_MAX) {
+      return full(
+        `reads of ${this.#readBytesInFlight} of ${SESSION_READ_BYTES_MAX} bytes are under way; see max_bytes`,
+      );
+    }
+    if (readBytes > 0 && this.isStalled) return { code: 'ANSWERS_FULL', detail: '' };
+    if (frame.kind === SUBSCRIBE && this.#subscriptions.size >= SESSION_SUBSCRIPTIONS_MAX) {
+      return full(`${SESSION_SUBSCRIPTIONS_MAX} subscriptions are open`);
+    }
+    return server.budget.take(length) ? undefined : { code: 'INFLIGHT_FULL', detail: '' };
+  }
+
+  #add(frame: Frame, startedMs: number): void {
+    const { id, bytes } = frame;
+    const lane = this.#laneOf(frame);
+    frame.group = lane.target.group;
+    const readBytes = readBytesOf(frame);
+    const options = { id, operation: operationOf(frame), bytes: bytes.length, readBytes, startedMs };
+    const request = new PendingRequest(lane, options);
+    this.#pending.set(id, request);
+    this.#bytesInFlight += bytes.length;
+    this.#readBytesInFlight += readBytes;
+    this.server.open++;
+    if (frame.kind === SUBSCRIBE) this.#subscriptions.set(id, new FollowedStream(this, frame));
+    if (lane.add(request)) this.#begin(request, frame);
+    else request.frame = ownCopy(bytes);
+  }
+
+  #laneOf({ bucket, stream }: Frame): Lane {
+    const key = `${bucket}\0${stream}`;
+    const known = this.#lanes.get(key);
+    if (known !== undefined) return known;
+    const lane = new Lane(this, key, { bucket, stream, group: this.server.gateway.groupOf(bucket, stream) });
+    this.#lanes.set(key, lane);
+    return lane;
+  }
+
+  /** It waited for its turn. */
+  start(request: PendingRequest): void {
+    const { frame: bytes, lane } = request;
+    if (bytes === undefined || this.#socket === undefined) return;
+    request.frame = undefined;
+    const { frame } = this.#home;
+    frame.read(new MessageReader(bytes));
+    frame.group = lane.target.group;
+    this.#begin(request, frame);
+  }
+
+  #begin(request: PendingRequest, frame: Frame): void {
+    const from = this.#out.length;
+    try {
+      const refusal = this.#ask(request, frame);
+      if (refusal !== undefined) this.#answerRefused(request, { id: request.id, ...refusal });
+    } catch (error) {
+      this.#crash(request, error, from);
+    }
+  }
+
+  /** Asks a shard, or says why not. */
+  #ask(request: PendingRequest, frame: Frame): Pick<RequestRefusal, 'code' | 'detail'> | undefined {
+    const { server } = this;
+    const { operation } = request;
+    if (operation === undefined) return this.#subscribe(request, frame);
+    if (frame.fault !== '') return { code: 'INVALID_REQUEST', detail: frame.fault };
+    const asked = this.#request;
+    const refusal = operation.fill(asked, frame, server, request);
+    if (refusal !== undefined) return refusal;
+    const isSent = (operation.isCounted ? server.writes : server.gateway).send(asked, request);
+    asked.command.payload = undefined;
+    asked.command.attributes = undefined;
+    return isSent ? undefined : { code: 'SHARD_BUSY', detail: '' };
+  }
+
+  /** Its events tell how it goes on. */
+  #subscribe(request: PendingRequest, frame: Frame): Pick<RequestRefusal, 'code' | 'detail'> | undefined {
+    const { id } = request;
+    const from = this.#out.length;
+    const subscription = this.#subscriptions.get(id);
+    const refusal = subscription?.start(frame);
+    if (subscription?.isOver === true) this.#subscriptions.delete(id);
+    if (refusal !== undefined) return refusal;
+    if (subscription?.isOver === true) this.#writeUnsubscribed(id);
+    this.#answered(request, from, 0);
+    return undefined;
+  }
+
+  replied(request: PendingRequest, reply: Reply): void {
+    const { lane, operation } = request;
+    if (operation?.tellsSource === true) {
+      const isLate = tellSource(this.server, lane.target.group, reply, (late) => this.#reply(request, late));
+      if (isLate) return;
+    }
+    this.#reply(request, reply);
+  }
+
+  #reply(request: PendingRequest, reply: Reply): void {
+    const from = this.#out.length;
+    try {
+      this.#answered(request, from, this.#socket === undefined ? 0 : this.#write(request, reply));
+    } catch (error) {
+      this.#crash(request, error, from);
+    }
+  }
+
+  /** Returns the status of what it writes. */
+  #write(request: PendingRequest, reply: Reply): number {
+    const { operation, id } = request;
+    if (operation === undefined) return 0;
+    if (reply.code === 0) return operation.answer(this.fields, request, reply);
+    return operation.answerRefusal?.(this.fields, request, reply) ?? this.#refused(refusalOf(id, reply));
+  }
+
+  /** Takes back what is written of the answer, from `from` on. */
+  #crash(request: PendingRequest, error: unknown, from: number): void {
+    this.server.logError(error, this.operation, this.requestId);
+    if (request.isAnswered) return;
+    this.#out.cut(from);
+    this.#answerRefused(request, { id: request.id, code: 'INTERNAL', detail: '' });
+  }
+
+  #answerRefused(request: PendingRequest, refused: RequestRefusal): void {
+    const from = this.#out.length;
+    this.#answered(request, from, this.#refused(refused));
+  }
+
+  /** The answer is what was written behind `from`; its status is 0 when there is none. */
+  #answered(request: PendingRequest, from: number, status: number): void {
+    if (status > 0) this.server.count(request.operation?.counted ?? 'other', status, request.startedMs);
+    if (!request.lane.isNext(request)) request.answer = this.#out.cut(from);
+    this.#flushSoon();
+    request.lane.answered(request);
+  }
+
+  leave(request: PendingRequest): void {
+    const { answer, lane } = request;
+    if (answer !== undefined) this.#out.raw(answer);
+    this.#end(request);
+    if (lane.isEmpty) this.#lanes.delete(lane.key);
+  }
+
+  /** Gives back what the request held. */
+  #end({ id, bytes, readBytes }: PendingRequest): void {
+    if (!this.#pending.delete(id)) return;
+    this.#bytesInFlight -= bytes;
+    this.#readBytesInFlight -= readBytes;
+    this.server.budget.give(bytes);
+    this.server.closed();
+  }
+
+  #unsubscribe(id: number): void {
+    const subscription = this.#subscriptions.get(id);
+    // It may have ended while this was on its way.
+    if (subscription === undefined) return;
+    subscription.leave();
+    // Before its turn has come its id is in use.
+    if (this.#pending.has(id)) return;
+    this.#subscriptions.delete(id);
+    this.#writeUnsubscribed(id);
+  }
+
+  #writeUnsubscribed(id: number): void {
+    beginDone(this.fields, id, -1);
+    endWith(this.fields, undefined);
+    this.#flushSoon();
+  }
+
+  /** A subscription has written, perhaps its end. */
+  wrote({ id, isOver }: FollowedStream): void {
+    if (isOver) this.#subscriptions.delete(id);
+    this.#flushSoon();
+  }
+
+  /** More waits than a slow client may have, so reads and events wait for it. */
+  get isStalled(): boolean {
+    return this.#unsentBytes > READER_BUFFER_BYTES_MAX || (this.#unsentBytes > 0 && this.server.backpressure.full);
+  }
+
+  refuse(refused: RequestRefusal): void {
+    this.#refused(refused);
+    this.#flushSoon();
+  }
+
+  #refused(refused: RequestRefusal): number {
+    this.server.ctx.metrics.sessions.refusals++;
+    return writeRefused(this.fields, refused);
+  }
+
+  #flushSoon(): void {
+    if (this.#out.length > SESSION_MESSAGE_BYTES_MAX) return this.#flush();
+    if (this.#flushDue) return;
+    this.#flushDue = true;
+    queueMicrotask(this.#flush);
+  }
+
+  #send(): void {
+    const socket = this.#socket;
+    this.#flushDue = false;
+    const { written } = this.#out;
+    if (socket !== undefined && written.length > 0) {
+      this.server.ctx.metrics.sessions.bytesOut += written.length;
+      socket.send(written, true, false);
+      this.#countUnsent();
+    }
+    this.#out.clear();
+    if (this.#isLeaving && this.#pending.size === 0) this.#socket?.end(GOING_AWAY, 'the node stops');
+  }
+
+  #countUnsent(): void {
+    const bytes = this.#socket?.getBufferedAmount() ?? 0;
+    this.server.backpressure.usedBytes += bytes - this.#unsentBytes;
+    this.#unsentBytes = bytes;
+  }
+
+  /** The client does not keep to the protocol. */
+  #cut(code: number, reason: string): void {
+    this.server.ctx.metrics.sessions.faults++;
+    this.#send();
+    this.#socket?.end(code, reason.slice(0, REASON_CHARS_MAX));
+  }
+}

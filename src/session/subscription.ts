@@ -1,0 +1,245 @@
+/**
+ * One stream that a session follows. It reads up to the tail, as far as its credit goes, and takes the events of the
+ * stream's topic from there. Where it has no credit, or the session's socket is full, it keeps nothing: it reads again
+ * from its offset when it may go on.
+ *
+ *   READING ──answer reaches the tail──► LIVE
+ *    ▲  ▲ └──no credit, or stalled──► PAUSED ◄──event, and no room for it── LIVE
+ *    │  └──credit, or drained──────────┘
+ *   RETRYING (mailbox was full)          closed, deleted, refused, unsubscribed ──► DONE
+ */
+import { shownContentType } from '../access/stored-type.ts';
+import type { ErrorCode } from '../base/errors.ts';
+import { SESSION_CREDIT_BYTES_MAX } from '../base/limits.ts';
+import type { HeaderRefusal } from '../http/headers.ts';
+import { isRecordRead, parseReadQuery } from '../http/query.ts';
+import { writeReadState } from '../http/read-response.ts';
+import type { HttpServerContext } from '../http/server-context.ts';
+import type { ReadParams } from '../http/context.ts';
+import type { ReplyHandler } from '../ports.ts';
+import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, readIncarnation } from '../protocol/queries/read.ts';
+import { READ_OFFSET, READ_RECORD } from '../protocol/read-fields.ts';
+import { REPLY_CLOSED, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
+import { Timed } from '../topics/clock.ts';
+import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES, type Topic } from '../topics/topic.ts';
+import type { Frame } from './frame.ts';
+import { type FieldWriter, type RequestRefusal, beginEvent, endWith, refusalOf } from './messages.ts';
+
+const WAITING = 0;
+const READING = 1;
+const RETRYING = 2;
+const LIVE = 3;
+const PAUSED = 4;
+const DONE = 5;
+
+/** The session, as its subscriptions see it. */
+export interface SubscriptionOwner {
+  readonly server: HttpServerContext;
+  readonly requestId: string;
+  readonly fields: FieldWriter;
+  readonly isStalled: boolean;
+  refuse(refused: RequestRefusal): void;
+  wrote(subscription: FollowedStream): void;
+}
+
+export class FollowedStream extends Timed implements Member, EventReader, ReplyHandler {
+  readonly id: number;
+  readonly #owner: SubscriptionOwner;
+  #state = WAITING;
+  /** Bytes that may be sent; below zero when the last event was one record larger than that. */
+  #credit: number;
+  #params: ReadParams | undefined;
+  #topic: Topic | undefined;
+  readonly #position: ReadPosition = { mode: READ_OFFSET, value: 0, maxBytes: 0, maxRecords: 0, readFlags: 0 };
+  /** Everything below was sent. */
+  #offset = 0;
+  #incarnation = 0;
+  #hasBegun = false;
+  #isFollowing = false;
+
+  constructor(owner: SubscriptionOwner, { id, credit }: Frame) {
+    super();
+    this.#owner = owner;
+    this.id = id;
+    this.#credit = Math.min(credit, SESSION_CREDIT_BYTES_MAX);
+  }
+
+  override get requestId(): string {
+    return this.#owner.requestId;
+  }
+
+  get isOver(): boolean {
+    return this.#state === DONE;
+  }
+
+  /** Reads its question and begins. */
+  start(frame: Frame): HeaderRefusal | undefined {
+    if (this.#state === DONE) return undefined;
+    const refusal = this.#begin(frame);
+    if (refusal !== undefined) this.#state = DONE;
+    return refusal;
+  }
+
+  #begin(frame: Frame): HeaderRefusal | undefined {
+    const { server } = this.#owner;
+    const { live } = server.node;
+    if (frame.fault !== '') return { code: 'INVALID_REQUEST', detail: frame.fault };
+    const parsed = parseReadQuery(`${frame.query}&live=sse`, 0, '');
+    if (!parsed.ok) return { code: 'INVALID_QUERY', detail: parsed.reason };
+    if (live.refusal !== undefined) {
+      server.ctx.metrics.live.refused++;
+      return { code: live.refusal, detail: '' };
+    }
+    const { params } = parsed.value;
+    this.#params = params;
+    Object.assign(this.#position, { mode: params.mode, value: params.value, maxRecords: params.maxRecords });
+    this.#position.readFlags = params.readFlags;
+    this.#topic = live.attach({ bucket: frame.bucket, stream: frame.stream, group: frame.group }, this);
+    server.ctx.metrics.live.subscriptions++;
+    this.#readOn();
+    return undefined;
+  }
+
+  /** The client takes more. */
+  grant(bytes: number): void {
+    this.#credit = Math.min(this.#credit + bytes, SESSION_CREDIT_BYTES_MAX);
+    this.resume();
+  }
+
+  /** The socket has room again, or there is credit. */
+  resume(): void {
+    if (this.#state === PAUSED) this.#readOn();
+  }
+
+  /** Ends it without a word. */
+  leave(): void {
+    this.#state = DONE;
+    const topic = this.#topic;
+    if (topic === undefined) return;
+    this.#topic = undefined;
+    const { server } = this.#owner;
+    server.node.live.clock.cancel(this);
+    topic.stopWaiting(this);
+    server.node.live.detach(topic, this);
+    server.ctx.metrics.live.subscriptions--;
+  }
+
+  onReply(reply: Reply): void {
+    const topic = this.#topic;
+    if (topic === undefined) return;
+    topic.beforeReply(reply);
+    if (this.#state === DONE) return;
+    if (reply.code !== 0) return this.#end(refusalOf(this.id, reply));
+    if (this.#hasBegun && readIncarnation(reply) !== this.#incarnation) return this.onDeleted();
+    this.#incarnation = readIncarnation(reply);
+    const moved = reply.nextOffset > reply.startOffset;
+    this.#deliver(reply);
+    if (this.isOver) return;
+    if (reply.has(REPLY_UP_TO_DATE)) this.#follow(topic);
+    else if (moved) this.#readOn();
+    else this.#retryLater();
+  }
+
+  onEvent(event: Reply): void {
+    if (this.#state !== LIVE) return;
+    if (event.nextOffset <= this.#offset && !event.has(REPLY_CLOSED)) return;
+    const fits = (event.body?.length ?? 0) <= this.#credit && !this.#owner.isStalled;
+    if (fits && event.startOffset === this.#offset && !this.#readsItself(event)) this.#deliver(event);
+    else this.#readOn();
+  }
+
+  /** Events have the bytes in one form, and a stream without a type has just got one. */
+  #readsItself({ contentType }: Reply): boolean {
+    const params = this.#params;
+    if (params === undefined || contentType === '' || params.maxBytes > 0) return true;
+    return isRecordRead(params) || (params.readFlags & READ_FLAG_ENVELOPE) !== 0;
+  }
+
+  onGap(): void {
+    if (this.#state === LIVE) this.#readOn();
+  }
+
+  onDeleted(): void {
+    // Before the first answer that one says what to say.
+    if (this.#hasBegun) this.#fail('STREAM_NOT_FOUND');
+  }
+
+  onStop(): void {
+    this.#fail('STOPPING');
+  }
+
+  onTime(): void {
+    if (this.#state === RETRYING) this.#readOn();
+  }
+
+  override onTimeFailed(): void {
+    this.#fail('INTERNAL');
+  }
+
+  /** Sends what an answer or an event brought. */
+  #deliver(reply: Reply): void {
+    const { fields } = this.#owner;
+    const params = this.#params;
+    const isClosed = reply.has(REPLY_CLOSED);
+    const body = reply.nextOffset > reply.startOffset ? reply.body : undefined;
+    this.#offset = reply.nextOffset;
+    this.#moveTo(reply);
+    if (body === undefined && this.#hasBegun && !isClosed) return;
+    beginEvent(fields, this.id, reply.nextOffset);
+    if (!this.#hasBegun) fields.writeHeader('content-type', shownContentType(reply));
+    if (params !== undefined) writeReadState(fields, reply, params);
+    endWith(fields, body);
+    this.#hasBegun = true;
+    this.#credit -= body?.length ?? 0;
+    this.#owner.server.ctx.metrics.sessions.events++;
+    if (isClosed) this.leave();
+    this.#owner.wrote(this);
+  }
+
+  /** Where the next read begins. Only the first one renews a sliding lifetime. */
+  #moveTo({ nextOffset, recordNext }: Reply): void {
+    const isByRecord = this.#params !== undefined && isRecordRead(this.#params);
+    this.#position.mode = isByRecord ? READ_RECORD : READ_OFFSET;
+    this.#position.value = isByRecord ? recordNext : nextOffset;
+    this.#position.readFlags |= READ_FLAG_NO_TOUCH;
+  }
+
+  #follow(topic: Topic): void {
+    // The stream was replaced while this caught up.
+    if (topic.number === 0) return this.#fail('STREAM_NOT_FOUND');
+    this.#state = LIVE;
+    if (this.#isFollowing) return;
+    this.#isFollowing = true;
+    topic.wait(this);
+  }
+
+  #readOn(): void {
+    const topic = this.#topic;
+    if (topic === undefined) return;
+    if (this.#credit <= 0 || this.#owner.isStalled) {
+      this.#state = PAUSED;
+      return;
+    }
+    const wanted = this.#params?.maxBytes ?? 0;
+    const bytes = Math.min(STEP_BYTES, this.#credit);
+    this.#position.maxBytes = wanted === 0 ? bytes : Math.min(bytes, wanted);
+    this.#state = READING;
+    if (!topic.read(this.#position, this)) this.#retryLater();
+  }
+
+  #retryLater(): void {
+    this.#state = RETRYING;
+    this.#owner.server.node.live.clock.schedule(this, RETRY_MS);
+  }
+
+  #fail(code: ErrorCode): void {
+    this.#end({ id: this.id, code, detail: '' });
+  }
+
+  #end(refused: RequestRefusal): void {
+    if (this.isOver) return;
+    this.leave();
+    this.#owner.refuse(refused);
+    this.#owner.wrote(this);
+  }
+}

@@ -1,0 +1,62 @@
+// Sessions through any node of a cluster: writes are forwarded, producers take effect once, and followers of another
+// node see them; when a node stops, its clients are told, and go on elsewhere.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { withCluster } from '../support/cluster.ts';
+import { APPEND, CREATE, DONE, EVENT, GO_AWAY, READ, SessionClient, SUBSCRIBE, TEXT, type Told } from './client.ts';
+
+const MUCH = 1_000_000;
+
+/** Asks again while the node says that it cannot answer now; a producer's repeat takes effect once. */
+async function patiently(client: SessionClient, ...frame: [number, number, ...unknown[]]): Promise<Told> {
+  for (;;) {
+    const told = await client.ask(...frame);
+    if (told.fields['retry-after'] === undefined) return told;
+  }
+}
+
+test('appends through every node are one order for all, and outlive the node that took them', async () => {
+  await withCluster({ groups: 1 }, async (cluster) => {
+    const clients = await Promise.all(cluster.ids.map((id) => SessionClient.connect(cluster.node(id).port)));
+    const [first, second, third] = clients as [SessionClient, SessionClient, SessionClient];
+    assert.equal((await patiently(first, CREATE, 1, 'b', 's', null, TEXT)).kind, DONE);
+    for (const client of clients) client.send([SUBSCRIBE, 2, 'b', 's', MUCH, { offset: 0 }]);
+    // One of the three leads the only group; the other two forward.
+    const append = (client: SessionClient, producer: string, seq: number): Promise<Told> => {
+      const who = { 'producer-id': producer, 'producer-epoch': 0, 'producer-seq': seq };
+      return patiently(client, APPEND, 10 + seq, 'b', 's', Buffer.from(`${producer}${seq};`), { ...TEXT, ...who });
+    };
+    const count = 20;
+    const writer = async (client: SessionClient, producer: string): Promise<void> => {
+      for (let seq = 0; seq < count; seq++) assert.equal((await append(client, producer, seq)).kind, DONE);
+    };
+    await Promise.all([writer(first, 'a'), writer(second, 'b'), writer(third, 'c')]);
+    const { body: all } = await third.ask(READ, 3, 'b', 's', {});
+    for (const producer of ['a', 'b', 'c']) {
+      const own = all.match(new RegExp(`${producer}\\d+;`, 'g')) ?? [];
+      assert.deepEqual(
+        own,
+        Array.from({ length: count }, (_, seq) => `${producer}${seq};`),
+      );
+    }
+    for (const client of clients) {
+      let seen = '';
+      while (seen.length < all.length) {
+        const event = await client.about(2);
+        assert.equal(event.kind, EVENT);
+        seen += event.body;
+      }
+      assert.equal(seen, all);
+    }
+
+    const stopped = cluster.node(1).stop();
+    await first.take(({ kind }) => kind === GO_AWAY);
+    assert.equal(await first.ended(), 1001);
+    await stopped;
+    // The producer repeats its last append through another node, which knows it.
+    const again = await append(second, 'a', count - 1);
+    assert.equal(again.fields['producer-duplicate'], 'true');
+    assert.equal((await append(second, 'a', count)).kind, DONE);
+    for (const client of clients) client.destroy();
+  });
+});

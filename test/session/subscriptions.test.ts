@@ -1,0 +1,180 @@
+// Subscriptions on a real node: what they bring, how far their credit goes, how they end, and that none waits for another.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type TestServer, withServer } from '../support/server.ts';
+import {
+  APPEND,
+  CREATE,
+  CREDIT,
+  DELETE,
+  DONE,
+  EVENT,
+  JSON_TYPE,
+  REFUSED,
+  SUBSCRIBE,
+  SessionClient,
+  TEXT,
+  type Told,
+  UNSUBSCRIBE,
+} from './client.ts';
+
+const MUCH = 1_000_000;
+
+async function withSession(body: (client: SessionClient, server: TestServer) => Promise<void>): Promise<void> {
+  await withServer({ groups: 4 }, async (server) => {
+    const client = await SessionClient.connect(server.port);
+    await body(client, server);
+    assert.equal(client.closeCode, undefined, client.closeReason);
+    client.destroy();
+  });
+}
+
+/** Appends in the order of the texts. */
+async function append(client: SessionClient, stream: string, ...texts: readonly string[]): Promise<void> {
+  let id = 10_000;
+  client.send(...texts.map((text) => [APPEND, id++, 'b', stream, Buffer.from(text), TEXT]));
+  for (let i = 10_000; i < id; i++) assert.equal((await client.about(i)).kind, DONE);
+}
+
+/** Bodies of the events of `id`, joined, up to so many characters. */
+async function follow(client: SessionClient, id: number, chars: number): Promise<string> {
+  let text = '';
+  while (text.length < chars) {
+    const event = await client.about(id);
+    assert.equal(event.kind, EVENT, event.sentence);
+    text += event.body;
+  }
+  return text;
+}
+
+async function metricOf(server: TestServer, name: string): Promise<number | undefined> {
+  const { body } = await server.client.request('GET', '/__svc/metrics');
+  return (JSON.parse(body.toString()) as Record<string, number>)[name];
+}
+
+test('a subscription brings what is there and what comes, from an offset, a record or the tail', async () => {
+  await withSession(async (client, server) => {
+    await client.ask(CREATE, 1, 'b', 's', Buffer.from('before'), TEXT);
+    await client.ask(CREATE, 2, 'b', 'j', Buffer.from('[1,2,3]'), JSON_TYPE);
+    client.send(
+      [SUBSCRIBE, 3, 'b', 's', MUCH, { offset: 2 }],
+      [SUBSCRIBE, 4, 'b', 's', MUCH, { offset: 'now' }],
+      [SUBSCRIBE, 5, 'b', 'j', MUCH, { record: 1 }],
+      [SUBSCRIBE, 6, 'b', 'j', MUCH, { offset: 0 }],
+    );
+    const first = await client.about(3);
+    const upToDate = { 'content-type': 'text/plain', 'stream-up-to-date': 'true' };
+    assert.deepEqual([first.next, first.body, first.fields], [6, 'fore', upToDate]);
+    const tail = await client.about(4);
+    assert.deepEqual([tail.next, tail.body, tail.fields], [6, '', upToDate]);
+    const records = await client.about(5);
+    assert.deepEqual([records.body, records.fields['stream-record-next']], ['[2,3]', '3']);
+    assert.equal((await client.about(6)).body, '[1,2,3]');
+    assert.equal(await metricOf(server, 'session_subscriptions'), 4);
+
+    await append(client, 's', 'X', 'YZ');
+    assert.equal(await follow(client, 3, 3), 'XYZ');
+    assert.equal(await follow(client, 4, 3), 'XYZ');
+    await client.ask(APPEND, 7, 'b', 'j', Buffer.from('{"n":4}'), JSON_TYPE);
+    assert.equal((await client.about(5)).body, '[{"n":4}]');
+    assert.equal((await client.about(6)).body, '[{"n":4}]');
+
+    assert.equal((await client.ask(UNSUBSCRIBE, 4)).kind, DONE);
+    await client.ask(APPEND, 7, 'b', 's', null, { 'stream-closed': true });
+    const last = await client.about(3);
+    assert.deepEqual([last.next, last.fields['stream-closed']], [9, 'true']);
+    client.send([DELETE, 8, 'b', 'j', {}]);
+    for (const id of [5, 6]) assert.equal((await client.about(id)).code, 'STREAM_NOT_FOUND');
+    assert.equal(await metricOf(server, 'session_subscriptions'), 0);
+    // All of these ids are free again.
+    assert.equal((await client.ask(SUBSCRIBE, 3, 'b', 's', MUCH, { offset: 0 })).body, 'beforeXYZ');
+    assert.equal(client.told.filter(({ id }) => id === 4).length, 0);
+  });
+});
+
+test('a subscription begins behind the requests before it, also one that is taken back at once', async () => {
+  await withSession(async (client) => {
+    client.send(
+      [CREATE, 1, 'b', 's', Buffer.from('a'), TEXT],
+      [SUBSCRIBE, 2, 'b', 's', MUCH, { offset: 0 }],
+      [SUBSCRIBE, 3, 'b', 's', MUCH, { offset: 0 }],
+      [UNSUBSCRIBE, 3],
+      [APPEND, 4, 'b', 's', Buffer.from('b'), TEXT],
+    );
+    assert.equal(await follow(client, 2, 2), 'ab');
+    const gone = await client.about(3);
+    assert.deepEqual([gone.kind, gone.next], [DONE, null]);
+    assert.equal((await client.ask(SUBSCRIBE, 3, 'b', 's', MUCH, { offset: 1 })).body, 'b');
+  });
+});
+
+test('no event goes over the credit, and what was left out is read when more comes', async () => {
+  await withSession(async (client) => {
+    await client.ask(CREATE, 1, 'b', 's', Buffer.from('0123456789'), TEXT);
+    client.send([SUBSCRIBE, 2, 'b', 's', 4, { offset: 0 }]);
+    const first = await client.about(2);
+    assert.deepEqual([first.body, first.next, first.fields['stream-up-to-date']], ['0123', 4, undefined]);
+    await append(client, 's', 'abc');
+    assert.equal(client.told.length, 0);
+    client.send([CREDIT, 2, 0], [CREDIT, 2, 7]);
+    assert.equal(await follow(client, 2, 7), '456789a');
+    client.send([CREDIT, 2, 1], [CREDIT, 2, 1], [CREDIT, 2, 1]);
+    assert.equal(await follow(client, 2, 2), 'bc');
+    // Live, with a credit of one byte.
+    await append(client, 's', 'de');
+    assert.equal(await follow(client, 2, 1), 'd');
+    client.send([CREDIT, 2, Number.MAX_SAFE_INTEGER], [CREDIT, 2, Number.MAX_SAFE_INTEGER], [CREDIT, 77, 5]);
+    assert.equal(await follow(client, 2, 1), 'e');
+
+    // Records are whole: the last one may go over.
+    await client.ask(CREATE, 3, 'b', 'j', Buffer.from('["long enough",1,2]'), JSON_TYPE);
+    const record = await client.ask(SUBSCRIBE, 4, 'b', 'j', 1, { offset: 0 });
+    assert.equal(record.body, '["long enough"]');
+    client.send([CREDIT, 4, 10]);
+    client.send([CREDIT, 4, 10]);
+    assert.equal((await client.about(4)).body, '[1,2]');
+  });
+});
+
+test('subscriptions without credit hold up no other, and nothing is kept for them', async () => {
+  await withSession(async (client, server) => {
+    await client.ask(CREATE, 1, 'b', 's', null, TEXT);
+    const slow = Array.from({ length: 50 }, (_, i) => 100 + i);
+    client.send(
+      [SUBSCRIBE, 2, 'b', 's', MUCH, { offset: 0 }],
+      ...slow.map((id) => [SUBSCRIBE, id, 'b', 's', 1, { offset: 0 }]),
+    );
+    const text = 'x'.repeat(10_000);
+    for (let i = 0; i < 20; i++) await append(client, 's', text);
+    assert.equal((await follow(client, 2, 200_000)).length, 200_000);
+    for (const id of slow) assert.equal((await follow(client, id, 1)).length, 1);
+    assert.equal(client.told.length, 0);
+    assert.equal(await metricOf(server, 'http_unsent_answer_bytes'), 0);
+    client.send(...slow.map((id) => [CREDIT, id, MUCH]));
+    for (const id of slow) assert.equal((await follow(client, id, 199_999)).length, 199_999);
+  });
+});
+
+test('a client that does not read holds up no other and gets everything when it reads', async () => {
+  await withSession(async (client, server) => {
+    const idle = await SessionClient.connect(server.port);
+    await client.ask(CREATE, 1, 'b', 's', null, TEXT);
+    idle.socket.pause();
+    idle.send([SUBSCRIBE, 2, 'b', 's', 60 * MUCH, { offset: 0 }]);
+    client.send([SUBSCRIBE, 2, 'b', 's', 60 * MUCH, { offset: 0 }]);
+    const text = 'y'.repeat(200_000);
+    const count = 80;
+    let unsent = 0;
+    for (let i = 0; i < count; i++) {
+      await append(client, 's', text);
+      unsent = Math.max(unsent, (await metricOf(server, 'http_unsent_answer_bytes')) ?? 0);
+    }
+    assert.equal((await follow(client, 2, count * text.length)).length, count * text.length);
+    assert(unsent > 0 && unsent < 2 * MUCH, `${unsent} bytes wait for a client that does not read`);
+    idle.socket.resume();
+    assert.equal((await follow(idle, 2, count * text.length)).length, count * text.length);
+    const told: Told[] = idle.told.filter(({ kind }) => kind === REFUSED);
+    assert.deepEqual(told, []);
+    idle.destroy();
+  });
+});
