@@ -307,8 +307,8 @@ function read(path: string): Stored {
   return { format, complete: complete === true, nodeId, groupCount, shardCount, ...directoryOf(path, rest) };
 }
 
-/** The layout of a directory, for a tool that starts no node on it. */
-export function readLayout(path: string): Layout & Pick<NodeDirectory, 'single'> {
+/** For a tool that starts no node on it. */
+export function readLayout(path: string): Layout & NodeDirectory {
   return read(path);
 }
 

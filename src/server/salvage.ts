@@ -2,17 +2,20 @@
  * A copy of a single node's data directory whose log is damaged, which starts again: each shard's log ends where
  * something is missing. Says exactly what was left out. The directory itself is only read.
  */
-import { cpSync, readdirSync } from 'node:fs';
+import { cpSync, readdirSync, rmSync } from 'node:fs';
 import { basename, join, resolve, sep } from 'node:path';
 import { caughtMessage } from '../base/caught.ts';
 import { eachCommand } from '../group/entry.ts';
 import { Command } from '../protocol/command.ts';
 import { ENTRY_DATA } from '../raft/types.ts';
 import type { LeftOut, Salvage } from '../store/log-salvage.ts';
-import { ShardStore } from '../store/shard-store.ts';
+import { StateError } from '../store/lmdb-damage.ts';
+import { openStore } from '../store/rebuild.ts';
+import type { ShardStore } from '../store/shard-store.ts';
 import { storeFailure } from '../store/volume.ts';
 import { State } from '../stream/core/state.ts';
-import { lockDataDir, readLayout, refused } from './data-dir.ts';
+import { stateConfiguration } from '../shard/options.ts';
+import { type Layout, type NodeDirectory, lockDataDir, readLayout, refused } from './data-dir.ts';
 import { PROCESS_RUNTIME } from './runtime.ts';
 
 /** Streams that a line names. */
@@ -22,21 +25,19 @@ const LMDB_LOCK = 'lock.mdb';
 
 /** `say` gets a line for each finding. Throws a sentence, as when a shard does not say which log is its own. */
 export async function salvage(from: string, to: string, say: (line: string) => void): Promise<void> {
-  const { groupCount, shardCount, single } = readLayout(from);
-  if (single !== true) throw refused(from, 'is of a cluster: start it, and the other nodes restore it');
+  const layout = readLayout(from);
   if (`${resolve(to)}${sep}`.startsWith(`${resolve(from)}${sep}`)) throw refused(to, `lies in ${from}`);
   const lock = await lockDataDir(from);
   const target = await lockDataDir(to);
   try {
     if (readdirSync(to).length > 0) throw refused(to, 'is not empty');
     cpSync(from, to, { recursive: true, filter: (path) => basename(path) !== LMDB_LOCK });
-    for (let shard = 0; shard < shardCount; shard++) {
-      const groups = Array.from({ length: groupCount }, (_, group) => group);
-      await salvageShard(
-        join(to, `shard-${shard}`),
-        groups.filter((group) => group % shardCount === shard),
-        say,
-      );
+    try {
+      for (let shard = 0; shard < layout.shardCount; shard++) await salvageShard(to, layout, shard, say);
+    } catch (error) {
+      // A copy that starts as the damaged node would.
+      for (const name of readdirSync(to)) rmSync(join(to, name), { recursive: true });
+      throw error;
     }
   } finally {
     await target.release();
@@ -44,12 +45,35 @@ export async function salvage(from: string, to: string, say: (line: string) => v
   }
 }
 
-async function salvageShard(directory: string, groups: readonly number[], say: (line: string) => void): Promise<void> {
+async function salvageShard(
+  to: string,
+  layout: Layout & NodeDirectory,
+  shard: number,
+  say: (line: string) => void,
+): Promise<void> {
+  const { groupCount, shardCount, nodeId, single, shardRun: incarnation, directoryId } = layout;
+  const directory = join(to, `shard-${shard}`);
+  const groups = Array.from({ length: groupCount }, (_, group) => group).filter(
+    (group) => group % shardCount === shard,
+  );
   const name = basename(directory);
-  const store = new ShardStore(directory, { runtime: PROCESS_RUNTIME, salvages: true });
+  let store: ShardStore | undefined;
   try {
+    const opening = { runtime: PROCESS_RUNTIME, salvages: true, groups, isAlone: true, onRebuild: () => undefined };
+    store = await openStore(directory, opening);
+    const { rebuilt } = store.found;
+    // The node itself starts without them.
+    if (rebuilt !== undefined && rebuilt.torn.length > 0) throw new StateError(rebuilt.why);
+    // The note of the last start may be gone.
+    if (rebuilt !== undefined && incarnation !== undefined)
+      store.noteRun({ shard, incarnation, directory: directoryId });
+    if (rebuilt !== undefined)
+      say(`${name}: its state is that of the last checkpoint whose meta page is whole: ${rebuilt.why}`);
     for (const group of groups) {
-      const { appliedIndex, appliedTerm } = new State(group, store.tx, store.prefix(group));
+      const { appliedIndex, appliedTerm, configuration } = new State(group, store.tx, store.prefix(group));
+      const voters = stateConfiguration(configuration)?.voters ?? (single === true ? [nodeId] : []);
+      if (voters.some((voter) => voter !== nodeId) || voters.length === 0)
+        throw new StateError('other nodes may vote in its groups: start it, and they restore it');
       store.openLog(group, appliedIndex, appliedTerm);
     }
     store.load(groups);
@@ -59,7 +83,7 @@ async function salvageShard(directory: string, groups: readonly number[], say: (
   } catch (error) {
     throw new Error(storeFailure(directory, error) ?? `${name}: ${caughtMessage(error)}`, { cause: error });
   } finally {
-    await store.close();
+    await store?.close();
   }
 }
 

@@ -1,45 +1,35 @@
 /**
  * Checks an LMDB data file. LMDB maps the file and trusts it, so a changed page kills the process with a signal and
- * without a message. Both meta pages are checked in full. checkTrees() also follows every branch page, and looks
+ * without a message. Both meta pages are checked in full (meta-pages.ts). checkTrees() also follows every branch page, and looks
  * whether the rows of leaves lie inside of them; checkLeaves() does that for some leaves while the file is open.
  * readTable() reads past pages that changed. The content of rows is what their checksums are for.
  */
-import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, openSync } from 'node:fs';
 import { viewOf } from '../base/bytes.ts';
-import { caughtCode } from '../base/caught.ts';
-import { PageDamage, damageOf } from './lmdb-damage.ts';
+import { PageDamage, StateError } from './lmdb-damage.ts';
+import { MetaPages, type MetaTrust } from './meta-pages.ts';
 import {
   BRANCH,
   DEPTH_MAX,
   FIRST_PAGE,
-  FREE_FLAGS,
   KINDS,
   LEAF,
-  MAGIC,
-  MAP_BYTES_MAX,
-  META,
-  META_PAGE,
-  type MetaPage,
   NODE,
   NODE_IS_LONG,
   NODE_IS_TREE,
   NO_PAGE,
   OVERFLOW,
-  PAGE_BYTES_MAX,
   PAGE_HEAD,
   PAGE_HEAD_BYTES,
   PAGE_NUMBER,
   POINTER_BYTES,
   TREE,
   type Tree,
-  VERSION,
 } from './pages.ts';
 
 /** A file with the data file's name and this one behind it: the next start looks at all leaves. */
 export const DOUBTED = '.doubted';
 
-/** A thread that commits meanwhile changes the meta pages between two reads of them. */
-const READS_MAX = 100;
 /** Leaves that a start looks at: 128 MiB of rows, which take some 0.3 s, or some seconds from a disk that seeks. */
 const LEAVES_MAX = 32_768;
 /** Before all keys. */
@@ -59,7 +49,7 @@ interface Row {
 
 /** Throws StateError. A missing or empty file is a new one. */
 export function checkDataFile(path: string): void {
-  withFile(path, (file) => void new DataFile(path, file));
+  withFile(path, (file) => void new DataFile(path, file, 'shared'));
 }
 
 /**
@@ -67,7 +57,7 @@ export function checkDataFile(path: string): void {
  * rows with pages of their own too. Nothing writes to the file.
  */
 export function checkTrees(path: string, leaves: 'first' | 'all' = 'first'): void {
-  withFile(path, (file) => new DataFile(path, file).checkTrees(leaves === 'all' ? Infinity : LEAVES_MAX));
+  withFile(path, (file) => new DataFile(path, file, 'all').checkTrees(leaves === 'all' ? Infinity : LEAVES_MAX));
 }
 
 /** The leaves of a table that LMDB may follow next: so many from the one on that has `from`. */
@@ -83,7 +73,7 @@ export interface LeafRange {
  */
 export function checkLeaves(path: string, range: LeafRange): Uint8Array | undefined {
   let next: Uint8Array | undefined;
-  withFile(path, (file) => (next = new DataFile(path, file).checkLeaves(range)));
+  withFile(path, (file) => (next = new DataFile(path, file, 'shared').checkLeaves(range)));
   return next;
 }
 
@@ -100,9 +90,13 @@ export interface TableReader {
   gap(range: KeyRange): void;
 }
 
-/** Reads a table as far as its pages are sound; the others are empty. Throws StateError. Nothing writes to the file. */
-export function readTable(path: string, table: string, reader: TableReader): void {
-  withFile(path, (file) => new DataFile(path, file).readTable(table, reader));
+/**
+ * Reads a table as far as its pages are sound; without meta pages or the table of tables, all is a gap. Throws
+ * StateError. Nothing writes to the file.
+ */
+export function readTable(path: string, table: string, reader: TableReader, trust: 'last' | 'one' = 'last'): void {
+  const all = { from: FIRST_KEY, to: undefined };
+  orGap(all, reader, () => withFile(path, (file) => new DataFile(path, file, trust).readTable(table, reader)));
 }
 
 function withFile(path: string, check: (file: number) => void): void {
@@ -126,41 +120,24 @@ function orGap(range: KeyRange, reader: TableReader, read: () => void): void {
   }
 }
 
-class DataFile {
-  readonly #path: string;
-  readonly #file: number;
-  readonly #size: number;
-  readonly #pageBytes: number;
-  /** The newer meta page. */
-  readonly #meta: MetaPage;
+class DataFile extends MetaPages {
   #leavesLeft = 0;
 
-  constructor(path: string, file: number) {
-    this.#path = path;
-    this.#file = file;
-    const { pageBytes, metas } = this.#readMetas();
-    this.#pageBytes = pageBytes;
-    // Asked last: a thread that commits makes the file longer before it names the new pages.
-    this.#size = fstatSync(file).size;
-    const [first, second] = metas;
-    this.#meta = first.transaction > second.transaction ? first : second;
-    metas.forEach((meta, i) => this.#checkMeta(meta, i));
-    const apart =
-      this.#meta === first ? first.transaction - second.transaction : second.transaction - first.transaction;
-    this.#need(apart === 1n, `its meta pages are of the transactions ${first.transaction} and ${second.transaction}`);
-    for (const tree of [this.#meta.free, this.#meta.tables]) this.#checkRoot(TREE.decode(tree));
+  constructor(path: string, file: number, trust: MetaTrust) {
+    super(path, file, trust);
+    for (const tree of [this.meta.free, this.meta.tables]) this.#checkRoot(TREE.decode(tree));
   }
 
   checkTrees(leavesMax: number): void {
     this.#leavesLeft = leavesMax;
-    this.#walk(TREE.decode(this.#meta.free));
-    this.#walk(TREE.decode(this.#meta.tables));
+    this.#walk(TREE.decode(this.meta.free));
+    this.#walk(TREE.decode(this.meta.tables));
     for (const { tree } of this.#tables()) this.#walk(tree);
   }
 
   checkLeaves({ table, from, leaves }: LeafRange): Uint8Array | undefined {
     const tree = [...this.#tables()].find(({ name }) => name === `${table}\0`)?.tree;
-    this.#need(tree !== undefined, `it has no table ${table}`);
+    this.need(tree !== undefined, `it has no table ${table}`);
     let left = leaves;
     for (const leaf of this.#leavesOf(tree, from)) {
       if (left-- <= 0) return leaf.from.slice();
@@ -172,7 +149,7 @@ class DataFile {
   readTable(table: string, reader: TableReader): void {
     for (const { name, tree } of this.#tables()) {
       if (name === `${table}\0`) this.#readUnder(tree.root, tree.depth, { from: FIRST_KEY, to: undefined }, reader);
-      else this.#need(tree.root === NO_PAGE, `it has rows of a version before, and a page of it cannot be read`);
+      else if (tree.root !== NO_PAGE) throw new StateError('it has rows of a version before');
     }
   }
 
@@ -194,53 +171,13 @@ class DataFile {
   #checkOrder(page: bigint, keys: readonly Uint8Array[], { from, to }: KeyRange): void {
     const all = [from, ...keys, ...(to === undefined ? [] : [to])];
     const isSorted = all.every((key, i) => i === 0 || Buffer.compare(all[i - 1] as Uint8Array, key) <= 0);
-    this.#need(isSorted, `page ${page} has the keys of another page`);
-  }
-
-  #readMetas(): { readonly pageBytes: number; readonly metas: readonly [MetaPage, MetaPage] } {
-    for (let reads = 0; ; reads++) {
-      const first = this.#read(0, META_PAGE.size);
-      const pageBytes = TREE.decode(META_PAGE.decode(first).free).pad;
-      const isPower = (pageBytes & (pageBytes - 1)) === 0;
-      this.#need(META_PAGE.decode(first).magic === MAGIC, 'it is no LMDB file, or was written over');
-      this.#need(isPower && pageBytes >= 512 && pageBytes <= PAGE_BYTES_MAX, `a page size of ${pageBytes} bytes`);
-      const second = this.#read(pageBytes, META_PAGE.size);
-      const isStill = (page: Uint8Array, at: number): boolean =>
-        Buffer.compare(page, this.#read(at, META_PAGE.size)) === 0;
-      if (reads < READS_MAX && !(isStill(first, 0) && isStill(second, pageBytes))) continue;
-      return { pageBytes, metas: [META_PAGE.decode(first), META_PAGE.decode(second)] };
-    }
-  }
-
-  #checkMeta(
-    { head, magic, version, address, mapBytes, free, tables, lastPage, transaction }: MetaPage,
-    i: number,
-  ): void {
-    const page = `meta page ${i}`;
-    this.#need(magic === MAGIC && version === VERSION, `${page} is no meta page of LMDB, or was written over`);
-    const { page: number, flags } = PAGE_HEAD.decode(head);
-    this.#need(number === BigInt(i) && flags === META, `${page} has the head of another page`);
-    this.#need(transaction % 2n === BigInt(i), `${page} names transaction ${transaction}`);
-    const trees = [TREE.decode(free), TREE.decode(tables)] as const;
-    this.#need(trees[0].pad === this.#pageBytes, `${page} names a page size of ${trees[0].pad} bytes`);
-    this.#need(trees[0].flags === FREE_FLAGS && trees[1].flags === 0 && trees[1].pad === 0, `${page} has other flags`);
-    const pages = mapBytes / BigInt(this.#pageBytes);
-    const isMapped = address === 0n && mapBytes <= MAP_BYTES_MAX && mapBytes % BigInt(this.#pageBytes) === 0n;
-    this.#need(
-      isMapped && lastPage < pages,
-      `${page} names a map of ${mapBytes} bytes and page ${lastPage} as its last`,
-    );
-    for (const tree of trees) {
-      const used = tree.branchPages + tree.leafPages + tree.overflowPages;
-      this.#need(used <= lastPage && tree.depth <= DEPTH_MAX, `${page} counts ${used} pages in ${tree.depth} levels`);
-      this.#need((tree.root === NO_PAGE) === (tree.depth === 0), `${page} names a root of ${tree.depth} levels`);
-    }
+    this.need(isSorted, `page ${page} has the keys of another page`);
   }
 
   #checkRoot({ root, depth }: Tree): void {
-    this.#need(depth <= DEPTH_MAX && (root === NO_PAGE) === (depth === 0), `a table of ${depth} levels`);
+    this.need(depth <= DEPTH_MAX && (root === NO_PAGE) === (depth === 0), `a table of ${depth} levels`);
     if (root === NO_PAGE) return;
-    this.#need(root >= FIRST_PAGE && root <= this.#meta.lastPage, `root ${root} is beyond the last page`);
+    this.need(root >= FIRST_PAGE && root <= this.meta.lastPage, `root ${root} is beyond the last page`);
     this.#needReach(root);
   }
 
@@ -276,18 +213,18 @@ class DataFile {
       const child = BigInt(low) + (BigInt(high) << 16n) + (BigInt(flags) << 32n);
       return { page: child, from: i === 0 ? from : branch.subarray(at + NODE.size, at + NODE.size + keyBytes) };
     });
-    this.#need(children.length > 0, `page ${page} has no child`);
+    this.need(children.length > 0, `page ${page} has no child`);
     return children;
   }
 
   *#tables(): IterableIterator<{ readonly name: string; readonly tree: Tree }> {
-    for (const { page } of this.#leavesOf(TREE.decode(this.#meta.tables))) {
+    for (const { page } of this.#leavesOf(TREE.decode(this.meta.tables))) {
       const leaf = this.#page(page, LEAF);
       for (const at of this.#nodes(page, leaf)) {
         const { low, flags, keyBytes } = NODE.read(viewOf(leaf), at);
         const [key, data] = [at + NODE.size, at + NODE.size + keyBytes];
         const isTree = flags === NODE_IS_TREE && low === TREE.size && data + TREE.size <= leaf.length;
-        this.#need(isTree, `page ${page} names a table that is none`);
+        this.need(isTree, `page ${page} names a table that is none`);
         const tree = TREE.decode(leaf.subarray(data, data + TREE.size));
         this.#checkRoot(tree);
         yield { name: Buffer.from(leaf.subarray(key, data)).toString('latin1'), tree };
@@ -306,7 +243,7 @@ class DataFile {
     const view = viewOf(leaf);
     const rows: Row[] = [];
     const nodes = this.#nodes(page, leaf);
-    this.#need(nodes.length > 0, `page ${page} has no row`);
+    this.need(nodes.length > 0, `page ${page} has no row`);
     for (const at of nodes) {
       const { low, high, flags, keyBytes } = NODE.read(view, at);
       const bytes = low + high * 0x1_0000;
@@ -314,7 +251,7 @@ class DataFile {
       const isLong = flags === NODE_IS_LONG;
       const end = data + (isLong ? PAGE_NUMBER.size : bytes);
       const isSound = (isLong || flags === 0 || flags === NODE_IS_TREE) && keyBytes > 0 && end <= leaf.length;
-      this.#need(isSound, `page ${page} has a row outside of it`);
+      this.need(isSound, `page ${page} has a row outside of it`);
       const key = leaf.subarray(at + NODE.size, data);
       if (!isLong) {
         rows.push({ key, value: () => leaf.subarray(data, end), long: undefined });
@@ -323,7 +260,7 @@ class DataFile {
       const first = PAGE_NUMBER.read(view, data).page;
       this.#checkNumber(first, page);
       this.#needReach(first + BigInt(this.#pagesOf(bytes) - 1));
-      const value = (): Uint8Array => this.#read(Number(first) * this.#pageBytes + PAGE_HEAD_BYTES, bytes);
+      const value = (): Uint8Array => this.read(Number(first) * this.pageBytes + PAGE_HEAD_BYTES, bytes);
       rows.push({ key, value, long: [first, bytes] });
     }
     return rows;
@@ -331,19 +268,19 @@ class DataFile {
 
   /** LMDB frees as many pages as their head says: more than the row fills when it was written again in its commit. */
   #checkLong(page: bigint, bytes: number): void {
-    const head = PAGE_HEAD.decode(this.#read(Number(page) * this.#pageBytes, PAGE_HEAD_BYTES));
+    const head = PAGE_HEAD.decode(this.read(Number(page) * this.pageBytes, PAGE_HEAD_BYTES));
     const pages = head.lower + head.upper * 0x1_0000;
     const isSound = head.page === page && (head.flags & KINDS) === OVERFLOW && pages >= this.#pagesOf(bytes);
-    const isInside = page + BigInt(pages) - 1n <= this.#meta.lastPage;
-    this.#need(isSound && isInside, `page ${page} has the head of another page`);
+    const isInside = page + BigInt(pages) - 1n <= this.meta.lastPage;
+    this.need(isSound && isInside, `page ${page} has the head of another page`);
   }
 
   #pagesOf(bytes: number): number {
-    return Math.ceil((PAGE_HEAD_BYTES + bytes) / this.#pageBytes);
+    return Math.ceil((PAGE_HEAD_BYTES + bytes) / this.pageBytes);
   }
 
   #checkNumber(page: bigint, by: bigint): void {
-    this.#need(page >= FIRST_PAGE && page <= this.#meta.lastPage, `page ${by} names page ${page}`);
+    this.need(page >= FIRST_PAGE && page <= this.meta.lastPage, `page ${by} names page ${page}`);
   }
 
   /** Where the nodes of a page begin. */
@@ -354,7 +291,7 @@ class DataFile {
     for (let at = 0; at < lower; at += POINTER_BYTES) {
       const place = PAGE_HEAD_BYTES + view.getUint16(PAGE_HEAD_BYTES + at, true);
       const isInside = place >= PAGE_HEAD_BYTES + lower && place + NODE.size <= content.length;
-      this.#need(isInside, `page ${page} has a node outside of it`);
+      this.need(isInside, `page ${page} has a node outside of it`);
       places.push(place);
     }
     return places;
@@ -362,35 +299,20 @@ class DataFile {
 
   #page(page: bigint, kind: number): Uint8Array {
     this.#needReach(page);
-    const content = this.#read(Number(page) * this.#pageBytes, this.#pageBytes);
+    const content = this.read(Number(page) * this.pageBytes, this.pageBytes);
     const head = PAGE_HEAD.decode(content);
     const isSound =
       head.page === page &&
       (head.flags & KINDS) === kind &&
       head.lower % POINTER_BYTES === 0 &&
       head.lower <= head.upper &&
-      head.upper <= this.#pageBytes - PAGE_HEAD_BYTES;
-    this.#need(isSound, `page ${page} has the head of another page`);
+      head.upper <= this.pageBytes - PAGE_HEAD_BYTES;
+    this.need(isSound, `page ${page} has the head of another page`);
     return content;
   }
 
   #needReach(page: bigint): void {
-    const isThere = (page + 1n) * BigInt(this.#pageBytes) <= BigInt(this.#size);
-    this.#need(isThere, `it was cut short: ${this.#size} bytes, and page ${page} is missing`);
-  }
-
-  #read(at: number, size: number): Uint8Array {
-    const page = new Uint8Array(size);
-    try {
-      if (readSync(this.#file, page, 0, size, at) === size) return page;
-    } catch (error) {
-      if (caughtCode(error) !== 'EIO') throw error;
-      throw new PageDamage(damageOf(this.#path, `EIO at byte ${at}`), { cause: error });
-    }
-    throw new PageDamage(damageOf(this.#path, 'it was cut short'));
-  }
-
-  #need(isSound: boolean, what: string): asserts isSound {
-    if (!isSound) throw new PageDamage(damageOf(this.#path, what));
+    const isThere = (page + 1n) * BigInt(this.pageBytes) <= BigInt(this.size);
+    this.need(isThere, `it was cut short: ${this.size} bytes, and page ${page} is missing`);
   }
 }

@@ -36,6 +36,8 @@ const FOLDER = 'rebuilt';
 /** Damaged files beside the data file, each as large as that was. */
 const KEPT_MAX = 2;
 const FLAG = Uint8Array.of(1);
+const ONLY_HERE =
+  'no other node has what they held; millracectl salvage DIR NEW-DIR makes a directory of what can be read';
 
 interface Opening extends StoreOptions {
   readonly groups: readonly number[];
@@ -54,9 +56,11 @@ export async function openStore(directory: string, opening: Opening): Promise<Sh
     if (!(error instanceof PageDamage)) throw error;
     const keptBytes = checkRoom(directory, error);
     onRebuild(error, keptBytes);
-    const rebuilt = await rebuild(directory, (tx, gaps) => {
+    const trust = options.salvages === true ? 'one' : 'last';
+    const rebuilt = await rebuild(directory, trust, (tx, gaps) => {
       // They are behind all others.
-      if (isAlone && gaps.some(({ to }) => to === undefined || isBefore(prefixKey(SYSTEM_PREFIX), to))) throw error;
+      if (isAlone && gaps.some(({ to }) => to === undefined || isBefore(prefixKey(SYSTEM_PREFIX), to)))
+        throw options.salvages === true ? error : notRebuilt(error, ONLY_HERE);
       return markTorn(tx, groups, gaps);
     }).catch((cause: unknown) => {
       if (cause instanceof PageDamage) throw cause;
@@ -95,6 +99,7 @@ type Mark = (tx: Tx, gaps: readonly KeyRange[]) => readonly number[];
 
 async function rebuild(
   directory: string,
+  trust: 'last' | 'one',
   mark: Mark,
 ): Promise<{ readonly torn: readonly number[]; readonly aside: string }> {
   const file = join(directory, 'data.mdb');
@@ -104,7 +109,7 @@ async function rebuild(
     const environment = new Environment(folder);
     let torn: readonly number[] = [];
     try {
-      const gaps = copyRows(file, environment);
+      const gaps = copyRows(file, environment, trust);
       environment.commit(() => (torn = mark(new LmdbTx(environment.state), gaps)));
     } finally {
       await environment.close();
@@ -121,7 +126,7 @@ async function rebuild(
 }
 
 /** Rows as they are stored: one that changed is told by its checksum, as before. */
-function copyRows(file: string, environment: Environment): KeyRange[] {
+function copyRows(file: string, environment: Environment, trust: 'last' | 'one'): KeyRange[] {
   const gaps: KeyRange[] = [];
   let rows: { readonly key: Uint8Array; readonly value: Uint8Array }[] = [];
   let bytes = 0;
@@ -132,14 +137,12 @@ function copyRows(file: string, environment: Environment): KeyRange[] {
     rows = [];
     bytes = 0;
   };
-  readTable(file, STATE_TABLE, {
-    gap: (range) => gaps.push(range),
-    row: (key, value) => {
-      rows.push({ key, value });
-      bytes += key.length + value.length;
-      if (bytes >= COMMIT_BYTES) write();
-    },
-  });
+  const row = (key: Uint8Array, value: Uint8Array): void => {
+    rows.push({ key, value });
+    bytes += key.length + value.length;
+    if (bytes >= COMMIT_BYTES) write();
+  };
+  readTable(file, STATE_TABLE, { row, gap: (range) => gaps.push(range) }, trust);
   write();
   return gaps;
 }

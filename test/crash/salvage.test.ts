@@ -1,8 +1,9 @@
 // A single node whose log is damaged: the tool makes a directory that starts with what can be read, and says what is gone.
 import assert from 'node:assert/strict';
-import { cpSync, readdirSync } from 'node:fs';
+import { cpSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { META_PAGE } from '../../src/store/pages.ts';
 import { ctl } from '../support/ctl.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
 import { tried } from '../support/tries.ts';
@@ -63,3 +64,45 @@ async function salvaged(t: TestContext): Promise<void> {
   assert.equal(again.code, 1);
   assert.match(again.stderr, /is not empty/);
 }
+
+test('a single node without the newer meta page of data.mdb is salvaged from the checkpoint before and its log', async (t) => {
+  const server = new TestServer({ process: true, cores: 1, groups: 4 });
+  const folder = temporaryFolder('salvage');
+  t.after(async () => {
+    await server.dispose();
+    removeFolder(folder);
+  });
+  await server.start();
+  for (let i = 0; i < STREAMS; i++) {
+    await server.client.request('PUT', `/salvage/s${i}`, TEXT);
+    await server.client.append(`/salvage/s${i}`, TEXT, 'all;');
+  }
+  await server.stop();
+  const file = join(server.dataDir, 'shard-0', 'data.mdb');
+  const content = readFileSync(file);
+  const [transactionAt, page] = [META_PAGE.fields.transaction.end - 8, 4096];
+  const isFirst = content.readBigUInt64LE(transactionAt) > content.readBigUInt64LE(page + transactionAt);
+  const at = isFirst ? 0 : page;
+  writeFileSync(file, Buffer.from(content).fill(0, at, at + page));
+  await assert.rejects(server.start(), /no other node has what they held; millracectl salvage DIR/);
+  const identity = join(server.dataDir, 'millrace.json');
+  const told = readFileSync(identity, 'utf8');
+  const to = join(folder, 'to');
+  // Whether it had peers once is no matter: its groups say who votes, and these had no other voter named yet.
+  writeFileSync(identity, told.replace(/"single": ?true/, '"single":false'));
+  const refused = await ctl(['salvage', server.dataDir, to]);
+  assert.match(refused.stderr, /shard-0: other nodes may vote in its groups: start it, and they restore it/);
+  assert.deepEqual([refused.code, readdirSync(to)], [1, []]);
+  writeFileSync(identity, told);
+  const said = await ctl(['salvage', server.dataDir, to]);
+  assert.equal(said.code, 0, said.stderr);
+  assert.match(
+    said.stdout,
+    /^shard-0: its state is that of the last checkpoint whose meta page is whole: .*data\.mdb is/,
+  );
+  assert.match(said.stdout, /^shard-0: the log is whole$/m);
+  const other = new TestServer({ cores: 1, groups: 4, dataDir: to });
+  t.after(() => other.dispose());
+  await other.start();
+  for (let i = 0; i < STREAMS; i++) assert.equal(await contentOf(other, i), 'all;');
+});

@@ -1,7 +1,7 @@
 // A page of data.mdb that cannot be read: in a cluster the others restore the groups whose rows lay there, a single node
 // refuses them alone.
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { tearLeaf } from '../store/torn-leaf.ts';
@@ -21,7 +21,7 @@ async function fill({ client }: TestServer): Promise<void> {
   }
 }
 
-test('a node of three restores the groups of a page that cannot be read, and keeps the others', async () => {
+test('a node of three restores the groups of a page that cannot be read, and all without meta pages', async () => {
   await withCluster({ process: true, groups: GROUPS }, async (cluster) => {
     const node = cluster.node(2);
     await fill(cluster.node(1));
@@ -42,6 +42,24 @@ test('a node of three restores the groups of a page that cannot be read, and kee
       await node.client.append(`/torn/${name}`, TEXT, 'more;');
       const { body } = await node.client.expect(200, 'GET', `/torn/${name}?offset=0`);
       assert.equal(body.toString(), `${name} ${BODY};more;`);
+    }
+    await cluster.restart(1);
+    await cluster.ready();
+    await cluster.settled();
+    await node.stop();
+    const file = join(node.dataDir, 'shard-0', 'data.mdb');
+    writeFileSync(file, readFileSync(file).fill(0, 0, 2 * 4096));
+    await cluster.restart(2);
+    await node.logged(/the log is damaged: the other nodes restore this shard/);
+    assert(readdirSync(join(node.dataDir, 'shard-0')).includes('data.mdb.damaged-2'));
+    await cluster.ready();
+    await cluster.settled();
+    await cluster.kill(3);
+    await cluster.ready([1, 2]);
+    for (const name of NAMES) {
+      const { body } = await node.client.expect(200, 'GET', `/torn/${name}?offset=0`);
+      assert.equal(body.toString(), `${name} ${BODY};more;`);
+      await node.client.append(`/torn/${name}`, TEXT, 'again;');
     }
   });
 });
