@@ -201,9 +201,14 @@ export class RequestAdmission {
     this.#routes = routes;
   }
 
-  /** A plane does not begin or cease to ask for a token: what else follows from that is decided at the start. */
-  changeToken(token: string): void {
-    if (this.#token !== '' && token !== '') this.#token = token;
+  /**
+   * Returns whether the token is another one now. A plane does not begin or cease to ask for a token: what else follows
+   * from that is decided at the start.
+   */
+  changeToken(token: string): boolean {
+    const isAnother = this.#token !== '' && token !== '' && token !== this.#token;
+    if (isAnother) this.#token = token;
+    return isAnother;
   }
 
   /** Does the request carry the token, if there is one? */

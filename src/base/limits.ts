@@ -207,6 +207,11 @@ export const SESSION_IN_FLIGHT_BYTES_MAX = 4 * SESSION_MESSAGE_BYTES_MAX;
 export const SESSION_READ_BYTES_MAX = 8 * READ_BYTES_MAX;
 /** Subscriptions of a session, two KiB each on two threads: 100,000 fit on a handful of sockets. More: 429. */
 export const SESSION_SUBSCRIPTIONS_MAX = 16_384;
+/**
+ * Bytes that subscriptions of a session read at once: eight steps keep a socket busy, and a thousand subscriptions that
+ * begin together do not fill it. The others wait for their turn.
+ */
+export const SESSION_FOLLOW_BYTES_MAX = 2 * MIB;
 /** Bytes that a client lets a subscription send it ahead; more than this counts as this. */
 export const SESSION_CREDIT_BYTES_MAX = 64 * MIB;
 /** A client that has left so much untaken has stopped reading: its session ends. Reads and events stop far below. */

@@ -73,7 +73,8 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
     listenAdmin: (host, port) => listeners.admin.listen(host, port),
     openRequests: () => client.server.open + admin.server.open,
     changeTokens: (tokens) => {
-      client.admission.changeToken(tokens.client);
+      // A session may have been opened by a client without the new one.
+      if (client.admission.changeToken(tokens.client)) client.sessions?.stop();
       admin.admission.changeToken(tokens.admin);
     },
     renewCertificates: (files) => both.forEach((listener) => listener.renew(files)),

@@ -7,7 +7,7 @@ export interface SessionPort {
   readonly limits: SocketLimits;
   /** Makes a session of the request, or refuses it. */
   handle(call: RequestContext): void;
-  /** Tells every client to go elsewhere. A session ends when what it has asked is answered. */
+  /** Tells every client to open another session. One ends when what it has asked is answered. */
   stop(): void;
   /** Resolves when no session is open. */
   idle(): Promise<void>;

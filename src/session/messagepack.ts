@@ -247,10 +247,6 @@ export class MessageWriter {
     this.#head(NIL);
   }
 
-  boolean(value: boolean): void {
-    this.#head(value ? TRUE : FALSE);
-  }
-
   uint(value: number): void {
     this.#reserve(9);
     if (value < 0x80) this.#bytes[this.length++] = value;

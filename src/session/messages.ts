@@ -31,6 +31,7 @@ const REFUSED = 66;
 const EVENT = 67;
 const GO_AWAY = 68;
 
+const LEAVE = 'the session ends; open another one, at another node if this one does not answer';
 const RETRY_AFTER_SECONDS = '1';
 
 /** Fields of an answer: headers of the HTTP API by their names, as texts. */
@@ -60,7 +61,7 @@ export class FieldWriter {
 }
 
 /** Tells a client its limits. */
-export function writeHello(out: MessageWriter): void {
+export function writeHello(out: MessageWriter, session: string): void {
   const limits = [
     ['message_bytes', SESSION_MESSAGE_BYTES_MAX],
     ['in_flight_bytes', SESSION_IN_FLIGHT_BYTES_MAX],
@@ -75,13 +76,15 @@ export function writeHello(out: MessageWriter): void {
     out.text(name);
     out.uint(value);
   }
-  out.endMap(place, limits.length);
+  out.text('session');
+  out.text(session);
+  out.endMap(place, limits.length + 1);
 }
 
 export function writeGoAway(out: MessageWriter): void {
   out.array(2);
   out.uint(GO_AWAY);
-  out.text(ERRORS.STOPPING.text);
+  out.text(LEAVE);
 }
 
 /** An answer to a request, or an event of a subscription, up to its fields. `nextOffset` -1: it has none. */

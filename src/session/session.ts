@@ -5,9 +5,7 @@
  */
 import { ownCopy } from '../base/bytes.ts';
 import {
-  READER_BUFFER_BYTES_MAX,
   SESSION_IN_FLIGHT_BYTES_MAX,
-  SESSION_MESSAGE_BYTES_MAX,
   SESSION_READ_BYTES_MAX,
   SESSION_REQUESTS_MAX,
   SESSION_SUBSCRIPTIONS_MAX,
@@ -20,10 +18,9 @@ import type { Reply } from '../protocol/reply.ts';
 import { newRequest } from '../protocol/request.ts';
 import type { Frame } from './frame.ts';
 import { Lane, type LaneOwner, PendingRequest } from './lane.ts';
-import { MalformedMessage, MessageReader, MessageWriter } from './messagepack.ts';
+import { MalformedMessage, MessageReader } from './messagepack.ts';
 import {
   CREDIT,
-  FieldWriter,
   type RequestRefusal,
   SUBSCRIBE,
   UNSUBSCRIBE,
@@ -34,6 +31,7 @@ import {
   writeHello,
   writeRefused,
 } from './messages.ts';
+import { SessionOutbox, ReadTurns } from './outbox.ts';
 import { operationOf, readBytesOf } from './operations.ts';
 import { FollowedStream, type SubscriptionOwner } from './subscription.ts';
 
@@ -41,7 +39,6 @@ import { FollowedStream, type SubscriptionOwner } from './subscription.ts';
 const GOING_AWAY = 1001;
 const PROTOCOL_ERROR = 1002;
 const UNSUPPORTED_DATA = 1003;
-const REASON_CHARS_MAX = 100;
 
 /** State that all sessions of a node share. */
 export interface SessionHome {
@@ -57,38 +54,30 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
   readonly requestId: string;
   readonly server: HttpServerContext;
   readonly #home: SessionHome;
-  #socket: OpenSocket | undefined;
   /** Requests without an answer, and subscriptions. */
   readonly #pending = new Map<number, PendingRequest>();
   readonly #subscriptions = new Map<number, FollowedStream>();
   readonly #lanes = new Map<string, Lane>();
   readonly #request = newRequest();
-  readonly #out = new MessageWriter();
-  readonly fields = new FieldWriter(this.#out);
+  readonly outbox: SessionOutbox;
+  /** Subscriptions that read. */
+  readonly turns: ReadTurns;
   #bytesInFlight = 0;
   #readBytesInFlight = 0;
-  /** Bytes that the socket has not taken. */
-  #unsentBytes = 0;
-  #flushDue = false;
   #isLeaving = false;
-  readonly #flush = (): void => {
-    try {
-      this.#send();
-    } catch (error) {
-      this.server.logError(error, this.operation, this.requestId);
-    }
-  };
 
   constructor(home: SessionHome, requestId: string) {
     this.#home = home;
     this.server = home.server;
     this.requestId = requestId;
+    this.outbox = new SessionOutbox(home.server, requestId, () => this.#sent());
+    this.turns = new ReadTurns(this.outbox);
   }
 
   opened(socket: OpenSocket): void {
-    this.#socket = socket;
-    writeHello(this.#out);
-    this.#send();
+    this.outbox.open(socket);
+    writeHello(this.outbox.out, this.requestId);
+    this.outbox.send();
   }
 
   received(message: Uint8Array, isBinary: boolean): void {
@@ -97,7 +86,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
     const reader = new MessageReader(message);
     const startedMs = this.server.ctx.monotonicMs();
     try {
-      while (!reader.isAtEnd && this.#socket !== undefined) {
+      while (!reader.isAtEnd && this.outbox.isOpen) {
         this.#home.frame.read(reader);
         this.#take(this.#home.frame, startedMs);
       }
@@ -108,14 +97,12 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
   }
 
   drained(): void {
-    this.#countUnsent();
-    if (this.isStalled) return;
-    for (const subscription of this.#subscriptions.values()) subscription.resume();
+    this.outbox.countUnsent();
+    this.turns.resume();
   }
 
   closed(): void {
-    this.#socket = undefined;
-    this.#countUnsent();
+    this.outbox.close();
     for (const subscription of this.#subscriptions.values()) subscription.leave();
     this.#subscriptions.clear();
     // Those at the shards end with their replies.
@@ -128,8 +115,8 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
   goAway(): void {
     if (this.#isLeaving) return;
     this.#isLeaving = true;
-    writeGoAway(this.#out);
-    this.#flushSoon();
+    writeGoAway(this.outbox.out);
+    this.outbox.sendSoon();
   }
 
   #take(frame: Frame, startedMs: number): void {
@@ -164,7 +151,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
         `reads of ${this.#readBytesInFlight} of ${SESSION_READ_BYTES_MAX} bytes are under way; see max_bytes`,
       );
     }
-    if (readBytes > 0 && this.isStalled) return { code: 'ANSWERS_FULL', detail: '' };
+    if (readBytes > 0 && this.outbox.isStalled) return { code: 'ANSWERS_FULL', detail: '' };
     if (frame.kind === SUBSCRIBE && this.#subscriptions.size >= SESSION_SUBSCRIPTIONS_MAX) {
       return full(`${SESSION_SUBSCRIPTIONS_MAX} subscriptions are open`);
     }
@@ -199,7 +186,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
   /** It waited for its turn. */
   start(request: PendingRequest): void {
     const { frame: bytes, lane } = request;
-    if (bytes === undefined || this.#socket === undefined) return;
+    if (bytes === undefined || !this.outbox.isOpen) return;
     request.frame = undefined;
     const { frame } = this.#home;
     frame.read(new MessageReader(bytes));
@@ -208,7 +195,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
   }
 
   #begin(request: PendingRequest, frame: Frame): void {
-    const from = this.#out.length;
+    const from = this.outbox.out.length;
     try {
       const refusal = this.#ask(request, frame);
       if (refusal !== undefined) this.#answerRefused(request, { id: request.id, ...refusal });
@@ -235,7 +222,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
   /** Its events tell how it goes on. */
   #subscribe(request: PendingRequest, frame: Frame): Pick<RequestRefusal, 'code' | 'detail'> | undefined {
     const { id } = request;
-    const from = this.#out.length;
+    const from = this.outbox.out.length;
     const subscription = this.#subscriptions.get(id);
     const refusal = subscription?.start(frame);
     if (subscription?.isOver === true) this.#subscriptions.delete(id);
@@ -255,9 +242,9 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
   }
 
   #reply(request: PendingRequest, reply: Reply): void {
-    const from = this.#out.length;
+    const from = this.outbox.out.length;
     try {
-      this.#answered(request, from, this.#socket === undefined ? 0 : this.#write(request, reply));
+      this.#answered(request, from, !this.outbox.isOpen ? 0 : this.#write(request, reply));
     } catch (error) {
       this.#crash(request, error, from);
     }
@@ -267,34 +254,34 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
   #write(request: PendingRequest, reply: Reply): number {
     const { operation, id } = request;
     if (operation === undefined) return 0;
-    if (reply.code === 0) return operation.answer(this.fields, request, reply);
-    return operation.answerRefusal?.(this.fields, request, reply) ?? this.#refused(refusalOf(id, reply));
+    if (reply.code === 0) return operation.answer(this.outbox.fields, request, reply);
+    return operation.answerRefusal?.(this.outbox.fields, request, reply) ?? this.#refused(refusalOf(id, reply));
   }
 
   /** Takes back what is written of the answer, from `from` on. */
   #crash(request: PendingRequest, error: unknown, from: number): void {
     this.server.logError(error, this.operation, this.requestId);
     if (request.isAnswered) return;
-    this.#out.cut(from);
+    this.outbox.out.cut(from);
     this.#answerRefused(request, { id: request.id, code: 'INTERNAL', detail: '' });
   }
 
   #answerRefused(request: PendingRequest, refused: RequestRefusal): void {
-    const from = this.#out.length;
+    const from = this.outbox.out.length;
     this.#answered(request, from, this.#refused(refused));
   }
 
   /** The answer is what was written behind `from`; its status is 0 when there is none. */
   #answered(request: PendingRequest, from: number, status: number): void {
     if (status > 0) this.server.count(request.operation?.counted ?? 'other', status, request.startedMs);
-    if (!request.lane.isNext(request)) request.answer = this.#out.cut(from);
-    this.#flushSoon();
+    if (!request.lane.isNext(request)) request.answer = this.outbox.out.cut(from);
+    this.outbox.sendSoon();
     request.lane.answered(request);
   }
 
   leave(request: PendingRequest): void {
     const { answer, lane } = request;
-    if (answer !== undefined) this.#out.raw(answer);
+    if (answer !== undefined) this.outbox.out.raw(answer);
     this.#end(request);
     if (lane.isEmpty) this.#lanes.delete(lane.key);
   }
@@ -320,62 +307,35 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
   }
 
   #writeUnsubscribed(id: number): void {
-    beginDone(this.fields, id, -1);
-    endWith(this.fields, undefined);
-    this.#flushSoon();
+    beginDone(this.outbox.fields, id, -1);
+    endWith(this.outbox.fields, undefined);
+    this.outbox.sendSoon();
   }
 
   /** A subscription has written, perhaps its end. */
   wrote({ id, isOver }: FollowedStream): void {
     if (isOver) this.#subscriptions.delete(id);
-    this.#flushSoon();
-  }
-
-  /** More waits than a slow client may have, so reads and events wait for it. */
-  get isStalled(): boolean {
-    return this.#unsentBytes > READER_BUFFER_BYTES_MAX || (this.#unsentBytes > 0 && this.server.backpressure.full);
+    this.outbox.sendSoon();
   }
 
   refuse(refused: RequestRefusal): void {
     this.#refused(refused);
-    this.#flushSoon();
+    this.outbox.sendSoon();
   }
 
   #refused(refused: RequestRefusal): number {
     this.server.ctx.metrics.sessions.refusals++;
-    return writeRefused(this.fields, refused);
+    return writeRefused(this.outbox.fields, refused);
   }
 
-  #flushSoon(): void {
-    if (this.#out.length > SESSION_MESSAGE_BYTES_MAX) return this.#flush();
-    if (this.#flushDue) return;
-    this.#flushDue = true;
-    queueMicrotask(this.#flush);
-  }
-
-  #send(): void {
-    const socket = this.#socket;
-    this.#flushDue = false;
-    const { written } = this.#out;
-    if (socket !== undefined && written.length > 0) {
-      this.server.ctx.metrics.sessions.bytesOut += written.length;
-      socket.send(written, true, false);
-      this.#countUnsent();
-    }
-    this.#out.clear();
-    if (this.#isLeaving && this.#pending.size === 0) this.#socket?.end(GOING_AWAY, 'the node stops');
-  }
-
-  #countUnsent(): void {
-    const bytes = this.#socket?.getBufferedAmount() ?? 0;
-    this.server.backpressure.usedBytes += bytes - this.#unsentBytes;
-    this.#unsentBytes = bytes;
+  /** Everything written has left. */
+  #sent(): void {
+    if (this.#isLeaving && this.#pending.size === 0) this.outbox.end(GOING_AWAY, 'the session ends');
   }
 
   /** The client does not keep to the protocol. */
   #cut(code: number, reason: string): void {
     this.server.ctx.metrics.sessions.faults++;
-    this.#send();
-    this.#socket?.end(code, reason.slice(0, REASON_CHARS_MAX));
+    this.outbox.end(code, reason);
   }
 }

@@ -4,8 +4,8 @@
  * from its offset when it may go on.
  *
  *   READING ──answer reaches the tail──► LIVE
- *    ▲  ▲ └──no credit, or stalled──► PAUSED ◄──event, and no room for it── LIVE
- *    │  └──credit, or drained──────────┘
+ *    ▲  ▲ └──no credit, or no turn──► PAUSED ◄──event, and no room for it── LIVE
+ *    │  └──credit, or its turn─────────┘
  *   RETRYING (mailbox was full)          closed, deleted, refused, unsubscribed ──► DONE
  */
 import { shownContentType } from '../access/stored-type.ts';
@@ -23,7 +23,8 @@ import { REPLY_CLOSED, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts
 import { Timed } from '../topics/clock.ts';
 import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES, type Topic } from '../topics/topic.ts';
 import type { Frame } from './frame.ts';
-import { type FieldWriter, type RequestRefusal, beginEvent, endWith, refusalOf } from './messages.ts';
+import { type RequestRefusal, beginEvent, endWith, refusalOf } from './messages.ts';
+import type { SessionOutbox, ReadTurns } from './outbox.ts';
 
 const WAITING = 0;
 const READING = 1;
@@ -36,8 +37,8 @@ const DONE = 5;
 export interface SubscriptionOwner {
   readonly server: HttpServerContext;
   readonly requestId: string;
-  readonly fields: FieldWriter;
-  readonly isStalled: boolean;
+  readonly outbox: SessionOutbox;
+  readonly turns: ReadTurns;
   refuse(refused: RequestRefusal): void;
   wrote(subscription: FollowedStream): void;
 }
@@ -54,6 +55,8 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
   /** Everything below was sent. */
   #offset = 0;
   #incarnation = 0;
+  /** Bytes that the read under way may bring. */
+  #readBytes = 0;
   #hasBegun = false;
   #isFollowing = false;
 
@@ -106,7 +109,7 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
     this.resume();
   }
 
-  /** The socket has room again, or there is credit. */
+  /** Its turn to read has come, or there is credit. */
   resume(): void {
     if (this.#state === PAUSED) this.#readOn();
   }
@@ -117,6 +120,7 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
     const topic = this.#topic;
     if (topic === undefined) return;
     this.#topic = undefined;
+    this.#endRead();
     const { server } = this.#owner;
     server.node.live.clock.cancel(this);
     topic.stopWaiting(this);
@@ -128,7 +132,12 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
     const topic = this.#topic;
     if (topic === undefined) return;
     topic.beforeReply(reply);
-    if (this.#state === DONE) return;
+    if (this.isOver) return;
+    this.#endRead();
+    this.#take(reply, topic);
+  }
+
+  #take(reply: Reply, topic: Topic): void {
     if (reply.code !== 0) return this.#end(refusalOf(this.id, reply));
     if (this.#hasBegun && readIncarnation(reply) !== this.#incarnation) return this.onDeleted();
     this.#incarnation = readIncarnation(reply);
@@ -143,7 +152,7 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
   onEvent(event: Reply): void {
     if (this.#state !== LIVE) return;
     if (event.nextOffset <= this.#offset && !event.has(REPLY_CLOSED)) return;
-    const fits = (event.body?.length ?? 0) <= this.#credit && !this.#owner.isStalled;
+    const fits = (event.body?.length ?? 0) <= this.#credit && !this.#owner.outbox.isStalled;
     if (fits && event.startOffset === this.#offset && !this.#readsItself(event)) this.#deliver(event);
     else this.#readOn();
   }
@@ -178,7 +187,7 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
 
   /** Sends what an answer or an event brought. */
   #deliver(reply: Reply): void {
-    const { fields } = this.#owner;
+    const { fields } = this.#owner.outbox;
     const params = this.#params;
     const isClosed = reply.has(REPLY_CLOSED);
     const body = reply.nextOffset > reply.startOffset ? reply.body : undefined;
@@ -216,15 +225,22 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
   #readOn(): void {
     const topic = this.#topic;
     if (topic === undefined) return;
-    if (this.#credit <= 0 || this.#owner.isStalled) {
-      this.#state = PAUSED;
-      return;
-    }
     const wanted = this.#params?.maxBytes ?? 0;
-    const bytes = Math.min(STEP_BYTES, this.#credit);
-    this.#position.maxBytes = wanted === 0 ? bytes : Math.min(bytes, wanted);
+    const most = Math.min(STEP_BYTES, this.#credit);
+    const bytes = wanted === 0 ? most : Math.min(most, wanted);
+    this.#state = PAUSED;
+    if (bytes <= 0 || !this.#owner.turns.take(this, bytes)) return;
+    this.#position.maxBytes = this.#readBytes = bytes;
     this.#state = READING;
-    if (!topic.read(this.#position, this)) this.#retryLater();
+    if (topic.read(this.#position, this)) return;
+    this.#endRead();
+    this.#retryLater();
+  }
+
+  #endRead(): void {
+    const bytes = this.#readBytes;
+    this.#readBytes = 0;
+    if (bytes > 0) this.#owner.turns.give(bytes);
   }
 
   #retryLater(): void {

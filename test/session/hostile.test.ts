@@ -12,6 +12,7 @@ import {
   CREATE,
   CREDIT,
   DELETE,
+  DONE,
   HEAD,
   type Handshake,
   READ,
@@ -69,6 +70,13 @@ test('a token comes in the header, or in the protocols', async (t) => {
   // The header is what counts.
   const both = { ...asProtocol('se%2Fcr%20et%3D'), headers: ['Authorization: Bearer other'] };
   assert.equal(await statusOf(rig, both), '401 UNAUTHORIZED');
+
+  const client = await SessionClient.connect(rig.port, asProtocol('se%2Fcr%20et%3D'));
+  rig.planes.changeTokens({ client: 'se/cr et=', admin: '' });
+  assert.equal((await client.ask(HEAD, 1, 'b', 's')).kind, DONE, 'it is the same');
+  rig.planes.changeTokens({ client: 'another', admin: '' });
+  assert.equal(await client.ended(), 1001);
+  assert.equal(await statusOf(rig, asProtocol('another')), '101');
 });
 
 test('connections that became sessions are counted until they end', async (t) => {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type TestServer, withServer } from '../support/server.ts';
+import { until } from '../support/until.ts';
 import {
   APPEND,
   CREATE,
@@ -175,6 +176,27 @@ test('a client that does not read holds up no other and gets everything when it 
     assert.equal((await follow(idle, 2, count * text.length)).length, count * text.length);
     const told: Told[] = idle.told.filter(({ kind }) => kind === REFUSED);
     assert.deepEqual(told, []);
+    idle.destroy();
+  });
+});
+
+test('subscriptions that begin together read in turns, and none is lost when the client does not read', async () => {
+  await withSession(async (client, server) => {
+    const idle = await SessionClient.connect(server.port);
+    const bytes = 1_500_000;
+    await client.ask(CREATE, 1, 'b', 's', null, TEXT);
+    for (let i = 0; i < 10; i++) await append(client, 's', 'z'.repeat(bytes / 10));
+    idle.socket.pause();
+    const ids = Array.from({ length: 20 }, (_, i) => i);
+    idle.send(...ids.map((id) => [SUBSCRIBE, id, 'b', 's', 2 * bytes, { offset: 0 }]));
+    await until('its socket is full', async () => ((await metricOf(server, 'http_unsent_answer_bytes')) ?? 0) > MUCH);
+    const unsent = (await metricOf(server, 'http_unsent_answer_bytes')) ?? 0;
+    assert(unsent < 5 * MUCH, `${unsent} bytes wait`);
+    // Others are not held up.
+    assert.equal((await client.ask(SUBSCRIBE, 2, 'b', 's', MUCH, { offset: bytes - 3 })).body, 'zzz');
+    idle.socket.resume();
+    for (const id of ids) assert.equal((await follow(idle, id, bytes)).length, bytes);
+    assert.equal(await metricOf(server, 'http_unsent_answer_bytes'), 0);
     idle.destroy();
   });
 });

@@ -1,0 +1,135 @@
+/**
+ * The way out of a session: what is written in one turn of the event loop leaves as one message of its socket, and
+ * subscriptions read so much at once that a socket which does not take it fills no memory.
+ */
+import { READER_BUFFER_BYTES_MAX, SESSION_FOLLOW_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX } from '../base/limits.ts';
+import type { OpenSocket } from '../http/guard.ts';
+import type { HttpServerContext } from '../http/server-context.ts';
+import { MessageWriter } from './messagepack.ts';
+import { FieldWriter } from './messages.ts';
+
+const REASON_CHARS_MAX = 100;
+
+export class SessionOutbox {
+  readonly out = new MessageWriter();
+  readonly fields = new FieldWriter(this.out);
+  readonly #server: HttpServerContext;
+  readonly #requestId: string;
+  readonly #sent: () => void;
+  #socket: OpenSocket | undefined;
+  /** Bytes that the socket has not taken. */
+  #unsentBytes = 0;
+  #isDue = false;
+  readonly #flush = (): void => {
+    try {
+      this.send();
+    } catch (error) {
+      this.#server.logError(error, 'session', this.#requestId);
+    }
+  };
+
+  /** `sent` is called when everything that was written has left. */
+  constructor(server: HttpServerContext, requestId: string, sent: () => void) {
+    this.#server = server;
+    this.#requestId = requestId;
+    this.#sent = sent;
+  }
+
+  open(socket: OpenSocket): void {
+    this.#socket = socket;
+  }
+
+  /** The socket is gone, and what is written from now on with it. */
+  close(): void {
+    this.#socket = undefined;
+    this.countUnsent();
+  }
+
+  get isOpen(): boolean {
+    return this.#socket !== undefined;
+  }
+
+  /** More waits than a slow client may have, so reads and events wait for it. */
+  get isStalled(): boolean {
+    return this.#unsentBytes > READER_BUFFER_BYTES_MAX || (this.#unsentBytes > 0 && this.#server.backpressure.full);
+  }
+
+  sendSoon(): void {
+    if (this.out.length > SESSION_MESSAGE_BYTES_MAX) return this.#flush();
+    if (this.#isDue) return;
+    this.#isDue = true;
+    queueMicrotask(this.#flush);
+  }
+
+  send(): void {
+    this.#isDue = false;
+    const { written } = this.out;
+    if (this.#socket !== undefined && written.length > 0) {
+      this.#server.ctx.metrics.sessions.bytesOut += written.length;
+      this.#socket.send(written, true, false);
+      this.countUnsent();
+    }
+    this.out.clear();
+    this.#sent();
+  }
+
+  countUnsent(): void {
+    const bytes = this.#socket?.getBufferedAmount() ?? 0;
+    this.#server.backpressure.usedBytes += bytes - this.#unsentBytes;
+    this.#unsentBytes = bytes;
+  }
+
+  /** Sends what is written, and closes the socket with a code of RFC 6455. */
+  end(code: number, reason: string): void {
+    if (this.out.length > 0) this.send();
+    this.#socket?.end(code, reason.slice(0, REASON_CHARS_MAX));
+  }
+}
+
+/** One that waits for its turn. */
+interface Reader {
+  /** It may read now. */
+  resume(): void;
+}
+
+/** The subscriptions of a session that read, and those that wait until others have read. */
+export class ReadTurns {
+  readonly #outbox: SessionOutbox;
+  readonly #waiting = new Set<Reader>();
+  #bytes = 0;
+  #isResuming = false;
+
+  constructor(outbox: SessionOutbox) {
+    this.#outbox = outbox;
+  }
+
+  /** False: its resume() is called when its turn has come. */
+  take(reader: Reader, bytes: number): boolean {
+    if (!this.#outbox.isOpen) return false;
+    const isFree = this.#isFree;
+    if (isFree) this.#bytes += bytes;
+    else this.#waiting.add(reader);
+    return isFree;
+  }
+
+  give(bytes: number): void {
+    this.#bytes -= bytes;
+    this.resume();
+  }
+
+  /** A loop, and not a call for each: one whose read finds the mailbox full gives its turn back at once. */
+  resume(): void {
+    if (this.#isResuming) return;
+    this.#isResuming = true;
+    for (const reader of this.#waiting) {
+      if (!this.#isFree) break;
+      this.#waiting.delete(reader);
+      reader.resume();
+    }
+    this.#isResuming = false;
+  }
+
+  get #isFree(): boolean {
+    return this.#bytes < SESSION_FOLLOW_BYTES_MAX && !this.#outbox.isStalled;
+  }
+}
