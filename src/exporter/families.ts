@@ -348,6 +348,12 @@ export const FAMILIES: readonly Family[] = [
         yield* one(ownOf(group, 'finished_unix_ms'), MS, { group: String(id) });
     },
   },
+  gauge(
+    'certificate_end_timestamp_seconds',
+    'certificate_end_unix_ms',
+    'When the first certificate in the chain of the planes ends, in seconds since 1970; absent without TLS',
+    MS,
+  ),
   // The cold store.
   gauge(
     'cold_store_reachable',

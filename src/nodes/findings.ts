@@ -82,6 +82,16 @@ function backupAgeOf(snapshot: ClusterSnapshot): number {
   return Math.max(0, ...ages.values());
 }
 
+/** The node's log and the alert MillraceCertificateEnding have the same bounds. */
+const CERTIFICATE_WARN_MS = 30 * 86_400_000;
+const CERTIFICATE_URGENT_MS = 7 * 86_400_000;
+
+function certificateFault(leftMs: number): Fault {
+  if (leftMs <= 0) return bad('its certificate has ended, and clients refuse it: renew it, and send SIGHUP');
+  const text = `its certificate ends in ${formatAge(leftMs)}: renew it, and send SIGHUP`;
+  return leftMs < CERTIFICATE_URGENT_MS ? bad(text) : warn(text);
+}
+
 /** Which nodes say what, of those that say it. */
 function told(snapshot: ClusterSnapshot, what: (report: NodeReport) => string | undefined): Map<string, number[]> {
   const all = new Map<string, number[]>();
@@ -142,6 +152,8 @@ function faultsOf(report: NodeReport, foreign: readonly number[]): Fault[] {
       bad(`it has other rows than most replicas in ${report.differingGroups} of its groups, and takes theirs`),
     );
   if (report.undecidedGroups > 0) faults.push(bad(undecidedOf(report)));
+  const { certificateLeftMs: leftMs = Infinity } = report;
+  if (leftMs < CERTIFICATE_WARN_MS) faults.push(certificateFault(leftMs));
   if (behind.length > 0) faults.push(bad(`not caught up in ${nameGroups(behind)}, reads wait`));
   return faults;
 }

@@ -57,6 +57,8 @@ export interface NodeReport {
   readonly undecidedGroups: number;
   /** How long ago the node exported a whole group for a backup, by group; it forgets when it restarts. */
   readonly exportAgesMs: ReadonlyMap<number, number>;
+  /** Until the certificate of its planes ends; undefined without one. */
+  readonly certificateLeftMs: number | undefined;
   /** `open`, `pressure` or `refusing`. */
   readonly admission: string;
   /** Undefined: the node reaches its cold store, has none, or does not say. */
@@ -102,6 +104,7 @@ export function parseMetrics(value: unknown): NodeReport | undefined {
     differingGroups: numberAt(value, 'differing_groups'),
     undecidedGroups: numberAt(value, 'undecided_groups'),
     exportAgesMs: exportAgesOf(value),
+    certificateLeftMs: certificateLeftOf(value),
     admission: admissionOf(value),
     coldAway: coldAwayOf(objectAt(value, 'cold_store')),
   };
@@ -141,6 +144,11 @@ function exportAgesOf(value: Json): Map<number, number> {
   const exports = Array.isArray(list) ? list.slice(0, GROUP_COUNT_MAX).filter(isObject) : [];
   const ageOf = (one: Json): number => numberAt(value, 'unix_ms') - numberAt(one, 'finished_unix_ms');
   return new Map(exports.map((one) => [numberAt(one, 'raft_group_id'), ageOf(one)]));
+}
+
+function certificateLeftOf(value: Json): number | undefined {
+  const endMs = value['certificate_end_unix_ms'];
+  return typeof endMs === 'number' ? endMs - numberAt(value, 'unix_ms') : undefined;
 }
 
 function admissionOf(value: Json): string {

@@ -13,6 +13,7 @@ import { HttpCounters } from '../metrics/http-metrics.ts';
 import { describeShed } from '../placement/state/shed.ts';
 import { Sessions } from '../session/sessions.ts';
 import type { Tracing } from '../tracing/tracing.ts';
+import { CertificateWatch } from './certificate-watch.ts';
 import type { NodeCore } from './core.ts';
 import { openConnections } from './file-limit.ts';
 import type { Host, Opened } from './host.ts';
@@ -40,17 +41,23 @@ export interface BoundPlanes {
 export async function openPlanes(node: NodeParts, opened: Opened): Promise<BoundPlanes> {
   const { config, host } = node;
   const volume = new VolumeWatch(host.runtime, config.storage.dataDir);
-  const planes = composePlanes(node, volume);
+  const certificates = new CertificateWatch(host.runtime, host.log.logger('server'));
+  const planes = composePlanes(node, () => ({ ...volume.metrics(), ...certificates.metrics() }));
   opened.planes = planes;
+  certificates.start(config.server.tls);
   // Not awaited: a volume that hangs must not keep the planes closed.
   void volume.start();
   const { listen, adminListen } = config.server;
   const client = { host: listen.host, port: await planes.listenClient(listen.host, listen.port) };
   const admin = { host: adminListen.host, port: await planes.listenAdmin(adminListen.host, adminListen.port) };
-  return { planes, client, admin };
+  const renewCertificates: Planes['renewCertificates'] = (files) => {
+    planes.renewCertificates(files);
+    certificates.renewed(files);
+  };
+  return { planes: { ...planes, renewCertificates }, client, admin };
 }
 
-function composePlanes(node: NodeParts, volume: VolumeWatch): Planes {
+function composePlanes(node: NodeParts, watched: () => Readonly<Record<string, unknown>>): Planes {
   const { config, host, core, services, tracing } = node;
   const { runtime } = host;
   const { quotas, forks, subscriptions, backups } = services;
@@ -80,7 +87,7 @@ function composePlanes(node: NodeParts, volume: VolumeWatch): Planes {
         mailboxDepths: () => core.shards.depths(),
         mailboxCapacities: () => core.shards.depths().map(() => REQUEST_RING_BYTES),
         http: () => ({ ...metrics.snapshot() }),
-        extra: () => ({ ...nodeMetrics(node), ...volume.metrics() }),
+        extra: () => ({ ...nodeMetrics(node), ...watched() }),
       },
       history: new MetricsHistory(runtime),
       ...(page === undefined ? {} : { console: page }),

@@ -43,6 +43,7 @@ export function node(nodeId: number, groups: readonly GroupReport[], more: Parti
     differingGroups: 0,
     undecidedGroups: 0,
     exportAgesMs: new Map(),
+    certificateLeftMs: undefined,
     admission: 'open',
     coldAway: undefined,
     ...more,

@@ -150,6 +150,17 @@ test('a backup is as old as the group in it that was exported longest ago, and s
   assert.equal(parseMetrics({ ...metrics, exports_finished: 'x' })?.exportAgesMs.size, 0);
 });
 
+test('a certificate that ends soon is said', () => {
+  const days = (left: number): string =>
+    shown(NODES, [node(1, [group(0, 1)], { certificateLeftMs: left * 86_400_000 }), silent(2), silent(3)]).join('\n');
+  assert.doesNotMatch(days(31), /certificate/);
+  assert.match(days(29), /node 1 \(h1\): its certificate ends in 29 d: renew it, and send SIGHUP/);
+  assert.match(days(-1), /its certificate has ended, and clients refuse it/);
+  const metrics = { raft_groups: [], unix_ms: 5000, certificate_end_unix_ms: 7000 };
+  assert.equal(parseMetrics(metrics)?.certificateLeftMs, 2000);
+  assert.equal(parseMetrics({ ...metrics, certificate_end_unix_ms: 'x' })?.certificateLeftMs, undefined);
+});
+
 test('nodes of several versions are named', () => {
   const at = (id: number, version: string): ReturnType<typeof node> => node(id, [group(0, 1)], { version });
   const text = shown(NODES, [at(1, '2.0.0'), at(2, '1.9.0'), at(3, '2.0.0')]).join('\n');

@@ -3,7 +3,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import { get } from 'node:https';
 import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { type TLSSocket, connect } from 'node:tls';
 import { makeCertificate } from '../support/certificate.ts';
@@ -96,6 +99,12 @@ async function ask(socket: TLSSocket): Promise<string> {
   return chunk.toString('latin1').split('\r\n', 1)[0] ?? '';
 }
 
+async function metricsOf(port: number): Promise<Record<string, unknown>> {
+  const request = get({ port, host: '127.0.0.1', path: '/__svc/metrics', rejectUnauthorized: false });
+  const [response] = (await once(request, 'response')) as [IncomingMessage];
+  return (await json(response)) as Record<string, unknown>;
+}
+
 function serialOf(socket: TLSSocket): string {
   return socket.getPeerCertificate().serialNumber;
 }
@@ -121,7 +130,10 @@ test('a certificate is renewed on both planes; connections go on; a bad one leav
     makeCertificate(folder);
     const said = await hangUp(server);
     assert.equal(said['certificate'], 'changed');
-    assert.ok(Date.parse(String(said['certificate_valid_to'])) > Date.now());
+    const endMs = Date.parse(String(said['certificate_valid_to']));
+    assert.ok(endMs > Date.now());
+    assert.equal((await metricsOf(server.adminPort))['certificate_end_unix_ms'], endMs);
+    assert.match(server.log(), /"days":1,"end":"[^"]+","msg":"the certificate of the planes ends soon/);
     for (const [i, port] of ports.entries()) {
       const late = await dial(t, port);
       assert.notEqual(serialOf(late), first[i], 'a new connection gets the new certificate');

@@ -23,6 +23,7 @@ const READERS: Table = {
   'src/cold/store/dir-store.ts': 'compared with times of files',
   'src/cold/store/s3-upload.ts': 'compared with times of uploads',
   'src/console/page/watch.ts': 'the axis of plots',
+  'src/server/certificate-watch.ts': 'compared with the end of a certificate',
   'src/server/planes.ts': 'shown beside times of exports, whose age it tells',
   'src/metrics/history.ts': 'the axis of plots; all nodes take samples at the same moments',
   'src/http/live/sse.ts': "cursors of the protocol count the clock's intervals",
@@ -36,6 +37,7 @@ const READERS: Table = {
 
 /** Files that compare or subtract `nowMs`, which is the wall clock everywhere, and with what. */
 const JUDGES: Table = {
+  'src/server/certificate-watch.ts': 'the end of a certificate',
   'src/group/group.ts': 'smooths it for commands; when streams were last used, as their rows say',
   'src/stream/core/head.ts': 'lifetimes of streams, as rows and headers say',
   'src/stream/backup/apply-import.ts': 'times of commands',
