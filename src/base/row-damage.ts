@@ -4,8 +4,8 @@ import { toHex } from './hex.ts';
 export class RowDamage extends Error {
   readonly key: Uint8Array;
 
-  constructor(key: Uint8Array, why: string) {
-    super(`row ${toHex(key)} of the state is damaged: ${why}`);
+  constructor(key: Uint8Array, why: string, options?: ErrorOptions) {
+    super(`row ${toHex(key)} of the state is damaged: ${why}`, options);
     this.name = 'RowDamage';
     this.key = key.slice();
   }

@@ -137,7 +137,10 @@ export type RowRange = readonly [start: Uint8Array, end: Uint8Array];
 
 /** Reads all rows one after the other. */
 export interface RowReader {
-  /** Those behind the last call's, about so many bytes; what the disk changed is told to onDamage. */
+  /**
+   * Those behind the last call's, about so many bytes; what the disk changed is told to onDamage. Also looks at some
+   * pages that lead to rows, and throws when one changed.
+   */
   step(bytesMax: number): {
     readonly bytes: number;
     /** That was the last row: the next call begins with the first one. */

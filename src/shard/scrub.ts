@@ -30,11 +30,12 @@ export class Scrub {
 
   /** Once a tick. */
   tick(clockMs: number): void {
+    if (this.#pace.bytesPerSecond === 0) return;
     if (this.#atMs === 0) this.#atMs = clockMs;
     const bytesMax = Math.min(STEP_BYTES_MAX, ((clockMs - this.#atMs) * this.#pace.bytesPerSecond) / 1000);
+    const { bytes, isEnd } = this.#storage.scrub.step(Math.max(0, bytesMax));
     if (bytesMax <= 0) return;
     this.#atMs = clockMs;
-    const { bytes, isEnd } = this.#storage.scrub.step(bytesMax);
     this.counters.scrubbedBytes += bytes;
     if (!isEnd) return;
     this.counters.scrubs++;

@@ -53,8 +53,8 @@ export function checkDataFile(path: string): void {
 }
 
 /**
- * As checkDataFile(), and the branch pages of all tables, and so many leaves; where they are all asked for, the heads of
- * rows with pages of their own too. Nothing writes to the file.
+ * As checkDataFile(), and the branch pages of all tables, and so many leaves; where they are all asked for, rows with
+ * pages of their own too. Nothing writes to the file.
  */
 export function checkTrees(path: string, leaves: 'first' | 'all' = 'first'): void {
   withFile(path, (file) => new DataFile(path, file, 'all').checkTrees(leaves === 'all' ? Infinity : LEAVES_MAX));
@@ -65,11 +65,13 @@ export interface LeafRange {
   readonly table: string;
   readonly from: Uint8Array;
   readonly leaves: number;
+  /** Rows with pages of their own. */
+  readonly long: 'read' | 'skipped';
 }
 
 /**
- * Also while another thread commits, as long as a read transaction holds the pages of the last commit. Returns the key
- * from which on leaves are not checked; undefined: all are. Throws StateError.
+ * Also while another thread commits, as long as a read transaction holds the pages of the last commit, or of one before.
+ * Returns where a cursor may go to: the first key of the next leaf, which is sound; undefined: everywhere. Throws StateError.
  */
 export function checkLeaves(path: string, range: LeafRange): Uint8Array | undefined {
   let next: Uint8Array | undefined;
@@ -135,13 +137,14 @@ class DataFile extends MetaPages {
     for (const { tree } of this.#tables()) this.#walk(tree);
   }
 
-  checkLeaves({ table, from, leaves }: LeafRange): Uint8Array | undefined {
+  checkLeaves({ table, from, leaves, long }: LeafRange): Uint8Array | undefined {
     const tree = [...this.#tables()].find(({ name }) => name === `${table}\0`)?.tree;
     this.need(tree !== undefined, `it has no table ${table}`);
     let left = leaves;
     for (const leaf of this.#leavesOf(tree, from)) {
+      const rows = this.#longRows(leaf.page);
       if (left-- <= 0) return leaf.from.slice();
-      for (const [page, bytes] of this.#longRows(leaf.page)) this.#checkLong(page, bytes);
+      if (long === 'read') for (const [page, bytes] of rows) this.#checkLong(page, bytes);
     }
     return undefined;
   }
@@ -268,7 +271,8 @@ class DataFile extends MetaPages {
 
   /** LMDB frees as many pages as their head says: more than the row fills when it was written again in its commit. */
   #checkLong(page: bigint, bytes: number): void {
-    const head = PAGE_HEAD.decode(this.read(Number(page) * this.pageBytes, PAGE_HEAD_BYTES));
+    // All of it: LMDB ends the process where the disk cannot read it.
+    const head = PAGE_HEAD.decode(this.read(Number(page) * this.pageBytes, PAGE_HEAD_BYTES + bytes));
     const pages = head.lower + head.upper * 0x1_0000;
     const isSound = head.page === page && (head.flags & KINDS) === OVERFLOW && pages >= this.#pagesOf(bytes);
     const isInside = page + BigInt(pages) - 1n <= this.meta.lastPage;

@@ -7,18 +7,21 @@
  *
  * Only for stores that a shard thread of this process has open: lmdb-js then shares its environment and tables.
  */
+import { join } from 'node:path';
 import { type Database, type RootDatabase, type Transaction, open } from 'lmdb';
-import { STATE_TABLE } from './environment.ts';
+import { STATE_TABLE, checkedRanges } from './environment.ts';
 import { CheckedRows } from './row-check.ts';
 import { HALF_TAG, halfOf, systemKey, tagKey } from './rows.ts';
 
 type Table = Database<Uint8Array, Uint8Array>;
 
 export class StoreReader {
+  readonly #path: string;
   readonly #root: RootDatabase<Uint8Array, Uint8Array>;
   readonly #state: Table;
 
   constructor(directory: string) {
+    this.#path = join(directory, 'data.mdb');
     const binary = { encoding: 'binary', keyEncoding: 'binary' } as const;
     this.#root = open<Uint8Array, Uint8Array>({
       path: directory,
@@ -35,7 +38,7 @@ export class StoreReader {
   openGroup(group: number): GroupReader {
     // Data read earlier in this turn of the event loop may be older than the requested checkpoint.
     this.#state.resetReadTxn();
-    return new GroupReader(this.#state, group);
+    return new GroupReader(this.#path, this.#state, group);
   }
 
   async close(): Promise<void> {
@@ -45,13 +48,15 @@ export class StoreReader {
 
 /** Its reads throw RowDamage. */
 export class GroupReader {
+  readonly #path: string;
   readonly #state: Table;
   readonly #transaction: Transaction;
   readonly #checks: CheckedRows;
   readonly #prefix: number;
   #open = true;
 
-  constructor(state: Table, group: number) {
+  constructor(path: string, state: Table, group: number) {
+    this.#path = path;
     this.#state = state;
     this.#transaction = state.useReadTransaction();
     this.#checks = new CheckedRows(state, { reads: { transaction: this.#transaction } });
@@ -68,9 +73,9 @@ export class GroupReader {
     const transaction = this.#transaction;
     for (const tag of tags) {
       const [start, end] = [tagKey(this.#prefix, tag), tagKey(this.#prefix, tag + 1)];
-      for (const { key, value } of this.#state.getRange({ start, end, transaction })) {
-        yield { key: plain(key), value: this.#checks.open(key, value) };
-      }
+      for (const part of checkedRanges(this.#path, [start, end]))
+        for (const { key, value } of this.#state.getRange({ ...part, transaction }))
+          yield { key: plain(key), value: this.#checks.open(key, value) };
     }
   }
 

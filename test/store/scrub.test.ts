@@ -1,10 +1,13 @@
 // All rows of the state are read, a few at a time, and those that changed are told.
 import assert from 'node:assert/strict';
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmdirSync, writeSync } from 'node:fs';
+import fs, { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmdirSync, writeSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
+import { RowDamage } from '../../src/base/row-damage.ts';
 import { toHex } from '../../src/base/hex.ts';
 import { DOUBTED, checkTrees } from '../../src/store/data-file.ts';
+import { StoreReader } from '../../src/store/group-reader.ts';
 import { openStore } from '../../src/store/rebuild.ts';
 import { FailingCalls } from '../support/failing-calls.ts';
 import { flipWord } from './flip-word.ts';
@@ -89,6 +92,72 @@ test('a leaf whose rows LMDB cannot find ends in a sentence, before LMDB reads i
   });
   assert.deepEqual(temporary.store.found.rebuilt?.torn, [GROUP]);
   assert(!existsSync(file + DOUBTED));
+});
+
+/** With 200 rows in more than ten leaves, one of which is zeroed while the store has the file open. */
+function withZeroedLeaf(t: TestContext): TemporaryStore {
+  const temporary = new TemporaryStore(t);
+  openLogs(temporary.store, FRESH);
+  temporary.store.startCheckpoint(() => {
+    for (let i = 0; i < 200; i++) temporary.store.tx.put(Uint8Array.of(0, GROUP, TAG, i), new Uint8Array(300));
+  });
+  assert(temporary.store.endCheckpoint('wait'));
+  const file = join(temporary.directory, 'data.mdb');
+  const page = [...leavesOf(readFileSync(file))][5] ?? assert.fail('there are leaves');
+  const fd = openSync(file, 'r+');
+  writeSync(fd, new Uint8Array(PAGE_BYTES), 0, PAGE_BYTES, page * PAGE_BYTES);
+  closeSync(fd);
+  return temporary;
+}
+
+test('a pass over leaves alone meets one that changed, also while no row is read', (t) => {
+  const { store } = withZeroedLeaf(t);
+  assert.throws(() => {
+    for (let steps = 0; steps < 50; steps++) store.scrub.step(0);
+  }, /data\.mdb is damaged \(page \d+ has the head of another page\)/);
+});
+
+test('walks for snapshots and exports end in front of a leaf that changed, and the process lives', async (t) => {
+  const { store, directory } = withZeroedLeaf(t);
+  const met: string[] = [];
+  store.onDamage = ({ message }) => met.push(message);
+  const sent = store.openSnapshot(GROUP);
+  assert.throws(() => {
+    while (sent.next(5000) !== undefined);
+  }, RowDamage);
+  sent.close();
+  assert.match(met.join(), /its page cannot be read/);
+  const reader = new StoreReader(directory);
+  const group = reader.openGroup(GROUP);
+  assert.throws(() => [...group.rows([TAG])], RowDamage);
+  group.close();
+  await reader.close();
+});
+
+test('a doubted file is read with all bytes of its long rows: LMDB cannot read past a bad sector in one', async (t) => {
+  const temporary = new TemporaryStore(t);
+  openLogs(temporary.store, FRESH);
+  const value = new Uint8Array(20_000).fill(7);
+  value.set(Buffer.from('MIDDLE'), 12_000);
+  temporary.store.startCheckpoint(() => temporary.store.tx.put(keyOf(0), value));
+  assert(temporary.store.endCheckpoint('wait'));
+  const file = join(temporary.directory, 'data.mdb');
+  const at = readFileSync(file).indexOf('MIDDLE');
+  const read = t.mock.method(fs, 'readSync');
+  syncBuiltinESMExports();
+  t.after(() => syncBuiltinESMExports());
+  const isRead = (): boolean =>
+    read.mock.calls.some(({ arguments: given }: { readonly arguments: readonly unknown[] }) => {
+      const [bytes, from] = given.slice(3).map(Number) as [number, number];
+      return from <= at && at < from + bytes;
+    });
+  checkTrees(file);
+  assert(!isRead(), 'not at every start');
+  checkTrees(file, 'all');
+  assert(isRead());
+  read.mock.resetCalls();
+  temporary.store.scrub.step(1);
+  assert(isRead(), 'before LMDB reads it');
 });
 
 const [PAGE_BYTES, PAGE_HEAD_BYTES, LEAF] = [4096, 24, 2];
