@@ -49,7 +49,7 @@ const SHAPES: ReadonlyMap<number, Shape> = new Map<number, Shape>([
   ],
   [HEAD, { values: 4 }],
   [READ, { values: 5, options: READ_OPTIONS }],
-  [SUBSCRIBE, { values: 6, options: READ_OPTIONS }],
+  [SUBSCRIBE, { values: 6, options: new Set([...READ_OPTIONS, 'wait']) }],
   [CREDIT, { values: 3 }],
   [UNSUBSCRIBE, { values: 2 }],
   [DELETE, { values: 5, options: new Set(CONDITION) }],
@@ -124,7 +124,7 @@ export class Frame implements StreamTarget {
   }
 
   #readOptions(reader: MessageReader, known: ReadonlySet<string>): void {
-    const isRead = known === READ_OPTIONS;
+    const isRead = this.kind === READ || this.kind === SUBSCRIBE;
     const { headers } = this;
     const from = reader.at;
     const pairs: string[] = [];

@@ -9,7 +9,7 @@
  *   RETRYING (mailbox was full)          closed, deleted, refused, unsubscribed ──► DONE
  */
 import { shownContentType } from '../access/stored-type.ts';
-import type { ErrorCode } from '../base/errors.ts';
+import { type ErrorCode, errorCode } from '../base/errors.ts';
 import { SESSION_CREDIT_BYTES_MAX } from '../base/limits.ts';
 import type { HeaderRefusal } from '../http/headers.ts';
 import { isRecordRead, parseReadQuery } from '../http/query.ts';
@@ -17,7 +17,7 @@ import { writeReadState } from '../http/read-response.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
 import type { ReadParams } from '../http/context.ts';
 import type { ReplyHandler } from '../ports.ts';
-import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, readIncarnation } from '../protocol/queries/read.ts';
+import { READ_FLAG_AWAIT, READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, readIncarnation } from '../protocol/queries/read.ts';
 import { READ_OFFSET, READ_RECORD } from '../protocol/read-fields.ts';
 import { REPLY_CLOSED, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
 import { Timed } from '../topics/clock.ts';
@@ -31,7 +31,9 @@ const READING = 1;
 const RETRYING = 2;
 const LIVE = 3;
 const PAUSED = 4;
-const DONE = 5;
+/** The stream is not there, and the subscription waits until it is made. */
+const AWAITING = 5;
+const DONE = 6;
 
 /** The session, as its subscriptions see it. */
 export interface SubscriptionOwner {
@@ -96,7 +98,7 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
     const { params } = parsed.value;
     this.#params = params;
     Object.assign(this.#position, { mode: params.mode, value: params.value, maxRecords: params.maxRecords });
-    this.#position.readFlags = params.readFlags;
+    this.#position.readFlags = params.readFlags | (params.wait === 'create' ? READ_FLAG_AWAIT : 0);
     this.#topic = live.attach({ bucket: frame.bucket, stream: frame.stream, group: frame.group }, this);
     server.ctx.metrics.live.subscriptions++;
     this.#readOn();
@@ -138,7 +140,7 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
   }
 
   #take(reply: Reply, topic: Topic): void {
-    if (reply.code !== 0) return this.#end(refusalOf(this.id, reply));
+    if (reply.code !== 0) return this.#refused(reply, topic);
     if (this.#hasBegun && readIncarnation(reply) !== this.#incarnation) return this.onDeleted();
     this.#incarnation = readIncarnation(reply);
     const moved = reply.nextOffset > reply.startOffset;
@@ -147,6 +149,13 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
     if (reply.has(REPLY_UP_TO_DATE)) this.#follow(topic);
     else if (moved) this.#readOn();
     else this.#retryLater();
+  }
+
+  /** Its topic says when to look again for a stream that it awaits. */
+  #refused(reply: Reply, topic: Topic): void {
+    const isAwaited = this.#params?.wait === 'create' && !this.#hasBegun && topic.number !== 0;
+    if (isAwaited && errorCode(reply.code) === 'STREAM_NOT_FOUND') this.#state = AWAITING;
+    else this.#end(refusalOf(this.id, reply));
   }
 
   onEvent(event: Reply): void {
@@ -165,7 +174,7 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
   }
 
   onGap(): void {
-    if (this.#state === LIVE) this.#readOn();
+    if (this.#state === LIVE || this.#state === AWAITING) this.#readOn();
   }
 
   onDeleted(): void {

@@ -109,6 +109,23 @@ test('a subscription begins behind the requests before it, also one that is take
   });
 });
 
+test('a subscription may wait for a stream that is not there, until it is made or not wanted any more', async () => {
+  await withSession(async (client, server) => {
+    const wait = { offset: 0, wait: 'create' };
+    client.send([SUBSCRIBE, 1, 'b', 's', MUCH, wait], [SUBSCRIBE, 2, 'b', 's', MUCH, wait]);
+    assert.equal((await client.ask(SUBSCRIBE, 3, 'b', 's', MUCH, { offset: 0, wait: 'x' })).code, 'INVALID_QUERY');
+    assert.equal((await client.ask(UNSUBSCRIBE, 2)).kind, DONE);
+    assert.deepEqual([await metricOf(server, 'session_subscriptions'), client.told], [1, []]);
+    const other = await SessionClient.connect(server.port);
+    await other.ask(CREATE, 1, 'b', 's', Buffer.from('made'), TEXT);
+    assert.equal(await follow(client, 1, 4), 'made');
+    await append(other, 's', '!');
+    assert.equal(await follow(client, 1, 1), '!');
+    assert.equal(client.told.length, 0);
+    other.destroy();
+  });
+});
+
 test('no event goes over the credit, and what was left out is read when more comes', async () => {
   await withSession(async (client) => {
     await client.ask(CREATE, 1, 'b', 's', Buffer.from('0123456789'), TEXT);
