@@ -23,6 +23,7 @@ import { largeBodies } from './scenarios/large-bodies.ts';
 import { replay } from './scenarios/replay.ts';
 import { scale } from './scenarios/scale.ts';
 import type { Context, Scenario } from './scenarios/scenario.ts';
+import { sessions } from './scenarios/sessions.ts';
 import { singleWriter } from './scenarios/single-writer.ts';
 import { bare, broadcaster } from './targets/bare.ts';
 import { etcd } from './targets/etcd.ts';
@@ -36,6 +37,7 @@ import type { Target } from './targets/target.ts';
 const SCENARIOS: readonly Scenario[] = [
   appends100,
   appends500,
+  sessions,
   singleWriter,
   fanOut,
   replay,

@@ -7,6 +7,7 @@ import { summarize, type LoadResult } from '../stats.ts';
 import { GrpcPut } from './grpc-put.ts';
 import { NatsPublish } from './nats-publish.ts';
 import type { PipelinedRun } from './pipelined.ts';
+import { SessionAppend } from './session-append.ts';
 import type { SlotConnection, SlotProtocol } from './slots.ts';
 
 /** Time for requests in flight at the end to be answered; the rest has failed. */
@@ -14,6 +15,8 @@ const DRAIN_MS = 5_000;
 const DRAIN_POLL_MS = 10;
 /** 16 million latencies: 40 s at a rate no target reaches. Beyond, they are not kept. */
 const SAMPLES_MAX = 1 << 24;
+
+const PROTOCOLS = { etcd: GrpcPut, nats: NatsPublish, session: SessionAppend };
 
 const run = JSON.parse(process.argv[2] ?? '') as PipelinedRun;
 
@@ -42,7 +45,7 @@ class Connection {
   static async open(at: SlotConnection): Promise<Connection> {
     const socket = connect({ port: at.port, host: '127.0.0.1', noDelay: true });
     await once(socket, 'connect');
-    return new Connection(socket, run.protocol === 'etcd' ? new GrpcPut(at) : new NatsPublish(at), at.slots);
+    return new Connection(socket, new PROTOCOLS[run.protocol](at), at.slots);
   }
 
   close(): void {
@@ -52,7 +55,11 @@ class Connection {
   #start(): void {
     this.#isStarted = true;
     const now = performance.now();
-    this.#socket.write(Buffer.concat([...this.#sentMs.keys()].map((slot) => this.#next(slot, now))));
+    this.#send([...this.#sentMs.keys()].map((slot) => this.#next(slot, now)));
+  }
+
+  #send(appends: readonly Buffer[]): void {
+    this.#socket.write(this.#protocol.join?.(appends) ?? Buffer.concat(appends));
   }
 
   #next(slot: number, nowMs: number): Buffer {
@@ -74,8 +81,8 @@ class Connection {
       }
       if (phase !== 'drain') output.push(this.#next(slot, now));
     });
-    if (reply !== undefined) output.unshift(reply);
-    if (output.length > 0) this.#socket.write(Buffer.concat(output));
+    if (reply !== undefined) this.#socket.write(reply);
+    if (output.length > 0) this.#send(output);
     if (!this.#isStarted && this.#protocol.isReady) this.#start();
   }
 }

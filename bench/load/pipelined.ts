@@ -1,4 +1,4 @@
-// The generator for etcd and NATS: many writers, each with one append in flight, over as many connections or fewer.
+// The generator for etcd, NATS and sessions: many writers, each with one append in flight, over as many connections or fewer.
 // etcd's own `benchmark` tool (not in Debian) works like this. The JSON gateway through wrk, the other way to load
 // etcd, has a lower ceiling, because it calls etcd over gRPC in turn. One Node process makes more than 60,000
 // appends/s, more than either accepts next to its three nodes on two cores.
@@ -10,7 +10,7 @@ import { startChild } from '../processes.ts';
 import type { LoadResult } from '../stats.ts';
 
 export interface PipelinedRun {
-  readonly protocol: 'etcd' | 'nats';
+  readonly protocol: 'etcd' | 'nats' | 'session';
   /** The nodes' ports; connections are opened to them in turn. */
   readonly ports: readonly number[];
   readonly connections: number;

@@ -2,10 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { pack } from 'msgpackr';
 import { httpFraming, respFraming, statusOf } from '../../bench/load/exchange.ts';
 import { encodeEvent } from '../../bench/load/fan-out-event.ts';
 import { GrpcPut, putMessage } from '../../bench/load/grpc-put.ts';
 import { NatsPublish } from '../../bench/load/nats-publish.ts';
+import { SessionAppend } from '../../bench/load/session-append.ts';
+import type { SlotProtocol } from '../../bench/load/slots.ts';
 import { SseReader } from '../../bench/load/sse-reader.ts';
 import { check } from '../../bench/report.ts';
 import { median, medianRatio, percentile, summarize, type LoadResult } from '../../bench/stats.ts';
@@ -93,7 +96,7 @@ test('percentiles are by nearest rank, medians by the middle, ratios within a ro
 const SLOTS = { index: 0, port: 1, firstSlot: 0, slots: 3, payloadBytes: 4 };
 
 /** Feeds `input` in pieces of every size; each time the answers must be the same. */
-function answersInPieces(make: () => GrpcPut | NatsPublish, input: Buffer): [slot: number, isGood: boolean][] {
+function answersInPieces(make: () => SlotProtocol, input: Buffer): [slot: number, isGood: boolean][] {
   let first: [number, boolean][] | undefined;
   for (let pieceBytes = 1; pieceBytes <= input.length; pieceBytes++) {
     const protocol = make();
@@ -143,6 +146,36 @@ test('a publish is acknowledged with a sequence; errors and no responders are re
     [0, false],
     [1, false],
   ]);
+});
+
+test('answers of a session come several in a message, and HELLO makes it ready', () => {
+  const message = (...values: readonly unknown[]): Buffer => {
+    const payload = Buffer.concat(values.map((value) => Buffer.from(pack(value))));
+    const head = payload.length < 126 ? [0x82, payload.length] : [0x82, 126, payload.length >> 8, payload.length & 255];
+    return Buffer.concat([Buffer.from(head), payload]);
+  };
+  const ping = Buffer.from([0x89, 0]);
+  const done = [65, 2, 9, {}, null];
+  const refused = [66, 0, 404, 'STREAM_NOT_FOUND', 'x'.repeat(200), {}];
+  const head = Buffer.from('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n');
+  const input = Buffer.concat([head, message([64, { requests: 1 }]), ping, message(done, refused)]);
+  assert.deepEqual(
+    answersInPieces(() => new SessionAppend(SLOTS), input),
+    [
+      [2, true],
+      [0, false],
+    ],
+  );
+  const session = new SessionAppend(SLOTS);
+  assert.equal(session.isReady, false);
+  session.receive(input, () => {});
+  assert.equal(session.isReady, true);
+  assert.throws(
+    () => new SessionAppend(SLOTS).receive(Buffer.from('HTTP/1.1 503 Busy\r\n\r\n'), () => {}),
+    /HTTP\/1\.1 503/,
+  );
+  const one = session.append(1);
+  assert.deepEqual(session.join([one, one]).subarray(-2 * one.length), Buffer.concat([one, one]));
 });
 
 test('a goal is not reached by a ratio to nothing', () => {

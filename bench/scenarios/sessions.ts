@@ -1,0 +1,79 @@
+// Durable appends of many writers that share a few sessions, against the same writers over HTTP, a connection each.
+
+import { withCpu } from '../cpu.ts';
+import { runPipelined } from '../load/pipelined.ts';
+import { sessionStream } from '../load/session-append.ts';
+import { createStreams } from '../load/streams.ts';
+import { runWrk, wrkMissing, writePaths } from '../load/wrk.ts';
+import { check, type ScenarioReport } from '../report.ts';
+import type { LoadResult } from '../stats.ts';
+import { millrace } from '../targets/millrace.ts';
+import { streamPath, type Running } from '../targets/target.ts';
+import { alternate, compare, rowsOf, selectTargets, withTargets, type Context, type Scenario } from './scenario.ts';
+
+const NAME = 'sessions';
+const STREAMS = 500;
+const SESSIONS = 6;
+const PAYLOAD_BYTES = 256;
+const OVER_HTTP = 'millrace';
+const IN_SESSIONS = 'millrace, sessions';
+
+interface Shape {
+  readonly name: string;
+  readonly measure: (durationMs: number) => Promise<LoadResult>;
+}
+
+function shapesOf(context: Context, { port }: Running, streams: number, pathsFile: string): readonly Shape[] {
+  const { load } = context;
+  const args = [pathsFile, String(PAYLOAD_BYTES)];
+  const shared = { protocol: 'session', ports: [port], connections: Math.min(SESSIONS, streams), streams } as const;
+  return [
+    {
+      name: OVER_HTTP,
+      measure: (durationMs) => runWrk({ port, connections: streams, mode: 'append', args, durationMs, load }),
+    },
+    {
+      name: IN_SESSIONS,
+      measure: (durationMs) =>
+        runPipelined({ ...shared, payloadBytes: PAYLOAD_BYTES, warmUpMs: 0, durationMs }, load.cpus),
+    },
+  ];
+}
+
+async function run(context: Context): Promise<ScenarioReport[]> {
+  const missing = wrkMissing();
+  if (missing !== undefined) {
+    context.notRun(`${NAME}: ${missing}`);
+    return [];
+  }
+  const streams = context.smoke ? 8 : STREAMS;
+  return await withTargets(context, selectTargets(context, NAME, [millrace]), async ([target]) => {
+    if (target === undefined) return [];
+    const paths = Array.from({ length: streams }, (_, slot) => streamPath(sessionStream(slot)));
+    await createStreams(target.port, paths);
+    const shapes = shapesOf(context, target, streams, writePaths(context.start.dir, NAME, paths));
+    for (const { measure } of shapes) await measure(context.warmUpMs);
+    const rounds = await alternate(context, shapes, ({ measure }) =>
+      withCpu(target, () => measure(context.durationMs)),
+    );
+    const rate = (result: LoadResult): number => result.ratePerSecond;
+    return [
+      {
+        scenario: NAME,
+        title: `${streams} streams, one append of ${PAYLOAD_BYTES} B in flight on each: a connection per writer, and ${SESSIONS} sessions`,
+        rateUnit: 'appends/s',
+        rows: rowsOf(rounds),
+        checks: compare(rounds, IN_SESSIONS, OVER_HTTP, rate, (ratio) =>
+          check('rate in sessions / over HTTP', ratio, 'x', { atLeast: 4 }),
+        ),
+        notes: ['the generator for sessions is a Node process, wrk is written in C'],
+      },
+    ];
+  });
+}
+
+export const sessions: Scenario = {
+  name: NAME,
+  summary: 'appends of 500 writers that share 6 sessions, against a connection each',
+  run,
+};
