@@ -17,6 +17,8 @@ export interface RedisRun {
   readonly connections: number;
   readonly streams: number;
   readonly payloadBytes: number;
+  /** Commands in flight on a connection; 1 when left out. */
+  readonly pipeline?: number;
   readonly durationMs: number;
   readonly cpus: string | undefined;
 }
@@ -29,6 +31,7 @@ export async function runRedisBenchmark(run: RedisRun): Promise<LoadResult> {
 
 async function runCount(run: RedisRun, requests: number): Promise<LoadResult> {
   const flags = ['-h', '127.0.0.1', '-p', run.port, '-c', run.connections, '-n', requests, '-r', run.streams];
+  if (run.pipeline !== undefined) flags.push('-P', run.pipeline);
   const command = ['XADD', 's:__rand_int__', '*', 'f', 'x'.repeat(run.payloadBytes)];
   const child = startChild('redis-benchmark', [...flags.map(String), '--precision', '3', ...command], run.cpus);
   const lines: string[] = [];

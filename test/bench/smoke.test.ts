@@ -17,7 +17,7 @@ const MAIN = fileURLToPath(new URL(`../../bench/main.${EXTENSION}`, import.meta.
 /** Scenario → rows it must have when its tools are installed. appends-500 is appends-100 with more connections. */
 const ALL_ROWS: Readonly<Record<string, readonly string[]>> = {
   'appends-100': ['millrace', 'reference-file', 'bare', 'redis'],
-  sessions: ['millrace', 'millrace, sessions'],
+  sessions: ['millrace', 'millrace, sessions', 'redis'],
   'single-writer': ['millrace', 'reference-file', 'bare', 'redis'],
   'fan-out': ['millrace', 'reference-memory', 'broadcaster'],
   replay: ['millrace', 'reference-memory', 'bare'],
