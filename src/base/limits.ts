@@ -216,6 +216,11 @@ export const SESSION_FOLLOW_BYTES_MAX = 2 * MIB;
 export const SESSION_CREDIT_BYTES_MAX = 64 * MIB;
 /** A client that has left so much untaken has stopped reading: its session ends. Reads and events stop far below. */
 export const SESSION_UNSENT_BYTES_MAX = 16 * MIB;
+/**
+ * The same while the node has all the unsent answers that it may have: acknowledgements and refusals cannot wait, so
+ * that all sessions together go 256 MiB beyond it.
+ */
+export const SESSION_UNSENT_WHEN_FULL_BYTES_MAX = 64 * KIB;
 /** Silence after which a session is pinged, and ends when no answer comes: below the minute after which proxies cut. */
 export const SESSION_IDLE_SECONDS = 32;
 

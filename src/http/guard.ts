@@ -99,7 +99,7 @@ export interface SocketLimits {
   readonly sendPingsAutomatically: true;
 }
 
-export type OpenSocket = Pick<UwsSocket<Owned>, 'send' | 'end' | 'getBufferedAmount'>;
+export type OpenSocket = Pick<UwsSocket<Owned>, 'send' | 'end' | 'close' | 'getBufferedAmount'>;
 
 /** One WebSocket from its opening to its end. */
 export interface SocketOwner extends Pick<ResponseOwner, 'operation' | 'requestId'> {

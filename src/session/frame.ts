@@ -3,6 +3,7 @@
  * that is cut short does nothing. Its options are headers, or query parameters, of the HTTP API, and are understood by
  * the code that understands those.
  */
+import { BATCH_FRAMES_MAX } from '../base/limits.ts';
 import { WriteHeaders } from '../http/headers.ts';
 import { joinFrames } from '../protocol/append-batch.ts';
 import type { StreamTarget } from '../protocol/request.ts';
@@ -118,7 +119,13 @@ export class Frame implements StreamTarget {
   }
 
   #readBatch(reader: MessageReader): void {
-    const messages = Array.from({ length: reader.array() }, () => reader.bytes());
+    const count = reader.array();
+    const messages: Uint8Array[] = [];
+    for (let i = 0; i < count; i++) {
+      // One more than a batch may have is enough to refuse it.
+      if (i <= BATCH_FRAMES_MAX) messages.push(reader.bytes());
+      else reader.skip();
+    }
     this.isBatch = true;
     this.body = joinFrames(messages);
   }

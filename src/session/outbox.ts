@@ -2,7 +2,12 @@
  * The way out of a session: what is written in one turn of the event loop leaves as one message of its socket, and
  * subscriptions read so much at once that a socket which does not take it fills no memory.
  */
-import { READER_BUFFER_BYTES_MAX, SESSION_FOLLOW_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX } from '../base/limits.ts';
+import {
+  READER_BUFFER_BYTES_MAX,
+  SESSION_FOLLOW_BYTES_MAX,
+  SESSION_MESSAGE_BYTES_MAX,
+  SESSION_UNSENT_WHEN_FULL_BYTES_MAX,
+} from '../base/limits.ts';
 import type { OpenSocket } from '../http/guard.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
 import { MessageWriter } from './messagepack.ts';
@@ -68,6 +73,9 @@ export class SessionOutbox {
       this.#server.ctx.metrics.sessions.bytesOut += written.length;
       this.#socket.send(written, true, false);
       this.countUnsent();
+      const isOver = this.#unsentBytes > SESSION_UNSENT_WHEN_FULL_BYTES_MAX && this.#server.backpressure.full;
+      // At once: a goodbye would wait behind the bytes that are too many.
+      if (isOver) this.#socket?.close();
     }
     this.out.clear();
     this.#sent();

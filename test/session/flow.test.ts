@@ -3,6 +3,9 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
+import { HttpServerContext } from '../../src/http/server-context.ts';
+import { SessionOutbox } from '../../src/session/outbox.ts';
+import { startLive } from '../http/live/harness.ts';
 import { type Rig, startPlanes } from '../http/planes.ts';
 import { until } from '../support/until.ts';
 import { APPEND, CREATE, DELETE, DONE, GO_AWAY, HEAD, READ, SessionClient, SUBSCRIBE, TEXT } from './client.ts';
@@ -155,4 +158,36 @@ test('a node that stops refuses what comes, answers what is under way, and then 
   assert.equal((await client.about(1)).kind, DONE);
   assert.equal(await client.ended(), 1001);
   await closed;
+});
+
+test('a client that takes no answers is cut at its bound, and sooner while the node has too many of them', async (t) => {
+  const [rig, client] = await start(t);
+  client.socket.pause();
+  // Refusals are answers that cannot wait.
+  const frames = Array.from({ length: 4000 }, (_, id) => [HEAD, id, '', 'x'.repeat(40)]);
+  for (let i = 0; i < 200 && rig.counters.sessions.open > 0; i++) {
+    client.send(...frames);
+    await new Promise((resolve) => void setImmediate(resolve));
+  }
+  await until('the session is cut', () => rig.counters.sessions.open === 0);
+
+  const { node } = await startLive(t);
+  const outbox = new SessionOutbox(new HttpServerContext(node), '', () => undefined);
+  const written: number[] = [];
+  outbox.open({
+    send: () => written.push(outbox.out.length),
+    end: () => undefined,
+    close: () => outbox.close(),
+    getBufferedAmount: () => written.reduce((sum, bytes) => sum + bytes, 0),
+  });
+  const write = (): void => {
+    outbox.out.bytes(new Uint8Array(40_000));
+    outbox.send();
+  };
+  write();
+  assert.deepEqual([outbox.isOpen, outbox.isStalled, node.backpressure.usedBytes], [true, false, written[0]]);
+  node.backpressure.usedBytes += 128 * 1024 * 1024;
+  assert.equal(outbox.isStalled, true);
+  write();
+  assert.deepEqual([outbox.isOpen, node.backpressure.usedBytes], [false, 128 * 1024 * 1024]);
 });
