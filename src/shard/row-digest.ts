@@ -5,9 +5,9 @@
  * - garbage: each node deletes it when it has time. Its marks tell which rows are garbage.
  * - the meta row: versions before counted less in it. It says which index this state is of, and that has to be right.
  */
-import { byteAt, uint32At } from '../base/bytes.ts';
+import { byteAt } from '../base/bytes.ts';
 import { type RowBytes, eachRow } from '../base/row-bytes.ts';
-import type { Digest, RowQuestion } from '../peer/codec/comparison.ts';
+import { type Digest, type RowQuestion, sumRow } from '../peer/codec/comparison.ts';
 import { GARBAGE_MARK } from '../stream/core/garbage.ts';
 import {
   TAG_ATTRIBUTES,
@@ -38,7 +38,7 @@ export class RowDigest {
   readonly #question: RowQuestion;
   /** By incarnation: what is garbage of it. */
   readonly #marks = new Map<number, Uint8Array>();
-  readonly #hash = new Uint32Array([0x811c9dc5, 0x9747b28c]);
+  #check = 0;
   #bytes = 0;
   #isRightIndex = false;
 
@@ -90,23 +90,12 @@ export class RowDigest {
     return tag === TAG_RECORD && barePositionOf(key) < record;
   }
 
-  #add({ key, value }: RowBytes): void {
-    this.#bytes += key.length + value.length;
-    // FNV-1a, and a second one that multiplies by another prime.
-    let high = uint32At(this.#hash, 0) ^ key.length;
-    let low = uint32At(this.#hash, 1) ^ value.length;
-    for (const part of [key, value]) {
-      for (let i = 0; i < part.length; i++) {
-        const byte = part[i] as number;
-        high = Math.imul(high ^ byte, 0x01000193);
-        low = Math.imul(low ^ byte, 0x5bd1e995) ^ (low >>> 15);
-      }
-    }
-    this.#hash[0] = high;
-    this.#hash[1] = low;
+  #add(row: RowBytes): void {
+    this.#bytes += row.key.length + row.value.length;
+    this.#check = sumRow(this.#check, row);
   }
 
   #digest(to: Uint8Array | undefined): Digest {
-    return { high: uint32At(this.#hash, 0), low: uint32At(this.#hash, 1), bytes: this.#bytes, to };
+    return { check: this.#check, bytes: this.#bytes, to };
   }
 }

@@ -2,7 +2,9 @@
  * The words between nodes when the leader of a group compares its replicas. Questions travel as forwarded requests do;
  * their first byte is no command's.
  */
+import { crc32c } from '@node-rs/crc32';
 import { compareBytes } from '../../base/bytes.ts';
+import type { RowBytes } from '../../base/row-bytes.ts';
 import { f64, struct, u32, u8, zeros } from '../../base/struct.ts';
 
 /** Rows have shorter keys. */
@@ -19,7 +21,7 @@ export const COMPARISON = struct(
 );
 /** `isMeasured` 0: this node could not, at that index. `bytes`: of keys and values. */
 export const DIGEST = struct(
-  { isMeasured: u8, isEnd: u8, zero: zeros(2), high: u32, low: u32, bytes: f64 },
+  { isMeasured: u8, isEnd: u8, zero: zeros(2), check: u32, bytes: f64 },
   'the first key behind it, unless it is the end',
 );
 
@@ -32,8 +34,8 @@ export interface RowQuestion {
 
 /** A digest of the rows of a group at one index, from one key to another. */
 export interface Digest {
-  readonly high: number;
-  readonly low: number;
+  /** See sumRow. */
+  readonly check: number;
   readonly bytes: number;
   /** Undefined: there are no more rows. */
   readonly to: Uint8Array | undefined;
@@ -51,9 +53,9 @@ export function decodeRowQuestion(bytes: Uint8Array): RowQuestion | undefined {
 }
 
 export function encodeDigest(digest: Digest | undefined): Uint8Array {
-  const { high, low, bytes, to } = digest ?? { high: 0, low: 0, bytes: 0, to: undefined };
+  const { check, bytes, to } = digest ?? { check: 0, bytes: 0, to: undefined };
   const [isMeasured, isEnd] = [digest === undefined ? 0 : 1, to === undefined ? 1 : 0];
-  return DIGEST.encode({ isMeasured, isEnd, high, low, bytes }, to);
+  return DIGEST.encode({ isMeasured, isEnd, check, bytes }, to);
 }
 
 export function decodeDigest(answer: Uint8Array | undefined): Digest | undefined {
@@ -61,6 +63,11 @@ export function decodeDigest(answer: Uint8Array | undefined): Digest | undefined
   const { isMeasured, isEnd, ...sum } = DIGEST.decode(answer);
   if (isMeasured !== 1) return undefined;
   return { ...sum, to: isEnd === 1 ? undefined : new Uint8Array(answer.subarray(DIGEST.size)) };
+}
+
+/** The CRC-32C of all rows so far, of which this is the last one; of none it is 0. Replicas err, but do not forge. */
+export function sumRow(check: number, { key, value }: RowBytes): number {
+  return crc32c(value, crc32c(key, (check ^ key.length) >>> 0));
 }
 
 export function areSame(one: Digest, other: Digest): boolean {
