@@ -23,14 +23,25 @@ const SYNCHRONOUS = [
   'unlinkSync',
 ] as const;
 /** Calls of `node:fs/promises`, and of the handles that its open() returns. */
-const ASYNCHRONOUS = ['open', 'rename', 'stat', 'mkdir', 'readdir', 'unlink'] as const;
-const OF_HANDLES = ['writeFile', 'write', 'read', 'sync', 'datasync'] as const;
+const ASYNCHRONOUS = ['open', 'rename', 'stat', 'mkdir', 'readdir', 'unlink', 'writeFile'] as const;
+const OF_HANDLES = ['writeFile', 'write', 'read', 'sync', 'datasync', 'stat', 'truncate'] as const;
+/** Calls of read streams, with a callback. */
+const OF_STREAMS = ['open', 'read'] as const;
+/** Others hand a whole write, or none, to the system. */
+const CAN_BE_SHORT: ReadonlySet<string> = new Set([
+  'readSync',
+  'writeSync',
+  'handle.write',
+  'handle.read',
+  'stream.read',
+]);
 
-export const CALLS: readonly string[] = [
-  ...SYNCHRONOUS,
+export const ASYNCHRONOUS_CALLS: readonly string[] = [
   ...ASYNCHRONOUS,
   ...OF_HANDLES.map((name) => `handle.${name}`),
+  ...OF_STREAMS.map((name) => `stream.${name}`),
 ];
+export const CALLS: readonly string[] = [...SYNCHRONOUS, ...ASYNCHRONOUS_CALLS];
 
 type Call = (args: unknown[]) => unknown;
 
@@ -54,6 +65,7 @@ export class FailingCalls {
     for (const name of SYNCHRONOUS) calls.#replace(t, fs, name, name);
     for (const name of ASYNCHRONOUS) calls.#replace(t, promises, name, name);
     for (const name of OF_HANDLES) calls.#replace(t, prototype, name, `handle.${name}`);
+    for (const name of OF_STREAMS) calls.#replace(t, fs, name, `stream.${name}`);
     syncBuiltinESMExports();
     return calls;
   }
@@ -68,6 +80,37 @@ export class FailingCalls {
 
   end(): void {
     this.#plan = undefined;
+  }
+
+  /**
+   * Runs `trial` with each of these calls failing in each way, as often as there is one; `plan` counts them from then on.
+   */
+  async sweep(
+    failures: Readonly<Partial<Record<Failure, readonly string[]>>>,
+    trial: (name: string, plan: () => void) => Promise<void>,
+  ): Promise<number> {
+    let trials = 0;
+    for (const [failure, names] of Object.entries(failures) as [Failure, readonly string[]][]) {
+      for (const call of names) {
+        if (failure === 'short' && !CAN_BE_SHORT.has(call)) continue;
+        for (let skipped = 0; ; skipped++) {
+          const plan = (): void => this.plan(call, skipped, failure);
+          const where = `${failure} of ${call} ${skipped}`;
+          plan();
+          try {
+            await trial(`trial-${trials}`, plan);
+          } catch (error) {
+            throw new Error(where, { cause: error });
+          } finally {
+            this.end();
+          }
+          if (!this.hasFailed) break;
+          assert.deepEqual(this.syncedAgain, [], `${where}: it is not synced again`);
+          trials++;
+        }
+      }
+    }
+    return trials;
   }
 
   #replace(t: TestContext, owner: object, name: string, call: string): void {
@@ -91,7 +134,7 @@ export class FailingCalls {
     const isSync = /sync/i.test(call.replace(/Sync$/, ''));
     const plan = this.#plan;
     const isNow = plan?.call === call && plan.left-- === 0;
-    if (isSync && !isNow && this.#unsynced.has(path)) this.syncedAgain.push(path);
+    if (isSync && !isNow && plan !== undefined && this.#unsynced.has(path)) this.syncedAgain.push(path);
     if (!isNow) return this.#done(call, args, original(args));
     this.hasFailed = true;
     // The length: of readSync(file, buffer, at, length), or handle.read(buffer, at, length).
@@ -102,7 +145,15 @@ export class FailingCalls {
     if (/close/.test(call)) void original(args);
     // As the system says it: with the path, where the call has one.
     const about = typeof args[0] === 'string' ? ` '${args[0]}'` : '';
-    const error = Object.assign(new Error(`${plan.failure}: planted, ${call}${about}`), { code: plan.failure });
+    const error = Object.assign(new Error(`${plan.failure}: planted, ${call}${about}`), {
+      code: plan.failure,
+      syscall: call,
+    });
+    const callback = args.at(-1);
+    if (typeof callback === 'function') {
+      process.nextTick(callback, error);
+      return undefined;
+    }
     if (call.endsWith('Sync')) throw error;
     return Promise.reject(error);
   }

@@ -52,7 +52,7 @@ export class Spool {
       this.#heldBytes += piece.length;
       return;
     }
-    guarded('cannot be kept', () => this.#write(piece));
+    this.#guarded('cannot be kept', () => this.#write(piece));
   }
 
   /** The next piece in order of arrival; undefined when nothing waits. Throws a SpoolError. */
@@ -65,7 +65,7 @@ export class Spool {
     if (this.#file === undefined) return undefined;
     const bytes = new Uint8Array(Math.min(READ_BYTES, this.#written - this.#read));
     const file = this.#file;
-    const size = guarded('cannot be read', () => readSync(file, bytes, 0, bytes.length, this.#read));
+    const size = this.#guarded('cannot be read', () => readSync(file, bytes, 0, bytes.length, this.#read));
     this.#read += size;
     if (this.#read === this.#written) this.close();
     return bytes.subarray(0, size);
@@ -74,11 +74,16 @@ export class Spool {
   close(): void {
     this.#held = [];
     this.#heldBytes = 0;
-    if (this.#file === undefined) return;
-    closeSync(this.#file);
+    const file = this.#file;
+    if (file === undefined) return;
     this.#file = undefined;
     this.#written = 0;
     this.#read = 0;
+    try {
+      closeSync(file);
+    } catch {
+      // It is closed all the same, and nothing of it is needed.
+    }
   }
 
   #write(piece: Uint8Array): void {
@@ -99,19 +104,24 @@ export class Spool {
     this.#roomBytes = this.#roomOf(this.#directory);
     const path = join(this.#directory, `import-${randomBytes(8).toString('hex')}.tmp`);
     const file = openSync(path, 'wx+', 0o600);
-    unlinkSync(path);
+    try {
+      unlinkSync(path);
+    } catch (error) {
+      closeSync(file);
+      throw error;
+    }
     return file;
   }
-}
 
-function guarded<T>(what: string, action: () => T): T {
-  try {
-    return action();
-  } catch (error) {
-    if (error instanceof SpoolError) throw error;
-    const [code, message] = [caughtCode(error), caughtMessage(error)];
-    const sentence = `what waits of the upload ${what} (${message})`;
-    throw new SpoolError(FULL.has(code) ? 'DISK_FULL' : 'INTERNAL', sentence, { cause: error });
+  #guarded<T>(what: string, action: () => T): T {
+    try {
+      return action();
+    } catch (error) {
+      if (error instanceof SpoolError) throw error;
+      const [code, message] = [caughtCode(error), caughtMessage(error)];
+      const sentence = `what waits of the upload in ${this.#directory} ${what} (${message})`;
+      throw new SpoolError(FULL.has(code) ? 'DISK_FULL' : 'INTERNAL', sentence, { cause: error });
+    }
   }
 }
 

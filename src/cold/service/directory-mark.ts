@@ -8,7 +8,7 @@
 import { open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Runtime } from '../../base/runtime.ts';
-import { isDirStore, makeDirStore } from '../store/dir-store.ts';
+import { isDirStore, makeDirStore, syncDirectory } from '../store/dir-store.ts';
 import { ConfigError } from '../../config/error.ts';
 import { caughtCode, caughtMessage } from '../../base/caught.ts';
 
@@ -77,12 +77,17 @@ async function remembered(dataDir: string): Promise<string | undefined> {
 /** Atomic and durable, like the drain mark. */
 async function remember(dataDir: string, directory: string): Promise<void> {
   const file = join(dataDir, FILE);
-  const fresh = await open(`${file}.new`, 'w', 0o600);
   try {
-    await fresh.writeFile(`${JSON.stringify({ format: FORMAT, directory })}\n`);
-    await fresh.sync();
-  } finally {
-    await fresh.close();
+    const fresh = await open(`${file}.new`, 'w', 0o600);
+    try {
+      await fresh.writeFile(`${JSON.stringify({ format: FORMAT, directory })}\n`);
+      await fresh.sync();
+    } finally {
+      await fresh.close();
+    }
+    await rename(`${file}.new`, file);
+    await syncDirectory(dataDir);
+  } catch (error) {
+    throw new ConfigError(`storage.data_dir ${dataDir}: ${FILE} cannot be written (${caughtMessage(error)})`);
   }
-  await rename(`${file}.new`, file);
 }

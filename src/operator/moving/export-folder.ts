@@ -3,7 +3,7 @@
  * which stream and is written last. Its first line is {"format":"millrace-export","version":1,"bucket":...}.
  */
 import { existsSync, readFileSync } from 'node:fs';
-import { open, rename } from 'node:fs/promises';
+import { open, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Failure, reasonOf } from '../../nodes/failure.ts';
 import { membersOf } from '../../nodes/http-client.ts';
@@ -51,15 +51,21 @@ function endingOf(contentType: string): string {
 export async function writeIndex(folder: string, { bucket, streams }: ExportIndex): Promise<void> {
   const path = join(folder, INDEX);
   try {
-    const file = await open(`${path}.part`, 'w', 0o600);
-    await file.appendFile(`${JSON.stringify({ format: FORMAT, version: VERSION, bucket })}\n`);
-    for (const { stream, contentType, file: name, isClosed, createHeaders } of streams) {
-      const line = { stream, content_type: contentType, file: name, closed: isClosed, headers: createHeaders };
-      await file.appendFile(`${JSON.stringify(line)}\n`);
-    }
-    await file.datasync();
-    await file.close();
+    const lines: object[] = [{ format: FORMAT, version: VERSION, bucket }];
+    for (const { stream, contentType, file: name, isClosed, createHeaders } of streams)
+      lines.push({ stream, content_type: contentType, file: name, closed: isClosed, headers: createHeaders });
+    await writeFile(
+      `${path}.part`,
+      lines.map((line) => `${JSON.stringify(line)}\n`),
+      { mode: 0o600, flush: true },
+    );
     await rename(`${path}.part`, path);
+    const names = await open(folder, 'r');
+    try {
+      await names.sync();
+    } finally {
+      await names.close();
+    }
   } catch (error) {
     throw new Failure(`${path} cannot be written: ${reasonOf(error)}`);
   }

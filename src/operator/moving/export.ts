@@ -4,6 +4,7 @@
  * off, or is repeated later, goes on at the end of the file.
  */
 import { type FileHandle, open } from 'node:fs/promises';
+import { caughtCode } from '../../base/caught.ts';
 import { Failure, reasonOf } from '../../nodes/failure.ts';
 import { OutputFile } from '../streams/pipes.ts';
 import { type StreamFacts, offsetText, readAll, readPiece } from '../streams/reading.ts';
@@ -41,6 +42,7 @@ export async function exportToFile(
       if (floor + bytes !== piece.next) throw new Failure(`${name.text} was changed while it was read; try again`);
       tell(bytes);
     }
+    await file.sync();
   } finally {
     await file.close();
   }
@@ -49,22 +51,22 @@ export async function exportToFile(
 
 /** How much of the file is the beginning of the stream; what a kill left half-written is cut off. */
 async function resume(client: StreamClient, name: NamedStream, facts: StreamFacts, path: string): Promise<number> {
-  let file: FileHandle;
+  let file: FileHandle | undefined;
   try {
     file = await open(path, 'r+');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0;
-    throw new Failure(`${path} cannot be written: ${reasonOf(error)}`);
-  }
-  try {
     const { size } = await file.stat();
     const last = facts.isJson ? await lastLine(file, size) : await lastBytes(file, size);
     const end = last.start + last.bytes.length;
     if (end > 0) await compare(client, name, facts, path, last);
     if (end < size) await file.truncate(end);
     return end;
+  } catch (error) {
+    if (caughtCode(error) === 'ENOENT' && file === undefined) return 0;
+    if (error instanceof Failure) throw error;
+    throw new Failure(`${path} cannot be written: ${reasonOf(error)}`);
   } finally {
-    await file.close();
+    // The next write begins where it was cut off.
+    await file?.close().catch(() => undefined);
   }
 }
 

@@ -124,6 +124,11 @@ export class OutputFile {
     this.#at += bytes.length;
   }
 
+  /** All that was written is on disk. */
+  async sync(): Promise<void> {
+    await telling(this.#path, this.#file.datasync());
+  }
+
   async close(): Promise<void> {
     await telling(this.#path, this.#file.close());
   }

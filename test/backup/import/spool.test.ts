@@ -10,6 +10,7 @@ import { Spool, SpoolError } from '../../../src/backup/import/spool.ts';
 import { decodeImportToken } from '../../../src/protocol/import-command.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
 import { mountSmallDisk } from '../../crash/small-disk.ts';
+import { CALLS, FailingCalls } from '../../support/failing-calls.ts';
 import { removeFolder, temporaryFolder } from '../../support/server.ts';
 import { COMMANDS } from '../../../src/protocol/operations.ts';
 import { PROCESS_RUNTIME } from '../../../src/server/runtime.ts';
@@ -18,6 +19,8 @@ const PIECE_BYTES = 300_000;
 const pieceOf = (value: number): Uint8Array => new Uint8Array(PIECE_BYTES).fill(value);
 const MIB = 1024 * 1024;
 const DISK_BYTES = 8 * MIB;
+const sentenceOf = (folder: string): string =>
+  `what waits of the upload in ${folder} cannot be kept (ENOSPC: no space left on device, write)`;
 
 test('a spool returns what it took, and refuses what its volume cannot hold', () => {
   const folder = temporaryFolder('spool');
@@ -52,7 +55,7 @@ test('a volume that others fill meanwhile refuses by itself, and has its room ba
     assert.throws(fill, (error: SpoolError) => {
       assert(error instanceof SpoolError);
       assert.equal(error.code, 'DISK_FULL');
-      assert.equal(error.message, 'what waits of the upload cannot be kept (ENOSPC: no space left on device, write)');
+      assert.equal(error.message, sentenceOf(disk.outside));
       return true;
     });
     assert(disk.freeBytes() < MIB);
@@ -62,6 +65,35 @@ test('a volume that others fill meanwhile refuses by itself, and has its room ba
   } finally {
     await disk.dispose();
   }
+});
+
+test('whatever call of a spool fails, what comes out is what went in, or a sentence that names its directory', async (t) => {
+  const folder = temporaryFolder('spool');
+  t.after(() => removeFolder(folder));
+  const calls = await FailingCalls.in(t);
+  const pieces = Array.from({ length: 16 }, (_, i) => pieceOf(i + 1));
+  const through = (spool: Spool): Buffer => {
+    for (const piece of pieces) spool.push(piece);
+    const out: Uint8Array[] = [];
+    for (let piece = spool.shift(); piece !== undefined; piece = spool.shift()) out.push(piece);
+    return Buffer.concat(out);
+  };
+  let refused = 0;
+  const trials = await calls.sweep({ EIO: CALLS, ENOSPC: CALLS, EINTR: CALLS, short: CALLS }, async () => {
+    const spool = new Spool(folder, () => Infinity);
+    try {
+      assert(through(spool).equals(Buffer.concat(pieces)));
+    } catch (error) {
+      refused++;
+      assert(error instanceof SpoolError && error.message.includes(folder), String(error));
+      spool.close();
+    }
+    calls.end();
+    assert(spool.isEmpty);
+    // An upload that comes again finds nothing of it.
+    assert(through(spool).equals(Buffer.concat(pieces)));
+  });
+  assert(trials > 12 && refused > 8, `${trials} trials, ${refused} refused`);
 });
 
 test('a spool that cannot be made is no full disk', () => {
@@ -130,7 +162,7 @@ test('an upload for which the volume has no room any more is undone, and then re
     );
     assert.equal(sent[1]?.token, sent[0]?.token);
     sent[1]?.answer();
-    const sentence = 'what waits of the upload cannot be kept (ENOSPC: no space left on device, write)';
+    const sentence = sentenceOf(disk.outside);
     assert.deepEqual(answers, [['DISK_FULL', sentence]]);
     assert.equal(ERRORS.DISK_FULL.bucketed, 507);
   } finally {

@@ -6,52 +6,31 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { openLocation } from '../../../src/backup/format/location.ts';
+import { ConfigError } from '../../../src/config/error.ts';
+import { prepareDirectory } from '../../../src/cold/service/directory-mark.ts';
+import { PROCESS_RUNTIME } from '../../../src/server/runtime.ts';
 import { DirStore, makeDirStore } from '../../../src/cold/store/dir-store.ts';
 import { StoreError } from '../../../src/cold/store/store.ts';
 import { Fault } from '../../../src/stream/backup/fault.ts';
-import { type Failure, FailingCalls } from '../../support/failing-calls.ts';
+import { ASYNCHRONOUS_CALLS, FailingCalls } from '../../support/failing-calls.ts';
 import { removeFolder, temporaryFolder } from '../../support/server.ts';
 
 const { signal } = new AbortController();
-const CALLS = ['open', 'rename', 'stat', 'mkdir', 'readdir', 'unlink'];
-const OF_HANDLES = ['writeFile', 'write', 'read', 'sync', 'datasync'].map((name) => `handle.${name}`);
-const FAILURES: readonly Failure[] = ['EIO', 'ENOSPC', 'EINTR', 'short'];
-/** Others would hand a whole write, or none, to the system. */
-const CAN_BE_SHORT: ReadonlySet<string> = new Set(['handle.write', 'handle.read']);
+const FAILURES = {
+  EIO: ASYNCHRONOUS_CALLS,
+  ENOSPC: ASYNCHRONOUS_CALLS,
+  EINTR: ASYNCHRONOUS_CALLS,
+  short: ASYNCHRONOUS_CALLS,
+};
 const KEY = 'folder/object';
 const BODY = Uint8Array.from({ length: 5000 }, (_, i) => i);
-
-/** Runs `trial` with each call failing, as often as there is one; it gets a name of its own. */
-async function sweep(calls: FailingCalls, trial: (name: string) => Promise<void>): Promise<number> {
-  let trials = 0;
-  for (const call of [...CALLS, ...OF_HANDLES]) {
-    for (const failure of FAILURES) {
-      if (failure === 'short' && !CAN_BE_SHORT.has(call)) continue;
-      for (let skipped = 0; ; skipped++) {
-        calls.plan(call, skipped, failure);
-        const name = `trial-${trials}`;
-        try {
-          await trial(name);
-        } catch (error) {
-          throw new Error(`${failure} of ${call} ${skipped}`, { cause: error });
-        } finally {
-          calls.end();
-        }
-        if (!calls.hasFailed) break;
-        assert.deepEqual(calls.syncedAgain, [], `${failure} of ${call} ${skipped}: it is not synced again`);
-        trials++;
-      }
-    }
-  }
-  return trials;
-}
 
 test('whatever call of a cold directory fails, what was put is there, and the error names the object', async (t) => {
   const folder = temporaryFolder('failing-cold');
   t.after(() => removeFolder(folder));
   await makeDirStore(folder, 'r');
   const calls = await FailingCalls.in(t);
-  const trials = await sweep(calls, async (name) => {
+  const trials = await calls.sweep(FAILURES, async (name) => {
     const store = new DirStore(folder, 'r');
     const key = `${name}/${KEY}`;
     try {
@@ -69,6 +48,33 @@ test('whatever call of a cold directory fails, what was put is there, and the er
   assert(trials > 40, `${trials} trials`);
 });
 
+test('whatever call fails when a node notes its cold directory, the start ends in words and the next one has it', async (t) => {
+  const calls = await FailingCalls.in(t);
+  let refused = 0;
+  await calls.sweep({ EIO: ASYNCHRONOUS_CALLS, ENOSPC: ['handle.writeFile'] }, async () => {
+    const folder = temporaryFolder('failing-mark');
+    const directory = temporaryFolder('failing-marked');
+    const options = { dataDir: folder, directory, root: 'cold', timeoutMs: 60_000, runtime: PROCESS_RUNTIME };
+    try {
+      await prepareDirectory(options);
+    } catch (error) {
+      refused++;
+      assert(
+        error instanceof ConfigError && [folder, directory].some((path) => error.message.includes(path)),
+        String(error),
+      );
+      calls.end();
+      await prepareDirectory(options);
+    }
+    calls.end();
+    assert(existsSync(join(folder, 'cold-store.json')));
+    removeFolder(directory);
+    await assert.rejects(prepareDirectory(options), /is not there, or is empty/);
+    removeFolder(folder);
+  });
+  assert(refused > 8, `${refused} refused`);
+});
+
 test('whatever call of a backup in a directory fails, a file that was written is whole, and the error names the place', async (t) => {
   const folder = temporaryFolder('failing-backup');
   t.after(() => removeFolder(folder));
@@ -78,7 +84,7 @@ test('whatever call of a backup in a directory fails, a file that was written is
     yield BODY;
     yield BODY;
   };
-  const trials = await sweep(calls, async (name) => {
+  const trials = await calls.sweep(FAILURES, async (name) => {
     try {
       await location.write(name, pieces());
     } catch (error) {
