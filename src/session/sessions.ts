@@ -35,7 +35,9 @@ export class Sessions implements SessionPort {
 
   handle(call: RequestContext): void {
     const { req, server } = call;
-    if (call.handshake === undefined) return call.refuse('UPGRADE_REQUIRED');
+    // The library looks at the key alone. A proxy that keeps Upgrade to itself would take what follows for an answer.
+    const asksForSocket = req.getHeader('upgrade').toLowerCase() === 'websocket';
+    if (call.handshake === undefined || !asksForSocket) return call.refuse('UPGRADE_REQUIRED');
     if (req.getHeader('sec-websocket-version') !== WEBSOCKET_VERSION) {
       return call.refuse('INVALID_HEADER', `Sec-WebSocket-Version must be ${WEBSOCKET_VERSION}`);
     }
