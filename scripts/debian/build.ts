@@ -1,13 +1,15 @@
 /**
  * `npm run deb -- [--out DIR]`: a Debian package of this checkout. It holds the npm package and all that
- * this needs, with the native halves for the Node and the processor that run this, so that neither a
- * registry nor a compiler takes part in its installation.
+ * this needs, with the Node that runs this and the native halves for it, so that neither a registry nor a
+ * compiler takes part in its installation: Debian 12 has an older Node.
  */
 import { spawnSync } from 'node:child_process';
 import {
   chmodSync,
   closeSync,
+  copyFileSync,
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   openSync,
@@ -16,7 +18,6 @@ import {
   readdirSync,
   rmSync,
   statSync,
-  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -34,8 +35,14 @@ const SOURCES = join(ROOT, 'scripts', 'debian');
 const UNIT_HOME = '/opt/millrace';
 const HOME = '/usr/lib/millrace';
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' };
-/** The oldest that runs Millrace, where the first of a major version does not. */
-const NODE_FIRST: Readonly<Record<string, string>> = { 20: '20.19' };
+const NODE = join(HOME, 'bin/node');
+/** A whole Node has 90 MB; Debian's own is a small program and a dozen libraries. */
+const NODE_BYTES_MIN = 32 * 1024 * 1024;
+/** Finds the program from its own place, so that it also runs below another root. */
+const START = `#!/bin/sh
+home=$(dirname "$(dirname "$(readlink -f "$0")")")/lib/millrace
+exec "$home/bin/node" "$home/dist/@FILE@" "$@"
+`;
 const KIB = 1024;
 
 interface Installed {
@@ -47,6 +54,8 @@ export function buildPackage(out: string): string {
   const architecture = ARCHITECTURES[process.arch];
   if (process.platform !== 'linux' || architecture === undefined)
     throw new Error(`a Debian package is made on Linux (x64, arm64), not on ${process.platform} ${process.arch}`);
+  if (statSync(process.execPath).size < NODE_BYTES_MIN)
+    throw new Error(`${process.execPath} is not the whole Node: run this by one of nodejs.org or NodeSource`);
   const stage = mkdtempSync(join(tmpdir(), 'millrace-deb-'));
   try {
     const root = join(stage, 'root');
@@ -78,12 +87,13 @@ function addProgram(root: string, stage: string): void {
         source === from || (basename(source) !== 'node_modules' && !/\bmusl\.node$/.test(source) && isRun(source)),
     });
   }
-  mkdirSync(join(root, 'usr/bin'), { recursive: true });
+  mkdirSync(dirname(join(root, NODE)), { recursive: true });
+  copyFileSync(process.execPath, join(root, NODE));
   for (const [name, file] of [
     ['millrace', 'main.js'],
     ['millracectl', 'ctl.js'],
   ] as const) {
-    symlinkSync(`../lib/millrace/dist/${file}`, join(root, 'usr/bin', name));
+    write(join(root, 'usr/bin', name), START.replace('@FILE@', file), 0o755);
   }
 }
 
@@ -109,6 +119,7 @@ function addSystemFiles(root: string): void {
     .replace(/^# A template: .*$/m, '# Changes belong in a drop-in: systemctl edit millrace.')
     .replace(/^# The checkout, .*\n/m, '')
     .replaceAll(UNIT_HOME, HOME)
+    .replace('/usr/bin/node', NODE)
     // The package knows nothing of this host's CPUs.
     .replace(/^CPUAffinity=/m, '# CPUAffinity=');
   const doc = 'usr/share/doc/millrace';
@@ -118,7 +129,7 @@ function addSystemFiles(root: string): void {
     ['usr/lib/tmpfiles.d/millrace.conf', source('tmpfiles.conf')],
     ['etc/millrace/millrace.toml', source('millrace.toml')],
     ['etc/default/millrace', source('default')],
-    [`${doc}/copyright`, readFileSync(join(ROOT, 'LICENSE'), 'utf8')],
+    [`${doc}/copyright`, readFileSync(join(ROOT, 'LICENSE'), 'utf8') + nodeLicense()],
     [`${doc}/changelog.gz`, gzipSync(readFileSync(join(ROOT, 'CHANGELOG.md')), { level: 9 })],
     [`${doc}/configuration.md`, readFileSync(join(ROOT, 'src/config/README.md'), 'utf8')],
     [`${doc}/operating.md`, readFileSync(join(ROOT, 'src/operator/README.md'), 'utf8')],
@@ -126,14 +137,19 @@ function addSystemFiles(root: string): void {
   for (const [path, text] of files) write(join(root, path), text, 0o644);
 }
 
+/** It lies beside the program in archives of nodejs.org, and with the documents in packages. */
+function nodeLicense(): string {
+  const places = ['../LICENSE', '../share/doc/nodejs/LICENSE'].map((path) => join(dirname(process.execPath), path));
+  const place = places.find((path) => existsSync(path));
+  if (place === undefined) throw new Error(`the license of Node is in none of ${places.join(' and ')}`);
+  return `\n${NODE} is Node.js ${process.versions.node}:\n\n${readFileSync(place, 'utf8')}`;
+}
+
 function addControl(root: string, architecture: string): void {
-  const major = process.versions.node.split('.')[0] ?? '';
   const values: Readonly<Record<string, string>> = {
     '@VERSION@': VERSION,
     '@ARCHITECTURE@': architecture,
     '@KIBIBYTES@': String(Math.ceil(tidy(root) / KIB)),
-    '@NODE_FIRST@': NODE_FIRST[major] ?? major,
-    '@NODE_AFTER@': String(Number(major) + 1),
   };
   const control = source('control').replaceAll(/@[A-Z_]+@/g, (name) => values[name] ?? name);
   write(join(root, 'DEBIAN/control'), control, 0o644);
@@ -149,7 +165,7 @@ function tidy(folder: string): number {
     const path = join(folder, entry.name);
     if (entry.isDirectory()) bytes += tidy(path);
     else if (entry.isFile()) {
-      chmodSync(path, isScript(path) ? 0o755 : 0o644);
+      chmodSync(path, isScript(path) || path.endsWith(NODE) ? 0o755 : 0o644);
       bytes += statSync(path).size;
     }
   }
