@@ -1,10 +1,12 @@
 // The front for browsers as it is shipped (scripts/docker/front.conf), in a real nginx: one HTTP/2 connection carries more
-// event streams than a browser opens connections, and each sees what is appended at once.
+// event streams than a browser opens connections, and each sees what is appended at once. A session passes it too.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2';
+import { connect as connectTls } from 'node:tls';
 import { test } from 'node:test';
+import { READ, SessionClient } from '../session/client.ts';
 import { makeCertificate } from '../support/certificate.ts';
 import { readText } from '../support/containers.ts';
 import { freePort } from '../support/ports.ts';
@@ -46,6 +48,12 @@ test('ten event streams and an append share one HTTP/2 connection', { skip: prox
     const { sse_readers: count } = JSON.parse(body.toString()) as { readonly sse_readers?: number };
     assert.equal(count, STREAMS);
     for (const reader of readers) reader.close();
+    // As a browser opens a WebSocket.
+    const socket = connectTls({ host: '127.0.0.1', port, ca: readFileSync(certPath), ALPNProtocols: ['http/1.1'] });
+    await once(socket, 'secureConnect');
+    const client = await SessionClient.over(socket);
+    assert.equal((await client.ask(READ, 1, 'b', 's', { offset: 0 })).body, 'hello');
+    client.destroy();
   });
 });
 

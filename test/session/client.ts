@@ -112,6 +112,11 @@ export class SessionClient {
   static async connect(port: number, handshake: Handshake = {}): Promise<SessionClient> {
     const socket = connect(port, '127.0.0.1');
     await once(socket, 'connect');
+    return await SessionClient.over(socket, handshake);
+  }
+
+  /** The same on a socket that is connected. */
+  static async over(socket: Socket, handshake: Handshake = {}): Promise<SessionClient> {
     const client = new SessionClient(socket);
     socket.write(handshakeOf(handshake));
     await client.until(() => client.head !== '' && (client.status !== 101 || client.hello['requests'] !== undefined));
