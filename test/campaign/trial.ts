@@ -32,15 +32,19 @@ const SHARES: Readonly<Record<Scene, number>> = {
   staged: 1,
 };
 
+/** The rarest trials come once in some hundred draws. */
+const DRAWS_MAX = 10_000;
+
 /** `only`: words of which each must be the scene, the place or the fault. */
 export function trialOf(seed: number, only: readonly string[]): Trial {
   const random = createRandom(seed);
-  for (;;) {
+  for (let draws = 0; draws < DRAWS_MAX; draws++) {
     const scene = sceneOf(random, only);
     const trial: Trial = { seed, scene, place: placeOf(scene, random), fault: faultOf(scene, random) };
     const words: readonly string[] = [trial.scene, trial.place, trial.fault];
     if (only.every((word) => words.includes(word))) return trial;
   }
+  throw new Error(`--only ${only.join(',')}: no trial is all of that; name one scene, one place and one fault at most`);
 }
 
 function sceneOf(random: Random, only: readonly string[]): Scene {
