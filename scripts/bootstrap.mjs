@@ -24,8 +24,8 @@ const PAGE_SOURCES = /\.(tsx|css|html|json)$/;
 /** Entry points whose names scripts rely on. */
 const SHIMS = {
   // A reload that comes while the modules load would end the process: this is before everything else.
-  'main.js': { target: './bundle/main.js', before: "process.on('SIGHUP', () => undefined);\n" },
-  'ctl.js': { target: './bundle/ctl.js', before: '' },
+  'main.js': { target: './bundle/main.cjs', before: "process.on('SIGHUP', () => undefined);\n" },
+  'ctl.js': { target: './bundle/ctl.cjs', before: '' },
 };
 /** That of a configuration which cannot work: starting again would not help. */
 const EXIT_UNSUPPORTED = 2;
@@ -114,11 +114,12 @@ function runNode(...args) {
 /** Asks whether this Node will do before it loads anything else. */
 function shim(target, before) {
   return `#!/usr/bin/env node
+import { createRequire } from 'node:module';
 import { thisHost, unsupported } from '../scripts/node-support.mjs';
 
 ${before}const reason = unsupported(thisHost());
 if (reason === undefined) {
-  await import('${target}');
+  createRequire(import.meta.url)('${target}');
 } else {
   process.stderr.write(\`millrace: \${reason}\\n\`);
   process.exitCode = ${EXIT_UNSUPPORTED};

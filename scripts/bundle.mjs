@@ -31,11 +31,21 @@ const FILES = ['src/console/page.html', 'src/http/openapi-admin.json', 'src/http
 const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 const outside = Object.keys(dependencies).filter((name) => !INSIDE.includes(name));
 
+/**
+ * The large ones that processes and threads begin with. Node 20 loads them as CommonJS in three fifths of the time that a
+ * module takes: it makes no second form of its own modules, and does not look for exports in the packages of others.
+ */
+const COMMON = ['main', 'ctl', 'shard'];
+const MODULE_URL = { define: { 'import.meta.url': 'moduleUrl', 'import.meta.resolve': 'require.resolve' } };
+const COMMON_BANNER = "const moduleUrl = require('node:url').pathToFileURL(__filename).href;";
+
 async function bundle(name, path) {
+  const isCommon = COMMON.includes(name);
   const build = await rolldown({
     input: { [name]: join(ROOT, path) },
     platform: 'node',
     external: [/^node:/, ...outside],
+    ...(isCommon ? { transform: MODULE_URL } : {}),
     onLog(level, log, handle) {
       if (level === 'warn') throw new Error(log.message);
       handle(level, log);
@@ -43,12 +53,12 @@ async function bundle(name, path) {
   });
   await build.write({
     dir: RESULT,
-    format: 'esm',
+    ...(isCommon ? { format: 'cjs', banner: COMMON_BANNER } : { format: 'esm' }),
     sourcemap: true,
     sourcemapExcludeSources: true,
     comments: false,
-    entryFileNames: '[name].js',
-    chunkFileNames: `${name}-[name].js`,
+    entryFileNames: `[name].${isCommon ? 'cjs' : 'js'}`,
+    chunkFileNames: `${name}-[name].${isCommon ? 'cjs' : 'js'}`,
   });
 }
 

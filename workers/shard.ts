@@ -224,4 +224,4 @@ export async function serve(data: ShardData, port: MessagePort): Promise<void> {
 
 assert(!isMainThread && parentPort !== null, 'workers/shard runs in a worker thread');
 // Threads that serve one node after the other, in tests, call `serve` themselves.
-if (workerData !== undefined) await serve(workerData as ShardData, parentPort);
+if (workerData !== undefined) void serve(workerData as ShardData, parentPort);

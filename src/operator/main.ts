@@ -34,13 +34,12 @@ stdout.on('error', () => undefined);
 stderr.on('error', () => undefined);
 const progress = new ProgressBar(stderr, env);
 process.on('exit', () => progress.end());
-// Not process.exit: what was written to a pipe still has to go out.
-process.exitCode = await run(
-  process.argv.slice(2),
-  { stdin, stdout, stderr, env, signal: ending.signal, giveWay },
-  progress,
-);
-for (const signal of SIGNALS) process.removeAllListeners(signal);
+const io = { stdin, stdout, stderr, env, signal: ending.signal, giveWay };
+void run(process.argv.slice(2), io, progress).then((code) => {
+  // Not process.exit: what was written to a pipe still has to go out.
+  process.exitCode = code;
+  for (const signal of SIGNALS) process.removeAllListeners(signal);
+});
 
 /** Lowers the priority of all threads. Without /proc nothing changes. */
 function giveWay(): void {

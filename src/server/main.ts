@@ -39,11 +39,9 @@ async function main(argv: readonly string[]): Promise<void> {
 }
 
 prepareProcess();
-try {
-  await main(process.argv.slice(2));
-} catch (error) {
+main(process.argv.slice(2)).catch((error: unknown) => {
   const known = [ConfigError, ListenError, HttpLibraryError].some((kind) => error instanceof kind);
   const { message, stack } = error instanceof Error ? error : new Error(String(error));
   process.stderr.write(`millrace: ${known ? message : (stack ?? message)}\n`);
   process.exit(known ? EXIT_CONFIG : EXIT_FAILURE);
-}
+});

@@ -28,7 +28,7 @@ function oldBuild(folder: string): string {
   for (const part of ['bundle', 'main.js'])
     cpSync(join(dirname(SERVER_ENTRY), part), join(folder, 'dist', part), { recursive: true });
   cpSync(join(REPO_ROOT, 'scripts/node-support.mjs'), join(folder, 'scripts/node-support.mjs'));
-  const file = join(folder, 'dist/bundle/main.js');
+  const file = join(folder, 'dist/bundle/main.cjs');
   const text = readFileSync(file, 'utf8');
   const declared = (version: string): string => `const VERSION = "${version}"`;
   assert(text.includes(declared(VERSION)), file);

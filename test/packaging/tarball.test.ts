@@ -20,16 +20,15 @@ chmodSync(folder, 0o755);
 after(() => removeFolder(folder));
 const packed = pack(folder);
 const home = unpack(packed, folder);
-const programs = packed.files.filter((path) => /\.m?js$/.test(path));
+const programs = packed.files.filter((path) => /\.[cm]?js$/.test(path));
 
 test('what runs is in it, tests and benches are not', () => {
   for (const path of [
     ...['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md'],
     ...['dist/main.js', 'dist/ctl.js', 'scripts/node-support.mjs'],
-    ...['main', 'node', 'ctl', 'shard', 'checkpoint', 'export', 'json', 'pool', 'salvage', 'verify'].flatMap((name) => [
-      `dist/bundle/${name}.js`,
-      `dist/bundle/${name}.js.map`,
-    ]),
+    ...['main.cjs', 'ctl.cjs', 'shard.cjs', 'node.js', 'checkpoint.js', 'export.js', 'json.js', 'pool.js', 'salvage.js']
+      .concat('verify.js')
+      .flatMap((name) => [`dist/bundle/${name}`, `dist/bundle/${name}.map`]),
     'dist/bundle/node.d.ts',
     ...['page.html', 'openapi-admin.json', 'openapi-client.json'].map((name) => `dist/bundle/${name}`),
   ]) {
@@ -69,7 +68,7 @@ test('whatever is imported is in it or named by it', () => {
 
 /** Static and dynamic ones, and the files of threads. */
 function importsOf(code: string): string[] {
-  const found = code.matchAll(/(?:\bfrom|\bimport|\bimport\(|\bnew URL\()\s*(['"])([^'"\s]+)\1/g);
+  const found = code.matchAll(/(?:\bfrom|\bimport|\b(?:import|require)\(|\bnew URL\()\s*(['"])([^'"\s]+)\1/g);
   return [...found].map((match) => match[2] ?? '').filter((name) => !name.includes('$') && !name.endsWith('/'));
 }
 

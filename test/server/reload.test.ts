@@ -42,12 +42,12 @@ test('SIGHUP without anything to reload changes nothing', async () => {
 
 /** Loading code is most of a start; this sends the signal when the bundle is about to be loaded. */
 const HANG_UP_WHILE_LOADING = `
-import { register } from 'node:module';
-const hooks = \`export async function load(url, context, next) {
-  if (url.endsWith('/bundle/main.js')) process.kill(process.pid, 'SIGHUP');
-  return await next(url, context);
-}\`;
-register('data:text/javascript,' + encodeURIComponent(hooks));
+import Module from 'node:module';
+const load = Module._load;
+Module._load = function (request, ...rest) {
+  if (request.endsWith('/bundle/main.cjs')) process.kill(process.pid, 'SIGHUP');
+  return load.call(this, request, ...rest);
+};
 `;
 
 test('SIGHUP while the modules load does not end the process', async () => {

@@ -21,6 +21,9 @@ export function plantedServer(folder: string): string {
     `export const planted = (bug) => bug === process.env.${SWITCH};\n`,
   );
   const threads = join(dist, 'src', 'threads', 'entry.js');
-  writeFileSync(threads, readFileSync(threads, 'utf8').replaceAll('../../bundle/', '../../workers/'));
+  writeFileSync(
+    threads,
+    readFileSync(threads, 'utf8').replaceAll('../../bundle/', '../../workers/').replace("'cjs'", "'js'"),
+  );
   return join(dist, 'src', 'server', 'main.js');
 }

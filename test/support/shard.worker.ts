@@ -1,4 +1,6 @@
 // A shard thread that serves one node after the other, with the code that ships.
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
 import { type MessagePort, parentPort } from 'node:worker_threads';
 import type { ShardData } from '../../src/server/shards.ts';
 import { threadEntry } from '../../src/threads/entry.ts';
@@ -7,6 +9,6 @@ interface Shard {
   serve(data: ShardData, port: MessagePort): Promise<void>;
 }
 
-const shard = (await import(threadEntry('shard').href)) as Shard;
+const shard = createRequire(import.meta.url)(fileURLToPath(threadEntry('shard'))) as Shard;
 // A failure ends the thread, as it ends one of a server.
 parentPort?.on('message', ({ data, port }: { data: ShardData; port: MessagePort }) => void shard.serve(data, port));
