@@ -26,7 +26,17 @@ test('what runs is in it, tests and benches are not', () => {
   for (const path of [
     ...['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md'],
     ...['dist/main.js', 'dist/ctl.js', 'scripts/node-support.mjs'],
-    ...['main.cjs', 'ctl.cjs', 'shard.cjs', 'node.js', 'checkpoint.js', 'export.js', 'json.js', 'pool.js', 'salvage.js']
+    ...[
+      'main.cjs',
+      'ctl.cjs',
+      'shard.cjs',
+      'checkpoint.cjs',
+      'node.js',
+      'export.js',
+      'json.js',
+      'pool.js',
+      'salvage.js',
+    ]
       .concat('verify.js')
       .flatMap((name) => [`dist/bundle/${name}`, `dist/bundle/${name}.map`]),
     'dist/bundle/node.d.ts',
