@@ -351,7 +351,7 @@ export const FAMILIES: readonly Family[] = [
   gauge(
     'certificate_end_timestamp_seconds',
     'certificate_end_unix_ms',
-    'When the first certificate in the chain of the planes ends, in seconds since 1970; absent without TLS',
+    'When the certificate of the planes ends, in seconds since 1970; absent without TLS',
     MS,
   ),
   // The cold store.

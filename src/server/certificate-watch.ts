@@ -9,12 +9,10 @@ const DAY_MS = 86_400_000;
 /** Renewals come a month before the end at most authorities. The alert MillraceCertificateEnding has the same bounds. */
 const WARN_DAYS = 30;
 const URGENT_DAYS = 7;
-const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
 
-/** When the first of the certificates in a PEM chain ends, in ms since 1970. Throws when there is none. */
-export function endOfChain(pem: string): number {
-  const all = pem.match(CERTIFICATE) ?? [pem];
-  return Math.min(...all.map((one) => Date.parse(new X509Certificate(one).validTo)));
+/** When the first certificate in a PEM chain, that of the server, ends, in ms since 1970. Throws when there is none. */
+export function endOfCertificate(pem: string): number {
+  return Date.parse(new X509Certificate(pem).validTo);
 }
 
 export class CertificateWatch {
@@ -27,35 +25,47 @@ export class CertificateWatch {
     this.#log = log;
   }
 
-  /** Looks every day from now on. */
+  /** Looks now and every day. */
   start(tls: { readonly certPath: string } | undefined): void {
     if (tls === undefined) return;
     this.renewed(tls);
-    this.#lookDaily();
+    const daily = (): void => {
+      this.#runtime.setTimer(DAY_MS, daily);
+      this.#look();
+    };
+    this.#runtime.setTimer(DAY_MS, daily);
   }
 
   /** The planes use what the file holds now. */
   renewed({ certPath }: { readonly certPath: string }): void {
     try {
-      this.#endMs = endOfChain(readFileSync(certPath, 'utf8'));
+      this.#endMs = endOfCertificate(readFileSync(certPath, 'utf8'));
     } catch (error) {
       // The planes have read it, so another file is in its place now.
       this.#endMs = undefined;
       this.#log.warn({ file: certPath, why: caughtMessage(error) }, 'it is not known when the certificate ends');
     }
+    this.#look();
   }
 
   metrics(): { readonly certificate_end_unix_ms: number | null } {
     return { certificate_end_unix_ms: this.#endMs ?? null };
   }
 
-  #lookDaily(): void {
-    this.#runtime.setTimer(DAY_MS, () => this.#lookDaily());
+  #look(): void {
     if (this.#endMs === undefined) return;
-    const days = Math.floor((this.#endMs - this.#runtime.nowMs()) / DAY_MS);
-    if (days >= WARN_DAYS) return;
-    const level = days >= URGENT_DAYS ? 'warn' : 'error';
+    const leftMs = this.#endMs - this.#runtime.nowMs();
+    if (leftMs >= WARN_DAYS * DAY_MS) return;
     const end = new Date(this.#endMs).toISOString();
-    this.#log[level]({ days, end }, 'the certificate of the planes ends soon: renew it, and send SIGHUP');
+    if (leftMs <= 0)
+      this.#log.error(
+        { end },
+        'the certificate of the planes has ended, and clients refuse it: renew it, and send SIGHUP',
+      );
+    else
+      this.#log[leftMs < URGENT_DAYS * DAY_MS ? 'error' : 'warn'](
+        { days: Math.floor(leftMs / DAY_MS), end },
+        'the certificate of the planes ends soon: renew it, and send SIGHUP',
+      );
   }
 }
