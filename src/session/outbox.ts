@@ -33,7 +33,7 @@ export class SessionOutbox {
     }
   };
 
-  /** `sent` is called when everything that was written has left. */
+  /** `sent` is called when what was written is with the socket. */
   constructor(server: HttpServerContext, requestId: string, sent: () => void) {
     this.#server = server;
     this.#requestId = requestId;
@@ -57,6 +57,11 @@ export class SessionOutbox {
   /** More waits than a slow client may have, so reads and events wait for it. */
   get isStalled(): boolean {
     return this.#unsentBytes > READER_BUFFER_BYTES_MAX || (this.#unsentBytes > 0 && this.#server.backpressure.full);
+  }
+
+  /** The socket has taken everything. */
+  get isEmpty(): boolean {
+    return this.out.length === 0 && this.#unsentBytes === 0;
   }
 
   sendSoon(): void {
@@ -120,6 +125,11 @@ export class ReadTurns {
     return isFree;
   }
 
+  /** It has left, and wants no turn. */
+  forget(reader: Reader): void {
+    this.#waiting.delete(reader);
+  }
+
   give(bytes: number): void {
     this.#bytes -= bytes;
     this.resume();
@@ -129,12 +139,15 @@ export class ReadTurns {
   resume(): void {
     if (this.#isResuming) return;
     this.#isResuming = true;
-    for (const reader of this.#waiting) {
-      if (!this.#isFree) break;
-      this.#waiting.delete(reader);
-      reader.resume();
+    try {
+      for (const reader of this.#waiting) {
+        if (!this.#isFree) break;
+        this.#waiting.delete(reader);
+        reader.resume();
+      }
+    } finally {
+      this.#isResuming = false;
     }
-    this.#isResuming = false;
   }
 
   get #isFree(): boolean {

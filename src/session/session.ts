@@ -70,7 +70,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
     this.#home = home;
     this.server = home.server;
     this.requestId = requestId;
-    this.outbox = new SessionOutbox(home.server, requestId, () => this.#sent());
+    this.outbox = new SessionOutbox(home.server, requestId, () => this.#endIfSent());
     this.turns = new ReadTurns(this.outbox);
   }
 
@@ -99,6 +99,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
   drained(): void {
     this.outbox.countUnsent();
     this.turns.resume();
+    this.#endIfSent();
   }
 
   closed(): void {
@@ -111,10 +112,11 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
     this.#home.ended(this);
   }
 
-  /** The node stops: nothing new is taken, and the session ends when what was asked is answered. */
+  /** The node stops: nothing new is taken, and the session ends when the client has what it asked for. */
   goAway(): void {
     if (this.#isLeaving) return;
     this.#isLeaving = true;
+    for (const subscription of [...this.#subscriptions.values()]) subscription.onStop();
     writeGoAway(this.outbox.out);
     this.outbox.sendSoon();
   }
@@ -275,8 +277,9 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
   #answered(request: PendingRequest, from: number, status: number): void {
     if (status > 0) this.server.count(request.operation?.counted ?? 'other', status, request.startedMs);
     if (!request.lane.isNext(request)) request.answer = this.outbox.out.cut(from);
-    this.outbox.sendSoon();
+    // Before it is sent: the last answer of a session that leaves is its end.
     request.lane.answered(request);
+    this.outbox.sendSoon();
   }
 
   leave(request: PendingRequest): void {
@@ -328,9 +331,10 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
     return writeRefused(this.outbox.fields, refused);
   }
 
-  /** Everything written has left. */
-  #sent(): void {
-    if (this.#isLeaving && this.#pending.size === 0) this.outbox.end(GOING_AWAY, 'the session ends');
+  /** The library forgets what a socket has not taken when the node closes it, so the end waits for that. */
+  #endIfSent(): void {
+    const isDone = this.#isLeaving && this.#pending.size === 0 && this.outbox.isEmpty;
+    if (isDone) this.outbox.end(GOING_AWAY, 'the session ends');
   }
 
   /** The client does not keep to the protocol. */

@@ -116,13 +116,13 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
     if (this.#state === PAUSED) this.#readOn();
   }
 
-  /** Ends it without a word. */
+  /** Ends it without a word. A read under way keeps its turn until the shard has answered. */
   leave(): void {
     this.#state = DONE;
     const topic = this.#topic;
     if (topic === undefined) return;
     this.#topic = undefined;
-    this.#endRead();
+    this.#owner.turns.forget(this);
     const { server } = this.#owner;
     server.node.live.clock.cancel(this);
     topic.stopWaiting(this);
@@ -132,11 +132,9 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
 
   onReply(reply: Reply): void {
     const topic = this.#topic;
-    if (topic === undefined) return;
-    topic.beforeReply(reply);
-    if (this.isOver) return;
+    topic?.beforeReply(reply);
     this.#endRead();
-    this.#take(reply, topic);
+    if (topic !== undefined && !this.isOver) this.#take(reply, topic);
   }
 
   #take(reply: Reply, topic: Topic): void {
