@@ -194,9 +194,16 @@ export const TAIL_EVENT_BYTES_MAX = 64 * KIB;
 
 /**
  * One message of a session. It is whole in memory before any of it is read, so this bounds what hostile halves of messages
- * hold (1 GiB for SESSIONS_MAX), and an append in it travels inside the ring. Larger: the session ends; HTTP takes more.
+ * hold (1 GiB for SESSIONS_MAX). Larger: the session ends; HTTP takes more.
  */
 export const SESSION_MESSAGE_BYTES_MAX = 256 * KIB;
+/**
+ * A frame with an append that may be under way beside others of its stream. A larger one waits for them, and they for
+ * it, because large bodies travel apart from small ones: to a leader, in the JSON pool, and outside the ring.
+ */
+export const SESSION_PIPELINED_BYTES_MAX = 32 * KIB;
+/** The command of such a frame: a batch has four bytes for the length of each message, and every command a head. */
+export const SESSION_PIPELINED_COMMAND_BYTES_MAX = SESSION_PIPELINED_BYTES_MAX + 4 * BATCH_FRAMES_MAX + KIB;
 /** Sessions of a node: many programs, or browsers' tabs behind a few thousand users. More: 503. */
 export const SESSIONS_MAX = 4096;
 /** Requests of a session without an answer: 200,000 a second when an answer takes 5 ms. More: 429. */
@@ -265,4 +272,7 @@ assert(PIECE_BYTES_MAX <= ENTRY_FILL_BYTES, 'a piece fits in an entry of the usu
 assert(REPLY_RING_BYTES >= 4 * INLINE_PAYLOAD_BYTES_MAX, 'several inline read answers must fit in the reply ring');
 assert(REQUEST_RING_BYTES >= 4 * INLINE_PAYLOAD_BYTES_MAX, 'several inline bodies must fit in the request ring');
 assert(TAIL_EVENT_BYTES_MAX < INLINE_PAYLOAD_BYTES_MAX, 'a tail event always travels inline');
-assert(SESSION_MESSAGE_BYTES_MAX <= INLINE_PAYLOAD_BYTES_MAX, 'an append of a session travels inside the ring');
+assert(
+  SESSION_PIPELINED_COMMAND_BYTES_MAX <= Math.min(INLINE_PAYLOAD_BYTES_MAX, JSON_POOLED_BYTES_MIN),
+  'appends of a session that are under way together stay in the ring, which keeps their order',
+);

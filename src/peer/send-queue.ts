@@ -3,8 +3,10 @@
  * requests share what is left, so that none of them waits for all of another. Each priority keeps its order.
  * The bounds are in bytes; on overflow the oldest Raft messages are dropped, because Raft repeats them.
  */
+import { assert } from '../base/assert.ts';
+import { SESSION_PIPELINED_COMMAND_BYTES_MAX } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
-import type { Forward } from './codec/forward.ts';
+import { FORWARD, type Forward } from './codec/forward.ts';
 import {
   FRAME_FORWARD,
   FRAME_FORWARD_REPLY,
@@ -33,6 +35,10 @@ export type Priority = 0 | 1 | 2 | 3 | 4;
 
 /** A larger frame is sent in pieces of at most this size, between which others go. */
 export const PIECE_BYTES_MAX = 64 * 1024;
+assert(
+  FORWARD.size + SESSION_PIPELINED_COMMAND_BYTES_MAX <= PIECE_BYTES_MAX,
+  'appends of a session that are under way together share the requests that keep their order',
+);
 /**
  * Bound of the control frames alone: heartbeats and answers of all groups for minutes; a link that carries less is as
  * good as broken.

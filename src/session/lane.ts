@@ -1,8 +1,9 @@
 /**
- * The requests of a session about one stream, in their order. Appends are under way together, because the mailbox, the
- * log and the reply ring keep their order; everything else waits for what came before it, and what follows waits for
- * that. Answers leave in the order of the requests, also those that the node gives at once.
+ * The requests of a session about one stream, in their order. Small appends are under way together, because mailbox,
+ * links, log and reply ring keep their order; everything else waits for what came before it, and what follows waits
+ * for that. Answers leave in the order of the requests, also those that the node gives at once.
  */
+import { SESSION_PIPELINED_BYTES_MAX } from '../base/limits.ts';
 import type { ReplyHandler } from '../ports.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { StreamTarget } from '../protocol/request.ts';
@@ -56,8 +57,9 @@ export class PendingRequest implements ReplyHandler, SentRequest, PendingOptions
     this.startedMs = startedMs;
   }
 
+  /** Others of its stream may be under way with it. */
   get isPipelined(): boolean {
-    return this.operation?.isPipelined === true;
+    return this.operation?.isPipelined === true && this.bytes <= SESSION_PIPELINED_BYTES_MAX;
   }
 
   get requestId(): string {

@@ -38,7 +38,7 @@ export interface SessionOperation {
   readonly isCounted: boolean;
   /** A fork may be removed, whose source is told before the answer. */
   readonly tellsSource?: true;
-  /** Several for one stream may be under way: their order is that of the mailbox. */
+  /** Several small ones for one stream may be under way: their order is that of the mailbox. */
   readonly isPipelined: boolean;
   fill(request: Request, frame: Frame, server: HttpServerContext, sent: SentRequest): HeaderRefusal | undefined;
   /** Writes the answer to a reply that is no refusal, and returns what HTTP's status would be. */

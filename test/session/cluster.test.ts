@@ -61,3 +61,28 @@ test('appends through every node are one order for all, and outlive the node tha
     for (const client of clients) client.destroy();
   });
 });
+
+test('a large append through a follower is not overtaken by what its session sends behind it', async () => {
+  await withCluster({ groups: 1 }, async (cluster) => {
+    const leader = await cluster.leaderOf(0);
+    const large = Buffer.alloc(100 * 1024, 'A');
+    for (const id of cluster.ids.filter((one) => one !== leader)) {
+      const client = await SessionClient.connect(cluster.node(id).port);
+      const stream = `s${id}`;
+      assert.equal((await patiently(client, CREATE, 1, 'b', stream, null, TEXT)).kind, DONE);
+      const close = [null, { 'stream-closed': true }];
+      client.send(
+        [APPEND, 2, 'b', stream, large, TEXT],
+        [APPEND, 3, 'b', stream, Buffer.from('B'), TEXT],
+        [APPEND, 4, 'b', stream, large, TEXT],
+        [APPEND, 5, 'b', stream, ...close],
+      );
+      const next = large.length + 1;
+      for (const [about, offset] of [large.length, next, next + large.length, next + large.length].entries()) {
+        const told = await client.about(about + 2);
+        assert.deepEqual([told.kind, told.next], [DONE, offset], told.sentence);
+      }
+      client.destroy();
+    }
+  });
+});

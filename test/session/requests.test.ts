@@ -1,6 +1,8 @@
 // Every request of a session on a real node: what it does, what it tells, what it refuses, and in which order.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { BATCH_FRAMES_MAX, JSON_POOLED_BYTES_MIN, SESSION_MESSAGE_BYTES_MAX } from '../../src/base/limits.ts';
+import { joinFrames } from '../../src/protocol/append-batch.ts';
 import { type TestServer, withServer } from '../support/server.ts';
 import {
   APPEND,
@@ -17,6 +19,7 @@ import {
   SessionClient,
   TEXT,
   type Told,
+  pack,
 } from './client.ts';
 
 async function withSession(body: (client: SessionClient, server: TestServer) => Promise<void>): Promise<void> {
@@ -182,6 +185,24 @@ test('appends of one stream stay in order, a read sees those before it, and many
       assert.equal(told.find(({ id }) => id === 500 + i)?.body, all);
     }
     assert(client.messages - before < frames.length / 4, `${client.messages - before} messages`);
+  });
+});
+
+test('a batch whose JSON is checked apart is not overtaken by the append behind it', async () => {
+  await withSession(async (client) => {
+    await client.ask(CREATE, 1, 'b', 's', null, JSON_TYPE);
+    // As large as a message may be. The lengths that join its parts lift the body over the bound of the pool.
+    const body = (bytes: number): Buffer => Buffer.from(`"${'x'.repeat(bytes)}"`);
+    const bytes = SESSION_MESSAGE_BYTES_MAX / BATCH_FRAMES_MAX - 6;
+    const parts = Array.from({ length: BATCH_FRAMES_MAX }, () => body(bytes));
+    const rest = SESSION_MESSAGE_BYTES_MAX - pack([APPEND, 2, 'b', 's', parts, JSON_TYPE]).length;
+    parts[0] = body(bytes + rest);
+    assert(joinFrames(parts).length > JSON_POOLED_BYTES_MIN);
+    client.send([APPEND, 2, 'b', 's', parts, JSON_TYPE]);
+    client.send([APPEND, 3, 'b', 's', Buffer.from('"last"'), JSON_TYPE]);
+    const [first, last] = [await client.about(2), await client.about(3)];
+    assert.deepEqual([first.kind, last.kind], [DONE, DONE]);
+    assert.equal((await client.ask(READ, 4, 'b', 's', { tail_records: 1 })).body, '["last"]');
   });
 });
 
