@@ -2,9 +2,10 @@
 import type { Runtime } from '../src/base/runtime.ts';
 import type { ColdPort } from '../src/cold/ports.ts';
 import { ConfigError } from '../src/config/error.ts';
+import type { PeerIdentity } from '../src/peer/codec/handshake.ts';
 import { Peers } from '../src/peer/peers.ts';
 import type { Logger } from '../src/logging/logger.ts';
-import type { ClusterData, ShardData } from '../src/server/shards.ts';
+import type { ClusterData, Introduced, ShardData } from '../src/server/shards.ts';
 import type { Directories } from '../src/shard/directories.ts';
 import { openInbox } from '../src/shard/inbox.ts';
 import type { Shard } from '../src/shard/shard.ts';
@@ -22,9 +23,13 @@ export interface PeerParts {
   readonly log: Logger;
   readonly runtime: Runtime;
   readonly cold: ColdPort;
+  /** A node has said where clients reach it. */
+  readonly introduced: (peer: Introduced) => void;
 }
 
-export function openPeers({ data, cluster, shard, directories, wake, log, cold, runtime }: PeerParts): Peers {
+export function openPeers({ data, cluster, shard, directories, introduced, ...parts }: PeerParts): Peers {
+  const { wake, log, cold, runtime } = parts;
+  const meet = ({ node, publicUrl = '' }: PeerIdentity): void => introduced({ node, publicUrl });
   return new Peers({
     self: {
       clusterId: cluster.name,
@@ -33,6 +38,7 @@ export function openPeers({ data, cluster, shard, directories, wake, log, cold, 
       shard: data.shard,
       shardCount: data.shardCount,
       boot: data.boot,
+      publicUrl: cluster.publicUrl,
     },
     standing: (node) => directories.standing(node),
     secret: cluster.secret,
@@ -47,8 +53,14 @@ export function openPeers({ data, cluster, shard, directories, wake, log, cold, 
     runtime,
     handler: {
       ...openInbox({ shard, wake, runtime }),
-      onHello: (peer) => directories.onHello(peer),
-      onWelcome: (peer) => directories.onWelcome(peer),
+      onHello: (peer) => {
+        directories.onHello(peer);
+        meet(peer);
+      },
+      onWelcome: (peer) => {
+        directories.onWelcome(peer);
+        meet(peer);
+      },
     },
   });
 }

@@ -9,7 +9,7 @@ import { RingReader, RingWriter } from '../src/mailbox/ring.ts';
 import { Parker, Waker } from '../src/mailbox/wake.ts';
 import { type Logger, threadLogger } from '../src/logging/logger.ts';
 import { PROCESS_RUNTIME } from '../src/server/runtime.ts';
-import type { ShardData, ShardMessage, ToShard } from '../src/server/shards.ts';
+import type { Introduced, ShardData, ShardMessage, ToShard } from '../src/server/shards.ts';
 import type { ClusterIdentity } from '../src/shard/cluster-identity.ts';
 import { HAND_OVER_MS, handOver } from '../src/shard/hand-over.ts';
 import type { ShardOptions } from '../src/shard/options.ts';
@@ -161,7 +161,9 @@ async function run(start: ShardData, port: MessagePort): Promise<void> {
   const cold = new MainThreadStore(port);
   const directories = openDirectories(data, port, store, identity, () => shard.declareLost());
   const { cluster } = data;
-  const peers = cluster && openPeers({ data, cluster, shard: () => shard, directories, wake, log, cold, runtime });
+  const introduced = (peer: Introduced): void => port.postMessage({ introduced: peer } satisfies ShardMessage);
+  const peers =
+    cluster && openPeers({ data, cluster, shard: () => shard, directories, introduced, wake, log, cold, runtime });
   const links = peers && { peers, wake };
   const shard: Shard = new Shard(shardOptions({ data, cold, storage: store, reader, identity, log, links }));
   report(store.found, data.shard, log);

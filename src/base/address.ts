@@ -22,6 +22,11 @@ export function parseAddress(raw: unknown): Address | undefined {
   return { host, port };
 }
 
+/** An http or https address without a path that other nodes and clients are told: a name of 253 characters fits. */
+export function isPublicUrl(written: string): boolean {
+  return /^https?:\/\/[\w.:[\]-]{1,262}$/.test(written);
+}
+
 export function formatAddress(address: Address): string {
   return address.host.includes(':') ? `[${address.host}]:${address.port}` : `${address.host}:${address.port}`;
 }

@@ -21,6 +21,8 @@ export interface Config {
     /** Further names of the planes; a proxy in front of those of `allowUnauthenticated` checks who asks. */
     readonly hosts: readonly string[];
     readonly adminHosts: readonly string[];
+    /** Scheme and authority; undefined: others are not told. */
+    readonly publicUrl: string | undefined;
     readonly allowUnauthenticated: readonly PlaneName[];
     readonly inflightBodyBytes: number;
     /** Undefined: what the limit of open files leaves. */
@@ -103,6 +105,7 @@ export function toConfig(values: OptionValues): Config {
       clusterListen: values['server.cluster_listen'],
       hosts: values['server.hosts'],
       adminHosts: values['server.admin_hosts'],
+      publicUrl: values['server.public_url'],
       allowUnauthenticated: values['server.allow_unauthenticated'],
       inflightBodyBytes: values['server.http_inflight_body_size'],
       maxConnections: values['server.max_connections'],

@@ -5,7 +5,7 @@
 import { isIPv6 } from 'node:net';
 import { resolve } from 'node:path';
 import { ConfigError } from './error.ts';
-import { formatAddress, parseAddress } from '../base/address.ts';
+import { formatAddress, isPublicUrl, parseAddress } from '../base/address.ts';
 import {
   booleanFromText,
   formatDuration,
@@ -132,6 +132,15 @@ export const url: ValueKind<string> = {
     return isOrigin(written) ? written : undefined;
   },
   format: quote,
+};
+
+/** Such an address of this node, which others are told. */
+export const publicUrl: ValueKind<string> = {
+  ...url,
+  parse: (raw, key) => {
+    const written = url.parse(raw, key);
+    return written !== undefined && isPublicUrl(written) ? written : undefined;
+  },
 };
 
 /**

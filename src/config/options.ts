@@ -57,6 +57,10 @@ export const OPTIONS = {
     noHosts,
     'Names by which operators reach the admin plane. A request for another `Host` needs the admin token, or is answered 421. Loopback names and the host of `server.admin_listen` need not be listed.',
   ),
+  'server.public_url': optional(
+    kind.publicUrl,
+    'Where clients reach this very node, such as `"https://node1.example:4437"`. Sessions tell it to clients whose streams this node leads.',
+  ),
   'server.http_inflight_body_size': option(
     kind.size(BODY_BYTES_MAX, 64 * GIB),
     256 * MIB,

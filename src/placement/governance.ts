@@ -25,6 +25,8 @@ export interface GovernanceOptions {
 export class Governance {
   readonly balancer: Balancer;
   readonly gate: EgressGate;
+  /** Is told the groups as each round sees them. */
+  onGroups: (groups: readonly BalancedGroup[]) => void = () => undefined;
   readonly #probe: ClusterProbe;
   readonly #isGateOn: boolean;
   /** Undefined: no cold store, or not wanted. */
@@ -35,7 +37,11 @@ export class Governance {
     const { intervalMs, sizeBytes, timeoutMs, unhealthyTicks, healTicks } = config.clusterProbe;
     const probe = new ClusterProbe({ runtime, sizeBytes, timeoutMs });
     const addresses = new Map(config.raft.peers.map((peer) => [peer.nodeId, peer.address]));
-    const balancer = makeBalancer(options, () => this.#cold?.gate.receivers);
+    const balancer = makeBalancer(
+      options,
+      (groups) => this.onGroups(groups),
+      () => this.#cold?.gate.receivers,
+    );
     const addressOf = (node: number): Address | undefined =>
       addresses.get(node) ?? joinedAddress(balancer.groups, node);
     const log = logger('egress');
@@ -140,6 +146,7 @@ function makeColdGate(
 
 function makeBalancer(
   { nodeId, gateway, shed, logger, runtime }: GovernanceOptions,
+  seen: (groups: readonly BalancedGroup[]) => void,
   healthy: () => ReadonlySet<number> | undefined,
 ): Balancer {
   const log = logger('balancer');
@@ -150,6 +157,7 @@ function makeBalancer(
     gateway,
     isDraining: () => reasonsToLeave(shed.bits) !== 0,
     onGroups: (groups) => {
+      seen(groups);
       const now = groups.filter((group) => group.stalled === true).map(({ id }) => id);
       const fresh = now.filter((id) => !stalled.includes(id));
       if (fresh.length > 0)

@@ -80,6 +80,13 @@ function composePlanes(node: NodeParts, watched: () => Readonly<Record<string, u
     logError: (error, where, requestId) => http.error({ err: error, where, requestId }, 'handler failed'),
   };
   const store = core.cold?.service;
+  const sessions = new Sessions();
+  const { publicUrls } = core.shards;
+  services.governance.onGroups = (groups) => {
+    const leaders = Array<string>(config.raft.groupCount).fill('');
+    for (const { id, leader } of groups) leaders[id] = publicUrls.get(leader ?? 0) ?? '';
+    sessions.tellLeaders(config.server.publicUrl ?? '', leaders);
+  };
   return createPlanes({
     ctx,
     operations: {
@@ -99,7 +106,7 @@ function composePlanes(node: NodeParts, watched: () => Readonly<Record<string, u
       webhookKeys: subscriptions.webhookKeys,
       control: subscriptions.api,
       inspection: subscriptions.inspection,
-      sessions: new Sessions(),
+      sessions,
     },
   });
 }

@@ -41,6 +41,8 @@ export interface ClusterData {
   readonly peers: readonly Peer[];
   /** A new data directory may vote immediately, because the cluster is new too. */
   readonly initMembership: boolean;
+  /** Where clients reach this node; empty: unknown. */
+  readonly publicUrl: string;
 }
 
 /** Undefined for a single node. */
@@ -52,12 +54,20 @@ export function clusterOf({ raft, cluster, server }: Config): ClusterData | unde
     listen: server.clusterListen,
     peers: raft.peers,
     initMembership: raft.initMembership,
+    publicUrl: server.publicUrl ?? '',
   };
+}
+
+/** A node that a shard of this one linked to. */
+export interface Introduced {
+  readonly node: number;
+  readonly publicUrl: string;
 }
 
 /**
  * Messages of a shard thread: its store is open and was last used in that run; it has recorded this one, or has no room
- * for that; it serves; it has stopped; it has ended, and why in a sentence; a line for the node's log.
+ * for that; it serves; it has stopped; it has ended, and why in a sentence; what it found; a node that it met; a line
+ * for the node's log.
  */
 export type ShardMessage =
   | { readonly opened: LastRun }
@@ -66,6 +76,7 @@ export type ShardMessage =
   | 'stopped'
   | { readonly refused: string }
   | { readonly found: IdentityFinding }
+  | { readonly introduced: Introduced }
   | { readonly logged: string }
   | ColdQuestion;
 /** Messages to it before it begins. */
@@ -160,11 +171,14 @@ export class Shards implements OpenedShards {
 
   /** Directories of the stores, in shard order. */
   readonly directories: readonly string[];
+  /** Where clients reach the nodes, by id; of those that say so. */
+  readonly publicUrls = new Map<number, string>();
   /** Since they began. */
   #membership: NodeMembership | undefined;
 
   constructor(options: ShardsOptions) {
     this.#options = options;
+    this.#introduced({ node: options.nodeId, publicUrl: options.cluster?.publicUrl ?? '' });
     this.directories = Array.from({ length: options.count }, (_, shard) => join(options.dataDir, `shard-${shard}`));
   }
 
@@ -172,8 +186,15 @@ export class Shards implements OpenedShards {
   start(): void {
     const boot = randomInt(1, 2 ** 31);
     const found = (finding: IdentityFinding): void => this.#membership?.found(finding);
+    const introduced = (peer: Introduced): void => this.#introduced(peer);
     for (const [shard, directory] of this.directories.entries())
-      this.#running.push(start(shard, { boot, directory, found }, this.#options));
+      this.#running.push(start(shard, { boot, directory, found, introduced }, this.#options));
+  }
+
+  /** The last run of a node counts: it may have lost the setting. */
+  #introduced({ node, publicUrl }: Introduced): void {
+    if (publicUrl === '') this.publicUrls.delete(node);
+    else this.publicUrls.set(node, publicUrl);
   }
 
   async opened(): Promise<readonly LastRun[]> {
@@ -243,9 +264,10 @@ const startWorker: StartShardThread = (workerData, transferList) =>
 
 interface StartOfShard extends Pick<ShardData, 'boot' | 'directory'> {
   readonly found: (finding: IdentityFinding) => void;
+  readonly introduced: (peer: Introduced) => void;
 }
 
-function start(shard: number, { boot, directory, found }: StartOfShard, options: ShardsOptions): Running {
+function start(shard: number, { boot, directory, ...told }: StartOfShard, options: ShardsOptions): Running {
   const requestRing = createRing(REQUEST_RING_BYTES);
   const replyRing = createRing(REPLY_RING_BYTES);
   const requestTransfers = createTransferChannel(TRANSFER_BYTES_MAX);
@@ -283,7 +305,7 @@ function start(shard: number, { boot, directory, found }: StartOfShard, options:
     replyTransfers: new TransferReceiver(replyTransfers.receivePort, replyTransfers.shared),
   };
   const watched = { path: join(directory, 'log'), writes: data.logWrites };
-  return { worker, link, watched, ...supervise(worker, { shard, found }, options) };
+  return { worker, link, watched, ...supervise(worker, { shard, ...told }, options) };
 }
 
 const NO_STORE: ColdOutcome = { ok: false, failure: 'denied', message: 'this node has no cold store' };
@@ -294,7 +316,7 @@ async function perform(worker: ShardThread, store: ColdStorage | undefined, { id
 
 function supervise(
   worker: ShardThread,
-  { shard, found }: Pick<ShardData, 'shard'> & Pick<StartOfShard, 'found'>,
+  { shard, found, introduced }: Pick<ShardData, 'shard'> & Pick<StartOfShard, 'found' | 'introduced'>,
   options: ShardsOptions,
 ): Omit<Running, 'worker' | 'link' | 'watched'> {
   const [opened, noted] = [deferred<LastRun>(), deferred<boolean>()];
@@ -314,6 +336,7 @@ function supervise(
     if ('opened' in message) return opened.resolve(message.opened);
     if ('noted' in message) return noted.resolve(message.noted);
     if ('found' in message) return found(message.found);
+    if ('introduced' in message) return introduced(message.introduced);
     if ('logged' in message) return options.log.write(message.logged);
     if ('task' in message) return void perform(worker, options.cold?.service, message);
     expected = true;

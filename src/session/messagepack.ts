@@ -235,9 +235,11 @@ export class MessageWriter {
     this.length += bytes.length;
   }
 
-  /** At most 15 values. */
+  /** At most 2^16 - 1 values. */
   array(count: number): void {
-    this.#head(0x90 | count);
+    this.#reserve(3);
+    if (count < 0x10) this.#bytes[this.length++] = 0x90 | count;
+    else this.#put(ARRAY_16, 2, count);
   }
 
   /** Begins a map whose size is known when it ends; returns its place. */

@@ -30,6 +30,7 @@ const DONE = 65;
 const REFUSED = 66;
 const EVENT = 67;
 const GO_AWAY = 68;
+const LEADERS = 69;
 
 const LEAVE = 'the session ends; open another one, at another node if this one does not answer';
 const RETRY_AFTER_SECONDS = '1';
@@ -85,6 +86,24 @@ export function writeGoAway(out: MessageWriter): void {
   out.array(2);
   out.uint(GO_AWAY);
   out.text(LEAVE);
+}
+
+/** The node of `self`, and by group the one that leads; empty: unknown. Addresses stand in it once. */
+export function writeLeaders(out: MessageWriter, self: string, leaders: readonly string[]): void {
+  const nodes = [...new Set(leaders)].filter((node) => node !== '');
+  const places = new Map(nodes.map((node, place) => [node, place]));
+  out.array(4);
+  out.uint(LEADERS);
+  if (self === '') out.nil();
+  else out.text(self);
+  out.array(nodes.length);
+  for (const node of nodes) out.text(node);
+  out.array(leaders.length);
+  for (const leader of leaders) {
+    const place = places.get(leader);
+    if (place === undefined) out.nil();
+    else out.uint(place);
+  }
 }
 
 /** An answer to a request, or an event of a subscription, up to its fields. `nextOffset` -1: it has none. */

@@ -45,6 +45,8 @@ export interface SessionHome {
   readonly server: HttpServerContext;
   /** Reused: nothing is kept in them between two frames. */
   readonly frame: Frame;
+  /** The newest message about leaders, which all sessions send as it is. */
+  leaders(): Uint8Array | undefined;
   /** The session has no socket any more. */
   ended(session: ClientSession): void;
 }
@@ -64,6 +66,8 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
   readonly turns: ReadTurns;
   #bytesInFlight = 0;
   #readBytesInFlight = 0;
+  /** The message about leaders that the client has. */
+  #leaders: Uint8Array | undefined;
   #isLeaving = false;
 
   constructor(home: SessionHome, requestId: string) {
@@ -77,6 +81,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
   opened(socket: OpenSocket): void {
     this.outbox.open(socket);
     writeHello(this.outbox.out, this.requestId);
+    this.tellLeaders();
     this.outbox.send();
   }
 
@@ -98,8 +103,19 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
 
   drained(): void {
     this.outbox.countUnsent();
+    this.tellLeaders();
     this.turns.resume();
     this.#endIfSent();
+  }
+
+  /** Others lead now. A client that takes nothing is told later, and only of the last ones. */
+  tellLeaders(): void {
+    const leaders = this.#home.leaders();
+    if (leaders === undefined || leaders === this.#leaders) return;
+    if (!this.outbox.isOpen || this.outbox.isStalled) return;
+    this.#leaders = leaders;
+    this.outbox.out.raw(leaders);
+    this.outbox.sendSoon();
   }
 
   closed(): void {

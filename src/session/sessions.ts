@@ -1,4 +1,5 @@
 /** All sessions of a node: who gets one, and how they end when it stops. */
+import { compareBytes, ownCopy } from '../base/bytes.ts';
 import {
   SESSION_IDLE_SECONDS,
   SESSION_MESSAGE_BYTES_MAX,
@@ -9,7 +10,8 @@ import type { SocketLimits } from '../http/guard.ts';
 import type { RequestContext } from '../http/request.ts';
 import { type SessionPort, protocolsOf } from '../http/sockets.ts';
 import { Frame } from './frame.ts';
-import { PROTOCOL } from './messages.ts';
+import { MessageWriter } from './messagepack.ts';
+import { PROTOCOL, writeLeaders } from './messages.ts';
 import { ClientSession } from './session.ts';
 
 /** The only one that RFC 6455 knows. */
@@ -26,6 +28,8 @@ export class Sessions implements SessionPort {
   readonly #open = new Set<ClientSession>();
   readonly #frame = new Frame();
   readonly #most: number;
+  /** The message that tells of them; undefined: none was known yet. */
+  #leaders: Uint8Array | undefined;
   #idle: (() => void) | undefined;
 
   /** `most`: so many may be open at once. */
@@ -54,11 +58,22 @@ export class Sessions implements SessionPort {
       sessions.open = this.#open.size;
       if (this.#open.size === 0) this.#idle?.();
     };
-    const session = new ClientSession({ server, frame: this.#frame, ended }, call.requestId);
+    const home = { server, frame: this.#frame, leaders: () => this.#leaders, ended };
+    const session = new ClientSession(home, call.requestId);
     this.#open.add(session);
     sessions.open = this.#open.size;
     sessions.opened++;
     return call.upgrade(session, PROTOCOL);
+  }
+
+  /** `leaders`: where clients reach the leader of each group, as `self` is for this node; empty: unknown. */
+  tellLeaders(self: string, leaders: readonly string[]): void {
+    if (this.#leaders === undefined && leaders.every((leader) => leader === '')) return;
+    const out = new MessageWriter();
+    writeLeaders(out, self, leaders);
+    if (this.#leaders !== undefined && compareBytes(out.written, this.#leaders) === 0) return;
+    this.#leaders = ownCopy(out.written);
+    for (const session of this.#open) session.tellLeaders();
   }
 
   stop(): void {

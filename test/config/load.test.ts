@@ -156,6 +156,11 @@ test('bad files are refused with the key, the value and what was expected', (t) 
     ['["__proto__"]\nx = 1', /^__proto__: unknown key/],
     ['constructor = 1', /^constructor: unknown key/],
     ['[server]\nlisten = 3', /^server\.listen = 3: expected HOST:PORT/],
+    ['[server]\npublic_url = "node1:4437"', /^server\.public_url = .*: expected an http:\/\/ or https:/],
+    ['[server]\npublic_url = "http://node1/x"', /^server\.public_url = .*: expected an http:\/\/ or https:/],
+    ['[server]\npublic_url = "javascript:alert(1)"', /^server\.public_url = .*: expected an http:\/\/ or https:/],
+    ['[server]\npublic_url = "http://u:p@node1"', /^server\.public_url \(not shown\) holds an @/],
+    [`[server]\npublic_url = "http://${'n'.repeat(263)}"`, /^server\.public_url = .*: expected an http:\/\/ or https:/],
     [
       '[server]\nhttp_inflight_body_size = "1 MiB"',
       /^server\.http_inflight_body_size = "1 MiB": expected a size from 32 MiB to 64 GiB/,

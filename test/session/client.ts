@@ -25,6 +25,7 @@ export const DONE = 65;
 export const REFUSED = 66;
 export const EVENT = 67;
 export const GO_AWAY = 68;
+const LEADERS = 69;
 
 export const TEXT = { 'content-type': 'text/plain' };
 export const JSON_TYPE = { 'content-type': 'application/json' };
@@ -90,6 +91,9 @@ export class SessionClient {
   readonly told: Told[] = [];
   messages = 0;
   hello: Readonly<Record<string, number>> = {};
+  /** Told last: where the node is, and the leaders of the groups are. */
+  leaders: { readonly self: string | null; readonly groups: readonly (string | null)[] } | undefined;
+  leadersTold = 0;
   pings = 0;
   /** With what the node closed; undefined as long as it did not. */
   closeCode: number | undefined;
@@ -217,7 +221,11 @@ export class SessionClient {
     for (const value of unpackr.unpackMultiple(message) as readonly unknown[][]) {
       const [kind, id, ...rest] = value as [number, number, ...unknown[]];
       if (kind === HELLO) this.hello = value[1] as Readonly<Record<string, number>>;
-      else this.told.push(toldOf(kind, id, rest));
+      else if (kind === LEADERS) {
+        const [, self, nodes, places] = value as [number, string | null, string[], (number | null)[]];
+        this.leaders = { self, groups: places.map((place) => (place === null ? null : (nodes[place] as string))) };
+        this.leadersTold++;
+      } else this.told.push(toldOf(kind, id, rest));
     }
   }
 

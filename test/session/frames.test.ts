@@ -14,6 +14,7 @@ import {
   endWith,
   writeGoAway,
   writeHello,
+  writeLeaders,
   writeRefused,
 } from '../../src/session/messages.ts';
 import { REPO_ROOT } from '../support/paths.ts';
@@ -47,7 +48,7 @@ test('the frames of the README say what stands beside them, for another library 
   const frames = goldenFrames();
   assert.deepEqual(
     frames.map(({ shown }) => Number(/\d+/.exec(shown)?.[0])),
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 64, 65, 66, 67, 68],
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 64, 65, 66, 67, 68, 69],
   );
   for (const golden of frames) {
     const value: unknown = unpackr.unpack(bytesOf(golden));
@@ -106,6 +107,8 @@ test('a node writes the frames of nodes', () => {
   endWith(fields, new TextEncoder().encode('hi'));
   take();
   writeGoAway(out);
+  take();
+  writeLeaders(out, 'http://a:4437', ['http://a:4437', 'http://b:4437', '', 'http://a:4437']);
   take();
   const wanted = goldenFrames().slice(9);
   assert.deepEqual(

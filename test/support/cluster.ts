@@ -29,6 +29,8 @@ export interface ClusterOptions {
   readonly process?: boolean;
   /** One tick of Raft in ms. */
   readonly tickMs?: number;
+  /** More keys of the table [server] of a single node. */
+  readonly server?: (id: number) => string;
   /** More keys of the table [raft]. */
   readonly raft?: string;
   /** More tables for every node's configuration. */
@@ -147,6 +149,7 @@ export class TestCluster {
       [
         '[server]',
         `cluster_listen = "127.0.0.1:${clusterPort}"`,
+        this.options.server?.(id) ?? '',
         '[cluster]',
         'secret = "8f14e45fceea167a5a36dedd4bea2543"',
         '[raft]',

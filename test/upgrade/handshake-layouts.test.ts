@@ -19,7 +19,7 @@ import {
 } from '../../src/peer/codec/handshake.ts';
 import { Layouts, bytesFrom } from './layouts.ts';
 
-const VERSIONS = [2, 3];
+const VERSIONS = [2, 3, 8];
 const SECRET = '8f14e45fceea167a5a36dedd4bea2543';
 const IDENTITY = '0123456789abcdef0011223344556677';
 
@@ -32,11 +32,13 @@ const standing = {
 const connector: PeerIdentity = {
   ...{ clusterId: 'Ünï', groupCount: 0x0102, node: 0x0304_0506, shard: 3, shardCount: 4, boot: 1_234_567_890_123 },
   standing,
+  publicUrl: 'https://[::1]:4437',
 };
 const acceptor: PeerIdentity = {
   ...connector,
   ...{ node: 7, shard: 1, shardCount: 2, boot: 1_234_567_890_999 },
   standing: { ...standing, directory: '1111222233334444', incarnation: 1, remembers: undefined },
+  publicUrl: '',
 };
 /** As a node that does not know its cluster yet says it. */
 const NO_STANDING = { identity: '', directory: '', incarnation: 0, remembers: undefined };
@@ -50,16 +52,17 @@ function bodyOf(bytes: Uint8Array, version: number): Uint8Array {
   return word.body;
 }
 
-/** Version 2 does not tell of data directories. */
+/** Version 2 does not tell of data directories, nor version 7 of clients. */
 function asSaid(self: PeerIdentity, version: number): PeerIdentity {
-  const { standing: said = NO_STANDING, ...rest } = self;
-  return version < 3 ? rest : { ...rest, standing: said };
+  const { standing: said = NO_STANDING, publicUrl = '', ...rest } = self;
+  if (version < 3) return rest;
+  return { ...rest, standing: said, ...(version < 8 ? {} : { publicUrl }) };
 }
 
 test('each word of a handshake', () => {
   for (const version of VERSIONS) {
     const layouts = new Layouts(`peer: handshake, version ${version}`);
-    const { standing: _, ...young } = connector;
+    const { standing: _, publicUrl: __, ...young } = connector;
     for (const [name, self] of [
       ['hello', connector],
       ['hello of a node without a past', young],

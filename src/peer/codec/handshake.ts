@@ -12,6 +12,7 @@
  * connect. The connector proves itself first, so a stranger gets no HMAC for guessing the secret. Only nodes that know
  * the secret learn what does not match.
  */
+import { isPublicUrl } from '../../base/address.ts';
 import { Reader, Writer, textFieldBytes } from '../../base/cursor.ts';
 import { f64, struct, u16, u32, u8 } from '../../base/struct.ts';
 import { type Standing, readStanding, standingBytes, writeStanding } from './standing.ts';
@@ -19,10 +20,11 @@ import { type Standing, readStanding, standingBytes, writeStanding } from './sta
 /**
  * Changes when frames change in a way that the other side would misread. 1: first. 3: identities include data
  * directories (standing.ts). 4: large requests travel in pieces of their own, and logs have large commands in pieces. 5:
- * answers may ask for the leader's state. 6: commands may expect a tail. 7: leaders compare the rows of replicas. A
- * connector that is refused for its version reconnects with the acceptor's, down to the minimum.
+ * answers may ask for the leader's state. 6: commands may expect a tail. 7: leaders compare the rows of replicas. 8:
+ * identities include where clients reach the node. A connector that is refused for its version reconnects with the
+ * acceptor's, down to the minimum.
  */
-export const PROTOCOL_VERSION = 7;
+export const PROTOCOL_VERSION = 8;
 export const PROTOCOL_VERSION_LEAST = 2;
 const VERSION_WITH_STANDING = 3;
 /** From this version on large frames travel in pieces. */
@@ -36,17 +38,18 @@ export const VERSION_WITH_REPAIR = 5;
 export const VERSION_WITH_EXPECTATIONS = 6;
 /** Nodes from this version on compare their rows with those of others (comparison.ts). */
 export const VERSION_WITH_COMPARISON = 7;
+const VERSION_WITH_PUBLIC_URL = 8;
 /** "MRPL". */
 const MAGIC = 0x4c50524d;
 export const WORD = struct({ magic: u32, version: u16, kind: u8, zero: u8, bodyBytes: u32 }, 'body');
 export const IDENTITY = struct(
   { groupCount: u16, node: u32, shard: u16, shardCount: u16, boot: f64 },
-  'cluster id (size u16, UTF-8); from version 3 on the standing',
+  'cluster id (size u16, UTF-8); from version 3 on the standing; from version 8 on the public URL (size u16, UTF-8)',
 );
 export const HELLO = struct({ toNode: u32, toShard: u16 }, 'nonce, 32 bytes');
 export const REFUSAL = struct({ code: u8 }, 'sentence (size u16, UTF-8)');
 /**
- * One frame, including its header. The longest, a HELLO, stays below 600 bytes; a stranger can make us hold this much.
+ * One frame, including its header. The longest, a HELLO, stays below 900 bytes; a stranger can make us hold this much.
  */
 export const WORD_BYTES_MAX = 4096;
 export const NONCE_BYTES = 32;
@@ -83,6 +86,8 @@ export interface PeerIdentity {
   readonly boot: number;
   /** Missing in version 2. */
   readonly standing?: Standing;
+  /** Where clients reach the node; empty: it does not say. Missing before version 8. */
+  readonly publicUrl?: string;
 }
 
 export interface Hello {
@@ -214,13 +219,15 @@ function wordWriter(kind: number, bodyBytes: number, version: number): Writer {
 
 function introductionBytes(self: PeerIdentity, version: number): number {
   const standing = version < VERSION_WITH_STANDING ? 0 : standingBytes(self.standing);
-  return IDENTITY.size + textFieldBytes(self.clusterId) + standing;
+  const publicUrl = version < VERSION_WITH_PUBLIC_URL ? 0 : textFieldBytes(self.publicUrl ?? '');
+  return IDENTITY.size + textFieldBytes(self.clusterId) + standing + publicUrl;
 }
 
 function writeIdentity(writer: Writer, self: PeerIdentity, version: number): void {
   writer.record(IDENTITY, self);
   writer.text(self.clusterId);
   if (version >= VERSION_WITH_STANDING) writeStanding(writer, self.standing);
+  if (version >= VERSION_WITH_PUBLIC_URL) writer.text(self.publicUrl ?? '');
 }
 
 function readIdentity(reader: Reader, version: number): PeerIdentity {
@@ -229,5 +236,10 @@ function readIdentity(reader: Reader, version: number): PeerIdentity {
   const isSomebody = node > 0 && groupCount > 0 && boot > 0 && shard < shardCount;
   if (!isSomebody || clusterId.length > CLUSTER_ID_BYTES_MAX) reader.fail();
   const self = { clusterId, groupCount, node, shard, shardCount, boot };
-  return version < VERSION_WITH_STANDING ? self : { ...self, standing: readStanding(reader) };
+  if (version < VERSION_WITH_STANDING) return self;
+  const standing = readStanding(reader);
+  if (version < VERSION_WITH_PUBLIC_URL) return { ...self, standing };
+  const publicUrl = reader.text();
+  if (publicUrl !== '' && !isPublicUrl(publicUrl)) reader.fail();
+  return { ...self, standing, publicUrl };
 }

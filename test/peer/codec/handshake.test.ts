@@ -37,10 +37,10 @@ function word(bytes: Uint8Array): Word {
 test('handshake frames survive a round trip', () => {
   const said = word(encodeHello(hello));
   assert.deepEqual([said.version, said.kind], [PROTOCOL_VERSION, WORD_HELLO]);
-  assert.deepEqual(decodeHello(said.body), { ...hello, self: { ...self, standing: NOTHING } });
+  assert.deepEqual(decodeHello(said.body), { ...hello, self: { ...self, standing: NOTHING, publicUrl: '' } });
   const proof = new Uint8Array(random.bytes(32));
   assert.deepEqual(decodeWelcome(word(encodeWelcome({ self, proof })).body), {
-    self: { ...self, standing: NOTHING },
+    self: { ...self, standing: NOTHING, publicUrl: '' },
     proof,
   });
   assert.deepEqual(new Uint8Array(word(encodeProof(proof)).body), proof);
@@ -58,7 +58,7 @@ test('what is said of data directories comes back, and older versions do not say
     { identity: '', directory: '', incarnation: 0, remembers: undefined },
     { identity: '', directory: '', incarnation: 1, remembers: { ...remembers, directory: '' } },
   ]) {
-    const introduced = { ...self, standing };
+    const introduced = { ...self, standing, publicUrl: 'http://n1:80' };
     assert.deepEqual(decodeHello(word(encodeHello({ ...hello, self: introduced })).body)?.self, introduced);
     const proof = new Uint8Array(32);
     assert.deepEqual(decodeWelcome(word(encodeWelcome({ self: introduced, proof })).body)?.self, introduced);
@@ -67,6 +67,32 @@ test('what is said of data directories comes back, and older versions do not say
   }
   const standing = { identity: 'x', directory: '', incarnation: 0, remembers: undefined };
   assert.equal(decodeHello(word(encodeHello({ ...hello, self: { ...self, standing } })).body), undefined);
+});
+
+test('an address that clients cannot have is refused', () => {
+  for (const publicUrl of [
+    'n1:80',
+    'ftp://n1',
+    'http://',
+    'http://n1/x',
+    'http://a@b',
+    'http://n 1',
+    'http://é',
+    `http://${'n'.repeat(263)}`,
+  ]) {
+    const bytes = encodeHello({ ...hello, self: { ...self, publicUrl } });
+    assert.equal(decodeHello(word(bytes).body), undefined, publicUrl);
+  }
+  // The longest name, with a port.
+  const publicUrl = `https://${'n'.repeat(253)}:65535`;
+  assert.equal(
+    decodeHello(word(encodeHello({ ...hello, self: { ...self, publicUrl } })).body)?.self.publicUrl,
+    publicUrl,
+  );
+  assert.equal(
+    decodeHello(word(encodeHello({ ...hello, self: { ...self, publicUrl } }, 7)).body, 7)?.self.publicUrl,
+    undefined,
+  );
 });
 
 test('a frame of another version is still readable', () => {
