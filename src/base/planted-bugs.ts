@@ -141,6 +141,16 @@ export const PLANTED_BUGS = {
   'reads-during-import': 'Reads are answered while an import is running.',
   'writes-during-import': 'Writes are applied while an import is running.',
 
+  // Sessions.
+  'session-answers-overtake': 'Answers about a stream leave as they come, in whatever order that is.',
+  'session-turns-ignored': 'A request does not wait for those about its stream that must be over before.',
+  'session-keeps-message': 'A request that waits for its turn is a view of the message that brought it.',
+  'session-budget-kept': 'Requests that wait for their turn when the client goes are never given back.',
+  'session-read-turn-kept': 'A subscription that ends while it reads keeps its turn.',
+  'session-credit-free': 'What a subscription sends takes nothing from its credit.',
+  'session-credit-unheard': 'A subscription without credit does not go on when it gets some.',
+  'session-stall-ignored': 'Subscriptions read on for a client that takes nothing.',
+
   // Not bugs: bounds that are otherwise too large to be reached in simulations. Nothing may be found.
   'import-undone-in-many-steps': 'An attempt is undone three rows at a time.',
 } as const;

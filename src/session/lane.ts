@@ -4,6 +4,7 @@
  * for that. Answers leave in the order of the requests, also those that the node gives at once.
  */
 import { SESSION_PIPELINED_BYTES_MAX } from '../base/limits.ts';
+import { planted } from '../base/planted.ts';
 import type { ReplyHandler } from '../ports.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { StreamTarget } from '../protocol/request.ts';
@@ -135,6 +136,7 @@ export class Lane {
   }
 
   #mayBegin({ isPipelined }: PendingRequest): boolean {
+    if (planted('session-turns-ignored')) return true;
     return isPipelined ? this.#barriers === 0 : this.#running === 0;
   }
 

@@ -8,6 +8,7 @@ import {
   SESSION_MESSAGE_BYTES_MAX,
   SESSION_UNSENT_WHEN_FULL_BYTES_MAX,
 } from '../base/limits.ts';
+import { planted } from '../base/planted.ts';
 import type { OpenSocket } from '../http/guard.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
 import { MessageWriter } from './messagepack.ts';
@@ -56,6 +57,7 @@ export class SessionOutbox {
 
   /** More waits than a slow client may have, so reads and events wait for it. */
   get isStalled(): boolean {
+    if (planted('session-stall-ignored')) return false;
     return this.#unsentBytes > READER_BUFFER_BYTES_MAX || (this.#unsentBytes > 0 && this.#server.backpressure.full);
   }
 

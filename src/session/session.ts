@@ -10,6 +10,7 @@ import {
   SESSION_REQUESTS_MAX,
   SESSION_SUBSCRIPTIONS_MAX,
 } from '../base/limits.ts';
+import { planted } from '../base/planted.ts';
 import type { OpenSocket, SocketOwner } from '../http/guard.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
 import { tellSource } from '../http/routes/streams.ts';
@@ -124,7 +125,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
     this.#subscriptions.clear();
     // Those at the shards end with their replies.
     for (const request of this.#pending.values())
-      if (request.frame !== undefined || request.isAnswered) this.#end(request);
+      if ((request.frame !== undefined && !planted('session-budget-kept')) || request.isAnswered) this.#end(request);
     this.#home.ended(this);
   }
 
@@ -189,7 +190,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
     this.server.open++;
     if (frame.kind === SUBSCRIBE) this.#subscriptions.set(id, new FollowedStream(this, frame));
     if (lane.add(request)) this.#begin(request, frame);
-    else request.frame = ownCopy(bytes);
+    else request.frame = planted('session-keeps-message') ? bytes : ownCopy(bytes);
   }
 
   #laneOf({ bucket, stream }: Frame): Lane {
@@ -292,7 +293,8 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
   /** The answer is what was written behind `from`; its status is 0 when there is none. */
   #answered(request: PendingRequest, from: number, status: number): void {
     if (status > 0) this.server.count(request.operation?.counted ?? 'other', status, request.startedMs);
-    if (!request.lane.isNext(request)) request.answer = this.outbox.out.cut(from);
+    const mustWait = !request.lane.isNext(request) && !planted('session-answers-overtake');
+    if (mustWait) request.answer = this.outbox.out.cut(from);
     // Before it is sent: the last answer of a session that leaves is its end.
     request.lane.answered(request);
     this.outbox.sendSoon();

@@ -11,6 +11,7 @@
 import { shownContentType } from '../access/stored-type.ts';
 import { type ErrorCode, errorCode } from '../base/errors.ts';
 import { SESSION_CREDIT_BYTES_MAX } from '../base/limits.ts';
+import { planted } from '../base/planted.ts';
 import type { HeaderRefusal } from '../http/headers.ts';
 import { isRecordRead, parseReadQuery } from '../http/query.ts';
 import { writeReadState } from '../http/read-response.ts';
@@ -108,7 +109,7 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
   /** The client takes more. */
   grant(bytes: number): void {
     this.#credit = Math.min(this.#credit + bytes, SESSION_CREDIT_BYTES_MAX);
-    this.resume();
+    if (!planted('session-credit-unheard')) this.resume();
   }
 
   /** Its turn to read has come, or there is credit. */
@@ -206,7 +207,7 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
     if (params !== undefined) writeReadState(fields, reply, params);
     endWith(fields, body);
     this.#hasBegun = true;
-    this.#credit -= body?.length ?? 0;
+    if (!planted('session-credit-free')) this.#credit -= body?.length ?? 0;
     this.#owner.server.ctx.metrics.sessions.events++;
     if (isClosed) this.leave();
     this.#owner.wrote(this);
@@ -247,7 +248,8 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
   #endRead(): void {
     const bytes = this.#readBytes;
     this.#readBytes = 0;
-    if (bytes > 0) this.#owner.turns.give(bytes);
+    const isKept = this.isOver && planted('session-read-turn-kept');
+    if (bytes > 0 && !isKept) this.#owner.turns.give(bytes);
   }
 
   #retryLater(): void {

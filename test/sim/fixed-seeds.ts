@@ -57,6 +57,9 @@ const COMPARING = Array.from({ length: 6 }, (_, i) => COMPARE_SEEDS + i);
 /** Large commands in pieces (options.ts). */
 const IN_PIECES = Array.from({ length: 12 }, (_, i) => LARGE_SEEDS + i);
 
+/** Simulations of sessions (sessions/run.ts), a twentieth of a second each: each kind of runs is every fourth seed. */
+export const SESSION_SEEDS: readonly number[] = Array.from({ length: 24 }, (_, i) => i + 1);
+
 /**
  * The seed that finds a planted bug (src/base/planted-bugs.ts, disk-faults.ts), so that its test need not search for
  * it: finding.ts.
@@ -81,6 +84,14 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'export-loses-start-offset': 0xa2,
   'import-lists-no-lifetimes': 0x114,
   'import-lists-no-hot-streams': 0xa2,
+  'session-answers-overtake': 0x1,
+  'session-turns-ignored': 0x1,
+  'session-keeps-message': 0x1,
+  'session-budget-kept': 0x1,
+  'session-read-turn-kept': 0x2,
+  'session-credit-free': 0x4,
+  'session-credit-unheard': 0xc,
+  'session-stall-ignored': 0x7,
   'entry-unbounded': 0x16,
   'missing-in-the-end': 0x17,
   'confirmed-but-not-applied': 0x5004,
@@ -243,6 +254,9 @@ export const TESTED_BUGS: readonly string[] = [
   ...['export-loses-producers', 'import-counts-no-hot-bytes', 'import-undone-by-its-own-begin', 'writes-during-import'],
   // Forks, and liveness.
   ...['half-made-fork-shown', 'pressure-for-ever', 'partial-outlives-its-term'],
+  // Sessions.
+  ...['session-answers-overtake', 'session-turns-ignored', 'session-keeps-message', 'session-budget-kept'],
+  ...['session-read-turn-kept', 'session-credit-free', 'session-credit-unheard', 'session-stall-ignored'],
   // Bounds and links.
   ...['quota-lets-one-more-in', 'changes-unbounded', 'pieces-not-bounded', 'stale-answers-count'],
 ];

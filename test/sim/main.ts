@@ -1,13 +1,13 @@
 /**
  * `npm run sim`: the fixed seeds; `-- --seeds COUNT` for that many, `--from SEED` to start elsewhere, `-- --seed N` for
- * one with a full trace. `--mutation NAME` plants a bug (src/base/planted-bugs.ts, disk-faults.ts); `--blind` leaves
+ * one with a full trace. `--sessions` runs simulations of sessions (sessions/run.ts). `--mutation NAME` plants a bug (src/base/planted-bugs.ts, disk-faults.ts); `--blind` leaves
  * finding it to the clients. `--mutations` plants each, one after the other, and each must be found.
  */
 import process from 'node:process';
 import { parseArgs } from 'node:util';
 import { PLANTED_BUGS } from '../../src/base/planted-bugs.ts';
-import { FIXED_SEEDS, restoringSeeds } from './fixed-seeds.ts';
-import { isPlantedBug } from './planted/list.ts';
+import { FIXED_SEEDS, SESSION_SEEDS, restoringSeeds } from './fixed-seeds.ts';
+import { SESSION_BUGS, isPlantedBug } from './planted/list.ts';
 import { loadSimulation } from './planted/load.ts';
 
 const { values } = parseArgs({
@@ -19,6 +19,7 @@ const { values } = parseArgs({
     mutations: { type: 'boolean', default: false },
     quiet: { type: 'boolean', default: false },
     totals: { type: 'boolean', default: false },
+    sessions: { type: 'boolean', default: false },
     blind: { type: 'boolean', default: false },
     keep: { type: 'boolean', default: false },
   },
@@ -29,6 +30,8 @@ const bug = isPlantedBug(name) ? name : undefined;
 const { Simulation } =
   bug === undefined && !values.mutations ? await import('./simulation.ts') : await loadSimulation();
 const { DISK_FAULTS } = await import('./disk-faults.ts');
+const { SessionRun } = await import('./sessions/run.ts');
+const isOfSessions = values.sessions || (bug !== undefined && SESSION_BUGS.includes(bug));
 const diskFault = DISK_FAULTS[name];
 if (values.mutation !== undefined && diskFault === undefined && bug === undefined) {
   throw new Error(`no such mutation; there are ${Object.keys({ ...DISK_FAULTS, ...PLANTED_BUGS }).join(' ')}`);
@@ -36,8 +39,9 @@ if (values.mutation !== undefined && diskFault === undefined && bug === undefine
 
 const totals: Record<string, number> = {};
 
-function one(seed: number, log?: (line: string) => void): boolean {
+function one(seed: number, log?: (line: string) => void, kind = isOfSessions ? 'sessions' : 'nodes'): boolean {
   try {
+    if (kind === 'sessions') return session(seed);
     const result = new Simulation(seed, { bug, diskFault, blind: values.blind, log }).run();
     for (const [what, count] of Object.entries(result.counts)) totals[what] = (totals[what] ?? 0) + count;
     totals['simulated s'] = (totals['simulated s'] ?? 0) + result.simulatedMs / 1000;
@@ -51,13 +55,20 @@ function one(seed: number, log?: (line: string) => void): boolean {
   }
 }
 
-function many(seeds: readonly number[]): number {
+function session(seed: number): true {
+  const run = new SessionRun(seed);
+  run.run(bug);
+  for (const [what, count] of Object.entries(run.counts)) totals[what] = (totals[what] ?? 0) + count;
+  return true;
+}
+
+function many(seeds: readonly number[], kind?: 'sessions'): number {
   const startMs = performance.now();
   let run = 0;
   let failed = 0;
   for (const seed of seeds) {
     run++;
-    if (!one(seed)) failed++;
+    if (!one(seed, undefined, kind)) failed++;
     if (failed >= 10 && !values.keep) break;
   }
   const seconds = (performance.now() - startMs) / 1000;
@@ -85,8 +96,8 @@ if (values.mutations) {
   const from = Number(values.from);
   process.exitCode = many(Array.from({ length: Number(values.seeds) }, (_, i) => from + i)) === 0 ? 0 : 1;
 } else {
-  const failed = many(FIXED_SEEDS);
-  const hasGivenUp = (totals['givenUp'] ?? 0) > 0;
+  const failed = many(SESSION_SEEDS, 'sessions') + (isOfSessions ? 0 : many(FIXED_SEEDS));
+  const hasGivenUp = isOfSessions || (totals['givenUp'] ?? 0) > 0;
   if (!hasGivenUp) process.stdout.write('no leadership was given up behind thin links\n');
   process.exitCode = failed === 0 && hasGivenUp ? 0 : 1;
 }

@@ -72,19 +72,31 @@ export class MemoryGateway extends FakeGateway {
       this.refuse--;
       return false;
     }
-    assert.equal(request.op, QUERIES.read.number);
+    if (request.op !== QUERIES.read.number) return this.other(request, handler);
     const { mode, value, maxBytes, topic, readFlags } = queryOf(request).fields;
     const key = `${request.command.bucket}/${request.command.stream}`;
     const noTouch = (readFlags & READ_FLAG_NO_TOUCH) !== 0;
     this.reads.push({ mode, value, maxBytes, noTouch, topic });
     // The shard sees the request later than it was sent, and what it answers is fixed at that moment.
-    this.#enqueue(() => {
+    this.enqueue(() => {
       const reply = this.#read(key, mode, value, maxBytes, topic);
       if (reply.code !== 0 && topic !== 0 && (readFlags & READ_FLAG_AWAIT) !== 0) this.#awaiting.set(key, topic);
       const isCold = reply.code === 0 && reply.startOffset < (this.#streams.get(key)?.hotStart ?? 0);
       (isCold ? this.held : this.#queue).push(() => handler.onReply(reply));
     });
     return true;
+  }
+
+  /** Requests that are no reads, for gateways that know them. */
+  protected other({ op }: Request, _handler: ReplyHandler): boolean {
+    return assert.fail(`operation ${op}`);
+  }
+
+  /** Undefined: it is not there. */
+  protected find(
+    key: string,
+  ): Readonly<Pick<FakeStream, 'incarnation' | 'contentType' | 'tail' | 'closed'>> | undefined {
+    return this.#streams.get(key);
   }
 
   override closeTopic(topic: number): void {
@@ -177,7 +189,7 @@ export class MemoryGateway extends FakeGateway {
     this.#emit(stream, (reply) => (reply.code = errorNumber(code)));
   }
 
-  #enqueue(step: () => void): void {
+  protected enqueue(step: () => void): void {
     this.#queue.push(step);
     if (this.manual || this.#pumping) return;
     this.#pumping = true;
@@ -202,7 +214,7 @@ export class MemoryGateway extends FakeGateway {
     reply.kind = REPLY_TAIL;
     fill(reply);
     const event = overwrittenLater(reply);
-    this.#enqueue(() => event((told) => this.topics.get(topic)?.onTail(told)));
+    this.enqueue(() => event((told) => this.topics.get(topic)?.onTail(told)));
   }
 
   #read(key: string, mode: number, value: number, maxBytes: number, topic: number): Reply {

@@ -30,7 +30,7 @@ const LONG_LINES_MAX: Readonly<Record<string, number>> = {
   'src/config/README.md': 200,
   'bench/README.md': 300,
   // With the generated tables of planted bugs and of costs.
-  'test/README.md': 360,
+  'test/README.md': 380,
   'CHANGELOG.md': Infinity,
 };
 /** Executes all blocks with its mark, in any document. */

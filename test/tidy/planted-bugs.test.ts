@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { PLANTED_BUGS, type PlantedBug } from '../../src/base/planted-bugs.ts';
 import { planted } from '../../src/base/planted.ts';
 import { FOUND_BY } from '../sim/fixed-seeds.ts';
-import { BACKUP_BUGS, OTHER_BUGS, VARIANTS, isPlantedBug } from '../sim/planted/list.ts';
+import { BACKUP_BUGS, OTHER_BUGS, SESSION_BUGS, VARIANTS, isPlantedBug } from '../sim/planted/list.ts';
 import { readText, sourcePaths } from './repository.ts';
 
 const NAMES: readonly PlantedBug[] = Object.keys(PLANTED_BUGS).filter(isPlantedBug);
@@ -25,7 +25,7 @@ test('each planted bug has a point in the code, and each point a name in the tab
 });
 
 test('each planted bug is on record with the seed that finds it', () => {
-  const tested = [...BACKUP_BUGS, ...OTHER_BUGS];
+  const tested = [...BACKUP_BUGS, ...OTHER_BUGS, ...SESSION_BUGS];
   assert.deepEqual([...tested, ...VARIANTS].sort(), [...NAMES].sort(), 'the tests run all bugs of the table');
   const unknown = tested.filter((bug) => FOUND_BY[bug] === undefined);
   assert.deepEqual(unknown, [], 'no seed in test/sim/fixed-seeds.ts');

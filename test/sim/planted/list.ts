@@ -15,7 +15,9 @@ const BUGS = Object.keys(PLANTED_BUGS)
 const isOfBackups = (bug: PlantedBug): boolean => /import|export/.test(bug);
 
 export const BACKUP_BUGS: readonly PlantedBug[] = BUGS.filter(isOfBackups);
-export const OTHER_BUGS: readonly PlantedBug[] = BUGS.filter((bug) => !isOfBackups(bug));
+/** Found by simulations of sessions alone (sessions/run.ts). */
+export const SESSION_BUGS: readonly PlantedBug[] = BUGS.filter((bug) => bug.startsWith('session-'));
+export const OTHER_BUGS: readonly PlantedBug[] = BUGS.filter((bug) => !isOfBackups(bug) && !SESSION_BUGS.includes(bug));
 
 /** Found also when nothing but what clients see is checked, and what nodes say of each other. */
 export const FOUND_BY_CLIENTS: readonly PlantedBug[] = [
