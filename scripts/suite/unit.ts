@@ -57,6 +57,9 @@ export const OPTIMIZE_LATE: readonly string[] = process.versions.node.startsWith
   ? ['--interrupt-budget=2000000']
   : [];
 
+/** Node 20 has a WebSocket behind a flag, which the client library is tested with. */
+const WEB_SOCKET: readonly string[] = process.versions.node.startsWith('20.') ? ['--experimental-websocket'] : [];
+
 const EVENTS = new URL('./events.js', import.meta.url).href;
 const SHARED = fileURLToPath(new URL('./shared-process.js', import.meta.url));
 
@@ -82,6 +85,7 @@ export async function runUnit(unit: Unit, { tests, scratch }: Place, signal: Abo
       // Not by the environment, which servers under test would inherit.
       ...(unit.mapsSources ? ['--enable-source-maps'] : []),
       ...(unit.hasNodes ? OPTIMIZE_LATE : []),
+      ...WEB_SOCKET,
       ...['--test-reporter', 'spec', '--test-reporter-destination', 'stdout'],
       ...['--test-reporter', EVENTS, '--test-reporter-destination', events],
       ...(paths.length === 1 ? paths : [SHARED, ...paths]),

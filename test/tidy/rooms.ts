@@ -33,6 +33,8 @@ const CORE: readonly Floor[] = [
     console: [],
     // Programs beside the nodes ask them over HTTP only.
     nodes: ['base'],
+    // A package of its own for other people's programs.
+    client: [],
   },
   {
     ...{ 'ports.ts': ['protocol'], 'cold/ports.ts': ['protocol'], 'backup/ports.ts': ['base'] },
@@ -142,7 +144,7 @@ export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^@node-rs\/crc32$/, 'store', 'peer/codec'],
   [/^(@napi-rs\/blake-hash|blake3)$/, 'digest'],
   [/^piscina$/, 'threads', 'backup/tool', 'workers'],
-  [/^msgpackr$/, 'protocol', 'backup/format'],
+  [/^msgpackr$/, 'protocol', 'backup/format', 'client'],
   [/^@(aws-sdk|smithy)\//, 'cold/store'],
   [/^@opentelemetry\//, 'tracing'],
   [/^smol-toml$/, 'config', 'nodes'],

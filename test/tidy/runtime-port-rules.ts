@@ -34,6 +34,7 @@ const DIRECT: Table = {
   'src/subscriptions/webhooks/webhook-keys.ts': 'secrets, with the rest of node:crypto',
   'src/operator/': 'a separate program at a terminal, which no simulator runs',
   'src/exporter/': 'a part of the tool',
+  'src/client/': 'a library for programs of others',
   'src/backup/tool/': 'a part of the tool',
 };
 

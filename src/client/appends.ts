@@ -1,0 +1,161 @@
+/** Sends the appends of one stream: batches of what waits, over whichever connection there is, until each is durable. */
+import type { NodeChannel } from './channel.ts';
+import { ConnectionLost, StreamError, clientError } from './error.ts';
+import type { NodePool } from './pool.ts';
+import { type QueuedAppend, ProducerQueue, type SentBatch } from './producer.ts';
+import { type EndSignal, type Room, raced, sleep, spreadMs } from './waiting.ts';
+import { APPEND, HEAD, type StreamPath, type WireOptions, type WireRequest } from './wire.ts';
+
+/** Memory of an append beside its bytes. */
+const APPEND_COST_BYTES = 256;
+/** Appends that wait for room. They hold what their caller made, so a caller that does not wait is told. */
+const WAITING_MAX = 100_000;
+const ID_BYTES = 12;
+
+export interface AppendsHome {
+  readonly pool: NodePool;
+  /** Bytes of appends of all streams of the client. */
+  readonly room: Room;
+}
+
+interface AppendParts {
+  readonly bytes: Uint8Array;
+  readonly closes: boolean;
+  readonly signals: readonly EndSignal[];
+}
+
+export class StreamAppends {
+  /** Undefined: the node is asked before the first append. */
+  contentType: string | undefined;
+  readonly #home: AppendsHome;
+  readonly #path: StreamPath;
+  readonly #producer = new ProducerQueue(producerId());
+  #isRunning = false;
+  #wake: () => void = () => undefined;
+
+  constructor(home: AppendsHome, path: StreamPath, contentType: string | undefined) {
+    this.#home = home;
+    this.#path = path;
+    this.contentType = contentType;
+  }
+
+  /** Resolves when there is room for another append. */
+  async ready(signals: readonly EndSignal[]): Promise<void> {
+    await this.#home.room.take(0, [...signals, this.#home.pool.closed]);
+  }
+
+  /** Resolves with the stream's offset behind it when a majority of the nodes has it on disk. */
+  async append({ bytes, closes, signals }: AppendParts): Promise<number> {
+    const { pool, room } = this.#home;
+    const all = [...signals, pool.closed];
+    if (room.waiting >= WAITING_MAX) {
+      throw clientError('QUEUE_FULL', `${room.waiting} appends wait for room, as many as may; await some, or ready()`);
+    }
+    const cost = bytes.length + APPEND_COST_BYTES;
+    await room.take(cost, all);
+    try {
+      return await this.#queued(bytes, closes, all);
+    } finally {
+      room.give(cost);
+    }
+  }
+
+  async #queued(bytes: Uint8Array, closes: boolean, signals: readonly EndSignal[]): Promise<number> {
+    let cancel: () => unknown = () => undefined;
+    const durable = new Promise<number>((done, failed) => {
+      const append: QueuedAppend = { bytes, closes, done, failed };
+      cancel = (): unknown => this.#producer.cancel(append);
+      this.#producer.push(append);
+    });
+    if (!this.#isRunning) void this.#run();
+    this.#wake();
+    try {
+      return await raced(durable, signals);
+    } catch (error) {
+      cancel();
+      throw error;
+    }
+  }
+
+  async #run(): Promise<void> {
+    const { pool } = this.#home;
+    this.#isRunning = true;
+    try {
+      // Appends of one turn go together.
+      await Promise.resolve();
+      this.contentType ??= await this.#askType();
+      this.#producer.hasByteOffsets = !/^application\/json\b/i.test(this.contentType);
+      for (let losses = 0; !this.#producer.isIdle;) {
+        try {
+          await this.#sendOver(await pool.of(this.#path, []));
+          losses = 0;
+        } catch (error) {
+          await pool.pause(error, losses++, []);
+        }
+      }
+    } catch (error) {
+      const known = error instanceof StreamError;
+      this.#producer.failAll(known ? error : clientError('BAD_ANSWER', `the appends cannot be sent: ${String(error)}`));
+    } finally {
+      this.#isRunning = false;
+    }
+  }
+
+  async #askType(): Promise<string> {
+    const { fields } = await this.#home.pool.ask({ ...this.#path, kind: HEAD });
+    return fields.get('content-type') ?? 'application/octet-stream';
+  }
+
+  /** Returns when everything is acknowledged, or the connection takes no more and nothing is under way on it. */
+  async #sendOver(channel: NodeChannel): Promise<void> {
+    const producer = this.#producer;
+    for (;;) {
+      const batch = channel.isOpen ? producer.next(channel.bounds) : undefined;
+      if (batch !== undefined) this.#send(channel, batch);
+      else if (producer.out > 0) {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      } else {
+        const pauseMs = producer.resume();
+        if (pauseMs > 0) await sleep(spreadMs(pauseMs), [this.#home.pool.closed]);
+        if (producer.isIdle || !channel.isOpen) return;
+      }
+    }
+  }
+
+  #send(channel: NodeChannel, batch: SentBatch): void {
+    const producer = this.#producer;
+    const request = this.#request(batch);
+    void channel
+      .ask(request)
+      .then(
+        ({ next }) => producer.acknowledged(batch, next),
+        (error: unknown) => {
+          if (error instanceof ConnectionLost) producer.lost(batch);
+          else if (error instanceof StreamError) producer.refused(batch, error);
+          else producer.refused(batch, clientError('BAD_ANSWER', `the append cannot be sent: ${String(error)}`));
+        },
+      )
+      .finally(() => this.#wake());
+  }
+
+  #request({ epoch, seq, appends }: SentBatch): WireRequest {
+    const [first] = appends;
+    const producer = { 'producer-id': this.#producer.id, 'producer-epoch': epoch, 'producer-seq': seq };
+    const typed: WireOptions = { 'content-type': this.contentType ?? '', ...producer };
+    const request = { ...this.#path, kind: APPEND };
+    if (first === undefined || appends.length > 1) {
+      return { ...request, body: appends.map(({ bytes }) => bytes), options: typed };
+    }
+    if (!first.closes) return { ...request, body: first.bytes, options: typed };
+    if (first.bytes.length === 0) return { ...request, options: { ...producer, 'stream-closed': true } };
+    return { ...request, body: first.bytes, options: { ...typed, 'stream-closed': true } };
+  }
+}
+
+/** Random, so that no two writers ever share one. `crypto.randomUUID` is missing on pages without TLS. */
+function producerId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(ID_BYTES));
+  return `c-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
+}

@@ -1,0 +1,60 @@
+/**
+ * A refusal, as a program sees it: the status and code of the node's HTTP API, and its sentence. Programs
+ * match the code. Refusals that a repeat may cure never get this far.
+ */
+
+/** A node does not choose how long a client waits. */
+const RETRY_MS_MAX = 60_000;
+
+export interface ErrorFacts {
+  /** 0: the client itself refuses. */
+  readonly status: number;
+  readonly code: string;
+  readonly sentence: string;
+  readonly fields?: ReadonlyMap<string, string>;
+}
+
+/** Codes of this library, beside those of the node. */
+export type ClientCode = 'CLIENT_CLOSED' | 'QUEUE_FULL' | 'BAD_ANSWER' | 'INVALID_ARGUMENT';
+
+export class StreamError extends Error {
+  override readonly name = 'StreamError';
+  readonly status: number;
+  readonly code: string;
+  /** The other fields of the answer, by the names of HTTP headers. */
+  readonly fields: ReadonlyMap<string, string>;
+
+  constructor({ status, code, sentence, fields = new Map() }: ErrorFacts) {
+    super(sentence);
+    this.status = status;
+    this.code = code;
+    this.fields = fields;
+  }
+
+  /** The tail of the stream, or its floor when what lies below is gone. */
+  get offset(): number | undefined {
+    return wholeNumber(this.fields.get('stream-next-offset'));
+  }
+
+  /** How long to wait before the same is asked again; undefined: the answer would be the same. */
+  get retryAfterMs(): number | undefined {
+    const seconds = wholeNumber(this.fields.get('retry-after'));
+    return seconds === undefined ? undefined : Math.min(seconds * 1000, RETRY_MS_MAX);
+  }
+}
+
+/** The connection ended before an answer came: what was asked may have been done. */
+export class ConnectionLost extends Error {
+  override readonly name = 'ConnectionLost';
+}
+
+export function clientError(code: ClientCode, sentence: string): StreamError {
+  return new StreamError({ status: 0, code, sentence });
+}
+
+/** Undefined for everything that is no count or offset. */
+export function wholeNumber(text: string | undefined): number | undefined {
+  if (text === undefined || !/^\d{1,20}$/.test(text)) return undefined;
+  const value = Number(text);
+  return Number.isSafeInteger(value) ? value : undefined;
+}

@@ -1,0 +1,110 @@
+/**
+ * The nodes of a cluster: one connection at a time, to any of them, for all streams. When it ends another node is tried,
+ * after a delay that grows while none of them answers.
+ */
+import type { NodeChannel, WebSocketConstructor } from './channel.ts';
+import { ConnectionLost, StreamError, clientError } from './error.ts';
+import { SessionChannel } from './session.ts';
+import { type EndSignal, EndSource, backoffMs, raced, sleep, spreadMs } from './waiting.ts';
+import type { StreamPath, WireAnswer, WireRequest } from './wire.ts';
+
+export interface PoolOptions {
+  readonly urls: readonly string[];
+  readonly token: string | undefined;
+  readonly socket: WebSocketConstructor;
+}
+
+export class NodePool {
+  readonly #options: PoolOptions;
+  readonly #closed = new EndSource();
+  #current: NodeChannel | undefined;
+  #opening: Promise<NodeChannel> | undefined;
+  /** Callers that wait for a connection: without one there is no reason to open it. */
+  #waiting = 0;
+  /** Connections in a row that brought no answer. */
+  #failures = 0;
+  /** Clients spread over the nodes. */
+  #place = Math.floor(Math.random() * 1024);
+
+  constructor(options: PoolOptions) {
+    this.#options = options;
+  }
+
+  /** Aborted by `close`, with the error for everything that waits. */
+  get closed(): EndSource {
+    return this.#closed;
+  }
+
+  /** The one place that chooses the node for a stream; a node that told who leads it would be asked here. */
+  async of(_path: StreamPath, signals: readonly EndSignal[]): Promise<NodeChannel> {
+    this.closed.throwIfAborted();
+    if (this.#current?.isOpen === true) return this.#current;
+    this.#waiting++;
+    try {
+      this.#opening ??= this.#open().finally(() => (this.#opening = undefined));
+      return await raced(this.#opening, [...signals, this.closed]);
+    } finally {
+      this.#waiting--;
+    }
+  }
+
+  /** Asks until there is an answer, or a refusal that a repeat does not cure. */
+  async ask(request: WireRequest, signals: readonly EndSignal[] = []): Promise<WireAnswer> {
+    const all = [...signals, this.closed];
+    for (let tries = 0; ; tries++) {
+      try {
+        const channel = await this.of(request, signals);
+        return await raced(channel.ask(request), all);
+      } catch (error) {
+        await this.pause(error, tries, signals);
+      }
+    }
+  }
+
+  /** Waits until it may be asked again; throws what a repeat does not cure. `tries`: so many before. */
+  async pause(error: unknown, tries: number, signals: readonly EndSignal[]): Promise<void> {
+    const all = [...signals, this.closed];
+    const ended = all.find(({ aborted }) => aborted);
+    if (ended !== undefined) throw ended.reason;
+    if (error instanceof StreamError && error.retryAfterMs !== undefined) {
+      // The node leaves, and the next one need not wait.
+      if (error.code !== 'STOPPING') await sleep(spreadMs(error.retryAfterMs), all);
+    } else if (!(error instanceof ConnectionLost)) throw error;
+    if (tries > 0) await sleep(backoffMs(tries), all);
+  }
+
+  close(): void {
+    if (this.closed.aborted) return;
+    this.#closed.abort(
+      clientError('CLIENT_CLOSED', 'the client was closed; what was not acknowledged may be done or not'),
+    );
+    this.#current?.close();
+  }
+
+  async #open(): Promise<NodeChannel> {
+    const { urls } = this.#options;
+    if (this.#current?.hasAnswered === true) this.#failures = 0;
+    let refusal: StreamError | undefined;
+    for (let tries = 1; ; tries++) {
+      if (this.#failures > 0) await sleep(backoffMs(this.#failures - 1), [this.closed]);
+      if (this.#waiting === 0) throw new ConnectionLost('nothing waits for a connection');
+      this.#failures++;
+      try {
+        const channel = await this.#connect(urls[this.#place++ % urls.length] ?? '');
+        this.closed.throwIfAborted();
+        this.#current = channel;
+        return channel;
+      } catch (error) {
+        this.closed.throwIfAborted();
+        if (error instanceof StreamError && error.retryAfterMs === undefined) refusal = error;
+        // One node may be wrong about a token while another one answers.
+        if (tries % urls.length === 0 && refusal !== undefined) throw refusal;
+      }
+    }
+  }
+
+  async #connect(url: string): Promise<NodeChannel> {
+    const { token, socket } = this.#options;
+    return await SessionChannel.open({ url, token, socket }, [this.closed]);
+  }
+}

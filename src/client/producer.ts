@@ -1,0 +1,204 @@
+/**
+ * The producer of one stream: what waits, what is sent, what is acknowledged and what is sent again. Pure: it is told
+ * what became of each batch, and says what to send next.
+ *
+ * A batch keeps its epoch and sequence until a node acknowledges it or refuses it for good, so a repeat takes effect
+ * once. After a refusal the epoch rises: a late copy of the refused batch, or of one behind it, is stale from then on.
+ */
+import { type StreamError, clientError } from './error.ts';
+
+/**
+ * Batches without an answer. Nodes know the results of a producer's last five sequences, so each repeat of one of these
+ * gets its own offset.
+ */
+const SENT_MAX = 5;
+/** Appends of one batch, as many as a node takes. */
+const APPENDS_MAX = 512;
+/** Bytes of a batch of several: nodes let frames of up to 32 KiB be under way together. */
+const BATCH_BYTES_MAX = 31 * 1024;
+/** Bytes that an append adds to the frame of its batch. */
+const HEAD_BYTES = 5;
+
+/** Refusals of a body whatever the state of the stream, so that those behind it are not concerned. */
+const OF_CONTENT: ReadonlySet<string> = new Set([
+  ...['INVALID_JSON', 'EMPTY_JSON_ARRAY', 'EMPTY_BODY', 'BODY_TOO_LARGE', 'TOO_MANY_RECORDS'],
+]);
+
+/** A batch before this one has not come in. */
+const OUT_OF_TURN: ReadonlySet<string> = new Set(['PRODUCER_SEQ_CONFLICT', 'PRODUCER_EPOCH_START']);
+
+export interface QueuedAppend {
+  readonly bytes: Uint8Array;
+  readonly closes: boolean;
+  /** It is durable, and the stream's next offset is behind it. */
+  done(offset: number): void;
+  failed(error: StreamError): void;
+}
+
+export interface SentBatch {
+  readonly epoch: number;
+  readonly seq: number;
+  readonly appends: readonly QueuedAppend[];
+  readonly size: number;
+}
+
+export interface SendingBounds {
+  /** Batches under way. */
+  readonly batches: number;
+  /** A larger batch takes another way, which keeps no order: it goes alone. */
+  readonly bytes: number;
+}
+
+export class ProducerQueue {
+  readonly id: string;
+  /** Offsets count the bytes of bodies; those of JSON streams do not. */
+  hasByteOffsets = false;
+  #epoch = 0;
+  #seq = 0;
+  #queue: QueuedAppend[] = [];
+  /** Batches that are not acknowledged, in their order. */
+  #sent: SentBatch[] = [];
+  /** Batches that were sent and will be answered, or lost, on the present connection. */
+  readonly #out = new Set<SentBatch>();
+  /** Appends that go without others, because one of their batch was refused. */
+  readonly #alone = new Set<QueuedAppend>();
+  #isHolding = false;
+  #pauseMs = 0;
+  #fenced: StreamError | undefined;
+
+  constructor(id: string) {
+    this.id = id;
+  }
+
+  get isIdle(): boolean {
+    return this.#queue.length === 0 && this.#sent.length === 0;
+  }
+
+  /** Batches under way. */
+  get out(): number {
+    return this.#out.size;
+  }
+
+  push(append: QueuedAppend): void {
+    if (this.#fenced === undefined) this.#queue.push(append);
+    else append.failed(this.#fenced);
+  }
+
+  /** The program does not wait any longer. True: it was not sent, and will not be. */
+  cancel(append: QueuedAppend): boolean {
+    const index = this.#queue.indexOf(append);
+    if (index >= 0) this.#queue.splice(index, 1);
+    this.#alone.delete(append);
+    return index >= 0;
+  }
+
+  /** The batch to send now; undefined: something has to happen before. */
+  next({ batches, bytes }: SendingBounds): SentBatch | undefined {
+    if (this.#isHolding) return undefined;
+    let index = this.#sent.findIndex((batch) => !this.#out.has(batch));
+    if (index < 0) {
+      if (this.#queue.length === 0 || this.#sent.length >= SENT_MAX) return undefined;
+      index = this.#sent.push(this.#form()) - 1;
+    }
+    const batch = this.#sent[index];
+    const before = this.#sent[index - 1];
+    if (batch === undefined || this.#out.size >= batches) return undefined;
+    if (before !== undefined && (batch.size > bytes || before.size > bytes)) return undefined;
+    // The higher epoch would fence those of the lower one that have to be repeated.
+    if (before !== undefined && before.epoch < batch.epoch) return undefined;
+    this.#out.add(batch);
+    return batch;
+  }
+
+  acknowledged(batch: SentBatch, next: number | undefined): void {
+    this.#out.delete(batch);
+    const index = this.#sent.indexOf(batch);
+    if (index < 0) return;
+    if (next === undefined) return this.#fail(index, clientError('BAD_ANSWER', 'the node acknowledged no offset'));
+    this.#sent.splice(index, 1);
+    let offset = next;
+    for (const append of batch.appends.toReversed()) {
+      append.done(offset);
+      if (this.hasByteOffsets) offset -= append.bytes.length;
+    }
+  }
+
+  /** Nothing of the batch was done, or that is not known and a repeat tells. */
+  refused(batch: SentBatch, error: StreamError): void {
+    this.#out.delete(batch);
+    const index = this.#sent.indexOf(batch);
+    if (index < 0) return;
+    this.#isHolding = true;
+    if (error.retryAfterMs !== undefined) this.#pauseMs = Math.max(this.#pauseMs, error.retryAfterMs);
+    else if (index === 0 || !OUT_OF_TURN.has(error.code)) this.#fail(index, error);
+  }
+
+  /** The connection ended before an answer came. */
+  lost(batch: SentBatch, pauseMs = 0): void {
+    this.#out.delete(batch);
+    this.#isHolding = true;
+    this.#pauseMs = Math.max(this.#pauseMs, pauseMs);
+  }
+
+  /** Nothing is under way: what is not acknowledged is sent again. Returns how long to wait before. */
+  resume(): number {
+    const pauseMs = this.#pauseMs;
+    this.#pauseMs = 0;
+    this.#isHolding = false;
+    return pauseMs;
+  }
+
+  /** Everything that waits or is under way. */
+  failAll(error: StreamError): void {
+    const appends = [...this.#sent.splice(0).flatMap((batch) => batch.appends), ...this.#queue.splice(0)];
+    this.#alone.clear();
+    this.#renew();
+    for (const append of appends) append.failed(error);
+  }
+
+  #form(): SentBatch {
+    const queue = this.#queue;
+    let count = 0;
+    let size = 0;
+    for (const append of queue) {
+      const isSingle = append.closes || this.#alone.has(append);
+      const bytes = append.bytes.length + HEAD_BYTES;
+      if (count > 0 && (isSingle || count === APPENDS_MAX || size + bytes > BATCH_BYTES_MAX)) break;
+      count++;
+      size += bytes;
+      this.#alone.delete(append);
+      if (isSingle) break;
+    }
+    return { epoch: this.#epoch, seq: this.#seq++, appends: queue.splice(0, count), size };
+  }
+
+  /** Refused for good, with everything behind it unless that is not concerned. */
+  #fail(index: number, error: StreamError): void {
+    if (!OF_CONTENT.has(error.code)) {
+      if (error.code === 'PRODUCER_EPOCH_STALE') this.#fenced = error;
+      return this.#failFrom(index, error);
+    }
+    const [refused, ...behind] = this.#sent.splice(index);
+    if (refused === undefined) return;
+    this.#renew();
+    const [append, ...others] = refused.appends;
+    const again = behind.flatMap((batch) => batch.appends);
+    if (others.length > 0) {
+      for (const one of refused.appends) this.#alone.add(one);
+      again.unshift(...refused.appends);
+    }
+    this.#queue = [...again, ...this.#queue];
+    if (others.length === 0) append?.failed(error);
+  }
+
+  #failFrom(index: number, error: StreamError): void {
+    const before = this.#sent.splice(0, index);
+    this.failAll(error);
+    this.#sent = before;
+  }
+
+  #renew(): void {
+    this.#epoch++;
+    this.#seq = 0;
+  }
+}

@@ -1,0 +1,246 @@
+// Nodes that break the protocol, fall silent, refuse or leave: the client believes nothing, keeps nothing without a
+// bound, and goes on with the next connection. The nodes are sockets in this process, and the time is the test's.
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { Packr, Unpackr } from 'msgpackr';
+import type { WebSocketConstructor } from '../../src/client/channel.ts';
+import { type MillraceClient, StreamError, connect } from '../../src/client/client.ts';
+
+const HELLO = [64, { message_bytes: 262_144, in_flight_bytes: 1_048_576, requests: 1024 }];
+const SUBSCRIBE = 5;
+const GO_AWAY = [68, 'leave'];
+const TEXT = { contentType: 'text/plain' };
+
+type Frame = readonly [kind: number, id: number, ...rest: unknown[]];
+
+const packr = new Packr({ useRecords: false });
+const unpackr = new Unpackr({ useRecords: false, int64AsType: 'number' });
+
+/** One connection of the client, from the node's side. */
+class NodeSide {
+  readonly url: string;
+  readonly protocols: readonly string[];
+  readonly got: Frame[] = [];
+  isClosed = false;
+  readonly #emit: (type: string, event: object) => void;
+  readonly #script: (node: NodeSide, frame: Frame) => void;
+
+  constructor(
+    url: string,
+    protocols: string[],
+    emit: NodeSide['emit'],
+    script: (node: NodeSide, frame: Frame) => void,
+  ) {
+    this.url = url;
+    this.protocols = protocols;
+    this.#emit = emit;
+    this.#script = script;
+  }
+
+  emit(type: string, event: object): void {
+    if (!this.isClosed) this.#emit(type, event);
+  }
+
+  say(...frames: readonly unknown[]): void {
+    const bytes = Buffer.concat(frames.map((frame) => packr.pack(frame)));
+    this.emit('message', { data: bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) });
+  }
+
+  take(message: Uint8Array): void {
+    const frames: Frame[] = [];
+    unpackr.unpackMultiple(message, (frame: Frame) => void frames.push(frame));
+    // The library has one state for all that is read, so nothing is answered before this is.
+    this.got.push(...frames);
+    for (const frame of frames) this.#script(this, frame);
+  }
+}
+
+interface FakeNodes {
+  readonly client: MillraceClient;
+  readonly connections: readonly NodeSide[];
+}
+
+/** Each script says what its connection does with a frame; the last one is that of all further connections. */
+function startFakes(t: TestContext, ...scripts: readonly ((node: NodeSide, frame: Frame) => void)[]): FakeNodes {
+  const connections: NodeSide[] = [];
+  const socket: WebSocketConstructor = class {
+    binaryType = 'blob';
+    readonly #listeners = new Map<string, (event: object) => void>();
+    readonly #node: NodeSide;
+
+    constructor(url: string, protocols: string[]) {
+      const script = scripts[Math.min(connections.length, scripts.length - 1)] ?? (() => undefined);
+      const emit = (type: string, event: object): void => this.#listeners.get(type)?.(event);
+      this.#node = new NodeSide(url, protocols, emit, script);
+      connections.push(this.#node);
+      queueMicrotask(() => (script === refusing ? this.#node.emit('error', {}) : this.#node.say(HELLO)));
+    }
+
+    addEventListener(type: string, listener: (event: object) => void): void {
+      this.#listeners.set(type, listener);
+    }
+
+    send(message: Uint8Array): void {
+      queueMicrotask(() => this.#node.take(message));
+    }
+
+    close(): void {
+      this.#node.isClosed = true;
+    }
+  };
+  const client = connect(['http://a.example', 'https://b.example/'], { token: 'se/cret', WebSocket: socket });
+  t.after(() => client.close());
+  return { client, connections };
+}
+
+const refusing = (): void => undefined;
+const silent = (): void => undefined;
+let offset = 0;
+const honest = (node: NodeSide, [kind, id, , , body]: Frame): void => {
+  if (kind === 2) node.say([65, id, (offset += body instanceof Uint8Array ? body.length : 0), {}, null]);
+  else if (kind === SUBSCRIBE)
+    node.say([67, id, 2, { 'content-type': 'text/plain', 'stream-closed': 'true' }, Buffer.from('hi')]);
+  else node.say([65, id, 0, { 'content-type': 'text/plain' }, null]);
+};
+
+test('the token goes in the protocol, to whichever node answers', async (t) => {
+  const { client, connections } = startFakes(t, refusing, refusing, honest);
+  assert.equal(await client.stream('b', 's', TEXT).append('x'), offset);
+  assert.equal(connections.length, 3);
+  const urls = new Set(connections.map(({ url }) => url));
+  assert.deepEqual([...urls].sort(), ['ws://a.example/__svc/session', 'wss://b.example/__svc/session']);
+  assert.deepEqual(connections[2]?.protocols, ['millrace.session.v1', 'millrace.bearer.se%2Fcret']);
+});
+
+const BREAKS: Readonly<Record<string, (node: NodeSide, id: number) => void>> = {
+  'a text': (node) => node.emit('message', { data: 'text' }),
+  'no data at all': (node) => node.emit('message', {}),
+  'half a frame': (node) => node.emit('message', { data: new Uint8Array([0x95, 65]).buffer }),
+  'a second HELLO': (node) => node.say(HELLO),
+  'fields that are none': (node, id) => node.say([65, id, 1, 'fields', null]),
+  'an offset below zero': (node, id) => node.say([65, id, -5, {}, null]),
+  'an end': (node) => node.emit('close', {}),
+};
+
+test('what breaks the protocol ends the connection, and the next one is asked the same', async (t) => {
+  for (const [what, act] of Object.entries(BREAKS)) {
+    const { client, connections } = startFakes(t, (node, [, id]) => act(node, id), honest);
+    await client.stream('b', 's', TEXT).append('x');
+    const [first, second] = connections.map(({ got }) => got[0]);
+    assert.equal(connections.length, 2, what);
+    // The same producer and sequence.
+    assert.deepEqual(first?.slice(2), second?.slice(2), what);
+  }
+});
+
+test('an acknowledgement without an offset is an error, and one for nothing is nothing', async (t) => {
+  const { client } = startFakes(t, (node, [, id]) => node.say([65, 999_999, 1, {}, null], [65, id, null, {}, null]));
+  const append = client.stream('b', 's', TEXT).append('x');
+  await assert.rejects(append, (error) => error instanceof StreamError && error.code === 'BAD_ANSWER');
+});
+
+test('events beyond the credit end the connection, and the follower goes on where it was', async (t) => {
+  const mib = Buffer.alloc(1024 * 1024, 'x');
+  const flood = (node: NodeSide, [kind, id]: Frame): void => {
+    if (kind !== SUBSCRIBE) return;
+    node.say([67, id, mib.length, {}, mib]);
+    node.say([67, id, 2 * mib.length, {}, mib]);
+  };
+  const { client, connections } = startFakes(t, flood, honest);
+  const follower = client.stream('b', 's').follow();
+  assert.equal((await follower.next()).value?.data.length, mib.length);
+  assert.equal((await follower.next()).value?.data.length, 2);
+  assert.deepEqual(connections[1]?.got[0]?.at(-1), { offset: mib.length });
+  assert.equal((await follower.next()).done, true);
+  const empty = (node: NodeSide, [kind, id]: Frame): void => {
+    if (kind === SUBSCRIBE) for (let i = 0; i < 5000; i++) node.say([67, id, 7, {}, null]);
+  };
+  const others = startFakes(t, empty, honest);
+  assert.equal((await others.client.stream('b', 's').follow().next()).value?.data.length, 2);
+  assert.equal(others.connections.length, 2);
+});
+
+test('a follower that takes gives credit again, and one that leaves unsubscribes', async (t) => {
+  const step = Buffer.alloc(100 * 1024);
+  let sent = 0;
+  const { client, connections } = startFakes(t, (node, [kind, id]) => {
+    if (kind === SUBSCRIBE || kind === 6) {
+      for (let i = 0; i < 2; i++) node.say([67, id, (sent += step.length), {}, step]);
+    }
+  });
+  let taken = 0;
+  for await (const { data } of client.stream('b', 's').follow()) if ((taken += data.length) === 4 * step.length) break;
+  await Promise.resolve();
+  await Promise.resolve();
+  const kinds = connections[0]?.got.map(([kind, , credit]) => [kind, kind === 6 ? credit : 0]);
+  assert.deepEqual(kinds, [
+    [SUBSCRIBE, 0],
+    [6, 2 * step.length],
+    [7, 0],
+  ]);
+});
+
+test('a node that falls silent, at the start or later, is given up', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { client, connections } = startFakes(t, silent, honest);
+  const append = client.stream('b', 's', TEXT).append('x');
+  for (let i = 0; i < 30; i++) {
+    await new Promise((resolve) => setImmediate(resolve));
+    t.mock.timers.tick(1000);
+  }
+  await append;
+  // It was asked for a sign of life.
+  assert.deepEqual(
+    connections[0]?.got.map(([kind]) => kind),
+    [2, 3],
+  );
+  assert.equal(connections.length, 2);
+});
+
+test('a refusal is repeated when the node says so, and told when it does not', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let refusals = 0;
+  const { client, connections } = startFakes(t, (node, frame) => {
+    const [kind, id] = frame;
+    if (kind !== 2 || refusals++ > 2) return honest(node, frame);
+    // A node does not choose how long a client waits.
+    return node.say([66, id, 503, 'NO_LEADER', 'no leader', { 'retry-after': refusals === 1 ? '99999999' : '1' }]);
+  });
+  const append = client.stream('b', 's', TEXT).append('x');
+  for (let i = 0; i < 90; i++) {
+    await new Promise((resolve) => setImmediate(resolve));
+    t.mock.timers.tick(1000);
+  }
+  await append;
+  const [first, ...others] = connections.flatMap(({ got }) => got.filter(([kind]) => kind === 2));
+  assert.equal(others.length, 3);
+  for (const other of others) assert.deepEqual(other.slice(2), first?.slice(2));
+  const fenced = startFakes(t, (node, [, id]) => node.say([66, id, 409, 'PRODUCER_EPOCH_STALE', 'fenced', {}]));
+  const stream = fenced.client.stream('b', 's', TEXT);
+  for (let i = 0; i < 2; i++) {
+    await assert.rejects(stream.append('x'), (error) => error instanceof StreamError && error.status === 409);
+  }
+  assert.equal(fenced.connections[0]?.got.length, 1);
+});
+
+test('a node that leaves answers what is under way, and what comes goes elsewhere', async (t) => {
+  const waiting: number[] = [];
+  const { client, connections } = startFakes(
+    t,
+    (node, [, id]) => {
+      waiting.push(id);
+      node.say(GO_AWAY);
+      queueMicrotask(() => queueMicrotask(() => node.say([65, id, 1, {}, null])));
+    },
+    honest,
+  );
+  const stream = client.stream('b', 's', TEXT);
+  offset = 1;
+  assert.deepEqual(
+    await Promise.all([stream.append('x'), client.stream('b', 'other', TEXT).append('y')]).then(([x]) => x),
+    1,
+  );
+  assert(connections[0]?.isClosed);
+  await stream.append('z');
+  assert.equal(connections.length, 2);
+});

@@ -1,0 +1,249 @@
+// The producer's state against a model of a node, by seeded faults: connections that end, copies that arrive late,
+// refusals that pass and refusals that stay. What was acknowledged is there once, in order, at its offset.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { StreamError } from '../../src/client/error.ts';
+import { ProducerQueue, type SentBatch } from '../../src/client/producer.ts';
+import { type Random, createRandom } from '../support/random.ts';
+
+const SEEDS = 300;
+const STEPS = 400;
+const RESULTS_KEPT = 5;
+const BAD = 'bad';
+
+function refusal(code: string, retry = false): StreamError {
+  const fields = new Map(retry ? [['retry-after', '1']] : []);
+  return new StreamError({ status: retry ? 503 : 409, code, sentence: code, fields });
+}
+
+/** One stream as nodes keep it. */
+class ModelStream {
+  readonly log: string[] = [];
+  tail = 0;
+  isClosed = false;
+  /** A node that does not know producers, for the test of this test. */
+  remembers = true;
+  #epoch = -1;
+  #last = -1;
+  #results: (readonly [seq: number, tail: number])[] = [];
+
+  apply({ epoch, seq, appends }: SentBatch): number | StreamError {
+    const texts = appends.map(({ bytes }) => Buffer.from(bytes).toString());
+    if (texts.some((text) => text.startsWith(BAD))) return refusal('INVALID_JSON');
+    if (this.remembers) {
+      if (epoch < this.#epoch) return refusal('PRODUCER_EPOCH_STALE');
+      if (epoch === this.#epoch && seq <= this.#last) {
+        return this.#results.find(([known]) => known === seq)?.[1] ?? this.tail;
+      }
+      if (this.isClosed) return refusal('STREAM_CLOSED');
+      const expected = epoch > this.#epoch ? 0 : this.#last + 1;
+      if (seq !== expected) return refusal(epoch > this.#epoch ? 'PRODUCER_EPOCH_START' : 'PRODUCER_SEQ_CONFLICT');
+    }
+    if (epoch > this.#epoch) this.#results = [];
+    this.#epoch = epoch;
+    this.#last = seq;
+    this.log.push(...texts.filter((text) => text !== ''));
+    this.tail += texts.join('').length;
+    this.isClosed = appends.some(({ closes }) => closes);
+    this.#results = [...this.#results, [seq, this.tail] as const].slice(-RESULTS_KEPT);
+    return this.tail;
+  }
+}
+
+interface Outcome {
+  readonly text: string;
+  offset?: number;
+  error?: StreamError;
+}
+
+/** The connection, and what is left of those before it. */
+class World {
+  readonly stream = new ModelStream();
+  readonly producer = new ProducerQueue('p');
+  readonly outcomes: Outcome[] = [];
+  readonly #random: Random;
+  #flight: SentBatch[] = [];
+  #late: SentBatch[] = [];
+
+  constructor(random: Random) {
+    this.#random = random;
+    this.producer.hasByteOffsets = true;
+  }
+
+  append(text: string): void {
+    const outcome: Outcome = { text };
+    this.outcomes.push(outcome);
+    this.producer.push({
+      bytes: Buffer.from(text),
+      closes: false,
+      done: (offset) => (outcome.offset = offset),
+      failed: (error) => (outcome.error = error),
+    });
+  }
+
+  step(): void {
+    const random = this.#random;
+    if (random.chance(0.4))
+      this.append(`${random.chance(0.02) ? BAD : 'm'}${this.outcomes.length};`.padEnd(random.int(3, 900), '.'));
+    if (random.chance(0.6)) this.#send();
+    if (random.chance(0.5)) this.#answer();
+    if (random.chance(0.05)) this.#break();
+    if (random.chance(0.2)) this.#arriveLate();
+  }
+
+  /** Without faults from here on. */
+  finish(): void {
+    for (let round = 0; !this.producer.isIdle; round++) {
+      assert(round < 100_000, 'the producer comes to an end');
+      this.#send();
+      const batch = this.#flight.shift();
+      if (batch !== undefined) this.#tell(batch, this.stream.apply(batch));
+      this.#arriveLate();
+    }
+    while (this.#late.length > 0) this.#arriveLate();
+  }
+
+  #send(): void {
+    const batch = this.producer.next({ batches: 4, bytes: 800 });
+    if (batch !== undefined) this.#flight.push(batch);
+    else if (this.producer.out === 0) this.producer.resume();
+  }
+
+  #answer(): void {
+    const batch = this.#flight.shift();
+    if (batch === undefined) return;
+    const random = this.#random;
+    if (random.chance(0.05)) return this.#tell(batch, refusal('NO_LEADER', true));
+    if (random.chance(0.05)) {
+      if (random.chance(0.5)) this.#late.push(batch);
+      else this.stream.apply(batch);
+      return this.#tell(batch, refusal('OUTCOME_UNKNOWN', true));
+    }
+    return this.#tell(batch, this.stream.apply(batch));
+  }
+
+  #tell(batch: SentBatch, answer: number | StreamError): void {
+    if (typeof answer === 'number') this.producer.acknowledged(batch, answer);
+    else this.producer.refused(batch, answer);
+  }
+
+  /** Some of what is under way still arrives, now or later. */
+  #break(): void {
+    for (const batch of this.#flight) {
+      if (this.#random.chance(0.3)) this.stream.apply(batch);
+      else if (this.#random.chance(0.5)) this.#late.push(batch);
+    }
+    for (const batch of this.#flight.splice(0)) this.producer.lost(batch);
+  }
+
+  #arriveLate(): void {
+    if (this.#late.length === 0) return;
+    const [batch] = this.#late.splice(this.#random.int(0, this.#late.length - 1), 1);
+    if (batch !== undefined) this.stream.apply(batch);
+  }
+}
+
+function run(seed: number, remembers = true): World {
+  const world = new World(createRandom(seed));
+  world.stream.remembers = remembers;
+  for (let step = 0; step < STEPS; step++) world.step();
+  world.finish();
+  return world;
+}
+
+/** Names the first fault; undefined: there is none. */
+function fault({ outcomes, stream }: World): string | undefined {
+  const done = outcomes.filter(({ offset }) => offset !== undefined);
+  if (outcomes.some(({ offset, error }) => (offset === undefined) === (error === undefined))) return 'not settled once';
+  const bad = outcomes.filter(({ error }) => error !== undefined).map(({ text }) => text);
+  if (bad.some((text) => !text.startsWith(BAD))) return 'a good append was refused';
+  const wanted = done.map(({ text }) => text);
+  if (wanted.join('|') !== stream.log.join('|')) return 'the log differs from what was acknowledged';
+  let offset = 0;
+  for (const one of done) {
+    offset += one.text.length;
+    if (one.offset !== offset) return `offset ${one.offset} of an append that ends at ${offset}`;
+  }
+  return undefined;
+}
+
+test('every acknowledged append is there once, in order, at its offset, whatever happens on the way', () => {
+  for (let seed = 1; seed <= SEEDS; seed++) {
+    const world = run(seed);
+    assert.equal(fault(world), undefined, `seed ${seed}`);
+    assert(world.outcomes.length > STEPS / 4, `seed ${seed} appends`);
+  }
+});
+
+test('the check finds a node that takes repeats for new appends', () => {
+  const found = Array.from({ length: 20 }, (_, seed) => fault(run(seed, false))).filter((one) => one !== undefined);
+  assert(found.length > 15, `${found.length} of 20`);
+});
+
+function appendTo(producer: ProducerQueue, texts: readonly string[]): Outcome[] {
+  return texts.map((text) => {
+    const outcome: Outcome = { text };
+    producer.push({
+      bytes: Buffer.from(text),
+      closes: text === '',
+      done: (offset) => (outcome.offset = offset),
+      failed: (error) => (outcome.error = error),
+    });
+    return outcome;
+  });
+}
+
+const BOUNDS = { batches: Number.POSITIVE_INFINITY, bytes: 200 * 1024 };
+
+test('a refusal about the stream ends all that waits, and later appends begin a new epoch', () => {
+  const producer = new ProducerQueue('p');
+  const first = appendTo(producer, ['a', 'b']);
+  const sent = producer.next(BOUNDS);
+  const behind = appendTo(producer, ['c', '', 'd']);
+  const next = producer.next(BOUNDS);
+  assert(sent !== undefined && next !== undefined);
+  assert.deepEqual([sent.seq, next.seq, next.appends.length], [0, 1, 1]);
+  producer.refused(sent, refusal('STREAM_NOT_FOUND'));
+  producer.refused(next, refusal('PRODUCER_SEQ_CONFLICT'));
+  for (const { error } of [...first, ...behind]) assert.equal(error?.code, 'STREAM_NOT_FOUND');
+  assert(producer.isIdle);
+  appendTo(producer, ['e']);
+  producer.resume();
+  const later = producer.next(BOUNDS);
+  assert.deepEqual([later?.epoch, later?.seq], [1, 0]);
+});
+
+test('a producer that another one fenced takes nothing more', () => {
+  const producer = new ProducerQueue('p');
+  const [before] = appendTo(producer, ['a']);
+  const sent = producer.next(BOUNDS);
+  assert(sent !== undefined);
+  producer.refused(sent, refusal('PRODUCER_EPOCH_STALE'));
+  const [after] = appendTo(producer, ['b']);
+  assert.deepEqual([before?.error?.code, after?.error?.code], ['PRODUCER_EPOCH_STALE', 'PRODUCER_EPOCH_STALE']);
+});
+
+test('five batches are under way at most, a large one alone, and an append that is not sent can be taken back', () => {
+  const producer = new ProducerQueue('p');
+  const kib = (n: number): string => 'x'.repeat(n * 1024);
+  appendTo(
+    producer,
+    Array.from({ length: 7 }, () => kib(30)),
+  );
+  const sent = Array.from({ length: 6 }, () => producer.next(BOUNDS));
+  assert.equal(sent.filter((batch) => batch !== undefined).length, 5);
+  assert.equal(producer.out, 5);
+  const large = new ProducerQueue('q');
+  appendTo(large, ['a', kib(300), 'b']);
+  const [small, ...none] = [large.next(BOUNDS), large.next(BOUNDS)];
+  assert(small !== undefined);
+  assert.deepEqual(none, [undefined]);
+  large.acknowledged(small, 1);
+  const alone = large.next(BOUNDS);
+  assert.equal(alone?.appends.length, 1);
+  assert.equal(large.next(BOUNDS), undefined);
+  const append = { bytes: Buffer.from('c'), closes: false, done: () => undefined, failed: () => undefined };
+  large.push(append);
+  assert(large.cancel(append));
+  assert(!large.cancel(append));
+});
