@@ -1,7 +1,6 @@
 // One run of chaos: real processes, clients, faults one after the other or two at a time, and a judgement of everything
 // that was acknowledged and shown. The seed decides which faults strike, whom, and how long; not when exactly.
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { TICK_MS } from '../../src/shard/shard.ts';
 import { mountSmallDisk, type SmallDisk } from '../crash/small-disk.ts';
 import { RovingClient, newLoad } from '../cluster/load.ts';
@@ -21,7 +20,7 @@ const GROUPS = 4;
 /** Only what is used of it takes memory. */
 const DISK_BYTES = 1024 * 1024 * 1024;
 const SMALL_DISK = /^disk full/;
-const CLOCK = join(REPO_ROOT, 'dist/test/chaos/wrong-clock.process.js');
+const CLOCK = join(REPO_ROOT, 'test/chaos/wrong-clock.process.cjs');
 const TOGETHER = 0.25;
 const WAITING_MS = 10_000;
 /** In a run without `minutes`: some of each half of the kinds, those of nodes and those of their network. */
@@ -81,7 +80,7 @@ export async function chaos(options: ChaosOptions): Promise<ChaosResult> {
     ...(isBrisk ? {} : { tickMs: TICK_MS }),
     disks: disk === undefined ? new Map() : new Map([[nodes, disk]]),
     serverOf: (id) => ({
-      nodeArgs: ['--import', pathToFileURL(CLOCK).href],
+      nodeArgs: ['--require', CLOCK],
       env: { WRONG_CLOCK: clockFile(clocks, id) },
     }),
   });

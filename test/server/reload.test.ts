@@ -10,6 +10,7 @@ import { json } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { type TLSSocket, connect } from 'node:tls';
 import { makeCertificate } from '../support/certificate.ts';
+import { SERVER_ENTRY } from '../support/paths.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
 
@@ -52,10 +53,15 @@ Module._load = function (request, ...rest) {
 
 test('SIGHUP while the modules load does not end the process', async () => {
   const preload = `data:text/javascript,${encodeURIComponent(HANG_UP_WHILE_LOADING)}`;
-  await withServer({ process: true, nodeArgs: ['--import', preload] }, async (server) => {
+  const server = new TestServer({ process: true, nodeArgs: ['--import', preload] });
+  server.entry = SERVER_ENTRY;
+  try {
+    await server.start();
     await hangUp(server);
     assert.equal(await server.stop(), 0);
-  });
+  } finally {
+    await server.dispose();
+  }
 });
 
 test('a token file is read again; one that cannot be used leaves the token before', async () => {

@@ -19,3 +19,6 @@ export const REPO_ROOT: string = findRoot();
 
 /** `npm start` runs this. */
 export const SERVER_ENTRY: string = join(REPO_ROOT, 'dist', 'main.js');
+
+/** The program itself: the file above asks whether this Node will do, and loads it. */
+export const SERVER_BUNDLE: string = join(REPO_ROOT, 'dist', 'bundle', 'main.cjs');

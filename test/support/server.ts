@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { EXIT_CODE_BAD_START, EmbeddedRun, type Instance, LOG_TAIL_CHARS, type Run, run } from './instance.ts';
 import { OPTIMIZE_LATE } from '../../scripts/suite/unit.ts';
-import { SERVER_ENTRY } from './paths.ts';
+import { REPO_ROOT, SERVER_BUNDLE } from './paths.ts';
 import { PatientClient } from './patient.ts';
 import { freePort } from './ports.ts';
 import { requestOnce } from './raw-client.ts';
@@ -47,7 +47,7 @@ export interface ServerOptions {
   readonly node?: string;
 }
 
-const TICKS = new URL('./ticks.process.js', import.meta.url).href;
+const TICKS = join(REPO_ROOT, 'test/support/ticks.process.cjs');
 const OF_PROCESSES = ['wrapper', 'env', 'nodeArgs', 'node'] as const;
 
 const folders = new Set<string>();
@@ -89,7 +89,7 @@ export class TestServer {
   readonly client: PatientClient = new PatientClient(() => this.#port);
   readonly admin: PatientClient = new PatientClient(() => this.#adminPort);
   /** The program; another one is in force from the next start. */
-  entry: string = SERVER_ENTRY;
+  entry: string = SERVER_BUNDLE;
   readonly #scratch: string;
   #port = 0;
   #adminPort = 0;
@@ -173,9 +173,14 @@ export class TestServer {
   /** The command line of the process. */
   command(): string[] {
     const { node = process.execPath, nodeArgs = [], tickMs, wrapper = [] } = this.options;
-    const ticks = tickMs === undefined ? [] : ['--import', `${TICKS}?ms=${tickMs}`];
+    const ticks = tickMs === undefined ? [] : ['--require', TICKS];
     const flags = this.options.node === undefined ? OPTIMIZE_LATE : [];
     return [...wrapper, node, ...flags, ...ticks, ...nodeArgs, this.entry, ...this.#flags()];
+  }
+
+  #env(): Record<string, string> {
+    const { env, tickMs } = this.options;
+    return { ...(tickMs === undefined ? {} : { TEST_TICK_MS: String(tickMs) }), ...env };
   }
 
   #flags(): string[] {
@@ -189,10 +194,10 @@ export class TestServer {
   #begin(): void {
     this.#log = this.log();
     if (this.options.process === true) {
-      this.#present = this.#child = run(this.command(), this.options.env);
+      this.#present = this.#child = run(this.command(), this.#env());
       return;
     }
-    assert(this.entry === SERVER_ENTRY, 'another program is a process: start the server with `process: true`');
+    assert(this.entry === SERVER_BUNDLE, 'another program is a process: start the server with `process: true`');
     this.#present = new EmbeddedRun({ flags: this.#flags(), tickMs: this.options.tickMs });
   }
 
