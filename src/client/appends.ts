@@ -11,6 +11,8 @@ const APPEND_COST_BYTES = 256;
 /** Appends that wait for room. They hold what their caller made, so a caller that does not wait is told. */
 const WAITING_MAX = 100_000;
 const ID_BYTES = 12;
+/** Before a large append is sent again over HTTP while the session goes on. */
+const ELSEWHERE_MS = 500;
 
 export interface AppendsHome {
   readonly pool: NodePool;
@@ -127,12 +129,13 @@ export class StreamAppends {
   #send(channel: NodeChannel, batch: SentBatch): void {
     const producer = this.#producer;
     const request = this.#request(batch);
-    void channel
+    const way = this.#home.pool.wayOf(request, channel);
+    void way
       .ask(request)
       .then(
         ({ next }) => producer.acknowledged(batch, next),
         (error: unknown) => {
-          if (error instanceof ConnectionLost) producer.lost(batch);
+          if (error instanceof ConnectionLost) producer.lost(batch, way === channel ? 0 : ELSEWHERE_MS);
           else if (error instanceof StreamError) producer.refused(batch, error);
           else producer.refused(batch, clientError('BAD_ANSWER', `the append cannot be sent: ${String(error)}`));
         },

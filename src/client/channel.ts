@@ -14,6 +14,7 @@ export interface WebSocketLike {
 export type WebSocketConstructor = new (url: string, protocols: string[]) => WebSocketLike;
 
 export interface NodeChannel {
+  readonly url: string;
   /** It takes requests. A node that stops, or a connection that ended, does not. */
   readonly isOpen: boolean;
   /** It has answered a request, so connecting to it was no mistake. */

@@ -7,7 +7,19 @@ import { Room } from './waiting.ts';
 
 export type { WebSocketConstructor, WebSocketLike } from './channel.ts';
 export { StreamError } from './error.ts';
-export type { CreateOptions, FollowOptions, FollowedBatch, StreamDescription, WaitOptions } from './stream.ts';
+export type { RecordFollowOptions, RecordStream, StreamRecord } from './records.ts';
+export type {
+  CreateOptions,
+  FollowOptions,
+  FollowedBatch,
+  ForkOptions,
+  PublishedSnapshot,
+  SnapshotOptions,
+  StreamAttributes,
+  StreamDescription,
+  StreamPlace,
+} from './stream.ts';
+export type { WaitOptions } from './waiting.ts';
 export { MillraceStream } from './stream.ts';
 
 /** Appends that are not durable yet, of all streams. */
@@ -18,7 +30,7 @@ export interface ConnectOptions {
   readonly token?: string;
   /** Bytes of appends that are not durable yet, 8 MiB when left out. Further appends wait. */
   readonly inFlightBytes?: number;
-  /** Where the platform has none, as Node 20: the class of the package `ws`, for example. */
+  /** Where the platform has none, as Node 20: the class of the package `ws`, for example. Without it HTTP has to do. */
   readonly WebSocket?: WebSocketConstructor;
 }
 
@@ -48,15 +60,15 @@ export class MillraceClient {
         `${wrong} is no URL of a node; write http://HOST:PORT or https://HOST:PORT`,
       );
     }
-    if (socket === undefined) {
-      throw clientError('INVALID_ARGUMENT', 'this platform has no WebSocket; pass the class of one as `WebSocket`');
-    }
     this.#pool = new NodePool({ urls: bases, token, socket });
     this.#room = new Room(inFlightBytes);
   }
 
   /** Asks nothing. Each call is a writer of its own: appends of two of them have no order. */
   stream(bucket: string, name: string, { contentType }: OpenOptions = {}): MillraceStream {
+    const wrong = [bucket, name].find((part) => /^\.{0,2}$/.test(part));
+    if (wrong !== undefined)
+      throw clientError('INVALID_ARGUMENT', `"${wrong}" cannot be the name of a bucket or stream`);
     const path = { bucket, stream: name };
     return new MillraceStream({ pool: this.#pool, room: this.#room, path, contentType });
   }

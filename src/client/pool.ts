@@ -4,14 +4,16 @@
  */
 import type { NodeChannel, WebSocketConstructor } from './channel.ts';
 import { ConnectionLost, StreamError, clientError } from './error.ts';
+import { HttpChannel } from './http-channel.ts';
 import { SessionChannel } from './session.ts';
 import { type EndSignal, EndSource, backoffMs, raced, sleep, spreadMs } from './waiting.ts';
-import type { StreamPath, WireAnswer, WireRequest } from './wire.ts';
+import { type StreamPath, type WireAnswer, type WireRequest, bytesOfBody } from './wire.ts';
 
 export interface PoolOptions {
   readonly urls: readonly string[];
   readonly token: string | undefined;
-  readonly socket: WebSocketConstructor;
+  /** Undefined: everything goes over HTTP. */
+  readonly socket: WebSocketConstructor | undefined;
 }
 
 export class NodePool {
@@ -48,12 +50,18 @@ export class NodePool {
     }
   }
 
+  /** Requests that a session does not take go to the same node over HTTP. */
+  wayOf(request: WireRequest, channel: NodeChannel): NodeChannel {
+    const fits = request.route === undefined && bytesOfBody(request) <= channel.bounds.bytes;
+    return fits || channel instanceof HttpChannel ? channel : new HttpChannel(channel.url, this.#options.token);
+  }
+
   /** Asks until there is an answer, or a refusal that a repeat does not cure. */
   async ask(request: WireRequest, signals: readonly EndSignal[] = []): Promise<WireAnswer> {
     const all = [...signals, this.closed];
     for (let tries = 0; ; tries++) {
       try {
-        const channel = await this.of(request, signals);
+        const channel = this.wayOf(request, await this.of(request, signals));
         return await raced(channel.ask(request), all);
       } catch (error) {
         await this.pause(error, tries, signals);
@@ -105,6 +113,14 @@ export class NodePool {
 
   async #connect(url: string): Promise<NodeChannel> {
     const { token, socket } = this.#options;
-    return await SessionChannel.open({ url, token, socket }, [this.closed]);
+    try {
+      if (socket !== undefined) return await SessionChannel.open({ url, token, socket }, [this.closed]);
+    } catch {
+      // A WebSocket does not say why. HTTP does, and serves where a proxy keeps the others away.
+      this.closed.throwIfAborted();
+    }
+    const channel = new HttpChannel(url, token);
+    await channel.probe([this.closed]);
+    return channel;
   }
 }

@@ -48,6 +48,7 @@ interface PendingAnswer {
 }
 
 export class SessionChannel implements NodeChannel {
+  readonly url: string;
   readonly #socket: WebSocketLike;
   readonly #writer = new FrameWriter();
   readonly #reader = new NodeFrameReader();
@@ -67,6 +68,7 @@ export class SessionChannel implements NodeChannel {
 
   private constructor({ url, token, socket: Socket }: SessionOptions) {
     const protocols = token === undefined ? [PROTOCOL] : [PROTOCOL, `millrace.bearer.${percentEncoded(token)}`];
+    this.url = url;
     this.#socket = new Socket(`${url.replace(/^http/, 'ws')}/__svc/session`, protocols);
     this.#socket.binaryType = 'arraybuffer';
     this.#opened = new Promise((resolve) => {

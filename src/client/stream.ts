@@ -2,13 +2,20 @@
 import { type AppendsHome, StreamAppends } from './appends.ts';
 import { isClosed } from './channel.ts';
 import { StreamError, clientError, wholeNumber } from './error.ts';
-import type { EndSignal } from './waiting.ts';
-import { CREATE, DELETE, HEAD, type StreamPath, type WireAnswer, type WireOptions, optionsBehind } from './wire.ts';
-
-/** Waits end when the signal is aborted, with its reason. What was sent before may still be done. */
-export interface WaitOptions {
-  readonly signal?: AbortSignal;
-}
+import { pathOf } from './http-channel.ts';
+import { RecordStream } from './records.ts';
+import type { EndSignal, WaitOptions } from './waiting.ts';
+import {
+  ATTRIBUTES,
+  CREATE,
+  DELETE,
+  HEAD,
+  type StreamPath,
+  type WireAnswer,
+  type WireOptions,
+  type WireRequest,
+  optionsBehind,
+} from './wire.ts';
 
 export interface CreateOptions extends WaitOptions {
   /** `application/json` makes a stream of records; without one bytes. */
@@ -52,6 +59,35 @@ export interface StreamDescription {
   readonly records?: { readonly first: number; readonly next: number };
 }
 
+export interface StreamAttributes {
+  readonly title?: string;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+export interface ForkOptions extends WaitOptions {
+  readonly bucket?: string;
+  readonly name: string;
+  /** Where the fork leaves this stream: an offset that a node returned; the tail when left out. */
+  readonly offset?: number;
+}
+
+/** A place in a stream, where a message or record begins: an offset that a node returned, or the ordinal of a record. */
+export type StreamPlace = { readonly offset: number } | { readonly record: number };
+
+export interface SnapshotOptions extends WaitOptions {
+  readonly contentType?: string;
+  /** The digest of the snapshot that it replaces; another one is refused with 409. */
+  readonly replaces?: string;
+}
+
+export interface PublishedSnapshot {
+  readonly data: Uint8Array;
+  readonly contentType: string;
+  /** It stands for everything below: where to follow on. */
+  readonly offset: number;
+  readonly digest: string;
+}
+
 export interface StreamContext extends AppendsHome {
   readonly path: StreamPath;
   readonly contentType: string | undefined;
@@ -81,8 +117,7 @@ export class MillraceStream {
       ...(expiresAt === undefined ? {} : { 'stream-expires-at': expiresAt.toISOString() }),
     };
     const body = data === undefined ? {} : { body: bytesOf(data) };
-    const request = { ...this.#parts.path, kind: CREATE, ...body, options: headers };
-    const { next, fields } = await this.#parts.pool.ask(request, signalsOf(signal));
+    const { next, fields } = await this.#ask({ kind: CREATE, ...body, options: headers }, signal);
     this.#appends.contentType = fields.get('content-type') ?? contentType;
     return { isNew: fields.get('stream-created') === 'true', offset: next ?? 0 };
   }
@@ -130,7 +165,7 @@ export class MillraceStream {
   }
 
   async head({ signal }: WaitOptions = {}): Promise<StreamDescription> {
-    const answer = await this.#parts.pool.ask({ ...this.#parts.path, kind: HEAD }, signalsOf(signal));
+    const answer = await this.#ask({ kind: HEAD }, signal);
     const { fields, next = 0 } = answer;
     const first = wholeNumber(fields.get('stream-record-first'));
     const record = wholeNumber(fields.get('stream-record-next'));
@@ -145,7 +180,87 @@ export class MillraceStream {
   }
 
   async delete({ signal }: WaitOptions = {}): Promise<void> {
-    await this.#parts.pool.ask({ ...this.#parts.path, kind: DELETE }, signalsOf(signal));
+    await this.#ask({ kind: DELETE }, signal);
+  }
+
+  /** The records of a JSON stream as values of `T`. */
+  records<T = unknown>(): RecordStream<T> {
+    return new RecordStream<T>({
+      append: async (data, options) => await this.append(data, options),
+      events: (options, live, { signal }) => this.#events(options, live, signalsOf(signal)),
+    });
+  }
+
+  async attributes({ signal }: WaitOptions = {}): Promise<StreamAttributes> {
+    const { body } = await this.#ask({ kind: ATTRIBUTES }, signal);
+    const attributes: StreamAttributes = JSON.parse(new TextDecoder().decode(body));
+    return attributes;
+  }
+
+  /** Replaces them whole. */
+  async setAttributes(attributes: StreamAttributes, { signal }: WaitOptions = {}): Promise<void> {
+    await this.#ask({ kind: ATTRIBUTES, body: bytesOf(JSON.stringify(attributes)) }, signal);
+  }
+
+  /** A new stream that begins with what this one has, and goes on by itself. */
+  async fork({ bucket = this.bucket, name, offset, signal }: ForkOptions): Promise<MillraceStream> {
+    const path = { bucket, stream: name };
+    const options: WireOptions = {
+      'stream-forked-from': pathOf(this.#parts.path),
+      ...(offset === undefined ? {} : { 'stream-fork-offset': digits(offset) }),
+    };
+    const request = { ...path, kind: 0, options, route: { method: 'PUT', suffix: '' } };
+    const { fields } = await this.#parts.pool.ask(request, signalsOf(signal));
+    return new MillraceStream({ ...this.#parts, path, contentType: fields.get('content-type') });
+  }
+
+  /** Publishes what the program made of everything below a place, so that readers may begin there. */
+  async publishSnapshot(place: StreamPlace, data: Uint8Array | string, options: SnapshotOptions = {}): Promise<void> {
+    const { contentType = 'application/octet-stream', replaces, signal } = options;
+    const headers: WireOptions = {
+      'content-type': contentType,
+      ...(replaces === undefined ? {} : { 'stream-snapshot-match': replaces }),
+    };
+    await this.#put(`/snapshot${suffixOf(place)}`, { body: bytesOf(data), options: headers }, signal);
+  }
+
+  /** Undefined: none is published. */
+  async snapshot({ signal }: WaitOptions = {}): Promise<PublishedSnapshot | undefined> {
+    try {
+      const { fields, body } = await this.#ask({ kind: 0, route: { method: 'GET', suffix: '/snapshot' } }, signal);
+      return {
+        data: body,
+        contentType: fields.get('content-type') ?? 'application/octet-stream',
+        offset: wholeNumber(fields.get('stream-snapshot-offset')) ?? 0,
+        digest: fields.get('stream-snapshot-digest') ?? '',
+      };
+    } catch (error) {
+      if (error instanceof StreamError && error.code === 'SNAPSHOT_NOT_FOUND') return undefined;
+      throw error;
+    }
+  }
+
+  /** Discards what lies below a place, at most up to the published snapshot. */
+  async retain(place: StreamPlace, { signal }: WaitOptions = {}): Promise<void> {
+    await this.#put(`/retention${suffixOf(place)}`, {}, signal);
+  }
+
+  /** The beginning for a reader: the snapshot, if there is one, and where to follow on. */
+  async bootstrap(options: WaitOptions = {}): Promise<{ snapshot: PublishedSnapshot | undefined; offset: number }> {
+    const snapshot = await this.snapshot(options);
+    return { snapshot, offset: snapshot?.offset ?? (await this.head(options)).retainedOffset };
+  }
+
+  async #put(
+    suffix: string,
+    parts: Pick<WireRequest, 'body' | 'options'>,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    await this.#ask({ kind: 0, ...parts, route: { method: 'PUT', suffix } }, signal);
+  }
+
+  async #ask(request: Omit<WireRequest, keyof StreamPath>, signal: AbortSignal | undefined): Promise<WireAnswer> {
+    return await this.#parts.pool.ask({ ...this.#parts.path, ...request }, signalsOf(signal));
   }
 
   /** Resumes behind the last event when a connection ends. */
@@ -174,4 +289,13 @@ function bytesOf(data: Uint8Array | string): Uint8Array {
 
 function signalsOf(signal: AbortSignal | undefined): readonly EndSignal[] {
   return signal === undefined ? [] : [signal];
+}
+
+/** As nodes write them. */
+function digits(offset: number): string {
+  return String(offset).padStart(20, '0');
+}
+
+function suffixOf(place: StreamPlace): string {
+  return 'record' in place ? `?record=${place.record}` : `/${digits(place.offset)}`;
 }

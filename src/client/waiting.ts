@@ -4,6 +4,11 @@
 const BACKOFF_MS = 50;
 const BACKOFF_MS_MAX = 5000;
 
+/** Waits end when the signal is aborted, with its reason. What was sent before may still be done. */
+export interface WaitOptions {
+  readonly signal?: AbortSignal;
+}
+
 /** The part of an AbortSignal that waiting needs. */
 export interface EndSignal {
   readonly aborted: boolean;

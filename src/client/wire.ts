@@ -42,6 +42,12 @@ export interface WireRequest extends StreamPath {
   /** Several are one batch. Without one: nil. */
   readonly body?: Uint8Array | readonly Uint8Array[];
   readonly options?: WireOptions;
+  /** Sessions do not have it: the method and what stands behind the path of the stream. `kind` means nothing then. */
+  readonly route?: { readonly method: string; readonly suffix: string };
+}
+
+export function bytesOfBody({ body = [] }: WireRequest): number {
+  return body instanceof Uint8Array ? body.length : body.reduce((size, { length }) => size + length, 0);
 }
 
 /** The answer to a request, or an event of a stream that is followed. */

@@ -43,4 +43,4 @@ for (const [i, { lines }] of programs.entries()) {
   });
 }
 
-test('the page has programs', () => assert.equal(programs.length, 1));
+test('the page has programs', () => assert.equal(programs.length, 2));

@@ -1,0 +1,60 @@
+/** The records of a JSON stream, as values with their ordinals. */
+import { StreamError, clientError } from './error.ts';
+import type { WaitOptions } from './waiting.ts';
+import type { WireAnswer, WireOptions } from './wire.ts';
+
+export interface RecordFollowOptions extends WaitOptions {
+  /** The ordinal of the first one; 0 when left out. `now`: only what comes. */
+  readonly record?: number | 'now';
+  /** So many before the tail, instead of `record`. */
+  readonly tail?: number;
+  /** Ends at the tail instead of waiting for more. */
+  readonly live?: boolean;
+}
+
+export interface StreamRecord<T> {
+  /** Counted from 0, without a gap; it never changes. */
+  readonly record: number;
+  readonly value: T;
+}
+
+export interface RecordSource {
+  append(data: string, options: WaitOptions): Promise<number>;
+  events(options: WireOptions, live: boolean, wait: WaitOptions): AsyncIterable<WireAnswer>;
+}
+
+/** `stream.records<T>()` makes it. The type is what the program says: nothing checks values. */
+export class RecordStream<T> {
+  readonly #source: RecordSource;
+
+  constructor(source: RecordSource) {
+    this.#source = source;
+  }
+
+  /** Appends one record; resolves as `append` of the stream does. */
+  async append(value: T, options: WaitOptions = {}): Promise<number> {
+    const json: string | undefined = JSON.stringify(value);
+    if (json === undefined) throw clientError('INVALID_ARGUMENT', 'the value is nothing that JSON has');
+    // The node would take an array for several records.
+    return await this.#source.append(Array.isArray(value) ? `[${json}]` : json, options);
+  }
+
+  /** As `follow` of the stream, by records. */
+  async *follow(options: RecordFollowOptions = {}): AsyncGenerator<StreamRecord<T>, void> {
+    const { record = 0, tail, live = true, ...wait } = options;
+    const position: WireOptions = tail === undefined ? { record } : { tail_records: tail };
+    for await (const { body } of this.#source.events({ ...position, record_view: 'envelope' }, live, wait)) {
+      if (body.length > 0) yield* recordsOf<T>(body);
+    }
+  }
+}
+
+function recordsOf<T>(body: Uint8Array): readonly StreamRecord<T>[] {
+  try {
+    const records: readonly StreamRecord<T>[] = JSON.parse(new TextDecoder().decode(body));
+    if (Array.isArray(records)) return records;
+  } catch {
+    // Told below.
+  }
+  throw new StreamError({ status: 0, code: 'BAD_ANSWER', sentence: 'the records of the node are no JSON array' });
+}

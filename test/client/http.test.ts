@@ -1,0 +1,219 @@
+// The client where no WebSocket can be opened, and what sessions do not have: everything goes over HTTP, with the same
+// promises.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { type AddressInfo } from 'node:net';
+import { after, before, test } from 'node:test';
+import type { WebSocketConstructor } from '../../src/client/channel.ts';
+import { type MillraceClient, type MillraceStream, StreamError, connect } from '../../src/client/client.ts';
+import { Relay } from '../support/relay.ts';
+import { TestServer } from '../support/server.ts';
+
+const TEXT = { contentType: 'text/plain' };
+const JSON_TYPE = { contentType: 'application/json' };
+const TOKEN = 'Tö/ken-1';
+const server = new TestServer({ cores: 1, groups: 4, http: `client_token = "${encodeURIComponent(TOKEN)}"` });
+const token = encodeURIComponent(TOKEN);
+
+/** A proxy that keeps WebSockets away. */
+const NoSocket: WebSocketConstructor = class {
+  binaryType = '';
+
+  addEventListener(type: string, listener: (event: object) => void): void {
+    if (type === 'error') queueMicrotask(() => listener({}));
+  }
+
+  send(): void {
+    assert.fail('it is not open');
+  }
+
+  close(): void {
+    // It never was open.
+  }
+};
+
+const clients = new Map<string, MillraceClient>();
+let streams = 0;
+
+before(async () => {
+  await server.start();
+  clients.set('a session', connect(server.url, { token }));
+  clients.set('HTTP', connect(server.url, { token, WebSocket: NoSocket }));
+});
+after(async () => {
+  for (const client of clients.values()) client.close();
+  await server.dispose();
+});
+
+const textOf = (data: Uint8Array): string => Buffer.from(data).toString();
+
+async function codeOf(promise: Promise<unknown>): Promise<string> {
+  try {
+    await promise;
+    return 'no error';
+  } catch (error) {
+    return error instanceof StreamError ? `${error.status} ${error.code}` : String(error);
+  }
+}
+
+async function* texts(stream: MillraceStream, offset: number | 'now' = 0, live = false): AsyncGenerator<string> {
+  for await (const { data } of stream.follow({ offset, live })) yield textOf(data);
+}
+
+async function all<T>(items: AsyncIterable<T>, most = Number.POSITIVE_INFINITY): Promise<T[]> {
+  const got: T[] = [];
+  for await (const item of items) if (got.push(item) === most) break;
+  return got;
+}
+
+/** Each case by both ways. */
+function cases(what: string, body: (client: MillraceClient, name: string) => Promise<void>): void {
+  for (const way of ['a session', 'HTTP']) {
+    test(`by ${way}: ${what}`, async () => {
+      const client = clients.get(way);
+      assert(client !== undefined);
+      await body(client, `s${streams++} é/ü`);
+    });
+  }
+}
+
+cases('bytes are appended, described, followed and removed', async (client, name) => {
+  const stream = client.stream('b', name, TEXT);
+  assert.equal(await codeOf(stream.head()), '404 STREAM_NOT_FOUND');
+  const awaited = stream.follow({ wait: 'create' }).next();
+  assert.deepEqual(await stream.create({ ...TEXT, data: 'a' }), { isNew: true, offset: 1 });
+  assert.deepEqual(await stream.create(TEXT), { isNew: false, offset: 1 });
+  assert.equal(textOf((await awaited).value?.data ?? new Uint8Array(0)), 'a');
+  const live = texts(stream, 'now', true).next();
+  assert.deepEqual(await Promise.all([stream.append('b'), stream.append('cd'), stream.append('e')]), [2, 4, 5]);
+  assert((await live).done === false);
+  assert.deepEqual((await all(texts(stream))).join(''), 'abcde');
+  const large = Buffer.alloc(600_000, 'x');
+  assert.deepEqual(
+    await Promise.all([stream.append('f'), stream.append(large), stream.append('g')]),
+    [6, 600_006, 600_007],
+  );
+  assert.equal(await stream.close('!'), 600_008);
+  assert.equal(await stream.close(), 600_008);
+  assert.equal((await all(texts(stream, 600_006, true))).join(''), 'g!');
+  assert.equal(await codeOf(stream.append('h')), '409 STREAM_CLOSED');
+  assert.equal((await stream.head()).isClosed, true);
+  await stream.delete();
+  assert.equal(await codeOf(stream.delete()), '404 STREAM_NOT_FOUND');
+});
+
+cases('records are values with ordinals', async (client, name) => {
+  const stream = client.stream('b', name);
+  await stream.create(JSON_TYPE);
+  const records = stream.records<unknown>();
+  const live = records.follow({ record: 'now' });
+  const values = [{ a: 1 }, [1, 2], 'text', null, 5];
+  await Promise.all(values.map((value) => records.append(value)));
+  assert.deepEqual(
+    await all(records.follow({ live: false })),
+    values.map((value, record) => ({ record, value })),
+  );
+  assert.deepEqual(await all(records.follow({ tail: 2, live: false })), [
+    { record: 3, value: null },
+    { record: 4, value: 5 },
+  ]);
+  assert.deepEqual(await all(records.follow({ record: 1, live: true }), 2), [
+    { record: 1, value: [1, 2] },
+    { record: 2, value: 'text' },
+  ]);
+  const next = live.next();
+  for (;;) {
+    await records.append('later');
+    const got = await Promise.race([next, Promise.resolve(undefined)]);
+    if (got !== undefined) break;
+  }
+  assert.deepEqual((await next).value?.value, 'later');
+  assert.equal((await stream.head()).records?.first, 0);
+  // One that is no JSON concerns itself alone.
+  const mixed = ['1', '{', '2', ']', '3'].map((json) => codeOf(stream.append(json)));
+  assert.deepEqual(await Promise.all(mixed), [
+    'no error',
+    '400 INVALID_JSON',
+    'no error',
+    '400 INVALID_JSON',
+    'no error',
+  ]);
+  assert.deepEqual(
+    (await all(records.follow({ tail: 3, live: false }))).map(({ value }) => value),
+    [1, 2, 3],
+  );
+  assert.equal(await codeOf(records.append(undefined)), '0 INVALID_ARGUMENT');
+});
+
+cases('attributes, forks, snapshots and retention', async (client, name) => {
+  const stream = client.stream('b', name);
+  await stream.create(JSON_TYPE);
+  assert.deepEqual(await stream.attributes(), {});
+  await stream.setAttributes({ title: 'Größe', metadata: { n: 1 } });
+  assert.deepEqual(await stream.attributes(), { title: 'Größe', metadata: { n: 1 } });
+  const records = stream.records<number>();
+  for (const n of [0, 1, 2]) await records.append(n);
+  assert.deepEqual(await stream.bootstrap(), { snapshot: undefined, offset: 0 });
+  await stream.publishSnapshot({ record: 2 }, '{"sum":1}', JSON_TYPE);
+  const { snapshot, offset } = await stream.bootstrap();
+  assert.equal(snapshot === undefined ? '' : textOf(snapshot.data), '{"sum":1}');
+  assert.deepEqual([snapshot?.contentType, snapshot?.offset], ['application/json', offset]);
+  const other = stream.publishSnapshot({ offset }, '{}', { ...JSON_TYPE, replaces: '0'.repeat(64) });
+  assert.equal(await codeOf(other), '409 SNAPSHOT_MISMATCH');
+  await stream.retain({ record: 2 });
+  const gone = all(stream.follow({ live: false }));
+  assert.equal(await gone.catch((error: unknown) => (error instanceof StreamError ? error.offset : -1)), offset);
+  assert.deepEqual(await all(texts(stream, offset)), ['[2]']);
+  const fork = await stream.fork({ name: `${name}-fork` });
+  await fork.append('7');
+  assert.deepEqual(
+    (await all(fork.records<number>().follow({ record: 2, live: false }))).map(({ value }) => value),
+    [2, 7],
+  );
+  assert.equal((await stream.head()).records?.next, 3);
+});
+
+test('a refused token is told, where a WebSocket says nothing', async () => {
+  const stranger = connect(server.url, { token: 'wrong' });
+  assert.equal(await codeOf(stranger.stream('b', 's', TEXT).append('x')), '401 UNAUTHORIZED');
+  assert.equal(await codeOf(stranger.stream('b', 's').follow().next()), '401 UNAUTHORIZED');
+  stranger.close();
+});
+
+test('over HTTP too, connections that are cut lose nothing and repeat nothing', async () => {
+  const relay = await Relay.open();
+  relay.targetPort = server.port;
+  const client = connect(`http://127.0.0.1:${relay.port}`, { token, WebSocket: NoSocket });
+  const stream = client.stream('b', 'cut', TEXT);
+  await stream.create(TEXT);
+  const pieces = Array.from({ length: 120 }, (_, i) => `${i};`);
+  const whole = pieces.join('');
+  let seen = '';
+  const follower = (async () => {
+    for await (const text of texts(stream, 0, true)) if ((seen += text).length >= whole.length) return;
+  })();
+  for (const [i, piece] of pieces.entries()) {
+    const append = stream.append(piece);
+    if (i % 30 === 0) relay.cut();
+    if (i % 5 === 0) await append;
+  }
+  await follower;
+  assert.equal(seen, whole);
+  client.close();
+  relay.close();
+});
+
+test('a proxy without its node, and a page that is no node, are not believed', async () => {
+  const answers = [503, 200, 200];
+  const fake = createServer((_request, response) => {
+    response.writeHead(answers.shift() ?? 404, { 'content-type': 'text/html' }).end('<html>');
+  });
+  await new Promise<void>((resolve) => fake.listen(0, '127.0.0.1', resolve));
+  const { port } = fake.address() as AddressInfo;
+  const client = connect(`http://127.0.0.1:${port}`, { WebSocket: NoSocket });
+  assert.equal(await codeOf(client.stream('b', 's').head()), '404 NO_NODE');
+  assert.equal(answers.length, 0);
+  client.close();
+  fake.close();
+  fake.closeAllConnections();
+});
