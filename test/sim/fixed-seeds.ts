@@ -4,6 +4,7 @@ import {
   LARGE_SEEDS,
   REQUEST_SEEDS,
   ROW_ROT_SEEDS,
+  SESSION_NODE_SEEDS,
   SLOW_SEEDS,
   STARVED_SEEDS,
   THIN_SEEDS,
@@ -54,6 +55,8 @@ const ROW_ROT = [
 const GROUP_ROT = Array.from({ length: 4 }, (_, i) => GROUP_ROT_SEEDS + i);
 /** Clients that compare and append (options.ts). */
 const COMPARING = Array.from({ length: 6 }, (_, i) => COMPARE_SEEDS + i);
+/** Sessions (options.ts). */
+const WITH_SESSIONS = Array.from({ length: 6 }, (_, i) => SESSION_NODE_SEEDS + i);
 /** Large commands in pieces (options.ts). */
 const IN_PIECES = Array.from({ length: 12 }, (_, i) => LARGE_SEEDS + i);
 
@@ -218,6 +221,7 @@ export const FIXED_SEEDS: readonly number[] = [
     ...ROW_ROT,
     ...GROUP_ROT,
     ...COMPARING,
+    ...WITH_SESSIONS,
     ...Object.values(FOUND_BY),
   ]),
 ];
@@ -268,7 +272,7 @@ export const TESTED_BUGS: readonly string[] = [
 export const TESTED_SEEDS: readonly number[] = [
   ...FOUND_SOMETHING,
   ...EVENTFUL,
-  ...[THIN_SEEDS, THIN_SEEDS + 3, REQUEST_SEEDS + 1, STARVED_SEEDS + 1, SLOW_SEEDS + 2],
+  ...[SESSION_NODE_SEEDS + 1, THIN_SEEDS, THIN_SEEDS + 3, REQUEST_SEEDS + 1, STARVED_SEEDS + 1, SLOW_SEEDS + 2],
   ...IN_PIECES.slice(0, 4),
   ...ROW_ROT,
   ...GROUP_ROT,

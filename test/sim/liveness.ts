@@ -7,6 +7,7 @@ import { FOR_A_WHILE } from './client.ts';
 import type { Clients, SimStream } from './clients.ts';
 import type { Exporting } from './backup/exporting.ts';
 import type { Restoring } from './backup/restoring.ts';
+import type { SessionTraffic } from './sessions/traffic.ts';
 import { ColdEnd } from './cold/end.ts';
 import type { Forking } from './forks/forking.ts';
 import type { SimNode } from './node.ts';
@@ -27,6 +28,7 @@ export interface LivenessParts {
   readonly exporting: Exporting;
   readonly forking: Forking | undefined;
   readonly restoring: Restoring | undefined;
+  readonly sessions: SessionTraffic | undefined;
 }
 
 export class Liveness {
@@ -65,6 +67,7 @@ export class Liveness {
       () => this.#clients.busy === 0,
       () => `${this.#clients.busy} requests have no answer`,
     );
+    this.#parts.sessions?.finish(until);
     // Clients lose their patience; nodes must not forget them even so.
     const waiting = ({ process }: SimNode): number => process?.waiting ?? 0;
     until(

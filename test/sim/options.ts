@@ -46,6 +46,8 @@ export interface SimOptions {
   readonly purges: boolean;
   /** Buckets get bounds, for a while. */
   readonly quotas: boolean;
+  /** Some clients are sessions. */
+  readonly sessions: boolean;
   /** Appends of text say where they expect to begin. */
   readonly compares: boolean;
   /** Mean time between two faults of a kind, in milliseconds; Infinity: never. */
@@ -154,6 +156,8 @@ export const ROW_ROT_SEEDS = 0x7_4000;
 export const GROUP_ROT_SEEDS = 0x7_6000;
 /** And those whose clients compare and append. */
 export const COMPARE_SEEDS = 0x7_7000;
+/** And those with sessions. */
+export const SESSION_NODE_SEEDS = 0x7_8000;
 const THIN_KINDS: readonly ThinLinks[] = ['thin in', 'thin both', 'large', 'stale'];
 
 export function drawOptions(seed: number): SimOptions {
@@ -168,6 +172,7 @@ export function drawOptions(seed: number): SimOptions {
   if (isAmong(ROW_ROT_SEEDS)) return rowRot(options);
   if (isAmong(GROUP_ROT_SEEDS)) return { ...rowRot(options), rowRotMs: 2000, groupRotMs: 1500 };
   if (isAmong(COMPARE_SEEDS)) return { ...options, compares: true };
+  if (isAmong(SESSION_NODE_SEEDS)) return withSessions(options);
   if (AS_BEFORE.has(seed))
     return { ...options, backup: NO_BACKUP, groups: options.served, quotas: false, rotMs: Infinity };
   if (seed >= LAGGING_FROM && seed < LAGGING_FROM + LAGGING) return lagging(options);
@@ -257,6 +262,20 @@ function rowRot(options: SimOptions): SimOptions {
     disk: { ...options.disk, logKeptBytes },
     faults: { ...faults, wipe: Infinity },
     rowRotMs: 500,
+  };
+}
+
+/** Sessions' streams stay, so nothing else may be about a whole node. */
+function withSessions(options: SimOptions): SimOptions {
+  const { served } = options;
+  return {
+    ...options,
+    sessions: true,
+    forks: false,
+    cold: undefined,
+    backup: NO_BACKUP,
+    groups: served,
+    quotas: false,
   };
 }
 
@@ -362,6 +381,7 @@ function drawUsual(seed: number): SimOptions {
     backup,
     purges: cold?.purges ?? (!forks && tenants.chance(0.4)),
     quotas: !forks && tenants.chance(0.25),
+    sessions: false,
     compares: false,
     faults: faults as Record<FaultKind, number>,
     rotMs: createRandom(seed ^ 0x07b1_f11b).pick([Infinity, Infinity, Infinity, 1500]),

@@ -78,6 +78,8 @@ test('no fixed seed loses, doubles or reorders anything, and every cluster comes
     'importPieces',
     'knock GROUP_IMPORTING',
     'thinWrites',
+    'session answers',
+    'session events',
   ]) {
     assert((totals[what] ?? 0) >= 50, `${what} happened ${totals[what] ?? 0} times`);
   }

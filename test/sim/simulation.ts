@@ -3,6 +3,7 @@
  * the faults end and the cluster must come to rest: leaders everywhere, writes through every node, replicas equal.
  */
 import type { PlantedBug } from '../../src/base/planted-bugs.ts';
+import { SessionTraffic } from './sessions/traffic.ts';
 import { createRandom } from '../support/random.ts';
 import type { DiskFault } from './disk-faults.ts';
 import { Exporting } from './backup/exporting.ts';
@@ -59,6 +60,7 @@ export class Simulation implements World {
   readonly #restoring: Restoring | undefined;
   readonly #coldChecks: ColdChecks | undefined;
   readonly #forking: Forking | undefined;
+  readonly #sessions: SessionTraffic | undefined;
   readonly #log: ((line: string) => void) | undefined;
   faulty = true;
 
@@ -80,6 +82,7 @@ export class Simulation implements World {
     this.#balancing = new Balancing(this);
     this.#exporting = new Exporting(this);
     if (this.options.thin !== undefined) this.#thin = new ThinRun(this, this.clients, this.options.thin);
+    if (this.options.sessions) this.#sessions = new SessionTraffic(this);
     if (this.options.starved) this.#starved = new StarvedRun(this, this.clients);
     const { restore } = this.options.backup;
     if (restore !== undefined) this.#restoring = new Restoring(this, this.#exporting, this.clients, restore);
@@ -119,6 +122,7 @@ export class Simulation implements World {
     this.#balancing.start();
     this.#thin?.start();
     this.#starved?.start();
+    this.#sessions?.start();
     this.#exporting.start();
     this.#restoring?.start();
     this.#runUntil(this.options.safetyMs);
@@ -130,6 +134,7 @@ export class Simulation implements World {
       exporting: this.#exporting,
       forking: this.#forking,
       restoring: this.#restoring,
+      sessions: this.#sessions,
     });
     liveness.run((untilMs) => this.#runUntil(untilMs));
     this.#coldChecks?.audit();
@@ -149,6 +154,9 @@ export class Simulation implements World {
         ...this.cold?.counts,
         ...this.#coldChecks?.counts,
         ...this.#forking?.counts,
+        ...Object.fromEntries(
+          Object.entries(this.#sessions?.counts ?? {}).map(([what, count]) => [`session ${what}`, count]),
+        ),
         ...Object.fromEntries(this.clients.counts),
         ...(this.#bug === undefined ? {} : { cameByTheBug: plantedHits() }),
       },

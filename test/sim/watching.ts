@@ -33,7 +33,11 @@ export class Watching {
     if (topics === undefined) {
       topics = new Map();
       this.#topics.set(process, topics);
-      process.onTail = (reply) => this.#onTail(process, reply);
+      const others = process.onTail;
+      process.onTail = (reply) => {
+        others?.(reply);
+        this.#onTail(process, reply);
+      };
     }
     for (const topic of topics.values()) {
       if (topic.stream !== stream) continue;

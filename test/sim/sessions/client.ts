@@ -7,7 +7,6 @@ import { Packr } from 'msgpackr';
 import { SESSION_IN_FLIGHT_BYTES_MAX, SESSION_READ_BYTES_MAX, SESSION_REQUESTS_MAX } from '../../../src/base/limits.ts';
 import { ClientSession, type SessionHome } from '../../../src/session/session.ts';
 import type { Random } from '../../support/random.ts';
-import { type Content, CONTENT_TYPE, type SessionShards } from './shards.ts';
 import { type Told, Wire, bodyOf } from './wire.ts';
 
 const [CREATE, APPEND, HEAD, READ, SUBSCRIBE, CREDIT, UNSUBSCRIBE, DELETE] = [1, 2, 3, 4, 5, 6, 7, 8] as const;
@@ -17,6 +16,7 @@ const PROTOCOL_ERROR = 1002;
 /** Said before a request gets its turn. */
 const AT_ONCE: readonly string[] = ['SESSION_FULL', 'INFLIGHT_FULL', 'INVALID_NAME', 'STOPPING', 'ANSWERS_FULL'];
 const BUCKET = 'b';
+export const CONTENT_TYPE = 'text/plain';
 const TEXT = { 'content-type': CONTENT_TYPE };
 const MUCH = 64 * 1024 * 1024;
 
@@ -33,7 +33,7 @@ interface Asked {
 interface Followed {
   readonly stream: string;
   /** Streams that had the name and can be the one that it follows. */
-  candidates: readonly Content[];
+  candidates: readonly Shown[];
   /** Undefined before the first event of one that began at the tail. */
   at: number | undefined;
   /** Bytes that the client allows beyond those that came. */
@@ -44,12 +44,26 @@ interface Followed {
 
 /**
  * `restless`: clients begin and end subscriptions again and again; `slow`: they take little of long streams; `busy`:
- * they ask for more than the bounds allow.
+ * they ask for more than the bounds allow; `lasting`: no stream is closed or removed.
  */
-export type RunKind = 'usual' | 'restless' | 'slow' | 'busy';
+export type RunKind = 'usual' | 'restless' | 'slow' | 'busy' | 'lasting';
+
+/** One stream that had a name. */
+export interface Shown {
+  /** Whether it holds these bytes, and they end at `end`. */
+  has(bytes: Uint8Array, end: number): boolean;
+}
+
+/** Streams as they are, by bucket and name. */
+export interface Streams {
+  /** All that had the name, the newest last. */
+  contentsOf(key: string): readonly Shown[];
+  /** The length of the newest; undefined: it is gone. */
+  tailOf(key: string): number | undefined;
+}
 
 export interface ClientWorld {
-  readonly shards: SessionShards;
+  readonly shown: Streams;
   readonly random: Random;
   readonly streams: readonly string[];
   readonly kind: RunKind;
@@ -110,17 +124,18 @@ export class SessionClient {
     this.session.closed();
   }
 
-  /** All that may come has come: there is an answer to everything, and each stream is followed to its tail. */
-  checkRest(): void {
-    if (this.isOver) return;
+  /** Undefined: there is an answer to everything, and each stream is followed to its tail. */
+  get unrest(): string | undefined {
+    if (this.isOver) return undefined;
     const [open] = this.#asked;
-    if (open !== undefined) throw this.#fail(`request ${open[0]} has no answer: ${JSON.stringify(open[1].kind)}`);
+    if (open !== undefined) return `client ${this.#name}: request ${open[0]} of kind ${open[1].kind} has no answer`;
     for (const [id, { stream, at, candidates }] of this.#followed) {
-      const tail = this.#world.shards.tailOf(this.#key(stream));
-      const newest = this.#world.shards.contentsOf(this.#key(stream)).at(-1);
+      const tail = this.#world.shown.tailOf(this.#key(stream));
+      const newest = this.#world.shown.contentsOf(this.#key(stream)).at(-1);
       const isThere = tail === undefined || (at === tail && newest !== undefined && candidates.includes(newest));
-      if (!isThere) throw this.#fail(`subscription ${id} of ${stream} is at ${at} of ${tail}`);
+      if (!isThere) return `client ${this.#name}: subscription ${id} of ${stream} is at ${at} of ${tail}`;
     }
+    return undefined;
   }
 
   /** So much credit that none is missing. */
@@ -147,8 +162,9 @@ export class SessionClient {
     if (chance < 0.52) return this.#ask(HEAD, stream);
     if (chance < 0.6) return this.#ask(CREATE, stream, null, TEXT);
     if (chance < 0.68) return this.#ask(READ, stream, { offset: 0, max_bytes: random.pick([10, 1000, 300_000]) });
-    if (chance < 0.69) return this.#ask(DELETE, stream, {});
-    if (chance < 0.7) return this.#ask(APPEND, stream, null, { 'stream-closed': true });
+    const isLasting = this.#world.kind === 'lasting';
+    if (chance < 0.69 && !isLasting) return this.#ask(DELETE, stream, {});
+    if (chance < 0.7 && !isLasting) return this.#ask(APPEND, stream, null, { 'stream-closed': true });
     if (chance < 0.71) return this.#ask(HEAD, '');
     if (chance < 0.8) return this.#subscribe(stream);
     if (chance < 0.93) return this.#allow();
@@ -158,7 +174,8 @@ export class SessionClient {
   #append(stream: string): Buffer {
     const { random } = this.#world;
     const text = `${this.#name}.${this.#ids};`;
-    const body = Buffer.from(text.repeat(random.chance(0.03) ? 4000 : random.int(1, 20)));
+    const large = this.#world.kind === 'lasting' ? 300 : 4000;
+    const body = Buffer.from(text.repeat(random.chance(0.03) ? large : random.int(1, 20)));
     if (random.chance(0.2)) return this.#ask(APPEND, stream, [body, body], TEXT);
     // Without a type it is refused by this node.
     return this.#ask(APPEND, stream, body, random.chance(0.05) ? {} : TEXT);
@@ -270,7 +287,7 @@ export class SessionClient {
     const bytes = kind === READ ? bodyOf(frame) : body;
     const next = frame[2];
     if (typeof next !== 'number' || bytes.length === 0) return;
-    const contents = this.#world.shards.contentsOf(this.#key(stream));
+    const contents = this.#world.shown.contentsOf(this.#key(stream));
     if (!contents.some((content) => content.has(bytes, next)))
       throw this.#fail(`no stream ${stream} has what ${id} says of the bytes before ${next}`);
   }
@@ -288,7 +305,7 @@ export class SessionClient {
     followed.credit -= body.length;
     if (followed.credit < 0) throw this.#fail(`subscription ${id} got ${-followed.credit} bytes beyond its credit`);
     const known =
-      followed.candidates.length > 0 ? followed.candidates : this.#world.shards.contentsOf(this.#key(followed.stream));
+      followed.candidates.length > 0 ? followed.candidates : this.#world.shown.contentsOf(this.#key(followed.stream));
     followed.candidates = known.filter((content) => content.has(body, next));
     if (followed.candidates.length === 0)
       throw this.#fail(`no stream ${followed.stream} has what ${id} shows before ${next}`);

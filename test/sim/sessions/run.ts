@@ -4,25 +4,24 @@
  * each subscription its tail, and each budget what it lent.
  */
 import type { PlantedBug } from '../../../src/base/planted-bugs.ts';
-import type { HttpContext } from '../../../src/http/context.ts';
 import { HttpNode, HttpServerContext } from '../../../src/http/server-context.ts';
-import { HttpCounters } from '../../../src/metrics/http-metrics.ts';
 import { Frame } from '../../../src/session/frame.ts';
 import { LINGER_MS } from '../../../src/topics/topic.ts';
-import { newConnections } from '../../http/new-connections.ts';
-import { NO_FORKS } from '../../http/no-forks.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import { plant } from '../planted/switch.ts';
+import { callback } from './callbacks.ts';
 import { type RunKind, SessionClient } from './client.ts';
+import { contextOver } from './context.ts';
 import { SessionShards } from './shards.ts';
 
 const STEPS = 700;
 /** So many clients at a time. */
-const CLIENTS: Readonly<Record<RunKind, number>> = { usual: 3, restless: 3, slow: 1, busy: 1 };
-const KINDS: readonly RunKind[] = ['usual', 'busy', 'restless', 'slow'];
+const CLIENTS: Readonly<Record<Exclude<RunKind, 'lasting'>, number>> = { usual: 3, restless: 3, slow: 1, busy: 1 };
+const KINDS = ['usual', 'busy', 'restless', 'slow'] as const;
 const REST_ROUNDS = 200;
 const NO_TROUBLES = { full: 0, refused: 0, late: 0 };
 const ALL = 1e9;
+const MANY_BYTES = 256 * 1024 * 1024;
 
 export class SessionRun {
   readonly counts: Record<string, number> = {};
@@ -34,8 +33,7 @@ export class SessionRun {
   readonly #frame = new Frame();
   readonly #clients: SessionClient[] = [];
   readonly #streams: readonly string[];
-  readonly #kind: RunKind;
-  readonly #microtasks: (() => void)[] = [];
+  readonly #kind: (typeof KINDS)[number];
   #clockMs = 1_000_000;
   #step = 0;
   #names = 0;
@@ -49,53 +47,29 @@ export class SessionRun {
     this.#shards = new SessionShards(random, (what) => this.#fail(what));
     const level = (): number => random.pick([0, 0.02, 0.2]);
     this.#shards.troubles = { full: level(), refused: level(), late: level() };
-    this.#node = new HttpNode(this.#context());
+    const inflightBodyBytes = this.#kind === 'busy' ? MANY_BYTES : random.pick([20_000, MANY_BYTES]);
+    const bounds = { inflightBodyBytes, watchersPerCoreMax: random.pick([0, 20]) };
+    this.#node = new HttpNode(contextOver(this.#shards, bounds, () => this.#clockMs));
     this.#server = new HttpServerContext(this.#node);
   }
 
   /** Throws what it finds. */
   run(bug?: PlantedBug): void {
     if (bug !== undefined) plant(bug);
-    const later = globalThis.queueMicrotask;
-    globalThis.queueMicrotask = (run) => void this.#microtasks.push(run);
     try {
-      for (; this.#step < STEPS; this.#step++) this.#doSomething();
+      for (; this.#step < STEPS; this.#step++) callback(() => this.#doSomething());
       this.#rest();
       this.#end();
     } catch (error) {
       throw error instanceof Error && error.message.startsWith('FAIL') ? error : this.#fail(String(error), error);
     } finally {
-      globalThis.queueMicrotask = later;
       if (bug !== undefined) plant(undefined);
     }
   }
 
-  #context(): HttpContext {
-    return {
-      gateway: this.#shards,
-      writes: this.#shards,
-      forks: NO_FORKS,
-      metrics: new HttpCounters(),
-      connections: newConnections(),
-      understandsConditions: () => true,
-      requestIdPrefix: '1-0',
-      monotonicMs: () => this.#clockMs,
-      logError: (error) => {
-        throw error;
-      },
-      settings: {
-        ...{ longPollTimeoutMs: 30_000, sseKeepaliveMs: 15_000, sseLifetimeMs: 60_000 },
-        ...{ readCache: 'none', corsOrigins: ['*'], clientToken: '', adminToken: '', tls: undefined },
-        clientHosts: { listen: '127.0.0.1', names: [] },
-        adminHosts: { listen: '127.0.0.1', names: [] },
-        inflightBodyBytes: this.#kind === 'busy' ? 256 * 1024 * 1024 : this.#random.pick([20_000, 256 * 1024 * 1024]),
-        watchersPerCoreMax: this.#random.pick([0, 20]),
-      },
-    };
-  }
-
   #doSomething(): void {
     const random = this.#random;
+    this.#forget();
     if (this.#clients.length < CLIENTS[this.#kind]) this.#open();
     const client = random.pick(this.#clients);
     const key = `b/${random.pick(this.#streams)}`;
@@ -110,14 +84,13 @@ export class SessionRun {
     else if (chance < 0.95 && this.#shards.tailOf(key) !== undefined) this.#shards.flush(key);
     else if (chance < 0.97 && random.chance(0.3)) client.leave();
     else if (chance < 0.98 && random.chance(0.2)) client.session.goAway();
-    this.#settle();
   }
 
   #open(): void {
     const { counts } = this;
     const fail = (what: string): Error => this.#fail(what);
-    const [random, shards, streams, kind] = [this.#random, this.#shards, this.#streams, this.#kind];
-    const world = { random, shards, streams, kind, counts, fail };
+    const [random, shown, streams, kind] = [this.#random, this.#shards, this.#streams, this.#kind];
+    const world = { random, shown, streams, kind, counts, fail };
     this.#clients.push(new SessionClient(world, { server: this.#server, frame: this.#frame }, ++this.#names));
   }
 
@@ -138,9 +111,8 @@ export class SessionRun {
     this.#node.live.clock.advance();
   }
 
-  /** As the event loop does between two callbacks. */
-  #settle(): void {
-    for (let run = this.#microtasks.shift(); run !== undefined; run = this.#microtasks.shift()) run();
+  /** Sessions that are over. */
+  #forget(): void {
     for (let i = this.#clients.length - 1; i >= 0; i--)
       if (this.#clients[i]?.isOver === true) this.#clients.splice(i, 1);
   }
@@ -148,24 +120,23 @@ export class SessionRun {
   /** Nothing goes wrong any more, and each client takes what comes. */
   #rest(): void {
     this.#shards.troubles = NO_TROUBLES;
-    for (const client of this.#clients) client.allowAll();
+    for (const client of this.#clients) callback(() => client.allowAll());
     for (let round = 0; round < REST_ROUNDS; round++) this.#goOn();
-    for (const client of this.#clients) client.checkRest();
+    for (const { unrest } of this.#clients) if (unrest !== undefined) throw this.#fail(unrest);
   }
 
   #goOn(): void {
-    this.#settle();
-    this.#shards.pump();
-    while (this.#shards.held.length > 0) this.#shards.release();
-    for (const client of [...this.#clients]) client.take(ALL);
-    this.#settle();
-    this.#advance(60);
+    callback(() => this.#shards.pump());
+    while (this.#shards.held.length > 0) callback(() => this.#shards.release());
+    for (const client of this.#clients) callback(() => client.take(ALL));
+    this.#forget();
+    callback(() => this.#advance(60));
   }
 
   #end(): void {
     for (const client of [...this.#clients]) {
-      if (this.#random.chance(0.5)) client.leave();
-      else client.session.goAway();
+      const isLeft = this.#random.chance(0.5);
+      callback(() => (isLeft ? client.leave() : client.session.goAway()));
     }
     for (let waitedMs = 0; waitedMs <= LINGER_MS + 1000; waitedMs += 60) this.#goOn();
     if (this.#clients.length > 0) throw this.#fail('a session that was told to go has not ended');

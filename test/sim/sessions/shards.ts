@@ -13,6 +13,7 @@ import { type Lane, PendingRequest } from '../../../src/session/lane.ts';
 import { queryOf } from '../../support/asked-query.ts';
 import { MemoryGateway } from '../../support/memory-gateway.ts';
 import type { Random } from '../../support/random.ts';
+import { CONTENT_TYPE, type Shown, type Streams } from './client.ts';
 
 /** How often what goes wrong. */
 export interface Troubles {
@@ -24,12 +25,11 @@ export interface Troubles {
   readonly late: number;
 }
 
-export const CONTENT_TYPE = 'text/plain';
 const REFUSALS: readonly ErrorCode[] = ['NO_LEADER', 'DISK_FULL', 'SHARD_BUSY'];
 const NO_BYTES = Buffer.alloc(0);
 
 /** All that one stream ever held, from its making to its removal. */
-export class Content {
+export class Content implements Shown {
   #bytes = Buffer.alloc(1024);
   length = 0;
 
@@ -44,7 +44,6 @@ export class Content {
     this.length = length;
   }
 
-  /** Whether it holds these bytes, and they end at `end`. */
   has(bytes: Uint8Array, end: number): boolean {
     const start = end - bytes.length;
     return start >= 0 && end <= this.length && this.#bytes.subarray(start, end).equals(bytes);
@@ -58,7 +57,7 @@ interface Command {
   readonly isClosing: boolean;
 }
 
-export class SessionShards extends MemoryGateway {
+export class SessionShards extends MemoryGateway implements Streams {
   troubles: Troubles = { full: 0, refused: 0, late: 0 };
   readonly #random: Random;
   readonly #fail: (what: string) => Error;
@@ -78,7 +77,6 @@ export class SessionShards extends MemoryGateway {
     return this.#contents.get(key) ?? [];
   }
 
-  /** The length of the stream that is there now; undefined: none is. */
   tailOf(key: string): number | undefined {
     return this.find(key)?.tail;
   }
