@@ -65,7 +65,7 @@ test('the workflow runs programs and arguments that are there', () => {
   for (const [, path = ''] of all.matchAll(/ (scripts\/\S+)/g))
     assert(existsSync(join(REPO_ROOT, path.replace(/^scripts\/(release)\.js$/, 'scripts/$1.ts'))), path);
   const manifest = JSON.parse(readFileSync(join(REPO_ROOT, 'package.json'), 'utf8')) as Record<string, unknown>;
-  for (const [, script = ''] of all.matchAll(/npm run (\w+)/g))
+  for (const [, script = ''] of all.matchAll(/npm run ([\w-]+)/g))
     assert(Object.hasOwn(manifest['scripts'] as object, script), script);
   assert.match(
     readFileSync(join(REPO_ROOT, 'scripts/docker/Dockerfile'), 'utf8'),
