@@ -47,7 +47,9 @@ export interface ServerOptions {
   readonly node?: string;
 }
 
-const TICKS = join(REPO_ROOT, 'test/support/ticks.process.cjs');
+const PRELOAD = join(REPO_ROOT, 'test/support/server.process.cjs');
+/** A whole run fills it before the first server starts. */
+export const CODE_CACHE: string = join(REPO_ROOT, 'dist/test/code-cache');
 const OF_PROCESSES = ['wrapper', 'env', 'nodeArgs', 'node'] as const;
 
 const folders = new Set<string>();
@@ -172,15 +174,19 @@ export class TestServer {
 
   /** The command line of the process. */
   command(): string[] {
-    const { node = process.execPath, nodeArgs = [], tickMs, wrapper = [] } = this.options;
-    const ticks = tickMs === undefined ? [] : ['--require', TICKS];
-    const flags = this.options.node === undefined ? OPTIMIZE_LATE : [];
-    return [...wrapper, node, ...flags, ...ticks, ...nodeArgs, this.entry, ...this.#flags()];
+    const { node, nodeArgs = [], wrapper = [] } = this.options;
+    const flags = node === undefined ? [...OPTIMIZE_LATE, '--require', PRELOAD] : [];
+    return [...wrapper, node ?? process.execPath, ...flags, ...nodeArgs, this.entry, ...this.#flags()];
   }
 
   #env(): Record<string, string> {
-    const { env, tickMs } = this.options;
-    return { ...(tickMs === undefined ? {} : { TEST_TICK_MS: String(tickMs) }), ...env };
+    const { env, tickMs, wrapper } = this.options;
+    return {
+      ...(tickMs === undefined ? {} : { TEST_TICK_MS: String(tickMs) }),
+      // A wrapper looks at calls of the system.
+      ...(wrapper === undefined ? { TEST_CODE_CACHE: CODE_CACHE } : {}),
+      ...env,
+    };
   }
 
   #flags(): string[] {
