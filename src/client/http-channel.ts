@@ -22,6 +22,8 @@ import {
 
 const LEASE_MS = 60_000;
 const ANSWER_MS_MAX = 40_000;
+/** A node that is gone without a word gives way to the next one. */
+const PROBE_MS_MAX = 5000;
 const POLL_MS = 20_000;
 /** An empty poll that came at once is not repeated at once: this many doublings of the shortest delay. */
 const POLL_BACKOFF = 2;
@@ -63,7 +65,7 @@ export class HttpChannel implements NodeChannel {
 
   /** Resolves when the node takes requests of this client; one that asks for a WebSocket does. */
   async probe(signals: readonly EndSignal[]): Promise<void> {
-    const answered = this.#fetch({ method: 'GET', path: '/__svc/session' }, signals);
+    const answered = this.#fetch({ method: 'GET', path: '/__svc/session' }, signals, PROBE_MS_MAX);
     const error: unknown = await answered.then(
       () => new ConnectionLost('this is no node'),
       (reason: unknown) => reason,
@@ -116,9 +118,9 @@ export class HttpChannel implements NodeChannel {
     }
   }
 
-  async #fetch(question: HttpQuestion, signals: readonly EndSignal[]): Promise<WireAnswer> {
+  async #fetch(question: HttpQuestion, signals: readonly EndSignal[], mostMs = ANSWER_MS_MAX): Promise<WireAnswer> {
     const abort = new AbortController();
-    const timer = setTimeout(() => abort.abort(), ANSWER_MS_MAX);
+    const timer = setTimeout(() => abort.abort(), mostMs);
     try {
       return await raced(this.#exchange(question, abort.signal), [...signals, this.#closed]);
     } finally {

@@ -7,7 +7,10 @@ import { ConnectionLost, StreamError, clientError } from './error.ts';
 import { HttpChannel } from './http-channel.ts';
 import { SessionChannel } from './session.ts';
 import { type EndSignal, EndSource, backoffMs, raced, sleep, spreadMs } from './waiting.ts';
-import { type StreamPath, type WireAnswer, type WireRequest, bytesOfBody } from './wire.ts';
+import { DELETE, type StreamPath, type WireAnswer, type WireRequest, bytesOfBody } from './wire.ts';
+
+/** The answer to a removal that an earlier try of the same call did. */
+const DONE_BEFORE: WireAnswer = { next: undefined, fields: new Map(), body: new Uint8Array(0) };
 
 export interface PoolOptions {
   readonly urls: readonly string[];
@@ -59,11 +62,14 @@ export class NodePool {
   /** Asks until there is an answer, or a refusal that a repeat does not cure. */
   async ask(request: WireRequest, signals: readonly EndSignal[] = []): Promise<WireAnswer> {
     const all = [...signals, this.closed];
+    let isUnknown = false;
     for (let tries = 0; ; tries++) {
       try {
         const channel = this.wayOf(request, await this.of(request, signals));
         return await raced(channel.ask(request), all);
       } catch (error) {
+        if (isUnknown && request.kind === DELETE && codeOf(error) === 'STREAM_NOT_FOUND') return DONE_BEFORE;
+        isUnknown ||= error instanceof ConnectionLost || codeOf(error) === 'OUTCOME_UNKNOWN';
         await this.pause(error, tries, signals);
       }
     }
@@ -123,4 +129,8 @@ export class NodePool {
     await channel.probe([this.closed]);
     return channel;
   }
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof StreamError ? error.code : '';
 }

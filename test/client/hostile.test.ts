@@ -244,3 +244,11 @@ test('a node that leaves answers what is under way, and what comes goes elsewher
   await stream.append('z');
   assert.equal(connections.length, 2);
 });
+
+test('a removal whose answer was lost is done when the stream is gone', async (t) => {
+  const gone = (node: NodeSide, [, id]: Frame): void =>
+    node.say([66, id, 404, 'STREAM_NOT_FOUND', 'stream not found', {}]);
+  const { client } = startFakes(t, (node) => node.emit('close', {}), gone);
+  await client.stream('b', 's').delete();
+  await assert.rejects(client.stream('b', 's').delete(), /stream not found/);
+});
