@@ -35,7 +35,7 @@ export const REPAIRED = 'the state of a group that the disk had changed was repl
 interface DamagedGroupsOptions {
   readonly groups: readonly Group[];
   readonly nodeId: number;
-  readonly replication: Pick<Replication, 'comparable' | 'compare'>;
+  readonly replication: Pick<Replication, 'cancelSnapshots' | 'comparable' | 'compare'>;
   readonly commits: Pick<Commits, 'isWriting' | 'lastCheckpoint'>;
   /** Groups that the start could not open, and why. */
   readonly damages: ReadonlyMap<Group, RowDamage>;
@@ -177,6 +177,7 @@ export class DamagedGroups {
   #stop(group: Group, sentence: string, why?: string): void {
     this.#stopped.add(group);
     this.#options.log('error', sentence, { group: group.id, appliedIndex: group.state.appliedIndex, why });
+    this.#options.replication.cancelSnapshots(group);
     this.#options.reload(group);
     group.watchers.refuse('ROW_DAMAGED');
     this.#ask();

@@ -126,6 +126,10 @@ export class OutgoingGroupSnapshots {
     group.raft.snapshotFailed(message.to);
   }
 
+  cancel(group: Group): void {
+    for (const [pin, sending] of this.#sending) if (pin.group === group) sending.cancel();
+  }
+
   #installed(pin: LogPin, index: number): void {
     this.counters.sent++;
     this.pins.follow(pin, this.#clockMs);

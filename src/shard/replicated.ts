@@ -134,7 +134,11 @@ export class Replicated implements Replication {
     this.#incoming.installed(group);
   }
 
-  sendSnapshots(clockMs: number, checkpoint: (groups: readonly Group[]) => boolean): void {
+  sendSnapshots(
+    clockMs: number,
+    checkpoint: (groups: readonly Group[]) => boolean,
+    hasStopped: (group: Group) => boolean,
+  ): void {
     const wanted = this.#outgoing.due(clockMs);
     if (wanted.length === 0) return;
     if (!checkpoint([...new Set(wanted.map(({ group }) => group))])) {
@@ -142,11 +146,14 @@ export class Replicated implements Replication {
       return;
     }
     for (const each of wanted) {
-      // It passes over entries, because a row that they need is damaged.
-      if (each.group.state.appliedIndex < each.group.raft.appliedIndex) this.#outgoing.refuse(each);
+      if (hasStopped(each.group)) this.#outgoing.refuse(each);
       else this.#outgoing.send(each.group, each.message);
     }
     this.#peers.flush();
+  }
+
+  cancelSnapshots(group: Group): void {
+    this.#outgoing.cancel(group);
   }
 
   /** Keeps a tail that slow followers may still need. */

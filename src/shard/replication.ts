@@ -60,9 +60,15 @@ export interface Replication extends SnapshotHandler {
   installed(group: number): void;
   /**
    * Starts the group snapshots whose turn it is. `checkpoint` writes the state of their groups first and returns false
-   * when the disk is full.
+   * when the disk is full. Of groups that have stopped nothing is sent: their rows may be wrong.
    */
-  sendSnapshots(clockMs: number, checkpoint: (groups: readonly Group[]) => boolean): void;
+  sendSnapshots(
+    clockMs: number,
+    checkpoint: (groups: readonly Group[]) => boolean,
+    hasStopped: (group: Group) => boolean,
+  ): void;
+  /** The group stops: its receivers discard what was sent of it. */
+  cancelSnapshots(group: Group): void;
   /** How much of the log up to `index` the group may compact after a checkpoint. */
   compactable(group: Group, index: number): number;
   /** The log after this index is needed by a transfer; Infinity: there is none. */

@@ -187,7 +187,8 @@ export class Shard {
     this.replication.flush();
     const compared = this.#damaged.comparison.waiting(clockMs);
     this.#commits.checkpointBehind(this.#backlog.isHigh ? 'changed' : 'due', clockMs, compared);
-    if (!this.full) this.replication.sendSnapshots(clockMs, this.#checkpoint);
+    const hasStopped = (group: Group): boolean => this.#damaged.hasStopped(group);
+    if (!this.full) this.replication.sendSnapshots(clockMs, this.#checkpoint, hasStopped);
   }
 
   /** A message of a peer; handled in the next turn. Entries without room are lost, and the leader repeats them. */

@@ -28,6 +28,7 @@ export const SINGLE_NODE: Replication = {
   settle: nothing,
   installed: nothing,
   sendSnapshots: nothing,
+  cancelSnapshots: nothing,
   compactable: (_group: Group, index: number) => index,
   pinnedIndex: () => Infinity,
   flush: nothing,

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { PROTOCOL_VERSION, VERSION_WITH_REPAIR } from '../../src/peer/codec/handshake.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
 import { requestFor } from '../../src/protocol/request.ts';
+import type { Message } from '../../src/raft/types.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import type { ForwardOrigin, PeerPort } from '../../src/shard/ports.ts';
 import { Shard } from '../../src/shard/shard.ts';
@@ -23,6 +24,8 @@ class Node {
   readonly source = new ArraySource();
   readonly target = new ArrayTarget();
   readonly log: string[] = [];
+  readonly sent: number[] = [];
+  readonly cancelled: number[] = [];
   readonly shard: Shard;
   slots = 0;
 
@@ -31,14 +34,19 @@ class Node {
     this.storage.compactable = () => 0;
     this.storage.openSnapshot = () => ({ next: () => undefined, close: () => undefined });
     const port: Partial<PeerPort> = {
-      sendRaft: (to, _group, message) => cluster.deliver(to, ({ shard }) => shard.onRaft(GROUP, message)),
+      sendRaft: (to, _group, message) => {
+        if (message.type !== cluster.lost) cluster.deliver(to, ({ shard }) => shard.onRaft(GROUP, message));
+      },
       setJoined: () => undefined,
       connected: () => true,
       version: (node) => cluster.versions.get(node) ?? PROTOCOL_VERSION,
       forward: (to, _group, bytes, onReply) => cluster.forward(id, to, bytes, onReply),
       reply: ({ node, correlation }, bytes) => cluster.reply(node, correlation, bytes.slice()),
       // The states of leaders do not arrive here.
-      sendSnapshot: () => undefined,
+      sendSnapshot: (_to, _group, { snapshot }) => {
+        this.sent.push(snapshot.index);
+        return { cancel: () => this.cancelled.push(snapshot.index) };
+      },
       flush: () => undefined,
     };
     this.shard = new Shard({
@@ -62,6 +70,8 @@ class Cluster {
   readonly #waiting = new Map<number, (answer: Uint8Array | undefined) => void>();
   #correlation = 0;
   clockMs = 5000;
+  /** Messages of this type do not arrive. */
+  lost: Message['type'] | undefined;
   readonly nodes = IDS.map((id) => new Node(this, id));
 
   node(id: number): Node {
@@ -183,6 +193,20 @@ for (const [who, different] of [
     assert.deepEqual(said(cluster, /different rows/), []);
   });
 }
+
+test('a leader whose rows differ sends them nowhere while no other node leads', () => {
+  const cluster = started();
+  cluster.lost = 'timeout-now';
+  const [{ leader }, [second, third]] = [cluster, [2, 3].map((id) => cluster.node(id).shard.groups[0])];
+  second?.raft.wantState(true);
+  cluster.until('a transfer begins', () => leader.sent.length === 1);
+  change(cluster, [LEADER]);
+  cluster.until('it stops', () => stopped(cluster).length > 0);
+  assert.deepEqual([stopped(cluster), leader.cancelled], [[LEADER], leader.sent]);
+  third?.raft.wantState(true);
+  for (let i = 0; i < 100; i++) cluster.turn();
+  assert.deepEqual([leader.shard.groups[0]?.leads, third?.raft.wantsState, leader.sent.length], [true, true, 1]);
+});
 
 test('where no majority has the same rows, none is changed, and it is told', () => {
   const cluster = started();
