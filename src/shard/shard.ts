@@ -187,8 +187,7 @@ export class Shard {
     this.replication.flush();
     const compared = this.#damaged.comparison.waiting(clockMs);
     this.#commits.checkpointBehind(this.#backlog.isHigh ? 'changed' : 'due', clockMs, compared);
-    const hasStopped = (group: Group): boolean => this.#damaged.hasStopped(group);
-    if (!this.full) this.replication.sendSnapshots(clockMs, this.#checkpoint, hasStopped);
+    if (!this.full) this.replication.sendSnapshots(clockMs, this.#checkpoint, (one) => this.#damaged.hasStopped(one));
   }
 
   /** A message of a peer; handled in the next turn. Entries without room are lost, and the leader repeats them. */

@@ -40,9 +40,11 @@ interface EnvironmentStats {
 const META_PAGES = 2;
 /** Leaves that are checked at once, some 25 us each; with rows that fill pages of their own, some 2 ms. */
 const LEAVES = 4;
+/** As many, before a cursor walks through them for a piece of 32 KiB. */
+const LEAVES_AHEAD = 8;
 export const STATE_TABLE = 'rows';
 
-const UNREADABLE = 'its page cannot be read';
+export const UNREADABLE = 'its page cannot be read';
 
 type Table = Database<Uint8Array, Uint8Array>;
 
@@ -98,11 +100,11 @@ export class Environment {
    * Checks some leaves of the state from `from` on before LMDB follows them. Returns the key up to which it may;
    * undefined: everywhere. Throws StateError. Reads after it see what was checked.
    */
-  checkLeaves(from: Uint8Array, long: LeafRange['long']): Uint8Array | undefined {
+  checkLeaves(from: Uint8Array, long: LeafRange['long'], leaves = LEAVES): Uint8Array | undefined {
     // It keeps the pages of the last commit from being used again.
     const transaction = this.state.useReadTransaction();
     try {
-      return checkLeaves(this.#path, { table: STATE_TABLE, from, leaves: LEAVES, long });
+      return checkLeaves(this.#path, { table: STATE_TABLE, from, leaves, long });
     } catch (error) {
       if (error instanceof PageDamage) this.doubt();
       throw error;
@@ -123,15 +125,18 @@ export class Environment {
     return Math.max(0, main.lastPageNumber + 1 - used) * main.pageSize;
   }
 
-  /** All rows of the state table in each [start, end), as of now, in chunks (base/row-bytes.ts); throws RowDamage. */
+  /**
+   * All rows of the state table in each [start, end), as of now, in chunks (base/row-bytes.ts). Throws RowDamage, and
+   * as checkLeaves().
+   */
   openRanges(ranges: readonly RowRange[], noticed: (damage: RowDamage) => void): SnapshotReader {
     const transaction = this.state.useReadTransaction();
     const { state } = this;
-    const path = this.#path;
+    const ahead = (from: Uint8Array): Uint8Array | undefined => this.checkLeaves(from, 'skipped', LEAVES_AHEAD);
     const checks = new CheckedRows(state, { reads: { transaction }, noticed });
     const rows = (function* () {
       for (const range of ranges) {
-        for (const part of checkedRanges(path, range, noticed))
+        for (const part of checkedRanges(range, ahead))
           for (const { key, value } of state.getRange({ ...part, transaction }))
             yield { key, value: checks.open(key, value) };
       }
@@ -169,35 +174,17 @@ export class Environment {
   }
 }
 
-/** Leaves that are checked before a cursor walks through them: 2 ms. */
-const LEAVES_AHEAD = 64;
-
-/**
- * The range in parts whose leaves were looked at just before: a cursor would end the process in one that changed. Its
- * transaction is open. Throws RowDamage about the first row of a part that cannot be read.
- */
+/** The range in parts whose leaves `ahead` looks at just before: a cursor would end the process in one that changed. */
 export function* checkedRanges(
-  path: string,
   [start, end]: RowRange,
-  noticed?: (damage: RowDamage) => void,
+  ahead: (from: Uint8Array) => Uint8Array | undefined,
 ): IterableIterator<{ readonly start: Uint8Array; readonly end: Uint8Array }> {
   for (let from = start; ;) {
-    const to = checkAhead(path, from, noticed);
+    const to = ahead(from);
     const isLast = to === undefined || compare(to, end) >= 0;
     yield { start: from, end: isLast ? end : to };
     if (isLast) return;
     from = to;
-  }
-}
-
-function checkAhead(path: string, from: Uint8Array, noticed?: (damage: RowDamage) => void): Uint8Array | undefined {
-  try {
-    return checkLeaves(path, { table: STATE_TABLE, from, leaves: LEAVES_AHEAD, long: 'skipped' });
-  } catch (error) {
-    if (!(error instanceof PageDamage)) throw error;
-    const damage = new RowDamage(from, UNREADABLE, { cause: error });
-    noticed?.(damage);
-    throw damage;
   }
 }
 
