@@ -45,6 +45,8 @@ const STEP_BYTES_MAX = 256 * 1024;
 export const DIFFERS = 'a replica of a group has other rows than most: it takes the state of a leader';
 export const UNDECIDED =
   'the replicas of a group have different rows, and no majority has the same: none is changed; compare them, and restore a backup';
+export const UNSETTLED =
+  'replicas of a group have different rows, and those that did not answer decide which are right: start their nodes again, or update them';
 
 const FIRST = new Uint8Array(0);
 
@@ -93,7 +95,8 @@ interface Pass {
   /** Not before. */
   atMs: number;
   round: Round | undefined;
-  result: 'same' | 'different' | 'undecided';
+  /** Kinds of differences that were met; none: the replicas have the same rows. */
+  readonly found: Set<'different' | 'unsettled' | 'undecided'>;
 }
 
 export class Comparison {
@@ -104,6 +107,7 @@ export class Comparison {
   readonly #dueMs = new Map<Group, number>();
   readonly #undecided = new Set<Group>();
   #clockMs = 0;
+  #readAtMs = 0;
   #startMs = 0;
   /** Bytes that were compared since the start, and how often all of a group. */
   readonly #counters = { comparedBytes: 0, comparisons: 0 };
@@ -141,8 +145,10 @@ export class Comparison {
   /** Once a tick, before new entries are proposed: no member has applied more than the log of a leader has now. */
   tick(clockMs: number): void {
     const { bytesPerSecond, pauseMs } = this.#options.pace;
-    const left = Math.min(STEP_BYTES_MAX, ((clockMs - this.#clockMs) * bytesPerSecond) / 1000);
-    this.#clockMs = clockMs;
+    const left = Math.min(STEP_BYTES_MAX, ((clockMs - this.#readAtMs) * bytesPerSecond) / 1000);
+    this.#clockMs = this.#readAtMs = clockMs;
+    // The next leader finds out by itself.
+    for (const group of this.#undecided) if (!group.leads) this.#undecided.delete(group);
     if (this.#startMs === 0) this.#startMs = clockMs + Math.min(START_MS, pauseMs);
     if (clockMs < this.#startMs || bytesPerSecond === 0) return;
     const reading = [...this.#measures].find(([, { rows }]) => rows !== undefined);
@@ -217,9 +223,11 @@ export class Comparison {
   }
 
   #next(): Pass | undefined {
-    const isDue = (group: Group): boolean => this.#clockMs >= (this.#dueMs.get(group) ?? 0);
-    const group = this.#options.groups.find((one) => isDue(one) && this.#canCompare(one));
-    return group && { group, from: FIRST, tries: 0, atMs: 0, round: undefined, result: 'same' };
+    const dueMs = (group: Group): number => this.#dueMs.get(group) ?? 0;
+    const due = this.#options.groups.filter((one) => this.#clockMs >= dueMs(one) && this.#canCompare(one));
+    // By turns: a pass may take longer than the pause behind it.
+    const group = due.sort((a, b) => dueMs(a) - dueMs(b))[0];
+    return group && { group, from: FIRST, tries: 0, atMs: 0, round: undefined, found: new Set() };
   }
 
   /** A majority of the voters can be asked. */
@@ -256,12 +264,11 @@ export class Comparison {
       pass.atMs = this.#clockMs + RETRY_MS;
       return;
     }
-    const most = mostOf(made, group.raft.configuration.voters);
+    const [most, isOpen] = mostOf(made, group.raft.configuration.voters);
     const different = [...made].flatMap(([node, digest]) => (areSame(digest, most ?? own) ? [] : [node]));
     if (different.length > 0) {
-      pass.result = most === undefined ? 'undecided' : 'different';
-      if (most === undefined) this.#sayUndecided(group, question.index, [...made.keys()]);
-      else for (const node of different) this.#tell(group, node, question);
+      if (most === undefined) this.#sayOpen(pass, isOpen, { index: question.index, nodes: [...made.keys()] });
+      else for (const node of different) this.#tell(pass, node, question);
     }
     this.#counters.comparedBytes += own.bytes;
     if (most !== undefined && different.includes(nodeId)) return this.#leave(LATER_MS);
@@ -270,23 +277,29 @@ export class Comparison {
     Object.assign(pass, { from: to, tries: 0 });
   }
 
-  #sayUndecided(group: Group, index: number, nodes: readonly number[]): void {
-    if (this.#undecided.has(group)) return;
-    this.#undecided.add(group);
-    this.#options.log('error', UNDECIDED, { group: group.id, index, nodes });
+  /** No majority has the same rows: once for each pass, and where no node can settle it, once. */
+  #sayOpen({ group, found }: Pass, isOpen: boolean, fields: object): void {
+    const { voters } = group.raft.configuration;
+    if (isOpen && !found.has('unsettled')) this.#options.log('warn', UNSETTLED, { group: group.id, ...fields, voters });
+    if (!isOpen && !this.#undecided.has(group))
+      this.#options.log('error', UNDECIDED, { group: group.id, ...fields, voters });
+    if (!isOpen) this.#undecided.add(group);
+    found.add(isOpen ? 'unsettled' : 'undecided');
   }
 
-  #tell(group: Group, node: number, question: RowQuestion): void {
+  #tell({ group, found }: Pass, node: number, question: RowQuestion): void {
     const { nodeId, replication, differs, log } = this.#options;
+    found.add('different');
     if (node === nodeId) return differs(group);
     log('warn', DIFFERS, { group: group.id, node, index: question.index });
     replication.compare(node, group, encodeRowQuestion({ ...question, op: OP_DIFFERS }), () => undefined);
   }
 
-  #finish({ group, result }: Pass): void {
+  #finish({ group, found }: Pass): void {
     this.#counters.comparisons++;
-    if (result !== 'undecided') this.#undecided.delete(group);
-    this.#leave(result === 'different' ? LATER_MS : this.#options.pace.pauseMs);
+    const isOpen = found.has('unsettled');
+    if (!isOpen && !found.has('undecided')) this.#undecided.delete(group);
+    this.#leave(isOpen || found.has('different') ? LATER_MS : this.#options.pace.pauseMs);
   }
 
   /** The group's turn comes again then. */
@@ -296,8 +309,15 @@ export class Comparison {
   }
 }
 
-/** The digest that a majority of the voters has. */
-function mostOf(digests: ReadonlyMap<number, Digest>, voters: readonly number[]): Digest | undefined {
+/** The digest that a majority of the voters has; when there is none, whether those without a digest could make one. */
+function mostOf(
+  digests: ReadonlyMap<number, Digest>,
+  voters: readonly number[],
+): readonly [most: Digest | undefined, isOpen: boolean] {
   const ofVoters = [...digests].flatMap(([node, digest]) => (voters.includes(node) ? [digest] : []));
-  return ofVoters.find((one) => 2 * ofVoters.filter((other) => areSame(one, other)).length > voters.length);
+  const haveIt = (one: Digest): number => ofVoters.filter((other) => areSame(one, other)).length;
+  const most = Math.max(0, ...ofVoters.map(haveIt));
+  const isMajority = (count: number): boolean => 2 * count > voters.length;
+  const found = isMajority(most) ? ofVoters.find((one) => haveIt(one) === most) : undefined;
+  return [found, isMajority(most + voters.length - ofVoters.length)];
 }

@@ -12,7 +12,7 @@ import { garbageBelow } from '../../src/stream/core/garbage.ts';
 import { TAG_DATA, TAG_GARBAGE, incarnationKey, positionKey } from '../../src/stream/core/keys.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
 
-const GROUP = 0;
+const [GROUP, OTHER] = [0, 1];
 const IDS = [1, 2, 3] as const;
 const LEADER = 1;
 const PACE = { bytesPerSecond: 1e6, pauseMs: 300 };
@@ -34,13 +34,16 @@ class Node {
     this.storage.compactable = () => 0;
     this.storage.openSnapshot = () => ({ next: () => undefined, close: () => undefined });
     const port: Partial<PeerPort> = {
-      sendRaft: (to, _group, message) => {
-        if (message.type !== cluster.lost) cluster.deliver(to, ({ shard }) => shard.onRaft(GROUP, message));
+      sendRaft: (to, group, message) => {
+        if (message.type !== cluster.lost) cluster.deliver(to, ({ shard }) => shard.onRaft(group, message));
       },
       setJoined: () => undefined,
       connected: () => true,
       version: (node) => cluster.versions.get(node) ?? PROTOCOL_VERSION,
-      forward: (to, _group, bytes, onReply) => cluster.forward(id, to, bytes, onReply),
+      forward: (to, group, bytes, onReply) => {
+        cluster.asked.add(group);
+        return cluster.forward({ from: id, to, group }, bytes, onReply);
+      },
       reply: ({ node, correlation }, bytes) => cluster.reply(node, correlation, bytes.slice()),
       // The states of leaders do not arrive here.
       sendSnapshot: (_to, _group, { snapshot }) => {
@@ -50,9 +53,9 @@ class Node {
       flush: () => undefined,
     };
     this.shard = new Shard({
-      ...{ links: { peers: port as PeerPort, wake: () => undefined }, shard: 0, nodeId: id, groups: [GROUP] },
+      ...{ links: { peers: port as PeerPort, wake: () => undefined }, shard: 0, nodeId: id, groups: cluster.groups },
       ...{ storage: this.storage, requests: this.source, replies: this.target, nodes: IDS, voters: IDS },
-      ...{ runtime: PROCESS_RUNTIME, seed: 7 * id, boot: 1, scrub: PACE },
+      ...{ runtime: PROCESS_RUNTIME, seed: 7 * id, boot: 1, scrub: { ...PACE, pauseMs: cluster.pauseMs } },
       log: (level, message) => this.log.push(`${level} ${message}`),
     });
     this.shard.start(5000);
@@ -70,9 +73,19 @@ class Cluster {
   readonly #waiting = new Map<number, (answer: Uint8Array | undefined) => void>();
   #correlation = 0;
   clockMs = 5000;
+  readonly groups: readonly number[];
+  readonly pauseMs: number;
+  /** Groups of which digests were asked. */
+  readonly asked = new Set<number>();
   /** Messages of this type do not arrive. */
   lost: Message['type'] | undefined;
-  readonly nodes = IDS.map((id) => new Node(this, id));
+  readonly nodes: readonly Node[];
+
+  constructor(groups: readonly number[] = [GROUP], pauseMs = PACE.pauseMs) {
+    this.groups = groups;
+    this.pauseMs = pauseMs;
+    this.nodes = IDS.map((id) => new Node(this, id));
+  }
 
   node(id: number): Node {
     return this.nodes.find((node) => node.id === id) ?? assert.fail(`no node ${id}`);
@@ -82,12 +95,16 @@ class Cluster {
     this.#mail.push(() => handle(this.node(to)));
   }
 
-  forward(from: number, to: number, bytes: Uint8Array, onReply: (answer: Uint8Array | undefined) => void): boolean {
+  forward(
+    { from, to, group }: { readonly from: number; readonly to: number; readonly group: number },
+    bytes: Uint8Array,
+    onReply: (answer: Uint8Array | undefined) => void,
+  ): boolean {
     const origin: ForwardOrigin = { node: from, shard: 0, boot: 1, correlation: ++this.#correlation };
     const frame = bytes.slice();
     this.questions.set(to, (this.questions.get(to) ?? 0) + 1);
     this.#waiting.set(origin.correlation, onReply);
-    this.deliver(to, ({ shard }) => shard.onForward(origin, GROUP, frame, NOW_MS));
+    this.deliver(to, ({ shard }) => shard.onForward(origin, group, frame, NOW_MS));
     return true;
   }
 
@@ -140,9 +157,8 @@ function change(cluster: Cluster, ids: readonly number[]): void {
   }
 }
 
-function started(): Cluster {
-  const cluster = new Cluster();
-  cluster.node(LEADER).shard.groups[0]?.raft.campaign();
+function started(cluster = new Cluster()): Cluster {
+  for (const { raft } of cluster.node(LEADER).shard.groups) raft.campaign();
   cluster.until('a node leads', () => cluster.nodes.some(({ shard }) => shard.groups[0]?.leads));
   cluster.command('create', 'stream', 'PRECIOUS');
   cluster.until('all is on disk', () => cluster.nodes.every(({ storage }) => /PRECIOUS/.test(storage.durableText)));
@@ -208,6 +224,12 @@ test('a leader whose rows differ sends them nowhere while no other node leads', 
   assert.deepEqual([leader.shard.groups[0]?.leads, third?.raft.wantsState, leader.sent.length], [true, true, 1]);
 });
 
+test('all groups have their turn, also when a pass takes longer than the pause behind it', () => {
+  const cluster = started(new Cluster([GROUP, OTHER], 1));
+  cluster.asked.clear();
+  cluster.until('both are compared', () => cluster.asked.size === 2);
+});
+
 test('where no majority has the same rows, none is changed, and it is told', () => {
   const cluster = started();
   change(cluster, IDS);
@@ -216,6 +238,23 @@ test('where no majority has the same rows, none is changed, and it is told', () 
   assert.deepEqual([stopped(cluster), said(cluster, /different rows/)], [[], [LEADER]]);
   const lines = cluster.leader.log.filter((line) => /different rows/.test(line));
   assert.deepEqual([lines.length, cluster.leader.counters['undecidedGroups']], [1, 1]);
+  const { shard } = cluster.leader;
+  shard.groups[0]?.raft.transferLeadership(2);
+  cluster.until('another node leads', () => cluster.node(2).shard.groups[0]?.leads === true);
+  cluster.until('it counts no more', () => shard.status.counters.undecidedGroups === 0);
+});
+
+test('a node that is not asked settles later which of the others has other rows', () => {
+  const cluster = started();
+  cluster.versions.set(3, VERSION_WITH_REPAIR);
+  change(cluster, [2]);
+  cluster.until('it is told', () => said(cluster, /those that did not answer decide/).length > 0);
+  cluster.until('the pass ends', () => compared(cluster) > 0);
+  assert.deepEqual([cluster.leader.counters['undecidedGroups'], stopped(cluster)], [0, []]);
+  cluster.versions.delete(3);
+  for (let i = 0; i < 3000; i++) cluster.turn(20);
+  cluster.until('it stops', () => stopped(cluster).length > 0);
+  assert.deepEqual([stopped(cluster), said(cluster, /no majority/)], [[2], []]);
 });
 
 test('nodes of an older protocol are not asked', () => {

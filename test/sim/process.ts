@@ -3,7 +3,7 @@
  * (also in the middle of a commit) or a stop; the disk stays.
  */
 import type { Directories } from '../../src/shard/directories.ts';
-import { DIFFERS, UNDECIDED } from '../../src/shard/comparison.ts';
+import { DIFFERS, UNDECIDED, UNSETTLED } from '../../src/shard/comparison.ts';
 import { REPAIRED } from '../../src/shard/damaged-groups.ts';
 import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-group-snapshots.ts';
 import type { Runtime } from '../../src/base/runtime.ts';
@@ -127,7 +127,8 @@ export class SimProcess implements Endpoint {
       log: (level, message, fields) => {
         if (message === TOO_FAR_BEHIND) world.checks.counts.tooFarBehind++;
         if (message === REPAIRED) world.checks.counts.repaired++;
-        if (message === DIFFERS || message === UNDECIDED) throw world.failure(`comparison n${this.id}: ${message}`);
+        if ([DIFFERS, UNDECIDED, UNSETTLED].includes(message))
+          throw world.failure(`comparison n${this.id}: ${message}`);
         world.trace(`n${this.id} ${level} ${message} ${JSON.stringify(fields ?? {})}`);
       },
     });
