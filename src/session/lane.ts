@@ -127,12 +127,15 @@ export class Lane {
   #startHeld(): void {
     if (this.#starting) return;
     this.#starting = true;
-    for (let held = this.#held; held !== undefined && this.#mayBegin(held); held = this.#held) {
-      this.#held = held.next;
-      this.#begin(held);
-      this.owner.start(held);
+    try {
+      for (let held = this.#held; held !== undefined && this.#mayBegin(held); held = this.#held) {
+        this.#held = held.next;
+        this.#begin(held);
+        this.owner.start(held);
+      }
+    } finally {
+      this.#starting = false;
     }
-    this.#starting = false;
   }
 
   #mayBegin({ isPipelined }: PendingRequest): boolean {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BATCH_FRAMES_MAX, JSON_POOLED_BYTES_MIN, SESSION_MESSAGE_BYTES_MAX } from '../../src/base/limits.ts';
 import { joinFrames } from '../../src/protocol/append-batch.ts';
+import { Lane, PendingRequest } from '../../src/session/lane.ts';
 import { type TestServer, withServer } from '../support/server.ts';
 import {
   APPEND,
@@ -263,4 +264,32 @@ test('a node that stops says so, answers what is under way, and ends the session
       ],
     );
   });
+});
+
+test('a fault of ours in one request does not hold up those behind it', () => {
+  const started: number[] = [];
+  const lane: Lane = new Lane(
+    {
+      requestId: 'r',
+      start({ id }) {
+        started.push(id);
+        if (id === 2) throw new Error('a fault');
+      },
+      replied: () => undefined,
+      leave: () => undefined,
+    },
+    'b\0s',
+    { bucket: 'b', stream: 's', group: 0 },
+  );
+  const requests = [1, 2, 3].map(
+    (id) => new PendingRequest(lane, { id, operation: undefined, bytes: 0, readBytes: 0, startedMs: 0 }),
+  );
+  assert.deepEqual(
+    requests.map((request) => lane.add(request)),
+    [true, false, false],
+  );
+  const [first, second] = requests as [PendingRequest, PendingRequest];
+  assert.throws(() => lane.answered(first), /a fault/);
+  lane.answered(second);
+  assert.deepEqual(started, [2, 3]);
 });
