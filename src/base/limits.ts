@@ -189,6 +189,8 @@ export const FORK_PIN_CHECKS_MAX = 16;
 export const PRODUCER_RECEIPTS = 5;
 /** Bytes a live reader may have buffered in its socket before it is moved to catch-up reads. */
 export const READER_BUFFER_BYTES_MAX = MIB;
+/** A reader whose socket took nothing for this long is gone, also one that still sends: three times what a write has. */
+export const READER_STALL_MS_MAX = 30_000;
 /** Larger tail events carry no bytes; readers fetch them with a read, so one event cannot flood the reply ring. */
 export const TAIL_EVENT_BYTES_MAX = 64 * KIB;
 
@@ -212,6 +214,8 @@ export const SESSION_REQUESTS_MAX = 1024;
 export const SESSION_IN_FLIGHT_BYTES_MAX = 4 * SESSION_MESSAGE_BYTES_MAX;
 /** Bytes that the reads of a session may bring together: eight of the largest usual answers. More: 429. */
 export const SESSION_READ_BYTES_MAX = 8 * READ_BYTES_MAX;
+/** A read counts as this at least, because one record may be larger than what was asked for: 128 reads are enough. */
+export const SESSION_READ_BYTES_MIN = 64 * KIB;
 /** Subscriptions of a session, two KiB each on two threads: 100,000 fit on a handful of sockets. More: 429. */
 export const SESSION_SUBSCRIPTIONS_MAX = 16_384;
 /**
@@ -221,8 +225,11 @@ export const SESSION_SUBSCRIPTIONS_MAX = 16_384;
 export const SESSION_FOLLOW_BYTES_MAX = 2 * MIB;
 /** Bytes that a client lets a subscription send it ahead; more than this counts as this. */
 export const SESSION_CREDIT_BYTES_MAX = 64 * MIB;
-/** A client that has left so much untaken has stopped reading: its session ends. Reads and events stop far below. */
-export const SESSION_UNSENT_BYTES_MAX = 16 * MIB;
+/**
+ * A client that has left so much untaken has stopped reading: its session ends. Reads and events stop far below; the
+ * last of them may be a record of the largest size, behind which 16 MiB are left for reads under way and other answers.
+ */
+export const SESSION_UNSENT_BYTES_MAX = BODY_BYTES_MAX + 16 * MIB;
 /**
  * The same while the node has all the unsent answers that it may have: acknowledgements and refusals cannot wait, so
  * that all sessions together go 256 MiB beyond it.

@@ -108,6 +108,8 @@ export interface SocketOwner extends Pick<ResponseOwner, 'operation' | 'requestI
   received(message: Uint8Array, isBinary: boolean): void;
   /** Bytes that waited have left. */
   drained(): void;
+  /** The library has answered a ping, and the answer may wait in the socket. */
+  ponged(): void;
   /** The socket must not be touched any more. */
   closed(): void;
 }
@@ -140,13 +142,20 @@ export function serveSockets(app: UwsApp, { path, limits, log, upgrade, left }: 
     }
   };
   const run = (socket: UwsSocket<Owned>, act: (owner: SocketOwner) => void): void =>
-    guard(socket, act, () => socket.end(INTERNAL_ERROR, 'internal error'));
+    guard(socket, act, () => {
+      try {
+        socket.end(INTERNAL_ERROR, 'internal error');
+      } catch {
+        // It was closed before the exception.
+      }
+    });
   app.ws<Owned>(path, {
     ...limits,
     upgrade,
     open: (socket) => run(socket, (owner) => owner.opened(socket)),
     message: (socket, message, isBinary) => run(socket, (owner) => owner.received(new Uint8Array(message), isBinary)),
     drain: (socket) => run(socket, (owner) => owner.drained()),
+    ping: (socket) => run(socket, (owner) => owner.ponged()),
     close: (socket) => {
       left();
       guard(

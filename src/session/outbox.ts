@@ -4,6 +4,7 @@
  */
 import {
   READER_BUFFER_BYTES_MAX,
+  READER_STALL_MS_MAX,
   SESSION_FOLLOW_BYTES_MAX,
   SESSION_MESSAGE_BYTES_MAX,
   SESSION_UNSENT_WHEN_FULL_BYTES_MAX,
@@ -11,12 +12,13 @@ import {
 import { planted } from '../base/planted.ts';
 import type { OpenSocket } from '../http/guard.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
+import { Timed } from '../topics/clock.ts';
 import { MessageWriter } from './messagepack.ts';
 import { FieldWriter } from './messages.ts';
 
 const REASON_CHARS_MAX = 100;
 
-export class SessionOutbox {
+export class SessionOutbox extends Timed {
   readonly out = new MessageWriter();
   readonly fields = new FieldWriter(this.out);
   readonly #server: HttpServerContext;
@@ -36,6 +38,7 @@ export class SessionOutbox {
 
   /** `sent` is called when what was written is with the socket. */
   constructor(server: HttpServerContext, requestId: string, sent: () => void) {
+    super();
     this.#server = server;
     this.#requestId = requestId;
     this.#sent = sent;
@@ -61,6 +64,11 @@ export class SessionOutbox {
     return this.#unsentBytes > READER_BUFFER_BYTES_MAX || (this.#unsentBytes > 0 && this.#server.backpressure.full);
   }
 
+  /** Whether a read's answer may leave: one record may have more bytes than were counted before it was asked for. */
+  takes(body: Uint8Array | undefined, countedBytes: number): boolean {
+    return !this.isStalled || (body?.length ?? 0) <= countedBytes;
+  }
+
   /** The socket has taken everything. */
   get isEmpty(): boolean {
     return this.out.length === 0 && this.#unsentBytes === 0;
@@ -79,19 +87,37 @@ export class SessionOutbox {
     if (this.#socket !== undefined && written.length > 0) {
       this.#server.ctx.metrics.sessions.bytesOut += written.length;
       this.#socket.send(written, true, false);
-      this.countUnsent();
-      const isOver = this.#unsentBytes > SESSION_UNSENT_WHEN_FULL_BYTES_MAX && this.#server.backpressure.full;
-      // At once: a goodbye would wait behind the bytes that are too many.
-      if (isOver) this.#socket?.close();
+      this.queued();
     }
     this.out.clear();
     this.#sent();
   }
 
+  /** The socket got bytes, from here or from the library. */
+  queued(): void {
+    this.countUnsent();
+    const isOver = this.#unsentBytes > SESSION_UNSENT_WHEN_FULL_BYTES_MAX && this.#server.backpressure.full;
+    // At once: a goodbye would wait behind the bytes that are too many.
+    if (isOver) this.#socket?.close();
+  }
+
   countUnsent(): void {
     const bytes = this.#socket?.getBufferedAmount() ?? 0;
-    this.#server.backpressure.usedBytes += bytes - this.#unsentBytes;
+    const before = this.#unsentBytes;
+    const { backpressure, node } = this.#server;
+    backpressure.usedBytes += bytes - before;
     this.#unsentBytes = bytes;
+    if (bytes === 0) node.live.clock.cancel(this);
+    else if (before === 0 || bytes < before) node.live.clock.schedule(this, READER_STALL_MS_MAX);
+  }
+
+  /** The client took nothing for too long. */
+  onTime(): void {
+    this.#socket?.close();
+  }
+
+  override get requestId(): string {
+    return this.#requestId;
   }
 
   /** Sends what is written, and closes the socket with a code of RFC 6455. */

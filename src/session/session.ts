@@ -7,6 +7,7 @@ import { ownCopy } from '../base/bytes.ts';
 import {
   SESSION_IN_FLIGHT_BYTES_MAX,
   SESSION_READ_BYTES_MAX,
+  SESSION_READ_BYTES_MIN,
   SESSION_REQUESTS_MAX,
   SESSION_SUBSCRIPTIONS_MAX,
 } from '../base/limits.ts';
@@ -22,6 +23,7 @@ import { Lane, type LaneOwner, PendingRequest } from './lane.ts';
 import { MalformedMessage, MessageReader } from './messagepack.ts';
 import {
   CREDIT,
+  READ,
   type RequestRefusal,
   SUBSCRIBE,
   UNSUBSCRIBE,
@@ -119,6 +121,10 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
     this.outbox.sendSoon();
   }
 
+  ponged(): void {
+    this.outbox.queued();
+  }
+
   closed(): void {
     this.outbox.close();
     for (const subscription of this.#subscriptions.values()) subscription.leave();
@@ -164,13 +170,12 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
     if (this.#bytesInFlight + length > SESSION_IN_FLIGHT_BYTES_MAX) {
       return full(`${this.#bytesInFlight} of ${SESSION_IN_FLIGHT_BYTES_MAX} bytes are under way, and ${length} came`);
     }
-    const readBytes = readBytesOf(frame);
+    const readBytes = countedBytes(frame);
     if (this.#readBytesInFlight + readBytes > SESSION_READ_BYTES_MAX) {
       return full(
         `reads of ${this.#readBytesInFlight} of ${SESSION_READ_BYTES_MAX} bytes are under way; see max_bytes`,
       );
     }
-    if (readBytes > 0 && this.outbox.isStalled) return { code: 'ANSWERS_FULL', detail: '' };
     if (frame.kind === SUBSCRIBE && this.#subscriptions.size >= SESSION_SUBSCRIPTIONS_MAX) {
       return full(`${SESSION_SUBSCRIPTIONS_MAX} subscriptions are open`);
     }
@@ -181,7 +186,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
     const { id, bytes } = frame;
     const lane = this.#laneOf(frame);
     frame.group = lane.target.group;
-    const readBytes = readBytesOf(frame);
+    const readBytes = countedBytes(frame);
     const options = { id, operation: operationOf(frame), bytes: bytes.length, readBytes, startedMs };
     const request = new PendingRequest(lane, options);
     this.#pending.set(id, request);
@@ -229,6 +234,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
     const { operation } = request;
     if (operation === undefined) return this.#subscribe(request, frame);
     if (frame.fault !== '') return { code: 'INVALID_REQUEST', detail: frame.fault };
+    if (request.readBytes > 0 && this.outbox.isStalled) return { code: 'ANSWERS_FULL', detail: '' };
     const asked = this.#request;
     const refusal = operation.fill(asked, frame, server, request);
     if (refusal !== undefined) return refusal;
@@ -271,8 +277,11 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
 
   /** Returns the status of what it writes. */
   #write(request: PendingRequest, reply: Reply): number {
-    const { operation, id } = request;
+    const { operation, id, readBytes } = request;
     if (operation === undefined) return 0;
+    if (readBytes > 0 && !this.outbox.takes(reply.body, readBytes)) {
+      return this.#refused({ id, code: 'ANSWERS_FULL', detail: '' });
+    }
     if (reply.code === 0) return operation.answer(this.outbox.fields, request, reply);
     return operation.answerRefusal?.(this.outbox.fields, request, reply) ?? this.#refused(refusalOf(id, reply));
   }
@@ -360,4 +369,9 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
     this.server.ctx.metrics.sessions.faults++;
     this.outbox.end(code, reason);
   }
+}
+
+/** A READ counts as this; other frames count as nothing. */
+function countedBytes(frame: Frame): number {
+  return frame.kind === READ ? Math.max(readBytesOf(frame), SESSION_READ_BYTES_MIN) : 0;
 }

@@ -10,7 +10,7 @@
  */
 import { shownContentType } from '../access/stored-type.ts';
 import { type ErrorCode, errorCode } from '../base/errors.ts';
-import { SESSION_CREDIT_BYTES_MAX } from '../base/limits.ts';
+import { SESSION_CREDIT_BYTES_MAX, SESSION_READ_BYTES_MIN } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
 import type { HeaderRefusal } from '../http/headers.ts';
 import { isRecordRead, parseReadQuery } from '../http/query.ts';
@@ -58,7 +58,7 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
   /** Everything below was sent. */
   #offset = 0;
   #incarnation = 0;
-  /** Bytes that the read under way may bring. */
+  /** Bytes that the read under way counts as. */
   #readBytes = 0;
   #hasBegun = false;
   #isFollowing = false;
@@ -133,9 +133,12 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
 
   onReply(reply: Reply): void {
     const topic = this.#topic;
+    const counted = this.#readBytes;
     topic?.beforeReply(reply);
     this.#endRead();
-    if (topic !== undefined && !this.isOver) this.#take(reply, topic);
+    if (topic === undefined || this.isOver) return;
+    if (this.#owner.outbox.takes(reply.body, counted)) this.#take(reply, topic);
+    else this.#readOn();
   }
 
   #take(reply: Reply, topic: Topic): void {
@@ -237,8 +240,10 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
     const most = Math.min(STEP_BYTES, this.#credit);
     const bytes = wanted === 0 ? most : Math.min(most, wanted);
     this.#state = PAUSED;
-    if (bytes <= 0 || !this.#owner.turns.take(this, bytes)) return;
-    this.#position.maxBytes = this.#readBytes = bytes;
+    const counted = Math.max(bytes, SESSION_READ_BYTES_MIN);
+    if (bytes <= 0 || !this.#owner.turns.take(this, counted)) return;
+    this.#position.maxBytes = bytes;
+    this.#readBytes = counted;
     this.#state = READING;
     if (topic.read(this.#position, this)) return;
     this.#endRead();

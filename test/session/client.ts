@@ -100,6 +100,9 @@ export class SessionClient {
   closeReason = '';
   isOver = false;
   #data = Buffer.alloc(0);
+  /** Pieces behind #data, to be joined when a frame is whole: large frames come in hundreds of them. */
+  #pieces: Buffer[] = [];
+  #missingBytes = 0;
   #changed: (() => void)[] = [];
 
   private constructor(socket: Socket) {
@@ -185,7 +188,10 @@ export class SessionClient {
   }
 
   #take(data: Buffer): void {
-    this.#data = Buffer.concat([this.#data, data]);
+    this.#pieces.push(data);
+    this.#missingBytes -= data.length;
+    if (this.#missingBytes > 0) return;
+    this.#data = Buffer.concat([this.#data, ...this.#pieces.splice(0)]);
     if (this.head === '') {
       const end = this.#data.indexOf('\r\n\r\n');
       if (end < 0) return;
@@ -203,7 +209,8 @@ export class SessionClient {
     const headBytes = short < 126 ? 2 : short === 126 ? 4 : 10;
     if (data.length < headBytes) return false;
     const size = short < 126 ? short : short === 126 ? data.readUInt16BE(2) : Number(data.readBigUInt64BE(2));
-    if (data.length < headBytes + size) return false;
+    this.#missingBytes = headBytes + size - data.length;
+    if (this.#missingBytes > 0) return false;
     const payload = data.subarray(headBytes, headBytes + size);
     this.#data = data.subarray(headBytes + size);
     const opcode = data.readUInt8(0) & 0x0f;

@@ -2,7 +2,7 @@
  * Counts the bytes that wait in the socket of one event stream, and writes the head of
  * the answer. Its reader owns the response.
  */
-import { READER_BUFFER_BYTES_MAX } from '../../base/limits.ts';
+import { READER_BUFFER_BYTES_MAX, READER_STALL_MS_MAX } from '../../base/limits.ts';
 import { isText } from '../../protocol/media-type.ts';
 import { REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
 import { RECORD_EXTENSION, type Responder } from '../response.ts';
@@ -19,9 +19,6 @@ import {
   isBase64,
 } from '../../topics/events.ts';
 import type { EventType } from '../context.ts';
-
-/** A reader whose socket took nothing for this long is gone. */
-const STALL_MS_MAX = 30_000;
 
 export class EventSocket {
   readonly #live: Live;
@@ -41,7 +38,7 @@ export class EventSocket {
 
   /** It took nothing for so long that the client must be gone. */
   isDead(clockMs: number): boolean {
-    return this.isStalled && clockMs - this.#stalledMs >= STALL_MS_MAX;
+    return this.isStalled && clockMs - this.#stalledMs >= READER_STALL_MS_MAX;
   }
 
   /** More waits than one reader may hold, or than all of them together. */
