@@ -36,6 +36,8 @@ const START_MS = 5000;
 const RETRY_MS = 1000;
 const TRIES = 3;
 const LATER_MS = 60_000;
+/** The longest after digests that this node could not make: twice as long each time. */
+const LATER_MAX_MS = 3_600_000;
 /** No answer comes any more: links give up forwarded requests before. */
 const ROUND_MS = 120_000;
 /** A step delays the turn that it is in. */
@@ -57,7 +59,7 @@ interface ComparisonOptions {
   readonly nodeId: number;
   readonly storage: Pick<ShardStorage, 'openRanges'>;
   readonly replication: Pick<Replication, 'comparable' | 'compare'>;
-  readonly commits: Pick<Commits, 'isWriting' | 'lastCheckpoint'>;
+  readonly commits: Pick<Commits, 'checkpointMs' | 'isWriting' | 'lastCheckpoint'>;
   readonly pace: ScrubPace;
   readonly log: Log;
   /** It has rows that the disk changed, or none that can be compared. */
@@ -106,6 +108,8 @@ export class Comparison {
   /** When each group may be compared again. */
   readonly #dueMs = new Map<Group, number>();
   readonly #undecided = new Set<Group>();
+  /** Groups of which this node could make no digest, and how long they were left alone then. */
+  readonly #failedMs = new Map<Group, number>();
   #clockMs = 0;
   #readAtMs = 0;
   #startMs = 0;
@@ -240,7 +244,9 @@ export class Comparison {
   }
 
   #ask(pass: Pass): void {
-    const { nodeId, replication } = this.#options;
+    const { nodeId, replication, commits } = this.#options;
+    // Its group would wait for that one's end.
+    if (commits.checkpointMs(this.#clockMs) > 0) return;
     const { group, from } = pass;
     const others = replication.comparable(group);
     const question = { op: OP_DIGEST, index: group.raft.lastIndex, bytesMax: DIGEST_BYTES, from };
@@ -259,8 +265,9 @@ export class Comparison {
     pass.round = undefined;
     const made = new Map([...digests].flatMap(([node, digest]) => (digest === undefined ? [] : [[node, digest]])));
     const own = made.get(nodeId);
-    if (own === undefined || (made.size < members && pass.tries < TRIES)) {
-      if (pass.tries++ >= TRIES) return this.#leave(LATER_MS);
+    if (own === undefined) return this.#leaveAlone(group);
+    if (made.size < members && pass.tries < TRIES) {
+      pass.tries++;
       pass.atMs = this.#clockMs + RETRY_MS;
       return;
     }
@@ -297,9 +304,17 @@ export class Comparison {
 
   #finish({ group, found }: Pass): void {
     this.#counters.comparisons++;
+    this.#failedMs.delete(group);
     const isOpen = found.has('unsettled');
     if (!isOpen && !found.has('undecided')) this.#undecided.delete(group);
     this.#leave(isOpen || found.has('different') ? LATER_MS : this.#options.pace.pauseMs);
+  }
+
+  /** Each try holds up the writes of its group, for nothing on a slow disk. */
+  #leaveAlone(group: Group): void {
+    const afterMs = Math.min(2 * (this.#failedMs.get(group) ?? LATER_MS / 2), LATER_MAX_MS);
+    this.#failedMs.set(group, afterMs);
+    this.#leave(afterMs);
   }
 
   /** The group's turn comes again then. */

@@ -36,7 +36,7 @@ interface DamagedGroupsOptions {
   readonly groups: readonly Group[];
   readonly nodeId: number;
   readonly replication: Pick<Replication, 'cancelSnapshots' | 'comparable' | 'compare'>;
-  readonly commits: Pick<Commits, 'isWriting' | 'lastCheckpoint'>;
+  readonly commits: Pick<Commits, 'checkpointMs' | 'isWriting' | 'lastCheckpoint'>;
   /** Groups that the start could not open, and why. */
   readonly damages: ReadonlyMap<Group, RowDamage>;
   readonly storage: Pick<ShardStorage, 'onDamage' | 'openRanges' | 'scrub' | 'tx'>;

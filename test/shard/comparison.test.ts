@@ -230,6 +230,20 @@ test('all groups have their turn, also when a pass takes longer than the pause b
   cluster.until('both are compared', () => cluster.asked.size === 2);
 });
 
+test('no group is held up for a comparison while a checkpoint is under way', () => {
+  const cluster = started();
+  const { shard, storage } = cluster.leader;
+  storage.checkpointLooks = Infinity;
+  cluster.command('append', 'stream', 'more;');
+  cluster.until('a checkpoint is under way', () => shard.status.checkpointMs > 0);
+  // The checkpoint has nothing of it.
+  cluster.command('append', 'stream', 'later;');
+  for (let i = 0; i < 1200; i++) cluster.turn();
+  cluster.questions.clear();
+  for (let i = 0; i < 600; i++) cluster.turn();
+  assert.equal(cluster.questions.size, 0);
+});
+
 test('where no majority has the same rows, none is changed, and it is told', () => {
   const cluster = started();
   change(cluster, IDS);
