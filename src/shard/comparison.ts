@@ -38,6 +38,8 @@ const TRIES = 3;
 const LATER_MS = 60_000;
 /** The longest after digests that this node could not make: twice as long each time. */
 const LATER_MAX_MS = 3_600_000;
+/** A question waits so long for the end of checkpoints. */
+const ASK_MS = 60_000;
 /** No answer comes any more: links give up forwarded requests before. */
 const ROUND_MS = 120_000;
 /** A step delays the turn that it is in. */
@@ -51,6 +53,7 @@ export const UNSETTLED =
   'replicas of a group have different rows, and those that did not answer decide which are right: start their nodes again, or update them';
 
 const FIRST = new Uint8Array(0);
+const NOBODY: ReadonlySet<number> = new Set();
 
 type OnDigest = (digest: Digest | undefined) => void;
 
@@ -84,7 +87,7 @@ interface Round {
   readonly question: RowQuestion;
   /** By node; undefined: it could not. */
   readonly digests: Map<number, Digest | undefined>;
-  readonly members: number;
+  readonly members: readonly number[];
   readonly giveUpMs: number;
 }
 
@@ -96,7 +99,13 @@ interface Pass {
   tries: number;
   /** Not before. */
   atMs: number;
+  /** When the next question was due; 0: it is not. */
+  askMs: number;
   round: Round | undefined;
+  /** Members that had no digest after some tries: the rest of the pass is without them. */
+  readonly failed: Set<number>;
+  /** Members that were not connected when they would have been asked. */
+  readonly away: Set<number>;
   /** Kinds of differences that were met; none: the replicas have the same rows. */
   readonly found: Set<'different' | 'unsettled' | 'undecided'>;
 }
@@ -105,8 +114,8 @@ export class Comparison {
   readonly #options: ComparisonOptions;
   readonly #measures = new Map<Group, Measure>();
   #pass: Pass | undefined;
-  /** When each group may be compared again. */
-  readonly #dueMs = new Map<Group, number>();
+  /** When each group may be compared again, or earlier, when one of the members that were away is back. */
+  readonly #due = new Map<Group, { readonly ms: number; readonly away: ReadonlySet<number> }>();
   readonly #undecided = new Set<Group>();
   /** Groups of which this node could make no digest, and how long they were left alone then. */
   readonly #failedMs = new Map<Group, number>();
@@ -223,15 +232,24 @@ export class Comparison {
     const { round, group } = pass;
     if (!this.#canCompare(group)) return this.#leave(LATER_MS);
     if (round === undefined) return this.#ask(pass);
-    if (round.digests.size === round.members || this.#clockMs > round.giveUpMs) this.#decide(pass, round);
+    if (round.digests.size === round.members.length || this.#clockMs > round.giveUpMs) this.#decide(pass, round);
   }
 
   #next(): Pass | undefined {
-    const dueMs = (group: Group): number => this.#dueMs.get(group) ?? 0;
-    const due = this.#options.groups.filter((one) => this.#clockMs >= dueMs(one) && this.#canCompare(one));
+    const dueMs = (group: Group): number => this.#due.get(group)?.ms ?? 0;
+    const due = this.#options.groups.filter((one) => this.#isDue(one) && this.#canCompare(one));
     // By turns: a pass may take longer than the pause behind it.
     const group = due.sort((a, b) => dueMs(a) - dueMs(b))[0];
-    return group && { group, from: FIRST, tries: 0, atMs: 0, round: undefined, found: new Set() };
+    const none = { failed: new Set<number>(), away: new Set<number>(), found: new Set<never>() };
+    return group && { group, from: FIRST, tries: 0, atMs: 0, askMs: 0, round: undefined, ...none };
+  }
+
+  #isDue(group: Group): boolean {
+    const { ms = 0, away } = this.#due.get(group) ?? {};
+    if (this.#clockMs >= ms) return true;
+    return (
+      away !== undefined && away.size > 0 && this.#options.replication.comparable(group).some((one) => away.has(one))
+    );
   }
 
   /** A majority of the voters can be asked. */
@@ -245,13 +263,18 @@ export class Comparison {
 
   #ask(pass: Pass): void {
     const { nodeId, replication, commits } = this.#options;
-    // Its group would wait for that one's end.
-    if (commits.checkpointMs(this.#clockMs) > 0) return;
-    const { group, from } = pass;
-    const others = replication.comparable(group);
+    // Its group would wait for that one's end. Where one is always under way, it has to.
+    pass.askMs ||= this.#clockMs;
+    if (commits.checkpointMs(this.#clockMs) > 0 && this.#clockMs - pass.askMs < ASK_MS) return;
+    pass.askMs = 0;
+    const { group, from, failed, away } = pass;
+    const connected = replication.comparable(group);
+    const { voters, learners } = group.raft.configuration;
+    for (const node of [...voters, ...learners]) if (node !== nodeId && !connected.includes(node)) away.add(node);
+    const others = connected.filter((node) => !failed.has(node));
     const question = { op: OP_DIGEST, index: group.raft.lastIndex, bytesMax: DIGEST_BYTES, from };
     const digests: Round['digests'] = new Map();
-    pass.round = { question, digests, members: others.length + 1, giveUpMs: this.#clockMs + ROUND_MS };
+    pass.round = { question, digests, members: [nodeId, ...others], giveUpMs: this.#clockMs + ROUND_MS };
     for (const node of others)
       replication.compare(node, group, encodeRowQuestion(question), (answer) =>
         digests.set(node, decodeDigest(answer)),
@@ -266,11 +289,12 @@ export class Comparison {
     const made = new Map([...digests].flatMap(([node, digest]) => (digest === undefined ? [] : [[node, digest]])));
     const own = made.get(nodeId);
     if (own === undefined) return this.#leaveAlone(group);
-    if (made.size < members && pass.tries < TRIES) {
-      pass.tries++;
+    const failed = members.filter((node) => !made.has(node));
+    if (failed.length > 0 && pass.tries++ < TRIES) {
       pass.atMs = this.#clockMs + RETRY_MS;
       return;
     }
+    for (const node of failed) pass.failed.add(node);
     const [most, isOpen] = mostOf(made, group.raft.configuration.voters);
     const different = [...made].flatMap(([node, digest]) => (areSame(digest, most ?? own) ? [] : [node]));
     if (different.length > 0) {
@@ -302,12 +326,13 @@ export class Comparison {
     replication.compare(node, group, encodeRowQuestion({ ...question, op: OP_DIFFERS }), () => undefined);
   }
 
-  #finish({ group, found }: Pass): void {
+  #finish({ group, failed, away, found }: Pass): void {
     this.#counters.comparisons++;
     this.#failedMs.delete(group);
     const isOpen = found.has('unsettled');
     if (!isOpen && !found.has('undecided')) this.#undecided.delete(group);
-    this.#leave(isOpen || found.has('different') ? LATER_MS : this.#options.pace.pauseMs);
+    const isWhole = failed.size === 0 && !isOpen && !found.has('different');
+    this.#leave(isWhole ? this.#options.pace.pauseMs : LATER_MS, away);
   }
 
   /** Each try holds up the writes of its group, for nothing on a slow disk. */
@@ -317,9 +342,9 @@ export class Comparison {
     this.#leave(afterMs);
   }
 
-  /** The group's turn comes again then. */
-  #leave(afterMs: number): void {
-    if (this.#pass !== undefined) this.#dueMs.set(this.#pass.group, this.#clockMs + afterMs);
+  /** The group's turn comes again then, or when one of those that were `away` is back. */
+  #leave(afterMs: number, away: ReadonlySet<number> = NOBODY): void {
+    if (this.#pass !== undefined) this.#due.set(this.#pass.group, { ms: this.#clockMs + afterMs, away });
     this.#pass = undefined;
   }
 }

@@ -271,6 +271,17 @@ test('a node that is not asked settles later which of the others has other rows'
   assert.deepEqual([stopped(cluster), said(cluster, /no majority/)], [[2], []]);
 });
 
+test('a node that could not be asked is compared as soon as it can be, and not with the next pass', () => {
+  const cluster = new Cluster([GROUP], 3_600_000);
+  cluster.versions.set(3, VERSION_WITH_REPAIR);
+  started(cluster);
+  change(cluster, [3]);
+  cluster.until('the pass ends', () => compared(cluster) > 0);
+  cluster.versions.delete(3);
+  cluster.until('it stops', () => stopped(cluster).length > 0);
+  assert.deepEqual(stopped(cluster), [3]);
+});
+
 test('nodes of an older protocol are not asked', () => {
   const cluster = started();
   cluster.versions.set(3, VERSION_WITH_REPAIR);
