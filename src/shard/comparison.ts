@@ -53,6 +53,7 @@ export const UNSETTLED =
   'replicas of a group have different rows, and those that did not answer decide which are right: start their nodes again, or update them';
 
 const FIRST = new Uint8Array(0);
+const NONE: readonly Group[] = [];
 const NOBODY: ReadonlySet<number> = new Set();
 
 type OnDigest = (digest: Digest | undefined) => void;
@@ -141,8 +142,10 @@ export class Comparison {
   }
 
   /** Groups of which a checkpoint is needed now: their digests are of what they have applied. */
-  waiting(clockMs: number): Group[] {
+  waiting(clockMs: number): readonly Group[] {
     this.#clockMs = clockMs;
+    // Every turn asks.
+    if (this.#measures.size === 0) return NONE;
     for (const [group, measure] of this.#measures) this.#look(group, measure);
     return [...this.#measures].flatMap(([group, { phase }]) => (phase === 'held' ? [group] : []));
   }

@@ -201,8 +201,8 @@ export class Shard {
     const group = this.#byId.get(groupId);
     const { bytes, view } = this.#received.of(frame);
     const question = decodeRowQuestion(frame);
-    const answer = (digest: Uint8Array): void => this.replication.compared(origin, digest);
-    if (group !== undefined && question !== undefined) return this.#damaged.comparison.asked(group, question, answer);
+    if (group !== undefined && question !== undefined)
+      return this.#damaged.comparison.asked(group, question, (digest) => this.replication.compared(origin, digest));
     if (group === undefined || !isCommandFrame(bytes, view, frame)) return;
     if (frame.length <= PIECE_BYTES_MAX) this.#pieces.otherCame(this.#clockMs);
     const slot = this.replication.accept(origin, group);
