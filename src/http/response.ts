@@ -50,7 +50,7 @@ const ERROR_HEADER = 'millrace-error';
 export const TEXT_PLAIN = 'text/plain; charset=utf-8';
 export const JSON_TYPE = 'application/json';
 export const RECORD_EXTENSION = 'json-record-coordinates-v1';
-const RETRY_AFTER_SECONDS = '1';
+export const RETRY_AFTER_SECONDS = '1';
 const encoder = new TextEncoder();
 /** Characters that fit the cork buffer however they are encoded: the sentences of refusals, most documents. */
 const SHORT_TEXT_LENGTH = 2048;

@@ -2,7 +2,6 @@
  * SIGHUP: reopens the log file, reads the configuration again, and applies what can change at run time: certificates
  * and tokens. Everything else waits for the next start. An unreadable or invalid configuration changes nothing.
  */
-import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import process from 'node:process';
 import type { Config } from '../config/config.ts';
@@ -10,6 +9,7 @@ import { ConfigError } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Planes } from '../http/server.ts';
 import type { Logger, NodeLog } from '../logging/logger.ts';
+import { endOfCertificate } from './certificate-watch.ts';
 
 type Reloaded = Pick<Planes, 'changeTokens' | 'renewCertificates'>;
 type Outcome = 'none' | 'unchanged' | 'changed';
@@ -76,7 +76,7 @@ export class Reloads {
       certificate,
       ...(pems === undefined
         ? {}
-        : { certificate_valid_to: new Date(new X509Certificate(pems.cert).validTo).toISOString() }),
+        : { certificate_valid_to: new Date(endOfCertificate(pems.cert)).toISOString() }),
       client_token: outcome(before.http.clientToken, now.http.clientToken),
       admin_token: outcome(before.http.adminToken, now.http.adminToken),
     };

@@ -7,7 +7,7 @@ import {
   SESSION_REQUESTS_MAX,
   SESSION_SUBSCRIPTIONS_MAX,
 } from '../base/limits.ts';
-import { writeRefusalHeaders } from '../http/response.ts';
+import { RETRY_AFTER_SECONDS, writeRefusalHeaders } from '../http/response.ts';
 import { type Reply, explanation } from '../protocol/reply.ts';
 import type { MessageWriter } from './messagepack.ts';
 
@@ -33,7 +33,6 @@ const GO_AWAY = 68;
 const LEADERS = 69;
 
 const LEAVE = 'the session ends; open another one, at another node if this one does not answer';
-const RETRY_AFTER_SECONDS = '1';
 
 /** Fields of an answer: headers of the HTTP API by their names, as texts. */
 export class FieldWriter {
