@@ -74,9 +74,7 @@ export class Reloads {
     this.#pems = pems;
     const said = {
       certificate,
-      ...(pems === undefined
-        ? {}
-        : { certificate_valid_to: new Date(endOfCertificate(pems.cert)).toISOString() }),
+      ...(pems === undefined ? {} : { certificate_valid_to: new Date(endOfCertificate(pems.cert)).toISOString() }),
       client_token: outcome(before.http.clientToken, now.http.clientToken),
       admin_token: outcome(before.http.adminToken, now.http.adminToken),
     };

@@ -224,7 +224,8 @@ export class MessageWriter {
   /** Takes back what was written behind `from`, as a copy. */
   cut(from: number): Uint8Array {
     const part = this.#bytes.slice(from, this.length);
-    this.length = from;
+    // They may have left meanwhile.
+    this.length = Math.min(from, this.length);
     return part;
   }
 

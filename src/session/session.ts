@@ -291,6 +291,8 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
     this.server.logError(error, this.operation, this.requestId);
     if (request.isAnswered) return;
     this.outbox.out.cut(from);
+    this.#subscriptions.get(request.id)?.leave();
+    this.#subscriptions.delete(request.id);
     this.#answerRefused(request, { id: request.id, code: 'INTERNAL', detail: '' });
   }
 

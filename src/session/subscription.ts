@@ -19,7 +19,7 @@ import type { HttpServerContext } from '../http/server-context.ts';
 import type { ReadParams } from '../http/context.ts';
 import type { ReplyHandler } from '../ports.ts';
 import { READ_FLAG_AWAIT, READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, readIncarnation } from '../protocol/queries/read.ts';
-import { READ_OFFSET, READ_RECORD } from '../protocol/read-fields.ts';
+import { READ_NOW, READ_OFFSET, READ_RECORD, READ_RECORD_NOW } from '../protocol/read-fields.ts';
 import { REPLY_CLOSED, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
 import { Timed } from '../topics/clock.ts';
 import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES, type Topic } from '../topics/topic.ts';
@@ -137,7 +137,8 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
     topic?.beforeReply(reply);
     this.#endRead();
     if (topic === undefined || this.isOver) return;
-    if (this.#owner.outbox.takes(reply.body, counted)) this.#take(reply, topic);
+    // A read of the tail is asked once, and brings next to nothing.
+    if (counted === 0 || this.#owner.outbox.takes(reply.body, counted)) this.#take(reply, topic);
     else this.#readOn();
   }
 
@@ -236,12 +237,21 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
   #readOn(): void {
     const topic = this.#topic;
     if (topic === undefined) return;
+    if (this.#isAtTail) return this.#read(topic, 1, 0);
     const wanted = this.#params?.maxBytes ?? 0;
     const most = Math.min(STEP_BYTES, this.#credit);
     const bytes = wanted === 0 ? most : Math.min(most, wanted);
     this.#state = PAUSED;
     const counted = Math.max(bytes, SESSION_READ_BYTES_MIN);
-    if (bytes <= 0 || !this.#owner.turns.take(this, counted)) return;
+    if (bytes > 0 && this.#owner.turns.take(this, counted)) this.#read(topic, bytes, counted);
+  }
+
+  /** The tail is that of now, with or without credit, and its answer brings no bytes. */
+  get #isAtTail(): boolean {
+    return this.#position.mode === READ_NOW || this.#position.mode === READ_RECORD_NOW;
+  }
+
+  #read(topic: Topic, bytes: number, counted: number): void {
     this.#position.maxBytes = bytes;
     this.#readBytes = counted;
     this.#state = READING;

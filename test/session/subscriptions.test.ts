@@ -53,6 +53,21 @@ async function metricOf(server: TestServer, name: string): Promise<number | unde
   return (JSON.parse(body.toString()) as Record<string, number>)[name];
 }
 
+test('the tail is that of the moment when the subscription came, also without credit', async () => {
+  await withSession(async (client) => {
+    await client.ask(CREATE, 1, 'b', 's', Buffer.from('["before"]'), JSON_TYPE);
+    for (const options of [{ offset: 'now' }, { record: 'now' }]) {
+      client.send([SUBSCRIBE, 2, 'b', 's', 0, options], [APPEND, 3, 'b', 's', Buffer.from('["after"]'), JSON_TYPE]);
+      assert.equal((await client.about(3)).kind, DONE);
+      client.send([CREDIT, 2, MUCH]);
+      const first = await client.about(2);
+      assert.deepEqual([first.kind, first.body], [EVENT, '']);
+      assert.equal(await follow(client, 2, 9), '["after"]');
+      await client.ask(UNSUBSCRIBE, 2);
+    }
+  });
+});
+
 test('a subscription brings what is there and what comes, from an offset, a record or the tail', async () => {
   await withSession(async (client, server) => {
     await client.ask(CREATE, 1, 'b', 's', Buffer.from('before'), TEXT);
