@@ -145,7 +145,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'repair-skips-entries': 0x74014,
   'repair-cuts-log': 0x74013,
   'entry-applied-otherwise': 0x42d,
-  'entry-applied-otherwise, blind': 0x74000,
+  'entry-applied-otherwise, blind': 0x74003,
   'log-freed-early': 0x42d,
   'checkpoint-ahead-of-log': 0x42d,
   'changes-unbounded': 0x75002,
