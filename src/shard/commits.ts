@@ -11,8 +11,12 @@ import { type Log, type ShardStorage, StorageFullError, type TurnBatch } from '.
 const FULL_RETRY_MS = 100;
 /** Interval between looks at a checkpoint that is being written: a fraction of what it takes. */
 export const LOOK_MS = 5;
-/** So long after the last append the log is sealed: a busy shard appends again before. */
+/**
+ * So long after the last append the log is sealed, and so many times what that took: sealing is a write as well, and
+ * the next append of a writer that waits for each would wait for it.
+ */
 const SEAL_MS = 10;
+const SEAL_WRITES = 4;
 /** Requests waiting for a write that cannot reach the disk are answered after this long. */
 const FULL_ANSWER_MS = 5000;
 
@@ -135,8 +139,8 @@ export class Commits {
     const write = (): void => this.#writeLog(() => storage.append(batches));
     if (!this.#hasSpace('append', clockMs, write)) return false;
     this.#succeeded('append');
-    this.#sealAtMs = clockMs + SEAL_MS;
     const tookMs = runtime.monotonicMs() - startedMs;
+    this.#sealAtMs = clockMs + SEAL_MS + SEAL_WRITES * tookMs;
     this.counters.commits++;
     this.counters.commitMicros += tookMs * 1000;
     if (tookMs > SLOW_MS) this.#tell('warn', SLOW_LOG, storage.paths.log, tookMs);
