@@ -32,7 +32,8 @@ const TRICKLE_MS = 3000;
 const SETTLE_MS = 5000;
 /** Three election timeouts of patience, and two elections. */
 const SILENT_MS_MAX = 9000;
-const URGENT_WAIT_MS_MAX = 750;
+/** Bytes under way take half a second, and at most as much again when the window has just grown. */
+const URGENT_WAIT_MS_MAX = 1000;
 /** Bytes under way already take half a second; a large request would take four. */
 const REQUEST_WAIT_MS_MAX = 1000;
 /** Bytes of all groups under way to the node: 2.5 s worth. */
