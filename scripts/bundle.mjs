@@ -20,7 +20,10 @@ const ENTRIES = {
   node: NODE,
   ctl: 'src/operator/main.ts',
   ...Object.fromEntries(
-    ['checkpoint', 'export', 'json', 'pool', 'salvage', 'shard', 'verify'].map((name) => [name, `workers/${name}.ts`]),
+    ['checkpoint', 'export', 'json', 'pool', 'salvage', 'shard', 'sync', 'verify'].map((name) => [
+      name,
+      `workers/${name}.ts`,
+    ]),
   ),
 };
 /** Small, plain JavaScript, loaded by every start. All other packages are native, find files of their own, or are loaded when needed. */
@@ -36,7 +39,7 @@ const outside = Object.keys(dependencies).filter((name) => !INSIDE.includes(name
  * time that a module takes, or less: it makes no second form of its own modules, and does not look for exports in the
  * packages of others.
  */
-const COMMON = ['main', 'ctl', 'shard', 'checkpoint'];
+const COMMON = ['main', 'ctl', 'shard', 'checkpoint', 'sync'];
 const MODULE_URL = { define: { 'import.meta.url': 'moduleUrl', 'import.meta.resolve': 'require.resolve' } };
 const COMMON_BANNER = "const moduleUrl = require('node:url').pathToFileURL(__filename).href;";
 

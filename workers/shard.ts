@@ -1,5 +1,5 @@
 /** Thread entry: one shard with its real storage and rings. The loop never sleeps while there is work. */
-import { type MessagePort, isMainThread, parentPort, workerData } from 'node:worker_threads';
+import { type MessagePort, Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { assert } from '../src/base/assert.ts';
 import { caughtMessage } from '../src/base/caught.ts';
 import { toHex } from '../src/base/hex.ts';
@@ -17,11 +17,13 @@ import { changedBytesMax } from '../src/shard/backlog.ts';
 import { owedBytes } from '../src/shard/disk-pressure.ts';
 import { Shard } from '../src/shard/shard.ts';
 import { ThreadWriter } from '../src/store/checkpoint-writer.ts';
+import { ThreadSyncer } from '../src/store/log-sync.ts';
 import { threadEntry } from '../src/threads/entry.ts';
 import { FileGone } from '../src/store/named-file.ts';
 import { openStore } from '../src/store/rebuild.ts';
 import type { ShardStore, StoreFinding } from '../src/store/shard-store.ts';
 import { storeFailure } from '../src/store/volume.ts';
+import type { SyncData } from './sync.ts';
 import { MainThreadStore } from './cold-port.ts';
 import { type MemberData, beginRun, checkFormation, heard, openDirectories, openIdentity } from './membership.ts';
 import { openPeers, startPeers } from './peer-links.ts';
@@ -140,8 +142,18 @@ function report(
   log.error({ shard, why, aside }, 'the log is damaged: the other nodes restore this shard');
 }
 
+/** Its thread wakes the shard as clients do, whose requests come by `ring`. */
+function threadSyncer(ring: SharedArrayBuffer, log: Logger): ThreadSyncer {
+  return new ThreadSyncer({
+    start: (words) => new Worker(threadEntry('sync'), { workerData: { words, ring } satisfies SyncData, execArgv: [] }),
+    clockMs: () => runtime.monotonicMs(),
+    failed: (error) => log.warn({ why: caughtMessage(error) }, 'no thread for syncs of the log: turns wait for each'),
+  });
+}
+
 async function run(start: ShardData, port: MessagePort): Promise<void> {
   const log = threadLogger(start.log, 'shard', (logged) => port.postMessage({ logged } satisfies ShardMessage));
+  const syncer = threadSyncer(start.requestRing, log);
   const store = await openStore(start.directory, {
     runtime,
     groups: start.groups,
@@ -149,6 +161,7 @@ async function run(start: ShardData, port: MessagePort): Promise<void> {
     onRebuild: ({ message: why }, bytes) =>
       log.warn({ shard: start.shard, why, bytes }, 'pages of the state cannot be read: it is rebuilt without them'),
     writer: (directory) => new ThreadWriter(directory, threadEntry('checkpoint')),
+    syncer,
   });
   const membership = await beginRun(port, store);
   if (membership === undefined) return await end(store, port);
@@ -156,7 +169,7 @@ async function run(start: ShardData, port: MessagePort): Promise<void> {
   if (store.fresh) store.markUsed(data.cluster === undefined || data.cluster.initMembership ? [] : data.groups);
   const reader = new RingReader(data.requestRing);
   const identity = openIdentity(data, port);
-  const parker = new Parker(reader);
+  const parker = new Parker(reader, () => reader.hasNext() || syncer.hasEnded);
   const wake = (): void => parker.unpark();
   const cold = new MainThreadStore(port);
   const directories = openDirectories(data, port, store, identity, () => shard.declareLost());

@@ -24,6 +24,7 @@ export const PLANTED_BUGS = {
 
   // The log and state on disk.
   'log-not-synced': 'A record of the log counts as durable although it was not synced.',
+  'checkpoint-names-unsynced': 'A checkpoint names a record of the log whose sync has not ended.',
   'log-checksum-ignored': 'A record of the log whose checksum is wrong counts as whole.',
   'log-sequence-ignored':
     'What an earlier use of a segment left behind the newest record counts as the records after it.',

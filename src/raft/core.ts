@@ -120,6 +120,8 @@ export class Core {
   readStates: ReadState[] = [];
   /** A completely received snapshot that the host has not yet been told to install. */
   incoming: SnapshotMeta | undefined = undefined;
+  /** One was handed out and is not on disk. */
+  isInstalling = false;
   /** See repair.ts: the host said that its applied state is damaged. */
   wantsState = false;
   /** A snapshot for it that is not on disk yet; nothing is applied meanwhile. */
@@ -253,6 +255,11 @@ export class Core {
     let found = this.configurations[0]!;
     for (const each of this.configurations) if (each.index <= index) found = each;
     return found.configuration;
+  }
+
+  /** What this node has is being replaced by a snapshot. */
+  get isReplaced(): boolean {
+    return this.incoming !== undefined || this.isInstalling;
   }
 
   /** A snapshot replaces the log and the applied state. */

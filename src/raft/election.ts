@@ -84,7 +84,7 @@ function isBarred(core: Core): boolean {
 
 export function mayCampaign(core: Core): boolean {
   if (isBarred(core)) return false;
-  return core.role !== 'leader' && core.mayVote && core.mayBeNeededAsLeader() && core.incoming === undefined;
+  return core.role !== 'leader' && core.mayVote && core.mayBeNeededAsLeader() && !core.isReplaced;
 }
 
 function startElection(core: Core): void {

@@ -223,6 +223,11 @@ export class Raft {
     if (core.afterPersist.length > 0) core.afterPersist = [];
   }
 
+  /** A received state waits to take over; the next `take` with `mustPersist` has it. */
+  get hasSnapshot(): boolean {
+    return this.#core.incoming !== undefined;
+  }
+
   /** `applyBytesMax` as in `take`. */
   hasReady(applyBytesMax = Infinity): boolean {
     const core = this.#core;
@@ -254,6 +259,7 @@ export class Raft {
         snapshot = core.incoming;
         keepsLog = snapshot !== undefined && snapshot === core.repairing;
         core.incoming = undefined;
+        core.isInstalling = snapshot !== undefined;
         core.persistLimit = log.handed;
         this.#inflight = true;
         this.#inflightTerm = core.term;
@@ -317,6 +323,7 @@ export class Raft {
     const core = this.#core;
     if (index !== this.#inflightIndex) assert(false, `${index} persisted, ${this.#inflightIndex} was handed out`);
     this.#inflight = false;
+    core.isInstalling = false;
     core.durableTerm = this.#inflightTerm;
     core.durableVote = this.#inflightVote;
     core.log.stableTo(Math.min(index, core.persistLimit));

@@ -17,10 +17,14 @@ export const LOOK_MS = 5;
  */
 const SEAL_MS = 10;
 const SEAL_WRITES = 4;
+const SEAL_MS_MAX = 1000;
 /** Requests waiting for a write that cannot reach the disk are answered after this long. */
 const FULL_ANSWER_MS = 5000;
 
-/** Duration of a checkpoint from which on no turn waits for it: a leader that is silent for longer is replaced. */
+/**
+ * Duration of a checkpoint from which on no turn waits for it: a leader that is silent for longer is replaced. And of a
+ * write to the log from which on the shard waits for it: a leader that cannot write is to be silent.
+ */
 const STUCK_MS = 1000;
 /** Duration of a write from which on the operator hears of it, and again whenever it has doubled. */
 const SLOW_MS = 5000;
@@ -58,8 +62,11 @@ export class Commits {
   /** When each is tried again; 0: the last one succeeded. They fail apart: the log has its space beforehand. */
   readonly #retryAtMs = { append: 0, checkpoint: 0 };
   #fullSinceMs = 0;
-  /** When the log is sealed; Infinity: it is. */
+  /** When the log is sealed; Infinity: it is, or a record is being written. */
   #sealAtMs = 0;
+  /** A record is being written, and since when. */
+  #isAppending = false;
+  #appendedMs = 0;
   #announcedFull = false;
   /** The checkpoint that is being written, and what one that found no space contained. */
   #underWay: readonly Covered[] | undefined;
@@ -125,35 +132,50 @@ export class Commits {
     this.#unwritten = this.#unwritten.filter((covered) => covered.group !== group);
   }
 
-  /** Makes the batches durable. False: the disk is full, and they come again. */
-  append(batches: readonly TurnBatch[], clockMs: number): boolean {
-    if (batches.length === 0) return true;
-    const isDone = clockMs >= this.#retryAtMs.append && this.#append(batches, clockMs);
-    this.#pendingRetry = isDone ? [] : batches;
-    return isDone;
+  /** Writes the batches, and endAppend() tells when they are on disk. False: the disk is full, and they come again. */
+  append(batches: readonly TurnBatch[], how: 'wait' | 'behind', clockMs: number): boolean {
+    const { runtime, storage } = this.#options;
+    this.#pendingRetry = batches;
+    if (clockMs < this.#retryAtMs.append) return false;
+    this.#appendedMs = runtime.monotonicMs();
+    this.#countWrite();
+    let hasSpace = false;
+    try {
+      hasSpace = this.#hasSpace('append', clockMs, () => storage.append(batches, how));
+    } finally {
+      if (!hasSpace) this.#countWrite();
+    }
+    if (!hasSpace) return false;
+    this.#pendingRetry = [];
+    this.#succeeded('append');
+    this.#isAppending = true;
+    this.#sealAtMs = Infinity;
+    return true;
   }
 
-  #append(batches: readonly TurnBatch[], clockMs: number): boolean {
+  /** Whether the batches that were being written are on disk. A disk that hangs is waited for: see STUCK_MS. */
+  endAppend(how: 'look' | 'wait', clockMs: number): boolean {
     const { runtime, storage } = this.#options;
-    const startedMs = runtime.monotonicMs();
-    const write = (): void => this.#writeLog(() => storage.append(batches));
-    if (!this.#hasSpace('append', clockMs, write)) return false;
-    this.#succeeded('append');
-    const tookMs = runtime.monotonicMs() - startedMs;
-    this.#sealAtMs = clockMs + SEAL_MS + SEAL_WRITES * tookMs;
+    if (!this.#isAppending) return true;
+    const isLong = runtime.monotonicMs() - this.#appendedMs > STUCK_MS;
+    let hasEnded = true;
+    try {
+      hasEnded = storage.endAppend(isLong ? 'wait' : how);
+    } finally {
+      if (hasEnded) this.#countWrite();
+    }
+    if (!hasEnded) return false;
+    this.#isAppending = false;
+    const tookMs = runtime.monotonicMs() - this.#appendedMs;
+    this.#sealAtMs = clockMs + SEAL_MS + Math.min(SEAL_WRITES * tookMs, SEAL_MS_MAX);
     this.counters.commits++;
     this.counters.commitMicros += tookMs * 1000;
     if (tookMs > SLOW_MS) this.#tell('warn', SLOW_LOG, storage.paths.log, tookMs);
     return true;
   }
 
-  #writeLog(write: () => void): void {
+  #countWrite(): void {
     Atomics.add(this.#logWrites, 0, 1);
-    try {
-      write();
-    } finally {
-      Atomics.add(this.#logWrites, 0, 1);
-    }
   }
 
   /**
@@ -171,7 +193,12 @@ export class Commits {
   checkpointBehind(which: 'due' | 'changed', clockMs: number, first: readonly Group[] = []): void {
     if (clockMs >= this.#sealAtMs) {
       this.#sealAtMs = Infinity;
-      this.#writeLog(() => this.#options.storage.seal());
+      this.#countWrite();
+      try {
+        this.#options.storage.seal();
+      } finally {
+        this.#countWrite();
+      }
     }
     if (!this.#end('look', clockMs) || this.#underWay !== undefined || clockMs < this.#retryAtMs.checkpoint) return;
     const others = this.checkpoints.due(clockMs, which);

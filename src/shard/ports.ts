@@ -87,10 +87,13 @@ export interface ShardStorage {
   /** Marks the directory as used and, in the same commit, the groups whose log it does not have. */
   markUsed(lost: readonly number[]): void;
   /**
-   * The turn's entries and votes; a snapshot takes over before them. On disk when it returns. Throws StorageFullError
-   * when there is no space: the same call may be repeated. Any other error is fatal.
+   * The turn's entries and votes; a snapshot takes over before them. On disk when it returns; `behind`, which no
+   * snapshot may be, when endAppend() says so. Throws StorageFullError when there is no space: the same call may be
+   * repeated. Any other error is fatal.
    */
-  append(batches: readonly TurnBatch[]): void;
+  append(batches: readonly TurnBatch[], how: 'wait' | 'behind'): void;
+  /** Whether the last append is on disk; the next one is only possible then. Any error is fatal. */
+  endAppend(how: 'look' | 'wait'): boolean;
   /** From now on the last record that append() wrote cannot be taken for one whose write did not end. */
   seal(): void;
   /** Takes what `write` puts into `tx` and begins to write it; reads see it at once. The one before has ended. */

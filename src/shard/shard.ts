@@ -19,12 +19,12 @@ import {
 import { type AdminHost, Administration } from './admin.ts';
 import { ColdTier } from '../cold/shard/tier.ts';
 import { Proposals } from '../cold/shard/proposals.ts';
-import { Backlog, applyWithin, changedBytesMax, pieceBytes } from './backlog.ts';
+import { Backlog, changedBytesMax } from './backlog.ts';
 import { Commits, LOOK_MS } from './commits.ts';
 import { DamagedGroups } from './damaged-groups.ts';
 import { Exports } from '../backup/shard/exports.ts';
 import { decodeRowQuestion } from '../peer/codec/comparison.ts';
-import type { ForwardOrigin, RequestSource, TurnBatch } from './ports.ts';
+import type { ForwardOrigin, RequestSource } from './ports.ts';
 import { Replicated } from './replicated.ts';
 import type { Replication } from './replication.ts';
 import { DiskPressure } from './disk-pressure.ts';
@@ -40,6 +40,7 @@ import { Queries } from './queries.ts';
 import type { ShardStatus } from './summaries.ts';
 import { QUERIES } from '../protocol/operations.ts';
 import { TracedSlots } from './traced-slots.ts';
+import { TurnRecords } from './turn-records.ts';
 
 /** One tick of Raft's logical time. */
 export const TICK_MS = 100;
@@ -69,8 +70,7 @@ export class Shard {
   #clockMs = 0;
   #tickAtMs = 0;
   #expireAtMs = 0;
-  /** Messages to send once the commit of their batch is on disk. */
-  #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
+  readonly #records: TurnRecords;
   readonly #lost: LostGroups;
   readonly #pieces: PieceTurns;
   readonly #damaged: DamagedGroups;
@@ -129,6 +129,11 @@ export class Shard {
       status: () => this.status,
       shed: (electionPriority) => this.#pressure.shed(electionPriority),
     });
+    this.#records = new TurnRecords({
+      ...{ groups: this.groups, commits: this.#commits, replication: this.replication, replies: options.replies },
+      ...{ backlog: this.#backlog, damaged: this.#damaged, queries: this.#queries, traced, counters: this.counters },
+      installed: (group, index) => this.#installed(group, index),
+    });
     this.#lost = new LostGroups(storage, this.groups, () => this.#queries.lose());
     this.#pieces = new PieceTurns({ ...options, groups: this.groups });
     this.replication.tick(this.groups);
@@ -171,10 +176,10 @@ export class Shard {
     if (this.#commits.pendingRetry.length === 0) this.#queries.ask(clockMs);
     this.#commits.checkpoints.observe(clockMs);
     // The next round does what a commit makes possible: apply, or the first entry of a new leader.
-    for (let round = 0; this.#persist(clockMs); round++) assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
-    // While the disk is full, received rows may not be in place yet.
-    if (this.#commits.pendingRetry.length === 0)
-      this.replication.settle(!this.full && !this.#commits.isStuck(clockMs), clockMs);
+    for (let round = 0; this.#records.write(clockMs); round++)
+      assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
+    // Received rows may not be in place yet.
+    if (!this.#records.haveSnapshot) this.replication.settle(!this.full && !this.#commits.isStuck(clockMs), clockMs);
     this.replication.turn(nowMs, clockMs);
     this.#admin.turn(clockMs);
     this.#exports.turn(clockMs);
@@ -242,6 +247,7 @@ export class Shard {
 
   /** Writes all applied state, so that the next start replays nothing; refuses waiting requests. */
   stop(nowMs: number, clockMs: number): void {
+    this.#records.stop(clockMs);
     this.turn(nowMs, clockMs);
     for (const group of this.groups) group.failWaiting();
     this.#damaged.comparison.stop();
@@ -337,58 +343,14 @@ export class Shard {
     }
   }
 
-  /** Applies what is committed and persists what raft returns; false when there was nothing to persist. */
-  #persist(clockMs: number): boolean {
-    const { pendingRetry } = this.#commits;
-    // Nothing is sent before the disk has taken what waits, perhaps for days: messages of that time are lost.
-    if (pendingRetry.length > 0) for (const group of this.groups) group.raft.dropMessages();
-    const batches = pendingRetry.length > 0 ? pendingRetry : this.#takeBatches();
-    if (batches.length === 0) return false;
-    // This node's disk write runs while its entries travel (thesis 10.2.1) and clients learn of commits.
-    this.replication.release();
-    for (const group of this.groups) group.flushEvents();
-    this.#options.replies.publish();
-    this.replication.flush();
-    if (!this.#commits.append(batches, clockMs)) return false;
-    if (!this.#traced.isEmpty) this.#traced.written();
-    for (const batch of batches) this.#persisted(batch);
-    for (const { group, messages } of this.#afterPersist.splice(0)) this.replication.send(group, messages);
-    return true;
-  }
-
-  #takeBatches(): TurnBatch[] {
-    const batches: TurnBatch[] = [];
-    let { room } = this.#backlog;
-    for (const group of this.groups) {
-      const bytesMax = pieceBytes(room);
-      if (!group.raft.hasReady(bytesMax)) continue;
-      const ready = group.raft.take(bytesMax);
-      const { appliedIndex } = group.state;
-      room -= this.#damaged.apply(group, ready.committed, () => applyWithin(room, group, ready.committed));
-      this.counters.committedEntries += group.state.appliedIndex - appliedIndex;
-      this.replication.send(group, ready.send);
-      if (ready.readStates.length > 0) this.#queries.confirmed(group, ready.readStates);
-      if (!ready.mustPersist) {
-        this.replication.send(group, ready.afterPersist);
-        continue;
-      }
-      if (ready.afterPersist.length > 0) this.#afterPersist.push({ group, messages: ready.afterPersist });
-      const { entries, hardState, snapshot, keepsLog, persistIndex, persistTerm } = ready;
-      batches.push({ group: group.id, entries, hardState, snapshot, keepsLog, persistIndex, persistTerm });
-    }
-    return batches;
-  }
-
-  #persisted({ group: id, snapshot, persistIndex, persistTerm }: TurnBatch): void {
-    const group = this.#byId.get(id) as Group;
-    group.raft.persisted(persistIndex, persistTerm);
-    if (snapshot === undefined) return;
-    group.installState(stateOf(this.#options, id, this.#memory));
+  /** A leader's state is on disk instead of the one before. */
+  #installed(group: Group, index: number): void {
+    group.installState(stateOf(this.#options, group.id, this.#memory));
     this.#commits.replaced(group);
     this.#queries.hold(group);
     this.#damaged.restored(group);
-    assert(group.state.appliedIndex === snapshot.index, `group ${id} holds the snapshot up to ${snapshot.index}`);
-    this.replication.installed(id);
+    assert(group.state.appliedIndex === index, `group ${group.id} holds the snapshot up to ${index}`);
+    this.replication.installed(group.id);
   }
 
   #compact(group: Group, index: number): number {

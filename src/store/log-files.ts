@@ -24,6 +24,8 @@ import { freshBytes } from './log-record.ts';
 export interface SegmentFile {
   readonly name: string;
   readonly bytes: number;
+  /** The system's number; undefined in a simulation. */
+  readonly descriptor?: number;
   /** `bytes` from `at`; the file is that long. */
   read(at: number, bytes: number): Uint8Array;
   write(at: number, bytes: Uint8Array): void;
@@ -141,20 +143,20 @@ export class DiskFolder implements LogFolder {
 class DiskFile implements SegmentFile {
   readonly name: string;
   readonly bytes: number;
-  readonly #descriptor: number;
+  readonly descriptor: number;
   #isClosed = false;
 
   constructor(path: string) {
     this.name = basename(path);
     this.bytes = statSync(path).size;
-    this.#descriptor = openSync(path, 'r+');
+    this.descriptor = openSync(path, 'r+');
   }
 
   read(at: number, bytes: number): Uint8Array {
     // Not from Buffer's pool: what is kept of it would keep 8 KiB of others.
     const into = new Uint8Array(bytes);
     for (let done = 0; done < bytes;) {
-      const read = readSync(this.#descriptor, into, done, bytes - done, at + done);
+      const read = readSync(this.descriptor, into, done, bytes - done, at + done);
       if (read === 0) throw new Error(`${this.name} of the log ends at ${at + done}, before ${at + bytes}`);
       done += read;
     }
@@ -163,7 +165,7 @@ class DiskFile implements SegmentFile {
 
   write(at: number, bytes: Uint8Array): void {
     try {
-      writeAll(this.#descriptor, at, bytes);
+      writeAll(this.descriptor, at, bytes);
     } catch (error) {
       throw named(this.name, 'written', error);
     }
@@ -171,7 +173,7 @@ class DiskFile implements SegmentFile {
 
   sync(): void {
     try {
-      fdatasyncSync(this.#descriptor);
+      fdatasyncSync(this.descriptor);
     } catch (error) {
       // The system may have dropped what it could not write, so a second sync could succeed without it.
       throw new LogSyncError(`${this.name} of the log could not be synced: ${caughtMessage(error)}`, { cause: error });
@@ -182,7 +184,7 @@ class DiskFile implements SegmentFile {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    closeSync(this.#descriptor);
+    closeSync(this.descriptor);
   }
 }
 

@@ -17,6 +17,7 @@ import { LogDamage } from './log-record.ts';
 import { type Covered, contentOf, holdsRecords, scanLog } from './log-scan.ts';
 import { ownRow } from './own-rows.ts';
 import { CUT_ROW, CUT_TAG, LOG_TAG, USED_TAG, VOTE_ROW, VOTE_TAG, decodeLog, encodeLog, systemKey } from './rows.ts';
+import type { LogSyncer } from './log-sync.ts';
 import { type Salvage, salvageLog } from './log-salvage.ts';
 import { type SegmentSizes, Segments } from './segments.ts';
 import { TurnLog, type Vote } from './turn-log.ts';
@@ -29,6 +30,7 @@ export interface StoredLogOptions {
   readonly tx: Tx;
   readonly folder: LogFolder;
   readonly sizes: SegmentSizes;
+  readonly syncer?: LogSyncer | undefined;
   readonly randomBytes: (sizeBytes: number) => Uint8Array;
 }
 
@@ -128,7 +130,7 @@ export class LogStore {
   }
 
   #recover(covered: Covered): LogFinding {
-    const { environment, folder, sizes } = this.#options;
+    const { environment, folder, sizes, syncer } = this.#options;
     const { log, oldest, place } = covered;
     const files = folder.names().map((name) => folder.open(name));
     const removed: string[] = [];
@@ -142,7 +144,7 @@ export class LogStore {
     try {
       const found = scanLog(files, covered);
       cut = found.cut;
-      const segments = new Segments(folder, log, sizes);
+      const segments = new Segments(folder, log, sizes, syncer);
       this.turns.attach(segments);
       this.turns.load(segments.adopt(files, found, isFree), this.#cuts(log));
     } catch (error) {
@@ -190,10 +192,10 @@ export class LogStore {
   }
 
   #create(): void {
-    const { folder, sizes, randomBytes } = this.#options;
+    const { folder, sizes, syncer, randomBytes } = this.#options;
     this.#log = viewOf(randomBytes(LOG_ID_BYTES)).getBigUint64(0);
     this.#oldest = 1;
-    const segments = new Segments(folder, this.#log, sizes);
+    const segments = new Segments(folder, this.#log, sizes, syncer);
     segments.reserve(0);
     this.turns.attach(segments);
   }
@@ -210,9 +212,9 @@ export class LogStore {
     return cuts;
   }
 
-  /** On disk when it returns. After ENOSPC nothing has changed. */
-  append(batches: readonly TurnBatch[]): void {
-    this.turns.append(batches);
+  /** On disk when it returns, or `behind`. After ENOSPC nothing has changed. */
+  append(batches: readonly TurnBatch[], how: 'wait' | 'behind'): void {
+    this.turns.append(batches, how);
   }
 
   seal(): void {

@@ -7,6 +7,7 @@ import { assert } from '../base/assert.ts';
 import { viewOf } from '../base/bytes.ts';
 import { planted } from '../base/planted.ts';
 import type { SegmentFile, LogFolder } from './log-files.ts';
+import { type LogSyncer, WAITING_SYNCER } from './log-sync.ts';
 import type { Cut } from './log-end.ts';
 import {
   LOG_PAGE_BYTES,
@@ -114,10 +115,21 @@ const FREE_MAX = 4;
 const EXTRA_MAX = 16;
 const PEAK_CHECKPOINTS = 64;
 
+interface Written {
+  readonly dataBytes: number;
+  readonly next?: SegmentNote;
+  readonly how?: 'wait' | 'behind';
+}
+
 export class Segments {
   readonly #folder: LogFolder;
   readonly #sizes: SegmentSizes;
   readonly #log: bigint;
+  readonly #syncer: LogSyncer;
+  /** The record whose sync is under way: nothing is written before its end. */
+  #syncing: SegmentRecord | undefined;
+  /** The first record that was needed before: it is, until what replaces its entries is on disk. */
+  #neededBefore = 1;
   /** Those with records, oldest first; the last one takes the next record. */
   readonly #used: Segment[] = [];
   readonly #free: Segment[] = [];
@@ -136,10 +148,11 @@ export class Segments {
   madeLate = 0;
 
   /** `log` identifies the log; its records carry it. */
-  constructor(folder: LogFolder, log: bigint, sizes: SegmentSizes) {
+  constructor(folder: LogFolder, log: bigint, sizes: SegmentSizes, syncer: LogSyncer = WAITING_SYNCER) {
     this.#folder = folder;
     this.#log = log;
     this.#sizes = sizes;
+    this.#syncer = syncer;
   }
 
   /**
@@ -188,14 +201,16 @@ export class Segments {
     file.sync();
   }
 
+  /** The last record on disk. */
   get lastSequence(): number {
-    return this.#nextSequence - 1;
+    const isNamed = this.#syncing === undefined || planted('checkpoint-names-unsynced');
+    return this.#nextSequence - (isNamed ? 1 : 2);
   }
 
-  /** The segments with records, and where in the last of them the next one goes. */
+  /** The segments with records, and where in the last of them the records on disk end. */
   get place(): { readonly segments: readonly SegmentNote[]; readonly end: number } {
     const segments = this.#used.map(({ file }) => ({ segment: numberOf(file), bytes: file.bytes }));
-    return { segments, end: this.#used.at(-1)?.end ?? 0 };
+    return { segments, end: this.#syncing?.at ?? this.#used.at(-1)?.end ?? 0 };
   }
 
   /** Bytes of all segment files. */
@@ -213,14 +228,24 @@ export class Segments {
   }
 
   /**
-   * Writes the next record: `record` has room for its head, then `dataBytes` of data. On disk when it returns.
-   * Throws the system's error; after ENOSPC nothing has changed.
+   * Writes the next record: `record` has room for its head, then `dataBytes` of data. On disk when it returns, or
+   * `behind` when endSync() says so. Throws the system's error; after ENOSPC nothing has changed.
    */
-  append(record: Uint8Array, dataBytes: number): SegmentRecord {
+  append(record: Uint8Array, dataBytes: number, how: 'wait' | 'behind' = 'wait'): SegmentRecord {
+    assert(this.#syncing === undefined, 'one record is synced at a time');
     const segment = this.#withRoomFor(pagesFor(dataBytes));
-    const written = this.#write(segment, record, dataBytes, undefined);
+    this.#neededBefore = this.oldestNeeded;
+    const written = this.#write(segment, record, { dataBytes, how });
     this.#isSealed = false;
     return written;
+  }
+
+  /** Whether the last record is on disk. */
+  endSync(how: 'look' | 'wait'): boolean {
+    if (this.#syncing === undefined) return true;
+    if (!this.#syncer.ended(how)) return false;
+    this.#syncing = undefined;
+    return true;
   }
 
   /**
@@ -229,19 +254,20 @@ export class Segments {
    */
   seal(): void {
     const segment = this.#used.at(-1);
-    if (this.#isSealed || segment === undefined) return;
-    if (segment.end + 2 * LOG_PAGE_BYTES <= segment.file.bytes) this.#write(segment, this.#mark, 0, undefined);
+    if (this.#isSealed || segment === undefined || this.#syncing !== undefined) return;
+    if (segment.end + 2 * LOG_PAGE_BYTES <= segment.file.bytes) this.#write(segment, this.#mark, { dataBytes: 0 });
     this.#isSealed = true;
   }
 
-  #write(segment: Segment, bytes: Uint8Array, dataBytes: number, next: SegmentNote | undefined): SegmentRecord {
+  #write(segment: Segment, bytes: Uint8Array, { dataBytes, next, how = 'wait' }: Written): SegmentRecord {
     const sequence = this.#nextSequence;
     const at = segment.end;
     segment.file.write(at, sealRecord(bytes, viewOf(bytes), this.#log, { sequence, dataBytes, next }));
-    if (!planted('log-not-synced')) segment.file.sync();
+    const isOnDisk = planted('log-not-synced') || this.#syncer.sync(segment.file, how);
     const record = new SegmentRecord(segment, { at, version: LOG_VERSION, sequence, dataBytes });
     segment.add(record);
     this.#nextSequence++;
+    if (!isOnDisk) this.#syncing = record;
     return record;
   }
 
@@ -257,6 +283,7 @@ export class Segments {
 
   /** The first record that is needed. */
   get oldestNeeded(): number {
+    if (this.#syncing !== undefined) return this.#neededBefore;
     for (const { firstNeeded } of this.#used) if (firstNeeded !== undefined) return firstNeeded.sequence;
     return this.#nextSequence;
   }
@@ -293,6 +320,7 @@ export class Segments {
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#making;
+    await this.#syncer.close();
     for (const { file } of [...this.#used, ...this.#free]) file.close();
   }
 
@@ -304,7 +332,10 @@ export class Segments {
     try {
       // So a segment that is lost is missed, and so is its end.
       if (active !== undefined)
-        this.#write(active, this.#mark, 0, { segment: numberOf(next.file), bytes: next.file.bytes });
+        this.#write(active, this.#mark, {
+          dataBytes: 0,
+          next: { segment: numberOf(next.file), bytes: next.file.bytes },
+        });
     } catch (error) {
       this.#free.push(next);
       throw error;

@@ -29,20 +29,17 @@ import type { Salvage } from './log-salvage.ts';
 import { StoreFiles } from './named-file.ts';
 import { OwnRows } from './own-rows.ts';
 import { type LogFinding, LogStore } from './log-store.ts';
+import type { LogSyncer } from './log-sync.ts';
 import { RowScrub } from './scrub.ts';
 import type { SegmentSizes } from './segments.ts';
 import type { LogMemory } from './turn-log.ts';
-import { endForeignLine, makeShardFolder, segmentSizes, stateError } from './volume.ts';
+import { endForeignLine, makeShardFolder, refusalOfStart, segmentSizes, stateError } from './volume.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /** Space kept free on the volume, for the commits between two samples. On a small volume a twentieth of it. */
 const RESERVE_BYTES_MAX = 64 * 1024 * 1024;
 /** Bytes on disk for a byte of log: the log itself, the rows of a checkpoint, and the pages around them. */
 const SPACE_FACTOR = 3;
-
-/** After the reason why a node does not start that is the only one with some of its groups. */
-const REFUSED =
-  'no other node has what is in it: restore the data directory from a copy, or a backup into an empty one, or make a directory of what can be read with millracectl salvage DIR NEW-DIR';
 
 /** The log of a group that is not run. */
 const NO_LOG: LogReader = { firstIndex: () => 1, lastIndex: () => 0, term: () => 0, entries: () => [] };
@@ -53,6 +50,8 @@ export interface StoreOptions {
   readonly salvages?: boolean;
   /** Writes checkpoints in a thread of its own; undefined: the caller's thread writes them. */
   readonly writer?: (directory: string) => CheckpointWriter;
+  /** Syncs the log while the shard goes on; undefined: each sync is waited for. */
+  readonly syncer?: LogSyncer;
   /** Replaces LMDB and the file system in the simulator. */
   readonly disk?: { readonly environment: Environment; readonly folder: LogFolder; readonly sizes: SegmentSizes };
 }
@@ -104,7 +103,7 @@ export class ShardStore extends OwnRows implements ShardStorage {
   /** Bytes that may be written before the next sample. */
   #budgetBytes = Infinity;
 
-  constructor(directory: string, { runtime, salvages = false, writer, disk }: StoreOptions) {
+  constructor(directory: string, { runtime, salvages = false, writer, syncer, disk }: StoreOptions) {
     super();
     this.#directory = directory;
     this.paths = { log: join(directory, 'log'), state: join(directory, 'data.mdb') };
@@ -126,6 +125,7 @@ export class ShardStore extends OwnRows implements ShardStorage {
       folder: disk?.folder ?? new DiskFolder(this.paths.log),
       sizes: disk?.sizes ?? segmentSizes(directory),
       randomBytes: runtime.randomBytes,
+      syncer,
     });
   }
 
@@ -159,16 +159,10 @@ export class ShardStore extends OwnRows implements ShardStorage {
     } catch (error) {
       if (!(error instanceof LogDamage)) this.#failed(error);
       if (this.#salvages) this.found = { ...this.found, salvaged: { ...this.#log.salvage(), why: error.message } };
-      else if (this.#sole.size > 0) this.#refuse(error.message);
+      else if (this.#sole.size > 0) throw refusalOfStart(this.#directory, error.message, this.found.rebuilt?.aside);
       else this.#loseLog(error.message);
     }
     this.#loseGroups();
-  }
-
-  #refuse(why: string): never {
-    const { rebuilt } = this.found;
-    const changed = rebuilt ? `data.mdb was rebuilt, ${rebuilt.aside} is the file before` : 'nothing was changed';
-    throw new LogDamage(`${this.#directory}: ${why}; ${changed}; ${REFUSED}`);
   }
 
   /** Those without a state, and those whose vote is not known. */
@@ -216,15 +210,19 @@ export class ShardStore extends OwnRows implements ShardStorage {
     return lost === 0 && this.#isKept(group) ? 2 : lost;
   }
 
-  append(turn: readonly TurnBatch[]): void {
+  append(turn: readonly TurnBatch[], how: 'wait' | 'behind' = 'wait'): void {
     const batches = planted('conflict-not-written') ? this.#log.turns.withoutConflicts(turn) : turn;
     this.#install(batches);
     try {
-      this.#log.append(batches);
+      this.#log.append(batches, how);
     } catch (error) {
       throw isOutOfSpace(error) ? new StorageFullError({ cause: error }) : error;
     }
     this.#spend(batches);
+  }
+
+  endAppend(how: 'look' | 'wait'): boolean {
+    return this.#log.turns.segments.endSync(how);
   }
 
   seal(): void {

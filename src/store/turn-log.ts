@@ -146,8 +146,11 @@ export class TurnLog {
     this.#votes.clear();
   }
 
-  /** Adds one turn's entries and votes. On disk when it returns. After ENOSPC the same call may be repeated. */
-  append(batches: readonly LogBatch[]): void {
+  /**
+   * Adds one turn's entries and votes. On disk when it returns; `behind`: when the segments' endSync() says so. After
+   * ENOSPC the same call may be repeated.
+   */
+  append(batches: readonly LogBatch[], how: 'wait' | 'behind' = 'wait'): void {
     this.#pending = [];
     this.#end = RECORD_START;
     // First: nothing of what a snapshot replaces is worth a copy, which would count again after a restart.
@@ -166,7 +169,7 @@ export class TurnLog {
         this.#add(log, { group, kind, term, index, data, isCopy: false }, entry);
       }
     }
-    this.#write();
+    this.#write(how);
     this.#evict();
     if (this.#scratch.length > SCRATCH_KEPT_BYTES) this.#reset();
   }
@@ -188,9 +191,9 @@ export class TurnLog {
   }
 
   /** Writes what was added as one record. */
-  #write(): void {
+  #write(how: 'wait' | 'behind' = 'wait'): void {
     if (this.#pending.length === 0) return;
-    const record = this.segments.append(this.#scratch, this.#end - RECORD_START);
+    const record = this.segments.append(this.#scratch, this.#end - RECORD_START, how);
     for (const { log, at, item, entry } of this.#pending) {
       const place: LogPlace = { record, at: record.at + at };
       if (item.kind === KIND_VOTE) this.#keepVote(item.group, { term: item.term, vote: item.index }, record);

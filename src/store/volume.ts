@@ -51,6 +51,16 @@ export function storeFailure(directory: string, error: unknown): string | undefi
   return message.includes(directory) ? message : `${directory}: ${message}`;
 }
 
+/** After the reason why a node does not start that is the only one with some of its groups. */
+const REFUSED =
+  'no other node has what is in it: restore the data directory from a copy, or a backup into an empty one, or make a directory of what can be read with millracectl salvage DIR NEW-DIR';
+
+/** `aside`: where the data file is that was rebuilt. */
+export function refusalOfStart(directory: string, why: string, aside: string | undefined): LogDamage {
+  const changed = aside === undefined ? 'nothing was changed' : `data.mdb was rebuilt, ${aside} is the file before`;
+  return new LogDamage(`${directory}: ${why}; ${changed}; ${REFUSED}`);
+}
+
 /** Sizes of the log's segments on the volume of `directory`. */
 export function segmentSizes(directory: string): SegmentSizes {
   const { blocks, bsize } = statfsSync(directory);

@@ -1,7 +1,7 @@
-type Thread = 'checkpoint' | 'export' | 'json' | 'pool' | 'salvage' | 'shard' | 'verify';
+type Thread = 'checkpoint' | 'export' | 'json' | 'pool' | 'salvage' | 'shard' | 'sync' | 'verify';
 
 /** scripts/bundle.mjs says why. */
-const COMMON: ReadonlySet<Thread> = new Set<Thread>(['checkpoint', 'shard']);
+const COMMON: ReadonlySet<Thread> = new Set<Thread>(['checkpoint', 'shard', 'sync']);
 
 /**
  * Where the code of a thread is: in the bundle, which a thread loads in half the time,

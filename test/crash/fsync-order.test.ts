@@ -4,11 +4,15 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { withCluster } from '../support/cluster.ts';
 import { RawClient } from '../support/raw-client.ts';
 import { removeFolder, run, temporaryFolder, withServer, within, type TestServer } from '../support/server.ts';
 import { earlyAcknowledgements, parseTrace, type Question, type TraceFacts } from './trace.ts';
 
 const APPENDS = 60;
+/** A slow disk takes so long, and a thread waits for its syncs after some of them. */
+const SYNC_US = 5000;
+const SLOW_APPENDS = 150;
 const CALLS = 'pwrite64,pwritev,pwritev2,writev,write,fdatasync,fsync,msync,sendto,sendmsg';
 /** strace shows so much of each buffer: the payload must be inside. */
 const SHOWN_BYTES = 262_144;
@@ -47,10 +51,10 @@ function isLogFile(link: string, dataDir: string): boolean {
 }
 
 /** Runs `body` with strace attached to all threads of the server; the result is the trace. */
-async function traced(server: TestServer, body: () => Promise<void>): Promise<string> {
+async function traced(server: TestServer, body: () => Promise<void>, more: readonly string[] = []): Promise<string> {
   const scratch = temporaryFolder('strace');
   const file = join(scratch, 'trace.txt');
-  const flags = ['-f', '-tt', '-yy', '-s', String(SHOWN_BYTES), '-e', `trace=${CALLS}`, '-o', file];
+  const flags = ['-f', '-tt', '-yy', '-s', String(SHOWN_BYTES), '-e', `trace=${CALLS}`, ...more, '-o', file];
   const strace = run(['strace', ...flags, '-p', String(server.pid)]);
   try {
     const attached = new Promise<void>((resolve) => {
@@ -99,7 +103,7 @@ for (const cores of [1, 2]) {
         for (let i = 0; i < 2; i++) await client.request('HEAD', '/order/s0');
       });
       client.destroy();
-      const facts: TraceFacts = { dsyncFds: dsyncDescriptors(server), logPath: '/log/segment-' };
+      const facts: TraceFacts = { dsyncFds: dsyncDescriptors(server), logPath: '/log/segment-', port: server.port };
       const calls = parseTrace(trace);
       const findings = earlyAcknowledgements(calls, questions, facts);
       assert.equal(findings.length, 0, findings.join('\n'));
@@ -113,3 +117,30 @@ for (const cores of [1, 2]) {
     });
   });
 }
+
+test('no acknowledgement before the fsync that covers it, on a slow disk, whose syncs have a thread', async () => {
+  await ensureStrace();
+  await withCluster({ process: true, cores: 1, groups: 1 }, async (cluster) => {
+    const server = cluster.node(await cluster.leaderOf(0));
+    const { port } = server;
+    const client = await RawClient.connect(port);
+    for (let i = 0; i < 7; i++) await client.request('PUT', `/order/s${i}`, { 'Content-Type': 'text/plain' });
+    const questions: Question[] = [];
+    const asking = async (): Promise<void> => {
+      for (let i = 0; i < SLOW_APPENDS; i++) questions.push(await append(client, i));
+      for (let i = 0; i < 2; i++) await client.request('HEAD', '/order/s0');
+    };
+    const trace = await traced(server, asking, ['-e', `inject=fdatasync:delay_exit=${SYNC_US}`]);
+    client.destroy();
+    const calls = parseTrace(trace);
+    const findings = earlyAcknowledgements(calls, questions, { dsyncFds: new Set(), logPath: '/log/segment-', port });
+    assert.equal(findings.length, 0, findings.join('\n'));
+    const ofLog = calls.filter(({ file }) => file.includes('/log/segment-'));
+    const writers = new Set(ofLog.filter(({ name }) => name === 'pwrite64').map(({ thread }) => thread));
+    const behind = ofLog.filter(({ name, thread }) => name === 'fdatasync' && !writers.has(thread));
+    assert(behind.length > 0, 'a thread of its own syncs');
+    process.stdout.write(
+      `fsync order, slow disk: ${questions.length} acknowledgements, ${behind.length} syncs by a thread\n`,
+    );
+  });
+});

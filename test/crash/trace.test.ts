@@ -17,7 +17,7 @@ const resumed = (line: string): string =>
   line.replace(/^(\d+ \S+) (\w+)\(.*\) += (-?\d+)$/, '$1 <... $2 resumed>) = $3');
 
 function judge(lines: readonly string[], dsync = false): string {
-  const facts = { dsyncFds: new Set(dsync ? [21] : []), logPath: '/log/segment-' };
+  const facts = { dsyncFds: new Set(dsync ? [21] : []), logPath: '/log/segment-', port: 4437 };
   const questions = [{ payload: 'probe-1', answer: 'HTTP/1.1 204' }];
   return earlyAcknowledgements(parseTrace(lines.join('\n')), questions, facts).join('\n');
 }

@@ -3,6 +3,7 @@
 // another thread has something to report in between, so a call on one line had no rival while it ran.
 
 export interface Call {
+  readonly thread: string;
   readonly name: string;
   /** Path or socket that -yy shows for the first argument; empty when there is none. */
   readonly file: string;
@@ -17,14 +18,17 @@ export interface Call {
 const LINE = /^(?:\[pid\s+)?(\d+)\]?\s+\d\d:\d\d:\d\d\.\d+ (.*)$/;
 const RESUMED = /^<\.\.\. (\w+) resumed>(.*)$/;
 const UNFINISHED = ' <unfinished ...>';
+/** Calls that strace changed. */
+const INJECTED = / \((?:DELAYED|INJECTED)\)$/;
 
-function completeCall(text: string, start: number, end: number): Call | undefined {
+function completeCall(thread: string, text: string, start: number, end: number): Call | undefined {
   const open = text.indexOf('(');
   const result = /\)\s+= (-?\d+)/.exec(text.slice(Math.max(open, text.lastIndexOf(')'))));
   if (open <= 0 || result === null) return undefined;
   const args = text.slice(open + 1, text.lastIndexOf(')'));
   const file = /^(\d+)<(.*?)>(?:,|$)/.exec(args);
   return {
+    thread,
     name: text.slice(0, open),
     fd: Number(file?.[1] ?? -1),
     file: file?.[2] ?? '',
@@ -42,7 +46,8 @@ export function parseTrace(trace: string): Call[] {
   trace.split('\n').forEach((line, number) => {
     const match = LINE.exec(line);
     if (match === null) return;
-    const [, thread, text] = match as unknown as [string, string, string];
+    const [, thread, shown] = match as unknown as [string, string, string];
+    const text = shown.replace(INJECTED, '');
     if (text.endsWith(UNFINISHED)) {
       open.set(thread, { text: text.slice(0, -UNFINISHED.length), line: number });
       return;
@@ -52,7 +57,7 @@ export function parseTrace(trace: string): Call[] {
     if (resumed !== null && begun === undefined) return;
     open.delete(thread);
     const whole = begun === undefined ? text : `${begun.text}${resumed?.[2] ?? ''}`;
-    const call = completeCall(whole, begun?.line ?? number, number);
+    const call = completeCall(thread, whole, begun?.line ?? number, number);
     if (call !== undefined) calls.push(call);
   });
   return calls;
@@ -84,6 +89,8 @@ export interface TraceFacts {
   readonly dsyncFds: ReadonlySet<number>;
   /** Part of the paths of the log's segment files. */
   readonly logPath: string;
+  /** Where clients ask: other answers of the process are to its peers. */
+  readonly port: number;
 }
 
 /**
@@ -110,7 +117,7 @@ function judge(calls: readonly Call[], question: Question, from: number, facts: 
   const isWrite = (call: Call): boolean => WRITES.has(call.name) && onLog(call);
   const log = calls.find((call) => call.start >= from && isWrite(call) && call.args.includes(question.payload));
   if (log === undefined) return 'its bytes were never written to the log';
-  const ack = calls.find((call) => call.start >= from && isAnswer(call, question));
+  const ack = calls.find((call) => call.start >= from && isAnswer(call, question, facts.port));
   if (ack === undefined) return `no ${question.answer} left the socket`;
   if (ack.start < log.end)
     return `acknowledged at line ${ack.start + 1}, before its log write returned at line ${log.end + 1}`;
@@ -123,6 +130,7 @@ function judge(calls: readonly Call[], question: Question, from: number, facts: 
   return ack.end + 1;
 }
 
-function isAnswer(call: Call, question: Question): boolean {
-  return SENDS.has(call.name) && call.file.startsWith('TCP') && call.args.includes(`"${question.answer}`);
+function isAnswer(call: Call, question: Question, port: number): boolean {
+  const isOfClient = call.file.startsWith(`TCP:[127.0.0.1:${port}->`);
+  return SENDS.has(call.name) && isOfClient && call.args.includes(`"${question.answer}`);
 }

@@ -118,6 +118,9 @@ export class MemoryStorage implements ShardStorage {
   /** The next records of the log and the next checkpoints fail. */
   isAppendFull = false;
   isCheckpointFull = false;
+  /** Syncs of the log that may end later do, and one is under way. */
+  isSyncSlow = false;
+  isSyncing = false;
   /** How many looks it takes until a checkpoint is on disk. */
   checkpointLooks = 0;
   #looks = 0;
@@ -235,14 +238,21 @@ export class MemoryStorage implements ShardStorage {
     this.tx.clear();
   }
 
-  append(batches: readonly TurnBatch[]): void {
+  append(batches: readonly TurnBatch[], how: 'wait' | 'behind' = 'wait'): void {
     if (this.isAppendFull) this.#refuse();
+    assert(!this.isSyncing, 'one record is synced at a time');
+    this.isSyncing = this.isSyncSlow && how === 'behind';
     for (const { group, entries, hardState } of batches) {
       (this.logs.get(group) as MemoryLog).append(entries);
       if (hardState !== undefined) this.votes.set(group, { term: hardState.term, vote: hardState.vote });
       for (const { data } of entries) this.durableText += Buffer.from(data).toString('latin1');
     }
     this.commits++;
+  }
+
+  endAppend(how: 'look' | 'wait'): boolean {
+    if (how === 'wait') this.isSyncing = false;
+    return !this.isSyncing;
   }
 
   startCheckpoint(write: () => void): void {

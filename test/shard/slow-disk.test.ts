@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { changedBytesMax } from '../../src/shard/backlog.ts';
 import { adminRequest } from '../sim/requests.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
+import type { Entry } from '../../src/raft/types.ts';
 import { Follower, entry } from './follower.ts';
 import { Harness, code, find } from './harness.ts';
 import { MemoryStorage } from './memory-ports.ts';
@@ -45,6 +46,60 @@ function fill(harness: Harness, count: number): { readonly slots: number[]; read
   }
   return { slots, refused: undefined };
 }
+
+/** The stream and its bytes, an entry each. */
+function written(index: number): Entry {
+  return index === 1 ? entry(1, 1, COMMANDS.create.number) : entry(index, 1, COMMANDS.append.number, `${index};`);
+}
+
+/** Acknowledgements that left since the last call, by index. */
+function acknowledged(follower: Follower): number[] {
+  return follower.sent.splice(0).flatMap((one) => (one.type === 'append-response' && !one.reject ? [one.index] : []));
+}
+
+test('a follower acknowledges what is on disk, takes more meanwhile, and has it on disk with the next sync', () => {
+  const follower = new Follower();
+  const { storage } = follower;
+  storage.isSyncSlow = true;
+  follower.append(1, [0, 0], [written(1)], 0);
+  follower.turn();
+  assert.deepEqual([storage.isSyncing, acknowledged(follower)], [true, []]);
+  const { commits } = storage;
+  follower.append(1, [1, 1], [written(2)], 0);
+  follower.append(1, [2, 1], [written(3)], 0);
+  follower.turn();
+  assert.deepEqual([storage.commits, acknowledged(follower)], [commits, []], 'nothing is written behind it');
+  storage.isSyncing = false;
+  follower.turn();
+  assert.deepEqual([storage.commits, storage.isSyncing], [commits + 1, true], 'both in one record');
+  assert.deepEqual(acknowledged(follower), [1]);
+  storage.isSyncing = false;
+  follower.turn();
+  assert.equal(acknowledged(follower).at(-1), 3);
+});
+
+test('a shard that stops waits for the sync that is under way', () => {
+  const follower = new Follower();
+  const { storage, shard } = follower;
+  storage.isSyncSlow = true;
+  follower.append(1, [0, 0], [written(1)], 0);
+  follower.turn();
+  follower.append(1, [1, 1], [written(2)], 0);
+  shard.stop(1_700_000_000_000, follower.clockMs);
+  assert.deepEqual([storage.isSyncing, acknowledged(follower)], [false, [1, 2]]);
+});
+
+test('a sync that hangs is waited for: the shard is silent, and another node leads', () => {
+  const follower = new Follower({ runtime: { monotonicMs: () => follower.clockMs } });
+  const { storage } = follower;
+  storage.isSyncSlow = true;
+  follower.append(1, [0, 0], [written(1)], 0);
+  follower.turn();
+  follower.turn(900);
+  assert.equal(storage.isSyncing, true);
+  follower.turn(200);
+  assert.deepEqual([storage.isSyncing, acknowledged(follower)], [false, [1]]);
+});
 
 test('while a checkpoint hangs, entries wait in the log, then writes are refused; all come through behind it', () => {
   const harness = hanging();

@@ -7,6 +7,7 @@ import {
   SESSION_NODE_SEEDS,
   SLOW_SEEDS,
   STARVED_SEEDS,
+  SYNC_SEEDS,
   THIN_SEEDS,
   drawOptions,
 } from './options.ts';
@@ -53,6 +54,8 @@ const ROW_ROT = [
 ];
 /** Disks that change rows without which a group cannot be opened (options.ts). */
 const GROUP_ROT = Array.from({ length: 4 }, (_, i) => GROUP_ROT_SEEDS + i);
+/** Syncs that end later (options.ts). */
+const SYNCING = Array.from({ length: 12 }, (_, i) => SYNC_SEEDS + i);
 /** Clients that compare and append (options.ts). */
 const COMPARING = Array.from({ length: 6 }, (_, i) => COMPARE_SEEDS + i);
 /** Sessions (options.ts). */
@@ -147,6 +150,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'entry-applied-otherwise': 0x42d,
   'entry-applied-otherwise, blind': 0x74003,
   'log-freed-early': 0x42d,
+  'checkpoint-names-unsynced': 0x78008,
   'checkpoint-ahead-of-log': 0x42d,
   'changes-unbounded': 0x75002,
   'replay-without-checkpoints': 0x75000,
@@ -222,6 +226,7 @@ export const FIXED_SEEDS: readonly number[] = [
     ...GROUP_ROT,
     ...COMPARING,
     ...WITH_SESSIONS,
+    ...SYNCING,
     ...Object.values(FOUND_BY),
   ]),
 ];
@@ -277,4 +282,5 @@ export const TESTED_SEEDS: readonly number[] = [
   ...ROW_ROT,
   ...GROUP_ROT,
   ...COMPARING.slice(0, 2),
+  ...SYNCING.slice(0, 3),
 ];

@@ -62,6 +62,8 @@ export interface SimOptions {
   readonly pinBounds?: PinBounds;
   /** Checkpoints take up to so much longer, and changes that wait for them have one of these bounds in bytes. */
   readonly slowCheckpoints?: { readonly extraMs: number; readonly changedBytesMax: readonly [number, number] };
+  /** Syncs of the log take up to so long, and the shards go on meanwhile. */
+  readonly slowSyncMs?: number;
 }
 
 /**
@@ -158,6 +160,8 @@ export const GROUP_ROT_SEEDS = 0x7_6000;
 export const COMPARE_SEEDS = 0x7_7000;
 /** And those with sessions. */
 export const SESSION_NODE_SEEDS = 0x7_8000;
+/** And those whose logs are synced while the shards go on. */
+export const SYNC_SEEDS = 0x7_9000;
 const THIN_KINDS: readonly ThinLinks[] = ['thin in', 'thin both', 'large', 'stale'];
 
 export function drawOptions(seed: number): SimOptions {
@@ -173,6 +177,7 @@ export function drawOptions(seed: number): SimOptions {
   if (isAmong(GROUP_ROT_SEEDS)) return { ...rowRot(options), rowRotMs: 2000, groupRotMs: 1500 };
   if (isAmong(COMPARE_SEEDS)) return { ...options, compares: true };
   if (isAmong(SESSION_NODE_SEEDS)) return withSessions(options);
+  if (isAmong(SYNC_SEEDS)) return slowSyncs(options);
   if (AS_BEFORE.has(seed))
     return { ...options, backup: NO_BACKUP, groups: options.served, quotas: false, rotMs: Infinity };
   if (seed >= LAGGING_FROM && seed < LAGGING_FROM + LAGGING) return lagging(options);
@@ -250,6 +255,14 @@ function slow(options: SimOptions): SimOptions {
     faults: { ...quiet.faults, crash: 3000, stop: 6000, transfer: 4000 },
     slowCheckpoints: { extraMs: 3000, changedBytesMax: [2500, 100_000] },
   };
+}
+
+/** Every second time logs diverge as well, and processes die often: what replaces entries is not on disk then. */
+function slowSyncs(options: SimOptions): SimOptions {
+  const slowSyncMs = [3, 30, 300][options.seed % 3] as number;
+  if (options.seed % 2 === 1) return { ...options, slowSyncMs };
+  const stormy = storm(options);
+  return { ...stormy, slowSyncMs, safetyMs: 20_000, faults: { ...stormy.faults, crash: 1500 } };
 }
 
 /** A disk is not lost as well: then too few would have the row. */

@@ -96,12 +96,12 @@ export class SimProcess implements Endpoint {
     diskFault?.onBoot?.(node.disk);
     const { random, later } = { random: this.#random, later: this.later };
     const busy = (durationMs: number): void => void (this.#localMs = this.nowMs + durationMs);
-    const storage = new Storage({ world, node, random, later, busy });
+    const wake = (): void => this.wake();
+    const storage = new Storage({ world, node, random, later, busy, wake });
     this.store = storage.store;
     if (this.store.fresh) this.store.markUsed(lostLog ? options.groups : []);
     const seed = this.#random.int(1, 1e9);
     const pace = options.thin !== undefined || options.starved ? 'paced' : 'at once';
-    const wake = (): void => this.wake();
     const inbox = openInbox({ shard: () => this.shard, wake, runtime: this.runtime });
     this.peers = new SimPeers(this.id, boot, network, this.runtime, inbox, pace);
     this.shard = new Shard({

@@ -8,6 +8,7 @@ import type { SimSegment } from './log-disk.ts';
 import { type LogHooks, SimFolder } from './log-folder.ts';
 import type { SimNode } from './node.ts';
 import { SimStore } from './store.ts';
+import { SimSyncer } from './syncer.ts';
 import type { World } from './world.ts';
 import { SimWriter } from './writer.ts';
 
@@ -17,6 +18,8 @@ const NO_SPACE = { code: 'ENOSPC', message: 'no space left on device' };
 const SYNC_ERRORS = 0.1;
 /** Chance of a crash in a commit of a start that finds its log damaged. */
 const ROTTEN_CRASH = 0.3;
+/** Chance that a sync which may end later is waited for. */
+const SYNC_AWAITED = 0.1;
 /** Until a segment that is made in the background is there. */
 const CREATE_MS = 5;
 
@@ -28,6 +31,8 @@ export interface StorageParts {
   readonly later: (delayMs: number, work: () => void) => void;
   /** The process does nothing else for so long. */
   readonly busy: (durationMs: number) => void;
+  /** The process has something to look at. */
+  readonly wake: () => void;
 }
 
 export class Storage {
@@ -53,6 +58,7 @@ export class Storage {
     this.store = new SimStore(node.disk, {
       runtime: { randomBytes: (sizeBytes) => new Uint8Array(node.diskRandom.bytes(sizeBytes)) },
       writer: () => writer,
+      syncer: new SimSyncer({ ...parts, durationMs: () => this.#syncMs() }),
       disk: { environment, folder: new SimFolder(node.disk, this.#logHooks()), sizes: node.segmentSizes },
     });
     this.store.logKeptBytes = logKeptBytes;
@@ -73,6 +79,14 @@ export class Storage {
     const { node, world } = this.#parts;
     const extraMs = world.faulty ? (world.options.slowCheckpoints?.extraMs ?? 0) : 0;
     return extraMs > 0 ? extraMs * node.diskRandom.next() : 0;
+  }
+
+  /** Undefined: syncs are waited for. */
+  #syncMs(): number | undefined {
+    const { node, world } = this.#parts;
+    const extraMs = world.options.slowSyncMs;
+    if (extraMs === undefined || node.diskRandom.chance(SYNC_AWAITED)) return undefined;
+    return extraMs * node.diskRandom.next();
   }
 
   #commitMs(random: Random): number {

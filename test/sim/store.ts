@@ -18,6 +18,8 @@ export class SimStore extends ShardStore {
   onCommit: (batches: readonly TurnBatch[], checkpointed: boolean) => void = () => {};
   readonly disk: SimDisk;
   readonly #opened: Opened[] = [];
+  /** Batches that are on disk when the append has ended. */
+  #appended: readonly TurnBatch[] = [];
 
   constructor(disk: SimDisk, options: StoreOptions) {
     super('', options);
@@ -47,13 +49,22 @@ export class SimStore extends ShardStore {
     return super.compactable(group, index, this.logKeptBytes);
   }
 
-  override append(batches: readonly TurnBatch[]): void {
+  override append(batches: readonly TurnBatch[], how: 'wait' | 'behind' = 'wait'): void {
     this.writing = batches;
     try {
-      super.append(batches);
+      super.append(batches, how);
     } finally {
       this.writing = [];
     }
-    this.onCommit(batches, false);
+    this.#appended = batches;
+    this.endAppend('look');
+  }
+
+  override endAppend(how: 'look' | 'wait'): boolean {
+    if (!super.endAppend(how)) return false;
+    const batches = this.#appended;
+    this.#appended = [];
+    if (batches.length > 0) this.onCommit(batches, false);
+    return true;
   }
 }
