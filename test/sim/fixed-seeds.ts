@@ -34,7 +34,7 @@ const FOUND_SOMETHING: readonly number[] = [
 const TOO_FAR_BEHIND = Array.from({ length: 24 }, (_, i) => 0x5000 + i);
 const COUNT = 200;
 /** Runs in which much happens that is rare in others, by what they cost. */
-const EVENTFUL: readonly number[] = [0x3, 0x5, 0xc, 0xd, 0x14, 0x1c, 0x1f, 0x23, 0x27, 0x5001, 0x5004];
+const EVENTFUL: readonly number[] = [0x3, 0x5, 0xc, 0xd, 0xe, 0x14, 0x1c, 0x1f, 0x23, 0x27, 0x5001, 0x5004];
 /** Two of each kind of runs behind thin links (options.ts). */
 const BEHIND_THIN_LINKS = Array.from({ length: 8 }, (_, i) => THIN_SEEDS + i);
 /** Large and small requests on one link (options.ts). */
@@ -150,7 +150,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'entry-applied-otherwise': 0x42d,
   'entry-applied-otherwise, blind': 0x74003,
   'log-freed-early': 0x42d,
-  'checkpoint-names-unsynced': 0x78008,
+  'checkpoint-names-unsynced': 0x79001,
   'checkpoint-ahead-of-log': 0x42d,
   'changes-unbounded': 0x75002,
   'replay-without-checkpoints': 0x75000,

@@ -4,7 +4,12 @@
  * is refused for a bound that the client keeps.
  */
 import { Packr } from 'msgpackr';
-import { SESSION_IN_FLIGHT_BYTES_MAX, SESSION_READ_BYTES_MAX, SESSION_REQUESTS_MAX } from '../../../src/base/limits.ts';
+import {
+  SESSION_IN_FLIGHT_BYTES_MAX,
+  SESSION_READ_BYTES_MAX,
+  SESSION_READ_BYTES_MIN,
+  SESSION_REQUESTS_MAX,
+} from '../../../src/base/limits.ts';
 import { ClientSession, type SessionHome } from '../../../src/session/session.ts';
 import type { Random } from '../../support/random.ts';
 import { type Told, Wire, bodyOf } from './wire.ts';
@@ -185,7 +190,7 @@ export class SessionClient {
     const id = this.#ids++;
     const frame = packr.pack([kind, id, BUCKET, stream, ...rest]);
     const [options] = rest as [{ readonly max_bytes?: number } | undefined];
-    const readBytes = kind === READ ? (options?.max_bytes ?? 0) : 0;
+    const readBytes = kind === READ ? Math.max(options?.max_bytes ?? 0, SESSION_READ_BYTES_MIN) : 0;
     const body = Buffer.isBuffer(rest[0]) ? rest[0] : Buffer.alloc(0);
     this.#asked.set(id, { kind, stream, bytes: frame.length, readBytes, body });
     this.#order.set(stream, [...(this.#order.get(stream) ?? []), id]);
