@@ -25,6 +25,7 @@ import { scale } from './scenarios/scale.ts';
 import type { Context, Scenario } from './scenarios/scenario.ts';
 import { sessions } from './scenarios/sessions.ts';
 import { singleWriter } from './scenarios/single-writer.ts';
+import { slowDisk } from './scenarios/slow-disk.ts';
 import { bare, broadcaster } from './targets/bare.ts';
 import { etcd } from './targets/etcd.ts';
 import { millraceCluster, millraceClusterBefore } from './targets/millrace-cluster.ts';
@@ -39,6 +40,7 @@ const SCENARIOS: readonly Scenario[] = [
   appends500,
   sessions,
   singleWriter,
+  slowDisk,
   fanOut,
   replay,
   scale,

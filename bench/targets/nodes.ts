@@ -48,7 +48,7 @@ export async function startNodes(program: Program, options: StartOptions): Promi
   };
   try {
     for (const place of places) {
-      const [file, ...args] = program.command(place, places);
+      const [file, ...args] = [...(options.wrapper ?? []), ...program.command(place, places)] as const;
       children.push(startChild(file, args, options.cpus));
     }
     for (const [index, child] of children.entries())

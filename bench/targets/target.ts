@@ -25,6 +25,8 @@ export interface StartOptions {
   readonly cores: number;
   /** Flags for node itself (profiling); only millrace takes them. */
   readonly nodeArgs: readonly string[];
+  /** Prefix of the commands of a cluster's nodes. */
+  readonly wrapper?: readonly [file: string, ...args: string[]];
   /** The compiled entry point of millrace. */
   readonly entry: string;
   /** The same of the build that millrace-before runs; without it those targets do not exist. */
