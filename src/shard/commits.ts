@@ -11,12 +11,14 @@ import { type Log, type ShardStorage, StorageFullError, type TurnBatch } from '.
 const FULL_RETRY_MS = 100;
 /** Interval between looks at a checkpoint that is being written: a fraction of what it takes. */
 export const LOOK_MS = 5;
-/**
- * So long after the last append the log is sealed, and so many times what that took: sealing is a write as well, and
- * the next append of a writer that waits for each would wait for it.
- */
+/** So long after the last append the log is sealed: a busy shard appends again before. */
 const SEAL_MS = 10;
-const SEAL_WRITES = 4;
+/**
+ * On a slow disk after so many times what the append took: sealing is a write as well, and the next append of a writer
+ * that waits for each would wait for it.
+ */
+const SLOW_APPEND_MS = 5;
+const SEAL_APPENDS = 4;
 const SEAL_MS_MAX = 1000;
 /** Requests waiting for a write that cannot reach the disk are answered after this long. */
 const FULL_ANSWER_MS = 5000;
@@ -167,7 +169,8 @@ export class Commits {
     if (!hasEnded) return false;
     this.#isAppending = false;
     const tookMs = runtime.monotonicMs() - this.#appendedMs;
-    this.#sealAtMs = clockMs + SEAL_MS + Math.min(SEAL_WRITES * tookMs, SEAL_MS_MAX);
+    const isSlow = tookMs > SLOW_APPEND_MS;
+    this.#sealAtMs = clockMs + (isSlow ? Math.min(SEAL_APPENDS * tookMs, SEAL_MS_MAX) : SEAL_MS);
     this.counters.commits++;
     this.counters.commitMicros += tookMs * 1000;
     if (tookMs > SLOW_MS) this.#tell('warn', SLOW_LOG, storage.paths.log, tookMs);

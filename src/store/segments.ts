@@ -263,11 +263,10 @@ export class Segments {
     const sequence = this.#nextSequence;
     const at = segment.end;
     segment.file.write(at, sealRecord(bytes, viewOf(bytes), this.#log, { sequence, dataBytes, next }));
-    const isOnDisk = planted('log-not-synced') || this.#syncer.sync(segment.file, how);
     const record = new SegmentRecord(segment, { at, version: LOG_VERSION, sequence, dataBytes });
+    if (!planted('log-not-synced') && !this.#syncer.sync(segment.file, how)) this.#syncing = record;
     segment.add(record);
     this.#nextSequence++;
-    if (!isOnDisk) this.#syncing = record;
     return record;
   }
 

@@ -5,7 +5,6 @@
  */
 import type { Directories } from '../../src/shard/directories.ts';
 import type { Random } from '../support/random.ts';
-import type { NetworkOptions } from './options.ts';
 import type { EventQueue } from './queue.ts';
 
 /** One run of a node's process, as its network card sees it. */
@@ -57,6 +56,14 @@ const SILENT_MS_MAX = 6000;
 const PONG_BYTES = 12;
 const RECONNECT_MS_MIN = 50;
 const RECONNECT_MS_MAX = 1000;
+
+export interface NetworkOptions {
+  readonly delayMs: number;
+  /** Loss of Raft's messages; everything else travels like TCP. */
+  readonly loss: number;
+  readonly duplicate: number;
+  readonly reorder: number;
+}
 
 export class Network {
   readonly #queue: EventQueue;

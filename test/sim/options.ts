@@ -3,6 +3,7 @@ import { type BackupOptions, NO_BACKUP, drawBackup } from './backup/options.ts';
 import { COLD_STORM, type ColdOptions, drawCold } from './cold/options.ts';
 import type { PieceBounds } from '../../src/group/large-commands.ts';
 import type { PinBounds } from '../../src/shard/log-pins.ts';
+import type { NetworkOptions } from './network.ts';
 import { type Random, createRandom } from '../support/random.ts';
 
 export interface SimOptions {
@@ -72,14 +73,6 @@ export interface SimOptions {
  * leaders elsewhere, and traffic from it has little bandwidth.
  */
 export type ThinLinks = 'thin in' | 'thin both' | 'large' | 'stale' | 'requests';
-
-export interface NetworkOptions {
-  readonly delayMs: number;
-  /** Loss of Raft's messages; everything else travels like TCP. */
-  readonly loss: number;
-  readonly duplicate: number;
-  readonly reorder: number;
-}
 
 export interface DiskOptions {
   readonly commitMs: number;
