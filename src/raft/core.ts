@@ -257,7 +257,7 @@ export class Core {
     return found.configuration;
   }
 
-  /** What this node has is being replaced by a snapshot. */
+  /** A snapshot replaces the state of this node. */
   get isReplaced(): boolean {
     return this.incoming !== undefined || this.isInstalling;
   }
