@@ -43,10 +43,11 @@ export function planRun(tests: string, { words, isQuick }: Selection, costs: Cos
   );
   const unitOf = (name: string, members: readonly string[]): Unit => {
     const { seconds, cpuSeconds } = costs.sumOf(members);
+    const measuredMs = members.length === 1 ? seconds * 1000 * BUSY_FACTOR : 0;
     return {
       name,
       files: members,
-      timeoutMs: Math.max(timeoutMs, seconds * 1000 * BUSY_FACTOR),
+      timeoutMs: Math.max(timeoutMs, measuredMs),
       cores: cpuSeconds / Math.max(seconds, MEASURED_SECONDS_MIN),
       hasNodes: members.some((file) => shared.hasNodes(join(tests, file))),
       isCalm: members.some(isCalm),
