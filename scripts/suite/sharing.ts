@@ -26,6 +26,8 @@ const TOUCHES_PROCESS =
   /\bprocess\.(env\[[^\]]*\]\s*=[^=]|on\(|once\(|exit|chdir|umask|stdout\.write\s*=)|\bmock\.|\bregister\(|^(before|after)Each\(/m;
 /** In the test file and the modules of its folder: figures of this process, and calls that would block nodes in it. */
 const NEEDS_PROCESS = /\bprocess\.(memoryUsage|resourceUsage)|\b(spawn|exec|execFile)Sync\b/;
+/** In any module that a file reaches: hooks of the loader, which hold for the process, and not for what it has loaded. */
+const HOOKS_LOADER = /\bimport\s*\{[^}]*\bregister\b[^}]*\}\s*from\s*['"]node:module['"]/;
 /** Servers, clusters and clients of the tests. What they can do is judged by what a file asks of them. */
 const SUPPORT = /\/support\/[^/]+\.js$/;
 const STARTS_NODES = /\/support\/instance\.js$/;
@@ -36,6 +38,7 @@ interface Imports {
   /** Absolute paths. */
   readonly files: readonly string[];
   readonly isPure: boolean;
+  readonly hooksLoader: boolean;
 }
 
 export class SharedFiles {
@@ -44,7 +47,9 @@ export class SharedFiles {
   /** Undefined: the file needs a process of its own. */
   sharingOf(path: string): Sharing | undefined {
     if (TOUCHES_PROCESS.test(readFileSync(path, 'utf8'))) return undefined;
-    if (this.#reached(path).every((file) => this.#importsOf(file).isPure)) return 'pure';
+    const reached = this.#reached(path).map((file) => this.#importsOf(file));
+    if (reached.some(({ hooksLoader }) => hooksLoader)) return undefined;
+    if (reached.every(({ isPure }) => isPure)) return 'pure';
     const own = this.#reached(path, (file) => dirname(file) === dirname(path) && !SUPPORT.test(file));
     return own.some((file) => isCode(file) && NEEDS_PROCESS.test(readFileSync(file, 'utf8'))) ? undefined : 'nodes';
   }
@@ -65,9 +70,10 @@ export class SharedFiles {
   #importsOf(path: string): Imports {
     const known = this.#imports.get(path);
     if (known !== undefined) return known;
-    const names = isCode(path) ? [...readFileSync(path, 'utf8').matchAll(IMPORTS)].map(([, name = '']) => name) : [];
+    const code = isCode(path) ? readFileSync(path, 'utf8') : '';
+    const names = [...code.matchAll(IMPORTS)].map(([, name = '']) => name);
     const files = names.filter((name) => name.startsWith('.')).map((name) => resolve(dirname(path), name));
-    const found = { files, isPure: !names.some((name) => NOT_PURE.has(name)) };
+    const found = { files, isPure: !names.some((name) => NOT_PURE.has(name)), hooksLoader: HOOKS_LOADER.test(code) };
     this.#imports.set(path, found);
     return found;
   }

@@ -195,12 +195,14 @@ test('files share a process that are pure, and those that start nodes', (t) => {
     nodes: server,
     blocks: `${server} import { spawnSync } from 'node:child_process';`,
     helper: `${server} import './measures.js';`,
+    plants: `import './hooks/load.js';`,
   };
   write(folder, {
     'support/server.js': `import 'node:net';`,
     'room/helper.js': 'export const a = 1;',
     'room/starts.js': `import 'node:child_process';`,
     'room/measures.js': OWN_PROCESS,
+    'room/hooks/load.js': `import { register } from 'node:module';`,
     ...Object.fromEntries(Object.entries(files).map(([name, code]) => [`room/${name}.test.js`, code] as const)),
   });
   const shared = new SharedFiles();
