@@ -132,6 +132,7 @@ export class Shard {
     this.#records = new TurnRecords({
       ...{ groups: this.groups, commits: this.#commits, replication: this.replication, replies: options.replies },
       ...{ backlog: this.#backlog, damaged: this.#damaged, queries: this.#queries, traced, counters: this.counters },
+      group: (id) => this.#byId.get(id) as Group,
       installed: (group, index) => this.#installed(group, index),
     });
     this.#lost = new LostGroups(storage, this.groups, () => this.#queries.lose());

@@ -14,6 +14,7 @@ import type { TracedSlots } from './traced-slots.ts';
 
 interface TurnRecordsParts {
   readonly groups: readonly Group[];
+  readonly group: (id: number) => Group;
   readonly commits: Commits;
   readonly replication: Replication;
   readonly replies: ReplyTarget;
@@ -27,12 +28,12 @@ interface TurnRecordsParts {
 }
 
 interface TurnRecord {
-  readonly batches: { readonly group: Group; readonly batch: TurnBatch }[];
+  readonly batches: TurnBatch[];
   /** Sent once the batches are on disk. */
   readonly messages: { readonly group: Group; readonly messages: readonly Message[] }[];
 }
 
-const hasSnapshot = ({ batches }: TurnRecord): boolean => batches.some(({ batch }) => batch.snapshot !== undefined);
+const hasSnapshot = ({ batches }: TurnRecord): boolean => batches.some(({ snapshot }) => snapshot !== undefined);
 
 export class TurnRecords {
   readonly #parts: TurnRecordsParts;
@@ -47,6 +48,7 @@ export class TurnRecords {
 
   /** A received state waits to take over: the disk is full, or another record is being written. */
   get haveSnapshot(): boolean {
+    if (this.#written === undefined && this.#next.batches.length === 0) return false;
     return hasSnapshot(this.#next) || this.#parts.groups.some(({ raft }) => raft.hasSnapshot);
   }
 
@@ -65,8 +67,7 @@ export class TurnRecords {
     replies.publish();
     replication.flush();
     const isAwaited = this.#isStopping || !replication.hasOthers || hasSnapshot(record);
-    const batches = record.batches.map(({ batch }) => batch);
-    if (!commits.append(batches, isAwaited ? 'wait' : 'behind', clockMs)) return false;
+    if (!commits.append(record.batches, isAwaited ? 'wait' : 'behind', clockMs)) return false;
     this.#written = record;
     this.#next = { batches: [], messages: [] };
     return this.#end('look', clockMs);
@@ -80,16 +81,17 @@ export class TurnRecords {
 
   /** The record that was being written is on disk. False: it is not, or there was none. */
   #end(how: 'look' | 'wait', clockMs: number): boolean {
-    const { commits, replication, traced, installed } = this.#parts;
+    const { commits, group, replication, traced, installed } = this.#parts;
     const record = this.#written;
     if (record === undefined || !commits.endAppend(how, clockMs)) return false;
     this.#written = undefined;
     if (!traced.isEmpty) traced.written();
-    for (const { group, batch } of record.batches) {
-      group.raft.persisted(batch.persistIndex, batch.persistTerm);
-      if (batch.snapshot !== undefined) installed(group, batch.snapshot.index);
+    for (const { group: id, snapshot, persistIndex, persistTerm } of record.batches) {
+      const persisted = group(id);
+      persisted.raft.persisted(persistIndex, persistTerm);
+      if (snapshot !== undefined) installed(persisted, snapshot.index);
     }
-    for (const { group, messages } of record.messages) replication.send(group, messages);
+    for (const waiting of record.messages) replication.send(waiting.group, waiting.messages);
     return true;
   }
 
@@ -113,8 +115,7 @@ export class TurnRecords {
       }
       if (ready.afterPersist.length > 0) messages.push({ group, messages: ready.afterPersist });
       const { entries, hardState, snapshot, keepsLog, persistIndex, persistTerm } = ready;
-      const batch = { group: group.id, entries, hardState, snapshot, keepsLog, persistIndex, persistTerm };
-      batches.push({ group, batch });
+      batches.push({ group: group.id, entries, hardState, snapshot, keepsLog, persistIndex, persistTerm });
     }
   }
 }

@@ -98,8 +98,10 @@ export class ThreadSyncer implements LogSyncer {
       throw this.#failed(file, `no answer for ${WAIT_MS / 1000} s`);
     if (Atomics.load(this.#words, STATE) !== ENDED) return false;
     const error = Atomics.load(this.#words, ERROR);
-    const [name, text] = getSystemErrorMap().get(error) ?? [`error ${error}`, 'unknown'];
-    if (error !== 0) throw this.#failed(file, `${name}: ${text}, fdatasync`);
+    if (error !== 0) {
+      const [name, text] = getSystemErrorMap().get(error) ?? [`error ${error}`, 'unknown'];
+      throw this.#failed(file, `${name}: ${text}, fdatasync`);
+    }
     this.#file = undefined;
     Atomics.store(this.#words, STATE, IDLE);
     this.#took(Atomics.load(this.#words, MICROS) / 1000);
