@@ -3,7 +3,7 @@
  * after a while, so that a session is tried again.
  */
 import { type NodeChannel, isClosed } from './channel.ts';
-import { ConnectionLost, StreamError, clientError } from './error.ts';
+import { ConnectionLost, StreamError, clientError, wholeNumber } from './error.ts';
 import type { SendingBounds } from './producer.ts';
 import { type EndSignal, EndSource, backoffMs, raced, sleep } from './waiting.ts';
 import {
@@ -17,6 +17,7 @@ import {
   type WireAnswer,
   type WireOptions,
   type WireRequest,
+  joinBytes,
   optionsBehind,
 } from './wire.ts';
 
@@ -29,12 +30,10 @@ const POLL_MS = 20_000;
 const POLL_BACKOFF = 2;
 const SENTENCE_CHARS_MAX = 1000;
 const METHODS: ReadonlyMap<number, string> = new Map([
-  ...([
-    [CREATE, 'PUT'],
-    [APPEND, 'POST'],
-    [HEAD, 'HEAD'],
-    [DELETE, 'DELETE'],
-  ] as const),
+  [CREATE, 'PUT'],
+  [APPEND, 'POST'],
+  [HEAD, 'HEAD'],
+  [DELETE, 'DELETE'],
 ]);
 /** Answers of a proxy whose node does not answer. */
 const GATEWAY: ReadonlySet<number> = new Set([502, 503, 504]);
@@ -149,8 +148,7 @@ export class HttpChannel implements NodeChannel {
       throw new StreamError({ status: response.status, code: code ?? 'NO_NODE', sentence, fields });
     }
     if (response.status === 201) fields.set('stream-created', 'true');
-    const next = Number(fields.get('stream-next-offset') ?? Number.NaN);
-    return { next: Number.isSafeInteger(next) && next >= 0 ? next : undefined, fields, body: bytes };
+    return { next: wholeNumber(fields.get('stream-next-offset')), fields, body: bytes };
   }
 
   #lose(reason: string): never {
@@ -173,7 +171,7 @@ function queryOf(options: WireOptions): string {
 function questionOf({ kind, body, options = {}, route, ...path }: WireRequest): HttpQuestion {
   const headers = Object.fromEntries(Object.entries(options).map(([name, value]) => [name, String(value)]));
   const base = pathOf(path);
-  const bytes = body === undefined ? {} : { body: body instanceof Uint8Array ? copyOf([body]) : batchOf(body) };
+  const bytes = body === undefined ? {} : { body: body instanceof Uint8Array ? joinBytes([body]) : batchOf(body) };
   if (route !== undefined) return { method: route.method, path: base + route.suffix, headers, ...bytes };
   if (kind === ATTRIBUTES) {
     return { method: body === undefined ? 'GET' : 'PUT', path: `${base}/attrs`, headers: JSON_TYPE, ...bytes };
@@ -186,23 +184,13 @@ const JSON_TYPE = { 'content-type': 'application/json' };
 
 /** Frames of four bytes of length and the bytes. */
 function batchOf(messages: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  return copyOf(
+  return joinBytes(
     messages.flatMap((message) => {
       const head = new Uint8Array(4);
       new DataView(head.buffer).setUint32(0, message.length);
       return [head, message];
     }),
   );
-}
-
-function copyOf(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(pieces.reduce((size, piece) => size + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
-  }
-  return whole;
 }
 
 async function bodyOf({ body }: Response): Promise<Uint8Array> {
@@ -213,7 +201,7 @@ async function bodyOf({ body }: Response): Promise<Uint8Array> {
     const piece: { readonly done: boolean; readonly value?: Uint8Array | undefined } = (await reader?.read()) ?? {
       done: true,
     };
-    if (piece.done || piece.value === undefined) return copyOf(pieces);
+    if (piece.done || piece.value === undefined) return joinBytes(pieces);
     size += piece.value.length;
     if (size > MESSAGE_BYTES_MAX)
       throw clientError('BAD_ANSWER', `the answer has more than ${MESSAGE_BYTES_MAX} bytes`);

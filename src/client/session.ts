@@ -19,6 +19,7 @@ import {
   type WireAnswer,
   type WireOptions,
   type WireRequest,
+  joinBytes,
 } from './wire.ts';
 
 const OPENING_MS_MAX = 10_000;
@@ -168,13 +169,7 @@ export class SessionChannel implements NodeChannel {
         count++;
         size += frame.length;
       }
-      const message = new Uint8Array(size);
-      let at = 0;
-      for (const frame of frames.splice(0, count)) {
-        message.set(frame, at);
-        at += frame.length;
-      }
-      this.#socket.send(message);
+      this.#socket.send(joinBytes(frames.splice(0, count)));
     }
   }
 

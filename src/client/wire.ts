@@ -3,7 +3,7 @@
  * and checked value by value: a frame that is not exactly of its kind ends the session.
  */
 import { Packr, Unpackr } from 'msgpackr';
-import { StreamError } from './error.ts';
+import { StreamError, wholeNumber } from './error.ts';
 
 export const PROTOCOL = 'millrace.session.v1';
 
@@ -50,6 +50,17 @@ export function bytesOfBody({ body = [] }: WireRequest): number {
   return body instanceof Uint8Array ? body.length : body.reduce((size, { length }) => size + length, 0);
 }
 
+/** The pieces one behind the other, in memory of their own. */
+export function joinBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(pieces.reduce((size, piece) => size + piece.length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}
+
 /** The answer to a request, or an event of a stream that is followed. */
 export interface WireAnswer {
   readonly next: number | undefined;
@@ -76,8 +87,8 @@ const NOTHING = new Uint8Array(0);
 /** Where the next question begins, behind what an answer to the one with these options brought. */
 export function optionsBehind(options: WireOptions, { next, fields }: WireAnswer): WireOptions {
   const { tail_records: _begin, wait: _wait, ...rest } = options;
-  const record = Number(fields.get('stream-record-next'));
-  if ('record' in options || 'tail_records' in options) return Number.isNaN(record) ? options : { ...rest, record };
+  const record = wholeNumber(fields.get('stream-record-next'));
+  if ('record' in options || 'tail_records' in options) return record === undefined ? options : { ...rest, record };
   return next === undefined ? options : { ...rest, offset: next };
 }
 
