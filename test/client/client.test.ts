@@ -1,9 +1,10 @@
 // The client against a real node in this process: appends, followers, and connections that are cut on the way.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type MillraceClient, StreamError, connect } from '../../src/client/client.ts';
+import { type MillraceClient, connect } from '../../src/client/client.ts';
 import { Relay } from '../support/relay.ts';
 import { TestServer } from '../support/server.ts';
+import { codeOf, textOf } from './answers.ts';
 
 const TEXT = { contentType: 'text/plain' };
 const server = new TestServer({ cores: 1, groups: 4 });
@@ -20,16 +21,6 @@ after(async () => {
 });
 
 const newName = (): string => `s${streams++}`;
-const textOf = (data: Uint8Array): string => Buffer.from(data).toString();
-
-async function codeOf(promise: Promise<unknown>): Promise<string> {
-  try {
-    await promise;
-    return 'no error';
-  } catch (error) {
-    return error instanceof StreamError ? `${error.status} ${error.code}` : String(error);
-  }
-}
 
 /** Bytes of a stream up to its end, or up to `most`. */
 async function readAll(from: MillraceClient, name: string, most = Number.POSITIVE_INFINITY): Promise<string> {

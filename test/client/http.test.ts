@@ -8,6 +8,7 @@ import type { WebSocketConstructor } from '../../src/client/channel.ts';
 import { type MillraceClient, type MillraceStream, StreamError, connect } from '../../src/client/client.ts';
 import { Relay } from '../support/relay.ts';
 import { TestServer } from '../support/server.ts';
+import { codeOf, textOf } from './answers.ts';
 
 const TEXT = { contentType: 'text/plain' };
 const JSON_TYPE = { contentType: 'application/json' };
@@ -44,17 +45,6 @@ after(async () => {
   for (const client of clients.values()) client.close();
   await server.dispose();
 });
-
-const textOf = (data: Uint8Array): string => Buffer.from(data).toString();
-
-async function codeOf(promise: Promise<unknown>): Promise<string> {
-  try {
-    await promise;
-    return 'no error';
-  } catch (error) {
-    return error instanceof StreamError ? `${error.status} ${error.code}` : String(error);
-  }
-}
 
 async function* texts(stream: MillraceStream, offset: number | 'now' = 0, live = false): AsyncGenerator<string> {
   for await (const { data } of stream.follow({ offset, live })) yield textOf(data);
