@@ -173,11 +173,15 @@ async function writeOtherwise(cluster: TestCluster, id: number): Promise<void> {
 
 test('rows that differ from those of the other replicas, with a valid checksum, are found and restored', async () => {
   await withCluster({ groups: 1, cores: 1 }, async (cluster) => {
-    const [, id] = await written(cluster);
-    // Any of them may lead then, and that one compares.
-    for (const each of cluster.ids) await cluster.end(each);
-    await writeOtherwise(cluster, id);
-    for (const each of cluster.ids) await cluster.restart(each);
+    const [leader, id, other] = await written(cluster);
+    // A new process compares when it leads. One at a time: a leader sends entries then, and never its state.
+    for (const each of [id, leader, other]) {
+      await cluster.settled();
+      await cluster.end(each);
+      if (each === id) await writeOtherwise(cluster, id);
+      await cluster.restart(each);
+      await cluster.ready();
+    }
     await cluster.node(id).logged(/this node has other rows of a group than most replicas/);
     await repaired(cluster, id, ROTTEN);
     await until('the group counts as sound', async () => {
