@@ -72,6 +72,14 @@ function handles(): string[] {
   return process.getActiveResourcesInfo().filter((kind) => !['PipeWrap', 'TTYWrap', 'Timeout'].includes(kind));
 }
 
+/** A socket of the test's own client may close a moment behind the node. */
+async function nothingLeft(before: readonly string[]): Promise<void> {
+  await until(
+    () => `nothing left of the node, but ${String(handles())}`,
+    () => handles().length <= before.length,
+  );
+}
+
 async function refusal(given: NodeOptions): Promise<string> {
   const before = handles();
   const error = await startNode(given).then(
@@ -79,10 +87,7 @@ async function refusal(given: NodeOptions): Promise<string> {
     (reason: unknown) => reason,
   );
   assert(error instanceof Error);
-  await until(
-    () => `nothing left of the start, but ${String(handles())}`,
-    () => handles().length <= before.length,
-  );
+  await nothingLeft(before);
   return error.message;
 }
 
@@ -108,7 +113,7 @@ test('a node that stopped left nothing open, and starts again on its directory',
   assert.equal(await append(node, 'kept'), 204);
   assert.deepEqual(await Promise.all([node.stop(), node.stop()]), ['ended', 'ended']);
   assert.equal(await node.stop(), 'ended');
-  assert.deepEqual(handles(), before);
+  await nothingLeft(before);
   assert.equal(await read(await start(given)), 'kept');
 });
 
@@ -222,7 +227,7 @@ test('a thread that dies later is told, and the node closes itself', async () =>
   assert.match(error.message, /ENOENT/);
   await appending;
   assert.equal(await node.stop(), 'ended');
-  assert.deepEqual(handles(), before);
+  await nothingLeft(before);
   assert(lines.some((line) => line.includes('a shard failed; the node ends')));
 });
 
