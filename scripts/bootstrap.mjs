@@ -24,8 +24,8 @@ const PAGE_SOURCES = /\.(tsx|css|html|json)$/;
 /** Entry points whose names scripts rely on. */
 const SHIMS = {
   // A reload that comes while the modules load would end the process: this is before everything else.
-  'main.js': { target: './bundle/main.cjs', before: "process.on('SIGHUP', () => undefined);\n" },
-  'ctl.js': { target: './bundle/ctl.cjs', before: '' },
+  'main.js': { target: './bundle/start-main.cjs', before: "process.on('SIGHUP', () => undefined);\n" },
+  'ctl.js': { target: './bundle/start-ctl.cjs', before: '' },
 };
 /** That of a configuration which cannot work: starting again would not help. */
 const EXIT_UNSUPPORTED = 2;
@@ -102,6 +102,8 @@ function build() {
   if (bundled !== undefined) fail(`the build of the console's page failed (${bundled})`);
   const joined = runNode(join('scripts', 'bundle.mjs'));
   if (joined !== undefined) fail(`the build of the bundle failed (${joined})`);
+  const compiledAhead = runNode(join('scripts', 'code-cache.mjs'));
+  if (compiledAhead !== undefined) fail(`the build of the code caches failed (${compiledAhead})`);
   fs.writeFileSync(BUILD_STAMP, hash);
 }
 
@@ -151,8 +153,11 @@ function sourceHash(files) {
     'package-lock.json',
     'scripts/bootstrap.mjs',
     'scripts/bundle.mjs',
+    'scripts/code-cache.mjs',
     'scripts/console-bundle.mjs',
+    'scripts/load.cjs',
     'scripts/node-support.mjs',
+    'scripts/write-code-cache.cjs',
     ...files,
   ]) {
     hash

@@ -1,7 +1,11 @@
 type Thread = 'checkpoint' | 'export' | 'json' | 'pool' | 'salvage' | 'shard' | 'sync' | 'verify';
 
-/** scripts/bundle.mjs says why. */
-const COMMON: ReadonlySet<Thread> = new Set<Thread>(['checkpoint', 'shard', 'sync']);
+/** Bundles that are CommonJS; scripts/bundle.mjs says why. */
+const COMMON: { readonly [name in Thread]?: string } = {
+  checkpoint: 'checkpoint.cjs',
+  shard: 'start-shard.cjs',
+  sync: 'sync.cjs',
+};
 
 /**
  * Where the code of a thread is: in the bundle, which a thread loads in half the time,
@@ -9,7 +13,7 @@ const COMMON: ReadonlySet<Thread> = new Set<Thread>(['checkpoint', 'shard', 'syn
  */
 export function threadEntry(name: Thread): URL {
   if (import.meta.url.endsWith('/threads/entry.ts')) return new URL(`../../workers/${name}.ts`, import.meta.url);
-  const file = `${name}.${COMMON.has(name) ? 'cjs' : 'js'}`;
+  const file = COMMON[name] ?? `${name}.js`;
   const isBundled = !import.meta.url.endsWith('/threads/entry.js');
   return new URL(isBundled ? `./${file}` : `../../bundle/${file}`, import.meta.url);
 }

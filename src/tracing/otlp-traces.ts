@@ -160,7 +160,7 @@ class SpanMaker {
   }
 }
 
-/** How many of something a second may have, saved up for one second at most. @internal */
+/** How many of something a second may have, saved up for one second at most. */
 export class Allowance {
   readonly #perSecond: number;
   readonly #clockMs: () => number;

@@ -39,10 +39,18 @@ test('what runs is in it, tests and benches are not', () => {
     ]
       .concat('verify.js')
       .flatMap((name) => [`dist/bundle/${name}`, `dist/bundle/${name}.map`]),
+    ...['load.cjs', 'start-main.cjs', 'start-ctl.cjs', 'start-shard.cjs'].map((name) => `dist/bundle/${name}`),
     'dist/bundle/node.d.ts',
     ...['page.html', 'openapi-admin.json', 'openapi-client.json'].map((name) => `dist/bundle/${name}`),
   ]) {
     assert(packed.files.includes(path), path);
+  }
+  for (const name of ['main', 'ctl', 'shard']) {
+    const cache = new RegExp(`^dist/bundle/${name}-${process.version}-${process.arch}-[0-9a-f]+\\.cache$`);
+    assert(
+      packed.files.some((path) => cache.test(path)),
+      `what V8 compiled of ${name}`,
+    );
   }
   const strange = packed.files.filter(
     (path) =>

@@ -46,7 +46,7 @@ const HANG_UP_WHILE_LOADING = `
 import Module from 'node:module';
 const load = Module._load;
 Module._load = function (request, ...rest) {
-  if (request.endsWith('/bundle/main.cjs')) process.kill(process.pid, 'SIGHUP');
+  if (request.endsWith('/bundle/start-main.cjs')) process.kill(process.pid, 'SIGHUP');
   return load.call(this, request, ...rest);
 };
 `;

@@ -4,7 +4,7 @@
 import { mkdirSync, readdirSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { withCluster } from './cluster.ts';
-import { CODE_CACHE } from './server.ts';
+import { CODE_CACHE } from './paths.ts';
 
 const SERVED_MS = 3000;
 const PATH = '/code/cache';
@@ -21,6 +21,6 @@ await withCluster({ process: true, groups: 2, serverOf }, async (cluster) => {
   }
   for (const deadlineMs = performance.now() + 10 * SERVED_MS; performance.now() < deadlineMs; await delay(100)) {
     const names = readdirSync(CODE_CACHE);
-    if (['main', 'shard'].every((name) => names.some((file) => file.startsWith(`${name}.cjs`)))) break;
+    if (['main', 'shard'].every((name) => names.some((file) => file.startsWith(`${name}-`)))) break;
   }
 });

@@ -21,9 +21,6 @@ export function plantedServer(folder: string): string {
     `export const planted = (bug) => bug === process.env.${SWITCH};\n`,
   );
   const threads = join(dist, 'src', 'threads', 'entry.js');
-  writeFileSync(
-    threads,
-    readFileSync(threads, 'utf8').replaceAll('../../bundle/', '../../workers/').replace("'cjs'", "'js'"),
-  );
+  writeFileSync(threads, readFileSync(threads, 'utf8').replace('`../../bundle/${file}`', '`../../workers/${name}.js`'));
   return join(dist, 'src', 'server', 'main.js');
 }

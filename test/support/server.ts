@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { EXIT_CODE_BAD_START, EmbeddedRun, type Instance, LOG_TAIL_CHARS, type Run, run } from './instance.ts';
 import { OPTIMIZE_LATE } from '../../scripts/suite/unit.ts';
-import { REPO_ROOT, SERVER_BUNDLE } from './paths.ts';
+import { CODE_CACHE, REPO_ROOT, SERVER_BUNDLE } from './paths.ts';
 import { PatientClient } from './patient.ts';
 import { freePort } from './ports.ts';
 import { requestOnce } from './raw-client.ts';
@@ -48,8 +48,6 @@ export interface ServerOptions {
 }
 
 const PRELOAD = join(REPO_ROOT, 'test/support/server.process.cjs');
-/** A whole run fills it before the first server starts. */
-export const CODE_CACHE: string = join(REPO_ROOT, 'dist/test/code-cache');
 const OF_PROCESSES = ['wrapper', 'env', 'nodeArgs', 'node'] as const;
 
 const folders = new Set<string>();
