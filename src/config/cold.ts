@@ -4,45 +4,15 @@ import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
 import type { OptionValues } from './options.ts';
 
-export interface ColdConfig {
-  readonly backend: 'none' | 'dir' | 's3';
-  /** '' or a path without a slash at its ends. */
-  readonly root: string;
-  /** Absolute. */
-  readonly dir: string;
-  /** 0: no bound. */
-  readonly maxHotBytesPerGroup: number;
-  readonly flushIntervalMs: number;
-  readonly flushBytes: number;
-  readonly flushBytesMax: number;
-  readonly uploadsMax: number;
-  readonly gcIntervalMs: number;
-  readonly gcEntriesMax: number;
-  readonly gcGraceMs: number;
-  readonly mergedGraceMs: number;
-  readonly sweepIntervalMs: number;
-  readonly sweepGraceMs: number;
-  readonly compaction: boolean;
-  /** 0: no cache. */
-  readonly cacheBytesMax: number;
-  readonly readAheadChunks: number;
-  readonly s3: {
-    /** '' with other backends. */
-    readonly bucket: string;
-    readonly region: string | undefined;
-    readonly endpoint: string | undefined;
-    readonly pathStyle: boolean;
-    readonly credentials:
-      | { readonly accessKeyId: string; readonly secretAccessKey: string; readonly sessionToken: string | undefined }
-      | undefined;
-    readonly encryption: 'aes256' | 'aws-kms' | 'none';
-    readonly kmsKeyId: string | undefined;
-    readonly timeoutMs: number;
-    readonly maxRetries: number;
-  };
-}
+export type ColdConfig = Readonly<ReturnType<typeof coldOf>>;
 
-export function coldOf(values: OptionValues): ColdConfig {
+type Credentials = {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  readonly sessionToken: string | undefined;
+};
+
+export function coldOf(values: OptionValues) {
   const backend = values['storage.cold.backend'];
   if (backend === 'dir' && values['storage.cold.dir'] === undefined && values['raft.peers'].length > 1) {
     throw refuse(
@@ -82,7 +52,7 @@ export function coldOf(values: OptionValues): ColdConfig {
   };
 }
 
-function s3Of(values: OptionValues): ColdConfig['s3'] {
+function s3Of(values: OptionValues) {
   const endpoint = values['storage.cold.s3.endpoint'];
   return {
     bucket: values['storage.cold.s3.bucket'] ?? '',
@@ -98,7 +68,7 @@ function s3Of(values: OptionValues): ColdConfig['s3'] {
 }
 
 /** Half of a pair would silently be replaced by other credentials of the environment. */
-function credentialsOf(values: OptionValues): ColdConfig['s3']['credentials'] {
+function credentialsOf(values: OptionValues): Credentials | undefined {
   const accessKeyId = values['storage.cold.s3.access_key_id'];
   const secretAccessKey = values['storage.cold.s3.secret_access_key'];
   const sessionToken = values['storage.cold.s3.session_token'];

@@ -2,103 +2,31 @@
 import { X509Certificate, createPrivateKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { type ColdConfig, coldOf } from './cold.ts';
+import { coldOf } from './cold.ts';
 import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
-import type { Peer, PlaneName } from './kinds.ts';
 import type { OptionKey, OptionValues } from './options.ts';
 import { checkDoors } from './doors.ts';
-import { formatAddress } from '../base/address.ts';
-import type { Address } from '../base/address.ts';
+import { type Address, formatAddress } from '../base/address.ts';
 
-/** Plain data: it is posted to the shard threads as it is. */
-export interface Config {
-  readonly server: {
-    readonly listen: Address;
-    readonly adminListen: Address;
-    /** Undefined: this node has no links to others. */
-    readonly clusterListen: Address | undefined;
-    /** Further names of the planes; a proxy in front of those of `allowUnauthenticated` checks who asks. */
-    readonly hosts: readonly string[];
-    readonly adminHosts: readonly string[];
-    /** Scheme and authority; undefined: others are not told. */
-    readonly publicUrl: string | undefined;
-    readonly allowUnauthenticated: readonly PlaneName[];
-    readonly inflightBodyBytes: number;
-    /** Undefined: what the limit of open files leaves. */
-    readonly maxConnections: number | undefined;
-    /** Undefined: half of maxConnections. */
-    readonly maxConnectionsPerAddress: number | undefined;
-    readonly tls: { readonly certPath: string; readonly keyPath: string } | undefined;
-  };
-  readonly storage: {
-    /** Absolute. */
-    readonly dataDir: string;
-    readonly cold: ColdConfig;
-  };
-  readonly runtime: {
-    readonly coreCount: number;
-    /** 0: no bound. */
-    readonly liveReadMaxWaitersPerCore: number;
-  };
-  readonly raft: {
-    readonly nodeId: number;
-    readonly groupCount: number;
-    readonly initMembership: boolean;
-    /** 0: no bound of its own. */
-    readonly maxUncommittedBytesPerGroup: number;
-    /** Includes this node unless empty. */
-    readonly peers: readonly Peer[];
-  };
-  readonly cluster: { readonly name: string; readonly secret: string | undefined };
-  readonly clusterProbe: {
-    /** 0: never. */
-    readonly intervalMs: number;
-    readonly sizeBytes: number;
-    readonly timeoutMs: number;
-    readonly unhealthyTicks: number;
-    readonly healTicks: number;
-  };
-  readonly coldHealth: {
-    /** 0: never. */
-    readonly intervalMs: number;
-    readonly unhealthyTicks: number;
-    readonly healTicks: number;
-  };
-  readonly http: {
-    readonly longPollTimeoutMs: number;
-    readonly sseKeepaliveMs: number;
-    readonly sseLifetimeMs: number;
-    /** `*` for any origin, `loopback` for those of this host; empty for none. */
-    readonly corsOrigins: readonly string[];
-    readonly readCache: 'none' | 'private' | 'public';
-    readonly clientToken: string | undefined;
-    readonly adminToken: string | undefined;
-  };
-  readonly subscriptions: {
-    /** Scheme and authority; undefined: those of the request. */
-    readonly publicUrl: string | undefined;
-    /** PEM; undefined: the cluster makes a key. */
-    readonly signingKey: string | undefined;
-    readonly deliver: boolean;
-    readonly webhooks: boolean;
-    readonly localWebhooks: boolean;
-  };
-  /** Undefined: no request is traced. */
-  readonly tracing: TracingConfig | undefined;
-}
+/** Plain data: it is posted to the shard threads as it is. `options.ts` says what each value means. */
+export type Config = Readonly<ReturnType<typeof placesOf>>;
 
-export interface TracingConfig {
-  readonly endpoint: string;
-  /** 0 to 1. */
-  readonly sampleRatio: number;
-  readonly token: string | undefined;
-}
+export type TracingConfig = NonNullable<ReturnType<typeof tracingOf>>;
 
 /** Gives every option its place, then checks what no single option can know. */
 export function toConfig(values: OptionValues): Config {
+  const config = placesOf(values);
+  checkListeners(config);
+  checkDoors(config);
+  checkPeers(config);
+  checkReadCache(config);
+  return config;
+}
+
+function placesOf(values: OptionValues) {
   const clientToken = secretOf(values, 'http.client_token', 'http.client_token_file');
-  const config: Config = {
+  return {
     server: {
       listen: values['server.listen'],
       adminListen: values['server.admin_listen'],
@@ -158,14 +86,9 @@ export function toConfig(values: OptionValues): Config {
     },
     tracing: tracingOf(values),
   };
-  checkListeners(config);
-  checkDoors(config);
-  checkPeers(config);
-  checkReadCache(config);
-  return config;
 }
 
-function tlsOf(values: OptionValues): Config['server']['tls'] {
+function tlsOf(values: OptionValues): { readonly certPath: string; readonly keyPath: string } | undefined {
   const certPath = values['server.tls_cert'];
   const keyPath = values['server.tls_key'];
   if (certPath === undefined && keyPath === undefined) return undefined;
@@ -175,7 +98,7 @@ function tlsOf(values: OptionValues): Config['server']['tls'] {
   return { certPath, keyPath };
 }
 
-function tracingOf(values: OptionValues): TracingConfig | undefined {
+function tracingOf(values: OptionValues) {
   const endpoint = values['tracing.otlp_endpoint'];
   // Read in any case: a file that is not there is a mistake.
   const token = secretOf(values, 'tracing.otlp_token', 'tracing.otlp_token_file');

@@ -1,9 +1,7 @@
 /** A plane that listens beyond loopback needs a token or a secret that cannot be guessed. */
-import { formatAddress } from '../base/address.ts';
-import type { Address } from '../base/address.ts';
+import { type Address, formatAddress } from '../base/address.ts';
 import { ConfigError } from './error.ts';
-import { refuse } from './kinds.ts';
-import type { PlaneName } from './kinds.ts';
+import { type PlaneName, refuse } from './kinds.ts';
 import { weaknessOf } from './secret-strength.ts';
 import { isLoopback } from './values.ts';
 

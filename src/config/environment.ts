@@ -3,8 +3,7 @@
  * MILLRACE_ are refused: with a guessed `MILLRACE_DATA_DIR` or `MILLRACE_TOKEN` a node would start in the wrong folder, and open.
  */
 import { ConfigError } from './error.ts';
-import { OPTION_KEYS } from './options.ts';
-import type { OptionKey } from './options.ts';
+import { OPTION_KEYS, type OptionKey } from './options.ts';
 import { nearest } from './suggest.ts';
 
 /** As `process.env` is. */

@@ -5,7 +5,7 @@
 import { isIPv6 } from 'node:net';
 import { resolve } from 'node:path';
 import { ConfigError } from './error.ts';
-import { formatAddress, isPublicUrl, parseAddress } from '../base/address.ts';
+import { type Address, formatAddress, isPublicUrl, parseAddress } from '../base/address.ts';
 import {
   booleanFromText,
   formatDuration,
@@ -16,7 +16,6 @@ import {
   parseSizeBytes,
   peersFromText,
 } from './values.ts';
-import type { Address } from '../base/address.ts';
 
 export interface ValueKind<T> {
   /** One word for the table in README.md. */

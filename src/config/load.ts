@@ -7,14 +7,12 @@ import { hostname as systemName } from 'node:os';
 import process from 'node:process';
 import { parseArgs } from 'node:util';
 import { parse, TomlError } from 'smol-toml';
-import { toConfig } from './config.ts';
-import type { Config } from './config.ts';
+import { type Config, toConfig } from './config.ts';
 import { helpText } from './describe.ts';
 import { CONFIG_VARIABLE, type EnvironmentVariables, readEnvironment, variableOf } from './environment.ts';
 import { ConfigError } from './error.ts';
 import { type Defaulted, type ValueKind, type Option, refuse } from './kinds.ts';
-import { isOptionKey, OPTION_KEYS, OPTIONS } from './options.ts';
-import type { OptionKey, OptionValues } from './options.ts';
+import { isOptionKey, OPTION_KEYS, type OptionKey, OPTIONS, type OptionValues } from './options.ts';
 import { suggest } from './suggest.ts';
 import { VERSION } from './version.ts';
 

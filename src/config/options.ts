@@ -8,8 +8,7 @@ import { COLD_OPTIONS } from './cold-options.ts';
 import * as kind from './kinds.ts';
 import { type Defaulted, type Extra, type Option, type Peer, type PlaneName, option, optional } from './kinds.ts';
 import { GIB, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS } from './values.ts';
-import { parseAddress } from '../base/address.ts';
-import type { Address } from '../base/address.ts';
+import { type Address, parseAddress } from '../base/address.ts';
 
 const flag = (name: string, placeholder: string): Extra => ({ flag: { name, placeholder } });
 const loopback = (port: number): Address => parseAddress(`127.0.0.1:${port}`) as Address;
