@@ -6,9 +6,8 @@ import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { toHex } from '../base/hex.ts';
 import { RowDamage } from '../base/row-damage.ts';
 import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
-import type { Head } from '../stream/core/head.ts';
+import type { Head, StateListener } from '../stream/core/head.ts';
 import { planTail } from '../stream/operations/read.ts';
-import type { StateListener } from '../stream/core/head.ts';
 import type { State } from '../stream/core/state.ts';
 import { Observer } from './observer.ts';
 import {

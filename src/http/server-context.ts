@@ -1,12 +1,11 @@
 /** The state that requests share: on both planes of a node, and on one plane. */
 import { SUBSCRIPTION_BODY_BYTES_MAX } from '../base/limits.ts';
-import type { ShardGateway, WriteGateway } from '../ports.ts';
+import type { ErrorLog, ShardGateway, WriteGateway } from '../ports.ts';
 import { type Request, newRequest } from '../protocol/request.ts';
 import { ResponseBackpressure } from './backpressure.ts';
 import { BodyBudget, SlowBodies } from '../access/bodies.ts';
 import { Compression } from './compression.ts';
 import type { HttpContext, HttpSettings, Operation } from './context.ts';
-import type { ErrorLog } from '../ports.ts';
 import { WriteHeaders } from './headers.ts';
 import { Live } from './live/live.ts';
 import { RequestIds } from './request-ids.ts';

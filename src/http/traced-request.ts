@@ -3,9 +3,8 @@
  * Names and attributes are those of OpenTelemetry's conventions for HTTP, and ours begin with `millrace.`. Queries
  * and headers are never among them, because both can hold tokens.
  */
-import { errorCode } from '../base/errors.ts';
+import { errorCode, type ErrorCode } from '../base/errors.ts';
 import type { ReplyHandler, RequestTrace, RequestTraces, ShardGateway, TraceAttributes } from '../ports.ts';
-import type { ErrorCode } from '../base/errors.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { ALL_GROUPS, type Request } from '../protocol/request.ts';
 import type { HttpServerContext } from './server-context.ts';

@@ -3,8 +3,7 @@
  * worker-thread transport), so the line that explains a crash is written before the process is gone.
  */
 import { isatty } from 'node:tty';
-import { destination, pino } from 'pino';
-import type { DestinationStream, Logger } from 'pino';
+import { destination, type DestinationStream, type Logger, pino } from 'pino';
 import { ConfigError } from '../config/error.ts';
 import { LogFile } from './log-file.ts';
 

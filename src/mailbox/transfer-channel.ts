@@ -1,6 +1,5 @@
 import { int32At } from '../base/bytes.ts';
-import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
-import type { MessagePort } from 'node:worker_threads';
+import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { assert } from '../base/assert.ts';
 
 /**

@@ -9,8 +9,7 @@
  * No route authenticates, so each must be cheap: bodies are never kept, and beyond httpConnectionsMax the connection
  * with the oldest finished request is closed. Peers ask often, so it is not one of theirs.
  */
-import { createServer } from 'node:http';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import process from 'node:process';
 import { BODY_BYTES_MAX } from '../base/limits.ts';

@@ -5,13 +5,6 @@
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import {
-  PROTOCOL_VERSION,
-  WORD_BYTES_MAX,
-  WORD_CHALLENGE,
-  WORD_HELLO,
-  WORD_PROOF,
-  WORD_REFUSAL,
-  WORD_WELCOME,
   decodeHello,
   decodeRefusal,
   decodeWelcome,
@@ -21,12 +14,23 @@ import {
   encodeProof,
   encodeRefusal,
   encodeWelcome,
+  type Hello,
   isChallenge,
   isProof,
   isSpoken,
+  type LinkRefusal,
+  type PeerIdentity,
+  PROTOCOL_VERSION,
   readWord,
+  type RefusalCode,
+  type Word,
+  WORD_BYTES_MAX,
+  WORD_CHALLENGE,
+  WORD_HELLO,
+  WORD_PROOF,
+  WORD_REFUSAL,
+  WORD_WELCOME,
 } from './codec/handshake.ts';
-import type { Hello, PeerIdentity, LinkRefusal, RefusalCode, Word } from './codec/handshake.ts';
 
 /** The step that follows received bytes. */
 export type HandshakeStep =

@@ -3,26 +3,24 @@
  * long as it is needed. Frames wait in a bounded queue until they may be sent (egress.ts). Queued frames are dropped
  * and counted when the connection breaks, because they would be stale on the next one.
  */
-import { connect } from 'node:net';
-import type { Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { type Address, formatAddress } from '../base/address.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import { FRAME_HEAD_BYTES, FRAME_PAYLOAD_BYTES_MAX, FRAME_PING, FRAME_PONG, sealFrame } from './codec/frame.ts';
 import type { Forward } from './codec/forward.ts';
 import { FrameReader } from './codec/frame-reader.ts';
 import {
+  isSpoken,
   NONCE_BYTES,
+  type PeerIdentity,
   PROTOCOL_VERSION,
   VERSION_WITH_FORWARD_PIECES,
   VERSION_WITH_PIECES,
   VERSION_WITH_REPAIR,
-  isSpoken,
 } from './codec/handshake.ts';
-import type { PeerIdentity } from './codec/handshake.ts';
 import type { Runtime } from '../base/runtime.ts';
 import { Egress } from './egress.ts';
-import { ConnectorHandshake, misfit } from './handshake.ts';
-import type { HandshakeStep } from './handshake.ts';
+import { ConnectorHandshake, type HandshakeStep, misfit } from './handshake.ts';
 import type { PeerLimits } from './limits.ts';
 import type { LogLimiter } from './log-limiter.ts';
 import type { Priority } from './send-queue.ts';

@@ -3,8 +3,7 @@
  * go to ClusterHttp. A stranger costs one socket, WORD_BYTES_MAX bytes and limits.handshakeTimeoutMs, and there are at
  * most handshakesMax.
  */
-import { createServer } from 'node:net';
-import type { AddressInfo, Server, Socket } from 'node:net';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { assert } from '../base/assert.ts';
 import {
   FRAME_FORWARD_PIECE,
@@ -12,13 +11,12 @@ import {
   FRAME_PIECE,
   FRAME_PING,
   FRAME_PONG,
+  type FrameKind,
   LARGE_PAYLOAD_BYTES_MAX,
   sealFrame,
 } from './codec/frame.ts';
-import type { FrameKind } from './codec/frame.ts';
 import { FrameReader } from './codec/frame-reader.ts';
-import { NONCE_BYTES, encodeRefusal } from './codec/handshake.ts';
-import type { PeerIdentity, LinkRefusal } from './codec/handshake.ts';
+import { encodeRefusal, type LinkRefusal, NONCE_BYTES, type PeerIdentity } from './codec/handshake.ts';
 import { ClusterHttp, looksLikeHttp } from './cluster-http.ts';
 import type { Runtime } from '../base/runtime.ts';
 import { AcceptorHandshake, misfit } from './handshake.ts';

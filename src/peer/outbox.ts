@@ -4,10 +4,8 @@
  */
 import type { Message } from '../raft/types.ts';
 import { LARGE_PAYLOAD_BYTES_MAX } from './codec/frame.ts';
-import { encodeRaftFrame, raftItemBytes } from './codec/raft-frame.ts';
-import type { RaftItem } from './codec/raft-frame.ts';
-import { countSent } from './counters.ts';
-import type { PeerCounters } from './counters.ts';
+import { encodeRaftFrame, type RaftItem, raftItemBytes } from './codec/raft-frame.ts';
+import { countSent, type PeerCounters } from './counters.ts';
 import type { PeerLink } from './link.ts';
 import { PRIORITY_CONTROL, PRIORITY_ENTRIES, type Priority } from './send-queue.ts';
 

@@ -13,8 +13,8 @@ import {
   FRAME_FORWARD_REPLY,
   FRAME_PAYLOAD_BYTES_MAX,
   FRAME_RAFT,
+  type FrameKind,
 } from './codec/frame.ts';
-import type { FrameKind } from './codec/frame.ts';
 import type { PeerIdentity } from './codec/handshake.ts';
 import { decodeRaftFrame } from './codec/raft-frame.ts';
 import { encodeSnapshotAck } from './codec/snapshot-transfer.ts';
@@ -28,12 +28,10 @@ import { IncomingForwards } from './incoming-forwards.ts';
 import { PEER_LIMITS, type PeerLimits, checkLimits } from './limits.ts';
 import { PeerLink } from './link.ts';
 import type { Address } from '../base/address.ts';
-import { PeerListener } from './listener.ts';
-import type { Session } from './listener.ts';
+import { PeerListener, type Session } from './listener.ts';
 import { LogLimiter } from './log-limiter.ts';
 import { Outbox } from './outbox.ts';
-import { LocalGroups, Routes } from './routes.ts';
-import type { PeerAddress } from './routes.ts';
+import { LocalGroups, type PeerAddress, Routes } from './routes.ts';
 import { type SnapshotEnds, onSnapshotFrame } from './snapshot-frames.ts';
 import { SnapshotReceiver } from './snapshot-receiver.ts';
 import { SnapshotSender } from './snapshot-sender.ts';

@@ -10,8 +10,7 @@ import { encodeSnapshotBegin, encodeSnapshotChunk, encodeSnapshotEnd } from './c
 import type { SnapshotAck } from './codec/snapshot-transfer.ts';
 import type { PeerCounters } from './counters.ts';
 import type { Runtime } from '../base/runtime.ts';
-import { SNAPSHOT_CHUNK_BYTES_MAX } from './limits.ts';
-import type { PeerLimits } from './limits.ts';
+import { type PeerLimits, SNAPSHOT_CHUNK_BYTES_MAX } from './limits.ts';
 import type { PeerLink } from './link.ts';
 import type { SnapshotOutcome, SnapshotSending, SnapshotSource } from '../shard/ports.ts';
 

@@ -5,19 +5,19 @@ import { decodeConfiguration, isVoter, members } from './configuration.ts';
 import { RaftLog } from './log.ts';
 import { Progress } from './progress.ts';
 import { Random } from './random.ts';
-import { ENTRY_CONFIG } from './types.ts';
-import type { Ballot } from './quorum.ts';
-import type {
-  ElectionPriority,
-  Configuration,
-  LostLog,
-  Message,
-  PeerNote,
-  RaftConfig,
-  ReadState,
-  Role,
-  SnapshotMeta,
+import {
+  type Configuration,
+  type ElectionPriority,
+  ENTRY_CONFIG,
+  type LostLog,
+  type Message,
+  type PeerNote,
+  type RaftConfig,
+  type ReadState,
+  type Role,
+  type SnapshotMeta,
 } from './types.ts';
+import type { Ballot } from './quorum.ts';
 
 /** A configuration and the index of its log entry. */
 export interface ConfigurationAt {

@@ -1,7 +1,6 @@
 import { assert } from '../base/assert.ts';
 import { planted } from '../base/planted.ts';
-import { ENTRY_OVERHEAD_BYTES } from './types.ts';
-import type { Entry, LogReader } from './types.ts';
+import { type Entry, ENTRY_OVERHEAD_BYTES, type LogReader } from './types.ts';
 
 /** Bytes charged for one entry against limits. */
 export function entryBytes(entry: Entry): number {

@@ -11,20 +11,22 @@ import { sendToPeers, snapshotFailed, snapshotInstalled } from './replication.ts
 import { appendAsLeader } from './roles.ts';
 import { step } from './step.ts';
 import { transferLeadership } from './transfer.ts';
-import { ENTRY_DATA, ENTRY_EMPTY, ENTRY_OVERHEAD_BYTES } from './types.ts';
-import type { MembershipTarget } from './configuration.ts';
-import type {
-  ElectionPriority,
-  Configuration,
-  Entry,
-  Message,
-  PeerStatus,
-  RaftConfig,
-  ReadState,
-  Ready,
-  Role,
-  TransferOutcome,
+import {
+  type Configuration,
+  type ElectionPriority,
+  type Entry,
+  ENTRY_DATA,
+  ENTRY_EMPTY,
+  ENTRY_OVERHEAD_BYTES,
+  type Message,
+  type PeerStatus,
+  type RaftConfig,
+  type ReadState,
+  type Ready,
+  type Role,
+  type TransferOutcome,
 } from './types.ts';
+import type { MembershipTarget } from './configuration.ts';
 
 const NO_ENTRIES: readonly Entry[] = [];
 const NO_MESSAGES: readonly Message[] = [];

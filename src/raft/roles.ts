@@ -2,9 +2,8 @@ import { assert } from '../base/assert.ts';
 import { decodeConfiguration } from './configuration.ts';
 import { entryBytes } from './log.ts';
 import { refuseReads } from './read-index.ts';
-import { ENTRY_CONFIG, ENTRY_EMPTY } from './types.ts';
+import { type Entry, ENTRY_CONFIG, ENTRY_EMPTY, type EntryKind } from './types.ts';
 import type { Core } from './core.ts';
-import type { Entry, EntryKind } from './types.ts';
 
 const NO_DATA = new Uint8Array(0);
 

@@ -1,6 +1,5 @@
 /** The plots of the traffic view, and how each value comes from two rounds of metrics. */
-import type { Json } from '../../nodes/report.ts';
-import { isObject } from '../../nodes/report.ts';
+import { isObject, type Json } from '../../nodes/report.ts';
 import { type Round, type Sample, memberOf, numberIn, numbersIn } from './samples.ts';
 
 export type PlotUnit = 'per second' | 'bytes' | 'bytes per second' | 'milliseconds' | 'count';

@@ -1,11 +1,12 @@
 import { assert } from '../../base/assert.ts';
 import {
+  type Codec,
   NOTE_MASK,
-  PEER_MASK,
-  PEER_OWN_FLAG,
   noteBytes,
   noteFlags,
   noteRestored,
+  PEER_MASK,
+  PEER_OWN_FLAG,
   peerFlags,
   readLost,
   readNoteBoot,
@@ -13,7 +14,6 @@ import {
   wantsState,
   writeNote,
 } from './codec.ts';
-import type { Codec } from './codec.ts';
 import type { Reader } from '../../base/cursor.ts';
 import { f64, f64OrNone, struct, u32, u8 } from '../../base/struct.ts';
 import type { AppendRequest, AppendResponse, Entry, EntryKind } from '../types.ts';

@@ -1,9 +1,10 @@
 import {
+  type Codec,
   NOTE_MASK,
-  PEER_MASK,
   noteBytes,
   noteFlags,
   noteRestored,
+  PEER_MASK,
   peerFlags,
   readLost,
   readNoteBoot,
@@ -11,7 +12,6 @@ import {
   wantsState,
   writeNote,
 } from './codec.ts';
-import type { Codec } from './codec.ts';
 import { f64, struct } from '../../base/struct.ts';
 import type { Heartbeat, HeartbeatResponse } from '../types.ts';
 

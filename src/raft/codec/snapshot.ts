@@ -1,5 +1,4 @@
-import { NOTE_MASK, noteBytes, noteFlags, noteRestored, readNoteBoot, writeNote } from './codec.ts';
-import type { Codec } from './codec.ts';
+import { type Codec, NOTE_MASK, noteBytes, noteFlags, noteRestored, readNoteBoot, writeNote } from './codec.ts';
 import type { Reader, Writer } from '../../base/cursor.ts';
 import { f64, struct, u16 } from '../../base/struct.ts';
 import type { GroupSnapshotRequest } from '../types.ts';
