@@ -13,7 +13,7 @@ import type { Introduced, ShardData, ShardMessage, ToShard } from '../src/server
 import type { ClusterIdentity } from '../src/shard/cluster-identity.ts';
 import { HAND_OVER_MS, handOver } from '../src/shard/hand-over.ts';
 import type { ShardOptions } from '../src/shard/options.ts';
-import { changedBytesMax } from '../src/shard/backlog.ts';
+import { REPLAY_BYTES_MAX, changedBytesMax } from '../src/shard/backlog.ts';
 import { owedBytes } from '../src/shard/disk-pressure.ts';
 import { Shard } from '../src/shard/shard.ts';
 import { ThreadWriter } from '../src/store/checkpoint-writer.ts';
@@ -85,6 +85,7 @@ function shardOptions({ data, cold, storage, reader, identity, log, links }: Sha
     },
     uncommittedBytesMax: data.uncommittedBytesMax,
     changedBytesMax: changedBytesMax(data.shardCount),
+    replayBytesMax: REPLAY_BYTES_MAX,
     tickMs: data.tickMs,
     logWrites: data.logWrites,
     log: (level, message, fields) => log[level](fields ?? {}, message),

@@ -15,11 +15,17 @@ import type { ShardStatus } from './summaries.ts';
 const MIB = 1024 * 1024;
 /**
  * Changed bytes of a node, divided among its shards. Writing them out takes three times as much for a moment: the rows,
- * their copy for the thread that writes, and the pages. With logs and caches that fits into 512 MiB.
+ * their copy for the thread that writes, and the pages. With logs, caches and bodies on their way that is 600 MiB.
  */
 const NODE_BYTES = 128 * MIB;
 /** Bounds of one shard's share: what a slow disk takes in a second, and half of the largest body. */
 const SHARD_BYTES = { min: 16 * MIB, max: 64 * MIB };
+
+/**
+ * Bound of each shard while it applies the log of the process before: what it reads of it, and rows that are written,
+ * are garbage until V8 collects, which it begins after 64 MiB.
+ */
+export const REPLAY_BYTES_MAX = SHARD_BYTES.min;
 
 export function changedBytesMax(shardCount: number): number {
   return Math.max(SHARD_BYTES.min, Math.min(SHARD_BYTES.max, NODE_BYTES / shardCount));
@@ -55,15 +61,20 @@ export interface BacklogOptions {
   readonly commits: Pick<Commits, 'writingBytes'>;
   readonly storage: Pick<ShardStorage, 'logBytesBehind'>;
   readonly changedBytesMax: number;
+  /** The same until each group has applied the log that it started with. */
+  readonly replayBytesMax: number;
+  readonly isReplaying: () => boolean;
 }
 
 export class Backlog {
   readonly #options: BacklogOptions;
   /** The shard takes no more: as of the last look. */
   isFull = false;
+  #bytesMax: number;
 
   constructor(options: BacklogOptions) {
     this.#options = options;
+    this.#bytesMax = options.replayBytesMax;
   }
 
   /** Changed bytes that are not on disk. */
@@ -78,12 +89,12 @@ export class Backlog {
 
   /** By how much it may grow; nothing may be applied unless it is positive. */
   get room(): number {
-    return planted('changes-unbounded') ? Infinity : this.#options.changedBytesMax - this.bytes;
+    return planted('changes-unbounded') ? Infinity : this.#bytesMax - this.bytes;
   }
 
   /** It is time to write whatever has changed. */
   get isHigh(): boolean {
-    return this.room < (1 - HURRY_PART) * this.#options.changedBytesMax;
+    return this.room < (1 - HURRY_PART) * this.#bytesMax;
   }
 
   /** Committed entries wait to be applied. */
@@ -93,8 +104,9 @@ export class Backlog {
 
   /** Once a turn. */
   look(): void {
-    const { changedBytesMax } = this.#options;
-    this.isFull = this.room <= 0 && this.#waitingBytes > changedBytesMax * WAITING_PART;
+    const { changedBytesMax, isReplaying } = this.#options;
+    if (this.#bytesMax !== changedBytesMax && !isReplaying()) this.#bytesMax = changedBytesMax;
+    this.isFull = this.room <= 0 && this.#waitingBytes > this.#bytesMax * WAITING_PART;
   }
 
   get #waitingBytes(): number {

@@ -52,6 +52,8 @@ export interface ShardOptions {
   readonly uncommittedBytesMax?: number | undefined;
   /** Bound of what is applied and not on disk, in bytes; that of a node with one shard by default (backlog.ts). */
   readonly changedBytesMax?: number | undefined;
+  /** That bound until the log of the process before is applied. */
+  readonly replayBytesMax?: number | undefined;
   /** One tick of Raft's logical time; tests make it short. */
   readonly tickMs?: number | undefined;
   /** Bounds of messages between nodes, in bytes: the simulator makes them small. */

@@ -105,11 +105,14 @@ export class Shard {
     const settle = (): void => this.#pressure.settle();
     const parts = { groups, damages, replication: this.replication, commits: this.#commits };
     this.#damaged = new DamagedGroups({ ...options, ...parts, reload, settle });
+    const bytesMax = options.changedBytesMax ?? changedBytesMax(1);
     this.#backlog = new Backlog({
       groups: this.groups,
       commits: this.#commits,
       storage,
-      changedBytesMax: options.changedBytesMax ?? changedBytesMax(1),
+      changedBytesMax: bytesMax,
+      replayBytesMax: options.replayBytesMax ?? bytesMax,
+      isReplaying: () => groups.some((group) => this.#queries.isBehind(group)),
     });
     this.#pressure = new DiskPressure({ groups: this.groups, commits: this.#commits, storage, backlog: this.#backlog });
     if (options.cold !== undefined) {

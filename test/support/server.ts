@@ -278,11 +278,11 @@ export class TestServer {
   }
 
   /** Resident bytes of the process: all, and without mapped files (LMDB's pages are the kernel's to drop). */
-  memory(): { readonly residentBytes: number; readonly anonymousBytes: number } {
+  memory(): { readonly residentBytes: number; readonly anonymousBytes: number; readonly peakBytes: number } {
     const { pid } = this;
     const status = readFileSync(`/proc/${pid}/status`, 'utf8');
     const field = (name: string): number => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]);
-    return { residentBytes: field('VmRSS'), anonymousBytes: field('RssAnon') };
+    return { residentBytes: field('VmRSS'), anonymousBytes: field('RssAnon'), peakBytes: field('VmHWM') };
   }
 }
 
