@@ -1,4 +1,4 @@
-// A short run of chaos: seven kinds of faults, drawn by the seed, under clients, and everything judged. `npm run chaos`
+// A short run of chaos: some kinds of faults, drawn by the seed, under clients, and everything judged. `npm run chaos`
 // is the long one, with all kinds.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -6,7 +6,7 @@ import { seedFromEnvironment } from '../support/random.ts';
 import { type ChaosOptions, KINDS_OF_NETWORK, KINDS_OF_NODES, chaos } from './chaos.ts';
 import { circumstances, progressOf, reportOf } from './report.ts';
 
-test('faults of seven kinds: nothing acknowledged is lost, doubled or moved, and no reader is misled', async () => {
+test('faults of kinds that the seed draws: nothing acknowledged is lost, doubled or moved, and no reader is misled', async () => {
   const options: ChaosOptions = {
     seed: seedFromEnvironment(),
     nodes: 3,

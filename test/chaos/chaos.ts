@@ -8,6 +8,7 @@ import { TestCluster } from '../support/cluster.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import { createRandom } from '../support/random.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
+import { IS_THOROUGH } from '../support/thorough.ts';
 import { until } from '../support/until.ts';
 import { BUCKET, runSlot, type Pace } from './lives.ts';
 import { checkKept, eraseEverywhere } from './looks.ts';
@@ -24,8 +25,8 @@ const CLOCK = join(REPO_ROOT, 'test/chaos/wrong-clock.process.cjs');
 const TOGETHER = 0.25;
 const WAITING_MS = 10_000;
 /** In a run without `minutes`: some of each half of the kinds, those of nodes and those of their network. */
-export const KINDS_OF_NODES = 4;
-export const KINDS_OF_NETWORK = 3;
+export const KINDS_OF_NODES: number = IS_THOROUGH ? 4 : 2;
+export const KINDS_OF_NETWORK: number = IS_THOROUGH ? 3 : 2;
 
 export interface ChaosOptions {
   readonly seed: number;

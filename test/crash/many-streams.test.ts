@@ -7,7 +7,7 @@ import { createRandom, seedFromEnvironment } from '../support/random.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { withServer, type TestServer } from '../support/server.ts';
 
-const STREAMS = Number(process.env['STREAMS'] ?? 20_000);
+const STREAMS = Number(process.env['STREAMS'] ?? 5000);
 /** One request on the way per connection: uWebSockets.js closes a connection that pipelines behind a pending answer. */
 const CONNECTIONS = 256;
 const SAMPLES = 1000;

@@ -7,13 +7,14 @@ import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promi
 import { createRandom, seedFromEnvironment, type Random } from '../support/random.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { withServer, type TestServer } from '../support/server.ts';
+import { IS_THOROUGH } from '../support/thorough.ts';
 import { attackAll, isFromHttpLibrary, type Outcome } from './attacker.ts';
 import { chunkedBody, halfSent, neverReads, slowSender } from './hangers-on.ts';
 import { FUZZ_BUCKET } from './attack.ts';
 import { forbiddenPaths } from './hostile-paths.ts';
 import { randomAttack } from './hostile.ts';
 
-const ATTACKS_PER_PASS = 4000;
+const ATTACKS_PER_PASS = IS_THOROUGH ? 4000 : 2000;
 const LANES = 64;
 /** Attacks between two looks at whether the server still works. */
 const ATTACKS_PER_CHECK = 500;

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { IS_THOROUGH } from '../support/thorough.ts';
 import { RandomCluster } from './support/random-cluster.ts';
 
 /** RAFT_SEEDS=2000 for a longer search, RAFT_SEED=n to replay one. */
 const first = Number(process.env['RAFT_SEED'] ?? 1);
-const seeds = process.env['RAFT_SEED'] === undefined ? Number(process.env['RAFT_SEEDS'] ?? 400) : 1;
+const COUNT = IS_THOROUGH ? 400 : 150;
+const seeds = process.env['RAFT_SEED'] === undefined ? Number(process.env['RAFT_SEEDS'] ?? COUNT) : 1;
 const EVENTS = 12_000;
 
 test(`${seeds} random clusters keep Raft's promises under loss, reordering, crashes, cuts and lost disks`, (t) => {
