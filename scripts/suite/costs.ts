@@ -9,6 +9,8 @@ type Table = Readonly<Record<string, readonly [seconds: number, cpuSeconds: numb
 
 /** A file that was never measured starts before the cheap ones, and counts as one that never waits. */
 const UNKNOWN = [1, 1] as const;
+/** In the table folders that cost less are one row. */
+const NAMED_CPU_SECONDS_MIN = 1.5;
 const BEGIN = '<!-- costs: written by npm test -- --costs -->';
 const END = '<!-- end of costs -->';
 
@@ -67,29 +69,39 @@ interface Sum {
 
 const nothing = (): Sum => ({ files: 0, tests: 0, seconds: 0, cpuSeconds: 0 });
 
-function add(sum: Sum, { passed, skipped, failed, seconds, cpuSeconds }: FileResult): void {
-  sum.files++;
-  sum.tests += passed + skipped + failed.length;
-  sum.seconds += seconds;
-  sum.cpuSeconds += cpuSeconds;
+const sumOf = ({ passed, skipped, failed, seconds, cpuSeconds }: FileResult): Sum => ({
+  files: 1,
+  tests: passed + skipped + failed.length,
+  seconds,
+  cpuSeconds,
+});
+
+function add(to: Sum, more: Sum): void {
+  to.files += more.files;
+  to.tests += more.tests;
+  to.seconds += more.seconds;
+  to.cpuSeconds += more.cpuSeconds;
 }
 
 function costTable(results: ReadonlyMap<string, FileResult>): string {
   const folders = new Map<string, Sum>();
-  const all = nothing();
+  const [all, others] = [nothing(), nothing()];
   for (const [file, result] of results) {
     const folder = file.split('/')[0] ?? '';
     const sum = folders.get(folder) ?? nothing();
     folders.set(folder, sum);
-    add(sum, result);
-    add(all, result);
+    add(sum, sumOf(result));
+    add(all, sumOf(result));
   }
-  const rows = [...folders].sort(([, a], [, b]) => b.cpuSeconds - a.cpuSeconds);
+  const isNamed = (sum: Sum): boolean => sum.cpuSeconds >= NAMED_CPU_SECONDS_MIN;
+  for (const sum of folders.values()) if (!isNamed(sum)) add(others, sum);
+  const rows = [...folders].filter(([, sum]) => isNamed(sum)).sort(([, a], [, b]) => b.cpuSeconds - a.cpuSeconds);
   const line = (name: string, { files, tests, seconds, cpuSeconds }: Sum): string =>
     `| ${name} | ${files} | ${tests} | ${seconds.toFixed(0)} | ${cpuSeconds.toFixed(0)} |\n`;
   return [
     '| Folder | Files | Tests | Seconds | of processor |\n| --- | ---: | ---: | ---: | ---: |\n',
     ...rows.map(([folder, sum]) => line(`\`${folder}\``, sum)),
+    ...(others.files > 0 ? [line('others', others)] : []),
     line('all', all),
   ].join('');
 }

@@ -66,9 +66,9 @@ async function expectDuplicate(cluster: TestCluster, id: number, path: string): 
 }
 
 test('a node that was down while the others compacted their logs is filled by snapshots', async () => {
-  await withCluster({ process: true, groups: GROUPS }, async (cluster) => {
+  await withCluster({ groups: GROUPS }, async (cluster) => {
     const before = await fill(cluster, 1, 'before');
-    await cluster.kill(3);
+    await cluster.end(3);
     await cluster.ready([1, 2]);
     const during = await fill(cluster, 2, 'during');
     const deleted = before.splice(0, 3);
@@ -87,9 +87,9 @@ test('a node that was down while the others compacted their logs is filled by sn
     }
     assert.deepEqual(await usageOf(cluster, 3), await usageOf(cluster, 1));
     // It holds it on its own disk, and can lead with it.
-    await cluster.kill(3);
+    await cluster.end(3);
     await cluster.restart(3);
-    await cluster.kill(1);
+    await cluster.end(1);
     await cluster.ready([2, 3]);
     for (const path of during.slice(0, 3)) await expectDuplicate(cluster, 3, path);
     await fill(cluster, 3, 'after');

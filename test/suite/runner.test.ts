@@ -239,8 +239,14 @@ test('costs are written for later runs and for readers', async (t) => {
   assert.match(readFileSync(table, 'utf8'), /"b\/c\/three": \[[\d.]+, [\d.]+\]/);
   assert.equal(Costs.read(join(folder, 'none')).secondsOf('a/one.test.js'), new Costs().secondsOf('x'));
   writeFileSync(page, 'before\n<!-- costs: written by npm test -- --costs -->\nstale\n<!-- end of costs -->\nafter\n');
-  writeCostTable(page, results);
+  const dearly = [...results].map(
+    ([file, one]) => [file, { ...one, cpuSeconds: file.startsWith('a/') ? 2 : 0.1 }] as const,
+  );
+  writeCostTable(page, new Map(dearly));
   const text = readFileSync(page, 'utf8');
-  assert.match(text, /^before\n[\s\S]*\| `a` \| 2 \| 3 \| [\s\S]*\| all \| 3 \| 4 \| [\s\S]*\nafter\n$/);
+  assert.match(
+    text,
+    /^before\n[\s\S]*\| `a` \| 2 \| 3 \| [\s\S]*\| others \| 1 \| 1 \| [\s\S]*\| all \| 3 \| 4 \| [\s\S]*\nafter\n$/,
+  );
   assert.doesNotMatch(text, /stale/);
 });
