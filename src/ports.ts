@@ -1,14 +1,10 @@
-/**
- * Interfaces between the folders that must not import each other. Implementations are wired in src/server and workers/.
- */
+/** Interfaces between the folders that must not import each other. src/server and workers/ wire them. */
 import type { Reply } from './protocol/reply.ts';
 import type { Request } from './protocol/request.ts';
 import type { Stage } from './protocol/stage.ts';
 import type { ForkGone } from './protocol/fork-gone.ts';
 
-/**
- * Receives what went wrong inside a handler: a bug, never a client's mistake; and whose request it was, or undefined.
- */
+/** Receives what went wrong inside a handler: a bug, never a client's mistake; whose request it was, or undefined. */
 export type ErrorLog = (error: unknown, what: string, requestId: string | undefined) => void;
 
 /** Gets the answer to one request. */
@@ -46,10 +42,7 @@ export interface ShardGateway {
   closeTopic(topic: number, group: number): void;
 }
 
-/**
- * Takes writes that count for a quota, and those that change one
- * (gateway/quota-gate.ts). Others may go to the shards directly.
- */
+/** Takes writes that quotas count or that change one (gateway/quota-gate.ts). Others may go to shards directly. */
 export type WriteGateway = Pick<ShardGateway, 'groupCount' | 'send'>;
 
 /** The fork that the headers of a PUT ask for. */

@@ -1,7 +1,4 @@
-/**
- * Thread entry of the piscina pool: slow work on the object store. Many tasks wait on the network in one thread at
- * once.
- */
+/** Thread entry of the piscina pool: slow work on the object store. Many tasks wait for the network in one thread. */
 import process from 'node:process';
 import { move, transferableSymbol, valueSymbol, workerData } from 'piscina';
 import type { ColdOp, ColdOutcome, ColdResults, ColdTask } from '../src/cold/ports.ts';

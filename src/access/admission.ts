@@ -141,9 +141,7 @@ export class ClientPolicy implements AdmissionPolicy {
   }
 }
 
-/**
- * Whether the page came from where it sends its request; TLS may end in front of this node, so the scheme says nothing.
- */
+/** Whether the page came from where it sends its request; TLS may end in front of this node, so schemes say nothing. */
 function isOriginOf(origin: string, host: string): boolean {
   const authority = /^https?:\/\/([^/]+)$/.exec(origin)?.[1];
   return authority !== undefined && authority.toLowerCase() === host.toLowerCase();
@@ -168,10 +166,7 @@ function shown(text: string): string {
 
 const SCHEME = 'bearer ';
 
-/**
- * Does the Authorization header carry the token? The time taken depends on the length
- * of what was sent and on nothing else.
- */
+/** Does the Authorization header carry the token? The time taken depends only on the length of what was sent. */
 export function isAuthorized(authorization: string, token: string): boolean {
   if (token === '') return true;
   if (authorization.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return false;

@@ -1,7 +1,5 @@
 /** How many bytes of bodies senders may have on their way, and how long a body may take. */
-/**
- * Bytes of request bodies that this process holds or has handed to a shard without an answer yet; shared by the planes.
- */
+/** Bytes of request bodies that this process holds or has given to a shard without an answer yet, of both planes. */
 export class BodyBudget {
   readonly limitBytes: number;
   usedBytes = 0;

@@ -95,9 +95,7 @@ export class CorsPolicy {
     return origin !== '' && this.blocksFor(origin) !== this.#none;
   }
 
-  /**
-   * `origin` is empty when the request has no Origin header. Equal origins get the same object, as long as it is kept.
-   */
+  /** `origin` is empty when the request has no Origin header. Equal origins get the same object while it is kept. */
   blocksFor(origin: string): CorsBlocks {
     if (origin === '') return this.#none;
     return this.#any ?? this.#allowed.get(origin) ?? this.#loopbackBlocks(origin) ?? this.#none;

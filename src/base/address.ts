@@ -9,10 +9,7 @@ export interface Address {
 /** A DNS name has at most 253 characters; plus brackets, colon and port. */
 export const ADDRESS_CHARS_MAX = 262;
 
-/**
- * `"127.0.0.1:4437"`, `"localhost:0"`, `"[::1]:4437"`. The host is never empty: listening on all interfaces must be
- * explicit.
- */
+/** `"127.0.0.1:4437"`, `"localhost:0"`, `"[::1]:4437"`. The host is never empty: all interfaces must be explicit. */
 export function parseAddress(raw: unknown): Address | undefined {
   if (typeof raw !== 'string' || raw.length > ADDRESS_CHARS_MAX) return undefined;
   const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})$/.exec(raw);

@@ -31,10 +31,7 @@ export const INLINE_PAYLOAD_BYTES_MAX = 256 * KIB;
 export const REQUEST_RING_BYTES = 8 * MIB;
 /** Shard -> main ring: holds dozens of read replies of INLINE_PAYLOAD_BYTES_MAX while main writes to sockets. */
 export const REPLY_RING_BYTES = 16 * MIB;
-/**
- * Command bytes that one turn takes from the ring: bounds the record of the log and the
- * latency of all requests in the turn.
- */
+/** Command bytes that one turn takes from the ring: bounds the log's record and the latency of the turn's requests. */
 export const TURN_BYTES_MAX = 4 * MIB;
 
 /**
@@ -72,10 +69,7 @@ export const LARGE_WAITING_BYTES_MAX = 4 * BODY_BYTES_MAX;
  */
 export const LARGE_BEGINS_BYTES_MAX = 8 * MIB;
 
-/**
- * Proposed and not yet committed bytes of a group; above the bodies that may be in flight, so the HTTP side refuses
- * first.
- */
+/** Proposed, uncommitted bytes of a group; above the bodies that may be in flight, so the HTTP side refuses first. */
 export const UNCOMMITTED_BYTES_MAX = 512 * MIB;
 /** Frames of one append-batch. Each may be refused individually, so each costs a result. More: 413. */
 export const BATCH_FRAMES_MAX = 512;
@@ -114,10 +108,7 @@ export const COLD_CHUNK_BYTES = MIB;
 export const FLUSH_SLICES_MAX = 1024;
 /** Encoded list of a flush, a command like any other; only streams with long names reach it. */
 export const FLUSH_LIST_BYTES_MAX = 512 * KIB;
-/**
- * Minimum number of chunks of one stream to merge into one; streams of tiny chunks are then read with one request for
- * sixteen.
- */
+/** Fewest chunks of a stream to merge into one; streams of tiny chunks are then read with one request for sixteen. */
 export const COMPACT_RUN_MIN = 16;
 /**
  * Maximum number. Each is a request to the store when it is merged. A run this long is merged whatever the sizes, so a
@@ -261,9 +252,7 @@ export const WEBHOOK_DELIVERIES_MAX = 64;
 export const WEBHOOK_SLOW_DELIVERIES_MAX = 32;
 /** Receivers remembered as slow; all are forgotten at once beyond this. */
 export const WEBHOOK_SLOW_RECEIVERS_MAX = 10_000;
-/**
- * Bytes read of a webhook's answer, which need only be {"done":true}. A longer answer is cut off and counts as failed.
- */
+/** Bytes read of a webhook's answer, which need only be {"done":true}. A longer one is cut off and counts as failed. */
 export const WEBHOOK_ANSWER_BYTES_MAX = 64 * KIB;
 
 /** Larger JSON bodies are checked in a pool: smaller ones take a shard a millisecond. */

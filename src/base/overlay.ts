@@ -40,9 +40,7 @@ const NOTHING = new Uint8Array(0);
 
 export class Overlay implements Tx {
   readonly #base: Tx;
-  /**
-   * Grouped by tag and then by the front of the key, so that a range over one stream's rows examines only that stream.
-   */
+  /** Grouped by tag, then by the front of the key, so that a range over one stream's rows examines only that stream. */
   readonly #tags = new Map<number, Map<string, Shelf>>();
   readonly #memory: RowMemory;
   #size = 0;

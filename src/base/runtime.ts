@@ -1,7 +1,4 @@
-/**
- * Clocks, timers and randomness: the process's own, or the simulator's. Pure folders get times as arguments and never
- * see this.
- */
+/** Clocks, timers and randomness: the process's own, or the simulator's. Pure folders get times as arguments. */
 export interface Runtime {
   /** Wall clock in milliseconds: goes into commands and decides what is expired. It may be set back. */
   nowMs(): number;

@@ -7,10 +7,7 @@
  */
 const FIRST_BLOCK_BYTES = 4 * 1024;
 const BLOCK_BYTES_MAX = 64 * 1024;
-/**
- * A larger piece gets its own memory: it would waste the rest of a block, and a malloc costs little compared with
- * copying it.
- */
+/** A larger piece gets its own memory: it would waste the rest of a block, and malloc is cheap beside the copy. */
 const PIECE_BYTES_MAX = 8 * 1024;
 const ALIGNMENT = 8;
 

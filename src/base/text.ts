@@ -5,9 +5,7 @@
 
 import { byteAt } from './bytes.ts';
 
-/**
- * Writes `text` as UTF-8 at `offset`; returns the bytes written. Lone surrogates become U+FFFD, as TextEncoder does.
- */
+/** Writes `text` as UTF-8 at `offset`; returns how many. Lone surrogates become U+FFFD, as TextEncoder does. */
 export function writeText(bytes: Uint8Array, offset: number, text: string): number {
   let at = offset;
   for (let i = 0; i < text.length; i++) {

@@ -31,9 +31,7 @@ export function variableOf(key: string): string {
   return PREFIX + key.replaceAll('.', DOT).toUpperCase();
 }
 
-/**
- * The texts by key. An empty variable is as good as none: templates write it for what is not set. Throws ConfigError.
- */
+/** The texts by key. An empty variable is as good as none: templates write it for what is unset. Throws ConfigError. */
 export function readEnvironment(environment: EnvironmentVariables): ReadonlyMap<OptionKey, string> {
   const texts = new Map<OptionKey, string>();
   for (const [name, text] of Object.entries(environment)) {

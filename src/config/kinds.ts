@@ -142,10 +142,7 @@ export const publicUrl: ValueKind<string> = {
   },
 };
 
-/**
- * Where a service of others takes what we post: with a path, and without parts that
- * could hold a secret, because it is logged.
- */
+/** Where a service of others takes what we post: with a path, and nothing that may be secret, since it is logged. */
 export const endpoint: ValueKind<string> = {
   label: 'URL',
   expected: 'an http:// or https:// address, with a path if need be, such as "http://127.0.0.1:4318/v1/traces"',

@@ -1,7 +1,4 @@
-/**
- * Command line, environment and file to `Config`. Flags win over the environment, it
- * over the file, the file over the defaults.
- */
+/** Command line, environment and file to `Config`. Flags win over environment, file and defaults, in that order. */
 import { readFileSync } from 'node:fs';
 import { hostname as systemName } from 'node:os';
 import process from 'node:process';

@@ -14,10 +14,7 @@ const DURATION_UNITS_MS: Readonly<Record<string, number>> = {
   ...{ ms: 1, s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS },
 };
 
-/**
- * K is 1000 and KiB is 1024, as on a disk's label and in a memory map; the long decimal
- * names mean the same as K, M, G, T.
- */
+/** K is 1000 and KiB is 1024, as on a disk's label and in a memory map; KB is K, as MB is M. */
 const SIZE_UNITS_BYTES: Readonly<Record<string, number>> = {
   ...{ B: 1, K: 1000, M: 1000 ** 2, G: 1000 ** 3, T: 1000 ** 4 },
   ...{ KB: 1000, MB: 1000 ** 2, GB: 1000 ** 3, TB: 1000 ** 4 },
@@ -53,9 +50,7 @@ export function isLoopback(address: Address): boolean {
   return address.host === 'localhost' || address.host === '::1' || /^127(\.\d{1,3}){3}$/.test(address.host);
 }
 
-/**
- * Exact arithmetic: `1.1s` is 1100 ms and `0.0005s` is refused, where doubles would answer 1100.0000000000002 and 0.5.
- */
+/** Exact arithmetic: `1.1s` is 1100 ms and `0.0005s` is refused, where doubles give 1100.0000000000002 and 0.5. */
 function parseQuantity(raw: unknown, units: Readonly<Record<string, number>>): number | undefined {
   if (typeof raw === 'number') return Number.isSafeInteger(raw) && raw >= 0 ? raw : undefined;
   if (typeof raw !== 'string') return undefined;

@@ -1,7 +1,4 @@
-/**
- * Samples of all nodes as text, by prom-client. A registry lives for one answer, so a
- * node that left leaves no series behind.
- */
+/** Samples of all nodes as text, by prom-client. A registry lives for one answer: nodes that left leave no series. */
 import { Counter, Gauge, Histogram, Registry, type RegistryContentType, Summary } from 'prom-client';
 import { type Family, FAMILIES, type MetricSample, UP, ANSWER_SECONDS } from './families.ts';
 import type { NodeAnswer } from './scrape.ts';
@@ -13,9 +10,7 @@ export const CONTENT_TYPES = {
   text: Registry.PROMETHEUS_CONTENT_TYPE,
 } as const;
 
-/**
- * A scraper that can read both says which it prefers; Prometheus and its like take OpenMetrics, browsers and curl text.
- */
+/** Scrapers that read both say which they prefer: Prometheus and its like OpenMetrics, browsers and curl text. */
 export function formatFor(accept: string): Format {
   const ranges = accept.split(',').map((range) => {
     const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());

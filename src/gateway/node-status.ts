@@ -21,9 +21,7 @@ export interface NodeStatus {
   readonly rest: Record<string, unknown>;
 }
 
-/**
- * The refusal of the first shard that is busy or stopping, or the merged status. Rejects when an answer cannot be read.
- */
+/** The refusal of the first shard that is busy or stopping, or the merged status. Rejects for unreadable answers. */
 export async function askNodeStatus(gateway: ShardGateway): Promise<NodeStatus | Refused> {
   const parts = await new Promise<readonly ShardAnswer<StatusResult>[]>((resolve) => {
     callShards(gateway, QUERIES.status, undefined, resolve);

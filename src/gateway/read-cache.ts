@@ -26,10 +26,7 @@ import { READ_OFFSET, READ_RECORD } from '../protocol/read-fields.ts';
 import { REPLY_COLD, REPLY_HELD, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
 import type { Request } from '../protocol/request.ts';
 
-/**
- * Answers remembered by their fingerprint alone, a power of two: more than the cache
- * has room for at usual sizes. 64 KiB.
- */
+/** Answers remembered by their fingerprint alone, a power of two: more than the cache usually has room for. 64 KiB. */
 const SEEN_SLOTS = 16_384;
 /** Flags of a read that its answer depends on. */
 const SAME_ANSWER = ~(READ_FLAG_NO_TOUCH | READ_FLAG_AWAIT);
@@ -142,9 +139,7 @@ export class ReadCache {
     reply.isBodyKept = true;
   }
 
-  /**
-   * Keeps the answer if it was seen before. The reply then has the kept bytes, because what follows may keep them, too.
-   */
+  /** Keeps the answer if it was seen before. The reply then has the kept bytes, as what follows may keep them. */
   #consider(key: number, asked: ReadQuestion, reply: Reply): void {
     const { body } = reply;
     const { answerBytesMin, answerBytesMax } = this.#options;

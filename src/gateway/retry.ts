@@ -1,7 +1,4 @@
-/**
- * Repeats a request until it succeeds, for commands that may be applied twice without harm. One policy for each kind of
- * work.
- */
+/** Repeats a request until it succeeds, for commands that may apply twice. One policy for each kind of work. */
 import { type ErrorCode, errorCode } from '../base/errors.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { ShardGateway } from '../ports.ts';

@@ -58,9 +58,7 @@ const BUSY: Refused = {
 };
 
 export interface CallOptions<R> {
-  /**
-   * Receives the answer in order among the shard's events; the promise settles after the events that arrived with it.
-   */
+  /** Receives the answer in order among the shard's events; the promise settles after events that came with it. */
   readonly atOnce?: ((answer: ShardAnswer<R>) => void) | undefined;
   /** Repeats the call; the answer is the last one. */
   readonly retry?: Pick<Retrying, 'clock' | 'policy' | 'isWanted'> | undefined;

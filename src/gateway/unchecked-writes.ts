@@ -60,10 +60,7 @@ export interface UncheckedPort {
   readonly monotonicMs: () => number;
   /** The bucket is known to have a quota by now. */
   readonly hasQuota: (bucket: string) => boolean;
-  /**
-   * The bucket has a quota. The copy, if any, must be sent again, answered and dropped; otherwise `reply` is the
-   * answer.
-   */
+  /** The bucket has a quota. Any copy is to be sent again, answered and dropped; otherwise `reply` answers. */
   readonly onQuota: (bucket: string, copy: Request | undefined, reply: Reply, handler: ReplyHandler) => void;
 }
 

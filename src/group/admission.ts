@@ -14,10 +14,7 @@ import { Gate } from './gate.ts';
 import { wouldAddBytes } from './would-add-bytes.ts';
 import { commandsWhere } from '../protocol/operations.ts';
 
-/**
- * A group counts as refusing for this long after its last refusal, because one large body may be refused where small
- * ones pass.
- */
+/** A group counts as refusing so long after its last refusal: large bodies may be refused where small ones pass. */
 const REFUSING_MS = 1000;
 
 /** Accepted commands of a group that are not proposed yet: those of this turn's entry, and large ones. */

@@ -4,10 +4,7 @@
  * stores without an object.
  */
 
-/**
- * `client`: a request of this node's main thread. `shard`: a command that the shard proposed for itself. `node`:
- *  another node.
- */
+/** `client`: a request of this node's main thread. `shard`: a command of the shard itself. `node`:  another node. */
 export type Receiver = 'client' | 'shard' | 'node';
 
 /** Slot of a command without a receiver. */

@@ -64,10 +64,7 @@ function producerWouldAdd(state: State, head: Head, command: Command): boolean {
   return decide(producer, command.producerEpoch, command.producerSeq) === 'accept';
 }
 
-/**
- * The leader's answer to a write that carries a gate's mark (gateway/quota-gate.ts),
- * given before the write is proposed.
- */
+/** The leader's answer to a write that carries a gate's mark (gateway/quota-gate.ts), before it is proposed. */
 export function quotaRefusal(
   mark: number,
   state: State,

@@ -26,23 +26,15 @@ import { type ResponseOwner, guardAbort, whenGone, whenWritable } from './guard.
 import type { RequestIds } from './request-ids.ts';
 import type { UwsResponse } from './uws.ts';
 
-/**
- * Bytes that wait for slow clients in this process. A client on a slow line has most of
- * its answer here for a second or so.
- */
+/** Bytes that wait for slow clients in this process. Slow clients have most of an answer here for a second. */
 const WAITING_BYTES_MAX = 128 * 1024 * 1024;
 /** From here on a read brings SMALL_READ_BYTES. */
 const WAITING_BYTES_MANY = WAITING_BYTES_MAX / 4;
 const SMALL_READ_BYTES = 128 * 1024;
-/**
- * Sockets take this much without help; with the headers it fits the buffer in which uWebSockets.js corks (CorkedWrite).
- */
+/** Sockets take this much without help; with the headers it fits the buffer of uWebSockets.js (CorkedWrite). */
 const UNCOUNTED_BYTES = 8 * 1024;
 
-/**
- * The cork buffer has 16 KiB; the head of a chunk goes there too, in front of the first
- * one `Transfer-Encoding: chunked`.
- */
+/** The cork buffer has 16 KiB; a chunk's head goes there too, before the first `Transfer-Encoding: chunked`. */
 const WRITE_BYTES_MAX = 15 * 1024;
 
 type CorkedSocket = Pick<UwsResponse, 'cork' | 'write'>;

@@ -44,10 +44,7 @@ function weightOf(parameters: readonly string[]): number {
 const LEVEL = 1;
 /** The memory that zlib allocates for one stream at its usual window. */
 const STATE_BYTES = 256 * 1024;
-/**
- * Seven of the largest usual answers, about 30 ms of a core. Beyond that, answers go
- * out uncompressed instead of waiting.
- */
+/** Seven of the largest usual answers, about 30 ms of a core. Beyond it answers go out as they are. */
 const MAKING_BYTES_MAX = 16 * 1024 * 1024;
 
 /** `body`: a copy of what was given; `packed` is undefined when compressing failed or saved nothing. */
@@ -70,10 +67,7 @@ export class Compression {
     this.#log = log;
   }
 
-  /**
-   * False: there is no room. Else `done` runs once, later. Equal keys mean equal bytes;
-   * their memory may be reused afterwards.
-   */
+  /** False: there is no room. Else `done` runs once, later. Equal keys mean equal bytes; their memory may be reused. */
   start(key: string, body: Uint8Array, packing: Packing): boolean {
     const others = this.#waiting.get(key);
     if (others !== undefined) {

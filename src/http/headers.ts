@@ -363,9 +363,7 @@ export function checkToken(value: string, name: string): HeaderRefusal | undefin
   return undefined;
 }
 
-/**
- * Content-Length in bytes, -1 when the body comes in chunks or there is none; uWebSockets.js refuses malformed ones.
- */
+/** Content-Length in bytes, -1 for chunks or no body; uWebSockets.js refuses malformed ones. */
 export function declaredBytes(contentLength: string | undefined): number {
   if (contentLength === undefined || contentLength === '') return -1;
   const parsed = parseUint53(contentLength);

@@ -119,10 +119,7 @@ export class ListenError extends Error {
   }
 }
 
-/**
- * The error for an address on which listening has just failed. The library says only
- * that it could not, so the system is asked.
- */
+/** The error for an address on which listening has just failed. The library does not say why: the system is asked. */
 export async function listenError(plane: string, host: string, port: number): Promise<ListenError> {
   const code = await new Promise<string | undefined>((resolve) => {
     const probe = createServer();

@@ -168,9 +168,7 @@ const STREAM: PathPattern = '/{bucket}/{stream}';
 /** Which group a stream belongs to. */
 export type Groups = Pick<ShardGateway, 'groupOf'>;
 
-/**
- * Parses paths, and remembers those of streams with their group: the same streams are written and read again and again.
- */
+/** Parses paths, and remembers those of streams with their group: the same ones come again and again. */
 export class KnownPaths {
   readonly #groups: Groups;
   readonly #known = new Map<string, Readonly<ParsedPath>>();

@@ -78,9 +78,7 @@ export function cacheOfTurn(params: ReadParams): CacheControl {
   return params.mode === READ_OFFSET || params.mode === READ_RECORD ? 'turn' : 'no-store';
 }
 
-/**
- * Compressing costs a quarter of a millisecond of CPU even for little; below this size, sending the bytes costs less.
- */
+/** Compressing costs a quarter of a millisecond of CPU even for little; below this, sending costs less. */
 export const COMPRESSED_FROM_BYTES = 16 * 1024;
 
 /** Does the form of the answer depend on Accept-Encoding? `bytes`: the size of its body. */

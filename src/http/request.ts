@@ -349,9 +349,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
     if (!this.#reply.isAwaited) this.over();
   }
 
-  /**
-   * Ends the request, which waits for nothing any more. The context serves other requests, unless others may hold it.
-   */
+  /** Ends the request, which waits for nothing more. The context serves other requests, unless others may hold it. */
   over(): void {
     this.#body?.release();
     this.releaseRequest();

@@ -28,10 +28,7 @@ export type CacheControl = 'no-store' | 'no-cache' | 'public' | 'read' | 'turn';
 
 /** As the protocol recommends. */
 const READ_SECONDS = 'max-age=60, stale-while-revalidate=300';
-/**
- * Long enough for a request that waits at a cache's lock to see it (nginx looks twice a
- * second), short enough to miss nothing.
- */
+/** Long enough for a request at a cache's lock to see it (nginx: each 0.5 s), short enough to miss nothing. */
 const TURN_SECONDS = 'max-age=2';
 
 /** The two values of Cache-Control. A private cache has one reader: there is nothing to share between turns. */
@@ -43,9 +40,7 @@ function cacheValues(readCache: ReadCaching): { readonly read: string; readonly 
   };
 }
 
-/**
- * The code of a refusal, for programs: sentences may change. Every answer from 400 on has one, and the request's id.
- */
+/** The code of a refusal, for programs: sentences may change. Answers from 400 on have one, and the request's id. */
 const ERROR_HEADER = 'millrace-error';
 export const TEXT_PLAIN = 'text/plain; charset=utf-8';
 export const JSON_TYPE = 'application/json';
@@ -210,9 +205,7 @@ export class Responder {
     return this.#endRefusal(res, family, { code, detail });
   }
 
-  /**
-   * error() for a reply that came back with a code other than OK: what the reply knows goes into headers and sentence.
-   */
+  /** error() for a reply with a code other than OK: what the reply knows goes into headers and sentence. */
   refusal(res: UwsResponse, family: RouteFamily, reply: Reply): number {
     const code = errorCode(reply.code);
     this.#beginRefusal(res, family, code);

@@ -20,9 +20,7 @@ export interface Route extends RouteTraits {
   readonly handler: Handler;
   /** The handler refuses encoded bodies itself, so that they are counted as its operation. */
   readonly checksEncoding?: true;
-  /**
-   * Writes here may be conditional. Elsewhere a condition is refused: a write that ignores it could undo another one.
-   */
+  /** Writes here may be conditional. Elsewhere a condition is refused: a write that ignores it could undo another. */
   readonly takesConditions?: true;
   /** And so may be the tail that they expect. */
   readonly takesExpectedOffset?: true;
@@ -127,10 +125,7 @@ export interface Router {
   route(call: RequestContext, url: string): unknown;
   /** The methods that OPTIONS names for a path; '' when nothing is there, or the plane names no methods. */
   allow(url: string): string;
-  /**
-   * The access that a path needs; 'token' when nothing is there. Looked up only for
-   * requests that are about to be refused.
-   */
+  /** The access that a path needs; 'token' when nothing is there. Looked up only before a refusal. */
   access(url: string, method: string): Access;
 }
 

@@ -34,9 +34,7 @@ export class SpareRequests {
   }
 }
 
-/**
- * The state that both planes of a node share: bounds that hold for all of its requests together, and its live readers.
- */
+/** The state that both planes of a node share: bounds over all of its requests, and its live readers. */
 export class HttpNode {
   readonly ctx: HttpContext;
   readonly ids: RequestIds;

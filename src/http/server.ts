@@ -220,9 +220,7 @@ interface Crashed {
   readonly responder: Responder | undefined;
 }
 
-/**
- * A context that kept the response ends it; else the request gets 500, or is closed when part of an answer is written.
- */
+/** A context that kept the response ends it; else the request gets 500, or is closed when part of one is written. */
 function answerCrash({ call, res, responder }: Crashed, error: unknown): void {
   const { logError, ids } = call.server;
   if (call.isAccepted) return failSafely(logError, call, error);

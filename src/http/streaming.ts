@@ -14,10 +14,7 @@ import type { Responder } from './response.ts';
 import type { HttpServerContext } from './server-context.ts';
 import type { UwsResponse } from './uws.ts';
 
-/**
- * Well below the 10 s, less the granularity of 4 s, in which uWebSockets.js closes a
- * connection that takes nothing (server.ts).
- */
+/** Well below the 10 s, less the granularity of 4 s, in which uWebSockets.js closes what takes nothing (server.ts). */
 const RENEWAL_MS = 3000;
 
 /** The request that is answered. */
@@ -127,10 +124,7 @@ export class StreamingResponse {
     this.#holder.done(this.#status);
   }
 
-  /**
-   * A whole answer at once, in place of begin and what follows it. HEAD: `size` is what
-   * GET would bring, if that is known.
-   */
+  /** A whole answer at once, in place of begin and what follows it. HEAD: `size` is what GET would bring, if known. */
   whole({ status, headers }: StreamHead, body: Uint8Array | undefined, size?: number): void {
     const { res, responder } = this.#holder;
     if (res === undefined) return;

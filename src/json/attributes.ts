@@ -25,10 +25,7 @@ const OBJECT_OPEN = 0x7b;
 const OBJECT_CLOSE = 0x7d;
 const LETTER_N = 0x6e;
 
-/**
- * `metadata` with every letter written as \uXXXX, plus quotes. A longer name cannot be one of ours, so it is not
- * decoded.
- */
+/** `metadata` with every letter written as \uXXXX, plus quotes. Longer names are none of ours and not decoded. */
 const NAME_BYTES_MAX = 'metadata'.length * 6 + 2;
 
 /** JSON tokens, without whitespace. */

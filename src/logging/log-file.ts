@@ -58,10 +58,7 @@ export class LogFile implements DestinationStream {
     }
   }
 
-  /**
-   * The file that was opened; undefined when the path named another one or none before,
-   * so that a later line looks again.
-   */
+  /** The file that was opened; undefined when the path named another or none before: a later line looks again. */
   #since(before: string | undefined): string | undefined {
     const now = this.#named();
     return now === before ? now : undefined;

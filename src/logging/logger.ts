@@ -86,9 +86,7 @@ export class NodeLog {
     this.#stream.write(line);
   }
 
-  /**
-   * Opens the log file again, because its path may name another one now. Returns the path, or undefined without a file.
-   */
+  /** Opens the log file again, since its path may name another now. Returns the path, or undefined without a file. */
   reopen(): string | undefined {
     if (this.#stream instanceof LogFile) this.#stream.lookNow();
     const { to } = this.threads;

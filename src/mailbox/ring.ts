@@ -132,10 +132,7 @@ export class RingWriter {
     return (this.#recordsIn - int32At(this.#control, RECORDS_IN)) | 0;
   }
 
-  /**
-   * Whether the reader sleeps, or is about to: the next `publish` wakes it. A hint,
-   * since the reader may wake at any time.
-   */
+  /** Whether the reader sleeps, or is about to: the next `publish` wakes it. A hint: it may wake at any time. */
   get isReaderParked(): boolean {
     return Atomics.load(this.#control, READER_PARKED) === 1;
   }
@@ -269,9 +266,7 @@ export function ringRecordBytesMax(capacityBytes: number): number {
   return capacityBytes / 2 - RECORD_HEADER_BYTES;
 }
 
-/**
- * Records published and not yet given back, from any thread. A snapshot of two moving counters: good for metrics only.
- */
+/** Records published and not yet given back, from any thread. Two moving counters: good for metrics only. */
 export function ringDepth(sab: SharedArrayBuffer): number {
   const control = controlOf(sab);
   const recordsOut = Atomics.load(control, RECORDS_OUT);

@@ -1,7 +1,4 @@
-/**
- * The nodes of a cluster over HTTP: every call has a bound in time, and fails with one
- * sentence that names the node's fault.
- */
+/** The nodes of a cluster over HTTP: every call is bounded in time, and fails with a sentence on the node's fault. */
 import type { ClusterFile, ClusterNode } from './cluster-file.ts';
 import { Failure, Interrupted, printable } from './failure.ts';
 import { type ClientOptions, Mistake, type HttpReply, ask, originOf, reasonIn, refusal } from './http-client.ts';
@@ -93,9 +90,7 @@ export class Cluster {
     return { report, json };
   }
 
-  /**
-   * Sets or lifts the drain mark. Both may be repeated. A Mistake: nothing was changed, and another node least of all.
-   */
+  /** Sets or lifts the drain mark. Both may be repeated. A Mistake: nothing was changed, on no node. */
   async mark(node: ClusterNode, wanted: 'draining' | 'serving'): Promise<void> {
     const named = await this.call(node, 'GET', METRICS);
     const report = named.status === 200 ? parseMetrics(parseJson(named.text)) : undefined;

@@ -139,10 +139,7 @@ async function checkTarget({ raft_group_count: wanted }: Manifest, found: number
   throw new Failure(`the backup has ${wanted} groups and the cluster ${found}; nothing was restored`);
 }
 
-/**
- * Without a leader an import waits half a minute on every node before it fails. A
- * cluster that was just started elects some.
- */
+/** Without a leader an import waits half a minute on every node before it fails. A new cluster elects some. */
 async function leadersOf(cluster: Cluster, progress: ProgressBar): Promise<void> {
   const pace = { intervalMs: LEADERS_LOOK_MS, timeoutMs: LEADERS_WAIT_MS };
   await settle(cluster, pace, {
@@ -196,9 +193,7 @@ function teller(progress: ProgressBar, groups: number, done: string): (group: nu
   };
 }
 
-/**
- * The numbers of streams and bytes add up; a bucket may have streams in every group, so `buckets` comes from the names.
- */
+/** The numbers of streams and bytes add up; buckets span groups, so `buckets` comes from the names. */
 function totalsOf(groups: readonly GroupEntry[]): { groups: number; streams: number; bytes: number } {
   const sum = (of: (group: GroupEntry) => number): number => groups.reduce((total, group) => total + of(group), 0);
   return {

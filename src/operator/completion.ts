@@ -69,10 +69,7 @@ function contextNames(env: EnvironmentVariables): string[] {
   }
 }
 
-/**
- * Yargs has scripts for bash and zsh, but prints the one of the shell that SHELL names,
- * and offers flags in place of files.
- */
+/** Yargs has scripts for bash and zsh, but prints that of the shell in SHELL, and offers flags in place of files. */
 export const SCRIPTS: ReadonlyMap<string, string> = new Map([
   [
     'bash',

@@ -58,9 +58,7 @@ export async function preflight(
   }
 }
 
-/**
- * Runs `work` with the node marked. Whatever goes wrong, the mark is lifted again, or the message says that it is not.
- */
+/** Runs `work` with the node marked. Whatever goes wrong, the mark is lifted, or the message says that it is not. */
 export async function underMark<T>(
   cluster: Cluster,
   node: ClusterNode,

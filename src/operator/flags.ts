@@ -1,7 +1,4 @@
-/**
- * A verb is a table of flags, from which command line, help and completion follow;
- * `Values` reads what was given for them.
- */
+/** A verb is a table of flags, from which command line, help and completion follow; `Values` reads what was given. */
 import { parseDurationMs, parseSizeBytes } from '../config/values.ts';
 import { UsageError } from '../nodes/failure.ts';
 import type { EnvironmentVariables } from '../config/environment.ts';

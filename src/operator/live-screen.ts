@@ -1,7 +1,4 @@
-/**
- * A text that is drawn again and again in the same place. No setting of the terminal is
- * changed, so none has to be put back.
- */
+/** A text that is redrawn in its place. No setting of the terminal is changed, so none has to be put back. */
 import { stripVTControlCharacters } from 'node:util';
 import type { Output } from './io.ts';
 

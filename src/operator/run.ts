@@ -1,6 +1,4 @@
-/**
- * `run(argv, io)`: the whole tool as a function. It touches nothing of the process; main.ts is the process around it.
- */
+/** `run(argv, io)`: the whole tool as a function. It touches nothing of the process; main.ts is the process. */
 import { setMaxListeners } from 'node:events';
 import { VERSION } from '../config/version.ts';
 import { asksVersion, helpFor, parseCommandLine } from './command-line.ts';

@@ -1,6 +1,4 @@
-/**
- * A snapshot for the eye: a table with a line per node, and below it, in sentences, whatever is not as it should be.
- */
+/** A snapshot for the eye: a table with a line per node, and below it, in sentences, what is not as it should be. */
 import { stripVTControlCharacters } from 'node:util';
 import type { ClusterNode } from '../nodes/cluster-file.ts';
 import { cut, wrap } from './live-screen.ts';

@@ -32,9 +32,7 @@ export interface PeerCounters {
   /** Frames of all kinds, including headers. */
   peer_sent_frames: number;
   peer_sent_bytes: number;
-  /**
-   * Raft messages for a disconnected peer, and frames that found no space or were pending when a connection was lost.
-   */
+  /** Raft messages for a disconnected peer, and frames that found no space or were pending when one was lost. */
   peer_dropped_messages: number;
   peer_dropped_frames: number;
   peer_dropped_bytes: number;

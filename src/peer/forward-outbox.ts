@@ -8,9 +8,7 @@ import { encodeForwardReplies, encodeForwards, forwardBytes } from './codec/forw
 import type { PeerLink } from './link.ts';
 import { PIECE_BYTES_MAX } from './send-queue.ts';
 
-/**
- * A larger frame is closed, so that the peer can begin before all of a turn has arrived, and heartbeats get in between.
- */
+/** A larger frame is closed, so that the peer can begin before all of a turn is there, and heartbeats get between. */
 const FRAME_BYTES = 64 * 1024;
 
 interface Box {

@@ -2,10 +2,7 @@
 import type { Runtime } from '../base/runtime.ts';
 import type { PeerLimits } from './limits.ts';
 
-/**
- * The answer, a view that is overwritten after the call. Undefined: unknown, the request may be executed now, later or
- * never.
- */
+/** The answer, a view that is overwritten after the call. Undefined: it may be executed now, later or never. */
 export type OnReply = (answer: Uint8Array | undefined) => void;
 
 /** Within 31 bits V8 stores a number without an object. */

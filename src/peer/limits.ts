@@ -19,10 +19,7 @@ export interface PeerLimits {
   readonly httpIdleMs: number;
   /** Interval of pings on every link and of checks for received bytes. */
   readonly tickMs: number;
-  /**
-   * Ticks without a byte after which a link is lost. Ticks rather than time, because this process may have been
-   * suspended.
-   */
+  /** Ticks without a byte after which a link is lost. Ticks rather than time, as the process may be suspended. */
   readonly silentTicksMax: number;
   /** First delay before reconnecting; it doubles. Each is shortened by up to a half at random. */
   readonly backoffMinMs: number;

@@ -52,10 +52,7 @@ export interface LinkOptions {
 
 /** A pong has no payload; the acceptor says nothing else. */
 const CONTROL_BYTES_MAX = 0;
-/**
- * Smaller frames are copied together, larger ones are written directly: a copy costs less than one more buffer to
- * write.
- */
+/** Smaller frames are copied together, larger ones are written directly: copies cost less than one more buffer. */
 const JOIN_FRAME_BYTES_MAX = 16 * 1024;
 const JOINED_BYTES = 64 * 1024;
 const NO_BYTES = new Uint8Array(0);

@@ -52,9 +52,7 @@ export interface PeerHandler extends SnapshotHandler {
   onForward(origin: ForwardOrigin, group: number, bytes: Uint8Array): void;
   /** A shard of another node has authenticated to us; called before any frame of it. */
   onHello?(peer: PeerIdentity): void;
-  /**
-   * We connected to it, and it has acted on the identity and memory that we reported. Called before any frame to it.
-   */
+  /** We connected to it, and it has acted on the identity and memory we reported. Called before any frame to it. */
   onWelcome?(peer: PeerIdentity): void;
   /** The connection to a shard of a node was opened or broke; this says nothing about the reverse connection. */
   onLinkUp(node: number, shard: number): void;

@@ -7,10 +7,7 @@ import { Agent, request } from 'node:http';
 import type { Runtime } from '../base/runtime.ts';
 import type { Address } from '../base/address.ts';
 
-/**
- * `unknown`: this process was itself suspended for so long that silence means nothing. `failed` includes every answer
- * but 200.
- */
+/** `unknown`: this process was suspended, so silence means nothing. `failed` includes every answer but 200. */
 export type ProbeOutcome = 'reached' | 'failed' | 'unknown';
 
 export interface ProbeOptions {

@@ -134,10 +134,7 @@ export class SendQueue {
     return firmBytes === 0 || firmBytes + bytes <= this.#bytesMax / 2;
   }
 
-  /**
-   * False: no space, even by dropping. An empty queue accepts a frame of any size, because it could never be sent
-   * otherwise.
-   */
+  /** False: no space, even by dropping. An empty queue accepts a frame of any size, or it would never be sent. */
   push(frame: Uint8Array, priority: Priority = priorityOf(frame)): boolean {
     if (planted('urgent-waits-in-line')) priority = PRIORITY_ENTRIES;
     if (!this.#makeRoom(frame.length, priority === PRIORITY_CONTROL)) {

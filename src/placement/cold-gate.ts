@@ -13,9 +13,7 @@ import { type IntervalOptions, NonOverlappingInterval } from './non-overlapping-
 export interface ColdGateOptions extends IntervalOptions {
   readonly nodeId: number;
   readonly intervalMs: number;
-  /**
-   * Consecutive checks with failing uploads before the others are asked, and consecutive good probes before it ends.
-   */
+  /** Consecutive checks with failing uploads before the others are asked, and good probes in a row before it ends. */
   readonly unhealthyTicks: number;
   readonly healTicks: number;
   /** The groups as last seen. */

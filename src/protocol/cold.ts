@@ -11,9 +11,7 @@ export const DIGEST_BYTES = 32;
 export const OBJECT_ID_BYTES = 14;
 const RUN = /^[0-9a-f]{16}$/;
 
-/**
- * Permanent id of an object: `run` is drawn at random when a process starts (16 hex digits), `seq` counts its uploads.
- */
+/** Permanent id of an object: `run` is drawn at random for a process (16 hex digits), `seq` counts its uploads. */
 export interface ObjectId {
   readonly run: string;
   readonly seq: number;

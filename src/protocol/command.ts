@@ -224,10 +224,7 @@ export class Command {
   /** One past the last byte, when the payload is inside. */
   end = 0;
 
-  /**
-   * Reads the command at `offset`. The caller guarantees a well-formed frame: it comes from our own writer or a checked
-   * log.
-   */
+  /** Reads the command at `offset`. The caller guarantees a well-formed frame: of our own writer or a checked log. */
   read(bytes: Uint8Array, view: DataView, offset: number): void {
     this.bytes = bytes;
     this.view = view;

@@ -27,9 +27,7 @@ const TAG = /^"([0-9a-f]{16})(?:-gzip)?"$/;
 /** Tags in one header; more are a client error. */
 const TAGS_MAX = 16;
 
-/**
- * The text for a command; '' for no condition, undefined when there are too many tags. Blank headers count as not sent.
- */
+/** The text for a command; '' for no condition, undefined when there are too many tags. Blank headers count as none. */
 export function conditionText(ifMatch: string, ifNoneMatch: string): string | undefined {
   const match = tagsOf(ifMatch, 'strong');
   const noneMatch = tagsOf(ifNoneMatch, 'weak');

@@ -56,10 +56,7 @@ function normalizeUncached(raw: string): string {
   return kept.join('; ');
 }
 
-/**
- * The form in which types are compared: case-insensitive, and for JSON without charset (JSON is UTF-8 whatever a client
- * says).
- */
+/** The form in which types are compared: case-insensitive, and for JSON without charset (it is UTF-8 in any case). */
 function comparisonKey(normalized: string): string {
   const lower = normalized.toLowerCase();
   if (!isJson(lower)) return lower;

@@ -41,10 +41,7 @@ export function numbersIn<const Name extends string>(
 
 type NumberField = 'a' | 'b' | 'c' | 'startOffset';
 
-/**
- * The request of a query as a message. Both ends are one build, so what the compiler
- * checked at one end holds at the other.
- */
+/** The request of a query as a message. Both ends are one build, so what was compiled at one end holds at the other. */
 export function asks<Asked>(): RequestCodec<Asked> {
   return {
     write: (request, asked) => {

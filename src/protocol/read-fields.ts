@@ -42,10 +42,7 @@ export const HELD_NOTHING = 0;
 export const HELD_TO_BOUND = 1;
 export const HELD_TO_TAIL = 2;
 
-/**
- * The question of a READ about its stream, at both ends of the mailbox. Reused; at the
- * shard it is valid until the next read.
- */
+/** The question of a READ, at both ends of the mailbox. Reused; at the shard valid until the next read. */
 export class ReadFields implements ReadRange {
   mode = READ_OFFSET;
   value = 0;

@@ -12,10 +12,7 @@ import { NO_STAGES, STAGE, readStages, writeStages } from './stage.ts';
 export const REPLY_RESULT = 0;
 export const REPLY_TAIL = 1;
 
-/**
- * The stream is closed (for a read: and the answer reaches the tail; for a write: by this request or the replayed
- * duplicate).
- */
+/** The stream is closed (for a read: and the answer reaches the tail; for a write: by this one or its duplicate). */
 export const REPLY_CLOSED = 1;
 /** The answer reaches the tail. */
 export const REPLY_UP_TO_DATE = 2;
@@ -34,10 +31,7 @@ export const REPLY_BODY_OMITTED = 128;
 export const REPLY_TRANSFERRED = 256;
 /** READ: the bytes are in the cold store; the body is a cold plan (protocol/cold.ts), not the client's body. */
 export const REPLY_COLD = 512;
-/**
- * READ: the bytes are those that the request says the main thread holds (read.ts,
- * HeldRead); they and their place are left out.
- */
+/** READ: the bytes are those that the request says the main thread holds (read.ts, HeldRead); they are left out. */
 export const REPLY_HELD = 1024;
 
 /** `id`: slot or topic. `code`: base/errors.ts. */
@@ -145,10 +139,7 @@ export class Reply {
     return at - offset;
   }
 
-  /**
-   * Reads the frame at `offset`; a body in the transfer channel is left undefined for the caller to fetch by
-   * transferId.
-   */
+  /** Reads the frame at `offset`; a body in the transfer channel is undefined: fetch it by transferId. */
   read(bytes: Uint8Array, view: DataView, offset: number): void {
     this.id = HEAD.id.get(view, offset);
     this.kind = HEAD.kind.get(view, offset);

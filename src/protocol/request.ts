@@ -26,9 +26,7 @@ export const REQUEST = struct(
 const HEAD = REQUEST.fields;
 export const REQUEST_HEAD_BYTES = REQUEST.size;
 export const REQUEST_FLAG_TRANSFERRED = 1;
-/**
- * The request is traced: its answer says how long the stages of the shards took (stage.ts). Older leaders ignore it.
- */
+/** The request is traced: its answer says how long the stages of the shards took (stage.ts). Older ones ignore it. */
 export const REQUEST_FLAG_TRACED = 2;
 /** The mark of a checked body (checked-body.ts); none is 0. */
 export const REQUEST_FLAGS_CHECKED = 12;
@@ -121,10 +119,7 @@ export interface StreamTarget extends StreamName {
   readonly group: number;
 }
 
-/**
- * The hot path fills the command in place. All other fields start at their defaults;
- * the operation says which ones it has.
- */
+/** Hot paths fill the command in place. All other fields start at their defaults; the operation says which it has. */
 export function beginCommand<Fields>(
   request: Request,
   operation: FilledInPlace<Fields>,

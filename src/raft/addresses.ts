@@ -26,10 +26,7 @@ export function withAddresses(configuration: Configuration, addresses: Addresses
   };
 }
 
-/**
- * Layout: count (u16 LE), then for each, ascending: node (f64 LE), bytes (u16 LE), text in UTF-8. Empty when there are
- * none.
- */
+/** Layout: count (u16 LE), then for each, ascending: node (f64 LE), bytes (u16 LE), text in UTF-8. Empty: none. */
 export function encodeAddresses({ addresses, identity }: Configuration): Uint8Array {
   const all: (readonly [number, string])[] = identity === undefined ? [] : [[IDENTITY_AT, identity]];
   const texts = [...all, ...(addresses ?? [])].map(([node, text]) => ({ node, text: encodeUtf8(text) }));

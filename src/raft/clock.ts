@@ -46,10 +46,7 @@ function tickLeader(core: Core): void {
   if (core.ticksSinceBoot % core.config.heartbeatTicks === 0) core.wantHeartbeat = true;
 }
 
-/**
- * Peers that write many bytes answer when they are done. Only active peers count: others have nothing relevant in
- * flight.
- */
+/** Peers that write many bytes answer when they are done. Only active peers count: others have nothing in flight. */
 function peersWritingTicks(core: Core): number {
   let bytes = 0;
   for (const peer of core.peers) if (peer.wasActive) bytes = Math.max(bytes, peer.writingBytes);

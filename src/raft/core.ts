@@ -44,9 +44,7 @@ const WINDOW_BYTES_SMALL = 16 * 1024;
 /** Bytes per read of the log at start, while looking for configuration entries. */
 const SCAN_BYTES = 1024 * 1024;
 
-/**
- * All state of one node of one group; the other files of this folder are functions over it. Nothing here calls upwards.
- */
+/** All state of one node of one group; the other files here are functions over it. Nothing here calls upwards. */
 export class Core {
   readonly config: RaftConfig;
   readonly id: number;
@@ -78,9 +76,7 @@ export class Core {
 
   /** Leader: latest round at the last quorum check. */
   checkedRound = 0;
-  /**
-   * See stall.ts. Highest commit index seen by a leadership of this node, and ticks since then with entries waiting.
-   */
+  /** See stall.ts. Highest commit index seen by a leadership of this node, and ticks since with entries waiting. */
   commitSeen = 0;
   stallTicks = 0;
   patience = 1;

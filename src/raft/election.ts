@@ -4,9 +4,7 @@ import { becomeCandidate, becomeFollower, becomeLeader, becomePreCandidate } fro
 import type { Core } from './core.ts';
 import type { ElectionPriority, VoteRequest, VoteResponse } from './types.ts';
 
-/**
- * §3.4 with pre-vote (§9.6). A leader, a learner, a removed or draining node and one that lost its log do not campaign.
- */
+/** §3.4 with pre-vote (§9.6). A leader, a learner, removed or draining ones and one without its log do not campaign. */
 export function campaign(core: Core): void {
   if (!mayCampaign(core)) return;
   core.forced = false;

@@ -1,10 +1,7 @@
 import { FlightWindow, type WindowBounds } from '../base/flight-window.ts';
 import { planted } from '../base/planted.ts';
 
-/**
- * Charged to the in-flight window per message in addition to its entries, so that the number of messages is bounded
- * too.
- */
+/** Charged to the in-flight window per message in addition to its entries, so that messages are bounded too. */
 const MESSAGE_OVERHEAD_BYTES = 256;
 
 /**
@@ -39,9 +36,7 @@ export class Progress {
   wasActive = false;
   /** Latest round that the peer answered: proof that it accepted this leader at that time. */
   ackedRound = 0;
-  /**
-   * Leader's round when `match` last grew; a refusal below match from a later round means that the peer lost entries.
-   */
+  /** Leader's round when `match` last grew; a refusal below match from a later round means a peer that lost entries. */
   matchRound = 0;
   /** Answers from rounds up to this one refer to a log that no longer exists. */
   floorRound = 0;

@@ -83,10 +83,7 @@ export class Raft {
   get appliedIndex(): number {
     return this.#core.applied;
   }
-  /**
-   * Turns false when a leader shows that the log was lost, and true when one has restored it; the host keeps it on
-   * disk.
-   */
+  /** Turns false when a leader shows that the log is lost, and true when one restored it; hosts keep it on disk. */
   get mayVote(): boolean {
     return this.#core.mayVote;
   }
@@ -177,9 +174,7 @@ export class Raft {
     loseLog(this.#core);
   }
 
-  /**
-   * Asks for a read index; the answer comes as a ReadState, or never if a message is lost. False: no leader to ask now.
-   */
+  /** Asks for a read index; the answer comes as a ReadState, or never if a message is lost. False: no leader to ask. */
   readIndex(context: number): boolean {
     return readIndex(this.#core, context);
   }
@@ -363,10 +358,7 @@ export class Raft {
     return this.#core.term !== this.#core.durableTerm || this.#core.vote !== this.#core.durableVote;
   }
 
-  /**
-   * Delivered entries no longer count against the leader's bound (whichever node proposed them; the count only bounds
-   * memory).
-   */
+  /** Delivered entries no longer count against the leader's bound (of any proposer: it only bounds memory). */
   #uncharge(committed: readonly Entry[]): void {
     let bytes = 0;
     for (const entry of committed) bytes += entryBytes(entry);

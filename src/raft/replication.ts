@@ -188,9 +188,7 @@ function sendAppend(core: Core, peer: Progress, maxBytes: number): boolean {
   return true;
 }
 
-/**
- * §5: the log no longer has what the peer needs. Sent only to a reachable peer, because a snapshot is a long transfer.
- */
+/** §5: the log no longer has what the peer needs. Sent only to a reachable peer, as a snapshot is a long transfer. */
 function sendSnapshot(core: Core, peer: Progress): void {
   if (!peer.recentlyActive) {
     peer.probeSent = true;

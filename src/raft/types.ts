@@ -37,10 +37,7 @@ export interface Configuration {
   readonly voters: readonly number[];
   readonly votersOutgoing: readonly number[];
   readonly learners: readonly number[];
-  /**
-   * Addresses of members that the hosts do not know by themselves, ascending; missing when there are none. See
-   * addresses.ts.
-   */
+  /** Addresses of members that hosts do not know, ascending; missing when there are none. See addresses.ts. */
   readonly addresses?: Addresses;
   /** Identity of the cluster, once it has one: drawn by a leader, never changed. Consensus only carries it along. */
   readonly identity?: string;
@@ -75,9 +72,7 @@ export interface RaftConfig {
   readonly maxUncommittedBytes: number;
   /** Seed of the election timeouts; should differ between nodes, groups and boots. */
   readonly seed: number;
-  /**
-   * Identifies this run of the process to its peers (positive, different at each boot). Default: derived from `seed`.
-   */
+  /** Identifies this run of the process to its peers (positive, new at each boot). Default: derived from `seed`. */
   readonly bootId?: number | undefined;
   /** Not 0: this node lost its log (or part of it) and neither votes nor campaigns until a leader restored it. */
   readonly lost: LostLog;

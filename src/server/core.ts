@@ -1,6 +1,4 @@
-/**
- * Stage 2: the shard threads have loaded their groups, and the gateway reaches them. A cold store has proved itself.
- */
+/** Stage 2: the shard threads have loaded their groups, and the gateway reaches them. A cold store was tried. */
 import { type ColdStore, startColdStore } from '../cold/service/start.ts';
 import type { Config } from '../config/config.ts';
 import { Gateway } from '../gateway/gateway.ts';

@@ -239,9 +239,7 @@ export function completeDataDir(
   }
 }
 
-/**
- * Sets the directory's cluster, also in place of `heard`, which was unconfirmed. False: it belongs to another cluster.
- */
+/** Sets the directory's cluster, also in place of `heard`, which was unconfirmed. False: it belongs to another. */
 export function noteClusterId(path: string, clusterId: string, heard = ''): boolean {
   const stored = read(path);
   if (stored.clusterId === clusterId) return true;
@@ -250,9 +248,7 @@ export function noteClusterId(path: string, clusterId: string, heard = ''): bool
   return true;
 }
 
-/**
- * A peer remembers a run of this node that this directory has never seen; all shards have marked their logs as lost.
- */
+/** A peer remembers a run of this node that this directory has never seen; all shards marked their logs as lost. */
 export function noteLoss(path: string, run: DirectoryRun): boolean {
   const stored = read(path);
   const settled = [...stored.settled, run].slice(-SETTLED_MAX);

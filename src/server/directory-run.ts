@@ -27,10 +27,7 @@ export interface OpenedShards {
   note(directory: string, incarnation: number): Promise<boolean>;
 }
 
-/**
- * Returns what holds in this run; a start that could not be counted has no directory
- * id, so that peers do not hear of it.
- */
+/** Returns what holds in this run; a start that was not counted has no directory id, so peers do not hear of it. */
 export async function beginRun<T extends NodeDirectory>(
   path: string,
   directory: T,

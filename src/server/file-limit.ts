@@ -5,9 +5,7 @@ import type { Config } from '../config/config.ts';
 import { ADMIN_CONNECTIONS_MAX, type ConnectionBounds, Connections, connectionsTo } from '../access/connections.ts';
 import type { Logger } from '../logging/logger.ts';
 
-/**
- * Libraries, event loops, logs, the pool's threads, connections to the cold store and to webhooks, files of backups.
- */
+/** Libraries, event loops, logs, the pool's threads, connections to cold store and webhooks, files of backups. */
 const OWN_FILES = 128;
 /** LMDB, some twenty segments of the log, and the event loops of the two threads of a shard. */
 const FILES_PER_CORE = 32;

@@ -9,9 +9,7 @@ import type { Runtime } from '../base/runtime.ts';
  * the cost on helper threads. See README.md, Threads.
  */
 const SMALL_HEAP_PERCENT = 300;
-/**
- * A shard with a million streams keeps 150 MB alive: 300 % cost 200 MB more than 100 %, and no append became faster.
- */
+/** A shard with a million streams keeps 150 MB alive: 300 % cost 200 MB more than 100 %, no append became faster. */
 const LARGE_HEAP_PERCENT = 100;
 /**
  * Memory of the process, without what is mapped from files or lies in caches. A busy

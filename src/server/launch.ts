@@ -25,9 +25,7 @@ export interface LaunchOptions {
   readonly tickMs?: number;
   /** Also for tests, which let a thread serve one node after the other: starting it is most of a node's start. */
   readonly startThread?: StartShardThread;
-  /**
-   * Runs at once when the node has failed, also during the start. It answers nothing from then on, and closes itself.
-   */
+  /** Runs at once when the node has failed, also during the start. It then answers nothing, and closes itself. */
   readonly onFailure: (error: NodeFailure) => void;
 }
 

@@ -1,6 +1,4 @@
-/**
- * The server process: a shell around a node. Command line and environment in; signals, exit codes and the greeting out.
- */
+/** The server process: a shell around a node. Command line and environment in, exit codes and greeting out. */
 import process from 'node:process';
 import { ConfigError } from '../config/error.ts';
 import { helpOrVersion, loadConfig } from '../config/load.ts';

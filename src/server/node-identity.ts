@@ -62,10 +62,7 @@ export class NodeMembership {
     this.tell(finding);
   }
 
-  /**
-   * Shards may learn of two clusters at once: the first one counts, and a majority's decision overrides a peer's
-   * report.
-   */
+  /** Shards may learn of two clusters at once: the first one counts, and a majority overrides a peer's report. */
   #learned(clusterId: string, source: IdentitySource): void {
     const known = this.#clusterId;
     if (clusterId === known) {

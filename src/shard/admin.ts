@@ -26,9 +26,7 @@ export interface AdminHost {
   checkpoint(group: Group): boolean;
   /** Applied index of the group's last checkpoint on disk. */
   checkpointed(group: Group): number;
-  /**
-   * Compacts the log up to `index`, except what a running snapshot transfer needs; returns the last compacted index.
-   */
+  /** Compacts the log up to `index`, except what a running snapshot transfer needs; returns the last one compacted. */
   compact(group: Group, index: number): number;
   deliver(reply: Reply): void;
 }

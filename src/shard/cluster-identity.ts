@@ -39,9 +39,7 @@ export class ClusterIdentity {
     return this.#known;
   }
 
-  /**
-   * A peer knows it. The first one counts: the handshake refuses peers with another identity and closes their links.
-   */
+  /** A peer knows it. The first one counts: the handshake refuses peers with another identity closing their links. */
   hear(identity: string): void {
     if (identity === '' || this.#known !== '') return;
     this.#known = identity;

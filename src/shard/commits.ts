@@ -181,10 +181,7 @@ export class Commits {
     Atomics.add(this.#logWrites, 0, 1);
   }
 
-  /**
-   * Makes the state of the `due` groups durable, and waits for it. False: the disk is full or hangs, and nothing was
-   * written.
-   */
+  /** Makes the state of the `due` groups durable, and waits. False: the disk is full or hangs; nothing was written. */
   checkpoint(due: readonly Group[], clockMs: number): boolean {
     if (this.isStuck(clockMs)) return false;
     if (!this.#end('wait', clockMs) || clockMs < this.#retryAtMs.checkpoint) return false;

@@ -25,10 +25,7 @@ export interface DirectoriesOptions {
   readonly own: OwnDirectory;
   readonly storage: DirectoryStorage;
   readonly identity: ClusterIdentity;
-  /**
-   * The directory is not the one that `node` remembers: no vote until a leader has restored it. On disk when it
-   * returns.
-   */
+  /** The directory is not the one that `node` remembers: no vote until a leader restored it. Returns when on disk. */
   readonly lost: (node: number, remembered: DirectoryRun) => void;
 }
 

@@ -78,10 +78,7 @@ export class DiskPressure {
     return group.leads && !passOn(group) ? code : undefined;
   }
 
-  /**
-   * A refusal for lack of space is final for the other node's client, although a leader with space may appear in a
-   * moment.
-   */
+  /** A refusal for lack of space is final for the other node's client, though a leader with space may soon appear. */
   get mayPass(): boolean {
     return this.#shortTicks < TAKE_OVER_TICKS && this.#groups.some(({ raft }) => raft.configuration.voters.length > 1);
   }

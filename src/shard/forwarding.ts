@@ -32,9 +32,7 @@ const BUSY_WAIT_MS = 30_000;
 /** Requests that wait for a leader or for an answer, in bytes per shard; more are refused immediately. */
 const WAITING_BYTES_MAX = 64 * 1024 * 1024;
 const NO_LEADER = errorNumber('NO_LEADER');
-/**
- * A node that answered that it does not lead is asked again after this long, unless another leader is known by then.
- */
+/** A node that answered that it does not lead is asked again after this long, unless another leader is known. */
 const ASK_AGAIN_MS = 50;
 /**
  * A request sent to a former leader is abandoned when another node has led for this long: a leader that was cut off
@@ -50,9 +48,7 @@ interface Queued {
   readonly group: Group;
   readonly slot: number;
   frame: Uint8Array;
-  /**
-   * When it gives up: without any leader (extended while one is seen), and with a leader that accepts no more bytes.
-   */
+  /** When it gives up: without any leader (extended while one is seen), and with a leader that takes no more bytes. */
   deadlineMs: number;
   readonly busyDeadlineMs: number;
   /** The node that last answered that it does not lead, and when it may be asked again. */

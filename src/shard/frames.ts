@@ -1,7 +1,4 @@
-/**
- * Request frames that do not come from the main thread: checked when they come from a peer, built here for internal
- * commands.
- */
+/** Request frames that do not come from the main thread: checked for peers, built here for internal commands. */
 import { byteAt } from '../base/bytes.ts';
 import { COMMAND } from '../protocol/command-layout.ts';
 import { Command, KIND_MASK, writeKeyCommand } from '../protocol/command.ts';
@@ -44,10 +41,7 @@ export function kindAndFlags(bytes: Uint8Array, offset = 0): number {
 /** Reused: one check at a time. */
 const checked = new Command();
 
-/**
- * True for a complete command frame with its payload inside; other bytes from a peer are dropped. `bytes`, `view`:
- * around it.
- */
+/** True for a complete command frame with payload; a peer's other bytes are dropped. `bytes`, `view`: around it. */
 export function isCommandFrame(bytes: Uint8Array, view: DataView, frame: Uint8Array): boolean {
   if (frame.length < FRAME_BYTES_MIN || !FORWARDABLE.has(commandKind(frame))) return false;
   const at = frame.byteOffset + REQUEST_HEAD_BYTES;

@@ -126,9 +126,7 @@ export class IncomingGroupSnapshots {
     this.#peers.snapshotResult(incoming.snapshot, 'installed');
   }
 
-  /**
-   * After a turn: ends a snapshot that raft received but did not use, because its log reached that index on its own.
-   */
+  /** After a turn: ends a snapshot that raft received but did not use, because its log reached the index by itself. */
   settle(hasRoom: boolean, clockMs: number): void {
     this.#clockMs = clockMs;
     let urgent: Incoming | undefined;

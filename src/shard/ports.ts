@@ -230,14 +230,10 @@ export interface PeerPort {
     metadata: Uint8Array,
     source: SnapshotSource,
   ): SnapshotSending | undefined;
-  /**
-   * Nodes that joined in addition to those of the configuration file, with their addresses; replaces the previous call.
-   */
+  /** Nodes that joined in addition to those of the configuration file, with their addresses; replaces the last call. */
   setJoined(addresses: ReadonlyMap<number, string>): void;
   snapshotResult(snapshot: IncomingSnapshot, status: 'installed' | 'failed'): boolean;
-  /**
-   * hold: bytes wait here, so the sender gets keep-alives and sends no more than a window. resume: they no longer wait.
-   */
+  /** hold: bytes wait here, so the sender gets keep-alives and sends a window at most. resume: they no longer wait. */
   paceSnapshot(snapshot: IncomingSnapshot, pace: 'hold' | 'resume'): void;
   flush(): void;
 }

@@ -123,10 +123,7 @@ export class Queries {
     this.#waiting.confirmed(group, states);
   }
 
-  /**
-   * Once a turn, after apply and after the live events were sent, because a query answered now may subscribe to the
-   * next ones.
-   */
+  /** Once a turn, after apply and after the live events were sent, as a query may subscribe to the next ones. */
   turn(nowMs: number, clockMs: number): void {
     this.#nowMs = nowMs;
     this.#clockMs = clockMs;

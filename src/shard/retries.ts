@@ -1,7 +1,4 @@
-/**
- * When a snapshot for a node may be retried, so that a group is not read and sent in a loop to a node that cannot
- * accept it.
- */
+/** When a snapshot for a node may be retried, so that no group is sent in a loop to a node that cannot take it. */
 
 /** Delay after the first failure, about as long as a node restart. */
 const FIRST_MS = 500;

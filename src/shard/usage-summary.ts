@@ -1,7 +1,4 @@
-/**
- * The usage meter of a shard's groups, page by page: with hundreds of thousands of buckets, all of it would take
- * seconds.
- */
+/** The usage meter of a shard's groups, page by page: with 100,000s of buckets, all of it would take seconds. */
 import type { Group } from '../group/group.ts';
 import { isMetered } from '../stream/core/buckets.ts';
 import type { Reply } from '../protocol/reply.ts';

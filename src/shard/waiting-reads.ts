@@ -122,9 +122,7 @@ export class WaitingReads {
     return true;
   }
 
-  /**
-   * Asks the leaders, one question per group for everything that arrived. Call before the messages of a turn are sent.
-   */
+  /** Asks the leaders, one question per group for all that arrived. Call before the messages of a turn are sent. */
   ask(clockMs: number): void {
     for (const [group, questions] of this.#pending) {
       if (questions.open === 0 || (!questions.due && clockMs < questions.againAtMs)) continue;

@@ -25,10 +25,7 @@ export function countStreams(
   });
 }
 
-/**
- * Deletes an empty bucket. It counts first, so that a bucket with streams loses no
- * group's entry; each group checks again.
- */
+/** Deletes an empty bucket. Counts first, so a bucket with streams loses no group's entry; each group checks again. */
 export function deleteBucket(
   gateway: ShardGateway,
   bucket: string,

@@ -4,10 +4,7 @@ import type { EndedExport, ExportEnd, FinishedExport, RunningExport, ToldExports
 
 const REASON_CHARS_MAX = 300;
 
-/**
- * One entry for each group: its last export. A whole one and one that ended early are
- * both kept, until the next ends so.
- */
+/** One entry for each group: its last export. A whole one and one that ended early are kept until the next such. */
 export class ExportHistory {
   readonly #running = new Map<number, { readonly sinceMs: number; count: number }>();
   readonly #finished = new Map<number, FinishedExport>();

@@ -85,9 +85,7 @@ export async function openLocation(text: string, { signal, env }: LocationOption
   return new Bucket(text, new Store(options, prefix), signal);
 }
 
-/**
- * Credentials of the environment. Without them the SDK looks for others, such as those of a profile or of the machine.
- */
+/** Credentials of the environment. Without them the SDK looks for others, as those of a profile or of the machine. */
 function credentialsIn(env: LocationOptions['env']): S3Options['credentials'] {
   // A variable may be there and empty.
   const [accessKeyId, secretAccessKey] = [env['AWS_ACCESS_KEY_ID'] ?? '', env['AWS_SECRET_ACCESS_KEY'] ?? ''];

@@ -8,9 +8,7 @@ import { type Request, requestFor } from '../../protocol/request.ts';
 import type { RetryClock, RetryPolicy } from '../../gateway/retry.ts';
 import { type ShardAnswer, type Callable, callUntilDone } from '../../gateway/shard-client.ts';
 
-/**
- * Longer than an election, and than the silence after which a dead attempt is replaced (stream/backup/apply-import.ts).
- */
+/** Longer than an election and the silence after which a dead attempt is replaced (stream/backup/apply-import.ts). */
 const PATIENCE_MS = 30_000;
 const AGAIN_MS = 100;
 

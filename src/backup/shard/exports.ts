@@ -17,9 +17,7 @@ import type { Query } from '../../protocol/request.ts';
 import type { ShardStorage } from '../../shard/ports.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 
-/**
- * An export without keep-alive for this long has lost its client. Many times the interval of keep-alives (export.ts).
- */
+/** An export without keep-alive for this long lost its client. Many times the interval of keep-alives (export.ts). */
 const IDLE_MS = 60_000;
 
 export interface ExportsHost {

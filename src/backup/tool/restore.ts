@@ -1,6 +1,4 @@
-/**
- * The groups of a verified backup into an empty cluster, several at once, each through the first node that takes it.
- */
+/** Groups of a verified backup into an empty cluster, several at once, each through the first node that takes it. */
 import type { Location } from '../format/location.ts';
 import type { GroupEntry } from '../format/manifest.ts';
 import { Fault } from '../../stream/backup/fault.ts';
@@ -28,10 +26,7 @@ export interface ColdFindings {
   reason: string;
 }
 
-/**
- * Each is bounded by the log of its group and by the disk that all share; each holds a
- * part of its file, 16 MiB from S3.
- */
+/** Each is bounded by its group's log and the disk that all share; each holds a part of its file, 16 MiB from S3. */
 const IMPORTS_AT_ONCE = 4;
 
 /** The first failure ends all that is under way; nodes undo what they have not got to its end. */

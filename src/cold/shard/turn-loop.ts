@@ -31,9 +31,7 @@ export interface PartOptions {
   readonly nextSeq: () => number;
 }
 
-/**
- * When the group is visited next (`clockMs`; Infinity: after a wake), or that the visit took what a turn has time for.
- */
+/** When the group is visited next (`clockMs`; Infinity: after a wake), or that it took what a turn has time for. */
 export type NextVisit = number | 'took-turn';
 
 export abstract class TurnLoop<Work> {

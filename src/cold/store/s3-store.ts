@@ -88,9 +88,7 @@ export class S3Store implements ObjectStore {
     );
   }
 
-  /**
-   * Writes an object of unknown size. An exception of `pieces` passes through and ends the upload without an object.
-   */
+  /** Writes an object of unknown size. An exception of `pieces` passes and ends the upload without an object. */
   async putPieces(key: string, pieces: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {
     checkKey(key);
     const { bucket, timeoutMs } = this.#options;

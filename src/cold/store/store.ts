@@ -1,6 +1,4 @@
-/**
- * An object store as the cold tier needs it. Keys are relative to `storage.cold.root`; no object is ever written twice.
- */
+/** An object store as the cold tier needs it. Keys are relative to `storage.cold.root`; no object is written twice. */
 import { Buffer } from 'node:buffer';
 import type { ObjectPage, StoreFailure } from '../ports.ts';
 

@@ -1,6 +1,4 @@
-/**
- * Turns a stream into lines that a page can show. Everything is bounded: a record may have 32 MiB, a stream any bytes.
- */
+/** Turns a stream into lines for a page. Everything is bounded: a record may have 32 MiB, a stream any bytes. */
 
 export type Form = 'text' | 'json' | 'hex';
 

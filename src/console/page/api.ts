@@ -99,9 +99,7 @@ export class Api {
   }
 }
 
-/**
- * `#key=...` of the address that the tool printed. It goes out of the address at once, so that it is in no bookmark.
- */
+/** `#key=...` of the address that the tool printed. It leaves the address at once, so that it is in no bookmark. */
 function tokenOfAddress(): string | undefined {
   const key = /^#key=([\w-]+)$/.exec(location.hash)?.[1];
   if (key !== undefined) history.replaceState(null, '', location.pathname);
@@ -143,9 +141,7 @@ export function jsonOf(answer: PageAnswer): unknown {
   }
 }
 
-/**
- * Checks a value that was read out of an answer. It is undefined in answers that no node of ours would have written.
- */
+/** Checks a value that was read from an answer. It is undefined in answers that no node of ours would have written. */
 export function sound<T>(value: T | undefined): T {
   if (value === undefined)
     throw new NoAnswer('what answers there is not a node of this service, or its answer was cut');

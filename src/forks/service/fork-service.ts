@@ -44,10 +44,7 @@ export class ForkService implements Forks {
   #looks = 0;
   /** Shards that have not answered yet, and running pin checks. */
   #busy = 0;
-  /**
-   * Tokens of notifications in flight. One whose source has no leader is retried for a while; others do not wait for
-   * it.
-   */
+  /** Tokens of notifications in flight. One without a leader at its source is retried; others do not wait for it. */
   readonly #underWay = new Set<number>();
   #stopped = false;
 

@@ -18,9 +18,7 @@ import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, readIncarnation } from '../../protocol/queries/read.ts';
 import { READ_OFFSET } from '../../protocol/read-fields.ts';
 
-/**
- * A message or record began there when the source was pinned, so the start offset has risen, or it is another stream.
- */
+/** A record began there when the source was pinned, so the start offset has risen, or it is another stream. */
 const MOVED: ReadonlySet<ErrorCode> = new Set(['STREAM_GONE', 'OFFSET_INSIDE_RECORD', 'OFFSET_OUT_OF_RANGE']);
 
 /** The source's answer to the pin. */

@@ -1,7 +1,4 @@
-/**
- * Limits copying for a node's forks: total bytes of forks under construction, and bytes per second of all of them
- * together.
- */
+/** Limits copying for a node's forks: bytes of forks in the making, and bytes per second of all together. */
 import { FORK_BYTES_IN_MAKING_MAX, FORK_BYTES_PER_SECOND } from '../../base/limits.ts';
 import type { RetryClock } from '../../gateway/retry.ts';
 

@@ -23,10 +23,7 @@ export interface ForkPort {
   readonly pieceBytes: number;
 }
 
-/**
- * Shorter than the silence after which a fork is abandoned (stream/core/head.ts),
- * including a last attempt of five seconds.
- */
+/** Shorter than the silence that abandons a fork (stream/core/head.ts), including a last attempt of five seconds. */
 const PATIENCE_MS = 8000;
 const AGAIN_MS = 50;
 

@@ -1,7 +1,4 @@
-/**
- * Long-polls and event streams share this: a place among the readers of a topic, reads
- * from where they stand, and one end.
- */
+/** Long-polls and event streams share this: a place among the readers of a topic, reads from there, and one end. */
 import { type ErrorCode, errorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { READ_FLAG_AWAIT, READ_FLAG_NO_TOUCH } from '../../protocol/queries/read.ts';

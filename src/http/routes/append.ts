@@ -51,9 +51,7 @@ export function completeAppend(
   return server.takesCondition(command.condition, command.expectedOffset) ? undefined : 'UPGRADE_UNFINISHED';
 }
 
-/**
- * One for all appends: what differs between them is in the context, whose operation is `close` when there is no body.
- */
+/** One for all appends: what differs is in the context, whose operation is `close` when there is no body. */
 const APPEND: BodyConsumer & ReplyRenderer = {
   consume(call: RequestContext, body: Uint8Array): void {
     const { request, server } = call;

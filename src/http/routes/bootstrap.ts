@@ -106,9 +106,7 @@ class Bootstrap {
     writeRecordRange(res, first);
   }
 
-  /**
-   * The messages from #position on that one piece holds. `changed`: another stream took its place, or its start rose.
-   */
+  /** The messages from #position on that one piece holds. `changed`: another took its place, or its start rose. */
   async #read({ incarnation, tail }: Published, canRestart: boolean): Promise<Messages | 'changed' | undefined> {
     const { group, bucket, stream } = this.#call;
     const response = this.#response;

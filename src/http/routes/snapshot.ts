@@ -174,9 +174,7 @@ export interface Published {
   readonly recordNext: number;
 }
 
-/**
- * Fetches a published snapshot from its shard in slices, so that neither a shard nor this process holds more than one.
- */
+/** Fetches a published snapshot from its shard in slices, so neither shard nor process holds more than one. */
 export class Slices {
   readonly #call: RequestContext;
   readonly #response: StreamingResponse;

@@ -72,10 +72,7 @@ export interface Operations {
 
 /** The parts of the node that the handlers of one plane need. */
 export interface PlaneServices extends Operations {
-  /**
-   * Does the sender have the plane's token, or does the plane ask for none? Only such a
-   * sender is told why a node is not ready.
-   */
+  /** Does the sender have the plane's token, if it asks for one? Only then is it told why a node is not ready. */
   readonly knows: (headers: WriteHeaders) => boolean;
 }
 

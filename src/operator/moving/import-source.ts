@@ -25,9 +25,7 @@ export interface ImportSource {
   read(from: number): AsyncGenerator<readonly Unit[], boolean>;
 }
 
-/**
- * Headers with which a copy of a stream is made: the lifetimes among its headers. Other members and types are left out.
- */
+/** Headers with which a copy of a stream is made: the lifetimes among its headers. Other members are left out. */
 export function lifetimeIn(headers: Readonly<Record<string, unknown>>): Record<string, string> {
   const lifetime: Record<string, string> = {};
   for (const name of ['stream-ttl', 'stream-expires-at']) {

@@ -38,9 +38,7 @@ class ImportTarget {
     this.#producer = producer;
   }
 
-  /**
-   * Makes the stream, or goes on with one that an earlier run made. Throws a Failure where another writer was first.
-   */
+  /** Makes the stream, or goes on with one of an earlier run. Throws a Failure where another writer was first. */
   static async open(
     client: StreamClient,
     name: NamedStream,
@@ -122,10 +120,7 @@ class ImportTarget {
     );
   }
 
-  /**
-   * Which sequence comes next, by asking for one that cannot be it. The result: where
-   * the last write of the import ended.
-   */
+  /** Which sequence comes next, by asking for one that cannot be it. Returns where the import's last write ended. */
   async #learnSequence(): Promise<number> {
     this.#sequence = SEQUENCE_MAX;
     const answer = await this.#post(PROBE, { 'content-type': this.#contentType });

@@ -93,9 +93,7 @@ async function fromExport({ from, to, input }: SourceOptions): Promise<Placed[]>
   return placed;
 }
 
-/**
- * Places a path of another server. `to` may name the bucket only; the stream is then all of the path behind the route.
- */
+/** Places a path of another server. `to` may name the bucket only; the stream is then all behind the route. */
 function placeOf(path: string, to: string | undefined): NamedStream {
   if (to?.includes('/') === true) return parseStreamName(to);
   const plain = path.startsWith(FLAT_ROUTE) ? path.slice(FLAT_ROUTE.length) : path.replace(/^\/+/, '');

@@ -1,7 +1,4 @@
-/**
- * The values of a JSON array as the bytes they came as, from pieces of any size. It
- * does not check JSON: its server did.
- */
+/** The values of a JSON array as the bytes they came as, in any pieces. It does not check JSON: its server did. */
 import { Failure } from '../../nodes/failure.ts';
 
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];

@@ -48,9 +48,7 @@ export const IDENTITY = struct(
 );
 export const HELLO = struct({ toNode: u32, toShard: u16 }, 'nonce, 32 bytes');
 export const REFUSAL = struct({ code: u8 }, 'sentence (size u16, UTF-8)');
-/**
- * One frame, including its header. The longest, a HELLO, stays below 900 bytes; a stranger can make us hold this much.
- */
+/** One frame, including its header. The longest, a HELLO, stays below 900 bytes; a stranger can make us hold it. */
 export const WORD_BYTES_MAX = 4096;
 export const NONCE_BYTES = 32;
 export const PROOF_BYTES = 32;

@@ -1,7 +1,4 @@
-/**
- * Frames of one snapshot transfer. Each one names group and transfer, so an abandoned transfer cannot mix with the
- * next.
- */
+/** Frames of one snapshot transfer. Each one names group and transfer, so abandoned ones cannot mix with the next. */
 import { Reader, Writer } from '../../base/cursor.ts';
 import { type Shape, type Struct, type StructValues, f64, struct, u16, u32, u8 } from '../../base/struct.ts';
 import {

@@ -1,6 +1,4 @@
-/**
- * Read: bytes or records of a stream from a position. The hot path of readers: requests and answers are reused objects.
- */
+/** Read: bytes or records of a stream from a position. The hot path of readers: their objects are reused. */
 import { decodeUtf8 } from '../../base/utf8.ts';
 import type { StreamName } from '../flat-path.ts';
 import { type ResultCodec, numbersIn, query } from '../operation.ts';
@@ -119,10 +117,7 @@ export function readCreatedAtMs(reply: Reply): number {
   return reply.c;
 }
 
-/**
- * The history that the shard's state has in this process; see State.lineage. Bytes at
- * an offset never change within one.
- */
+/** The history of the shard's state in this process; see State.lineage. Bytes at an offset never change within one. */
 export function showLineage(reply: Reply, lineage: number): void {
   reply.b = lineage;
 }

@@ -29,9 +29,7 @@ export const list = query({
 
 export interface BucketRequest {
   readonly bucket: string;
-  /**
-   * Answers soon with what this node has, if the leaders have not confirmed it by then: a writer waits for the answer.
-   */
+  /** Answers soon with what this node has, if the leaders have not confirmed by then: a writer waits for the answer. */
   readonly isSoon?: boolean;
 }
 
@@ -100,10 +98,7 @@ export interface RaftGroup {
   readonly [name: string]: unknown;
 }
 
-/**
- * Counters are summed over shards and groups, members of per_group are kept by group.
- * Other members are shown as they are.
- */
+/** Counters are summed over shards and groups, members of per_group are kept by group. Others are shown as they are. */
 export interface StatusResult {
   readonly raft_groups?: readonly RaftGroup[] | undefined;
   readonly counters?: Readonly<Record<string, number>> | undefined;

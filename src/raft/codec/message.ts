@@ -54,10 +54,7 @@ export function writeMessage(writer: Writer, message: Message): void {
   codec.writeBody(writer, message);
 }
 
-/**
- * A message of node `from` to node `to`; undefined for invalid bytes. Entry data is copied, so nothing points into the
- * frame.
- */
+/** A message of node `from` to node `to`; undefined for invalid bytes. Copies entry data out of the frame. */
 export function readMessage(reader: Reader, from: number, to: number): Message | undefined {
   reader.open(MESSAGE);
   const codec = BY_NUMBER[reader.get(HEAD.number)];

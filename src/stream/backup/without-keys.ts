@@ -50,9 +50,7 @@ const LINE_FEED = byteOf('\n');
 const QUOTE = byteOf('"');
 const BRACE = byteOf('}');
 const BLANK = byteOf(' ');
-/**
- * The two letters that identify these kinds: of release, remove, rewind and rotate, only rotate continues with an o.
- */
+/** The two letters that identify these kinds: of release, remove, rewind and rotate, only rotate goes on with an o. */
 const [K, R, O] = [byteOf('k'), byteOf('r'), byteOf('o')];
 const CAPITAL = -32;
 

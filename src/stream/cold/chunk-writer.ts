@@ -6,10 +6,7 @@ import type { RowSource, WorkMemory } from '../core/collect.ts';
 import { RowView } from '../core/row-view.ts';
 
 const INITIAL_BYTES = 64 * 1024;
-/**
- * Memory kept for the next writer: one object of typical size. Growing a new buffer each time costs more than the
- * chunks.
- */
+/** Memory kept for the next writer: one object of typical size. Growing a buffer each time costs more than chunks. */
 const KEPT_BYTES = 16 * 1024 * 1024;
 const NOTHING = new Uint8Array(0);
 

@@ -119,10 +119,7 @@ function acceptSlice(state: State, object: ObjectId, slice: Slice, nowMs: number
   return true;
 }
 
-/**
- * There are several chunks, and together they match the slice. None is part of the object itself: two slices may be
- * alike.
- */
+/** Several chunks, which together match the slice. None is part of the object itself: slices may be alike. */
 function isWhole(run: readonly StoredChunk[], slice: Slice, object: ObjectId): boolean {
   const first = run[0];
   const last = run[run.length - 1];

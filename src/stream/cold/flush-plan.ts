@@ -104,9 +104,7 @@ function oldest(state: State, beforeMs: number, most: number): Uint8Array[] {
   return streams;
 }
 
-/**
- * Where a flush of about `most` bytes of the stream ends: the last message end up to there, otherwise the first one.
- */
+/** Where a flush of about `most` bytes of the stream ends: the last message end up to there, else the first one. */
 function flushEnd(state: State, head: Head, most: number): number {
   if (head.tail - head.hotStart <= most) return head.tail;
   const rows = state.hotRows.of(head);

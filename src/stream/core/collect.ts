@@ -23,10 +23,7 @@ const BUFFER_BYTES = READ_BYTES_MAX + 64 * 1024;
 export interface RowSource {
   /** Offset after the last available byte. */
   readonly end: number;
-  /**
-   * Points `view` at the row that holds `offset`, which must be below the end. A non-negative `start` is where that row
-   * begins.
-   */
+  /** Points `view` at the row that holds `offset`, below the end. `start`, if not negative, is where it begins. */
   viewAt(view: RowView, offset: number, start: number): void;
 }
 

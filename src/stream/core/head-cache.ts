@@ -3,10 +3,7 @@ import { assert } from '../../base/assert.ts';
 import type { Head } from './head.ts';
 import { equalsPart } from './keys.ts';
 
-/**
- * Heads kept in memory per group in addition to the dirty ones: 16 groups of these with full tail rows stay below 160
- * MiB.
- */
+/** Heads kept in memory per group in addition to the dirty ones: 16 groups with full tail rows stay below 160 MiB. */
 const HEADS_CACHED_MAX = 2048;
 /** Keeps hostile clients from filling the memory of content types. */
 const TYPES_MAX = 256;

@@ -30,10 +30,7 @@ const TYPE_FROM_APPEND = 16;
 const FORKED = 32;
 const PROVISIONAL = 64;
 const HAS_PINS = 128;
-/**
- * A fork whose creator has been silent this long is abandoned: its node died. Longer than an election plus a slow cold
- * read.
- */
+/** A fork whose creator is silent so long is given up: its node died. Longer than an election plus a slow cold read. */
 export const PROVISIONAL_SILENCE_MS = 15_000;
 /** Most streams have one producer. A stream with more does not keep them all in memory. */
 const PRODUCERS_CACHED_MAX = 8;

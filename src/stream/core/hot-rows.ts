@@ -76,10 +76,7 @@ export class HotRows implements RowSource {
     return start;
   }
 
-  /**
-   * Start of the stored row in which `record` ends: among rows with ends, the one with the greatest firstRecord at or
-   * below it.
-   */
+  /** Start of the stored row in which `record` ends: among rows with ends, the greatest firstRecord at or below it. */
   #startOfRecord(record: number): number {
     const start = this.#last(TAG_RECORD, record, (_key, value) => START_ROW.decode(value).start);
     assert(start >= 0, `a row holds record ${record} of incarnation ${this.#head.incarnation}`);

@@ -34,10 +34,7 @@ export const NUL = 0;
 
 const TWO_32 = 0x1_0000_0000;
 
-/**
- * The place of a field. Numbers of keys are written byte by byte, because a DataView
- * for each key costs more than the key.
- */
+/** The place of a field. Numbers are written byte by byte, because a DataView for each key costs more than the key. */
 type Place = Pick<NumberField, 'at' | 'bytes'>;
 
 const TAGGED = { prefix: u16BE, tag: u8 };

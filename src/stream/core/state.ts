@@ -46,10 +46,7 @@ const NOTHING = new Uint8Array(0);
 
 export class State {
   readonly group: number;
-  /**
-   * First two bytes of all keys: the group, or the other half of its key space after a snapshot was installed
-   * (keys.ts).
-   */
+  /** First two bytes of all keys: the group, or the other half of its key space after a snapshot (keys.ts). */
   readonly prefix: number;
   readonly buckets: Buckets;
   /** For rows without a typed cache. */

@@ -21,10 +21,7 @@ import type { State } from '../core/state.ts';
 import { forkOf } from './form.ts';
 import type { Unpin } from '../core/fork-rows.ts';
 
-/**
- * Reply: type, start offset, tail, first record and ordinal of the start offset, a =
- * ttl, b = expires at, c = incarnation.
- */
+/** Reply: type, start offset, tail, its first record and ordinal, a = ttl, b = expires at, c = incarnation. */
 export function applyForkPin(state: State, command: Command, reply: Reply): void {
   const pin = decodeForkPin(command.payload());
   if (pin === undefined || command.forkToken <= 0) return refuse(reply, 'INTERNAL');

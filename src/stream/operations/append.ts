@@ -257,10 +257,7 @@ export function wholePayload(sizeBytes: number, records: number): PayloadPart {
   return { from: 0, to: sizeBytes, firstEnd: 0, records };
 }
 
-/**
- * Puts a part of the payload into rows and fills each row completely. Row borders
- * depend only on the sizes of earlier appends.
- */
+/** Puts a part of the payload into rows and fills each row completely. Borders depend only on the sizes of appends. */
 export function appendPayload(
   state: State,
   head: Head,

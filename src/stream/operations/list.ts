@@ -6,10 +6,7 @@ import { compareBytes } from '../../base/bytes.ts';
 import { NUL, TAG_HEAD, prefixEnd, restOf, taggedKey } from '../core/keys.ts';
 import type { State } from '../core/state.ts';
 
-/**
- * Streams of `bucket` whose name starts with `prefix` and sorts after `after`, at most `limit`; expired ones are
- * omitted.
- */
+/** Streams of `bucket` whose name starts with `prefix` and sorts after `after`, at most `limit`; none expired. */
 export function listStreams(
   state: State,
   bucket: Uint8Array,

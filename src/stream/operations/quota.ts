@@ -1,6 +1,4 @@
-/**
- * Bucket quotas. Each group keeps the bound and never exceeds it alone; the sum over all groups is enforced elsewhere.
- */
+/** Bucket quotas. Each group keeps the bound and never exceeds it alone; the sum over groups is enforced elsewhere. */
 import { planted } from '../../base/planted.ts';
 import { decodeQuota } from '../../protocol/bucket-command.ts';
 import type { Command } from '../../protocol/command.ts';

@@ -62,10 +62,7 @@ export class Driver {
   readonly #attempts = new Map<Subscription, Attempt>();
   readonly #slots = new Slots<Subscription>(WEBHOOK_DELIVERIES_MAX, WEBHOOK_SLOW_DELIVERIES_MAX);
   readonly #slowReceivers = new SlowReceivers();
-  /**
-   * Results of deliveries that could not be recorded yet: until they are, the receiver is not called for this wake
-   * again.
-   */
+  /** Results of deliveries that could not be recorded yet: until they are, the receiver is not called again for it. */
   readonly #unrecorded = new Map<Subscription, DeliveryCommand>();
   /** An operator wants their next attempt now. */
   readonly #hurried = new Set<Subscription>();

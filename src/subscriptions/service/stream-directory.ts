@@ -18,10 +18,7 @@ export class Directory implements MachineListener {
   follower: Follower | undefined = undefined;
   readonly #tails: Tails;
   readonly #byPath = new Map<string, Set<Subscription>>();
-  /**
-   * By the first segment of the pattern; ANY when that is a wildcard. Every event of every stream is matched against
-   * them.
-   */
+  /** By the first segment of the pattern; ANY when that is a wildcard. Every event is matched against them. */
   readonly #patterned = new Map<string, Set<Subscription>>();
 
   constructor(tails: Tails) {

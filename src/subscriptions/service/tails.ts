@@ -11,9 +11,7 @@ import { type ShardAnswer, callGroup } from '../../gateway/shard-client.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 import { OBSERVER_EVENT, type ObserveRequest, type ObserveResult } from '../../protocol/queries/watching.ts';
 
-/**
- * A shard that cannot answer yet (full mailbox, catching up, importing) is asked again, as long as the tail is wanted.
- */
+/** A shard that cannot answer yet (full mailbox, catching up, importing) is asked again, while the tail is wanted. */
 const POLICY: RetryPolicy = {
   patienceMs: Infinity,
   againMs: 100,

@@ -1,6 +1,4 @@
-/**
- * The next action for a subscription on the node that drives it. Pure: the same for every node that becomes its driver.
- */
+/** The next action for a subscription on the node that drives it. Pure: the same for every node that drives it. */
 import type { LinkPosition, Subscription } from './subscription.ts';
 
 /** The tail of a stream as this node knows it; incarnation 0: it does not exist. */

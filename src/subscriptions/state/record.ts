@@ -6,9 +6,7 @@
 import type { SigningKey } from './signing-keys.ts';
 import type { SubscriptionConfig, LinkPosition, SavedSubscription } from './subscription.ts';
 
-/**
- * The internal stream with the subscription log. Clients can neither name nor list it (http/routes/client-routes.ts).
- */
+/** The internal stream with the subscription log. Clients cannot name or list it (http/routes/client-routes.ts). */
 export const LOG = { bucket: '__ds', stream: 'log' } as const;
 
 interface About {

@@ -190,9 +190,7 @@ const PARSERS: { readonly [Kind in BodyKind]: (body: unknown) => ParsedRequest<B
   wake: parseWakeRequest,
 };
 
-/**
- * The main thread parses bodies, and does all of HTTP: 2 MiB of a body without too many parts take some milliseconds.
- */
+/** The main thread parses bodies, and does all of HTTP: 2 MiB of a body without too many parts take milliseconds. */
 export function parseBody<Kind extends BodyKind>(kind: Kind, body: Uint8Array): ParsedRequest<BodyOf[Kind]> {
   if (!hasFewParts(body)) return fail('the body takes too much memory to be parsed');
   const text = decodeUtf8Strict(body);
@@ -206,10 +204,7 @@ export function parseBody<Kind extends BodyKind>(kind: Kind, body: Uint8Array): 
   return PARSERS[kind](value);
 }
 
-/**
- * Values and members of a body. An acknowledgement of a stream has five; 2 MiB of `[`
- * or `{}` take a quarter of a second.
- */
+/** Values and members of a body. An acknowledgement has five; 2 MiB of `[` or `{}` take a quarter of a second. */
 const PARTS_MAX = 8 * SUBSCRIPTION_LINKS_MAX;
 const [QUOTE, BACKSLASH, BRACE, BRACKET, COMMA, COLON] = [0x22, 0x5c, 0x7b, 0x5b, 0x2c, 0x3a];
 

@@ -6,9 +6,7 @@ import { WEBHOOK_ANSWER_BYTES_MAX } from '../../base/limits.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import { type WebhookRules, guardedLookup, webhookTarget } from './webhook-url.ts';
 
-/**
- * From the connection to the last byte of the answer. A receiver that needs longer answers immediately and calls back.
- */
+/** From the connection to the last byte of the answer. A slower receiver answers at once and calls back. */
 const TIMEOUT_MS = 30_000;
 
 export interface Delivery {

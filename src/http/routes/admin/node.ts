@@ -20,10 +20,7 @@ import type { KeyRotation, WebhookKeys } from '../../../subscriptions/ports.ts';
 /** Does the sender of a request have the plane's token, or does the plane ask for none? */
 export type Knows = (headers: WriteHeaders) => boolean;
 
-/**
- * Every shard is asked for an answer, so requests without the token share one for so
- * long, or the one that is under way.
- */
+/** Every shard is asked for an answer, so requests without the token share one for so long or the one under way. */
 const SHARED_MS = 1000;
 
 /** The answer to one question to all shards; `detail` is for senders who may know it. */
@@ -116,10 +113,7 @@ export interface MetricsSource {
   extra(): Record<string, unknown>;
 }
 
-/**
- * GET /__svc/metrics: one JSON object made of every shard's counters
- * (gateway/node-status.ts) and what the main thread knows.
- */
+/** GET /__svc/metrics: JSON of every shard's counters (gateway/node-status.ts) and what the main thread knows. */
 export function handleMetrics(call: RequestContext, source: MetricsSource): void {
   call.keep();
   const answer = (status: Awaited<ReturnType<typeof askNodeStatus>>): void =>
@@ -222,10 +216,7 @@ export function handleShowKeys(call: RequestContext, keys: WebhookKeys): void {
   answerLater(call, () => keys.show(), 'webhook-keys');
 }
 
-/**
- * POST adds a key that signs once receivers know it; DELETE replaces all of them at
- * once, because one is in wrong hands.
- */
+/** POST adds a key that signs once receivers know it; DELETE replaces all at once: one is in wrong hands. */
 export function rotateKeys(which: KeyRotation): (call: RequestContext, keys: WebhookKeys) => void {
   return (call, keys) => answerLater(call, () => keys.rotate(which), 'webhook-keys');
 }

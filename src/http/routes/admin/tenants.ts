@@ -1,7 +1,4 @@
-/**
- * One bucket as a tenant: DELETE /__svc/purge/{bucket}, PUT and GET
- * /__svc/quota/{bucket}, and GET /__svc/usage of all of them.
- */
+/** One bucket as a tenant: DELETE /__svc/purge/{bucket}, PUT and GET /__svc/quota/{bucket}; GET /__svc/usage of all. */
 import { USAGE_VERSION, WRITE_UNIT_BYTES } from '../../../base/limits.ts';
 import { decodeUtf8, encodeUtf8 } from '../../../base/utf8.ts';
 import type { ShardGateway } from '../../../ports.ts';
