@@ -12,6 +12,7 @@
 import { randomBytes } from 'node:crypto';
 import {
   closeSync,
+  fstatSync,
   fsyncSync,
   openSync,
   readFileSync,
@@ -113,15 +114,18 @@ export async function lockDataDir(path: string): Promise<DirectoryLock> {
     throw refused(path, `cannot be created (${caughtMessage(error)})`);
   }
   if (process.platform !== 'linux') return { release: () => Promise.resolve() };
-  const { dev, ino } = statSync(path);
-  const server = createServer((socket) => socket.destroy());
-  server.unref();
+  // While it is open no other directory gets its inode, not even after its removal.
+  const folder = openSync(path, 'r');
+  const { dev, ino } = fstatSync(folder);
+  const server = createServer((socket) => socket.destroy()).unref();
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
+      closeSync(folder);
       reject(error.code === 'EADDRINUSE' ? refused(path, 'in use by another process') : error);
     });
     server.listen(`\0millrace-${dev}-${ino}`, () => resolve());
   });
+  server.once('close', () => closeSync(folder));
   return { release: () => new Promise((resolve) => void server.close(() => resolve())) };
 }
 

@@ -1,6 +1,6 @@
 // The data directory: created once, refused when it is not what it was.
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -9,6 +9,7 @@ import {
   type Wanted,
   completeDataDir,
   countStart,
+  lockDataDir,
   noteClusterId,
   noteLoss,
   openDataDir,
@@ -163,4 +164,19 @@ test('a directory of the version before gets an id, and is known not to be new',
   assert.deepEqual([first.migrated, first.incarnation, first.single, first.clusterId], [true, 1, undefined, '']);
   completeDataDir(path, COMPLETE);
   assert.deepEqual(startOn(path, LAYOUT), { ...first, incarnation: 2, single: true });
+});
+
+test('a directory that is removed while a node runs on it leaves its lock to no other one', async (t) => {
+  const path = folder(t);
+  const removed = join(path, 'data');
+  const lock = await lockDataDir(removed);
+  t.after(() => lock.release());
+  const { ino } = statSync(removed);
+  rmSync(removed, { recursive: true });
+  for (let i = 0; i < 20; i++) {
+    const later = join(path, `later-${i}`);
+    await (await lockDataDir(later)).release();
+    // The file system gives the number of one that is gone to the next one.
+    assert.notEqual(statSync(later).ino, ino);
+  }
 });

@@ -17,7 +17,7 @@ import { PATIENCE_MS } from './until.ts';
 export { type Run, run } from './instance.ts';
 
 /** There is no event across processes for "ready", so it is asked for at this pace. */
-const READY_POLL_MS = 10;
+const READY_POLL_MS = 25;
 /** Another process may take a port between the probe and the start. */
 const PORT_ATTEMPTS = 5;
 const PORT_TAKEN = /EADDRINUSE|port (is|was) in use/;
