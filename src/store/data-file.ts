@@ -1,7 +1,7 @@
 /**
  * Checks an LMDB data file. LMDB maps the file and trusts it, so a changed page kills the process with a signal and
  * without a message. Both meta pages are checked in full (meta-pages.ts). checkTrees() also follows every branch page, and looks
- * whether the rows of leaves lie inside of them; checkLeaves() does that for some leaves while the file is open.
+ * whether the rows of leaves lie inside of them; a LeafReader does that for some leaves while the file is open.
  * readTable() reads past pages that changed. The content of rows is what their checksums are for.
  */
 import { closeSync, existsSync, fstatSync, openSync } from 'node:fs';
@@ -69,14 +69,32 @@ export interface LeafRange {
   readonly long: 'read' | 'skipped';
 }
 
-/**
- * Also while another thread commits, as long as a read transaction holds the pages of the last commit, or of one before.
- * Returns where a cursor may go to: the first key of the next leaf, which is sound; undefined: everywhere. Throws StateError.
- */
-export function checkLeaves(path: string, range: LeafRange): Uint8Array | undefined {
-  let next: Uint8Array | undefined;
-  withFile(path, (file) => (next = new DataFile(path, file, 'shared').checkLeaves(range)));
-  return next;
+/** Looks at leaves while the file is open, by one descriptor: a process may have no other left. */
+export class LeafReader {
+  readonly #path: string;
+  readonly #file: number;
+  #isClosed = false;
+
+  constructor(path: string) {
+    this.#path = path;
+    this.#file = openSync(path, 'r');
+  }
+
+  /**
+   * Leaves as of the last commit, also while another thread commits, as long as a read transaction of before holds its
+   * pages. Returns where a cursor may go to: the first key of the next leaf, which is sound; undefined: everywhere.
+   * Throws StateError.
+   */
+  latest(): (range: LeafRange) => Uint8Array | undefined {
+    const file = new DataFile(this.#path, this.#file, 'shared');
+    return (range) => file.checkLeaves(range);
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    closeSync(this.#file);
+  }
 }
 
 /** Keys from one on; the end is the first key behind them, undefined: there is none. */

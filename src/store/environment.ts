@@ -12,7 +12,7 @@ import { type Database, type RootDatabase, open } from 'lmdb';
 import type { RowRange, SnapshotReader } from '../shard/ports.ts';
 import type { Tx } from '../base/tx.ts';
 import { RowDamage } from '../base/row-damage.ts';
-import { DOUBTED, type LeafRange, checkDataFile, checkLeaves } from './data-file.ts';
+import { DOUBTED, type LeafRange, LeafReader, checkDataFile } from './data-file.ts';
 import { rowSize, writeRow } from '../base/row-bytes.ts';
 import { PageDamage, isLmdbDamage } from './lmdb-damage.ts';
 import { CheckedRows, type RowTable } from './row-check.ts';
@@ -56,6 +56,7 @@ export class Environment {
   /** Rows without checksums, of versions before format 4. */
   readonly unchecked: Table;
   readonly state: Table;
+  readonly #leaves: LeafReader;
 
   constructor(directory: string) {
     this.#path = join(directory, 'data.mdb');
@@ -74,6 +75,7 @@ export class Environment {
     this.log = this.#root.openDB<Uint8Array, Uint8Array>({ name: 'log', ...binary });
     this.unchecked = this.#root.openDB<Uint8Array, Uint8Array>({ name: 'state', ...binary });
     this.state = this.#root.openDB<Uint8Array, Uint8Array>({ name: STATE_TABLE, ...binary });
+    this.#leaves = new LeafReader(this.#path);
   }
 
   /** Runs `write` in one transaction; when this returns, everything it wrote is on disk. Throws when it is not. */
@@ -100,17 +102,23 @@ export class Environment {
    * Checks some leaves of the state from `from` on before LMDB follows them. Returns the key up to which it may;
    * undefined: everywhere. Throws StateError. Reads after it see what was checked.
    */
-  checkLeaves(from: Uint8Array, long: LeafRange['long'], leaves = LEAVES): Uint8Array | undefined {
+  checkLeaves(from: Uint8Array, long: LeafRange['long']): Uint8Array | undefined {
     // It keeps the pages of the last commit from being used again.
     const transaction = this.state.useReadTransaction();
     try {
-      return checkLeaves(this.#path, { table: STATE_TABLE, from, leaves, long });
-    } catch (error) {
-      if (error instanceof PageDamage) this.doubt();
-      throw error;
+      return this.#doubting(() => this.#leaves.latest()({ table: STATE_TABLE, from, leaves: LEAVES, long }));
     } finally {
       transaction.done();
       this.refresh();
+    }
+  }
+
+  #doubting<T>(check: () => T): T {
+    try {
+      return check();
+    } catch (error) {
+      if (error instanceof PageDamage) this.doubt();
+      throw error;
     }
   }
 
@@ -132,7 +140,10 @@ export class Environment {
   openRanges(ranges: readonly RowRange[], noticed: (damage: RowDamage) => void): SnapshotReader {
     const transaction = this.state.useReadTransaction();
     const { state } = this;
-    const ahead = (from: Uint8Array): Uint8Array | undefined => this.checkLeaves(from, 'skipped', LEAVES_AHEAD);
+    // The tree that the cursor walks: later commits have others, and use no page of it again.
+    const check = this.#doubting(() => this.#leaves.latest());
+    const ahead = (from: Uint8Array): Uint8Array | undefined =>
+      this.#doubting(() => check({ table: STATE_TABLE, from, leaves: LEAVES_AHEAD, long: 'skipped' }));
     const checks = new CheckedRows(state, { reads: { transaction }, noticed });
     const rows = (function* () {
       for (const range of ranges) {
@@ -170,6 +181,7 @@ export class Environment {
   }
 
   async close(): Promise<void> {
+    this.#leaves.close();
     await this.#root.close();
   }
 }

@@ -10,7 +10,7 @@
 import { join } from 'node:path';
 import { type Database, type RootDatabase, type Transaction, open } from 'lmdb';
 import { RowDamage } from '../base/row-damage.ts';
-import { checkLeaves } from './data-file.ts';
+import { LeafReader } from './data-file.ts';
 import { STATE_TABLE, UNREADABLE, checkedRanges } from './environment.ts';
 import { PageDamage } from './lmdb-damage.ts';
 import { CheckedRows } from './row-check.ts';
@@ -22,12 +22,11 @@ const LEAVES_AHEAD = 64;
 type Table = Database<Uint8Array, Uint8Array>;
 
 export class StoreReader {
-  readonly #path: string;
+  readonly #leaves: LeafReader;
   readonly #root: RootDatabase<Uint8Array, Uint8Array>;
   readonly #state: Table;
 
   constructor(directory: string) {
-    this.#path = join(directory, 'data.mdb');
     const binary = { encoding: 'binary', keyEncoding: 'binary' } as const;
     this.#root = open<Uint8Array, Uint8Array>({
       path: directory,
@@ -38,31 +37,35 @@ export class StoreReader {
       ...binary,
     });
     this.#state = this.#root.openDB<Uint8Array, Uint8Array>({ name: STATE_TABLE, ...binary });
+    this.#leaves = new LeafReader(join(directory, 'data.mdb'));
   }
 
   /** The group as of now. */
   openGroup(group: number): GroupReader {
     // Data read earlier in this turn of the event loop may be older than the requested checkpoint.
     this.#state.resetReadTxn();
-    return new GroupReader(this.#path, this.#state, group);
+    return new GroupReader(this.#leaves, this.#state, group);
   }
 
   async close(): Promise<void> {
+    this.#leaves.close();
     await this.#root.close();
   }
 }
 
 /** Its reads throw RowDamage. */
 export class GroupReader {
-  readonly #path: string;
+  readonly #leaves: LeafReader;
+  /** Looks at the tree as it was at the first look, a little after the transaction began. */
+  #check: ReturnType<LeafReader['latest']> | undefined;
   readonly #state: Table;
   readonly #transaction: Transaction;
   readonly #checks: CheckedRows;
   readonly #prefix: number;
   #open = true;
 
-  constructor(path: string, state: Table, group: number) {
-    this.#path = path;
+  constructor(leaves: LeafReader, state: Table, group: number) {
+    this.#leaves = leaves;
     this.#state = state;
     this.#transaction = state.useReadTransaction();
     this.#checks = new CheckedRows(state, { reads: { transaction: this.#transaction } });
@@ -93,7 +96,8 @@ export class GroupReader {
 
   #checkLeaves(from: Uint8Array): Uint8Array | undefined {
     try {
-      return checkLeaves(this.#path, { table: STATE_TABLE, from, leaves: LEAVES_AHEAD, long: 'skipped' });
+      this.#check ??= this.#leaves.latest();
+      return this.#check({ table: STATE_TABLE, from, leaves: LEAVES_AHEAD, long: 'skipped' });
     } catch (error) {
       if (!(error instanceof PageDamage)) throw error;
       throw new RowDamage(from, UNREADABLE, { cause: error });

@@ -113,8 +113,9 @@ export class DiskFolder implements LogFolder {
       return this.#finish(path);
     } catch (error) {
       this.#giveUp(`${path}${NEW}`);
-      // The append that needs the segment makes it then, if there is room.
-      return isOutOfSpace(error) ? undefined : named(name, 'made', error);
+      // The append that needs the segment makes it then, if there is room, and a file may be opened.
+      const isLater = isOutOfSpace(error) || ['EMFILE', 'ENFILE'].includes(caughtCode(error));
+      return isLater ? undefined : named(name, 'made', error);
     }
   }
 

@@ -37,7 +37,7 @@ const FOLDER = 'rebuilt';
 const KEPT_MAX = 2;
 const FLAG = Uint8Array.of(1);
 const ONLY_HERE =
-  'no other node has what they held; millracectl salvage DIR NEW-DIR makes a directory of what can be read';
+  'no other node has what they held; millracectl salvage DIR NEW-DIR goes back one checkpoint where a meta page is all that changed; otherwise restore a backup';
 
 interface Opening extends StoreOptions {
   readonly groups: readonly number[];

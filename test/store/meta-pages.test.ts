@@ -119,7 +119,9 @@ test('without its older meta page a single node starts, without the newer one it
       assert(error instanceof PageDamage);
       const sentence = storeFailure(directory, error) ?? '';
       assert(sentence.startsWith(`${file} is damaged (`), sentence);
-      return /: no other node has what they held; millracectl salvage DIR NEW-DIR makes/.test(sentence);
+      return /: no other node has what they held; millracectl salvage DIR NEW-DIR goes back one checkpoint .*; otherwise restore a backup/.test(
+        sentence,
+      );
     });
     assert.deepEqual(readFileSync(file), changed);
     assert.deepEqual(await found(disk), NONE);
