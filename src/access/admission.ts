@@ -31,10 +31,7 @@ interface UrlSource {
   getUrl(): string;
 }
 
-/**
- * A route may be used by senders with the plane's token; everyone; everyone and under
- * any name of the host, as load balancers do.
- */
+/** The users of a route: senders with the plane's token; all; all, under any name of the host, as load balancers do. */
 export type Access = 'token' | 'open' | 'probe';
 
 /** Where a plane listens, and its further names; without ports and brackets. */

@@ -72,10 +72,7 @@ export interface ToldExports {
   readonly exports_ended_early?: readonly EndedExport[];
 }
 
-/**
- * How long objects in the cold store outlive the stream or merge that they belonged to, and therefore how long a backup
- * may refer to them.
- */
+/** How long objects in the cold store outlive their stream or merge, and so how long a backup may refer to them. */
 export interface ColdGraces {
   readonly cold_gc_grace_ms: number;
   /** Absent: chunks are not merged. */

@@ -1,7 +1,4 @@
-/**
- * Every bound of the service with its unit and reason (invariant 7). Relations between
- * bounds are asserted at the end of the file.
- */
+/** Every bound of the service with its unit and reason (invariant 7). The end of the file asserts their relations. */
 import { assert } from './assert.ts';
 
 const KIB = 1024;
@@ -24,10 +21,7 @@ export const USAGE_VERSION = 1;
 
 /** A larger payload is transferred outside the ring, so that one request cannot fill it. */
 export const INLINE_PAYLOAD_BYTES_MAX = 256 * KIB;
-/**
- * Main -> shard ring: about 10,000 small appends. Beyond that the shard is more than a turn behind, and 503 is the
- * right answer.
- */
+/** Main -> shard ring: about 10,000 small appends. Beyond it the shard is over a turn behind, and 503 is right. */
 export const REQUEST_RING_BYTES = 8 * MIB;
 /** Shard -> main ring: holds dozens of read replies of INLINE_PAYLOAD_BYTES_MAX while main writes to sockets. */
 export const REPLY_RING_BYTES = 16 * MIB;
@@ -164,10 +158,7 @@ export const QUOTA_HELD_BYTES_MAX = 64 * MIB;
 export const FORK_BYTES_IN_MAKING_MAX = 64 * MIB;
 /** Bytes per second that all forks of a node copy: each byte is read, sent to all nodes and written by each. */
 export const FORK_BYTES_PER_SECOND = 32 * MIB;
-/**
- * Forks that a node creates at once. Each holds a piece of its source, a MiB or one message, and the body of its PUT.
- * More: 503.
- */
+/** Forks that a node creates at once; each holds a piece of its source, a MiB or a message, and its body. More: 503. */
 export const FORKS_IN_MAKING_MAX = 32;
 /** Forks of unknown outcome that a node undoes at once, each a kilobyte; others end after 15 s of silence. */
 export const FORKS_UNDOING_MAX = 1024;

@@ -7,10 +7,7 @@
  */
 import { type StreamError, clientError } from './error.ts';
 
-/**
- * Batches without an answer. Nodes know the results of a producer's last five sequences, so each repeat of one of these
- * gets its own offset.
- */
+/** Batches without an answer. Nodes know a producer's last five sequences, so a repeat of one gets its own offset. */
 const SENT_MAX = 5;
 /** Appends of one batch, as many as a node takes. */
 const APPENDS_MAX = 512;

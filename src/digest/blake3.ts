@@ -49,10 +49,7 @@ export function createHasher(): Hasher {
   return implementation.createHash();
 }
 
-/**
- * Identifies a published snapshot: BLAKE3 over the size of the content type (8 bytes,
- * little-endian), the content type, and the bytes.
- */
+/** Identifies a published snapshot: BLAKE3 of the content type's size (8 bytes, little-endian), it, and the bytes. */
 export function snapshotDigest(contentType: string, bytes: Uint8Array): Uint8Array {
   const type = encodeUtf8(contentType);
   const size = new Uint8Array(8);

@@ -189,10 +189,7 @@ export class QuotaGate implements WriteGateway {
     this.#watch(entry);
   }
 
-  /**
-   * A write that waits too long, for groups that do not answer or for another write to one of them, uses the last known
-   * figures.
-   */
+  /** A write that waits too long, for groups or for another write to one of them, uses the last known figures. */
   #watch(entry: QuotaEntry): void {
     if (entry.isWatched || !entry.isTold) return;
     entry.isWatched = true;

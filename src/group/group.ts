@@ -186,10 +186,7 @@ export class Group {
     return this.large.nextBytes({ state, inFlightBytes, term: raft.term });
   }
 
-  /**
-   * Answers a query about a stream of this group. `confirmed`: this node has applied everything that any node knew when
-   * the query came.
-   */
+  /** Answers a query about a stream. `confirmed`: this node has applied all that any node knew when it came. */
   query(slot: number, query: Query, nowMs: number, confirmed: boolean): void {
     const reply = this.#reply;
     reply.reset(slot);

@@ -53,10 +53,7 @@ export class Heads {
   }
 }
 
-/**
- * The head of an accepted append up to its position. One piece of memory for all of
- * them: the library copies it within the call.
- */
+/** The head of an accepted append up to its position, in the same memory for all: the library copies it at once. */
 export class PositionHead {
   readonly #bytes: Uint8Array;
 

@@ -62,10 +62,7 @@ const FLAT_PREFIX = '/v1/stream/';
 /** Reserved for subscriptions, in front of all streams. */
 export const CONTROL_PREFIX = `${FLAT_PREFIX}__ds/`;
 type BelowStream = PathPattern extends infer P ? (P extends `/{bucket}/{stream}/${infer Rest}` ? Rest : never) : never;
-/**
- * Below a stream: what the path goes on with, without and with a segment of its own. A
- * pattern without its row does not compile.
- */
+/** How a path goes on below a stream, without and with a segment of its own. Patterns without a row do not compile. */
 const BELOW_ROWS: Readonly<
   Record<Exclude<BelowStream, `${string}/{offset}`>, readonly [alone: PathPattern, withOffset?: PathPattern]>
 > = {
@@ -157,10 +154,7 @@ function invalid(path: ParsedPath, detail: string): void {
 /** Paths of streams that are known at once; with the longest names 5 MiB. */
 const KNOWN_MAX = 8192;
 const KNOWN_CHARS_MAX = 128;
-/**
- * One in so many paths that are not known becomes so: appends spread over a million
- * streams must not pay for what they find seldom.
- */
+/** One in so many unknown paths is kept: appends over a million streams must not pay for what they rarely find. */
 const LEARN_ONE_OF = 8;
 
 const STREAM: PathPattern = '/{bucket}/{stream}';

@@ -70,10 +70,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   res: UwsResponse | undefined = undefined;
   #hold: Hold = 'handler';
   #req: UwsRequest | undefined = undefined;
-  /**
-   * The response of this request or, while the context is spare, of the last one: what
-   * fails after the end is logged with its id.
-   */
+  /** The response of this request or, of a spare context, of the last one: later failures are logged with its id. */
   #answered: UwsResponse | undefined = undefined;
   #answer: Answer | undefined = undefined;
   /** The reader of bodies, made for the first one. */

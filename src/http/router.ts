@@ -134,10 +134,7 @@ const LISTING: PathPattern = '/{bucket}/streams';
 const SERVICE: PathPattern = '/__svc/*';
 const CONTROL: PathPattern = '/v1/stream/__ds/*';
 
-/**
- * Streams and buckets by the rules for names (paths.ts), service routes by their whole
- * path, reserved ones by their segments too.
- */
+/** Streams and buckets by the rules for names (paths.ts), service routes by the whole path, others by segments. */
 export class ClientRouter implements Router {
   readonly #resources: ReadonlyMap<string, Resource>;
   readonly #control: readonly Segmented[];

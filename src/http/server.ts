@@ -186,10 +186,7 @@ function handle({ server, admission, router }: Plane, call: RequestContext, req:
   return router.route(call, req.getUrl());
 }
 
-/**
- * A page may read what a WebSocket brings, whatever its origin, so the rules are those for writes. Its token is among
- * the protocols.
- */
+/** Any page may read what a WebSocket brings, so the rules are those for writes. Its token is among the protocols. */
 function askForSocket(headers: WriteHeaders, req: UwsRequest): 'upgrade' {
   if (headers.authorization === '') headers.authorization = authorizationOf(req.getHeader('sec-websocket-protocol'));
   return 'upgrade';

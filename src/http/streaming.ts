@@ -31,10 +31,7 @@ export interface ResponseHolder extends ResponseOwner {
 }
 
 export interface StreamOptions {
-  /**
-   * A reader may take nothing for as long as it likes. For operators: what waits for
-   * slow readers is bounded for all of them together.
-   */
+  /** Readers may take nothing for as long as they like. For operators: what waits for all of them is bounded. */
   readonly isPatient?: boolean;
 }
 

@@ -18,10 +18,7 @@ export interface Verbosity {
 }
 
 const STDERR_FD = 2;
-/**
- * Lines that stderr does not take now, because the disk it goes to is full, wait for the next one that it takes; more
- * are dropped.
- */
+/** Lines that stderr does not take, because its disk is full, wait for the next that it takes; more are dropped. */
 const HELD_CHARS_MAX = 256 * 1024;
 
 /** @internal Throws ConfigError when `text` is not a verbosity; unset or empty means `info`. */

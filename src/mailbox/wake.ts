@@ -27,10 +27,7 @@ export class Waker {
     this.#control = new Int32Array(sab, 0, CONTROL_WORDS);
   }
 
-  /**
-   * Call only after `publish()` returned true, which already cleared the flag: one notify per sleep of the reader,
-   * whatever the load.
-   */
+  /** Only after `publish()` returned true, which cleared the flag: one notify per sleep of the reader, at any load. */
   wake(): void {
     // Notifies all waiters, because one left behind by a closed watch or an ended thread must not take the notification
     // from the live one.

@@ -55,10 +55,7 @@ export function groupViews(snapshot: ClusterSnapshot): GroupView[] {
   return [...views.values()].sort((a, b) => a.id - b.id);
 }
 
-/**
- * Groups that others have and the node is no part of, whatever it believes itself:
- * taken out while it was away, it never hears of it.
- */
+/** Groups that others have and the node is no part of: taken out while it was away, it never hears of it. */
 export function foreignTo(snapshot: ClusterSnapshot, nodeId: number): number[] {
   const learns = (id: number): boolean =>
     snapshot.some(({ report }) => groupOf(report, id)?.learners.includes(nodeId) === true);
@@ -90,10 +87,7 @@ export function lagOf(snapshot: ClusterSnapshot, nodeId: number): number {
   return Math.max(0, ...groupViews(snapshot).map((view) => gapOf(snapshot, nodeId, own, view.id)));
 }
 
-/**
- * The same for one group. A node that does not know the group is behind by all of it;
- * without another node's word there is no gap.
- */
+/** The same for one group. A node without the group is behind by all of it; without another's word there is no gap. */
 export function gapOf(snapshot: ClusterSnapshot, nodeId: number, own: NodeReport | undefined, group: number): number {
   let highest = 0;
   for (const { nodeId: other, report } of snapshot) {

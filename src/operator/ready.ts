@@ -1,7 +1,4 @@
-/**
- * Is a node, or the whole cluster, as it should be? Every answer is undefined for yes,
- * or the first thing that is missing. Pure.
- */
+/** Is a node, or the whole cluster, as it should be? Answers are undefined for yes, or the first fault. Pure. */
 import type { GroupReport, NodeReport } from '../nodes/report.ts';
 import {
   type ClusterSnapshot,

@@ -20,10 +20,7 @@ import type { LogLimiter } from './log-limiter.ts';
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'].map((name) => `${name} `);
 const HEAD_BYTES_MAX = 16 * 1024;
 
-/**
- * Whether a connection that begins with these bytes is HTTP; `unsure`: too few bytes to tell. No handshake frame begins
- * like a request.
- */
+/** Whether a connection that begins so is HTTP; `unsure`: too few bytes to tell. No handshake begins like a request. */
 export function looksLikeHttp(bytes: Uint8Array): boolean | 'unsure' {
   const begin = String.fromCharCode(...bytes.subarray(0, 8));
   if (METHODS.some((method) => begin.startsWith(method))) return true;

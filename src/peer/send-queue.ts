@@ -39,15 +39,9 @@ assert(
   FORWARD.size + SESSION_PIPELINED_COMMAND_BYTES_MAX <= PIECE_BYTES_MAX,
   'appends of a session that are under way together share the requests that keep their order',
 );
-/**
- * Bound of the control frames alone: heartbeats and answers of all groups for minutes; a link that carries less is as
- * good as broken.
- */
+/** Bound of control frames: minutes of heartbeats and answers; a link that carries less is as good as broken. */
 const CONTROL_BYTES_MAX = 1024 * 1024;
-/**
- * Bytes of requests and entries that may pass a waiting snapshot before a piece of it is sent: continuous entries must
- * not starve it.
- */
+/** Bytes of requests and entries that pass a waiting snapshot before a piece of it is sent: they must not starve it. */
 const SNAPSHOT_TURN_BYTES = 256 * 1024;
 
 /** Priority of a frame by its kind and size alone: RAFT counts as entries. */

@@ -125,10 +125,7 @@ export class ShedState implements DrainMark {
     });
   }
 
-  /**
-   * Groups of this node recently gave up leaderships without a commit, or no longer did so recently. Rejects as
-   * setEgress() does.
-   */
+  /** Groups of the node gave up leaderships without commits recently, or no longer. Rejects as setEgress() does. */
   async setStalled(hasStalled: boolean): Promise<void> {
     if (hasStalled === this.#hasStalled) return;
     await this.#inTurn(() => {

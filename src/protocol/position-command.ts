@@ -12,10 +12,7 @@ import { type CommandCodec, commandFields, withPayload } from './command-request
 
 const PUBLISH_FIELDS = commandFields('bucket', 'stream', 'contentType', 'payload');
 
-/**
- * `payload` has the snapshot behind PUBLISH_HEAD_BYTES of room (payloadOfSnapshot); it
- * is a client's body, not copied once more.
- */
+/** `payload` is a client's body behind PUBLISH_HEAD_BYTES of room (payloadOfSnapshot), so it is not copied again. */
 interface PublishRequest extends Omit<Publish, 'bytes'>, StreamName {
   readonly contentType?: string;
   readonly payload: Uint8Array;

@@ -32,10 +32,7 @@ export const REQUEST_FLAG_TRACED = 2;
 export const REQUEST_FLAGS_CHECKED = 12;
 const BODY_MARK_SHIFT = 2;
 
-/**
- * The sender makes no statement, as in the previous version, or has found that it fits: the group's own share of the
- * quota applies.
- */
+/** The sender says nothing, as in the previous version, or found that it fits: the group's share applies. */
 export const QUOTA_UNMARKED = 0;
 /** It does not fit: the leader refuses it if it would add anything. */
 export const QUOTA_OVER = 1;

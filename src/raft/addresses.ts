@@ -5,10 +5,7 @@
 import { encodeUtf8, decodeUtf8Strict } from '../base/utf8.ts';
 import type { Addresses, Configuration } from './types.ts';
 
-/**
- * Key of the cluster's identity among the addresses. No member has this node number, so versions that do not know
- * identities drop it.
- */
+/** Key of the cluster's identity among addresses. No member has this number; versions without identities drop it. */
 const IDENTITY_AT = 0;
 
 /** `configuration` with the addresses whose nodes are its members, and with the identity stored among them. */

@@ -11,10 +11,7 @@ import type { Runtime } from '../base/runtime.ts';
 const SMALL_HEAP_PERCENT = 300;
 /** A shard with a million streams keeps 150 MB alive: 300 % cost 200 MB more than 100 %, no append became faster. */
 const LARGE_HEAP_PERCENT = 100;
-/**
- * Memory of the process, without what is mapped from files or lies in caches. A busy
- * node with 1,000 streams has 200 to 300 MiB.
- */
+/** Memory of the process, without mapped files and caches. A busy node with 1,000 streams has 200 to 300 MiB. */
 const LARGE_BYTES = 384 * 1024 * 1024;
 /** Back to small only well below, or the measure would undo itself. */
 const SMALL_BYTES = 256 * 1024 * 1024;

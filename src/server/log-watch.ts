@@ -1,7 +1,4 @@
-/**
- * Tells when a write to a shard's log hangs, or its sync: the thread of the shard waits in the system then, and can say
- * so only afterwards.
- */
+/** Tells when a write or sync of a shard's log hangs: its thread waits in the system, and can say so only later. */
 import type { Runtime } from '../base/runtime.ts';
 import type { Logger } from '../logging/logger.ts';
 

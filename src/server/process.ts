@@ -42,10 +42,7 @@ export function endOnFailure(log: Logger): (error: NodeFailure) => never {
   };
 }
 
-/**
- * process.exit() waits for threads, and one that is in a call of the system, as to a
- * file system that hangs, ends when that call does.
- */
+/** process.exit() waits for threads; one in a call of the system, as to a hanging file system, ends with that call. */
 function endAtOnce(): void {
   process.kill(process.pid, 'SIGKILL');
 }

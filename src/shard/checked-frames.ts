@@ -17,10 +17,7 @@ export function hasCheckedBody(frame: Uint8Array): boolean {
   return (byteAt(frame, REQUEST.fields.flags.at) & REQUEST_FLAGS_CHECKED) !== 0;
 }
 
-/**
- * The frame with a plain JSON body; the refusal, of a body that was refused; or undefined for a frame whose body is as
- * it was sent.
- */
+/** The frame with a plain JSON body; the refusal of its body; or undefined for a frame whose body is as it was sent. */
 export function withPlainBody(frame: Uint8Array): Uint8Array | BodyRefusal | undefined {
   const view = viewOf(frame);
   const mark = bodyMark(view, REQUEST_HEAD_BYTES);

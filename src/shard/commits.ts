@@ -283,10 +283,7 @@ export class Commits {
     if (this.retryAtMs === 0) this.#fullSinceMs = 0;
   }
 
-  /**
-   * Once a tick. Near the limit commits fail and succeed by turns; the operator is told once, and again when there is
-   * ample space.
-   */
+  /** Once a tick. Near the limit commits fail and succeed by turns; operators hear of it once, then of ample space. */
   noteSpace(): void {
     const room = !this.full && this.#options.storage.spaceLeft;
     if (room === !this.#announcedFull) return;

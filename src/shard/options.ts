@@ -45,10 +45,7 @@ export interface ShardOptions {
   readonly links?: ShardLinks | undefined;
   /** Undefined: everything stays on the nodes. */
   readonly cold?: { readonly port: ColdPort; readonly settings: ColdSettings } | undefined;
-  /**
-   * Bytes of a group that may wait for a majority before its writes are answered 503; 0 or undefined: only consensus'
-   * own bound.
-   */
+  /** Bytes of a group that may wait for a majority before writes get 503; 0 or undefined: only consensus' own bound. */
   readonly uncommittedBytesMax?: number | undefined;
   /** Bound of what is applied and not on disk, in bytes; that of a node with one shard by default (backlog.ts). */
   readonly changedBytesMax?: number | undefined;

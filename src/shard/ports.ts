@@ -183,10 +183,7 @@ export interface IncomingSnapshot {
 export interface SnapshotHandler {
   /** `metadata` is overwritten after the call. An earlier transfer for the group has ended before. */
   onSnapshotBegin(snapshot: IncomingSnapshot, message: GroupSnapshotRequest, metadata: Uint8Array): void;
-  /**
-   * In order and without gaps. When this returns, the sender is told that the bytes are processed, unless the transfer
-   * is on hold.
-   */
+  /** In order, without gaps. On return the sender hears that the bytes are processed, unless it is on hold. */
   onSnapshotChunk(snapshot: IncomingSnapshot, bytes: Uint8Array): void;
   /** All bytes were delivered: install, then report with `PeerPort.snapshotResult`. */
   onSnapshotComplete(snapshot: IncomingSnapshot): void;

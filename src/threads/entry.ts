@@ -7,10 +7,7 @@ const COMMON: { readonly [name in Thread]?: string } = {
   sync: 'sync.cjs',
 };
 
-/**
- * Where the code of a thread is: in the bundle, which a thread loads in half the time,
- * or in `workers` when run from TypeScript.
- */
+/** Where a thread's code is: in the bundle, which loads in half the time, or in `workers` when run from TypeScript. */
 export function threadEntry(name: Thread): URL {
   if (import.meta.url.endsWith('/threads/entry.ts')) return new URL(`../../workers/${name}.ts`, import.meta.url);
   const file = COMMON[name] ?? `${name}.js`;

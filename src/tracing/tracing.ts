@@ -1,7 +1,4 @@
-/**
- * Traces of requests, for the composition. The packages that make and send them are
- * loaded only where an endpoint is configured.
- */
+/** Traces of requests, for the composition. Their packages are loaded only where an endpoint is configured. */
 import type { Runtime } from '../base/runtime.ts';
 import type { TracingConfig } from '../config/config.ts';
 import type { Logger } from '../logging/logger.ts';

@@ -12,10 +12,7 @@ import { caughtCode, caughtMessage } from '../../base/caught.ts';
 const PIECE_BYTES = 16 * 1024 * 1024;
 /** A file in a directory is written in parts of this size. */
 const WRITE_BYTES = 1024 * 1024;
-/**
- * The file is synced after this many bytes. A large backlog written at once would delay all other users of the disk,
- * such as a node's log.
- */
+/** Synced after so many bytes: a large backlog at once would delay other users of the disk, such as a node's log. */
 const SYNC_BYTES = 8 * 1024 * 1024;
 /** One request to the store, including retries. */
 const S3_TIMEOUT_MS = 120_000;

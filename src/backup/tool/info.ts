@@ -77,10 +77,7 @@ export async function whyEnded(cluster: Cluster, node: ClusterNode, group: numbe
 /** Backups are made once a day, at least. */
 const SHORT_MS = 24 * 3_600_000;
 
-/**
- * How long objects are kept that belong to nothing any more. Undefined: they are never
- * deleted for that, or the node does not tell.
- */
+/** How long objects without an owner are kept. Undefined: they are never deleted for it, or the node does not tell. */
 export interface Graces {
   /** After the stream was deleted, or trimmed. */
   readonly removedMs: number | undefined;
@@ -88,10 +85,7 @@ export interface Graces {
   readonly mergedMs: number | undefined;
 }
 
-/**
- * A warning that the cluster may delete objects in the cold store to which a backup
- * refers; undefined: it keeps them long enough.
- */
+/** A warning that the cluster may delete cold objects that a backup refers to; undefined: it keeps them long enough. */
 export function coldNote(objects: number, { removedMs, mergedMs }: Graces): string | undefined {
   const short: string[] = [];
   const add = (ms: number | undefined, which: string, setting: string): void => {

@@ -32,10 +32,7 @@ export interface ObjectStore {
 /** S3 allows 1024 bytes including the root; file names end at 255. */
 export const KEY_BYTES_MAX = 512;
 
-/**
- * Throws for a key that could leave the root, hide (a leading dot is kept for temporary files) or mean different things
- * to different stores.
- */
+/** Throws for a key that could leave the root, hide (a dot begins temporary files) or be ambiguous between stores. */
 export function checkKey(key: string): void {
   const isPlain =
     key.length <= KEY_BYTES_MAX && key.split('/').every((part) => /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(part));

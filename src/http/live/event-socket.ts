@@ -1,7 +1,4 @@
-/**
- * Counts the bytes that wait in the socket of one event stream, and writes the head of
- * the answer. Its reader owns the response.
- */
+/** Counts what waits in the socket of one event stream, and writes the answer's head. Its reader owns the response. */
 import { READER_BUFFER_BYTES_MAX, READER_STALL_MS_MAX } from '../../base/limits.ts';
 import { isText } from '../../protocol/media-type.ts';
 import { REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';

@@ -1,7 +1,4 @@
-/**
- * POST on a stream: append, append and close, close; and batches of appends. The hot
- * path; see request.ts for why objects are kept.
- */
+/** POST on a stream: append, append and close, close, batches. The hot path; request.ts says why objects are kept. */
 import { type ErrorCode, errorCode, errorNumber } from '../../base/errors.ts';
 import { type HeaderRefusal, declaredBytes, fillAppend } from '../headers.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';

@@ -1,7 +1,4 @@
-/**
- * Validates the fork rows of a backup: the source of a stream, the forks of a stream, and sources still to be notified
- * of a removed fork.
- */
+/** Validates fork rows of a backup: a stream's source, its forks, and sources still to be told of a removed fork. */
 import { isValidUtf8 } from '../../base/utf8.ts';
 import { NAME_BYTES_MAX } from '../../base/limits.ts';
 import { decodeOrigin, decodePin, decodeTombstone } from '../core/fork-rows.ts';

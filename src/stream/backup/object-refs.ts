@@ -1,7 +1,4 @@
-/**
- * Checks objects of the cold store against their chunks: each chunk is inside its object, and each object has as many
- * references as it says.
- */
+/** Checks cold objects against their chunks: each chunk is inside its object, which counts its references right. */
 import { type StoredChunk, decodeObjectId } from '../../protocol/cold.ts';
 import { parseObjectKey } from '../../protocol/object-key.ts';
 import { decodeObjectRow, sameObject } from '../cold/objects.ts';

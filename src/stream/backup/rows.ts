@@ -124,10 +124,7 @@ export const IMPORTED_TAGS: readonly number[] = [...BACKUP_TAGS, TAG_CHUNK_RECOR
 /** Visits a row; key and value are valid only during the call. */
 export type RowSink = (key: Uint8Array, value: Uint8Array) => void;
 
-/**
- * Positions and counters continue from the backup's values, and must stay exact integers in a double for longer than
- * any cluster runs.
- */
+/** Positions and counters go on from the backup's values, and stay exact in a double for longer than clusters run. */
 export const COUNT_MAX = 2 ** 52;
 
 export const isCount = (n: number): boolean => Number.isInteger(n) && n >= 0 && n <= COUNT_MAX;

@@ -114,10 +114,7 @@ export class Buckets {
     this.#dirty = [];
   }
 
-  /**
-   * Visits buckets after `after` in byte order of their names, flushed and unflushed state together, until `visit`
-   * returns false.
-   */
+  /** Visits buckets after `after` in byte order of names, flushed or not, until `visit` returns false. */
   each(tx: Tx, after: Uint8Array, visit: (bucket: Bucket) => boolean): void {
     const changed = this.#dirty
       .filter((bucket) => after.length === 0 || compareBytes(bucket.name, after) > 0)

@@ -16,10 +16,7 @@ export const DATA_ROW = struct(
 export const DATA_HEAD = DATA_ROW.fields;
 /** Value of an index by record: where the data row or chunk begins. */
 export const START_ROW = struct({ start: f64 });
-/**
- * The first message of a row gets what it needs, since most rows of many quiet streams stay
- * at one; the second shows that the stream is busy.
- */
+/** A row's first message gets what it needs, as rows of quiet streams stay at one; the second shows a busy stream. */
 const GROWN_BYTES_MIN = 512;
 const INITIAL_ENDS = 2;
 const GROWN_ENDS_MIN = 16;

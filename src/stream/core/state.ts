@@ -288,10 +288,7 @@ export class State {
     for (const head of this.#dirtyHeads) if (head.dirty) visit(head);
   }
 
-  /**
-   * Writes everything changed, and the applied index. All of it counts as changed until flushed(), so a failed commit
-   * loses nothing.
-   */
+  /** Writes all changes and the applied index. They count as changed until flushed(): a failed commit loses nothing. */
   flush(): void {
     const tx = this.#tx;
     // Import rows go first, because later changes replace them.

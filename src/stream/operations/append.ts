@@ -285,10 +285,7 @@ export function appendPayload(
   }
 }
 
-/**
- * Reads the rows of the stream that applying the command needs first, so that a damaged one refuses the command before
- * it is proposed.
- */
+/** Reads the rows that applying the command needs first, so that a damaged one refuses it before it is proposed. */
 export function readAhead(state: State, command: Command): 'ROW_DAMAGED' | undefined {
   const { kind, bytes } = command;
   try {

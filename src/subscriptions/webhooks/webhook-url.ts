@@ -141,10 +141,7 @@ export function resolving(servers?: readonly string[]): Resolve {
 
 const systemNames = resolving();
 
-/**
- * For the socket: returns only addresses that may be connected to, so the checked address is the connected one. Fails
- * when none is left.
- */
+/** For the socket: returns only addresses that may be connected to, so the checked one is used. Fails without any. */
 export function guardedLookup(
   mayConnect: (address: string) => boolean,
   resolve: Resolve = systemNames,

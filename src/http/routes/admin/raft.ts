@@ -51,10 +51,7 @@ type CallResult = QueryResult<RaftCall> | { readonly ok: false; readonly status:
 
 const fail = (reason: string): { readonly ok: false; readonly reason: string } => ({ ok: false, reason });
 
-/**
- * The call, or the sentence for the 400, or for the 404 when the node does not have the
- * group. Required parameters are looked at before ids.
- */
+/** The call, or the sentence for 400, or for 404 without the group. Required parameters are checked before ids. */
 function readCall(route: RaftRoute, query: string | undefined, groupCount: number, peers: PeerAddresses): CallResult {
   const collected = collect(query ?? '', PARAMETERS);
   if (!collected.ok) return collected;
