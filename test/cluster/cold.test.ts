@@ -20,7 +20,7 @@ const SCALE = Number(process.env['FAULTS'] ?? 1);
 const GROUPS = 4;
 const MIB = 1024 * 1024;
 const HOT_BYTES_MAX = MIB / 2;
-const WRITERS = 8;
+const WRITERS = 6;
 const OWN_STREAMS = 4;
 /** A hung store is waited for so long beyond `s3.timeout`. */
 const HUNG_MS = 2000;
