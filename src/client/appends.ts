@@ -1,6 +1,7 @@
 /** Sends the appends of one stream: batches of what waits, over whichever connection there is, until each is durable. */
 import type { NodeChannel } from './channel.ts';
 import { ConnectionLost, StreamError, clientError } from './error.ts';
+import { placeOf } from './leaders.ts';
 import type { NodePool } from './pool.ts';
 import { type QueuedAppend, ProducerQueue, type SentBatch } from './producer.ts';
 import { type EndSignal, type Room, raced, sleep, spreadMs } from './waiting.ts';
@@ -31,6 +32,7 @@ export class StreamAppends {
   contentType: string | undefined;
   readonly #home: AppendsHome;
   readonly #path: StreamPath;
+  readonly #place: bigint;
   readonly #producer = new ProducerQueue(producerId());
   #isRunning = false;
   #wake: () => void = () => undefined;
@@ -38,6 +40,7 @@ export class StreamAppends {
   constructor(home: AppendsHome, path: StreamPath, contentType: string | undefined) {
     this.#home = home;
     this.#path = path;
+    this.#place = placeOf(path);
     this.contentType = contentType;
   }
 
@@ -89,7 +92,7 @@ export class StreamAppends {
       this.#producer.hasByteOffsets = !/^application\/json\b/i.test(this.contentType);
       for (let losses = 0; !this.#producer.isIdle;) {
         try {
-          await this.#sendOver(await pool.of(this.#path, []));
+          await this.#sendOver(await pool.leading(this.#place));
           losses = 0;
         } catch (error) {
           await pool.pause(error, losses++, []);
@@ -108,11 +111,12 @@ export class StreamAppends {
     return fields.get('content-type') ?? 'application/octet-stream';
   }
 
-  /** Returns when everything is acknowledged, or the connection takes no more and nothing is under way on it. */
+  /** Returns when all is acknowledged, or the connection takes no more or another one is better, and nothing is under way. */
   async #sendOver(channel: NodeChannel): Promise<void> {
     const producer = this.#producer;
     for (;;) {
-      const batch = channel.isOpen ? producer.next(channel.bounds) : undefined;
+      const isBest = channel.isOpen && this.#home.pool.isBest(this.#place, channel);
+      const batch = isBest ? producer.next(channel.bounds) : undefined;
       if (batch !== undefined) this.#send(channel, batch);
       else if (producer.out > 0) {
         await new Promise<void>((resolve) => {
@@ -121,7 +125,7 @@ export class StreamAppends {
       } else {
         const pauseMs = producer.resume();
         if (pauseMs > 0) await sleep(spreadMs(pauseMs), [this.#home.pool.closed]);
-        if (producer.isIdle || !channel.isOpen) return;
+        if (producer.isIdle || !isBest) return;
       }
     }
   }

@@ -1,5 +1,6 @@
 /** A way to one node: a session on a WebSocket, or HTTP where that cannot be opened. */
 import type { SendingBounds } from './producer.ts';
+import type { Leaders } from './leaders.ts';
 import type { EndSignal } from './waiting.ts';
 import type { StreamPath, WireAnswer, WireOptions, WireRequest } from './wire.ts';
 
@@ -21,6 +22,8 @@ export interface NodeChannel {
   readonly hasAnswered: boolean;
   /** Appends of one stream that it takes before it has answered the first, and the largest body. */
   readonly bounds: SendingBounds;
+  /** The nodes that lead streams, as this one tells; empty: it does not. */
+  readonly leaders: Leaders;
   /** Rejects with a StreamError, or with ConnectionLost: then it may have been done. */
   ask(request: WireRequest): Promise<WireAnswer>;
   /** Events without a gap; ends behind that of a closed stream. Throws as `ask` does. */

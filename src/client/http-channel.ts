@@ -4,6 +4,7 @@
  */
 import { type NodeChannel, isClosed } from './channel.ts';
 import { ConnectionLost, StreamError, clientError, wholeNumber } from './error.ts';
+import type { Leaders } from './leaders.ts';
 import type { SendingBounds } from './producer.ts';
 import { type EndSignal, EndSource, backoffMs, raced, sleep } from './waiting.ts';
 import {
@@ -49,6 +50,8 @@ export class HttpChannel implements NodeChannel {
   readonly url: string;
   readonly bounds: SendingBounds = { batches: 1, bytes: Number.POSITIVE_INFINITY };
   hasAnswered = false;
+  /** HTTP does not tell. */
+  readonly leaders: Leaders = [];
   readonly #authorization: Readonly<Record<string, string>>;
   readonly #untilMs = performance.now() + LEASE_MS;
   readonly #closed = new EndSource();

@@ -1,22 +1,31 @@
 /**
- * The nodes of a cluster: one connection at a time, to any of them, for all streams. When it ends another node is tried,
- * after a delay that grows while none of them answers.
+ * The nodes of a cluster: one connection, to any of them, for all streams. When it ends another node is tried, after a
+ * delay that grows while none of them answers. Appends go over further connections to the nodes that lead their streams.
  */
 import type { NodeChannel, WebSocketConstructor } from './channel.ts';
 import { ConnectionLost, StreamError, clientError } from './error.ts';
 import { HttpChannel } from './http-channel.ts';
+import { leaderOf } from './leaders.ts';
 import { SessionChannel } from './session.ts';
 import { type EndSignal, EndSource, backoffMs, raced, sleep, spreadMs } from './waiting.ts';
-import { DELETE, type StreamPath, type WireAnswer, type WireRequest, bytesOfBody } from './wire.ts';
+import { DELETE, type WireAnswer, type WireRequest, bytesOfBody } from './wire.ts';
 
 /** The answer to a removal that an earlier try of the same call did. */
 const DONE_BEFORE: WireAnswer = { next: undefined, fields: new Map(), body: new Uint8Array(0) };
+/** Between two tries to reach a leader. */
+const LEADER_AGAIN_MS = 5000;
 
 export interface PoolOptions {
   readonly urls: readonly string[];
   readonly token: string | undefined;
   /** Undefined: everything goes over HTTP. */
   readonly socket: WebSocketConstructor | undefined;
+}
+
+interface Leader {
+  /** Undefined: it is being opened, or could not be. */
+  channel: NodeChannel | undefined;
+  readonly triedMs: number;
 }
 
 export class NodePool {
@@ -28,6 +37,8 @@ export class NodePool {
   #waiting = 0;
   /** Connections in a row that brought no answer. */
   #failures = 0;
+  /** By URL. */
+  readonly #leaders = new Map<string, Leader>();
   /** Clients spread over the nodes. */
   #place = Math.floor(Math.random() * 1024);
 
@@ -40,8 +51,8 @@ export class NodePool {
     return this.#closed;
   }
 
-  /** The one place that chooses the node for a stream; a node that told who leads it would be asked here. */
-  async of(_path: StreamPath, signals: readonly EndSignal[]): Promise<NodeChannel> {
+  /** The connection for everything that any node does as well as another. */
+  async any(signals: readonly EndSignal[]): Promise<NodeChannel> {
     this.closed.throwIfAborted();
     if (this.#current?.isOpen === true) return this.#current;
     this.#waiting++;
@@ -51,6 +62,17 @@ export class NodePool {
     } finally {
       this.#waiting--;
     }
+  }
+
+  /** The connection for appends to the stream of this place: to its leader, once that one is known and has answered. */
+  async leading(place: bigint): Promise<NodeChannel> {
+    return this.#nearest(place, await this.any([]));
+  }
+
+  /** Whether leading() would still choose it. */
+  isBest(place: bigint, channel: NodeChannel): boolean {
+    const home = this.#current;
+    return home?.isOpen !== true || this.#nearest(place, home) === channel;
   }
 
   /** Requests that a session does not take go to the same node over HTTP. */
@@ -65,7 +87,7 @@ export class NodePool {
     let isUnknown = false;
     for (let tries = 0; ; tries++) {
       try {
-        const channel = this.wayOf(request, await this.of(request, signals));
+        const channel = this.wayOf(request, await this.any(signals));
         return await raced(channel.ask(request), all);
       } catch (error) {
         if (isUnknown && request.kind === DELETE && codeOf(error) === 'STREAM_NOT_FOUND') return DONE_BEFORE;
@@ -93,6 +115,27 @@ export class NodePool {
       clientError('CLIENT_CLOSED', 'the client was closed; what was not acknowledged may be done or not'),
     );
     this.#current?.close();
+    for (const { channel } of this.#leaders.values()) channel?.close();
+  }
+
+  #nearest(place: bigint, home: NodeChannel): NodeChannel {
+    const url = leaderOf(home.leaders, place);
+    // The token goes to the nodes that the program named, and to no other.
+    if (url === undefined || url === home.url || !this.#options.urls.includes(url)) return home;
+    const { channel, triedMs = -Infinity } = this.#leaders.get(url) ?? {};
+    if (channel?.isOpen === true) return channel;
+    if (performance.now() - triedMs > LEADER_AGAIN_MS) void this.#approach(url);
+    return home;
+  }
+
+  /** Its appends go to the other node meanwhile. */
+  async #approach(url: string): Promise<void> {
+    const { token, socket } = this.#options;
+    const leader: Leader = { channel: undefined, triedMs: performance.now() };
+    this.#leaders.set(url, leader);
+    if (socket === undefined) return;
+    const opened = SessionChannel.open({ url, token, socket }, [this.closed]);
+    leader.channel = await opened.catch(() => undefined);
   }
 
   async #open(): Promise<NodeChannel> {

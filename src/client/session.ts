@@ -5,6 +5,7 @@
  */
 import { type NodeChannel, type WebSocketConstructor, type WebSocketLike, isClosed } from './channel.ts';
 import { ConnectionLost, type StreamError } from './error.ts';
+import type { Leaders } from './leaders.ts';
 import type { SendingBounds } from './producer.ts';
 import { type EndSignal, EndSource, Room, raced, sleep } from './waiting.ts';
 import {
@@ -66,6 +67,7 @@ export class SessionChannel implements NodeChannel {
   #isLeaving = false;
   #isHeard = false;
   hasAnswered = false;
+  leaders: Leaders = [];
 
   private constructor({ url, token, socket: Socket }: SessionOptions) {
     const protocols = token === undefined ? [PROTOCOL] : [PROTOCOL, `millrace.bearer.${percentEncoded(token)}`];
@@ -187,6 +189,7 @@ export class SessionChannel implements NodeChannel {
   #take(frame: NodeFrame): void {
     if (frame.kind === 'hello') this.#greet(frame.limits);
     else if (frame.kind === 'away') this.#leave();
+    else if (frame.kind === 'leaders') this.leaders = frame.leaders;
     else if (frame.kind === 'refused') this.#refuse(frame.id, frame.error);
     else if (frame.kind === 'event') this.#takeEvent(frame.id, frame.answer);
     else this.#settle(frame.id)?.resolve(frame.answer);

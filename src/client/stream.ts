@@ -269,7 +269,7 @@ export class MillraceStream {
     let position = options;
     for (let tries = 0; ; tries++) {
       try {
-        const channel = await pool.of(path, signals);
+        const channel = await pool.any(signals);
         for await (const event of channel.follow(path, position, [...signals, pool.closed])) {
           tries = 0;
           position = optionsBehind(position, event);

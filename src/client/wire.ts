@@ -4,6 +4,7 @@
  */
 import { Packr, Unpackr } from 'msgpackr';
 import { StreamError, wholeNumber } from './error.ts';
+import type { Leaders } from './leaders.ts';
 
 export const PROTOCOL = 'millrace.session.v1';
 
@@ -21,11 +22,14 @@ const DONE = 65;
 const REFUSED = 66;
 const EVENT = 67;
 const GO_AWAY = 68;
+const LEADERS = 69;
 
 /** One record, the largest body that a node takes, and what its frame adds. A larger message is none of a node. */
 export const MESSAGE_BYTES_MAX = 40 * 1024 * 1024;
 /** An answer has about ten. */
 const FIELDS_MAX = 64;
+/** Groups of a cluster, and nodes that lead some. */
+const GROUPS_MAX = 4096;
 /** The smallest frame of a node has five bytes; they are read one by one, so this only bounds the time of a message. */
 const FRAMES_MAX = 1 << 20;
 
@@ -78,6 +82,7 @@ export type NodeFrame =
   | { readonly kind: 'hello'; readonly limits: SessionLimits }
   | { readonly kind: 'done' | 'event'; readonly id: number; readonly answer: WireAnswer }
   | { readonly kind: 'refused'; readonly id: number; readonly error: StreamError }
+  | { readonly kind: 'leaders'; readonly leaders: Leaders }
   | { readonly kind: 'away' };
 
 export class MalformedFrame extends Error {}
@@ -148,6 +153,8 @@ function frameOf(value: unknown): NodeFrame | undefined {
       return { kind: 'refused', id: numberOf(id), error: refusalOf(rest) };
     case GO_AWAY:
       return { kind: 'away' };
+    case LEADERS:
+      return { kind: 'leaders', leaders: leadersOf(rest) };
     default:
       numberOf(kind);
       return undefined;
@@ -165,6 +172,13 @@ function limitsOf(value: unknown): SessionLimits {
     inFlightBytes: limit('in_flight_bytes'),
     requests: limit('requests'),
   };
+}
+
+function leadersOf([nodes, places]: readonly unknown[]): Leaders {
+  if (!Array.isArray(nodes) || !Array.isArray(places) || Math.max(nodes.length, places.length) > GROUPS_MAX)
+    throw new MalformedFrame('LEADERS has two short lists');
+  const urls = nodes.map((node) => textOf(node).replace(/\/+$/, ''));
+  return places.map((place) => (place === null ? undefined : urls[numberOf(place)]));
 }
 
 function answerOf([next, fields, body]: readonly unknown[]): WireAnswer {

@@ -10,7 +10,12 @@ const STREAMS = 4;
 const TEXT = { contentType: 'text/plain' };
 
 test('a rolling restart loses nothing, repeats nothing and surfaces nothing', async () => {
-  await withCluster({ groups: 4 }, async (cluster) => {
+  const urls = new Map<number, string>();
+  const server = (id: number): string => (urls.has(id) ? `public_url = "${urls.get(id)}"` : '');
+  await withCluster({ groups: 4, server }, async (cluster) => {
+    // Their ports are known now, so they say from their restart on where clients reach them.
+    for (const id of cluster.ids) urls.set(id, cluster.node(id).url);
+    for (const id of cluster.ids) cluster.configure(id);
     const client = connect(cluster.ids.map((id) => cluster.node(id).url));
     const streams = Array.from({ length: STREAMS }, (_, i) => client.stream('b', `s${i}`, TEXT));
     await Promise.all(streams.map((stream) => stream.create(TEXT)));
@@ -43,6 +48,12 @@ test('a rolling restart loses nothing, repeats nothing and surfaces nothing', as
       await cluster.restart(id);
       await cluster.ready();
     }
+    await until('appends go to the nodes that lead their streams', async () => {
+      const sessions = await Promise.all(
+        cluster.ids.map(async (id) => Number((await cluster.metrics(id))['sessions'])),
+      );
+      return sessions.filter((count) => count > 0).length > 1;
+    });
     isOver = true;
     const texts = await Promise.all(writers);
     assert.deepEqual(await Promise.all(followers), texts);

@@ -5,6 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { Packr, Unpackr } from 'msgpackr';
 import type { WebSocketConstructor } from '../../src/client/channel.ts';
 import { type MillraceClient, StreamError, connect } from '../../src/client/client.ts';
+import { placeOf } from '../../src/client/leaders.ts';
 
 const HELLO = [64, { message_bytes: 262_144, in_flight_bytes: 1_048_576, requests: 1024 }];
 const SUBSCRIBE = 5;
@@ -243,6 +244,38 @@ test('a node that leaves answers what is under way, and what comes goes elsewher
   assert(connections[0]?.isClosed);
   await stream.append('z');
   assert.equal(connections.length, 2);
+});
+
+test('appends go to the leader that a node names, unless the program did not name it, and elsewhere when it is gone', async (t) => {
+  const { client, connections } = startFakes(
+    t,
+    (node, frame) => {
+      const other = node.url.startsWith('ws://a') ? 'https://b.example' : 'http://a.example';
+      if (node.got.length === 1) node.say([69, null, [other, 'http://evil.example'], [0, 1, null]]);
+      honest(node, frame);
+    },
+    honest,
+  );
+  const appendsOf = (node: NodeSide | undefined): number => (node?.got ?? []).filter(([kind]) => kind === 2).length;
+  const [led, evil, unknown] = [0n, 1n, 2n].map((group) => {
+    const stream = Array.from({ length: 100 }, (_, i) => `s${i}`).find(
+      (name) => placeOf({ bucket: 'b', stream: name }) % 3n === group,
+    );
+    return client.stream('b', stream ?? assert.fail('there is one'), TEXT);
+  });
+  for (let i = 0; i < 20 && appendsOf(connections[1]) === 0; i++) await led?.append('x');
+  const [home, leader] = connections;
+  assert(home !== undefined && leader !== undefined);
+  assert.notEqual(home.url, leader.url);
+  assert.equal(appendsOf(leader), 1);
+  const before = appendsOf(home);
+  await evil?.append('x');
+  await unknown?.append('x');
+  await led?.append('x');
+  assert.deepEqual([appendsOf(home), appendsOf(leader)], [before + 2, 2]);
+  leader.emit('close', {});
+  await led?.append('x');
+  assert.deepEqual([appendsOf(home), connections.length], [before + 3, 2], 'it is not asked again at once');
 });
 
 test('a removal whose answer was lost is done when the stream is gone', async (t) => {

@@ -60,7 +60,7 @@ test('the client reads the frames of nodes, several in a message, and passes ove
   const golden = [...goldenFrames()].filter(([kind]) => kind >= 64).map(([, hex]) => hex);
   const later = new Packr({ useRecords: false }).pack([99, { leader: 'b' }, 'more']);
   const message = Buffer.concat([...golden.map((hex) => Buffer.from(hex.replaceAll(' ', ''), 'hex')), later]);
-  const [hello, done, refused, event, away, ...rest] = framesOf(message);
+  const [hello, done, refused, event, away, leaders, ...rest] = framesOf(message);
   const limits = { messageBytes: 262_144, inFlightBytes: 1_048_576, requests: 1024 };
   assert.deepEqual(hello, { kind: 'hello', limits });
   const nothing = new Uint8Array(0);
@@ -76,7 +76,8 @@ test('the client reads the frames of nodes, several in a message, and passes ove
     [5, 2 ** 32 + 2, 'true'],
   );
   assert.equal(Buffer.from(event.answer.body).toString(), 'hi');
-  assert.deepEqual([away, rest], [{ kind: 'away' }, []]);
+  const [a, b] = ['http://a:4437', 'http://b:4437'];
+  assert.deepEqual([away, leaders, rest], [{ kind: 'away' }, { kind: 'leaders', leaders: [a, b, undefined, a] }, []]);
 });
 
 const pack = (value: unknown): Buffer => new Packr({ useRecords: false }).pack(value);
@@ -103,6 +104,10 @@ test('what is no frame of a node is refused, and builds nothing large', () => {
     pack([66, 1, '404', 'CODE', 'sentence', {}]),
     pack([66, 1, 404, null, 'sentence', {}]),
     pack([67]),
+    pack([69, null, ['http://a'], [1.5]]),
+    pack([69, null, [7], [0]]),
+    pack([69, null, 'http://a', [0]]),
+    pack([69, null, ['http://a'], Array.from({ length: 4097 }, () => 0)]),
     ...[
       ...['dd ff ff ff ff', '95 41 02 02 df ff ff ff ff', '95 41 02 02 80 c6 7f ff ff ff 01', '95 41', 'c1', 'ff'],
       // A record of msgpackr, which would define a shape, and references to what is not there.
