@@ -8,6 +8,7 @@
 const { readFileSync } = require('node:fs');
 const Module = require('node:module');
 const { dirname, join } = require('node:path');
+const process = require('node:process');
 const { Script, constants } = require('node:vm');
 const { crc32 } = require('node:zlib');
 
@@ -20,7 +21,8 @@ exports.load = function load(name) {
   const bytes = readFileSync(filename);
   const cache = join(folder, `${name}-${process.version}-${process.arch}-${crc32(bytes).toString(16)}.cache`);
   const cachedData = made === undefined ? read(cache) : undefined;
-  if (cachedData === undefined && made === undefined) return require(filename);
+  // Node reads the source maps of what it loads itself.
+  if ((cachedData === undefined && made === undefined) || process.sourceMapsEnabled) return require(filename);
   const script = new Script(Module.wrap(bytes.latin1Slice()), {
     filename,
     cachedData,

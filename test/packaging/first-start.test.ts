@@ -87,6 +87,13 @@ test('a data directory that cannot be made is a sentence', { skip }, (t) => {
   assert.match(stderr, /^millrace: storage\.data_dir \S+: cannot be created \(EACCES/m);
 });
 
+test('stack traces name lines of src where source maps are asked for', () => {
+  const fault = `data:text/javascript,${encodeURIComponent("process.umask = () => { throw new Error('a fault'); };")}`;
+  const args = ['--enable-source-maps', '--import', fault, SERVER_ENTRY];
+  const { stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+  assert.match(stderr, /src\/server\/process\.ts:\d+/);
+});
+
 test('nothing is promised about a data directory in memory', { skip: !existsSync(SHARED_MEMORY) }, async (t) => {
   const folder = mkdtempSync(join(SHARED_MEMORY, 'millrace-'));
   t.after(() => rmSync(folder, { recursive: true }));
