@@ -6,6 +6,6 @@ import { Environment, LmdbTx } from '../src/store/environment.ts';
 
 assert(!isMainThread, 'workers/checkpoint runs in a worker thread');
 const data = workerData as WriterData;
-const environment = new Environment(data.directory);
+const environment = new Environment(data.directory, 'write');
 data.port.once('close', () => void environment.close());
 serveWriter(data, (write) => environment.commit(write), new LmdbTx(environment.state));

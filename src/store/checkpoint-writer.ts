@@ -2,6 +2,7 @@
  * Writes the rows of a checkpoint in one commit. In the server a thread does it (workers/checkpoint.ts): B-trees, page
  * writes and two flushes take milliseconds, during which the shard goes on.
  */
+import process from 'node:process';
 import { type MessagePort, MessageChannel, Worker, receiveMessageOnPort } from 'node:worker_threads';
 import type { Pending } from '../base/overlay.ts';
 import type { Tx } from '../base/tx.ts';
@@ -57,11 +58,15 @@ const WRITTEN = 1;
 const FAILED = 2;
 /** A flush that takes longer is an error of the disk. */
 const WAIT_MS = 120_000;
+/** The second word: the thread takes changes. */
+const SERVES = 1;
+/** A disk that hangs must not keep a thread that failed. */
+const SETTLE_MS = 2000;
 
 /** To the thread. Errors lose their class on the way between threads. */
 export interface WriterData {
   readonly directory: string;
-  /** One word: WRITING, WRITTEN or FAILED. */
+  /** Two words: WRITING, WRITTEN or FAILED, and whether the thread has begun to serve. */
   readonly state: Int32Array;
   readonly port: MessagePort;
 }
@@ -72,10 +77,15 @@ export interface WriteFailure {
 }
 
 export class ThreadWriter implements CheckpointWriter {
-  readonly #state = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+  readonly #state = new Int32Array(new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT));
   readonly #port: MessagePort;
   readonly #thread: Worker;
   readonly #directory: string;
+  /** The caller's thread ends, and this one with it: within a call of LMDB that would end the process by SIGABRT. */
+  readonly #settle = (): void => {
+    Atomics.wait(this.#state, SERVES, 0, SETTLE_MS);
+    Atomics.wait(this.#state, 0, WRITING, SETTLE_MS);
+  };
 
   constructor(directory: string, entry: URL) {
     this.#directory = directory;
@@ -86,6 +96,7 @@ export class ThreadWriter implements CheckpointWriter {
     this.#thread = new Worker(entry, { workerData, transferList: [port2], execArgv: [] });
     // It has no listener: wait() and outcome() take the reason from it.
     port1.unref();
+    process.once('exit', this.#settle);
   }
 
   start(changes: Iterable<Pending>): void {
@@ -114,11 +125,14 @@ export class ThreadWriter implements CheckpointWriter {
     const ended = new Promise<void>((resolve) => this.#thread.once('exit', () => resolve()));
     this.#port.close();
     await ended;
+    process.off('exit', this.#settle);
   }
 }
 
 /** The thread's side: takes changes until the port closes. */
 export function serveWriter({ directory, state, port }: WriterData, commit: (write: () => void) => void, tx: Tx): void {
+  Atomics.store(state, SERVES, 1);
+  Atomics.notify(state, SERVES);
   port.on('message', (rows: SentRows) => {
     let outcome = WRITTEN;
     try {

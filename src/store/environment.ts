@@ -10,6 +10,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Database, type RootDatabase, open } from 'lmdb';
 import type { RowRange, SnapshotReader } from '../shard/ports.ts';
+import { assert } from '../base/assert.ts';
 import type { Tx } from '../base/tx.ts';
 import { RowDamage } from '../base/row-damage.ts';
 import { DOUBTED, type LeafRange, LeafReader, checkDataFile } from './data-file.ts';
@@ -56,9 +57,10 @@ export class Environment {
   /** Rows without checksums, of versions before format 4. */
   readonly unchecked: Table;
   readonly state: Table;
-  readonly #leaves: LeafReader;
+  /** Undefined: this thread only writes. */
+  readonly #leaves: LeafReader | undefined;
 
-  constructor(directory: string) {
+  constructor(directory: string, use: 'read and write' | 'write' = 'read and write') {
     this.#path = join(directory, 'data.mdb');
     checkDataFile(this.#path);
     const binary = { encoding: 'binary', keyEncoding: 'binary' } as const;
@@ -75,7 +77,7 @@ export class Environment {
     this.log = this.#root.openDB<Uint8Array, Uint8Array>({ name: 'log', ...binary });
     this.unchecked = this.#root.openDB<Uint8Array, Uint8Array>({ name: 'state', ...binary });
     this.state = this.#root.openDB<Uint8Array, Uint8Array>({ name: STATE_TABLE, ...binary });
-    this.#leaves = new LeafReader(this.#path);
+    if (use !== 'write') this.#leaves = new LeafReader(this.#path);
   }
 
   /** Runs `write` in one transaction; when this returns, everything it wrote is on disk. Throws when it is not. */
@@ -106,11 +108,16 @@ export class Environment {
     // It keeps the pages of the last commit from being used again.
     const transaction = this.state.useReadTransaction();
     try {
-      return this.#doubting(() => this.#leaves.latest()({ table: STATE_TABLE, from, leaves: LEAVES, long }));
+      return this.#doubting(() => this.#latestLeaves()({ table: STATE_TABLE, from, leaves: LEAVES, long }));
     } finally {
       transaction.done();
       this.refresh();
     }
+  }
+
+  #latestLeaves(): ReturnType<LeafReader['latest']> {
+    assert(this.#leaves !== undefined, 'a thread that only writes reads no leaves');
+    return this.#leaves.latest();
   }
 
   #doubting<T>(check: () => T): T {
@@ -141,7 +148,7 @@ export class Environment {
     const transaction = this.state.useReadTransaction();
     const { state } = this;
     // The tree that the cursor walks: later commits have others, and use no page of it again.
-    const check = this.#doubting(() => this.#leaves.latest());
+    const check = this.#doubting(() => this.#latestLeaves());
     const ahead = (from: Uint8Array): Uint8Array | undefined =>
       this.#doubting(() => check({ table: STATE_TABLE, from, leaves: LEAVES_AHEAD, long: 'skipped' }));
     const checks = new CheckedRows(state, { reads: { transaction }, noticed });
@@ -181,7 +188,7 @@ export class Environment {
   }
 
   async close(): Promise<void> {
-    this.#leaves.close();
+    this.#leaves?.close();
     await this.#root.close();
   }
 }
