@@ -66,7 +66,8 @@ test('a fast disk is waited for, without a thread; a slow one is not, until it i
   assert.deepEqual([syncer.ended('look'), syncer.hasEnded, syncer.ended('look')], [true, false, true]);
   assert.equal(syncer.sync(file, 'wait'), true, 'who has to wait does');
   rig.syncMs = 0.2;
-  for (let i = 0; i < MANY; i++) if (!syncer.sync(file, 'behind')) syncer.ended('wait');
+  // The thread measures its syncs by the real disk, which may be slow.
+  for (let i = 0; i < MANY; i++) syncer.sync(file, 'wait');
   assert.deepEqual([syncer.sync(file, 'behind'), rig.threads], [true, 1]);
 });
 
