@@ -6,8 +6,9 @@ import { test } from 'node:test';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { withServer, type TestServer } from '../support/server.ts';
+import { IS_THOROUGH } from '../support/thorough.ts';
 
-const STREAMS = Number(process.env['STREAMS'] ?? 5000);
+const STREAMS = Number(process.env['STREAMS'] ?? (IS_THOROUGH ? 20_000 : 5000));
 /** One request on the way per connection: uWebSockets.js closes a connection that pipelines behind a pending answer. */
 const CONNECTIONS = 256;
 const SAMPLES = 1000;
