@@ -68,6 +68,7 @@ export const PLANTED_BUGS = {
   'clock-in-apply': "The state machine reads the node's clock instead of the leader's.",
   'reply-before-apply': 'A follower answers as soon as the leader has, before it has applied the write itself.',
   'forwarded-twice': 'A forwarded write is sent twice.',
+  'sent-back-goes-last': 'A write that a former leader sends back goes behind those that came after it.',
   'broken-link-means-not-done': 'A link that broke is taken for a refusal, so the write is sent again.',
   'unknown-means-not-done': 'Clients are told that nothing was done when that is not known.',
   'confirmed-but-not-applied':

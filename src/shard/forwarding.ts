@@ -8,7 +8,11 @@
  * leaves the outcome unknown, and the client is told so. The request is not sent again even with producer headers: the
  * refusal of a second attempt (no leader, a full disk) says nothing about the first, which may still arrive (tried: sim
  * seed 0x13ae).
+ *
+ * Small writes of a group keep their order while its leader changes. One that its former leader sends back would be
+ * overtaken by those that go straight to the new one, so they go behind it.
  */
+import { SESSION_PIPELINED_COMMAND_BYTES_MAX } from '../base/limits.ts';
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { Slab } from '../base/slab.ts';
 import { planted } from '../base/planted.ts';
@@ -47,6 +51,10 @@ const LOOK_MS = 100;
 interface Queued {
   readonly group: Group;
   readonly slot: number;
+  /** In the order in which they came. */
+  readonly place: number;
+  /** Clients send several such writes without waiting. Larger ones hold up nothing, and wait for nothing. */
+  readonly keepsOrder: boolean;
   frame: Uint8Array;
   /** When it gives up: without any leader (extended while one is seen), and with a leader that takes no more bytes. */
   deadlineMs: number;
@@ -62,6 +70,14 @@ interface InFlight {
   readonly to: number;
   /** When another leader was first seen; 0: not yet. */
   formerSinceMs: number;
+}
+
+/** The writes of a group that keep their order: they are on their way to one node at a time. */
+interface Line {
+  to: number;
+  inFlight: number;
+  /** One of them is queued. */
+  isWaiting: boolean;
 }
 
 interface AwaitingApply {
@@ -80,6 +96,8 @@ export class Forwarding {
   #queued: Queued[] = [];
   #awaitingApply: AwaitingApply[] = [];
   readonly #inFlight = new Set<InFlight>();
+  readonly #lines = new Map<Group, Line>();
+  #place = 0;
   #lookAtMs = 0;
   #waitingBytes = 0;
   /** Wall clock, for commands; and the monotonic clock, for waits. */
@@ -117,7 +135,17 @@ export class Forwarding {
     this.#waitingBytes += size;
     const deadlineMs = this.#clockMs + LEADER_WAIT_MS;
     const busyDeadlineMs = this.#clockMs + BUSY_WAIT_MS;
-    this.#send({ group, slot, frame: whole, deadlineMs, busyDeadlineMs, refusedBy: 0, askAgainMs: 0 });
+    const keepsOrder = size <= SESSION_PIPELINED_COMMAND_BYTES_MAX;
+    const place = this.#place++;
+    const asked = { refusedBy: 0, askAgainMs: 0 };
+    this.#send({ group, slot, place, keepsOrder, frame: whole, deadlineMs, busyDeadlineMs, ...asked });
+  }
+
+  /** Writes of the group wait, or may come back from a node that no longer leads: later ones go behind them. */
+  holds(group: Group): boolean {
+    const line = this.#lines.get(group);
+    if (line === undefined) return false;
+    return line.isWaiting || (line.inFlight > 0 && (group.accepts || line.to !== group.raft.leader));
   }
 
   /** The command frame of a write without a waiting client. */
@@ -152,8 +180,11 @@ export class Forwarding {
     this.#nowMs = nowMs;
     this.#clockMs = clockMs;
     if (this.#queued.length > 0) {
+      // Those that a node has refused come back behind later ones.
       const queued = this.#queued;
+      if (!planted('sent-back-goes-last')) queued.sort((a, b) => a.place - b.place);
       this.#queued = [];
+      for (const line of this.#lines.values()) line.isWaiting = false;
       for (const one of queued) this.#send(one);
     }
     if (this.#inFlight.size > 0 && clockMs >= this.#lookAtMs) this.#giveUp();
@@ -179,7 +210,8 @@ export class Forwarding {
 
   #send(one: Queued): void {
     const { group, slot } = one;
-    if (group.accepts) {
+    const isHeld = one.keepsOrder && this.holds(group);
+    if (group.accepts && !isHeld) {
       const { frame } = one;
       // This node became leader while the request waited.
       this.#waitingBytes -= frame.length;
@@ -194,30 +226,52 @@ export class Forwarding {
     }
     const { frame } = one;
     const inFlight: InFlight = { one, to: leader, formerSinceMs: 0 };
-    this.#inFlight.add(inFlight);
     const sent =
+      !isHeld &&
       leader !== 0 &&
       leader !== this.#nodeId &&
       (leader !== one.refusedBy || this.#clockMs >= one.askAgainMs) &&
       this.#peers.forward(leader, group.id, frame, (answer) => {
         // Otherwise it was abandoned, and the client was told.
-        if (this.#inFlight.delete(inFlight)) this.#onAnswer(one, leader, answer);
+        if (this.#back(inFlight)) this.#onAnswer(one, leader, answer);
       });
     if (sent) {
+      this.#inFlight.add(inFlight);
+      if (one.keepsOrder) {
+        const line = this.#line(group);
+        line.to = leader;
+        line.inFlight++;
+      }
       this.counters.sent++;
       if (planted('forwarded-twice')) this.#peers.forward(leader, group.id, frame, () => undefined);
       return;
     }
-    this.#inFlight.delete(inFlight);
     const isBusy = leader !== 0 && leader !== this.#nodeId && this.#peers.connected(leader, group.id);
     if (isBusy) one.deadlineMs = this.#clockMs + LEADER_WAIT_MS;
     if (this.#clockMs < Math.min(one.deadlineMs, one.busyDeadlineMs)) {
       this.counters.queued++;
-      this.#queued.push(one);
-      return;
+      return this.#queue(one);
     }
     this.#waitingBytes -= frame.length;
     this.#refuse(slot, isBusy ? 'LEADER_BUSY' : 'NO_LEADER');
+  }
+
+  #queue(one: Queued): void {
+    this.#queued.push(one);
+    if (one.keepsOrder) this.#line(one.group).isWaiting = true;
+  }
+
+  #line(group: Group): Line {
+    let line = this.#lines.get(group);
+    if (line === undefined) this.#lines.set(group, (line = { to: 0, inFlight: 0, isWaiting: false }));
+    return line;
+  }
+
+  /** It is not in flight any more. False: nor was it before. */
+  #back(inFlight: InFlight): boolean {
+    if (!this.#inFlight.delete(inFlight)) return false;
+    if (inFlight.one.keepsOrder) this.#line(inFlight.one.group).inFlight--;
+    return true;
   }
 
   #isOlder(leader: number, group: number): boolean {
@@ -245,7 +299,8 @@ export class Forwarding {
       if (inFlight.formerSinceMs === 0) inFlight.formerSinceMs = this.#clockMs;
       const patienceMs = FORMER_LEADER_MS + one.frame.length / FORMER_LEADER_BYTES_PER_MS;
       if (this.#clockMs - inFlight.formerSinceMs < patienceMs) continue;
-      this.#inFlight.delete(inFlight);
+      this.#back(inFlight);
+      this.#wake();
       this.#waitingBytes -= one.frame.length;
       this.#refuse(one.slot, 'OUTCOME_UNKNOWN');
     }
@@ -255,7 +310,7 @@ export class Forwarding {
     const { group, slot, frame } = one;
     this.#wake();
     if (answer === undefined || answer.length < 8) {
-      if (planted('broken-link-means-not-done')) return void this.#queued.push(one);
+      if (planted('broken-link-means-not-done')) return this.#queue(one);
       this.#waitingBytes -= frame.length;
       return this.#refuse(slot, 'OUTCOME_UNKNOWN');
     }
@@ -267,8 +322,7 @@ export class Forwarding {
     if (this.#reply.code === NO_LEADER && this.#clockMs < Math.min(one.deadlineMs, one.busyDeadlineMs)) {
       one.refusedBy = from;
       one.askAgainMs = this.#clockMs + ASK_AGAIN_MS;
-      this.#queued.push(one);
-      return undefined;
+      return this.#queue(one);
     }
     this.#waitingBytes -= frame.length;
     this.onAnswered?.(slot);

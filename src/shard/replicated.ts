@@ -64,6 +64,10 @@ export class Replicated implements Replication {
     this.#forwarding.submit(group, slot, frame, payload, nowMs);
   }
 
+  holds(group: Group): boolean {
+    return this.#forwarding.holds(group);
+  }
+
   renew(group: Group, key: Uint8Array): void {
     this.#forwarding.submitQuietly(group, touchFrame(group.id, key));
   }

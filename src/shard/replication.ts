@@ -26,6 +26,8 @@ export interface Replication extends SnapshotHandler {
 
   /** Takes a write of this node's main thread that only the leader can propose; copies it. */
   submit(group: Group, slot: number, frame: Uint8Array, payload: Uint8Array | undefined, nowMs: number): void;
+  /** A write must go by submit(), because others of its group do that came before it. */
+  holds(group: Group): boolean;
   /** Hands the renewal of a stream's lifetime to the leader. */
   renew(group: Group, key: Uint8Array): void;
   /** Takes a request that another node sent here; returns the slot that its answer will carry. */

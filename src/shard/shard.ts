@@ -299,7 +299,7 @@ export class Shard {
     if (refused !== undefined) {
       if (isTaken) this.counters[refused === 'DISK_FULL' ? 'refusedDiskFull' : 'refusedDiskSlow']++;
       this.#refuse(slot, refused);
-    } else if (!group.accepts && this.replication.hasOthers) {
+    } else if ((!group.accepts && this.replication.hasOthers) || this.replication.holds(group)) {
       if (isTraced) this.#traced.take(slot, 'forward');
       this.replication.submit(group, slot, bytes.subarray(offset, offset + source.length), payload, nowMs);
     } else {

@@ -13,6 +13,7 @@ export const SINGLE_NODE: Replication = {
   hasOthers: false,
   counters: { sent: 0, failed: 0, tooFarBehind: 0, received: 0 },
   submit: unreachable,
+  holds: () => false,
   renew: nothing,
   accept: unreachable,
   answer: unreachable,

@@ -184,3 +184,110 @@ test('a write that was long in flight when its leader stepped down goes to the n
   turn(10);
   assert.deepEqual(told, ['OK']);
 });
+
+/** A follower, the slots of what it sends to which node, and of what it proposes itself, in their order. */
+function follower(): {
+  holds(): boolean;
+  readonly state: { leader: number; accepts: boolean };
+  readonly done: string[];
+  readonly told: string[];
+  submit(slot: number, bytes?: number): void;
+  /** The answer to the first that has none; nothing: the node does not lead. */
+  answer(isDone?: 'done'): void;
+  turn(afterMs: number): void;
+} {
+  const state = { leader: 2, accepts: false };
+  const done: string[] = [];
+  const told: string[] = [];
+  const replies: { slot: number; onReply: (answer: Uint8Array | undefined) => void }[] = [];
+  const group = {
+    ...{ id: 0, raft: state, state: { appliedIndex: 1 } },
+    get accepts(): boolean {
+      return state.accepts;
+    },
+    submit: (slot: number) => void done.push(`${slot} here`),
+  } as unknown as Group;
+  const peers = {
+    connected: () => true,
+    version: () => PROTOCOL_VERSION,
+    forward: (node: number, _group: number, frame: Uint8Array, onReply: (answer: Uint8Array | undefined) => void) => {
+      done.push(`${frame[0]} to ${node}`);
+      replies.push({ slot: frame[0] ?? 0, onReply });
+      return true;
+    },
+  } as unknown as PeerPort;
+  const tell = (reply: Reply): void => void told.push(`${reply.id} ${errorCode(reply.code) ?? 'OK'}`);
+  const forwarding = new Forwarding(peers, 1, tell, () => undefined);
+  let clockMs = 1000;
+  const turn = (afterMs: number): void => {
+    clockMs += afterMs;
+    forwarding.turn(clockMs, clockMs);
+  };
+  turn(0);
+  const submit = (slot: number, bytes = 64): void =>
+    forwarding.submit(group, slot, new Uint8Array(bytes).fill(slot), undefined, clockMs);
+  const answer = (isDone?: 'done'): void => {
+    const { slot, onReply } = replies.shift() ?? assert.fail('nothing is in flight');
+    const reply = new Reply();
+    reply.reset(slot);
+    if (isDone === undefined) reply.code = errorNumber('NO_LEADER');
+    const bytes = new Uint8Array(8 + reply.bytesMax());
+    const view = new DataView(bytes.buffer);
+    view.setFloat64(0, 1, true);
+    reply.write(bytes, view, 8);
+    onReply(bytes);
+  };
+  return { holds: () => forwarding.holds(group), state, done, told, submit, answer, turn };
+}
+
+test('a write does not overtake those that its former leader sends back', () => {
+  const { state, done, told, submit, answer, turn } = follower();
+  submit(1);
+  submit(2);
+  state.leader = 3;
+  submit(3);
+  answer();
+  turn(10);
+  submit(4);
+  assert.deepEqual(done.splice(0), ['1 to 2', '2 to 2'], 'the second may come back too');
+  answer();
+  submit(5);
+  turn(10);
+  assert.deepEqual(done.splice(0), ['1 to 3', '2 to 3', '3 to 3', '4 to 3', '5 to 3']);
+  submit(6);
+  assert.deepEqual(done, ['6 to 3'], 'at once');
+  for (let i = 0; i < 6; i++) answer('done');
+  turn(1);
+  assert.deepEqual(
+    told,
+    [1, 2, 3, 4, 5, 6].map((slot) => `${slot} OK`),
+  );
+});
+
+test('nor does it when its own node has been elected', () => {
+  const { holds, state, done, submit, answer, turn } = follower();
+  submit(1);
+  submit(2);
+  answer();
+  state.leader = 1;
+  state.accepts = true;
+  // The shard asks before it proposes one that it has just read.
+  assert.equal(holds(), true);
+  submit(3);
+  turn(10);
+  answer();
+  turn(10);
+  assert.equal(holds(), false);
+  assert.deepEqual(done, ['1 to 2', '2 to 2', '1 here', '2 here', '3 here']);
+});
+
+test('a former leader that says nothing holds up later writes for a second, and large ones not at all', () => {
+  const { state, done, told, submit, turn } = follower();
+  submit(1);
+  state.leader = 3;
+  submit(2);
+  submit(3, 100_000);
+  for (let i = 0; i < 14; i++) turn(100);
+  assert.deepEqual(done, ['1 to 2', '3 to 3', '2 to 3']);
+  assert.deepEqual(told, ['1 OUTCOME_UNKNOWN']);
+});

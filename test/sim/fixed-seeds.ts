@@ -34,7 +34,7 @@ const FOUND_SOMETHING: readonly number[] = [
 const TOO_FAR_BEHIND = Array.from({ length: 24 }, (_, i) => 0x5000 + i);
 const COUNT = 200;
 /** Runs in which much happens that is rare in others, by what they cost. */
-const EVENTFUL: readonly number[] = [0xd, 0x14, 0x1c, 0x27, 0x71, 0x5001];
+const EVENTFUL: readonly number[] = [0xd, 0x14, 0x1c, 0x27, 0x31, 0x71, 0x5001];
 /** Two of each kind of runs behind thin links (options.ts). */
 const BEHIND_THIN_LINKS = Array.from({ length: 8 }, (_, i) => THIN_SEEDS + i);
 /** Large and small requests on one link (options.ts). */
@@ -90,6 +90,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'export-loses-start-offset': 0xa2,
   'import-lists-no-lifetimes': 0x114,
   'import-lists-no-hot-streams': 0xa2,
+  'sent-back-goes-last': 0x78018,
   'session-answers-overtake': 0x1,
   'session-turns-ignored': 0x1,
   'session-keeps-message': 0x1,
@@ -137,7 +138,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'log-checksum-ignored': 0x6a,
   'log-sequence-ignored': 0x42d,
   'unneeded-record-missed': 0x4,
-  'rot-taken-for-torn': 0x4a,
+  'rot-taken-for-torn': 0x6a,
   'torn-taken-for-rot': 0xa6,
   'later-record-ignored': 0x5be,
   'covered-record-forgotten': 0xfa,
@@ -156,7 +157,6 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'replay-without-checkpoints': 0x75000,
   'ack-before-sync': 0x42d,
   'vote-not-persisted': 0x42d,
-  'vote-not-persisted, blind': 0x18a0,
   'sent-before-commit': 0x42d,
   'producers-not-in-snapshot': 0x42d,
   'producers-not-in-snapshot, blind': 0x5001,
@@ -185,7 +185,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'checkpoint-not-written': 0x42d,
   'checkpoint-not-written, blind': 0x42d,
   'conflict-not-written': 0xa2,
-  'conflict-not-written, blind': 0x5006,
+  'conflict-not-written, blind': 0x5000,
   'any-log-may-lead': 0xf,
   'any-log-may-lead, blind': 0xf,
   'reads-not-held': 0x1d,
@@ -203,7 +203,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'window-never-shrinks': 0x70000,
   'latency-taken-for-a-queue': 0x71001,
   'stall-is-endured': 0x70002,
-  'pieces-not-bounded': 0x73000,
+  'pieces-not-bounded': 0x73001,
   'rows-written-over': 0x1e,
   'pieces-mixed-up': 0x73001,
   'partial-not-stored': 0x7300a,
@@ -235,6 +235,7 @@ export const FIXED_SEEDS: readonly number[] = [
 export const SOUGHT: ReadonlySet<string> = new Set([
   ...['old-term-committed-by-counting', 'partial-not-stored', 'sweep-takes-merges', 'fork-cut-short'],
   ...['directories-not-remembered', 'directories-not-remembered, blind', 'quota-of-streams-forgotten'],
+  'vote-not-persisted, blind',
   ...['export-of-an-import', 'import-piece-of-another'],
   'import-end-unchecked',
 ]);
@@ -253,7 +254,7 @@ export const TESTED_BUGS: readonly string[] = [
   // Histories, and what clients alone see.
   ...['reply-before-apply', 'missing-not-confirmed', 'unknown-means-not-done', 'forwarded-twice'],
   'expected-offset-ignored',
-  ...['vote-not-persisted, blind', 'applied-twice, blind', 'snapshot-with-wrong-index, blind'],
+  ...['applied-twice, blind', 'snapshot-with-wrong-index, blind'],
   // Replicas.
   ...['applied-twice', 'clock-in-apply', 'quota-not-stored'],
   // The cold store.

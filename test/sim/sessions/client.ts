@@ -85,6 +85,8 @@ export class SessionClient {
   /** Ids of requests about a stream in their order, but for those that begin or end a subscription. */
   readonly #order = new Map<string, number[]>();
   readonly #followed = new Map<number, Followed>();
+  /** How far its own appends went, by stream. */
+  readonly #ends = new Map<string, number>();
   #bytes = 0;
   #readBytes = 0;
   #ids = 0;
@@ -295,6 +297,10 @@ export class SessionClient {
     const contents = this.#world.shown.contentsOf(this.#key(stream));
     if (!contents.some((content) => content.has(bytes, next)))
       throw this.#fail(`no stream ${stream} has what ${id} says of the bytes before ${next}`);
+    if (kind !== APPEND || this.#world.kind !== 'lasting') return;
+    const end = this.#ends.get(stream) ?? 0;
+    this.#ends.set(stream, next);
+    if (next <= end) throw this.#fail(`append ${id} to ${stream} ends at ${next}, and one before it at ${end}`);
   }
 
   #event(id: number, frame: Told): void {

@@ -1,6 +1,6 @@
 /**
  * Sessions on the nodes of a simulation: their clients ask through any node, which may stop or die, while leaderships
- * move. All see one content of each stream, what was acknowledged too, and at the end all of it.
+ * move. All see one content of each stream, a session's acknowledged appends in their order, and at the end all of it.
  */
 import { INLINE_PAYLOAD_BYTES_MAX } from '../../../src/base/limits.ts';
 import { fnv1a64mod } from '../../../src/base/hash.ts';
