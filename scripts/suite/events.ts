@@ -10,7 +10,8 @@ export interface EndedTest {
   readonly name: string;
   /** Where the test is written: a helper's file for a test that a helper makes. */
   readonly file: string;
-  readonly outcome: 'passed' | 'failed' | 'skipped';
+  /** suite: only its time counts, that of tests inside of which all passed. */
+  readonly outcome: 'passed' | 'failed' | 'skipped' | 'suite';
   /** Failed by its subtests alone, which have lines of their own. */
   readonly isParent: boolean;
   /** 0 for a test inside of another, which has the time already. */
@@ -21,6 +22,8 @@ export interface Spent {
   readonly cpuSeconds: number;
 }
 
+type EndEvent = Extract<TestEvent, { readonly type: 'test:pass' | 'test:fail' }>;
+
 /** Linux counts in hundredths of a second. */
 const TICKS = 100;
 
@@ -29,12 +32,10 @@ export default async function* events(source: AsyncIterable<TestEvent>): AsyncGe
   for await (const event of source) {
     if (event.type !== 'test:pass' && event.type !== 'test:fail') continue;
     const { name, file, nesting, skip, todo, details } = event.data;
-    if (details.type === 'suite' && event.type === 'test:pass') continue;
-    const isSkipped = isSet(skip) || isSet(todo);
     const line: EndedTest = {
       name,
       file: file ?? '',
-      outcome: isSkipped ? 'skipped' : event.type === 'test:pass' ? 'passed' : 'failed',
+      outcome: outcomeOf(event, isSet(skip) || isSet(todo)),
       isParent: 'error' in details && 'failureType' in details.error && details.error.failureType === 'subtestsFailed',
       ms: nesting === 0 ? details.duration_ms : 0,
     };
@@ -42,6 +43,12 @@ export default async function* events(source: AsyncIterable<TestEvent>): AsyncGe
   }
   const spent: Spent = { cpuSeconds: cpuSeconds() };
   yield `${JSON.stringify(spent)}\n`;
+}
+
+function outcomeOf({ type, data }: EndEvent, isSkipped: boolean): EndedTest['outcome'] {
+  if (type === 'test:pass' && data.details.type === 'suite') return 'suite';
+  if (isSkipped) return 'skipped';
+  return type === 'test:pass' ? 'passed' : 'failed';
 }
 
 function isSet(value: string | boolean | undefined): boolean {

@@ -150,7 +150,7 @@ function resultsOf(unit: Unit, events: string, tests: string, seconds: number): 
     if (result === undefined) continue;
     if (event.outcome === 'passed') result.passed++;
     else if (event.outcome === 'skipped') result.skipped++;
-    else if (!event.isParent) result.failed.push(event.name);
+    else if (event.outcome === 'failed' && !event.isParent) result.failed.push(event.name);
     result.seconds += event.ms / 1000;
   }
   shareOut(results, seconds, cpuSeconds);

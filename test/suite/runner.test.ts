@@ -226,6 +226,13 @@ test('a quick run leaves out what is known to take long', async (t) => {
   assert.equal(lastLine(said), '2 passed, 0 failed');
 });
 
+test('a suite in a shared process costs what its tests take', async (t) => {
+  const suite = "import { describe } from 'node:test'; describe('suite', () => { test('inside', () => {}); });";
+  const { said, results } = await run(t, { 'a.test.js': PASSES, 'b.test.js': suite });
+  assert.equal(lastLine(said), '2 passed, 0 failed');
+  assert((results.get('b.test.js')?.seconds ?? 0) > 0);
+});
+
 test('costs are written for later runs and for readers', async (t) => {
   const { results } = await run(t, {
     'a/one.test.js': PASSES,
