@@ -8,6 +8,7 @@ import { fnv1a64mod } from '../../src/base/hash.ts';
 import { changedBytesMax } from '../../src/shard/backlog.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
+import { until } from '../support/until.ts';
 import { hasStrace, straced } from './strace.ts';
 
 const MIB = 1024 * 1024;
@@ -35,10 +36,10 @@ test('a node starts within 512 MiB from the largest log that its bounds let it w
   const dataDir = join(folder, 'data');
   const shards = Array.from({ length: SHARDS }, (_, shard) => join(dataDir, `shard-${shard}`));
   // Longer than the writing takes.
-  const hang = ['-e', 'trace=fdatasync', '-e', 'inject=fdatasync:delay_exit=600000000:when=12+'];
+  const hanging = ['-e', 'trace=fdatasync', '-e', 'inject=fdatasync:delay_exit=600000000:when=12+'];
   const paths = shards.flatMap((shard) => ['-P', join(shard, 'data.mdb')]);
   const options = { process: true, cores: SHARDS, groups: GROUPS, dataDir };
-  const full = new TestServer({ ...options, wrapper: straced(join(folder, 'trace'), ...paths, ...hang) });
+  const full = new TestServer({ ...options, wrapper: straced(join(folder, 'trace'), ...paths, ...hanging) });
   const next = new TestServer(options);
   t.after(async () => {
     await full.dispose();
@@ -49,6 +50,7 @@ test('a node starts within 512 MiB from the largest log that its bounds let it w
   const streams = Array.from({ length: STREAMS }, (_, i) => ({ name: `/log/s${i}`, acknowledged: 0 }));
   for (const { name } of streams) await full.client.create(name, TYPE);
   const byShard = shards.map((_, shard) => streams.filter(({ name }) => shardOf(name) === shard));
+  await hang(full, byShard);
   for (const some of byShard) await fill(full, some);
   const strace = Number(/^TracerPid:\s+(\d+)/m.exec(readFileSync(`/proc/${full.pid}/status`, 'utf8'))?.[1]);
   const killed = full.kill();
@@ -69,6 +71,17 @@ test('a node starts within 512 MiB from the largest log that its bounds let it w
   t.diagnostic(`log of ${Math.round(logBytes / MIB)} MiB, started with ${Math.round(peakBytes / MIB)} MiB`);
   assert(peakBytes < NODE_BYTES, `the start took ${peakBytes / MIB} MiB, pages of its files included`);
 });
+
+/** Small appends until a checkpoint of each shard hangs: one that ended during the filling would give back log. */
+async function hang(server: TestServer, byShard: readonly (readonly Stream[])[]): Promise<void> {
+  const first = byShard.flatMap((streams) => streams.slice(0, 1));
+  const hangs = (shard: number): boolean =>
+    new RegExp(`shard-${shard}/.*a checkpoint is not on it yet`).test(server.log());
+  await until('checkpoints of all shards hang', async () => {
+    await Promise.all(first.map(({ name }) => server.client.expect(204, 'POST', name, TYPE, 'x')));
+    return byShard.every((_, shard) => hangs(shard));
+  });
+}
 
 /** Appends to streams of one shard until it takes no more. What is in the log when checkpoints hang has no answer. */
 async function fill(server: TestServer, streams: readonly Stream[]): Promise<void> {
