@@ -34,7 +34,7 @@ const FOUND_SOMETHING: readonly number[] = [
 const TOO_FAR_BEHIND = Array.from({ length: 24 }, (_, i) => 0x5000 + i);
 const COUNT = 200;
 /** Runs in which much happens that is rare in others, by what they cost. */
-const EVENTFUL: readonly number[] = [0xd, 0x14, 0x1c, 0x27, 0x31, 0x71, 0x5001];
+const EVENTFUL: readonly number[] = [0xd, 0x14, 0x1c, 0x24, 0x27, 0x31, 0x41, 0x43, 0x71, 0x5001, 0x5004];
 /** Two of each kind of runs behind thin links (options.ts). */
 const BEHIND_THIN_LINKS = Array.from({ length: 8 }, (_, i) => THIN_SEEDS + i);
 /** Large and small requests on one link (options.ts). */
