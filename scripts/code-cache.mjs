@@ -29,22 +29,29 @@ async function serve(data) {
   const listen = ['--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', '--cores', '1', '--groups', '1'];
   const node = run(join(BUNDLES, 'start-main.cjs'), '--data', data, ...listen);
   const ended = once(node, 'exit');
+  const hasEnded = () => node.exitCode !== null || node.signalCode !== null;
   let greeting = '';
   node.stdout.on('data', (text) => (greeting += text));
-  let stream;
-  for (const deadlineMs = Date.now() + TIMEOUT_MS; Date.now() < deadlineMs && !hasCaches('main', 'shard');) {
+  let used;
+  for (const deadlineMs = Date.now() + TIMEOUT_MS; Date.now() < deadlineMs && !hasEnded();) {
     await delay(50);
+    if (hasCaches('main', 'shard')) break;
     const [, clients, admin] = /clients +(\S+)\s+admin +(\S+)/.exec(greeting) ?? [];
-    if (admin === undefined || stream !== undefined) continue;
-    stream = `${clients}/code/cache`;
-    const text = { headers: { 'Content-Type': 'text/plain' }, body: 'text' };
-    await fetch(stream, { method: 'PUT', ...text });
-    await fetch(stream, { method: 'POST', ...text });
-    await fetch(stream);
-    await fetch(`${admin}/__svc/metrics`);
+    if (admin !== undefined) used ??= use(clients, admin).catch(() => undefined);
   }
   node.kill();
   await ended;
+  await used;
+}
+
+/** One request of each common kind: V8 keeps code of what has run. */
+async function use(clients, admin) {
+  const stream = `${clients}/code/cache`;
+  const text = { headers: { 'Content-Type': 'text/plain' }, body: 'text' };
+  await fetch(stream, { method: 'PUT', ...text });
+  await fetch(stream, { method: 'POST', ...text });
+  await fetch(stream);
+  await fetch(`${admin}/__svc/metrics`);
 }
 
 const data = mkdtempSync(join(tmpdir(), 'millrace-build-'));
