@@ -4,7 +4,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Packr } from 'msgpackr';
+import { fnv1a64mod } from '../../src/base/hash.ts';
 import { StreamError } from '../../src/client/error.ts';
+import { placeOf } from '../../src/client/leaders.ts';
 import {
   APPEND,
   ATTRIBUTES,
@@ -130,4 +132,12 @@ test('a follower goes on behind what it has, by offsets or by records', () => {
     ...{ record: 4, record_view: 'envelope' },
   });
   assert.deepEqual(optionsBehind({ record: 3 }, answer([])), { record: 3 });
+});
+
+test('the client finds the group of a stream as nodes do', () => {
+  assert.equal(placeOf({ bucket: 'demo', stream: 'hello' }), 0x4d55_fae8_2f86_fb29n);
+  for (const bucket of ['b', 'demo', 'é'])
+    for (const stream of ['', 's', 'a/b', '日本', '\u{1F680}', 'x'.repeat(1_000)])
+      for (const groups of [1, 4, 7, 1_024])
+        assert.equal(Number(placeOf({ bucket, stream }) % BigInt(groups)), fnv1a64mod(bucket, stream, groups));
 });
