@@ -1,5 +1,5 @@
 /**
- * Makes the npm package of the client library in dist/client-package, from src/client alone: one module, its declarations, and what its
+ * Makes the npm package of the client library in dist/client-package, from src/client alone: its modules, their declarations, and what its
  * users read. The compiler knows only what browsers have, so nothing of Node gets in.
  */
 import { spawnSync } from 'node:child_process';
@@ -15,6 +15,8 @@ const RESULT = join(ROOT, 'dist/client-package');
 const TYPES = join(RESULT, 'types');
 /** Everything else is inside. */
 const OUTSIDE = 'msgpackr';
+/** Modules for what programs use already; each is imported by its name behind that of the package. */
+const DROP_INS = ['web-streams'];
 
 const { version, author, license, dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 
@@ -29,8 +31,14 @@ const MANIFEST = {
   type: 'module',
   sideEffects: false,
   engines: { node: '>=20' },
-  exports: { '.': { types: './types/client.d.ts', default: './index.js' }, './package.json': './package.json' },
-  files: ['index.js', 'types'],
+  exports: {
+    '.': { types: './types/client.d.ts', default: './index.js' },
+    ...Object.fromEntries(
+      DROP_INS.map((name) => [`./${name}`, { types: `./types/${name}.d.ts`, default: `./${name}.js` }]),
+    ),
+    './package.json': './package.json',
+  },
+  files: ['*.js', 'types'],
   publishConfig: { access: 'public', provenance: true },
   dependencies: { [OUTSIDE]: `^${dependencies[OUTSIDE]}` },
 };
@@ -45,18 +53,26 @@ function declare() {
   }
 }
 
-async function bundle() {
+/** Drop-ins import the client from the module that programs import too, so there is one StreamError. */
+const CLIENT_ONCE = {
+  name: 'client-once',
+  resolveId: (id, importer) =>
+    id === './client.ts' && importer !== undefined ? { id: './index.js', external: true } : undefined,
+};
+
+async function bundle(source, file) {
   const build = await rolldown({
-    input: join(SOURCE, 'client.ts'),
+    input: join(SOURCE, source),
     platform: 'neutral',
     external: [OUTSIDE],
+    plugins: [CLIENT_ONCE],
     tsconfig: join(SOURCE, 'tsconfig.json'),
     onLog(level, log, handle) {
       if (level === 'warn') throw new Error(log.message);
       handle(level, log);
     },
   });
-  await build.write({ file: join(RESULT, 'index.js'), format: 'esm' });
+  await build.write({ file: join(RESULT, file), format: 'esm' });
 }
 
 /** The page up to what maintainers read; its links lead to pages that are not in the package. */
@@ -70,7 +86,8 @@ function page() {
 
 rmSync(RESULT, { recursive: true, force: true });
 mkdirSync(TYPES, { recursive: true });
-await bundle();
+await bundle('client.ts', 'index.js');
+for (const name of DROP_INS) await bundle(`${name}.ts`, `${name}.js`);
 declare();
 writeFileSync(join(RESULT, 'package.json'), `${JSON.stringify(MANIFEST, undefined, 2)}\n`);
 writeFileSync(join(RESULT, 'README.md'), `${page().trimEnd()}\n`);

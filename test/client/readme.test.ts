@@ -11,7 +11,12 @@ import { PATIENCE_MS } from '../support/until.ts';
 
 const MARK = 'run: test/client/readme.test.ts';
 const PRINTS = /console\.log\b.*\/\/ (.*)$/;
-const LIBRARY = join(REPO_ROOT, 'dist/src/client/client.js');
+const LIBRARY = join(REPO_ROOT, 'dist/src/client');
+/** Files of the package, and the modules that they have. */
+const MODULES = new Map([
+  ['.', 'client'],
+  ['./web-streams', 'web-streams'],
+]);
 
 const programs = blocksOf(readDocument('src/client/README.md')).filter(({ comment }) => comment === MARK);
 const server = new TestServer({ cores: 1, groups: 4 });
@@ -20,8 +25,11 @@ const folder = temporaryFolder('client-readme');
 before(async () => {
   const home = join(folder, 'node_modules/millrace-client');
   mkdirSync(home, { recursive: true });
-  writeFileSync(join(home, 'package.json'), '{"name":"millrace-client","type":"module","exports":"./index.js"}');
-  writeFileSync(join(home, 'index.js'), `export * from ${JSON.stringify(LIBRARY)};`);
+  const exports = Object.fromEntries([...MODULES].map(([name, file]) => [name, `./${file}.js`]));
+  writeFileSync(join(home, 'package.json'), JSON.stringify({ name: 'millrace-client', type: 'module', exports }));
+  for (const file of MODULES.values()) {
+    writeFileSync(join(home, `${file}.js`), `export * from ${JSON.stringify(join(LIBRARY, `${file}.js`))};`);
+  }
   await server.start();
 });
 after(async () => {
@@ -43,4 +51,4 @@ for (const [i, { lines }] of programs.entries()) {
   });
 }
 
-test('the page has programs', () => assert.equal(programs.length, 2));
+test('the page has programs', () => assert.equal(programs.length, 3));

@@ -37,6 +37,7 @@ after(async () => {
 /** As another program would write it. */
 const PROGRAM = `
 import { MillraceClient, type StreamRecord, StreamError, connect } from 'millrace-client';
+import { createReadableStream, createWritableStream } from 'millrace-client/web-streams';
 const client: MillraceClient = connect(process.argv.slice(2));
 const stream = client.stream('b', 'package');
 await stream.create({ contentType: 'application/json' });
@@ -46,7 +47,10 @@ for await (const record of numbers.follow({ live: false })) {
   const { value }: StreamRecord<{ n: number }> = record;
   console.log(value.n + 1);
 }
-await stream.close();
+const writer = createWritableStream(stream, { closeStream: true }).getWriter();
+await writer.write(5 as never).catch((error: unknown) => console.log(error instanceof StreamError && error.code));
+await new Blob(['{"n":8}']).stream().pipeTo(createWritableStream(stream, { closeStream: true }));
+console.log(await new Response(createReadableStream(stream)).text());
 await stream.append('2').catch((error: unknown) => console.log(error instanceof StreamError && error.code));
 client.close();
 `;
@@ -54,7 +58,7 @@ client.close();
 test('it runs in an empty folder, with a WebSocket and without one', async () => {
   const file = join(folder, 'program.mjs');
   const code = PROGRAM.replaceAll(
-    /: MillraceClient|: StreamRecord<.*?>(?= =)|<\{ n: number \}>|: unknown|, type StreamRecord|type StreamRecord, /g,
+    /: MillraceClient|: StreamRecord<.*?>(?= =)|<\{ n: number \}>|: unknown| as never|, type StreamRecord|type StreamRecord, /g,
     '',
   );
   writeFileSync(file, code.replace('MillraceClient, ', ''));
@@ -62,7 +66,7 @@ test('it runs in an empty folder, with a WebSocket and without one', async () =>
   for (const flags of [isOld ? ['--experimental-websocket'] : [], isOld ? [] : ['--no-experimental-websocket']]) {
     const program = run([process.execPath, '--no-warnings', ...flags, file, server.url]);
     assert.equal(await within(program.exited, PATIENCE_MS, 'the program'), 0, program.output());
-    assert.equal(program.output(), '2\nSTREAM_CLOSED\n');
+    assert.equal(program.output(), '2\nINVALID_ARGUMENT\n[{"n":1},{"n":8}]\nSTREAM_CLOSED\n');
     await server.client.expect(204, 'DELETE', '/b/package');
   }
 });
@@ -81,15 +85,20 @@ test('its types compile in programs for Node and for browsers, also with the com
   }
 });
 
-test('it is one module, its types, and what its users read', () => {
+/** Each module, and what it imports. */
+const MODULES = { 'index.js': 'msgpackr', 'web-streams.js': './index.js' };
+
+test('it is its modules, their types, and what its users read', () => {
   const manifest: { dependencies: object; version: string } = JSON.parse(
     readFileSync(join(home, 'package.json'), 'utf8'),
   );
   assert.deepEqual([Object.keys(manifest.dependencies), manifest.version], [['msgpackr'], VERSION]);
-  const code = readFileSync(join(home, 'index.js'), 'utf8');
-  const imports = [...code.matchAll(/^import .*["'](.+)["'];$|\bimport\(/gm)].map(([, name]) => name);
-  assert.deepEqual(imports, ['msgpackr']);
-  assert.doesNotMatch(code, /\b(process|Buffer|require|global)\b[.(]/);
+  for (const [file, imported] of Object.entries(MODULES)) {
+    const code = readFileSync(join(home, file), 'utf8');
+    const imports = [...code.matchAll(/^import .*["'](.+)["'];$|\bimport\(/gm)].map(([, name]) => name);
+    assert.deepEqual(imports, [imported], file);
+    assert.doesNotMatch(code, /\b(process|Buffer|require|global)\b[.(]/);
+  }
   const page = readFileSync(join(home, 'README.md'), 'utf8');
   assert.match(page, /^# Client library/);
   assert.doesNotMatch(page, /\]\(\.\.|<!--|For maintainers/);
@@ -97,7 +106,10 @@ test('it is one module, its types, and what its users read', () => {
     .trim()
     .split('\n');
   const strange = files.filter(
-    (path) => !/^package\/((index\.js|package\.json|README\.md|LICENSE)|types\/[\w-]+\.d\.ts)$/.test(path),
+    (path) => !/^package\/((package\.json|README\.md|LICENSE)|types\/[\w-]+\.d\.ts)$/.test(path),
   );
-  assert.deepEqual(strange, []);
+  assert.deepEqual(
+    strange,
+    Object.keys(MODULES).map((file) => `package/${file}`),
+  );
 });
