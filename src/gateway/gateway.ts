@@ -20,6 +20,7 @@ import type { ReplyHandler, ShardGateway, TailHandler } from '../ports.ts';
 import { REPLY_COLD, REPLY_TAIL, Reply } from '../protocol/reply.ts';
 import {
   ALL_GROUPS,
+  FIRST_QUERY_NUMBER,
   REQUEST,
   type Request,
   fillRequest,
@@ -71,6 +72,8 @@ export class Gateway implements ShardGateway {
   readonly #wakers: readonly Waker[];
   readonly #watches: ReplyWatch[];
   readonly #handlers: (ReplyHandler | undefined)[] = [];
+  /** Numbers of the operations in their slots. */
+  readonly #operations: number[] = [];
   readonly #freeSlots: number[] = [];
   readonly #topics = new Map<number, TailHandler>();
   #nextTopic = 1;
@@ -133,6 +136,7 @@ export class Gateway implements ShardGateway {
       return false;
     }
     this.#handlers[slot] = handler;
+    this.#operations[slot] = request.op;
     this.counters.requests++;
     return true;
   }
@@ -156,7 +160,7 @@ export class Gateway implements ShardGateway {
     return open + (this.#cold?.pending ?? 0) + (this.#json?.pending ?? 0);
   }
 
-  /** Answers all open requests with STOPPING; the shards are gone. */
+  /** Answers all open requests; the shards are gone, and a write that one of them had may be done or not. */
   close(): void {
     for (const watch of this.#watches) watch.close();
     this.#cold?.close();
@@ -166,7 +170,8 @@ export class Gateway implements ShardGateway {
       if (handler === undefined) continue;
       this.#handlers[slot] = undefined;
       this.#reply.reset(slot);
-      this.#reply.code = errorNumber('STOPPING');
+      const isWrite = (this.#operations[slot] ?? 0) < FIRST_QUERY_NUMBER;
+      this.#reply.code = errorNumber(isWrite ? 'OUTCOME_UNKNOWN' : 'STOPPING');
       this.#call(handler);
     }
   }
