@@ -37,6 +37,8 @@ export interface LaunchedNode {
   readonly onDisk: boolean;
   readonly startMs: number;
   readonly planes: Pick<Planes, 'changeTokens' | 'renewCertificates'>;
+  /** Resolves when the node has failed and has closed itself. */
+  readonly failed: Promise<void>;
   /** Bytes of caches in buffers beside the heaps. */
   cachedBytes(): number;
   /** Answers what was accepted, within `graceMs`, and closes everything. A second call waits for the first. */
@@ -59,6 +61,8 @@ export async function launch({ config, log, tickMs, startThread, onFailure }: La
   let failure: NodeFailure | undefined;
   let isServing = false;
   let closing: Promise<Closed> | undefined;
+  let hasEnded: () => void = () => undefined;
+  const failed = new Promise<void>((resolve) => (hasEnded = resolve));
   const close = (graceMs: number): Promise<Closed> =>
     (closing ??= closeAll(opened, graceMs).finally(() => runtime.close()));
   const unclosed = (error: unknown): void =>
@@ -69,7 +73,7 @@ export async function launch({ config, log, tickMs, startThread, onFailure }: La
     onFailure(failure);
     // Fails a start that waits for the shard's answer.
     opened.gateway?.close();
-    if (isServing) close(0).catch(unclosed);
+    if (isServing) close(0).catch(unclosed).finally(hasEnded);
   };
   try {
     const host = { log, runtime, startedMs: runtime.monotonicMs(), tickMs, startThread, fail };
@@ -78,7 +82,7 @@ export async function launch({ config, log, tickMs, startThread, onFailure }: La
     isServing = true;
     let stopped: Promise<Closed> | undefined;
     const end = (graceMs: number): Promise<Closed> => stop(log.logger('server'), opened, () => close(graceMs));
-    return { ...node, stop: (graceMs = STOP_GRACE_MS) => (stopped ??= end(graceMs)) };
+    return { ...node, failed, stop: (graceMs = STOP_GRACE_MS) => (stopped ??= end(graceMs)) };
   } catch (error) {
     await close(0).catch(unclosed);
     throw failure ?? error;

@@ -7,8 +7,16 @@ import { HttpLibraryError } from '../http/uws.ts';
 import { NodeLog } from '../logging/logger.ts';
 import { greeting } from './greeting.ts';
 import { followHeapSize } from './heap-growth.ts';
-import { launch } from './launch.ts';
-import { EXIT_CONFIG, EXIT_FAILURE, endOnBug, endOnFailure, onSignal, prepareProcess } from './process.ts';
+import { NodeFailure, launch } from './launch.ts';
+import {
+  EXIT_CONFIG,
+  EXIT_FAILURE,
+  endOnBug,
+  endOnFailure,
+  endWhenFailed,
+  onSignal,
+  prepareProcess,
+} from './process.ts';
 import { Reloads } from './reload.ts';
 import { PROCESS_RUNTIME } from './runtime.ts';
 
@@ -24,6 +32,7 @@ async function main(argv: readonly string[]): Promise<void> {
   const reloads = new Reloads(argv, config, nodeLog);
   endOnBug(log);
   const node = await launch({ config, log: nodeLog, onFailure: endOnFailure(log) });
+  endWhenFailed(node);
   process.stdout.write(greeting(config, node));
   reloads.begin(node.planes);
   followHeapSize({ runtime: PROCESS_RUNTIME, cachedBytes: () => node.cachedBytes() });
@@ -38,6 +47,8 @@ async function main(argv: readonly string[]): Promise<void> {
 
 prepareProcess();
 main(process.argv.slice(2)).catch((error: unknown) => {
+  // The log has told it.
+  if (error instanceof NodeFailure) process.exit(EXIT_FAILURE);
   const known = [ConfigError, ListenError, HttpLibraryError].some((kind) => error instanceof kind);
   const { message, stack } = error instanceof Error ? error : new Error(String(error));
   process.stderr.write(`millrace: ${known ? message : (stack ?? message)}\n`);

@@ -6,10 +6,12 @@ import { ConfigError } from '../config/error.ts';
 import type { Logger } from '../logging/logger.ts';
 import type { Closed } from '../threads/thread-pool.ts';
 import { allowGarbage } from './heap-growth.ts';
-import type { NodeFailure } from './launch.ts';
+import type { LaunchedNode, NodeFailure } from './launch.ts';
 
 export const EXIT_FAILURE = 1;
 export const EXIT_CONFIG = 2;
+/** A node that has failed closes itself. Its other shards write a checkpoint first, on a disk that may hang. */
+const CLOSE_MS = 5_000;
 const SAME_SIGNAL_MS = 1000;
 /** A server that its npx left behind holds ports and data directory so much longer at most. */
 const PARENT_LOOK_MS = 500;
@@ -33,13 +35,22 @@ export function endOnBug(log: Logger): void {
   });
 }
 
-export function endOnFailure(log: Logger): (error: NodeFailure) => never {
+/**
+ * The process ends when the node has closed itself (endWhenFailed): to end the threads of its other shards within a call
+ * of LMDB would end it by SIGABRT.
+ */
+export function endOnFailure(log: Logger): (error: NodeFailure) => void {
   return ({ cause }) => {
     // A sentence needs no stack.
     const err = cause instanceof ConfigError ? { message: cause.message } : cause;
     log.fatal({ err }, 'a shard failed; the process ends, acknowledged data is on disk');
-    process.exit(EXIT_FAILURE);
+    process.exitCode = EXIT_FAILURE;
+    setTimeout(() => process.exit(), CLOSE_MS);
   };
+}
+
+export function endWhenFailed({ failed }: Pick<LaunchedNode, 'failed'>): void {
+  void failed.then(() => process.exit());
 }
 
 /** process.exit() waits for threads; one in a call of the system, as to a hanging file system, ends with that call. */
@@ -54,7 +65,7 @@ export function onSignal(log: Logger, stop: () => Promise<Closed>): void {
     if (stoppingSinceMs !== Infinity) return;
     stoppingSinceMs = performance.now();
     stop().then(
-      (threads) => (threads === 'ended' ? process.exit(0) : endAtOnce()),
+      (threads) => (threads === 'ended' ? process.exit() : endAtOnce()),
       (error: unknown) => {
         process.stderr.write(`millrace: stop failed: ${String(error)}\n`);
         process.exit(EXIT_FAILURE);
