@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { ctl, scratchFile } from '../support/ctl.ts';
 import { createRandom } from '../support/random.ts';
 import { TestServer } from '../support/server.ts';
-import { look } from './content.ts';
+import { look, wantedOf } from './content.ts';
 import { type Verdict, ofLooks } from './ending.ts';
 import { damage } from './faults.ts';
 import { GROUPS, HOT, type Prepared, clusterFile } from './prepared.ts';
@@ -36,7 +36,7 @@ export async function backup(
     const config = scratchFile('c.toml', clusterFile(server));
     const refused = await refusalOf(['restore', '--config', config, '--location', set]);
     if (refused !== undefined) return refused;
-    return ofLooks([await look(server.port, { phases: HOT, later: new Map() })]);
+    return ofLooks([await look(server.port, wantedOf(HOT))]);
   } finally {
     await server.dispose();
   }

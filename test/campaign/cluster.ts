@@ -6,7 +6,7 @@ import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
 import { createRandom } from '../support/random.ts';
 import { within } from '../support/server.ts';
 import { until } from '../support/until.ts';
-import { type Look, type Wanted, append, look } from './content.ts';
+import { type Look, append, look, wantedOf } from './content.ts';
 import { type Verdict, ofEnd, ofLooks } from './ending.ts';
 import { damage } from './faults.ts';
 import { FlippingLinks } from './flipping-links.ts';
@@ -18,6 +18,9 @@ import type { Place, Trial } from './trial.ts';
 const PAIR_TRIES = 3;
 const THIN_BYTES_PER_SECOND = 200_000;
 const ENDS_MS = 30_000;
+/** The page that a node met is gone with the first start. */
+const STARTS_MAX = 2;
+const FAILED = /a shard failed/;
 /** The log or rows of the state, from the other nodes. */
 const RESTORED = /the log is damaged|could not be read|replaced by that of its leader/;
 
@@ -26,8 +29,6 @@ export interface ClusterTrial {
   readonly prepared: Prepared;
   readonly note: (did: string) => void;
 }
-
-const wantedHere = (): Wanted => ({ phases: HOT, later: new Map() });
 
 export async function minority({ trial, prepared, note }: ClusterTrial, place: Place): Promise<Verdict> {
   const random = createRandom(trial.seed ^ 0xa3);
@@ -125,7 +126,7 @@ async function withRun(
 
 class ClusterRun {
   readonly cluster: TestCluster;
-  readonly #wanted = wantedHere();
+  readonly #wanted = wantedOf(HOT);
   readonly #looks: Look[] = [];
   /** How nodes ended. */
   readonly #ends: Verdict[] = [];
@@ -165,8 +166,7 @@ class ClusterRun {
     const others = NODES.filter((id) => id !== victim);
     await this.#ready(others);
     const node = cluster.node(victim);
-    // As its supervisor does: the scrub met a page that a start can do without.
-    if (!node.isRunning && /a shard failed/.test(node.log())) await this.start([victim]);
+    if (!node.isRunning && FAILED.test(node.log())) await this.start([victim]);
     let isRestored = RESTORED.test(node.log());
     if (!node.isRunning) {
       // Refused: an operator takes another disk.
@@ -176,16 +176,36 @@ class ClusterRun {
       await ctl(['allow-rejoin', '--config', file, '--node', String(victim)]);
       isRestored = true;
     }
-    await this.#ready(NODES);
-    await cluster.settled(NODES);
-    for (const id of NODES) await this.look(id);
-    await this.append(others[0] ?? 1);
-    await cluster.settled(NODES);
-    for (const id of NODES) await this.look(id);
+    await this.#supervised(victim, async () => {
+      await this.#ready(NODES);
+      await cluster.settled(NODES);
+      for (const id of NODES) await this.look(id);
+      await this.append(others[0] ?? 1);
+      await cluster.settled(NODES);
+      for (const id of NODES) await this.look(id);
+    });
+    isRestored ||= RESTORED.test(node.log());
     const bad = this.#ends.find(({ ending }) => ending === 'BAD');
     const [said] = this.#ends;
     const verdict = bad ?? ofLooks(this.#looks, isRestored ? 'restored' : 'served');
     return verdict.ending === 'restored' && said !== undefined ? { ...verdict, why: said.why } : verdict;
+  }
+
+  /** As its supervisor does: starts the node again when it met a page, by its scrub or a read, that a start can do without. */
+  async #supervised(victim: number, body: () => Promise<void>): Promise<void> {
+    const node = this.cluster.node(victim);
+    for (let starts = 0; starts <= STARTS_MAX; starts++) {
+      if (!node.isRunning) await this.start([victim]);
+      try {
+        await body();
+        if (node.isRunning) return;
+      } catch (error) {
+        // The connection ends before the node has.
+        await within(node.exited, ENDS_MS, `node ${victim} ends after ${String(error)}`);
+        this.#ends.push(ofEnd(await node.exited, node.log()));
+      }
+    }
+    throw new Error(`node ${victim} ended ${STARTS_MAX} times`);
   }
 
   async #ready(ids: readonly number[]): Promise<void> {

@@ -2,6 +2,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { objectsIn } from '../support/cold-store.ts';
+import type { Single } from './prepared.ts';
 import type { Place } from './trial.ts';
 
 export function filesOf(place: Place, dataDir: string): string[] {
@@ -21,3 +22,9 @@ export function filesOf(place: Place, dataDir: string): string[] {
       return objectsIn(join(dataDir, 'cold'));
   }
 }
+
+/**
+ * The other directory has the log that this one went on with. In the place of a segment, a copy from then hides what
+ * followed the last checkpoint, and nothing else knows of that (src/store/README.md, "What remains").
+ */
+export const isOwnPast = (place: Place, how: Single): boolean => place === 'segments' && how === 'killed';

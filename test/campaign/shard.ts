@@ -18,7 +18,7 @@ import { createRandom } from '../support/random.ts';
 import { type Expected, type Phase, asWritten, difference, expectedOf } from './content.ts';
 import { type Verdict, ofLooks } from './ending.ts';
 import { damage } from './faults.ts';
-import { filesOf } from './places.ts';
+import { filesOf, isOwnPast } from './places.ts';
 import { GROUPS, SINGLES } from './prepared.ts';
 import type { SingleTrial } from './single.ts';
 import type { Place } from './trial.ts';
@@ -31,7 +31,8 @@ export async function shard({ trial, prepared, folder, note }: SingleTrial, plac
   const how = random.pick(SINGLES);
   const other = how === 'killed' ? 'stopped' : 'killed';
   cpSync(join(prepared.single(how), 'shard-0'), join(folder, 'shard-0'), { recursive: true });
-  const did = damage(filesOf(place, folder), filesOf(place, prepared.single(other)), trial.fault, random);
+  const others = isOwnPast(place, how) ? [] : filesOf(place, prepared.single(other));
+  const did = damage(filesOf(place, folder), others, trial.fault, random);
   note(`${how}: ${did}`);
   const phases: readonly Phase[] = how === 'killed' ? ['early', 'late'] : ['early'];
   const starts = random.chance(AGAIN) ? 2 : 1;

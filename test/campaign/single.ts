@@ -3,10 +3,10 @@ import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { createRandom } from '../support/random.ts';
 import { TestServer, within } from '../support/server.ts';
-import { type Look, type Wanted, append, look } from './content.ts';
+import { type Look, type Phase, type Wanted, append, look, wantedOf } from './content.ts';
 import { type Verdict, ofEnd, ofLooks } from './ending.ts';
 import { damage } from './faults.ts';
-import { filesOf } from './places.ts';
+import { filesOf, isOwnPast } from './places.ts';
 import { GROUPS, NOTHING_MOVES, type Prepared, SINGLES, type Single } from './prepared.ts';
 import type { Place, Trial } from './trial.ts';
 
@@ -21,10 +21,7 @@ export interface SingleTrial {
 const AGAIN = 0.3;
 const ENDS_MS = 30_000;
 
-const wantedOf = (how: Single): Wanted => ({
-  phases: how === 'killed' ? ['cold', 'early', 'late'] : ['cold', 'early'],
-  later: new Map(),
-});
+const phasesOf = (how: Single): readonly Phase[] => (how === 'killed' ? ['cold', 'early', 'late'] : ['cold', 'early']);
 
 export async function single({ trial, prepared, folder, note }: SingleTrial, place: Place): Promise<Verdict> {
   await prepared.make('single');
@@ -33,11 +30,11 @@ export async function single({ trial, prepared, folder, note }: SingleTrial, pla
   const other = how === 'killed' ? 'stopped' : 'killed';
   const dataDir = join(folder, 'data');
   cpSync(prepared.single(how), dataDir, { recursive: true });
-  const others = filesOf(place, prepared.single(other));
+  const others = isOwnPast(place, how) ? [] : filesOf(place, prepared.single(other));
   const isRunning = trial.scene === 'running';
   const hurt = (): void =>
     note(`${how}: ${damage(filesOf(place, dataDir), isRunning ? [] : others, trial.fault, random)}`);
-  const wanted = wantedOf(how);
+  const wanted = wantedOf(phasesOf(how));
   const run = new SingleRun(dataDir);
   try {
     if (!isRunning) {

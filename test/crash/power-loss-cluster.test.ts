@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { cpSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
-import { look } from '../campaign/content.ts';
+import { look, wantedOf } from '../campaign/content.ts';
 import { CLUSTER, type ClusterKind, HOT, NODES, Prepared } from '../campaign/prepared.ts';
 import { type NodeDisk, TestCluster } from '../support/cluster.ts';
 import { type Random, createRandom, seedFromEnvironment } from '../support/random.ts';
@@ -92,7 +92,7 @@ test('three nodes that lose their power at once have what was acknowledged', asy
       await cluster.startAll();
       await cluster.settled();
       for (const id of NODES) {
-        const seen = await look(cluster.node(id).port, { phases: HOT, later: new Map() });
+        const seen = await look(cluster.node(id).port, wantedOf(HOT));
         assert.deepEqual(seen, { refused: [], wrong: [] }, `${where}: node ${id}`);
         const { content = '' } = (await readAll(cluster.client(id), PATH, false)) ?? {};
         const count = content.length / bodyOf(0).length;

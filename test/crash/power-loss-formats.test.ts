@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { look } from '../campaign/content.ts';
+import { look, wantedOf } from '../campaign/content.ts';
 import { GROUPS, HOT, Prepared, clusterFile } from '../campaign/prepared.ts';
 import { ctl, scratchFile } from '../support/ctl.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
@@ -92,7 +92,7 @@ test('a restore that loses its power is whole when it was reported, and goes on 
     const where = `SEED=${random.seed} disk ${i}, line ${line}, restored at ${restoredAt}`;
     await onImage(recording.image(line, random), options, async (started) => {
       if (line <= restoredAt) assert.equal(await restore(started, '--resume'), '', where);
-      const { refused, wrong } = await look(started.port, { phases: HOT, later: new Map() });
+      const { refused, wrong } = await look(started.port, wantedOf(HOT));
       assert.deepEqual({ refused, wrong }, { refused: [], wrong: [] }, where);
     });
   }
