@@ -1,7 +1,7 @@
 /** Parameters of the commands about a whole bucket, in the payload of PURGE and QUOTA. Little-endian. */
 import { Reader, Writer, textFieldBytes } from '../base/cursor.ts';
 import { f64OrNone, struct } from '../base/struct.ts';
-import { NO_RESULT, PARAMETERS_ONLY, type ResultCodec, command } from './operation.ts';
+import { NO_RESULT, CHANGE, REMOVAL, type ResultCodec, command } from './operation.ts';
 import { commandFields, withPayload } from './command-request.ts';
 
 /** One command of a purge does a bounded part of it. */
@@ -28,20 +28,14 @@ const PURGE_RESULT: ResultCodec<PurgeResult> = {
 /** Removes an empty bucket; its usage counters stay. */
 export const deleteBucket = command({
   number: 7,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: true,
-  ...PARAMETERS_ONLY,
+  ...REMOVAL,
   request: commandFields('bucket'),
   result: NO_RESULT,
 });
 
 export const purge = command({
   number: 11,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: true,
-  ...PARAMETERS_ONLY,
+  ...REMOVAL,
   quota: 'changes',
   request: withPayload(commandFields('bucket'), ({ after }: { readonly after: string }) => encodePurge(after)),
   result: PURGE_RESULT,
@@ -49,10 +43,7 @@ export const purge = command({
 
 export const quota = command({
   number: 12,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: false,
-  ...PARAMETERS_ONLY,
+  ...CHANGE,
   quota: 'changes',
   request: withPayload(commandFields('bucket'), encodeQuota),
   result: NO_RESULT,

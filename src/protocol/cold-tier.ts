@@ -1,15 +1,12 @@
 /** Operations of the cold tier on a group (payloads: cold.ts). */
 import { type Orphan, decodeGcList, encodeFlushList, encodeGcList, encodeOrphanList } from './cold.ts';
-import { NO_RESULT, PARAMETERS_ONLY, command, numbersIn } from './operation.ts';
+import { NO_RESULT, CHANGE, OF_LEADER, command, numbersIn } from './operation.ts';
 import { NO_FIELDS, commandFields, withPayload } from './command-request.ts';
 
 /** An object is in the cold store; its slices replace the rows that they hold. */
 export const flush = command({
   number: 13,
-  forwardable: false,
-  wouldAddBytes: false,
-  freesSpace: false,
-  ...PARAMETERS_ONLY,
+  ...OF_LEADER,
   request: withPayload(commandFields('bucket'), encodeFlushList),
   /** Slices that replaced rows or chunks; the others came too late. */
   result: numbersIn({ slicesAccepted: 'a' }),
@@ -18,10 +15,7 @@ export const flush = command({
 /** Entries of the GC queue whose objects have been deleted from the cold store. */
 export const gcDone = command({
   number: 14,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: false,
-  ...PARAMETERS_ONLY,
+  ...CHANGE,
   checkForwarded: (payload) => void decodeGcList(payload),
   request: withPayload(NO_FIELDS, ({ seqs }: { readonly seqs: readonly number[] }) => encodeGcList(seqs)),
   result: NO_RESULT,
@@ -30,10 +24,7 @@ export const gcDone = command({
 /** Unreferenced objects found in the cold store. */
 export const markOrphan = command({
   number: 15,
-  forwardable: false,
-  wouldAddBytes: false,
-  freesSpace: false,
-  ...PARAMETERS_ONLY,
+  ...OF_LEADER,
   request: withPayload(NO_FIELDS, ({ orphans }: { readonly orphans: readonly Orphan[] }) => encodeOrphanList(orphans)),
   result: NO_RESULT,
 });

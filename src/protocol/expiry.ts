@@ -1,14 +1,11 @@
 /** Lifetimes of streams. No client waits for an answer to these commands. */
-import { PARAMETERS_ONLY, NO_RESULT, command } from './operation.ts';
+import { CHANGE, OF_LEADER, NO_RESULT, command } from './operation.ts';
 import { NO_FIELDS } from './command-request.ts';
 
 /** Renews a sliding lifetime after a read. */
 export const touch = command({
   number: 5,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: false,
-  ...PARAMETERS_ONLY,
+  ...CHANGE,
   request: NO_FIELDS,
   result: NO_RESULT,
 });
@@ -16,10 +13,7 @@ export const touch = command({
 /** Removes a bounded number of expired streams of the group; proposed by its leader. */
 export const expire = command({
   number: 6,
-  forwardable: false,
-  wouldAddBytes: false,
-  freesSpace: false,
-  ...PARAMETERS_ONLY,
+  ...OF_LEADER,
   request: NO_FIELDS,
   result: NO_RESULT,
 });

@@ -8,7 +8,7 @@
 import { Reader, Writer } from '../base/cursor.ts';
 import { f64, struct, u32 } from '../base/struct.ts';
 import { textBytes } from '../base/text.ts';
-import { NO_RESULT, PARAMETERS_ONLY, type ResultCodec, command, numbersIn } from './operation.ts';
+import { NO_RESULT, CHANGE, REMOVAL, type ResultCodec, command, numbersIn } from './operation.ts';
 import { FORK_GONE } from './fork-gone.ts';
 import type { StreamName } from './flat-path.ts';
 import { CREATE_FIELDS } from './create.ts';
@@ -65,10 +65,7 @@ const BEGIN: CommandCodec<Parameters<typeof CREATE_FIELDS.write>[1] & ForkName &
 /** Reserves the name of the fork. */
 export const forkBegin = command({
   number: 21,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: false,
-  ...PARAMETERS_ONLY,
+  ...CHANGE,
   quota: 'counted',
   createsStream: true,
   request: BEGIN,
@@ -78,10 +75,7 @@ export const forkBegin = command({
 /** In the group of the source: records the fork. */
 export const forkPin = command({
   number: 22,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: false,
-  ...PARAMETERS_ONLY,
+  ...CHANGE,
   request: withPayload(NAMED_FORK, ({ fork, offset }: { readonly fork: string; readonly offset: number }) =>
     encodeForkPin(fork, offset),
   ),
@@ -91,10 +85,8 @@ export const forkPin = command({
 /** A piece of what the fork inherits. */
 export const forkData = command({
   number: 23,
-  forwardable: true,
+  ...CHANGE,
   wouldAddBytes: true,
-  freesSpace: false,
-  ...PARAMETERS_ONLY,
   request: withPayload(NAMED_FORK, encodeForkData),
   result: NO_RESULT,
 });
@@ -128,10 +120,7 @@ export const forkEnd = command({
 
 export const forkAbort = command({
   number: 25,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: true,
-  ...PARAMETERS_ONLY,
+  ...REMOVAL,
   request: NAMED_FORK,
   result: FORK_GONE,
 });
@@ -139,20 +128,14 @@ export const forkAbort = command({
 /** A fork is gone: notifies the group of the source, and then that of the fork, which removes the notification. */
 export const forkUnpin = command({
   number: 26,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: true,
-  ...PARAMETERS_ONLY,
+  ...REMOVAL,
   request: NAMED_FORK,
   result: FORK_GONE,
 });
 
 export const forkUnpinned = command({
   number: 27,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: true,
-  ...PARAMETERS_ONLY,
+  ...REMOVAL,
   request: NAMED_FORK,
   result: NO_RESULT,
 });
@@ -160,10 +143,7 @@ export const forkUnpinned = command({
 /** Whether the fork with this token still exists. Changes nothing; a command, so that the answer is final. */
 export const forkCheck = command({
   number: 28,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: false,
-  ...PARAMETERS_ONLY,
+  ...CHANGE,
   request: NAMED_FORK,
   result: CHECK_RESULT,
 });

@@ -6,7 +6,7 @@
 import { NO_ORIGIN } from './object-key.ts';
 import { Reader, Writer } from '../base/cursor.ts';
 import { f64, struct, u32 } from '../base/struct.ts';
-import { NO_RESULT, PARAMETERS_ONLY, type ResultCodec, command } from './operation.ts';
+import { NO_RESULT, CHANGE, REMOVAL, type ResultCodec, command } from './operation.ts';
 import type { Reply } from './reply.ts';
 import { NO_FIELDS, withPayload } from './command-request.ts';
 
@@ -27,10 +27,7 @@ const TOKEN = withPayload(NO_FIELDS, ({ token }: { readonly token: string }) => 
 
 export const importBegin = command({
   number: 17,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: false,
-  ...PARAMETERS_ONLY,
+  ...CHANGE,
   isImport: true,
   request: TOKEN,
   result: ROWS_LEFT,
@@ -38,10 +35,7 @@ export const importBegin = command({
 
 export const importRows = command({
   number: 18,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: false,
-  ...PARAMETERS_ONLY,
+  ...CHANGE,
   isImport: true,
   request: withPayload(NO_FIELDS, encodeImportRows),
   result: NO_RESULT,
@@ -49,10 +43,7 @@ export const importRows = command({
 
 export const importEnd = command({
   number: 19,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: false,
-  ...PARAMETERS_ONLY,
+  ...CHANGE,
   isImport: true,
   request: withPayload(NO_FIELDS, encodeImportEnd),
   result: NO_RESULT,
@@ -60,10 +51,7 @@ export const importEnd = command({
 
 export const importAbort = command({
   number: 20,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: true,
-  ...PARAMETERS_ONLY,
+  ...REMOVAL,
   isImport: true,
   request: TOKEN,
   result: ROWS_LEFT,

@@ -105,10 +105,16 @@ export interface CommandTraits {
 }
 
 /** A command without a client's body; what it adds counts towards no quota. */
-export const PARAMETERS_ONLY = {
+export const CHANGE = {
+  ...{ forwardable: true, wouldAddBytes: false, freesSpace: false },
   ...{ body: 'none', mayBringNoRecords: false },
   ...{ quota: 'none', createsStream: false, isImport: false },
 } as const satisfies Partial<CommandTraits>;
+
+export const REMOVAL = { ...CHANGE, freesSpace: true } as const satisfies Partial<CommandTraits>;
+
+/** Proposed by leaders only. */
+export const OF_LEADER = { ...CHANGE, forwardable: false } as const satisfies Partial<CommandTraits>;
 
 /** A client's bytes on their way into a stream. */
 export const CLIENT_BYTES = {

@@ -5,7 +5,7 @@
 import { viewOf } from '../base/bytes.ts';
 import { struct, u32 } from '../base/struct.ts';
 import { COMMAND } from './command-layout.ts';
-import { NO_RESULT, PARAMETERS_ONLY, command } from './operation.ts';
+import { NO_RESULT, OF_LEADER, command } from './operation.ts';
 import { NO_FIELDS, withPayload } from './command-request.ts';
 
 /** @internal */
@@ -26,10 +26,7 @@ export interface CommandPiece {
 /** Proposed by leaders only, for a command that they accepted. */
 export const piece = command({
   number: 29,
-  forwardable: false,
-  wouldAddBytes: false,
-  freesSpace: false,
-  ...PARAMETERS_ONLY,
+  ...OF_LEADER,
   request: withPayload(NO_FIELDS, ({ bytes, ...place }: CommandPiece) => PIECE.encode(place, bytes)),
   result: NO_RESULT,
 });

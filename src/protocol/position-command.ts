@@ -7,7 +7,7 @@ import { DIGEST_BYTES } from './cold.ts';
 import { Reader, Writer } from '../base/cursor.ts';
 import { f64, struct, u8 } from '../base/struct.ts';
 import type { StreamName } from './flat-path.ts';
-import { PARAMETERS_ONLY, NO_RESULT, command } from './operation.ts';
+import { CHANGE, REMOVAL, NO_RESULT, command } from './operation.ts';
 import { type CommandCodec, commandFields, withPayload } from './command-request.ts';
 
 const PUBLISH_FIELDS = commandFields('bucket', 'stream', 'contentType', 'payload');
@@ -27,10 +27,7 @@ const PUBLISH: CommandCodec<PublishRequest> = {
 
 export const publishSnapshot = command({
   number: 9,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: false,
-  ...PARAMETERS_ONLY,
+  ...CHANGE,
   quota: 'counted',
   request: PUBLISH,
   result: NO_RESULT,
@@ -38,10 +35,7 @@ export const publishSnapshot = command({
 
 export const retention = command({
   number: 10,
-  forwardable: true,
-  wouldAddBytes: false,
-  freesSpace: true,
-  ...PARAMETERS_ONLY,
+  ...REMOVAL,
   request: withPayload(commandFields('bucket', 'stream'), ({ position }: { readonly position: Position }) =>
     encodeRetention(position),
   ),
