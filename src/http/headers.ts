@@ -11,17 +11,11 @@ import { encodeUtf8 } from '../base/utf8.ts';
 import type { AppendFields } from '../protocol/append.ts';
 import type { CreateFields } from '../protocol/create.ts';
 import { conditionText } from '../protocol/condition.ts';
-import {
-  parseBooleanTrue,
-  parseOrdinal,
-  parseProducer,
-  parseRfc3339,
-  parseTtl,
-  parseUint53,
-} from '../protocol/header-values.ts';
+import { parseBooleanTrue, parseProducer, parseTtl, parseUint53 } from '../protocol/header-values.ts';
 import { normalizeContentType } from '../protocol/media-type.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import { REQUEST_ID_HEADER } from './request-ids.ts';
+import { parseRfc3339 } from './timestamps.ts';
 import type { UwsRequest } from './uws.ts';
 
 const CHUNKED = 'chunked';
@@ -233,8 +227,7 @@ export function fillAppend(headers: WriteHeaders, command: AppendFields): Header
   return (
     checkEncoding(headers.contentEncoding) ??
     fillCondition(headers, command) ??
-    fillRecordMatch(headers, command) ??
-    fillExpectedOffset(headers, command) ??
+    fillPosition(headers, command) ??
     fillWrite(headers, command)
   );
 }
@@ -297,19 +290,18 @@ function fillLifetime(headers: WriteHeaders, command: CreateFields): HeaderRefus
   return undefined;
 }
 
-function fillRecordMatch(headers: WriteHeaders, command: AppendFields): HeaderRefusal | undefined {
-  if (headers.recordMatch === undefined) return undefined;
-  const match = parseOrdinal(headers.recordMatch.trim(), 'Stream-Record-Match');
-  if (!match.ok) return invalidHeader(match.reason);
-  command.recordMatch = match.value;
-  return undefined;
-}
-
-function fillExpectedOffset({ expectedOffset }: WriteHeaders, command: AppendFields): HeaderRefusal | undefined {
-  if (expectedOffset === undefined) return undefined;
-  const tail = parseUint53(expectedOffset.trim(), 'Stream-Expected-Offset');
-  if (!tail.ok) return invalidHeader(tail.reason);
-  command.expectedOffset = tail.value;
+/** Where the stream must end for the append to happen. */
+function fillPosition(headers: WriteHeaders, command: AppendFields): HeaderRefusal | undefined {
+  if (headers.recordMatch !== undefined) {
+    const match = parseUint53(headers.recordMatch.trim(), 'Stream-Record-Match');
+    if (!match.ok) return invalidHeader(match.reason);
+    command.recordMatch = match.value;
+  }
+  if (headers.expectedOffset !== undefined) {
+    const tail = parseUint53(headers.expectedOffset.trim(), 'Stream-Expected-Offset');
+    if (!tail.ok) return invalidHeader(tail.reason);
+    command.expectedOffset = tail.value;
+  }
   return undefined;
 }
 

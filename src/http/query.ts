@@ -4,7 +4,7 @@
  * second `offset` is refused, because the two could only mean different things.
  */
 import { LIST_LIMIT_MAX } from '../base/limits.ts';
-import { OFFSET_START, parseOffset, parseOrdinal, parseUint53 } from '../protocol/header-values.ts';
+import { OFFSET_START, parseOffset, parseUint53 } from '../protocol/header-values.ts';
 import { READ_FLAG_ENVELOPE } from '../protocol/queries/read.ts';
 import { READ_NOW, READ_OFFSET, READ_RECORD, READ_RECORD_NOW, READ_TAIL_RECORDS } from '../protocol/read-fields.ts';
 import { parseEventId } from '../topics/events.ts';
@@ -182,7 +182,7 @@ function parseOffsetStart(offset: string | undefined): QueryResult<Start> {
 function parseRecordStart(record: string | undefined, tailRecords: string | undefined): QueryResult<Start> {
   if (record === 'now' || tailRecords === '0') return { ok: true, value: { mode: READ_RECORD_NOW, value: 0 } };
   const isTail = record === undefined;
-  const parsed = parseOrdinal(record ?? tailRecords ?? '', isTail ? 'tail_records' : 'record');
+  const parsed = parseUint53(record ?? tailRecords ?? '', isTail ? 'tail_records' : 'record');
   if (!parsed.ok) return fail(parsed.reason);
   return { ok: true, value: { mode: isTail ? READ_TAIL_RECORDS : READ_RECORD, value: parsed.value } };
 }

@@ -20,7 +20,7 @@
 import { byteAt } from '../base/bytes.ts';
 import { Buffer } from 'node:buffer';
 import { utf8PrefixBytes } from '../base/utf8.ts';
-import { formatOffset, parseOrdinal, parseUint53 } from '../protocol/header-values.ts';
+import { formatOffset, parseUint53 } from '../protocol/header-values.ts';
 
 /** How payloads travel; fixed when a reader connects, because its response headers say so. */
 export const VIEW_TEXT = 0;
@@ -184,7 +184,7 @@ export function parseEventId(
   const sawEnd = id.endsWith(CLOSED);
   const position = sawEnd ? id.slice(0, -CLOSED.length) : id;
   const byRecord = position.startsWith(RECORD);
-  const parsed = byRecord ? parseOrdinal(position.slice(RECORD.length), 'record') : parseUint53(position);
+  const parsed = parseUint53(byRecord ? position.slice(RECORD.length) : position);
   return parsed.ok ? { byRecord, value: parsed.value, sawEnd } : undefined;
 }
 

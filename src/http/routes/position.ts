@@ -3,7 +3,7 @@
  * need a border looked up in the cold store before the state machine can take it (protocol/position-command.ts).
  */
 import { errorNumber } from '../../base/errors.ts';
-import { decodePathSegment, parseOrdinal, parseUint53 } from '../../protocol/header-values.ts';
+import { decodePathSegment, parseUint53 } from '../../protocol/header-values.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { type Position } from '../../protocol/position-command.ts';
 import type { Reply } from '../../protocol/reply.ts';
@@ -35,7 +35,7 @@ export function parsePosition(segment: string, query: string | undefined): Query
     return offset.ok ? { ok: true, value: { byRecord: false, value: offset.value, ...unchecked } } : offset;
   }
   if (text === undefined) return { ok: false, reason: 'name a position: /{offset} in the path, or ?record=' };
-  const record = parseOrdinal(text, 'record');
+  const record = parseUint53(text, 'record');
   return record.ok ? { ok: true, value: { byRecord: true, value: record.value, ...unchecked } } : record;
 }
 

@@ -14,7 +14,7 @@ import type { ForkRequest } from '../../ports.ts';
 import { conditionText } from '../../protocol/condition.ts';
 import type { CreateFields } from '../../protocol/create.ts';
 import { FORK_AT_TAIL } from '../../protocol/fork-command.ts';
-import { OFFSET_START, formatOffset, formatRfc3339, parseOffset, parseUint53 } from '../../protocol/header-values.ts';
+import { OFFSET_START, formatOffset, parseOffset, parseUint53 } from '../../protocol/header-values.ts';
 import { isJson } from '../../protocol/media-type.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { REPLY_CLOSED, REPLY_CREATED, Reply } from '../../protocol/reply.ts';
@@ -172,7 +172,7 @@ export function writeDescription(res: HeaderWriter, reply: Reply): void {
 
 function writeLifetime(res: HeaderWriter, ttlSeconds: number, expiresAtMs: number): void {
   if (ttlSeconds >= 0) res.writeHeader('stream-ttl', String(ttlSeconds));
-  if (expiresAtMs >= 0) res.writeHeader('stream-expires-at', formatRfc3339(expiresAtMs));
+  if (expiresAtMs >= 0) res.writeHeader('stream-expires-at', new Date(expiresAtMs).toISOString());
 }
 
 export function handleDelete(call: RequestContext): void {
