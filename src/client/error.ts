@@ -15,7 +15,7 @@ export interface ErrorFacts {
 }
 
 /** Codes of this library, beside those of the node. */
-export type ClientCode = 'CLIENT_CLOSED' | 'QUEUE_FULL' | 'BAD_ANSWER' | 'INVALID_ARGUMENT';
+export type ClientCode = 'CLIENT_CLOSED' | 'QUEUE_FULL' | 'BAD_ANSWER' | 'INVALID_ARGUMENT' | 'PRODUCER_FAILED';
 
 export class StreamError extends Error {
   override readonly name = 'StreamError';

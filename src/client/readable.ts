@@ -19,6 +19,7 @@ export function readableOf<T>(
           if (done !== true) return controller.enqueue(value);
         } catch (error) {
           forget();
+          ended.abort(error);
           throw error;
         }
         forget();

@@ -4,34 +4,17 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { type AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import type { WebSocketConstructor } from '../../src/client/channel.ts';
 import { type MillraceClient, type MillraceStream, StreamError, connect } from '../../src/client/client.ts';
 import { Relay } from '../support/relay.ts';
 import { TestServer } from '../support/server.ts';
 import { codeOf, textOf } from './answers.ts';
+import { NoSocket } from './no-socket.ts';
 
 const TEXT = { contentType: 'text/plain' };
 const JSON_TYPE = { contentType: 'application/json' };
 const TOKEN = 'Tö/ken-1';
 const server = new TestServer({ cores: 1, groups: 4, http: `client_token = "${encodeURIComponent(TOKEN)}"` });
 const token = encodeURIComponent(TOKEN);
-
-/** A proxy that keeps WebSockets away. */
-const NoSocket: WebSocketConstructor = class {
-  binaryType = '';
-
-  addEventListener(type: string, listener: (event: object) => void): void {
-    if (type === 'error') queueMicrotask(() => listener({}));
-  }
-
-  send(): void {
-    assert.fail('it is not open');
-  }
-
-  close(): void {
-    // It never was open.
-  }
-};
 
 const clients = new Map<string, MillraceClient>();
 let streams = 0;

@@ -15,6 +15,7 @@ const LIBRARY = join(REPO_ROOT, 'dist/src/client');
 /** Files of the package, and the modules that they have. */
 const MODULES = new Map([
   ['.', 'client'],
+  ['./resumable-stream', 'resumable-stream'],
   ['./web-streams', 'web-streams'],
 ]);
 
@@ -51,4 +52,4 @@ for (const [i, { lines }] of programs.entries()) {
   });
 }
 
-test('the page has programs', () => assert.equal(programs.length, 3));
+test('the page has programs', () => assert.equal(programs.length, 4));

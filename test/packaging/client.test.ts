@@ -37,6 +37,7 @@ after(async () => {
 /** As another program would write it. */
 const PROGRAM = `
 import { MillraceClient, type StreamRecord, StreamError, connect } from 'millrace-client';
+import { createResumableStreamContext } from 'millrace-client/resumable-stream';
 import { createReadableStream, createWritableStream } from 'millrace-client/web-streams';
 const client: MillraceClient = connect(process.argv.slice(2));
 const stream = client.stream('b', 'package');
@@ -52,6 +53,9 @@ await writer.write(5 as never).catch((error: unknown) => console.log(error insta
 await new Blob(['{"n":8}']).stream().pipeTo(createWritableStream(stream, { closeStream: true }));
 console.log(await new Response(createReadableStream(stream)).text());
 await stream.append('2').catch((error: unknown) => console.log(error instanceof StreamError && error.code));
+await createResumableStreamContext({ client, bucket: '' })
+  .hasExistingStream('text')
+  .catch((error: unknown) => console.log(error instanceof StreamError && error.code));
 client.close();
 `;
 
@@ -66,7 +70,7 @@ test('it runs in an empty folder, with a WebSocket and without one', async () =>
   for (const flags of [isOld ? ['--experimental-websocket'] : [], isOld ? [] : ['--no-experimental-websocket']]) {
     const program = run([process.execPath, '--no-warnings', ...flags, file, server.url]);
     assert.equal(await within(program.exited, PATIENCE_MS, 'the program'), 0, program.output());
-    assert.equal(program.output(), '2\nINVALID_ARGUMENT\n[{"n":1},{"n":8}]\nSTREAM_CLOSED\n');
+    assert.equal(program.output(), '2\nINVALID_ARGUMENT\n[{"n":1},{"n":8}]\nSTREAM_CLOSED\nINVALID_ARGUMENT\n');
     await server.client.expect(204, 'DELETE', '/b/package');
   }
 });
@@ -86,7 +90,7 @@ test('its types compile in programs for Node and for browsers, also with the com
 });
 
 /** Each module, and what it imports. */
-const MODULES = { 'index.js': 'msgpackr', 'web-streams.js': './index.js' };
+const MODULES = { 'index.js': 'msgpackr', 'resumable-stream.js': './index.js', 'web-streams.js': './index.js' };
 
 test('it is its modules, their types, and what its users read', () => {
   const manifest: { dependencies: object; version: string } = JSON.parse(

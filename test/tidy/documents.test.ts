@@ -140,11 +140,12 @@ test('commands, scenarios, tests, paths, keys and refusals that documents name e
   const tests = sourcePaths(['test']).filter((path) => path.endsWith('.test.ts'));
   const scenarios = sourcePaths(['bench/scenarios']).map(readText).join('\n');
   const spans = readText('src/http/traced-request.ts');
+  const clientErrors = readText('src/client/error.ts');
   const known: Known = {
     script: (name) => ['test', 'start', 'install', 'ci', 'link', 'pack'].includes(name) || scripts[name] !== undefined,
     test: (word) => tests.some((path) => path.slice('test/'.length).includes(word)),
     scenario: (name) => scenarios.includes(`'${name}'`),
-    code: (name) => Object.hasOwn(ERRORS, name) || ENVIRONMENT.test(name),
+    code: (name) => Object.hasOwn(ERRORS, name) || ENVIRONMENT.test(name) || clientErrors.includes(`'${name}'`),
     // Words that do not begin as a key does name a file, or something else. Attributes of spans look like keys.
     key: (name) =>
       !SECTIONS.has(name.split('.')[0] ?? '') ||
