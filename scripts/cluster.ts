@@ -83,6 +83,8 @@ function writeConfig(options: Options, id: number): string {
     `listen = "${address(options, id, 'client')}"`,
     `admin_listen = "${address(options, id, 'admin')}"`,
     `cluster_listen = "${address(options, id, 'cluster')}"`,
+    '# Where the client library sends appends to streams that this node leads.',
+    `public_url = "http://${address(options, id, 'client')}"`,
     '',
     '[storage]',
     `data_dir = ${JSON.stringify(join(directory, `node-${id}`))}`,

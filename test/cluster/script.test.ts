@@ -51,7 +51,9 @@ test('npm run cluster: starts, prints addresses, reports a death, stops together
   };
   try {
     const first = await start();
-    assert.match(readFileSync(join(data, 'node-1.toml'), 'utf8'), /init_membership = false/, 'formed by now');
+    const config = readFileSync(join(data, 'node-1.toml'), 'utf8');
+    assert.match(config, /init_membership = false/, 'formed by now');
+    assert(config.includes(`public_url = "${first.urls[0]}"`), config);
     const made = await status(`${first.urls[0]}/demo/hello`, { method: 'PUT', headers: TEXT });
     // 200: an attempt without an answer made it.
     assert([200, 201].includes(made), String(made));
