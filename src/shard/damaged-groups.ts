@@ -12,7 +12,7 @@ import type { ErrorCode } from '../base/errors.ts';
 import { toHex } from '../base/hex.ts';
 import { RowDamage } from '../base/row-damage.ts';
 import type { Group } from '../group/group.ts';
-import { TAG_META, taggedKey } from '../stream/core/keys.ts';
+import { TAG, taggedKey } from '../stream/core/keys.ts';
 import type { Commits } from './commits.ts';
 import { Comparison } from './comparison.ts';
 import { passOn } from './hand-over.ts';
@@ -116,7 +116,7 @@ export class DamagedGroups {
     if (group !== undefined) {
       this.#damaged.add(group);
       // The next checkpoint writes it again from memory.
-      if (compareBytes(key, taggedKey(group.state.prefix, TAG_META)) === 0) group.state.dirtyBytes++;
+      if (compareBytes(key, taggedKey(group.state.prefix, TAG.meta)) === 0) group.state.dirtyBytes++;
     }
     const name = toHex(key);
     if (this.#rows.size >= ROWS_MAX || this.#rows.has(name)) return;

@@ -7,7 +7,7 @@ import type { Tx } from '../base/tx.ts';
 import type { Group } from '../group/group.ts';
 import type { ReplySink } from '../protocol/reply.ts';
 import type { WorkMemory } from '../stream/core/collect.ts';
-import { TAG_META, anyRow, taggedKey } from '../stream/core/keys.ts';
+import { TAG, anyRow, taggedKey } from '../stream/core/keys.ts';
 import { State } from '../stream/core/state.ts';
 import { type ShardOptions, newGroup, stateConfiguration, stateOf } from './options.ts';
 
@@ -74,7 +74,7 @@ export function openState(options: ShardOptions, id: number, memory: WorkMemory)
 
 /** All rows of a group come with the one that says up to where they go. */
 function checkEmpty(tx: Tx, prefix: number): void {
-  const meta = taggedKey(prefix, TAG_META);
+  const meta = taggedKey(prefix, TAG.meta);
   if (tx.get(meta) === undefined && anyRow(tx, meta.subarray(0, 2)))
     throw new RowDamage(meta, 'it is missing, and others of the group are there');
 }

@@ -9,20 +9,7 @@ import { byteAt } from '../base/bytes.ts';
 import { type RowBytes, eachRow } from '../base/row-bytes.ts';
 import { type Digest, type RowQuestion, sumRow } from '../peer/codec/comparison.ts';
 import { GARBAGE_MARK } from '../stream/core/garbage.ts';
-import {
-  TAG_ATTRIBUTES,
-  TAG_DATA,
-  TAG_GARBAGE,
-  TAG_META,
-  TAG_PRODUCER,
-  TAG_RECORD,
-  TAG_SNAPSHOT,
-  bareIncarnationOf,
-  barePositionOf,
-  bareKey,
-  prefixEnd,
-  taggedKey,
-} from '../stream/core/keys.ts';
+import { TAG, bareIncarnationOf, barePositionOf, bareKey, prefixEnd, taggedKey } from '../stream/core/keys.ts';
 import { decodeMeta } from '../stream/core/meta.ts';
 import type { RowRange, ShardStorage, SnapshotReader } from './ports.ts';
 
@@ -31,7 +18,7 @@ const MARKS_MAX = 16_384;
 /** A read of rows: larger than most, and some tenths of a millisecond. */
 const CHUNK_BYTES = 64 * 1024;
 /** Rows that a removed incarnation leaves behind. */
-const LEFT_BEHIND: ReadonlySet<number> = new Set([TAG_ATTRIBUTES, TAG_DATA, TAG_PRODUCER, TAG_RECORD, TAG_SNAPSHOT]);
+const LEFT_BEHIND: ReadonlySet<number> = new Set([TAG.attributes, TAG.data, TAG.producer, TAG.record, TAG.snapshot]);
 
 export class RowDigest {
   readonly #reader: SnapshotReader;
@@ -47,7 +34,7 @@ export class RowDigest {
     const { from } = question;
     const of = (tag: number): RowRange => [taggedKey(prefix, tag), taggedKey(prefix, tag + 1)];
     const first = taggedKey(prefix, from[0] ?? 0, from.subarray(1));
-    this.#reader = storage.openRanges([of(TAG_META), of(TAG_GARBAGE), [first, prefixEnd(first.subarray(0, 2))]]);
+    this.#reader = storage.openRanges([of(TAG.meta), of(TAG.garbage), [first, prefixEnd(first.subarray(0, 2))]]);
   }
 
   /** Reads about so many bytes. Undefined: there is more; otherwise it is over. Throws RowDamage. */
@@ -73,21 +60,21 @@ export class RowDigest {
 
   /** The meta row and the marks come first. False: these rows cannot be compared. */
   #note(key: Uint8Array, value: Uint8Array): boolean {
-    if (key[0] === TAG_META) this.#isRightIndex = decodeMeta(value).appliedIndex === this.#question.index;
-    else if (key[0] === TAG_GARBAGE) this.#marks.set(bareIncarnationOf(key), value.slice());
+    if (key[0] === TAG.meta) this.#isRightIndex = decodeMeta(value).appliedIndex === this.#question.index;
+    else if (key[0] === TAG.garbage) this.#marks.set(bareIncarnationOf(key), value.slice());
     return this.#isRightIndex && this.#marks.size <= MARKS_MAX;
   }
 
   #isLeftOut(key: Uint8Array): boolean {
     const tag = byteAt(key, 0);
-    if (tag === TAG_META || tag === TAG_GARBAGE) return true;
+    if (tag === TAG.meta || tag === TAG.garbage) return true;
     if (this.#marks.size === 0 || !LEFT_BEHIND.has(tag)) return false;
     const below = this.#marks.get(bareIncarnationOf(key));
     if (below === undefined) return false;
     if (below.length === 0) return true;
     const { offset, record } = GARBAGE_MARK.decode(below);
-    if (tag === TAG_DATA) return barePositionOf(key) < offset;
-    return tag === TAG_RECORD && barePositionOf(key) < record;
+    if (tag === TAG.data) return barePositionOf(key) < offset;
+    return tag === TAG.record && barePositionOf(key) < record;
   }
 
   #add(row: RowBytes): void {

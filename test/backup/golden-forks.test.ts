@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Contents, DocumentReader, DocumentWriter } from '../../src/backup/format/document.ts';
 import { BACKUP_TAGS } from '../../src/stream/backup/rows.ts';
-import { TAG_FORK, TAG_PIN, TAG_SNAPSHOT, TAG_TOMBSTONE, TAG_UNPIN } from '../../src/stream/core/keys.ts';
+import { TAG } from '../../src/stream/core/keys.ts';
 import { until } from '../support/until.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import { requestOnce } from '../support/raw-client.ts';
@@ -115,7 +115,7 @@ async function write(): Promise<void> {
     for (const [key, value] of rows) writer.row(key, value);
     // It lasts for a moment only.
     const told = new Uint8Array(9);
-    told[0] = TAG_UNPIN;
+    told[0] = TAG.unpin;
     new DataView(told.buffer).setBigUint64(1, BigInt(TOKEN));
     writer.row(told, Buffer.from(TOLD));
     writer.end(contents.buckets, contents.streams);
@@ -130,7 +130,7 @@ test('a snapshot of format 1 with forks is read, validated and restored, and its
   if (process.env['WRITE_GOLDEN'] !== undefined) await write();
   const bytes = readFileSync(SNAPSHOT);
   const { contents, rows } = read(bytes);
-  for (const tag of [TAG_FORK, TAG_PIN, TAG_TOMBSTONE, TAG_UNPIN, TAG_SNAPSHOT])
+  for (const tag of [TAG.fork, TAG.pin, TAG.tombstone, TAG.unpin, TAG.snapshot])
     assert(kindsOf(rows).has(tag), `${tag}`);
   assert.match(contents.head.origin ?? '', /^[0-9a-f]{16}$/);
   await withServer(OPTIONS, async (server) => {
@@ -153,7 +153,7 @@ test('a snapshot of format 1 with forks is read, validated and restored, and its
     assert.deepEqual(sources, []);
     await until('the source has been told', async () => {
       const { body } = await requestOnce(server.adminPort, 'GET', '/__svc/backup/group/0');
-      return !kindsOf(read(body).rows).has(TAG_UNPIN);
+      return !kindsOf(read(body).rows).has(TAG.unpin);
     });
     assert.equal(await call(server, 'DELETE', CHAIN[2]), 204);
     for (const name of CHAIN) await until(`${name} is free`, async () => (await call(server, 'HEAD', name)) === 404);

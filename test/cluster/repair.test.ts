@@ -8,7 +8,7 @@ import { type TestCluster, withCluster } from '../support/cluster.ts';
 import { Environment } from '../../src/store/environment.ts';
 import { CheckedRows } from '../../src/store/row-check.ts';
 import { HALF_TAG, VOTE_TAG, halfOf, prefixKey, systemKey } from '../../src/store/rows.ts';
-import { TAG_META } from '../../src/stream/core/keys.ts';
+import { TAG } from '../../src/stream/core/keys.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { until } from '../support/until.ts';
 
@@ -129,7 +129,7 @@ async function rotWholeGroup(cluster: TestCluster, id: number): Promise<void> {
   const environment = new Environment(join(cluster.node(id).dataDir, 'shard-0'));
   const prefix = halfOf(GROUP, environment.state.getBinary(systemKey(HALF_TAG, GROUP)));
   environment.commit(() => {
-    for (const key of [Uint8Array.of(...prefixKey(prefix), TAG_META), systemKey(VOTE_TAG, GROUP)]) {
+    for (const key of [Uint8Array.of(...prefixKey(prefix), TAG.meta), systemKey(VOTE_TAG, GROUP)]) {
       const stored = Uint8Array.from(environment.state.getBinary(key) ?? assert.fail('the group has the row'));
       stored[0] = (stored[0] ?? 0) ^ 1;
       environment.state.putSync(key, stored);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { Environment } from '../../src/store/environment.ts';
 import { prefixKey } from '../../src/store/rows.ts';
-import { TAG_META } from '../../src/stream/core/keys.ts';
+import { TAG } from '../../src/stream/core/keys.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { type TestServer, withServer } from '../support/server.ts';
 
@@ -16,7 +16,7 @@ const NAMES = Array.from({ length: 8 }, (_, i) => `stream-${i}`);
 async function flipMeta({ dataDir }: TestServer, group: number): Promise<void> {
   const environment = new Environment(join(dataDir, 'shard-0'));
   environment.commit(() => {
-    const key = Uint8Array.of(...prefixKey(group), TAG_META);
+    const key = Uint8Array.of(...prefixKey(group), TAG.meta);
     const stored = Uint8Array.from(environment.state.getBinary(key) ?? assert.fail('the group has the row'));
     stored[9] = (stored[9] ?? 0) ^ 1;
     environment.state.putSync(key, stored);

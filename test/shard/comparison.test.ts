@@ -9,7 +9,7 @@ import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import type { ForwardOrigin, PeerPort } from '../../src/shard/ports.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import { garbageBelow } from '../../src/stream/core/garbage.ts';
-import { TAG_DATA, TAG_GARBAGE, incarnationKey, positionKey } from '../../src/stream/core/keys.ts';
+import { TAG, incarnationKey, positionKey } from '../../src/stream/core/keys.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
 
 const [GROUP, OTHER] = [0, 1];
@@ -148,7 +148,7 @@ function change(cluster: Cluster, ids: readonly number[]): void {
   for (const id of ids) {
     const { storage } = cluster.node(id);
     const rows: (readonly [Uint8Array, Uint8Array])[] = [];
-    storage.tx.range(Uint8Array.of(0, GROUP, TAG_DATA), Uint8Array.of(0, GROUP, TAG_DATA + 1), false, (key, value) => {
+    storage.tx.range(Uint8Array.of(0, GROUP, TAG.data), Uint8Array.of(0, GROUP, TAG.data + 1), false, (key, value) => {
       return rows.push([key.slice(), value.slice()]) > 0;
     });
     const [key, value] = rows[0] ?? assert.fail('there is a data row');
@@ -303,11 +303,11 @@ function put(cluster: Cluster, ids: readonly number[], rows: readonly (readonly 
 test('rows that one node still has, because it has not deleted its garbage, are no difference', () => {
   const [removed, trimmed] = [900, 901];
   const row = (incarnation: number, position: number): readonly [Uint8Array, Uint8Array] => [
-    positionKey(GROUP, TAG_DATA, incarnation, position),
+    positionKey(GROUP, TAG.data, incarnation, position),
     Uint8Array.of(position),
   ];
   const mark = (incarnation: number, value: Uint8Array): readonly [Uint8Array, Uint8Array] => [
-    incarnationKey(GROUP, TAG_GARBAGE, incarnation),
+    incarnationKey(GROUP, TAG.garbage, incarnation),
     value,
   ];
   const cluster = started();

@@ -7,7 +7,7 @@ import { CHECKPOINT_MS } from '../../src/shard/checkpoints.ts';
 import { DamagedGroups } from '../../src/shard/damaged-groups.ts';
 import { SINGLE_NODE } from '../../src/shard/single-node.ts';
 import type { ShardStorage } from '../../src/shard/ports.ts';
-import { TAG_BUCKET, TAG_DATA, TAG_GARBAGE, TAG_HEAD, TAG_META, TAG_PRODUCER } from '../../src/stream/core/keys.ts';
+import { TAG } from '../../src/stream/core/keys.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
 import { requestFor } from '../../src/protocol/request.ts';
 import { Harness, code, find, tails } from './harness.ts';
@@ -36,7 +36,7 @@ function started(): Harness {
 }
 
 const isIncarnation = (key: Uint8Array, number: number): boolean => key[8] === number;
-const isHead = (key: Uint8Array): boolean => key[1] === GROUP && key[2] === TAG_HEAD && endsWith(key, 'rotten');
+const isHead = (key: Uint8Array): boolean => key[1] === GROUP && key[2] === TAG.head && endsWith(key, 'rotten');
 const rottenRow =
   (tag: number) =>
   (key: Uint8Array): boolean =>
@@ -53,19 +53,19 @@ function servesOthers(harness: Harness): void {
 }
 
 for (const [what, tag] of [
-  ['a data row', TAG_DATA],
-  ['a head', TAG_HEAD],
-  ['a producer', TAG_PRODUCER],
+  ['a data row', TAG.data],
+  ['a head', TAG.head],
+  ['a producer', TAG.producer],
 ] as const) {
   test(`${what} that changed refuses its stream, for reads and writes, and nothing else`, () => {
     const harness = started();
-    harness.storage.isDamaged = tag === TAG_HEAD ? isHead : rottenRow(tag);
+    harness.storage.isDamaged = tag === TAG.head ? isHead : rottenRow(tag);
     for (let i = 0; i < 2; i++) {
-      if (tag !== TAG_PRODUCER) assert.equal(codeOf(harness, harness.read(GROUP, 'rotten')), 'ROW_DAMAGED');
+      if (tag !== TAG.producer) assert.equal(codeOf(harness, harness.read(GROUP, 'rotten')), 'ROW_DAMAGED');
       const more = harness.append(GROUP, 'rotten', 'more;', { producer: [PRODUCER, 0, 1] });
       assert.equal(codeOf(harness, more), 'ROW_DAMAGED');
-      if (tag === TAG_HEAD) assert.equal(codeOf(harness, harness.create(GROUP, 'rotten')), 'ROW_DAMAGED');
-      if (tag === TAG_HEAD) assert.equal(codeOf(harness, harness.remove(GROUP, 'rotten')), 'ROW_DAMAGED');
+      if (tag === TAG.head) assert.equal(codeOf(harness, harness.create(GROUP, 'rotten')), 'ROW_DAMAGED');
+      if (tag === TAG.head) assert.equal(codeOf(harness, harness.remove(GROUP, 'rotten')), 'ROW_DAMAGED');
       assert.equal(codeOf(harness, harness.append(GROUP, 'sound', 'more;')), 'OK');
       assert.match(harness.contents(GROUP, 'sound'), /^sound;(more;)+$/);
       servesOthers(harness);
@@ -92,7 +92,7 @@ test('a group whose entry needs a changed row stops: nothing is answered from it
   );
   const told = tails(replies, TOPIC).at(-1) ?? assert.fail('its live readers are told to read again');
   assert.equal(code(told), 'ROW_DAMAGED');
-  const appliedMeta = (): Uint8Array | undefined => storage.tx.get(Uint8Array.of(0, GROUP, TAG_META))?.slice();
+  const appliedMeta = (): Uint8Array | undefined => storage.tx.get(Uint8Array.of(0, GROUP, TAG.meta))?.slice();
   const stored = appliedMeta();
   for (let i = 0; i < 2; i++) {
     for (const name of ['sound', 'rotten']) {
@@ -115,7 +115,7 @@ test('a bucket row that changed stops no read of a stream; a garbage mark that c
   const harness = started();
   harness.remove(GROUP, 'rotten');
   harness.turn();
-  harness.storage.isDamaged = (key) => key[1] === GROUP && (key[2] === TAG_BUCKET || key[2] === TAG_GARBAGE);
+  harness.storage.isDamaged = (key) => key[1] === GROUP && (key[2] === TAG.bucket || key[2] === TAG.garbage);
   for (let turns = 0; turns < 3; turns++) harness.turn(CHECKPOINT_MS);
   assert.equal(harness.contents(GROUP, 'sound'), 'sound;');
   assert.deepEqual(counters(harness)[1], 0);

@@ -2,7 +2,7 @@
  * Disks that do not do what they say: faults of the simulator's own disk, which must be found like planted bugs. Those
  * are in src/base/planted-bugs.ts.
  */
-import { TAG_IMPORT, TAG_PRODUCER } from '../../src/stream/core/keys.ts';
+import { TAG } from '../../src/stream/core/keys.ts';
 import { freshBytes, pagesOf } from '../../src/store/log-record.ts';
 import type { SimDisk } from './disk.ts';
 import { coveredOf, logOf, recordsOf } from './log-records.ts';
@@ -45,10 +45,10 @@ export const DISK_FAULTS: Readonly<Record<string, DiskFault>> = {
   },
   'producers-not-in-snapshot': {
     about: 'Group snapshots leave producers out: their receiver takes a repeated append for a new one.',
-    hiddenTag: TAG_PRODUCER,
+    hiddenTag: TAG.producer,
   },
   'import-mark-not-in-snapshots': {
     about: 'Group snapshots leave the mark of an import out: their receiver serves a group that is not whole.',
-    hiddenTag: TAG_IMPORT,
+    hiddenTag: TAG.import,
   },
 };

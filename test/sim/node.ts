@@ -2,7 +2,7 @@
 import { StorageFullError } from '../../src/shard/ports.ts';
 import { CUT_TAG, HALF_TAG, VOTE_TAG, prefixKey, systemKey } from '../../src/store/rows.ts';
 import type { SegmentSizes } from '../../src/store/segments.ts';
-import { TAG_META } from '../../src/stream/core/keys.ts';
+import { TAG } from '../../src/stream/core/keys.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import { latin1 } from '../support/sorted-rows.ts';
 import { SimCrash } from './crash.ts';
@@ -129,7 +129,7 @@ export class SimNode {
   /** False: there is no row. */
   rotRow(random: Random): boolean {
     const prefix = random.pick(this.#prefixes);
-    const keys = this.disk.state.keys(prefix, `${prefix}\xff`).filter((key) => key.charCodeAt(2) !== TAG_META);
+    const keys = this.disk.state.keys(prefix, `${prefix}\xff`).filter((key) => key.charCodeAt(2) !== TAG.meta);
     if (keys.length === 0) return false;
     const key = random.pick(keys);
     const { length } = this.disk.state.read(key) as Uint8Array;
@@ -146,7 +146,7 @@ export class SimNode {
       this.rotGroup = { group, isVote: false };
       return;
     }
-    const meta = `${latin1(prefixKey(this.disk.prefix(group)))}${String.fromCharCode(TAG_META)}`;
+    const meta = `${latin1(prefixKey(this.disk.prefix(group)))}${String.fromCharCode(TAG.meta)}`;
     const own = [HALF_TAG, VOTE_TAG, CUT_TAG].map((tag) => latin1(systemKey(tag, group)));
     const keys = [meta, ...own].filter((key) => this.disk.state.read(key) !== undefined);
     if (keys.length === 0) return;

@@ -4,7 +4,7 @@
  */
 import { errorCode, errorNumber } from '../../src/base/errors.ts';
 import { decodeHead } from '../../src/stream/core/head.ts';
-import { TAG_HEAD } from '../../src/stream/core/keys.ts';
+import { TAG } from '../../src/stream/core/keys.ts';
 import type { State } from '../../src/stream/core/state.ts';
 import { type Quota, decodeQuota } from '../../src/protocol/bucket-command.ts';
 import { type Command } from '../../src/protocol/command.ts';
@@ -137,7 +137,7 @@ class Watch {
     let streams = 0;
     let retained = 0;
     for (const [key, value] of this.#reference.rows()) {
-      if (key[2] !== TAG_HEAD || !latin1(key.subarray(3)).startsWith(`${bucket.text}\0`)) continue;
+      if (key[2] !== TAG.head || !latin1(key.subarray(3)).startsWith(`${bucket.text}\0`)) continue;
       const head = decodeHead(key.slice(3), 0, value);
       streams++;
       retained += head.tail - head.startOffset;

@@ -5,18 +5,11 @@
  * Left out, because replicas may differ there: the two bytes of prefix, garbage marks, rows of incarnations whose head
  * is gone, and of living ones those in front of their hotStart (both are reclaimed some time later).
  */
-import {
-  TAG_ATTRIBUTES,
-  TAG_DATA,
-  TAG_GARBAGE,
-  TAG_HEAD,
-  TAG_PRODUCER,
-  TAG_RECORD,
-} from '../../src/stream/core/keys.ts';
+import { TAG } from '../../src/stream/core/keys.ts';
 import { PAGE_VALUE_BYTES } from '../../src/base/limits.ts';
 import { MOVED_PREFIX } from '../../src/store/rows.ts';
 
-const BY_INCARNATION = new Set([TAG_ATTRIBUTES, TAG_DATA, TAG_PRODUCER, TAG_RECORD]);
+const BY_INCARNATION: ReadonlySet<number> = new Set([TAG.attributes, TAG.data, TAG.producer, TAG.record]);
 /**
  * Position of the incarnation in an encoded head (stream/core/head.ts), and of the
  * positions below which rows are garbage.
@@ -77,17 +70,17 @@ export class RowHash {
     if (prefix >= MOVED_PREFIX) return;
     const half = this.#half(prefix);
     const tag = key.charCodeAt(2);
-    if (tag === TAG_GARBAGE) return;
+    if (tag === TAG.garbage) return;
     const change = (before === undefined ? 0 : hashRow(key, before)) ^ (after === undefined ? 0 : hashRow(key, after));
     if (BY_INCARNATION.has(tag)) {
       const incarnation = incarnationOf(half, numberAt(key, 3, 6));
-      if (tag === TAG_DATA) incarnation.data.changed(numberAt(key, 9, 8), change);
-      else if (tag === TAG_RECORD) incarnation.records.changed(numberAt(key, 9, 8), change);
+      if (tag === TAG.data) incarnation.data.changed(numberAt(key, 9, 8), change);
+      else if (tag === TAG.record) incarnation.records.changed(numberAt(key, 9, 8), change);
       else incarnation.others ^= change;
       return;
     }
     half.others ^= change;
-    if (tag !== TAG_HEAD) return;
+    if (tag !== TAG.head) return;
     if (after === undefined) {
       half.living.delete(key);
       return;

@@ -4,7 +4,7 @@
  */
 import type { ReadCold } from '../../cold/ports.ts';
 import { decodeObjectRow } from '../../stream/cold/objects.ts';
-import { TAG_CHUNK, TAG_OBJECT } from '../../stream/core/keys.ts';
+import { TAG } from '../../stream/core/keys.ts';
 import { type ChunkRef, type StoredChunk, decodeChunkRow, decodeObjectId } from '../../protocol/cold.ts';
 
 /** At each end. */
@@ -25,8 +25,8 @@ export class ColdSample {
 
   /** Receives every row that an import writes; chunks come before objects. */
   row(key: Uint8Array, value: Uint8Array): void {
-    if (key[0] === TAG_CHUNK) this.#chunk(decodeChunkRow(value));
-    else if (key[0] === TAG_OBJECT) this.#object(key, value);
+    if (key[0] === TAG.chunk) this.#chunk(decodeChunkRow(value));
+    else if (key[0] === TAG.object) this.#object(key, value);
   }
 
   /** Undefined: the import refers to no chunks. */

@@ -7,7 +7,7 @@ import { Canonical } from '../../stream/backup/canonical.ts';
 import { BACKUP_TAGS } from '../../stream/backup/rows.ts';
 import { WithoutKeys } from '../../stream/backup/without-keys.ts';
 import { decodeBucket } from '../../stream/core/buckets.ts';
-import { TAG_BUCKET, TAG_HEAD, TAG_META } from '../../stream/core/keys.ts';
+import { TAG } from '../../stream/core/keys.ts';
 import { decodeMeta } from '../../stream/core/meta.ts';
 
 /** Bytes before a key's tag. */
@@ -56,7 +56,7 @@ export class GroupExport {
   constructor(source: GroupRows, order: ExportOrder) {
     this.#source = source;
     this.#rows = source.rows(BACKUP_TAGS)[Symbol.iterator]();
-    const row = source.row(TAG_META);
+    const row = source.row(TAG.meta);
     // A group without a checkpoint has no such row.
     const meta = row && decodeMeta(row);
     // Another checkpoint may have come since; an earlier one would not satisfy the request.
@@ -71,8 +71,8 @@ export class GroupExport {
     this.#document = document;
     const withoutKeys = new WithoutKeys((key, value) => document.row(key, value));
     this.#canonical = new Canonical((key, value) => {
-      if (key[0] === TAG_HEAD) this.#streams++;
-      else if (key[0] === TAG_BUCKET && decodeBucket(key.slice(1), value).exists) this.#buckets++;
+      if (key[0] === TAG.head) this.#streams++;
+      else if (key[0] === TAG.bucket && decodeBucket(key.slice(1), value).exists) this.#buckets++;
       withoutKeys.row(key, value);
     });
   }

@@ -12,7 +12,7 @@ import { areRows, eachRow } from '../../base/row-bytes.ts';
 import { planted } from '../../base/planted.ts';
 import { IMPORTED_TAGS } from './rows.ts';
 import { refuse } from '../operations/append.ts';
-import { TAG_BUCKET, TAG_HEAD, anyRow, prefixEnd, taggedKey } from '../core/keys.ts';
+import { TAG, anyRow, prefixEnd, taggedKey } from '../core/keys.ts';
 import { NO_DIGEST } from '../core/import-mark.ts';
 import type { State } from '../core/state.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
@@ -134,5 +134,5 @@ export function applyImportAbort(state: State, command: Command, reply: Reply): 
 /** A bucket counts even when removed, because its counters exist. Streams are in buckets, but may not be stored yet. */
 export function holdsAnything(state: State): boolean {
   const holds = (tag: number): boolean => anyRow(state.tx, taggedKey(state.prefix, tag));
-  return state.buckets.dirtyCount > 0 || holds(TAG_BUCKET) || holds(TAG_HEAD);
+  return state.buckets.dirtyCount > 0 || holds(TAG.bucket) || holds(TAG.head);
 }

@@ -9,19 +9,7 @@ import { decodeChunkRow, decodeObjectId } from '../../protocol/cold.ts';
 import { decodeObjectRow, encodeObjectRow } from '../cold/objects.ts';
 import { decodeTombstone } from '../core/fork-rows.ts';
 import { type Head, decodeHead, encodeHead } from '../core/head.ts';
-import {
-  TAG_BUCKET,
-  TAG_CHUNK,
-  TAG_DATA,
-  TAG_HEAD,
-  TAG_OBJECT,
-  TAG_PIN,
-  TAG_PRODUCER,
-  TAG_TOMBSTONE,
-  TAG_UNPIN,
-  bareIncarnationOf,
-  barePositionOf,
-} from '../core/keys.ts';
+import { TAG, bareIncarnationOf, barePositionOf } from '../core/keys.ts';
 import { type RowSink, kindOf } from './rows.ts';
 
 type Live = Pick<
@@ -43,12 +31,12 @@ export class Canonical {
 
   row(key: Uint8Array, value: Uint8Array): void {
     const tag = byteAt(key, 0);
-    if (tag === TAG_BUCKET || tag === TAG_UNPIN) return this.#sink(key, value);
-    if (tag === TAG_TOMBSTONE) return this.#tombstone(key, value);
-    if (tag === TAG_HEAD) return this.#head(key, value);
-    if (tag === TAG_OBJECT) return this.#object(key, value);
+    if (tag === TAG.bucket || tag === TAG.unpin) return this.#sink(key, value);
+    if (tag === TAG.tombstone) return this.#tombstone(key, value);
+    if (tag === TAG.head) return this.#head(key, value);
+    if (tag === TAG.object) return this.#object(key, value);
     const incarnation = bareIncarnationOf(key);
-    if (tag === TAG_PIN && this.#tombstones.has(incarnation)) return this.#sink(key, value);
+    if (tag === TAG.pin && this.#tombstones.has(incarnation)) return this.#sink(key, value);
     const live = this.#live.get(incarnation);
     if (live !== undefined && this.#belongs(live, key, value)) this.#sink(key, value);
   }
@@ -69,9 +57,9 @@ export class Canonical {
 
   #belongs(live: Live, key: Uint8Array, value: Uint8Array): boolean {
     const { tag, says } = kindOf(key);
-    if (tag === TAG_DATA) return barePositionOf(key) >= live.hotStart;
-    if (tag === TAG_CHUNK) return this.#refer(live, value);
-    if (tag === TAG_PRODUCER && planted('export-loses-producers')) return false;
+    if (tag === TAG.data) return barePositionOf(key) >= live.hotStart;
+    if (tag === TAG.chunk) return this.#refer(live, value);
+    if (tag === TAG.producer && planted('export-loses-producers')) return false;
     assert(says !== undefined, `rows of tag ${tag} are in no backup`);
     return says(live);
   }

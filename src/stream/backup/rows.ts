@@ -21,28 +21,7 @@ import {
   encodeTombstone,
 } from '../core/fork-rows.ts';
 import { HEAD_ROW, type Head, decodeHead, encodeHead, headBytesMax } from '../core/head.ts';
-import {
-  INCARNATION_KEY,
-  POSITION_KEY,
-  TAG_ATTRIBUTES,
-  TAG_BUCKET,
-  TAG_CHUNK,
-  TAG_CHUNK_RECORD,
-  TAG_DATA,
-  TAG_EXPIRY,
-  TAG_FLUSH,
-  TAG_FORK,
-  TAG_HEAD,
-  TAG_OBJECT,
-  TAG_PIN,
-  TAG_PRODUCER,
-  TAG_RECORD,
-  TAG_SNAPSHOT,
-  TAG_TOMBSTONE,
-  TAG_UNPIN,
-  TOKEN_KEY,
-  bareBytes,
-} from '../core/keys.ts';
+import { INCARNATION_KEY, POSITION_KEY, TAG, TOKEN_KEY, bareBytes } from '../core/keys.ts';
 import { PRODUCER_ROW, RECEIPT, decodeProducer, encodeProducer } from '../core/producers.ts';
 import { parseAttributes } from '../../json/attributes.ts';
 import { JsonNormalizer } from '../../json/json-records.ts';
@@ -75,51 +54,51 @@ const PRODUCER_AT = bareBytes(INCARNATION_KEY);
 /** The kinds of rows in the order of a backup. */
 export const KINDS: readonly RowKind[] = [
   {
-    ...{ tag: TAG_BUCKET, thing: 'bucket', keyBytes: [2, 1 + NAME_BYTES_MAX], record: BUCKET_ROW },
+    ...{ tag: TAG.bucket, thing: 'bucket', keyBytes: [2, 1 + NAME_BYTES_MAX], record: BUCKET_ROW },
     again: (key, value) => encodeBucket(decodeBucket(key, value)),
   },
-  { tag: TAG_HEAD, thing: 'stream', keyBytes: STREAM_KEY_BYTES, record: HEAD_ROW, again: headAgain },
+  { tag: TAG.head, thing: 'stream', keyBytes: STREAM_KEY_BYTES, record: HEAD_ROW, again: headAgain },
   {
-    ...{ tag: TAG_TOMBSTONE, thing: 'removed stream', keyBytes: STREAM_KEY_BYTES, record: TOMBSTONE_ROW },
+    ...{ tag: TAG.tombstone, thing: 'removed stream', keyBytes: STREAM_KEY_BYTES, record: TOMBSTONE_ROW },
     again: (_key, value) => encodeTombstone(decodeTombstone(value)),
   },
-  { tag: TAG_CHUNK, thing: 'chunk', keyBytes: exactly(POSITION_KEY), again: chunkAgain },
-  { tag: TAG_DATA, thing: 'row of bytes', keyBytes: exactly(POSITION_KEY) },
+  { tag: TAG.chunk, thing: 'chunk', keyBytes: exactly(POSITION_KEY), again: chunkAgain },
+  { tag: TAG.data, thing: 'row of bytes', keyBytes: exactly(POSITION_KEY) },
   {
-    ...{ tag: TAG_ATTRIBUTES, thing: 'set of attributes', keyBytes: exactly(INCARNATION_KEY), again: attributesAgain },
+    ...{ tag: TAG.attributes, thing: 'set of attributes', keyBytes: exactly(INCARNATION_KEY), again: attributesAgain },
     ...{ says: (head) => head.hasAttributes, missing: 'its attributes are missing' },
   },
   {
-    ...{ tag: TAG_PRODUCER, thing: 'producer', record: PRODUCER_ROW, items: RECEIPT },
+    ...{ tag: TAG.producer, thing: 'producer', record: PRODUCER_ROW, items: RECEIPT },
     keyBytes: [PRODUCER_AT + 1, PRODUCER_AT + PRODUCER_ID_BYTES_MAX],
     again: (_key, value) => encodeProducer(decodeProducer(value)),
     says: (head) => head.hasProducers,
   },
   {
-    ...{ tag: TAG_SNAPSHOT, thing: 'published snapshot', keyBytes: exactly(POSITION_KEY) },
+    ...{ tag: TAG.snapshot, thing: 'published snapshot', keyBytes: exactly(POSITION_KEY) },
     ...{ says: (head) => head.snapshotOffset >= 0, missing: 'its published snapshot is missing' },
   },
   {
-    ...{ tag: TAG_FORK, thing: 'fork', keyBytes: exactly(INCARNATION_KEY), record: FORK_ROW },
+    ...{ tag: TAG.fork, thing: 'fork', keyBytes: exactly(INCARNATION_KEY), record: FORK_ROW },
     again: (_key, value) => encodeOrigin(decodeOrigin(value)),
     ...{ says: (head) => head.forked, missing: 'it is a fork, and nothing says of what' },
   },
   {
-    ...{ tag: TAG_PIN, thing: 'fork kept', keyBytes: exactly(POSITION_KEY) },
+    ...{ tag: TAG.pin, thing: 'fork kept', keyBytes: exactly(POSITION_KEY) },
     again: (_key, value) => encodePin(decodePin(value)),
     ...{ says: (head) => head.hasPins, missing: 'it has forks that are missing' },
   },
   {
-    ...{ tag: TAG_OBJECT, thing: 'object', keyBytes: exactly(POSITION_KEY), record: OBJECT_ROW },
+    ...{ tag: TAG.object, thing: 'object', keyBytes: exactly(POSITION_KEY), record: OBJECT_ROW },
     again: (key, value) => encodeObjectRow(decodeObjectRow(decodeObjectId(key, 1), value)),
   },
-  { tag: TAG_UNPIN, thing: 'fork gone', keyBytes: exactly(TOKEN_KEY) },
+  { tag: TAG.unpin, thing: 'fork gone', keyBytes: exactly(TOKEN_KEY) },
 ];
 
 export const BACKUP_TAGS: readonly number[] = KINDS.map(({ tag }) => tag);
 
 /** Rows that an import writes. */
-export const IMPORTED_TAGS: readonly number[] = [...BACKUP_TAGS, TAG_CHUNK_RECORD, TAG_FLUSH, TAG_RECORD, TAG_EXPIRY];
+export const IMPORTED_TAGS: readonly number[] = [...BACKUP_TAGS, TAG.chunkRecord, TAG.flush, TAG.record, TAG.expiry];
 
 /** Visits a row; key and value are valid only during the call. */
 export type RowSink = (key: Uint8Array, value: Uint8Array) => void;

@@ -14,18 +14,7 @@ import { type Bucket, decodeBucket } from '../core/buckets.ts';
 import { type Head, decodeHead } from '../core/head.ts';
 import {
   NUL,
-  TAG_BUCKET,
-  TAG_CHUNK,
-  TAG_CHUNK_RECORD,
-  TAG_DATA,
-  TAG_FORK,
-  TAG_HEAD,
-  TAG_OBJECT,
-  TAG_PIN,
-  TAG_RECORD,
-  TAG_SNAPSHOT,
-  TAG_TOMBSTONE,
-  TAG_UNPIN,
+  TAG,
   bareIncarnationOf,
   bareKey,
   barePositionOf,
@@ -129,29 +118,29 @@ export class Validator {
   #take(kind: RowKind, key: Uint8Array, value: Uint8Array): void {
     const { tag, thing } = kind;
     switch (tag) {
-      case TAG_BUCKET:
+      case TAG.bucket:
         return this.#bucket(key, value);
-      case TAG_HEAD:
+      case TAG.head:
         return this.#head(key, value);
-      case TAG_OBJECT:
+      case TAG.object:
         return this.#objects.object(key, value);
-      case TAG_TOMBSTONE:
+      case TAG.tombstone:
         return this.#forks.tombstone(key, value, this.#streams);
-      case TAG_UNPIN:
+      case TAG.unpin:
         return this.#forks.unpin(value);
     }
     const stream = this.#streams.get(bareIncarnationOf(key));
     stream?.see(kind);
-    if (tag === TAG_PIN) return this.#forks.pin(key, value, stream);
+    if (tag === TAG.pin) return this.#forks.pin(key, value, stream);
     check(stream !== undefined, `a ${thing} belongs to no stream`);
     switch (tag) {
-      case TAG_CHUNK:
+      case TAG.chunk:
         return this.#chunk(stream, key, value);
-      case TAG_DATA:
+      case TAG.data:
         return this.#row(stream, key, value);
-      case TAG_SNAPSHOT:
+      case TAG.snapshot:
         return stream.snapshotPart(barePositionOf(key), value);
-      case TAG_FORK:
+      case TAG.fork:
         return this.#forks.origin(stream, value);
     }
     return undefined;
@@ -197,13 +186,13 @@ export class Validator {
     this.#coldBytes += chunk.end - chunk.start;
     this.#objects.chunk(stream, chunk);
     const { start, firstRecord, recordNext } = chunk;
-    if (stream.json && recordNext > firstRecord) this.#index(TAG_CHUNK_RECORD, key, firstRecord, start);
+    if (stream.json && recordNext > firstRecord) this.#index(TAG.chunkRecord, key, firstRecord, start);
   }
 
   #row(stream: StreamParts, key: Uint8Array, value: Uint8Array): void {
     const row = decodeRow(barePositionOf(key), value);
     stream.row(row);
-    if (stream.json && row.count > 0) this.#index(TAG_RECORD, key, row.firstRecord, row.start);
+    if (stream.json && row.count > 0) this.#index(TAG.record, key, row.firstRecord, row.start);
   }
 
   /** The entry of a JSON stream's row or chunk in the index by record. */
@@ -222,7 +211,7 @@ class RowOrder {
     const place = this.#kind === undefined ? -1 : BACKUP_TAGS.indexOf(this.#kind.tag);
     if (kind === this.#kind) {
       const order = compareBytes(this.#key, key);
-      const name = kind.tag === TAG_BUCKET || kind.tag === TAG_HEAD ? ` ${nameText(key.subarray(1))}` : '';
+      const name = kind.tag === TAG.bucket || kind.tag === TAG.head ? ` ${nameText(key.subarray(1))}` : '';
       check(order !== 0, `duplicate ${kind.thing}${name}`);
       check(order < 0, 'rows are not in their order');
     } else check(BACKUP_TAGS.indexOf(kind.tag) > place, 'rows are not in their order');

@@ -10,7 +10,7 @@ import { byteAt, compareBytes } from '../../base/bytes.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
 import { LOG } from '../../subscriptions/state/record.ts';
 import { decodeHead } from '../core/head.ts';
-import { TAG_DATA, TAG_HEAD, bareIncarnationOf } from '../core/keys.ts';
+import { TAG, bareIncarnationOf } from '../core/keys.ts';
 import { endAt } from '../core/row.ts';
 import { RowView } from '../core/row-view.ts';
 import type { RowSink } from './rows.ts';
@@ -28,10 +28,10 @@ export class WithoutKeys {
 
   /** Heads come before data, and the rows of a stream in order. */
   row(key: Uint8Array, value: Uint8Array): void {
-    if (key[0] === TAG_HEAD && compareBytes(key.subarray(1), LOG_NAME) === 0) {
+    if (key[0] === TAG.head && compareBytes(key.subarray(1), LOG_NAME) === 0) {
       this.#incarnation = decodeHead(key.slice(1), 0, value).incarnation;
     }
-    const isLog = key[0] === TAG_DATA && bareIncarnationOf(key) === this.#incarnation;
+    const isLog = key[0] === TAG.data && bareIncarnationOf(key) === this.#incarnation;
     this.#sink(key, isLog ? this.#blank(value) : value);
   }
 

@@ -9,7 +9,7 @@ import { FLUSH_LIST_BYTES_MAX, FLUSH_SLICES_MAX } from '../../base/limits.ts';
 import { type Slice, sliceBytes } from '../../protocol/cold.ts';
 import { readText } from '../../base/text.ts';
 import type { Head } from '../core/head.ts';
-import { TAG_FLUSH, equalsPart, flushKey, timeOf, taggedKey } from '../core/keys.ts';
+import { TAG, equalsPart, flushKey, timeOf, taggedKey } from '../core/keys.ts';
 import { RowView } from '../core/row-view.ts';
 import type { State } from '../core/state.ts';
 import { ChunkWriter } from './chunk-writer.ts';
@@ -81,7 +81,7 @@ export function nextFlush(state: State, limits: FlushLimits): FlushPlan | undefi
 /** Time in milliseconds since which the oldest bytes are in rows; undefined when there are none. */
 export function oldestHotMs(state: State): number | undefined {
   let since: number | undefined;
-  const from = taggedKey(state.prefix, TAG_FLUSH);
+  const from = taggedKey(state.prefix, TAG.flush);
   state.overlay.range(from, flushKey(state.prefix, Number.MAX_SAFE_INTEGER, 0), false, (key) => {
     since = timeOf(key);
     return false;
@@ -92,7 +92,7 @@ export function oldestHotMs(state: State): number | undefined {
 /** Keys of one bucket's streams that have waited longest, oldest first. */
 function oldest(state: State, beforeMs: number, most: number): Uint8Array[] {
   const streams: Uint8Array[] = [];
-  const from = taggedKey(state.prefix, TAG_FLUSH);
+  const from = taggedKey(state.prefix, TAG.flush);
   const to = flushKey(state.prefix, Math.min(beforeMs, Number.MAX_SAFE_INTEGER), 0);
   let bucket = NOTHING;
   let looks = 0;

@@ -20,7 +20,7 @@ import {
   decodeObjectId,
   encodeObjectId,
 } from '../../protocol/cold.ts';
-import { TAG_GC, TAG_OBJECT, incarnationKey, prefixEnd, sequenceOf, taggedKey } from '../core/keys.ts';
+import { TAG, incarnationKey, prefixEnd, sequenceOf, taggedKey } from '../core/keys.ts';
 import type { State } from '../core/state.ts';
 
 /** Its content was deleted, or it was never referenced. */
@@ -61,7 +61,7 @@ export function sameObject(a: ObjectId, b: ObjectId): boolean {
 }
 
 function rowKey(state: State, object: ObjectId): Uint8Array {
-  return taggedKey(state.prefix, TAG_OBJECT, encodeObjectId(object));
+  return taggedKey(state.prefix, TAG.object, encodeObjectId(object));
 }
 
 export function storedObject(state: State, object: ObjectId): ObjectRow | undefined {
@@ -121,13 +121,13 @@ function queueObject(state: State, stored: ObjectRow, nowMs: number, gcClass: Gc
   if (tally?.bucket === stored.bucket) tally.queued++;
   const object = encodeObjectId(stored.object);
   const row = GC_ROW.encode({ queuedMs: nowMs, gcClass, object }, encodeUtf8(stored.bucket));
-  state.overlay.put(incarnationKey(state.prefix, TAG_GC, stored.gcSeq), row);
+  state.overlay.put(incarnationKey(state.prefix, TAG.gc, stored.gcSeq), row);
   putObject(state, stored);
 }
 
 /** The object of a queue entry was deleted, so the group forgets it. */
 export function forgetObject(state: State, seq: number): void {
-  const key = incarnationKey(state.prefix, TAG_GC, seq);
+  const key = incarnationKey(state.prefix, TAG.gc, seq);
   const row = state.overlay.get(key);
   if (row === undefined) return;
   const stored = storedObject(state, objectOf(row));
@@ -182,8 +182,8 @@ export function gcDue(state: State, { usualMs, mergedMs }: GcDeadlines, most: nu
   const due: GcEntry[] = [];
   for (const gcClass of GC_CLASSES) {
     if (due.length === most) break;
-    const start = incarnationKey(state.prefix, TAG_GC, gcClass * CLASS_SEQS);
-    const end = incarnationKey(state.prefix, TAG_GC, (gcClass + 1) * CLASS_SEQS);
+    const start = incarnationKey(state.prefix, TAG.gc, gcClass * CLASS_SEQS);
+    const end = incarnationKey(state.prefix, TAG.gc, (gcClass + 1) * CLASS_SEQS);
     due.push(...queued(state, start, end, most - due.length, 2 * most, (row) => queuedMs(row) < before[gcClass]));
   }
   return due;
@@ -191,7 +191,7 @@ export function gcDue(state: State, { usualMs, mergedMs }: GcDeadlines, most: nu
 
 /** Up to `most` entries of one bucket. */
 export function gcOfBucket(state: State, bucket: string, most: number): GcEntry[] {
-  const start = taggedKey(state.prefix, TAG_GC);
+  const start = taggedKey(state.prefix, TAG.gc);
   const isOfBucket = (row: Uint8Array): boolean => decodeUtf8(row, GC_ROW.size, row.length) === bucket;
   return queued(state, start, prefixEnd(start), most, Infinity, isOfBucket);
 }

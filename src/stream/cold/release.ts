@@ -4,7 +4,7 @@
  */
 import { planted } from '../../base/planted.ts';
 import { f64OrNone, struct, u8 } from '../../base/struct.ts';
-import { TAG_RELEASE, anyRow, incarnationKey, prefixEnd, incarnationOf, taggedKey } from '../core/keys.ts';
+import { TAG, anyRow, incarnationKey, prefixEnd, incarnationOf, taggedKey } from '../core/keys.ts';
 import type { StoredChunk } from '../../protocol/cold.ts';
 import type { State } from '../core/state.ts';
 import { deleteChunk, eachChunk } from './chunks.ts';
@@ -25,7 +25,7 @@ export function releaseChunks(
 ): void {
   if (releaseSome(state, incarnation, limit, nowMs, immediate)) return;
   const row = RELEASE_ROW.encode({ limit: limit === Infinity ? -1 : limit, immediate: immediate ? 1 : 0 });
-  state.overlay.put(incarnationKey(state.prefix, TAG_RELEASE, incarnation), row);
+  state.overlay.put(incarnationKey(state.prefix, TAG.release, incarnation), row);
 }
 
 /** True: none is left. */
@@ -64,7 +64,7 @@ export function dropChunks(
 /** Continues what earlier commands left, up to `budget` chunks; true when more is left. */
 export function continueReleases(state: State, nowMs: number, budget: number): boolean {
   state.releaseLeft = budget;
-  const start = taggedKey(state.prefix, TAG_RELEASE);
+  const start = taggedKey(state.prefix, TAG.release);
   const entries: { readonly incarnation: number; readonly limit: number; readonly immediate: boolean }[] = [];
   state.overlay.range(start, prefixEnd(start), false, (key, row) => {
     const { limit, immediate } = RELEASE_ROW.decode(row);
@@ -73,11 +73,11 @@ export function continueReleases(state: State, nowMs: number, budget: number): b
   });
   for (const { incarnation, limit, immediate } of entries) {
     if (!releaseSome(state, incarnation, limit, nowMs, immediate)) return true;
-    state.overlay.delete(incarnationKey(state.prefix, TAG_RELEASE, incarnation));
+    state.overlay.delete(incarnationKey(state.prefix, TAG.release, incarnation));
   }
   return entries.length === ENTRIES_MAX;
 }
 
 export function releaseDue(state: State): boolean {
-  return anyRow(state.overlay, taggedKey(state.prefix, TAG_RELEASE));
+  return anyRow(state.overlay, taggedKey(state.prefix, TAG.release));
 }

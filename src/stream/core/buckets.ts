@@ -8,7 +8,7 @@ import { f64, f64OrNone, struct, u8, zeros } from '../../base/struct.ts';
 import { readText } from '../../base/text.ts';
 import { planted } from '../../base/planted.ts';
 import { compareBytes } from '../../base/bytes.ts';
-import { TAG_BUCKET, equalsPart, hashBytes, prefixEnd, restOf, taggedKey } from './keys.ts';
+import { TAG, equalsPart, hashBytes, prefixEnd, restOf, taggedKey } from './keys.ts';
 import type { Tx } from '../../base/tx.ts';
 
 const FORMAT = 2;
@@ -82,7 +82,7 @@ export class Buckets {
       if (equalsPart(bucket.name, bytes, start, length)) return bucket;
     }
     const name = bytes.slice(start, start + length);
-    const row = tx.get(taggedKey(this.#prefix, TAG_BUCKET, name));
+    const row = tx.get(taggedKey(this.#prefix, TAG.bucket, name));
     const bucket = row === undefined ? newBucket(name) : decodeBucket(name, row);
     if (this.#size >= CLEAN_MAX) this.#forgetClean();
     const kept = this.#cache.get(hash);
@@ -104,7 +104,7 @@ export class Buckets {
 
   flush(tx: Tx): void {
     for (const bucket of this.#dirty) {
-      tx.put(taggedKey(this.#prefix, TAG_BUCKET, bucket.name), encodeBucket(bucket));
+      tx.put(taggedKey(this.#prefix, TAG.bucket, bucket.name), encodeBucket(bucket));
     }
   }
 
@@ -121,8 +121,8 @@ export class Buckets {
       .sort((a, b) => compareBytes(a.name, b.name));
     let next = 0;
     let going = true;
-    const all = taggedKey(this.#prefix, TAG_BUCKET, NO_NAME);
-    const behind = taggedKey(this.#prefix, TAG_BUCKET, after);
+    const all = taggedKey(this.#prefix, TAG.bucket, NO_NAME);
+    const behind = taggedKey(this.#prefix, TAG.bucket, after);
     tx.range(behind, prefixEnd(all), false, (key, value) => {
       const name = restOf(key);
       if (after.length > 0 && compareBytes(name, after) === 0) return true;

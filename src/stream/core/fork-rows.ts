@@ -7,10 +7,7 @@ import { viewOf } from '../../base/bytes.ts';
 import { f64, f64OrNone, struct, u16, u8, zeros } from '../../base/struct.ts';
 import type { PinPlace } from '../../protocol/queries/summaries.ts';
 import {
-  TAG_FORK,
-  TAG_PIN,
-  TAG_TOMBSTONE,
-  TAG_UNPIN,
+  TAG,
   anyRow,
   incarnationKey,
   lastPosition,
@@ -77,7 +74,7 @@ export class ForkRows {
   constructor(prefix: number, overlay: Overlay) {
     this.#prefix = prefix;
     this.#overlay = overlay;
-    this.#tombstones = anyRow(overlay, taggedKey(prefix, TAG_TOMBSTONE));
+    this.#tombstones = anyRow(overlay, taggedKey(prefix, TAG.tombstone));
   }
 
   /** Rows entered the store without passing through this cache. */
@@ -86,35 +83,35 @@ export class ForkRows {
   }
 
   origin(incarnation: number): Origin {
-    const row = this.#overlay.get(incarnationKey(this.#prefix, TAG_FORK, incarnation));
+    const row = this.#overlay.get(incarnationKey(this.#prefix, TAG.fork, incarnation));
     assert(row !== undefined, `incarnation ${incarnation} has a row that says whose fork it is`);
     return decodeOrigin(row);
   }
 
   putOrigin(incarnation: number, origin: Origin): void {
-    this.#overlay.put(incarnationKey(this.#prefix, TAG_FORK, incarnation), encodeOrigin(origin));
+    this.#overlay.put(incarnationKey(this.#prefix, TAG.fork, incarnation), encodeOrigin(origin));
   }
 
   deleteOrigin(incarnation: number): void {
-    this.#overlay.delete(incarnationKey(this.#prefix, TAG_FORK, incarnation));
+    this.#overlay.delete(incarnationKey(this.#prefix, TAG.fork, incarnation));
   }
 
   putPin(incarnation: number, token: number, pin: PinnedFork): void {
-    this.#overlay.put(positionKey(this.#prefix, TAG_PIN, incarnation, token), encodePin(pin));
+    this.#overlay.put(positionKey(this.#prefix, TAG.pin, incarnation, token), encodePin(pin));
   }
 
   deletePin(incarnation: number, token: number): void {
-    this.#overlay.delete(positionKey(this.#prefix, TAG_PIN, incarnation, token));
+    this.#overlay.delete(positionKey(this.#prefix, TAG.pin, incarnation, token));
   }
 
   hasPins(incarnation: number): boolean {
-    return anyRow(this.#overlay, incarnationKey(this.#prefix, TAG_PIN, incarnation));
+    return anyRow(this.#overlay, incarnationKey(this.#prefix, TAG.pin, incarnation));
   }
 
   /** Visits pins of all streams from (incarnation, token) on in order until `visit` returns false. */
   eachPin(incarnation: number, token: number, visit: (pin: PinnedFork, place: Place) => boolean): void {
-    const end = prefixEnd(taggedKey(this.#prefix, TAG_PIN));
-    this.#overlay.range(positionKey(this.#prefix, TAG_PIN, incarnation, token), end, false, (key, row) =>
+    const end = prefixEnd(taggedKey(this.#prefix, TAG.pin));
+    this.#overlay.range(positionKey(this.#prefix, TAG.pin, incarnation, token), end, false, (key, row) =>
       visit(decodePin(row), { incarnation: incarnationOf(key), token: lastPosition(key) }),
     );
   }
@@ -173,14 +170,14 @@ export class ForkRows {
 
   /** In token order, from `token` on, until `visit` returns false. */
   eachUnpin(token: number, visit: (unpin: Unpin) => boolean): void {
-    const end = prefixEnd(taggedKey(this.#prefix, TAG_UNPIN));
+    const end = prefixEnd(taggedKey(this.#prefix, TAG.unpin));
     this.#overlay.range(unpinKey(this.#prefix, token), end, false, (key, source) =>
       visit({ token: lastPosition(key), source: source.slice() }),
     );
   }
 
   #tombstoneKey(key: Uint8Array): Uint8Array {
-    return taggedKey(this.#prefix, TAG_TOMBSTONE, key);
+    return taggedKey(this.#prefix, TAG.tombstone, key);
   }
 }
 

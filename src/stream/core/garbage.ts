@@ -8,19 +8,7 @@ import { RowDamage } from '../../base/row-damage.ts';
 import { PAGE_VALUE_BYTES } from '../../base/limits.ts';
 import { planted } from '../../base/planted.ts';
 import { f64, struct } from '../../base/struct.ts';
-import {
-  TAG_ATTRIBUTES,
-  TAG_DATA,
-  TAG_GARBAGE,
-  TAG_PRODUCER,
-  TAG_RECORD,
-  TAG_SNAPSHOT,
-  positionKey,
-  prefixEnd,
-  readIncarnation,
-  restOf,
-  taggedKey,
-} from './keys.ts';
+import { TAG, positionKey, prefixEnd, readIncarnation, restOf, taggedKey } from './keys.ts';
 import type { Tx } from '../../base/tx.ts';
 
 /** Minimum number of rows deleted per flush when that many are garbage; adds about 10 ms to the commit. */
@@ -45,7 +33,7 @@ export function garbageBelow(offset: number, record: number): Uint8Array {
 export function reclaim(tx: Tx, prefix: number, writtenBytes: number): boolean {
   let budget = RECLAIM_ROWS + RECLAIM_PER_ROW * Math.ceil(writtenBytes / PAGE_VALUE_BYTES);
   const marksMax = Math.floor(budget / MARK_COST);
-  const start = taggedKey(prefix, TAG_GARBAGE);
+  const start = taggedKey(prefix, TAG.garbage);
   const marks: { readonly incarnation: Uint8Array; readonly below: Uint8Array }[] = [];
   try {
     tx.range(start, prefixEnd(start), false, (key, value) => {
@@ -62,7 +50,7 @@ export function reclaim(tx: Tx, prefix: number, writtenBytes: number): boolean {
       budget -= deleteRange(tx, from, to, planted('rows-stay') ? 1 : budget);
     }
     if (budget <= 0) return true;
-    tx.delete(taggedKey(prefix, TAG_GARBAGE, incarnation));
+    tx.delete(taggedKey(prefix, TAG.garbage, incarnation));
   }
   return marks.length === marksMax;
 }
@@ -70,7 +58,7 @@ export function reclaim(tx: Tx, prefix: number, writtenBytes: number): boolean {
 type Range = readonly [from: Uint8Array, to: Uint8Array];
 
 function allOf(prefix: number, incarnation: Uint8Array): Range[] {
-  const tags = [TAG_DATA, TAG_RECORD, TAG_PRODUCER, TAG_ATTRIBUTES, TAG_SNAPSHOT];
+  const tags = [TAG.data, TAG.record, TAG.producer, TAG.attributes, TAG.snapshot];
   if (planted('snapshots-stay')) tags.pop();
   return tags.map((tag) => {
     const from = taggedKey(prefix, tag, incarnation);
@@ -85,7 +73,7 @@ function lowerOf(prefix: number, incarnation: Uint8Array, below: Uint8Array): Ra
     positionKey(prefix, tag, number, 0),
     positionKey(prefix, tag, number, to),
   ];
-  return [range(TAG_DATA, offset), range(TAG_RECORD, record)];
+  return [range(TAG.data, offset), range(TAG.record, record)];
 }
 
 /** Deletes up to `most` rows and returns their number. */

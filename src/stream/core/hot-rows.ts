@@ -3,7 +3,7 @@ import { assert } from '../../base/assert.ts';
 import type { Tx } from '../../base/tx.ts';
 import type { RowSource } from './collect.ts';
 import { Head } from './head.ts';
-import { TAG_DATA, TAG_RECORD, lastPosition, positionKey } from './keys.ts';
+import { TAG, lastPosition, positionKey } from './keys.ts';
 import type { RowView } from './row-view.ts';
 import { START_ROW } from './row.ts';
 
@@ -64,21 +64,21 @@ export class HotRows implements RowSource {
 
   #viewStored(view: RowView, start: number): void {
     const { incarnation } = this.#head;
-    const value = this.#rows.tx.get(positionKey(this.#rows.prefix, TAG_DATA, incarnation, start));
+    const value = this.#rows.tx.get(positionKey(this.#rows.prefix, TAG.data, incarnation, start));
     assert(value !== undefined, `data row ${start} of incarnation ${incarnation} is in the store`);
     view.ofValue(start, value);
   }
 
   /** Start of the stored row that holds `offset`. */
   #startOf(offset: number): number {
-    const start = this.#last(TAG_DATA, offset, lastPosition);
+    const start = this.#last(TAG.data, offset, lastPosition);
     assert(start >= 0, `a row holds offset ${offset} of incarnation ${this.#head.incarnation}`);
     return start;
   }
 
   /** Start of the stored row in which `record` ends: among rows with ends, the greatest firstRecord at or below it. */
   #startOfRecord(record: number): number {
-    const start = this.#last(TAG_RECORD, record, (_key, value) => START_ROW.decode(value).start);
+    const start = this.#last(TAG.record, record, (_key, value) => START_ROW.decode(value).start);
     assert(start >= 0, `a row holds record ${record} of incarnation ${this.#head.incarnation}`);
     return start;
   }

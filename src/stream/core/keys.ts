@@ -7,28 +7,30 @@ import { byteAt } from '../../base/bytes.ts';
 import type { Tx } from '../../base/tx.ts';
 import { type NumberField, struct, u16BE, u32BE, u48BE, u64BE, u8 } from '../../base/struct.ts';
 
-export const TAG_ATTRIBUTES = 0x61;
-export const TAG_BUCKET = 0x62;
-export const TAG_CHUNK = 0x63;
-export const TAG_CHUNK_RECORD = 0x43;
-export const TAG_DATA = 0x64;
-export const TAG_FLUSH = 0x66;
-export const TAG_GARBAGE = 0x67;
-export const TAG_HEAD = 0x68;
-export const TAG_IMPORT = 0x69;
-export const TAG_META = 0x6d;
-export const TAG_OBJECT = 0x6f;
-export const TAG_PRODUCER = 0x70;
-export const TAG_GC = 0x71;
-export const TAG_PARTIAL = 0x42;
-export const TAG_RECORD = 0x72;
-export const TAG_SNAPSHOT = 0x73;
-export const TAG_RELEASE = 0x77;
-export const TAG_EXPIRY = 0x78;
-export const TAG_FORK = 0x46;
-export const TAG_PIN = 0x50;
-export const TAG_TOMBSTONE = 0x54;
-export const TAG_UNPIN = 0x55;
+export const TAG = {
+  attributes: 0x61,
+  bucket: 0x62,
+  chunk: 0x63,
+  chunkRecord: 0x43,
+  data: 0x64,
+  flush: 0x66,
+  garbage: 0x67,
+  head: 0x68,
+  import: 0x69,
+  meta: 0x6d,
+  object: 0x6f,
+  producer: 0x70,
+  gc: 0x71,
+  partial: 0x42,
+  record: 0x72,
+  snapshot: 0x73,
+  release: 0x77,
+  expiry: 0x78,
+  fork: 0x46,
+  pin: 0x50,
+  tombstone: 0x54,
+  unpin: 0x55,
+} as const;
 
 export const NUL = 0;
 
@@ -44,7 +46,7 @@ export const POSITION_KEY = struct({ ...TAGGED, incarnation: u48BE, position: u6
 export const TIMED_KEY = struct({ ...TAGGED, timeMs: u64BE, incarnation: u48BE });
 export const TOKEN_KEY = struct({ ...TAGGED, token: u64BE });
 export const PART_KEY = struct({ ...TAGGED, part: u32BE });
-const { prefix: PREFIX, tag: TAG } = TAGGED_KEY.fields;
+const { prefix: PREFIX, tag: TAG_FIELD } = TAGGED_KEY.fields;
 const { incarnation: INCARNATION, position: POSITION } = POSITION_KEY.fields;
 const { timeMs: TIME_MS, incarnation: TIMED_INCARNATION } = TIMED_KEY.fields;
 const { token: TOKEN } = TOKEN_KEY.fields;
@@ -58,7 +60,7 @@ function prefixed(group: number, tag: number, size: number): Uint8Array {
   const key = new Uint8Array(size);
   key[PREFIX.at] = group >> 8;
   key[PREFIX.at + 1] = group & 0xff;
-  key[TAG.at] = tag;
+  key[TAG_FIELD.at] = tag;
   return key;
 }
 
@@ -92,7 +94,7 @@ export function bareKey(key: Uint8Array): Uint8Array {
 
 /** The part of a key behind its tag, as a view. */
 export function restOf(key: Uint8Array): Uint8Array {
-  return key.subarray(TAG.end);
+  return key.subarray(TAG_FIELD.end);
 }
 
 /** The incarnation right after the tag of a key. */
@@ -132,15 +134,15 @@ export function barePositionOf(key: Uint8Array): number {
 
 /** An incarnation on its own, as in a garbage key. */
 export function readIncarnation(bytes: Uint8Array): number {
-  return readUint(bytes, INCARNATION, TAG.end);
+  return readUint(bytes, INCARNATION, TAG_FIELD.end);
 }
 
 const NO_REST = new Uint8Array(0);
 
 /** Key of a tag followed by arbitrary bytes. */
 export function taggedKey(group: number, tag: number, rest: Uint8Array = NO_REST): Uint8Array {
-  const key = prefixed(group, tag, TAG.end + rest.length);
-  key.set(rest, TAG.end);
+  const key = prefixed(group, tag, TAG_FIELD.end + rest.length);
+  key.set(rest, TAG_FIELD.end);
   return key;
 }
 
@@ -160,14 +162,14 @@ export function positionKey(group: number, tag: number, incarnation: number, pos
 }
 
 export function producerKey(group: number, incarnation: number, id: Uint8Array): Uint8Array {
-  const key = prefixed(group, TAG_PRODUCER, INCARNATION.end + id.length);
+  const key = prefixed(group, TAG.producer, INCARNATION.end + id.length);
   writeUint(key, INCARNATION, incarnation);
   key.set(id, INCARNATION.end);
   return key;
 }
 
 export function expiryKey(group: number, deadlineMs: number, incarnation: number): Uint8Array {
-  const key = prefixed(group, TAG_EXPIRY, TIMED_KEY.size);
+  const key = prefixed(group, TAG.expiry, TIMED_KEY.size);
   writeUint(key, TIME_MS, deadlineMs);
   writeUint(key, TIMED_INCARNATION, incarnation);
   return key;
@@ -175,7 +177,7 @@ export function expiryKey(group: number, deadlineMs: number, incarnation: number
 
 /** Oldest first, like the expiry index. */
 export function flushKey(group: number, hotSinceMs: number, incarnation: number): Uint8Array {
-  const key = prefixed(group, TAG_FLUSH, TIMED_KEY.size);
+  const key = prefixed(group, TAG.flush, TIMED_KEY.size);
   writeUint(key, TIME_MS, hotSinceMs);
   writeUint(key, TIMED_INCARNATION, incarnation);
   return key;
@@ -183,14 +185,14 @@ export function flushKey(group: number, hotSinceMs: number, incarnation: number)
 
 /** Key of a source that must be notified. */
 export function unpinKey(group: number, token: number): Uint8Array {
-  const key = prefixed(group, TAG_UNPIN, TOKEN_KEY.size);
+  const key = prefixed(group, TAG.unpin, TOKEN_KEY.size);
   writeUint(key, TOKEN, token);
   return key;
 }
 
 /** Key of a page of the partial command. */
 export function partKey(prefix: number, part: number): Uint8Array {
-  return PART_KEY.encode({ prefix, tag: TAG_PARTIAL, part });
+  return PART_KEY.encode({ prefix, tag: TAG.partial, part });
 }
 
 /** Tells whether any key begins with `start`, or lies between `start` and `end`. */

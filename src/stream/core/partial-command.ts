@@ -12,7 +12,7 @@ import { planted } from '../../base/planted.ts';
 import { f64, struct, u32, u8, zeros } from '../../base/struct.ts';
 import type { Tx } from '../../base/tx.ts';
 import type { CommandPiece } from '../../protocol/piece.ts';
-import { TAG_PARTIAL, partKey, taggedKey } from './keys.ts';
+import { TAG, partKey, taggedKey } from './keys.ts';
 
 const FORMAT = 1;
 /** The store adds a checksum to each row. */
@@ -111,7 +111,7 @@ export class PartialCommand {
   }
 
   get #headKey(): Uint8Array {
-    return taggedKey(this.#prefix, TAG_PARTIAL);
+    return taggedKey(this.#prefix, TAG.partial);
   }
 }
 

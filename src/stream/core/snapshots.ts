@@ -9,7 +9,7 @@ import { assert } from '../../base/assert.ts';
 import { PAGE_VALUE_BYTES } from '../../base/limits.ts';
 import { DIGEST_BYTES } from '../../protocol/cold.ts';
 import { Reader, Writer, textFieldBytes } from '../../base/cursor.ts';
-import { TAG_SNAPSHOT, positionKey } from './keys.ts';
+import { TAG, positionKey } from './keys.ts';
 import type { Tx } from '../../base/tx.ts';
 
 const FORMAT = 1;
@@ -102,7 +102,7 @@ export class Snapshots {
   }
 
   #key(incarnation: number, part: number): Uint8Array {
-    return positionKey(this.#prefix, TAG_SNAPSHOT, incarnation, part);
+    return positionKey(this.#prefix, TAG.snapshot, incarnation, part);
   }
 }
 

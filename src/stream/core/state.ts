@@ -12,21 +12,7 @@ import { Buckets } from './buckets.ts';
 import { Head, type StateListener, decodeHead, encodeHead, headBytesMax } from './head.ts';
 import { HeadCache } from './head-cache.ts';
 import { HotRows } from './hot-rows.ts';
-import {
-  TAG_ATTRIBUTES,
-  TAG_DATA,
-  TAG_GARBAGE,
-  TAG_HEAD,
-  TAG_IMPORT,
-  TAG_META,
-  TAG_RECORD,
-  anyRow,
-  hashBytes,
-  incarnationKey,
-  positionKey,
-  producerKey,
-  taggedKey,
-} from './keys.ts';
+import { TAG, anyRow, hashBytes, incarnationKey, positionKey, producerKey, taggedKey } from './keys.ts';
 import { WorkMemory } from './collect.ts';
 import { ForkRows } from './fork-rows.ts';
 import { garbageBelow, reclaim } from './garbage.ts';
@@ -105,16 +91,16 @@ export class State {
     this.snapshots = new Snapshots(prefix);
     this.forks = new ForkRows(prefix, this.overlay);
     this.partial = new PartialCommand(prefix, tx);
-    const meta = tx.get(taggedKey(prefix, TAG_META));
+    const meta = tx.get(taggedKey(prefix, TAG.meta));
     if (meta !== undefined) {
       const { cold, ...position } = decodeMeta(meta);
       Object.assign(this, position);
       Object.assign(this.cold, cold);
     }
     this.#flushedIndex = this.appliedIndex;
-    const mark = tx.get(taggedKey(prefix, TAG_IMPORT));
+    const mark = tx.get(taggedKey(prefix, TAG.import));
     if (mark !== undefined) this.imported = decodeImportMark(mark);
-    this.#garbage = anyRow(tx, taggedKey(prefix, TAG_GARBAGE));
+    this.#garbage = anyRow(tx, taggedKey(prefix, TAG.garbage));
   }
 
   get tx(): Tx {
@@ -158,7 +144,7 @@ export class State {
     const cached = this.#heads.find(hash, bytes, start, length);
     if (cached !== undefined) return cached.dead ? undefined : cached;
     const key = bytes.slice(start, start + length);
-    const row = this.#view.get(taggedKey(this.prefix, TAG_HEAD, key));
+    const row = this.#view.get(taggedKey(this.prefix, TAG.head, key));
     if (row === undefined) return undefined;
     const head = decodeHead(key, hash, row);
     head.contentType = this.intern(head.contentType);
@@ -214,10 +200,10 @@ export class State {
     this.snapshots.drop(head.incarnation);
     // A stream that never reached the store leaves nothing behind except its pending overlay rows.
     if (!head.everFlushed) {
-      if (head.hasAttributes) this.overlay.delete(incarnationKey(this.prefix, TAG_ATTRIBUTES, head.incarnation));
+      if (head.hasAttributes) this.overlay.delete(incarnationKey(this.prefix, TAG.attributes, head.incarnation));
       return;
     }
-    this.overlay.put(incarnationKey(this.prefix, TAG_GARBAGE, head.incarnation), NOTHING);
+    this.overlay.put(incarnationKey(this.prefix, TAG.garbage, head.incarnation), NOTHING);
     this.#garbage = true;
   }
 
@@ -225,7 +211,7 @@ export class State {
   markGarbage(head: Head): void {
     if (!head.everFlushed) return;
     this.overlay.put(
-      incarnationKey(this.prefix, TAG_GARBAGE, head.incarnation),
+      incarnationKey(this.prefix, TAG.garbage, head.incarnation),
       garbageBelow(head.hotStart, head.hotRecord),
     );
     this.#garbage = true;
@@ -242,7 +228,7 @@ export class State {
 
   /** Reads the row that starts at `start`, which the store must hold. */
   storedRow(head: Head, start: number): DataRow {
-    const value = this.#view.get(positionKey(this.prefix, TAG_DATA, head.incarnation, start));
+    const value = this.#view.get(positionKey(this.prefix, TAG.data, head.incarnation, start));
     assert(value !== undefined, `data row ${start} of incarnation ${head.incarnation} is in the store`);
     return decodeRow(start, value);
   }
@@ -265,11 +251,11 @@ export class State {
 
   attributes(head: Head): Uint8Array | undefined {
     if (!head.hasAttributes) return undefined;
-    return this.overlay.get(incarnationKey(this.prefix, TAG_ATTRIBUTES, head.incarnation));
+    return this.overlay.get(incarnationKey(this.prefix, TAG.attributes, head.incarnation));
   }
 
   setAttributes(head: Head, encoded: Uint8Array | undefined): void {
-    const key = incarnationKey(this.prefix, TAG_ATTRIBUTES, head.incarnation);
+    const key = incarnationKey(this.prefix, TAG.attributes, head.incarnation);
     if (encoded !== undefined) this.overlay.put(key, encoded);
     else if (head.hasAttributes) this.overlay.delete(key);
     head.hasAttributes = encoded !== undefined;
@@ -278,7 +264,7 @@ export class State {
 
   /** From now until the next flush the overlay accepts rows of all kinds. */
   markImport(mark: ImportMark): void {
-    this.overlay.put(taggedKey(this.prefix, TAG_IMPORT), encodeImportMark(mark));
+    this.overlay.put(taggedKey(this.prefix, TAG.import), encodeImportMark(mark));
     this.imported = mark;
     this.#view = this.overlay;
   }
@@ -298,7 +284,7 @@ export class State {
     this.snapshots.flush(tx);
     this.partial.flush(tx);
     this.#garbageLeft = this.#garbage && reclaim(tx, this.prefix, this.dirtyBytes);
-    tx.put(taggedKey(this.prefix, TAG_META), encodeMeta(this));
+    tx.put(taggedKey(this.prefix, TAG.meta), encodeMeta(this));
   }
 
   /** The commit of the last flush() is done; no command was applied in between. */
@@ -323,7 +309,7 @@ export class State {
 
   #writeHead(head: Head): void {
     const tx = this.#tx;
-    const key = taggedKey(this.prefix, TAG_HEAD, head.key);
+    const key = taggedKey(this.prefix, TAG.head, head.key);
     if (head.dead) {
       if (head.stored) tx.delete(key);
       return;
@@ -338,10 +324,10 @@ export class State {
   #writeRow(head: Head, row: DataRow): void {
     this.#reserve(row.encodedBytes);
     const size = row.encode(this.#scratch, this.#scratchView);
-    this.#tx.put(positionKey(this.prefix, TAG_DATA, head.incarnation, row.start), this.#scratch.subarray(0, size));
+    this.#tx.put(positionKey(this.prefix, TAG.data, head.incarnation, row.start), this.#scratch.subarray(0, size));
     // A row inside one long record needs no entry; skipping it keeps the index at one entry per row.
     if (row.fresh && head.json && row.count > 0) {
-      const key = positionKey(this.prefix, TAG_RECORD, head.incarnation, row.firstRecord);
+      const key = positionKey(this.prefix, TAG.record, head.incarnation, row.firstRecord);
       this.#tx.put(key, START_ROW.encode(row));
     }
   }

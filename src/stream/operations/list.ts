@@ -3,7 +3,7 @@ import type { ListedStream } from '../../protocol/queries/summaries.ts';
 import { readText } from '../../base/text.ts';
 import { type Head, decodeHead } from '../core/head.ts';
 import { compareBytes } from '../../base/bytes.ts';
-import { NUL, TAG_HEAD, prefixEnd, restOf, taggedKey } from '../core/keys.ts';
+import { NUL, TAG, prefixEnd, restOf, taggedKey } from '../core/keys.ts';
 import type { State } from '../core/state.ts';
 
 /** Streams of `bucket` whose name starts with `prefix` and sorts after `after`, at most `limit`; none expired. */
@@ -40,13 +40,13 @@ export function eachHead(
   front.set(bucket);
   front[bucket.length] = NUL;
   front.set(prefix, bucket.length + 1);
-  const start = taggedKey(state.prefix, TAG_HEAD, front);
+  const start = taggedKey(state.prefix, TAG.head, front);
   const end = prefixEnd(start);
   const first = after.length === 0 ? start : later(start, behind(state.prefix, bucket, after));
 
   const changed: Head[] = [];
   state.eachDirty((head) => {
-    const key = taggedKey(state.prefix, TAG_HEAD, head.key);
+    const key = taggedKey(state.prefix, TAG.head, head.key);
     if (compareBytes(key, first) >= 0 && compareBytes(key, end) < 0) changed.push(head);
   });
   changed.sort((a, b) => compareBytes(a.key, b.key));
@@ -74,7 +74,7 @@ function behind(group: number, bucket: Uint8Array, name: Uint8Array): Uint8Array
   rest[bucket.length] = NUL;
   rest.set(name, bucket.length + 1);
   // The appended NUL makes it the immediate successor of the name's own key.
-  return taggedKey(group, TAG_HEAD, rest);
+  return taggedKey(group, TAG.head, rest);
 }
 
 function later(a: Uint8Array, b: Uint8Array): Uint8Array {

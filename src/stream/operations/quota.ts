@@ -5,7 +5,7 @@ import type { Command } from '../../protocol/command.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Bucket } from '../core/buckets.ts';
 import { type Head, decodeHead } from '../core/head.ts';
-import { TAG_PRODUCER, incarnationKey, prefixEnd } from '../core/keys.ts';
+import { TAG, incarnationKey, prefixEnd } from '../core/keys.ts';
 import type { State } from '../core/state.ts';
 import { refuse } from './append.ts';
 import { eachHead } from './list.ts';
@@ -80,7 +80,7 @@ function bytesOf(state: State, head: Head): number {
   let bytes = head.snapshotOffset < 0 ? 0 : state.snapshots.of(state.tx, head.incarnation).size;
   if (!head.hasProducers) return bytes;
   // Reads the stored rows: those of the last second may be missing.
-  const start = incarnationKey(state.prefix, TAG_PRODUCER, head.incarnation);
+  const start = incarnationKey(state.prefix, TAG.producer, head.incarnation);
   let rows = 0;
   state.tx.range(start, prefixEnd(start), false, (key, value) => {
     bytes += key.length + value.length;

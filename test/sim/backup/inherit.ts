@@ -4,7 +4,7 @@
  */
 import { errorCode } from '../../../src/base/errors.ts';
 import type { Head } from '../../../src/stream/core/head.ts';
-import { TAG_PRODUCER, bareIncarnationOf } from '../../../src/stream/core/keys.ts';
+import { TAG, bareIncarnationOf } from '../../../src/stream/core/keys.ts';
 import { type ProducerState as Known, decodeProducer } from '../../../src/stream/core/producers.ts';
 import { REPLY_DUPLICATE } from '../../../src/protocol/reply.ts';
 import { type Random, createRandom } from '../../support/random.ts';
@@ -115,7 +115,7 @@ export class Heirs {
 function producersOf({ stateDigest }: Taken): Map<number, Map<string, Known>> {
   const producers = new Map<number, Map<string, Known>>();
   for (const [key, value] of stateDigest.rows) {
-    if (key.charCodeAt(0) !== TAG_PRODUCER) continue;
+    if (key.charCodeAt(0) !== TAG.producer) continue;
     const incarnation = bareIncarnationOf(Buffer.from(key, 'latin1'));
     let ofStream = producers.get(incarnation);
     if (ofStream === undefined) producers.set(incarnation, (ofStream = new Map()));

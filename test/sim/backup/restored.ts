@@ -6,7 +6,7 @@
 import { toHex } from '../../../src/base/hex.ts';
 import type { ImportMark } from '../../../src/stream/core/import-mark.ts';
 import { isImporting } from '../../../src/stream/backup/apply-import.ts';
-import * as keys from '../../../src/stream/core/keys.ts';
+import { TAG, prefixEnd, taggedKey } from '../../../src/stream/core/keys.ts';
 import type { State } from '../../../src/stream/core/state.ts';
 import { type Command } from '../../../src/protocol/command.ts';
 import { errorNumber } from '../../../src/base/errors.ts';
@@ -21,9 +21,7 @@ import { type Gauges, gaugesDiffer, rowsDiffer } from './state-digest.ts';
 import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 /** All kinds of rows but meta and the mark of the import. */
-const TAGS: readonly number[] = Object.entries(keys).flatMap(([name, tag]) =>
-  name.startsWith('TAG_') && typeof tag === 'number' && tag !== keys.TAG_META && tag !== keys.TAG_IMPORT ? [tag] : [],
-);
+const TAGS: readonly number[] = Object.values(TAG).filter((tag) => tag !== TAG.meta && tag !== TAG.import);
 const NOTHING = new Uint8Array(0);
 const TOKEN_BYTES = 8;
 /** An attempt may be silent for at least so long (stream/backup/apply-import.ts). */
@@ -132,8 +130,8 @@ export class Restored {
 function rowsOf(state: State): [string, string][] {
   const rows: [string, string][] = [];
   for (const tag of TAGS) {
-    const start = keys.taggedKey(state.prefix, tag, NOTHING);
-    state.overlay.range(start, keys.prefixEnd(start), false, (key, value) => {
+    const start = taggedKey(state.prefix, tag, NOTHING);
+    state.overlay.range(start, prefixEnd(start), false, (key, value) => {
       return rows.push([latin1(key.subarray(2)), latin1(value)]) > 0;
     });
   }

@@ -4,7 +4,7 @@
  * clients continue with the restored streams (inherit.ts).
  */
 import type { ErrorCode } from '../../../src/base/errors.ts';
-import { TAG_BUCKET, prefixEnd, taggedKey } from '../../../src/stream/core/keys.ts';
+import { TAG, prefixEnd, taggedKey } from '../../../src/stream/core/keys.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import type { Clients } from '../clients.ts';
 import type { Reference } from '../reference.ts';
@@ -163,7 +163,7 @@ export class Restoring {
     const { contents } = taken;
     if (this.over) return undefined;
     if (status === 409 && value['imported_blake3'] === null) {
-      const isThere = rowsOfTag(this.#world.checks.references[this.#options.target] as Reference, TAG_BUCKET) > 0;
+      const isThere = rowsOfTag(this.#world.checks.references[this.#options.target] as Reference, TAG.bucket) > 0;
       if (!this.#options.spoiled || !isThere) this.#fail('409, and the group is empty');
       this.counts.spoiled++;
       this.over = true;

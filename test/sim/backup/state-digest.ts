@@ -6,28 +6,7 @@ import { Buffer } from 'node:buffer';
 import { decodeChunkRow, decodeObjectId } from '../../../src/protocol/cold.ts';
 import { decodeTombstone } from '../../../src/stream/core/fork-rows.ts';
 import { type Head, decodeHead } from '../../../src/stream/core/head.ts';
-import {
-  TAG_ATTRIBUTES,
-  TAG_BUCKET,
-  TAG_CHUNK,
-  TAG_CHUNK_RECORD,
-  TAG_DATA,
-  TAG_EXPIRY,
-  TAG_FLUSH,
-  TAG_FORK,
-  TAG_HEAD,
-  TAG_META,
-  TAG_OBJECT,
-  TAG_PIN,
-  TAG_PRODUCER,
-  TAG_RECORD,
-  TAG_SNAPSHOT,
-  TAG_TOMBSTONE,
-  TAG_UNPIN,
-  lastPosition,
-  bareIncarnationOf,
-  timedIncarnationOf,
-} from '../../../src/stream/core/keys.ts';
+import { TAG, lastPosition, bareIncarnationOf, timedIncarnationOf } from '../../../src/stream/core/keys.ts';
 import { latin1 } from '../../support/sorted-rows.ts';
 
 /** Key without the prefix, value. */
@@ -82,10 +61,10 @@ class Digester {
 
   /** First heads, then chunks, then the rest: rows come in the order of their tags. */
   take(rows: readonly RawRow[]): void {
-    for (const [key, value] of rows) if (key[0] === TAG_HEAD) this.#head(key, value);
+    for (const [key, value] of rows) if (key[0] === TAG.head) this.#head(key, value);
     for (const [key, value] of rows)
-      if (key[0] === TAG_TOMBSTONE) this.#tombstones.add(decodeTombstone(value).incarnation);
-    for (const [key, value] of rows) if (key[0] === TAG_CHUNK) this.#chunk(key, value);
+      if (key[0] === TAG.tombstone) this.#tombstones.add(decodeTombstone(value).incarnation);
+    for (const [key, value] of rows) if (key[0] === TAG.chunk) this.#chunk(key, value);
     for (const [key, value] of rows) this.#other(key[0] as number, key, value);
   }
 
@@ -113,28 +92,28 @@ class Digester {
 
   #other(tag: number, key: Uint8Array, value: Uint8Array): void {
     switch (tag) {
-      case TAG_META:
+      case TAG.meta:
         this.#meta(value);
         return;
-      case TAG_BUCKET:
+      case TAG.bucket:
         if (value[1] === 1) this.#buckets++;
         this.#keep(key, value);
         return;
-      case TAG_TOMBSTONE:
-      case TAG_UNPIN:
+      case TAG.tombstone:
+      case TAG.unpin:
         this.#keep(key, value);
         return;
-      case TAG_OBJECT:
+      case TAG.object:
         this.#object(key, value);
         return;
-      case TAG_EXPIRY:
-      case TAG_FLUSH: {
+      case TAG.expiry:
+      case TAG.flush: {
         const head = this.heads.get(timedIncarnationOf(Uint8Array.of(0, 0, ...key)));
-        const listed = tag === TAG_EXPIRY ? head?.indexedDeadlineMs : head?.hotSinceMs;
+        const listed = tag === TAG.expiry ? head?.indexedDeadlineMs : head?.hotSinceMs;
         if (listed === Number(viewOf(key).getBigUint64(1))) this.#keep(key, value);
         return;
       }
-      case TAG_CHUNK_RECORD:
+      case TAG.chunkRecord:
         if (this.#chunks.has(`${bareIncarnationOf(key)}/${viewOf(value).getFloat64(0, true)}`)) this.#keep(key, value);
         return;
       default:
@@ -144,13 +123,13 @@ class Digester {
 
   #ofLiving(tag: number, key: Uint8Array): boolean {
     const incarnation = bareIncarnationOf(key);
-    if (tag === TAG_PIN && this.#tombstones.has(incarnation)) return true;
+    if (tag === TAG.pin && this.#tombstones.has(incarnation)) return true;
     const head = this.heads.get(incarnation);
     if (head === undefined) return false;
-    if (tag === TAG_FORK || tag === TAG_PIN) return true;
-    if (tag === TAG_DATA) return lastPosition(key) >= head.hotStart;
-    if (tag === TAG_RECORD) return lastPosition(key) >= head.hotRecord;
-    return tag === TAG_ATTRIBUTES || tag === TAG_PRODUCER || tag === TAG_SNAPSHOT;
+    if (tag === TAG.fork || tag === TAG.pin) return true;
+    if (tag === TAG.data) return lastPosition(key) >= head.hotStart;
+    if (tag === TAG.record) return lastPosition(key) >= head.hotRecord;
+    return tag === TAG.attributes || tag === TAG.producer || tag === TAG.snapshot;
   }
 
   #object(key: Uint8Array, value: Uint8Array): void {

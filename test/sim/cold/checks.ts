@@ -5,7 +5,7 @@
  */
 import { digestOf, sameDigest } from '../../../src/digest/blake3.ts';
 import { type Head, decodeHead } from '../../../src/stream/core/head.ts';
-import { TAG_CHUNK, TAG_GC, TAG_HEAD, TAG_OBJECT, incarnationOf } from '../../../src/stream/core/keys.ts';
+import { TAG, incarnationOf } from '../../../src/stream/core/keys.ts';
 import { chunksAt } from '../../../src/stream/cold/chunks.ts';
 import { gcDue, storedObject } from '../../../src/stream/cold/objects.ts';
 import { isImporting } from '../../../src/stream/backup/apply-import.ts';
@@ -153,7 +153,7 @@ export class ColdChecks {
     let coldBytes = 0;
     let queued = 0;
     for (const [key, value] of reference.rows()) {
-      if (key[2] === TAG_CHUNK) {
+      if (key[2] === TAG.chunk) {
         const { object, start, end } = decodeChunkRow(value);
         const incarnation = incarnationOf(key);
         const before = ends.get(incarnation);
@@ -162,14 +162,14 @@ export class ColdChecks {
         coldBytes += end - start;
         const name = `${object.run}-${object.seq}`;
         refs.set(name, (refs.get(name) ?? 0) + 1);
-      } else if (key[2] === TAG_OBJECT) {
+      } else if (key[2] === TAG.object) {
         const object = { run: hex(key, 3, 8), seq: Number.parseInt(hex(key, 11, 6), 16) };
         const stored = storedObject(state, object);
         if (stored === undefined) continue;
         objects.set(`${object.run}-${object.seq}`, { refs: stored.refs, queued: stored.gcSeq >= 0 });
         if (stored.refs > 0 && this.#store.body(stored.key) === undefined)
           this.#fail(`${stored.key} is referred to, and is not there`);
-      } else if (key[2] === TAG_GC) queued++;
+      } else if (key[2] === TAG.gc) queued++;
     }
     for (const [name, object] of objects) {
       const counted = refs.get(name) ?? 0;
@@ -190,7 +190,7 @@ export class ColdChecks {
     const { state } = reference;
     let hotBytes = 0;
     for (const [key, value] of reference.rows()) {
-      if (key[2] !== TAG_HEAD) continue;
+      if (key[2] !== TAG.head) continue;
       const head = decodeHead(key.slice(3), 0, value);
       hotBytes += head.tail - head.hotStart;
       this.#judgeFrontier(state, head);

@@ -17,7 +17,7 @@ import type {
 import { mergeChunks } from '../../../src/stream/cold/merge.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import { decodeObjectRow } from '../../../src/stream/cold/objects.ts';
-import { TAG_OBJECT } from '../../../src/stream/core/keys.ts';
+import { TAG } from '../../../src/stream/core/keys.ts';
 import { decodeObjectId } from '../../../src/protocol/cold.ts';
 import type { StateDigest } from '../backup/state-digest.ts';
 import type { SimProcess } from '../process.ts';
@@ -111,7 +111,7 @@ export class SimColdStore {
   /** The objects of an export stay. */
   keep({ rows }: StateDigest): void {
     for (const [row, value] of rows) {
-      if (row.charCodeAt(0) !== TAG_OBJECT) continue;
+      if (row.charCodeAt(0) !== TAG.object) continue;
       const object = decodeObjectId(bytesOf(row), 1);
       const { key } = decodeObjectRow(object, bytesOf(value));
       const body = this.#ever.get(key);

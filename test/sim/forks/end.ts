@@ -4,15 +4,7 @@
  */
 import { errorCode } from '../../../src/base/errors.ts';
 import { type Head, decodeHead } from '../../../src/stream/core/head.ts';
-import {
-  TAG_FORK,
-  TAG_HEAD,
-  TAG_PIN,
-  TAG_TOMBSTONE,
-  TAG_UNPIN,
-  incarnationOf,
-  lastPosition,
-} from '../../../src/stream/core/keys.ts';
+import { TAG, incarnationOf, lastPosition } from '../../../src/stream/core/keys.ts';
 import { decodeOrigin, decodePin, decodeTombstone } from '../../../src/stream/core/fork-rows.ts';
 import { readText } from '../../../src/base/text.ts';
 import type { Clients } from '../clients.ts';
@@ -150,28 +142,28 @@ export class ForkEnd {
         if (((key[0] as number) << 8) + (key[1] as number) !== reference.state.prefix) continue;
         const rest = key.subarray(3);
         switch (key[2]) {
-          case TAG_HEAD: {
+          case TAG.head: {
             const head = decodeHead(rest.slice(), 0, value);
             heads.set(head.incarnation, head);
             break;
           }
-          case TAG_FORK:
+          case TAG.fork:
             origins.push([incarnationOf(key), value]);
             break;
-          case TAG_PIN: {
+          case TAG.pin: {
             const { fork, source } = decodePin(value);
             const token = lastPosition(key);
             found.pins.add(`${name(fork)} of ${name(source)} (${token})`);
             found.tokens.add(token);
             break;
           }
-          case TAG_TOMBSTONE: {
+          case TAG.tombstone: {
             const { unpin } = decodeTombstone(value);
             found.tombstones++;
             if (unpin !== undefined) found.links.add(`${name(rest)} of ${name(unpin.source)} (${unpin.token})`);
             break;
           }
-          case TAG_UNPIN:
+          case TAG.unpin:
             found.unpins++;
             break;
           default:
