@@ -2,7 +2,13 @@
  * The stream behind one resumable stream. Its records are JSON: the first is its producer's, then come text and signs of life, and
  * the last one, which closes it, says how it ended. So the end is as durable as the text, and readers need nothing but the stream.
  */
-import { type MillraceClient, type MillraceStream, type RecordStream, StreamError } from './client.ts';
+import {
+  type MillraceClient,
+  type MillraceStream,
+  type RecordStream,
+  StreamError,
+  type StreamRecord,
+} from './client.ts';
 import type { ClientCode } from './error.ts';
 
 const JSON_TYPE = 'application/json';
@@ -85,37 +91,53 @@ export class ResumableLog {
     }
   }
 
+  /** Undefined: it goes on. */
+  async lastEnd(): Promise<LogEnd | undefined> {
+    for await (const { value } of this.#records.follow({ tail: 1, live: false })) if (isEnd(value)) return value;
+    return undefined;
+  }
+
+  async delete(): Promise<void> {
+    await this.#stream.delete();
+  }
+
   /** Resolves when it has ended, also by another process, or is gone. */
   async ended(signal: AbortSignal): Promise<void> {
     const batches = this.#stream.follow({ offset: 'now', signal });
     while ((await batches.next()).done !== true);
   }
 
-  /**
-   * The text behind so many characters, until it ends. Throws when its producer failed. One that writes nothing for two times
-   * its timeout, while nodes answer, is taken for dead: then this ends the stream, for all readers and for the producer.
-   */
+  /** The text behind so many characters, until it ends as `pieces` does. */
   async *text(skipCharacters: number, signal: AbortSignal): AsyncGenerator<string, void> {
-    const records = this.#records.follow({ signal });
     let skipped = Math.max(skipCharacters || 0, 0);
+    for await (const { value } of this.pieces(signal)) {
+      if (value.length > skipped) yield value.slice(skipped);
+      skipped = Math.max(skipped - value.length, 0);
+    }
+  }
+
+  /**
+   * The pieces that were appended, until it ends. Throws when its producer failed. One that writes nothing for two times its
+   * timeout, while nodes answer, is taken for dead: then this ends the stream, for all readers and for the producer.
+   */
+  async *pieces(signal: AbortSignal): AsyncGenerator<StreamRecord<string>, void> {
+    const records = this.#records.follow({ signal });
     let timeoutMs: number | undefined;
     try {
       for (;;) {
-        const { value: record } = await this.#lively(records.next(), timeoutMs, signal);
-        if (record === undefined) throw broken('it was closed without an end');
-        const { value } = record;
+        const { value: entry } = await this.#lively(records.next(), timeoutMs, signal);
+        if (entry === undefined) throw broken('it was closed without an end');
+        const { record, value } = entry;
         if (timeoutMs === undefined) ({ timeoutMs } = startOf(value));
-        else if (typeof value === 'string') {
-          if (value.length > skipped) yield value.slice(skipped);
-          skipped = Math.max(skipped - value.length, 0);
-        } else if (isEnd(value)) {
+        else if (typeof value === 'string') yield { record, value };
+        else if (isEnd(value)) {
           if (value.end !== 'failed') return;
           throw refusal('PRODUCER_FAILED', value.message ?? 'the producer failed');
         }
       }
     } finally {
       // A record that is awaited comes no more once the reader has ended, which aborts the signal.
-      records.return().catch(() => undefined);
+      void records.return().catch(() => undefined);
     }
   }
 
@@ -134,7 +156,7 @@ export class ResumableLog {
   }
 }
 
-function isCode(error: unknown, code: string): boolean {
+export function isCode(error: unknown, code: string): boolean {
   return error instanceof StreamError && error.code === code;
 }
 

@@ -2,15 +2,13 @@
  * The context of the npm package `resumable-stream` on Millrace: a stream of text, as of a language model, whose readers come
  * back at any character, from any process on. The text is on the nodes, so it outlives its producer, and readers ask only them.
  */
-import { type MillraceClient, StreamError } from './client.ts';
+import type { MillraceClient } from './client.ts';
 import { readableOf } from './readable.ts';
 import { ResumableLog } from './resumable-log.ts';
+import { PRODUCER_TIMEOUT_MS, checkTimeout, signsOfLife } from './signs-of-life.ts';
 
 /** As long as those of `resumable-stream`. */
 const TTL_SECONDS = 24 * 60 * 60;
-const PRODUCER_TIMEOUT_MS = 30_000;
-/** Signs of life in a timeout, so that a late one is no death. */
-const SIGNS_OF_LIFE = 3;
 /** Characters of one record: with six bytes for each, as control characters have in JSON, it fits into a message. */
 const RECORD_CHARS_MAX = 32 * 1024;
 const MESSAGE_CHARS_MAX = 1000;
@@ -73,10 +71,7 @@ export interface MillraceResumableStreamContext {
 export function createResumableStreamContext(options: ResumableStreamContextOptions): MillraceResumableStreamContext {
   const { client, bucket = 'resumable-stream', waitUntil, afterEnd = 'null' } = options;
   const { ttlSeconds = TTL_SECONDS, producerTimeoutMs: timeoutMs = PRODUCER_TIMEOUT_MS } = options;
-  if (!(timeoutMs > 0)) {
-    const sentence = `producerTimeoutMs is ${timeoutMs}; name a number of milliseconds above 0`;
-    throw new StreamError({ status: 0, code: 'INVALID_ARGUMENT', sentence });
-  }
+  checkTimeout(timeoutMs);
   const logOf = (streamId: string): ResumableLog => new ResumableLog(client, bucket, streamId);
   const readerOf = (log: ResumableLog, skipCharacters = 0): ReadableStream<string> =>
     readableOf((signal) => log.text(skipCharacters, signal));
@@ -147,25 +142,6 @@ async function produce(log: ResumableLog, makeStream: MakeStream, timeoutMs: num
     over.abort();
     life.stop();
   }
-}
-
-interface SignsOfLife {
-  written(): void;
-  stop(): void;
-}
-
-function signsOfLife(log: ResumableLog, timeoutMs: number, onRefusal: (reason: unknown) => void): SignsOfLife {
-  let isQuiet = true;
-  // The next one goes when this one is durable, so an outage does not collect them.
-  let isUnderWay = false;
-  const timer = setInterval(() => {
-    if (isQuiet && !isUnderWay) {
-      isUnderWay = true;
-      log.showLife().then(() => (isUnderWay = false), onRefusal);
-    }
-    isQuiet = true;
-  }, timeoutMs / SIGNS_OF_LIFE);
-  return { written: () => (isQuiet = false), stop: () => clearInterval(timer) };
 }
 
 function failed(error: unknown): { readonly end: 'failed'; readonly message: string } {

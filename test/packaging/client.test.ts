@@ -37,6 +37,7 @@ after(async () => {
 /** As another program would write it. */
 const PROGRAM = `
 import { MillraceClient, type StreamRecord, StreamError, connect } from 'millrace-client';
+import { createResumableStreamStore } from 'millrace-client/assistant-stream';
 import { createResumableStreamContext } from 'millrace-client/resumable-stream';
 import { createReadableStream, createWritableStream } from 'millrace-client/web-streams';
 const client: MillraceClient = connect(process.argv.slice(2));
@@ -56,6 +57,7 @@ await stream.append('2').catch((error: unknown) => console.log(error instanceof 
 await createResumableStreamContext({ client, bucket: '' })
   .hasExistingStream('text')
   .catch((error: unknown) => console.log(error instanceof StreamError && error.code));
+console.log(await createResumableStreamStore({ client }).status('text'));
 client.close();
 `;
 
@@ -70,7 +72,10 @@ test('it runs in an empty folder, with a WebSocket and without one', async () =>
   for (const flags of [isOld ? ['--experimental-websocket'] : [], isOld ? [] : ['--no-experimental-websocket']]) {
     const program = run([process.execPath, '--no-warnings', ...flags, file, server.url]);
     assert.equal(await within(program.exited, PATIENCE_MS, 'the program'), 0, program.output());
-    assert.equal(program.output(), '2\nINVALID_ARGUMENT\n[{"n":1},{"n":8}]\nSTREAM_CLOSED\nINVALID_ARGUMENT\n');
+    assert.equal(
+      program.output(),
+      '2\nINVALID_ARGUMENT\n[{"n":1},{"n":8}]\nSTREAM_CLOSED\nINVALID_ARGUMENT\nmissing\n',
+    );
     await server.client.expect(204, 'DELETE', '/b/package');
   }
 });
@@ -90,7 +95,12 @@ test('its types compile in programs for Node and for browsers, also with the com
 });
 
 /** Each module, and what it imports. */
-const MODULES = { 'index.js': 'msgpackr', 'resumable-stream.js': './index.js', 'web-streams.js': './index.js' };
+const MODULES = {
+  'assistant-stream.js': './index.js',
+  'index.js': 'msgpackr',
+  'resumable-stream.js': './index.js',
+  'web-streams.js': './index.js',
+};
 
 test('it is its modules, their types, and what its users read', () => {
   const manifest: { dependencies: object; version: string } = JSON.parse(
