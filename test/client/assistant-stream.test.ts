@@ -147,6 +147,18 @@ for (const [name, makeStores] of MAKERS) {
       );
     });
 
+    test('a lease that was never used ends with its stream too', async () => {
+      const [store, other] = makeStores();
+      const old = await store.acquireLease?.('id');
+      await other.delete('id');
+      const next = await other.acquireLease?.('id');
+      assert(old?.role === 'producer' && next?.role === 'producer');
+      await assert.rejects(store.append('id', Buffer.from('stale'), old.lease), { code: 'missing' });
+      await other.append('id', Buffer.from('new'), next.lease);
+      await other.finalize('id', 'done', undefined, next.lease);
+      assert.equal((await entriesOf(store, '')).length, 1);
+    });
+
     test('what is not there and what is no id is refused', async () => {
       const [store] = makeStores();
       await assert.rejects(store.append('id', BYTES), /no stream|not found/);
