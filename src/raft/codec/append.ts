@@ -1,19 +1,5 @@
 import { assert } from '../../base/assert.ts';
-import {
-  type Codec,
-  NOTE_MASK,
-  noteBytes,
-  noteFlags,
-  noteRestored,
-  PEER_MASK,
-  PEER_OWN_FLAG,
-  peerFlags,
-  readLost,
-  readNoteBoot,
-  refusesLead,
-  wantsState,
-  writeNote,
-} from './codec.ts';
+import { type Codec, PEER_OWN_FLAG, peerNote, recoveryNote } from './codec.ts';
 import type { Reader } from '../../base/cursor.ts';
 import { f64, f64OrNone, struct, u32, u8 } from '../../base/struct.ts';
 import type { AppendRequest, AppendResponse, Entry, EntryKind } from '../types.ts';
@@ -37,10 +23,10 @@ const NO_HINT = { hintIndex: 0, hintTerm: 0 };
 /** Flags: recovery note. The index of an entry follows from prevIndex and its place. */
 export const appendCodec: Codec<AppendRequest> = {
   number: 3,
-  flagMask: NOTE_MASK,
-  flags: noteFlags,
+  flagMask: recoveryNote.mask,
+  flags: recoveryNote.flags,
   bodyBytes(message) {
-    let bytes = APPEND.size + noteBytes(message) + APPENDED_ENTRY.size * message.entries.length;
+    let bytes = APPEND.size + recoveryNote.bytes(message) + APPENDED_ENTRY.size * message.entries.length;
     for (const entry of message.entries) bytes += entry.data.length;
     return bytes;
   },
@@ -51,7 +37,7 @@ export const appendCodec: Codec<AppendRequest> = {
     writer.set(BODY.commit, message.commit);
     writer.set(BODY.round, message.round);
     writer.set(BODY.entries, message.entries.length);
-    writeNote(writer, message);
+    recoveryNote.write(writer, message);
     let index = message.prevIndex;
     for (const entry of message.entries) {
       index += 1;
@@ -70,9 +56,8 @@ export const appendCodec: Codec<AppendRequest> = {
     const commit = reader.get(BODY.commit);
     const round = reader.get(BODY.round);
     const count = reader.get(BODY.entries);
-    const allowedBoot = readNoteBoot(reader, flags);
+    const { allowedBoot, restored } = recoveryNote.read(reader, flags);
     const entries = readEntries(reader, count, prevIndex, prevTerm, term);
-    const restored = noteRestored(flags);
     return { type: 'append', from, to, term, prevIndex, prevTerm, entries, commit, round, allowedBoot, restored };
   },
 };
@@ -102,8 +87,8 @@ function readEntries(reader: Reader, count: number, prevIndex: number, prevTerm:
 /** Flags: peer note, 8 rejected. */
 export const appendResponseCodec: Codec<AppendResponse> = {
   number: 4,
-  flagMask: PEER_MASK | REJECT,
-  flags: (message) => peerFlags(message) | (message.reject ? REJECT : 0),
+  flagMask: peerNote.mask | REJECT,
+  flags: (message) => peerNote.flags(message) | (message.reject ? REJECT : 0),
   bodyBytes: (message) => APPENDED.size + (message.reject ? APPEND_HINT.size : 0),
   writeBody(writer, message) {
     writer.open(APPENDED);
@@ -123,6 +108,8 @@ export const appendResponseCodec: Codec<AppendResponse> = {
     const boot = reader.get(ANSWER.boot);
     const index = reader.get(ANSWER.index);
     const { hintIndex, hintTerm } = reject ? reader.record(APPEND_HINT) : NO_HINT;
+    const { lost, refusesLead, wantsState } = peerNote.read(reader, flags);
+    // Not spread: every append has such an answer, and a spread takes half as long as all the rest.
     return {
       type: 'append-response',
       from,
@@ -130,9 +117,9 @@ export const appendResponseCodec: Codec<AppendResponse> = {
       term,
       round,
       boot,
-      lost: readLost(reader, flags),
-      refusesLead: refusesLead(flags),
-      wantsState: wantsState(flags),
+      lost,
+      refusesLead,
+      wantsState,
       reject,
       index,
       hintIndex,

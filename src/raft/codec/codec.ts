@@ -22,31 +22,24 @@ export interface Codec<T> {
 export const RECOVERY_NOTE = struct({ allowedBoot: f64 });
 const NOTE_RESTORED = 1;
 const NOTE_BOOT = 2;
-export const NOTE_MASK = NOTE_RESTORED | NOTE_BOOT;
 
-export function noteFlags(note: RecoveryNote): number {
-  return (note.restored ? NOTE_RESTORED : 0) | (note.allowedBoot === 0 ? 0 : NOTE_BOOT);
-}
-
-export function noteBytes(note: RecoveryNote): number {
-  return note.allowedBoot === 0 ? 0 : RECOVERY_NOTE.size;
-}
-
-export function writeNote(writer: Writer, note: RecoveryNote): void {
-  if (note.allowedBoot !== 0) writer.record(RECOVERY_NOTE, note);
-}
-
-/** The boot of a note, 0 for none. */
-export function readNoteBoot(reader: Reader, flags: number): number {
-  if ((flags & NOTE_BOOT) === 0) return 0;
-  const { allowedBoot } = reader.record(RECOVERY_NOTE);
-  if (allowedBoot === 0) reader.fail();
-  return allowedBoot;
-}
-
-export function noteRestored(flags: number): boolean {
-  return (flags & NOTE_RESTORED) !== 0;
-}
+/** What a leader's message says of a recovery: in its flags, and in a record when a boot is allowed. */
+export const recoveryNote = {
+  mask: NOTE_RESTORED | NOTE_BOOT,
+  flags: ({ restored, allowedBoot }: RecoveryNote): number =>
+    (restored ? NOTE_RESTORED : 0) | (allowedBoot === 0 ? 0 : NOTE_BOOT),
+  bytes: ({ allowedBoot }: RecoveryNote): number => (allowedBoot === 0 ? 0 : RECOVERY_NOTE.size),
+  write(writer: Writer, note: RecoveryNote): void {
+    if (note.allowedBoot !== 0) writer.record(RECOVERY_NOTE, note);
+  },
+  read(reader: Reader, flags: number): RecoveryNote {
+    const restored = (flags & NOTE_RESTORED) !== 0;
+    if ((flags & NOTE_BOOT) === 0) return { allowedBoot: 0, restored };
+    const { allowedBoot } = reader.record(RECOVERY_NOTE);
+    if (allowedBoot === 0) reader.fail();
+    return { allowedBoot, restored };
+  },
+};
 
 const PEER_LOST_MASK = 3;
 const PEER_REFUSES = 4;
@@ -54,23 +47,19 @@ const PEER_REFUSES = 4;
 export const PEER_OWN_FLAG = 8;
 /** From protocol 5 on. */
 const PEER_WANTS_STATE = 16;
-export const PEER_MASK = PEER_LOST_MASK | PEER_REFUSES | PEER_WANTS_STATE;
 
-export function peerFlags(note: PeerNote): number {
-  return note.lost | (note.refusesLead ? PEER_REFUSES : 0) | (note.wantsState ? PEER_WANTS_STATE : 0);
-}
-
-export function readLost(reader: Reader, flags: number): 0 | 1 | 2 {
-  const lost = flags & PEER_LOST_MASK;
-  if (lost === 0 || lost === 1 || lost === 2) return lost;
-  reader.fail();
-  return 0;
-}
-
-export function refusesLead(flags: number): boolean {
-  return (flags & PEER_REFUSES) !== 0;
-}
-
-export function wantsState(flags: number): boolean {
-  return (flags & PEER_WANTS_STATE) !== 0;
-}
+/** What an answer says of its node, in its flags. */
+export const peerNote = {
+  mask: PEER_LOST_MASK | PEER_REFUSES | PEER_WANTS_STATE,
+  flags: ({ lost, refusesLead, wantsState }: PeerNote): number =>
+    lost | (refusesLead ? PEER_REFUSES : 0) | (wantsState ? PEER_WANTS_STATE : 0),
+  read(reader: Reader, flags: number): Pick<PeerNote, 'lost' | 'refusesLead' | 'wantsState'> {
+    const lost = flags & PEER_LOST_MASK;
+    if (lost > 2) reader.fail();
+    return {
+      lost: lost === 1 || lost === 2 ? lost : 0,
+      refusesLead: (flags & PEER_REFUSES) !== 0,
+      wantsState: (flags & PEER_WANTS_STATE) !== 0,
+    };
+  },
+};

@@ -17,11 +17,9 @@ export const voteCodec: Codec<VoteRequest> = {
   writeBody(writer, message) {
     writer.record(VOTE, message);
   },
-  readBody: (reader, flags, { from, to, term }) => ({
+  readBody: (reader, flags, envelope) => ({
     type: 'vote',
-    from,
-    to,
-    term,
+    ...envelope,
     pre: (flags & PRE) !== 0,
     force: (flags & FORCE) !== 0,
     ...reader.record(VOTE),
@@ -35,11 +33,9 @@ export const voteResponseCodec: Codec<VoteResponse> = {
   flags: (message) => (message.pre ? PRE : 0) | (message.granted ? GRANTED : 0),
   bodyBytes: () => 0,
   writeBody() {},
-  readBody: (_reader, flags, { from, to, term }) => ({
+  readBody: (_reader, flags, envelope) => ({
     type: 'vote-response',
-    from,
-    to,
-    term,
+    ...envelope,
     pre: (flags & PRE) !== 0,
     granted: (flags & GRANTED) !== 0,
   }),
@@ -52,5 +48,5 @@ export const timeoutNowCodec: Codec<TimeoutNow> = {
   flags: () => 0,
   bodyBytes: () => 0,
   writeBody() {},
-  readBody: (_reader, _flags, { from, to, term }) => ({ type: 'timeout-now', from, to, term }),
+  readBody: (_reader, _flags, envelope) => ({ type: 'timeout-now', ...envelope }),
 };

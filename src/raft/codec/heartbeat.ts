@@ -1,17 +1,4 @@
-import {
-  type Codec,
-  NOTE_MASK,
-  noteBytes,
-  noteFlags,
-  noteRestored,
-  PEER_MASK,
-  peerFlags,
-  readLost,
-  readNoteBoot,
-  refusesLead,
-  wantsState,
-  writeNote,
-} from './codec.ts';
+import { type Codec, peerNote, recoveryNote } from './codec.ts';
 import { f64, struct } from '../../base/struct.ts';
 import type { Heartbeat, HeartbeatResponse } from '../types.ts';
 
@@ -23,29 +10,29 @@ const ANSWER = HEARTBEAT_ANSWER.fields;
 /** Flags: recovery note. */
 export const heartbeatCodec: Codec<Heartbeat> = {
   number: 5,
-  flagMask: NOTE_MASK,
-  flags: noteFlags,
-  bodyBytes: (message) => HEARTBEAT.size + noteBytes(message),
+  flagMask: recoveryNote.mask,
+  flags: recoveryNote.flags,
+  bodyBytes: (message) => HEARTBEAT.size + recoveryNote.bytes(message),
   writeBody(writer, message) {
     writer.open(HEARTBEAT);
     writer.set(BODY.commit, message.commit);
     writer.set(BODY.round, message.round);
-    writeNote(writer, message);
+    recoveryNote.write(writer, message);
   },
   readBody(reader, flags, { from, to, term }) {
     reader.open(HEARTBEAT);
     const commit = reader.get(BODY.commit);
     const round = reader.get(BODY.round);
-    const allowedBoot = readNoteBoot(reader, flags);
-    return { type: 'heartbeat', from, to, term, commit, round, allowedBoot, restored: noteRestored(flags) };
+    const { allowedBoot, restored } = recoveryNote.read(reader, flags);
+    return { type: 'heartbeat', from, to, term, commit, round, allowedBoot, restored };
   },
 };
 
 /** Flags: peer note. */
 export const heartbeatResponseCodec: Codec<HeartbeatResponse> = {
   number: 6,
-  flagMask: PEER_MASK,
-  flags: peerFlags,
+  flagMask: peerNote.mask,
+  flags: peerNote.flags,
   bodyBytes: () => HEARTBEAT_ANSWER.size,
   writeBody(writer, message) {
     writer.open(HEARTBEAT_ANSWER);
@@ -56,7 +43,6 @@ export const heartbeatResponseCodec: Codec<HeartbeatResponse> = {
     reader.open(HEARTBEAT_ANSWER);
     const round = reader.get(ANSWER.round);
     const boot = reader.get(ANSWER.boot);
-    const note = { lost: readLost(reader, flags), refusesLead: refusesLead(flags), wantsState: wantsState(flags) };
-    return { type: 'heartbeat-response', from, to, term, round, boot, ...note };
+    return { type: 'heartbeat-response', from, to, term, round, boot, ...peerNote.read(reader, flags) };
   },
 };

@@ -14,13 +14,7 @@ export const readIndexCodec: Codec<ReadIndexRequest> = {
   writeBody(writer, message) {
     writer.record(READ_INDEX, message);
   },
-  readBody: (reader, _flags, { from, to, term }) => ({
-    type: 'read-index',
-    from,
-    to,
-    term,
-    ...reader.record(READ_INDEX),
-  }),
+  readBody: (reader, _flags, envelope) => ({ type: 'read-index', ...envelope, ...reader.record(READ_INDEX) }),
 };
 
 /** No flags. */
@@ -32,11 +26,9 @@ export const readIndexResponseCodec: Codec<ReadIndexResponse> = {
   writeBody(writer, message) {
     writer.record(READ_INDEX_ANSWER, message);
   },
-  readBody: (reader, _flags, { from, to, term }) => ({
+  readBody: (reader, _flags, envelope) => ({
     type: 'read-index-response',
-    from,
-    to,
-    term,
+    ...envelope,
     ...reader.record(READ_INDEX_ANSWER),
   }),
 };

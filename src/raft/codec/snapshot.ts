@@ -1,4 +1,4 @@
-import { type Codec, NOTE_MASK, noteBytes, noteFlags, noteRestored, readNoteBoot, writeNote } from './codec.ts';
+import { type Codec, recoveryNote } from './codec.ts';
 import type { Reader, Writer } from '../../base/cursor.ts';
 import { f64, struct, u16 } from '../../base/struct.ts';
 import type { GroupSnapshotRequest } from '../types.ts';
@@ -13,29 +13,29 @@ export const ID_LIST = struct({ count: u16 }, 'ids, u32 each, ascending');
 /** Flags: recovery note. */
 export const snapshotCodec: Codec<GroupSnapshotRequest> = {
   number: 7,
-  flagMask: NOTE_MASK,
-  flags: noteFlags,
+  flagMask: recoveryNote.mask,
+  flags: recoveryNote.flags,
   bodyBytes(message) {
     const { voters, votersOutgoing, learners } = message.snapshot.configuration;
     const ids = voters.length + votersOutgoing.length + learners.length;
-    return SNAPSHOT.size + noteBytes(message) + 3 * ID_LIST.size + ID_BYTES * ids;
+    return SNAPSHOT.size + recoveryNote.bytes(message) + 3 * ID_LIST.size + ID_BYTES * ids;
   },
   writeBody(writer, message) {
     const { index, term, configuration } = message.snapshot;
     writer.record(SNAPSHOT, { index, term, round: message.round });
-    writeNote(writer, message);
+    recoveryNote.write(writer, message);
     writeIds(writer, configuration.voters);
     writeIds(writer, configuration.votersOutgoing);
     writeIds(writer, configuration.learners);
   },
   readBody(reader, flags, { from, to, term }) {
     const { index, term: snapshotTerm, round } = reader.record(SNAPSHOT);
-    const allowedBoot = readNoteBoot(reader, flags);
+    const note = recoveryNote.read(reader, flags);
     const voters = readIds(reader);
     const votersOutgoing = readIds(reader);
     const learners = readIds(reader);
     const snapshot = { index, term: snapshotTerm, configuration: { voters, votersOutgoing, learners } };
-    return { type: 'snapshot', from, to, term, snapshot, round, allowedBoot, restored: noteRestored(flags) };
+    return { type: 'snapshot', from, to, term, snapshot, round, ...note };
   },
 };
 
