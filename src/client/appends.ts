@@ -5,7 +5,7 @@ import { placeOf } from './leaders.ts';
 import type { NodePool } from './pool.ts';
 import { type QueuedAppend, ProducerQueue, type SentBatch } from './producer.ts';
 import { type EndSignal, type Room, raced, sleep, spreadMs } from './waiting.ts';
-import { APPEND, HEAD, type StreamPath, type WireOptions, type WireRequest } from './wire.ts';
+import { KIND, type StreamPath, type WireOptions, type WireRequest } from './wire.ts';
 
 /** Memory of an append beside its bytes. */
 const APPEND_COST_BYTES = 256;
@@ -107,7 +107,7 @@ export class StreamAppends {
   }
 
   async #askType(): Promise<string> {
-    const { fields } = await this.#home.pool.ask({ ...this.#path, kind: HEAD });
+    const { fields } = await this.#home.pool.ask({ ...this.#path, kind: KIND.head });
     return fields.get('content-type') ?? 'application/octet-stream';
   }
 
@@ -151,7 +151,7 @@ export class StreamAppends {
     const [first] = appends;
     const producer = { 'producer-id': this.#producer.id, 'producer-epoch': epoch, 'producer-seq': seq };
     const typed: WireOptions = { 'content-type': this.contentType ?? '', ...producer };
-    const request = { ...this.#path, kind: APPEND };
+    const request = { ...this.#path, kind: KIND.append };
     if (first === undefined || appends.length > 1) {
       return { ...request, body: appends.map(({ bytes }) => bytes), options: typed };
     }

@@ -8,11 +8,7 @@ import type { Leaders } from './leaders.ts';
 import type { SendingBounds } from './producer.ts';
 import { type EndSignal, EndSource, backoffMs, raced, sleep } from './waiting.ts';
 import {
-  ATTRIBUTES,
-  APPEND,
-  CREATE,
-  DELETE,
-  HEAD,
+  KIND,
   MESSAGE_BYTES_MAX,
   type StreamPath,
   type WireAnswer,
@@ -31,10 +27,10 @@ const POLL_MS = 20_000;
 const POLL_BACKOFF = 2;
 const SENTENCE_CHARS_MAX = 1000;
 const METHODS: ReadonlyMap<number, string> = new Map([
-  [CREATE, 'PUT'],
-  [APPEND, 'POST'],
-  [HEAD, 'HEAD'],
-  [DELETE, 'DELETE'],
+  [KIND.create, 'PUT'],
+  [KIND.append, 'POST'],
+  [KIND.head, 'HEAD'],
+  [KIND.delete, 'DELETE'],
 ]);
 /** Answers of a proxy whose node does not answer. */
 const GATEWAY: ReadonlySet<number> = new Set([502, 503, 504]);
@@ -176,10 +172,10 @@ function questionOf({ kind, body, options = {}, route, ...path }: WireRequest): 
   const base = pathOf(path);
   const bytes = body === undefined ? {} : { body: body instanceof Uint8Array ? joinBytes([body]) : batchOf(body) };
   if (route !== undefined) return { method: route.method, path: base + route.suffix, headers, ...bytes };
-  if (kind === ATTRIBUTES) {
+  if (kind === KIND.attributes) {
     return { method: body === undefined ? 'GET' : 'PUT', path: `${base}/attrs`, headers: JSON_TYPE, ...bytes };
   }
-  const isBatch = kind === APPEND && Array.isArray(body);
+  const isBatch = kind === KIND.append && Array.isArray(body);
   return { method: METHODS.get(kind) ?? 'GET', path: isBatch ? `${base}/append-batch` : base, headers, ...bytes };
 }
 

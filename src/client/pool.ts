@@ -8,7 +8,7 @@ import { HttpChannel } from './http-channel.ts';
 import { leaderOf } from './leaders.ts';
 import { SessionChannel } from './session.ts';
 import { type EndSignal, EndSource, backoffMs, raced, sleep, spreadMs } from './waiting.ts';
-import { DELETE, type WireAnswer, type WireRequest, bytesOfBody } from './wire.ts';
+import { KIND, type WireAnswer, type WireRequest, bytesOfBody } from './wire.ts';
 
 /** The answer to a removal that an earlier try of the same call did. */
 const DONE_BEFORE: WireAnswer = { next: undefined, fields: new Map(), body: new Uint8Array(0) };
@@ -90,7 +90,7 @@ export class NodePool {
         const channel = this.wayOf(request, await this.any(signals));
         return await raced(channel.ask(request), all);
       } catch (error) {
-        if (isUnknown && request.kind === DELETE && codeOf(error) === 'STREAM_NOT_FOUND') return DONE_BEFORE;
+        if (isUnknown && request.kind === KIND.delete && codeOf(error) === 'STREAM_NOT_FOUND') return DONE_BEFORE;
         isUnknown ||= error instanceof ConnectionLost || codeOf(error) === 'OUTCOME_UNKNOWN';
         await this.pause(error, tries, signals);
       }

@@ -9,9 +9,9 @@ import type { Leaders } from './leaders.ts';
 import type { SendingBounds } from './producer.ts';
 import { type EndSignal, EndSource, Room, raced, sleep } from './waiting.ts';
 import {
+  KIND,
   NodeFrameReader,
   FrameWriter,
-  HEAD,
   MalformedFrame,
   type NodeFrame,
   PROTOCOL,
@@ -242,7 +242,7 @@ export class SessionChannel implements NodeChannel {
         this.#isHeard = false;
         await sleep(SILENCE_MS, [this.#ended]);
         if (this.#isHeard || this.#lastPath === undefined) continue;
-        void this.ask({ ...this.#lastPath, kind: HEAD }).catch(() => undefined);
+        void this.ask({ ...this.#lastPath, kind: KIND.head }).catch(() => undefined);
         await sleep(SILENCE_MS, [this.#ended]);
         if (!this.#isHeard) return this.#end('the node does not answer');
       }

@@ -5,17 +5,7 @@ import { StreamError, clientError, wholeNumber } from './error.ts';
 import { pathOf } from './http-channel.ts';
 import { RecordStream } from './records.ts';
 import type { EndSignal, WaitOptions } from './waiting.ts';
-import {
-  ATTRIBUTES,
-  CREATE,
-  DELETE,
-  HEAD,
-  type StreamPath,
-  type WireAnswer,
-  type WireOptions,
-  type WireRequest,
-  optionsBehind,
-} from './wire.ts';
+import { KIND, type StreamPath, type WireAnswer, type WireOptions, type WireRequest, optionsBehind } from './wire.ts';
 
 export interface CreateOptions extends WaitOptions {
   /** `application/json` makes a stream of records; without one bytes. */
@@ -117,7 +107,7 @@ export class MillraceStream {
       ...(expiresAt === undefined ? {} : { 'stream-expires-at': expiresAt.toISOString() }),
     };
     const body = data === undefined ? {} : { body: bytesOf(data) };
-    const { next, fields } = await this.#ask({ kind: CREATE, ...body, options: headers }, signal);
+    const { next, fields } = await this.#ask({ kind: KIND.create, ...body, options: headers }, signal);
     this.#appends.contentType = fields.get('content-type') ?? contentType;
     return { isNew: fields.get('stream-created') === 'true', offset: next ?? 0 };
   }
@@ -165,7 +155,7 @@ export class MillraceStream {
   }
 
   async head({ signal }: WaitOptions = {}): Promise<StreamDescription> {
-    const answer = await this.#ask({ kind: HEAD }, signal);
+    const answer = await this.#ask({ kind: KIND.head }, signal);
     const { fields, next = 0 } = answer;
     const first = wholeNumber(fields.get('stream-record-first'));
     const record = wholeNumber(fields.get('stream-record-next'));
@@ -180,7 +170,7 @@ export class MillraceStream {
   }
 
   async delete({ signal }: WaitOptions = {}): Promise<void> {
-    await this.#ask({ kind: DELETE }, signal);
+    await this.#ask({ kind: KIND.delete }, signal);
   }
 
   /** The records of a JSON stream as values of `T`. */
@@ -192,14 +182,14 @@ export class MillraceStream {
   }
 
   async attributes({ signal }: WaitOptions = {}): Promise<StreamAttributes> {
-    const { body } = await this.#ask({ kind: ATTRIBUTES }, signal);
+    const { body } = await this.#ask({ kind: KIND.attributes }, signal);
     const attributes: StreamAttributes = JSON.parse(new TextDecoder().decode(body));
     return attributes;
   }
 
   /** Replaces them whole. */
   async setAttributes(attributes: StreamAttributes, { signal }: WaitOptions = {}): Promise<void> {
-    await this.#ask({ kind: ATTRIBUTES, body: bytesOf(JSON.stringify(attributes)) }, signal);
+    await this.#ask({ kind: KIND.attributes, body: bytesOf(JSON.stringify(attributes)) }, signal);
   }
 
   /** A new stream that begins with what this one has, and goes on by itself. */

@@ -8,14 +8,9 @@ import type { Leaders } from './leaders.ts';
 
 export const PROTOCOL = 'millrace.session.v1';
 
-export const CREATE = 1;
-export const APPEND = 2;
-export const HEAD = 3;
-const SUBSCRIBE = 5;
-const CREDIT = 6;
-const UNSUBSCRIBE = 7;
-export const DELETE = 8;
-export const ATTRIBUTES = 9;
+export const KIND = {
+  ...{ create: 1, append: 2, head: 3, subscribe: 5, credit: 6, unsubscribe: 7, delete: 8, attributes: 9 },
+} as const;
 
 const HELLO = 64;
 const DONE = 65;
@@ -102,21 +97,21 @@ export class FrameWriter {
 
   request(id: number, { kind, bucket, stream, body, options = {} }: WireRequest): Uint8Array {
     const path = [kind, id, bucket, stream];
-    if (kind === HEAD) return this.#pack(path);
-    if (kind === DELETE) return this.#pack([...path, options]);
-    return this.#pack(kind === ATTRIBUTES ? [...path, body ?? null] : [...path, body ?? null, options]);
+    if (kind === KIND.head) return this.#pack(path);
+    if (kind === KIND.delete) return this.#pack([...path, options]);
+    return this.#pack(kind === KIND.attributes ? [...path, body ?? null] : [...path, body ?? null, options]);
   }
 
   subscribe(id: number, { bucket, stream }: StreamPath, options: WireOptions, credit: number): Uint8Array {
-    return this.#pack([SUBSCRIBE, id, bucket, stream, credit, options]);
+    return this.#pack([KIND.subscribe, id, bucket, stream, credit, options]);
   }
 
   credit(id: number, bytes: number): Uint8Array {
-    return this.#pack([CREDIT, id, bytes]);
+    return this.#pack([KIND.credit, id, bytes]);
   }
 
   unsubscribe(id: number): Uint8Array {
-    return this.#pack([UNSUBSCRIBE, id]);
+    return this.#pack([KIND.unsubscribe, id]);
   }
 
   #pack(values: readonly unknown[]): Uint8Array {

@@ -7,17 +7,7 @@ import { Packr } from 'msgpackr';
 import { fnv1a64mod } from '../../src/base/hash.ts';
 import { StreamError } from '../../src/client/error.ts';
 import { placeOf } from '../../src/client/leaders.ts';
-import {
-  APPEND,
-  ATTRIBUTES,
-  CREATE,
-  DELETE,
-  NodeFrameReader,
-  FrameWriter,
-  HEAD,
-  type NodeFrame,
-  optionsBehind,
-} from '../../src/client/wire.ts';
+import { KIND, NodeFrameReader, FrameWriter, type NodeFrame, optionsBehind } from '../../src/client/wire.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 
 /** By kind: bytes of the frames in the protocol's page. */
@@ -37,18 +27,18 @@ test('the client writes the frames of the protocol byte by byte', () => {
   const path = { bucket: 'b', stream: 's' };
   const options = { 'content-type': 'text/plain' };
   const written = new Map([
-    [1, writer.request(1, { ...path, kind: CREATE, options })],
-    [2, writer.request(2, { ...path, kind: APPEND, body: new TextEncoder().encode('hi'), options })],
-    [3, writer.request(3, { ...path, kind: HEAD })],
+    [1, writer.request(1, { ...path, kind: KIND.create, options })],
+    [2, writer.request(2, { ...path, kind: KIND.append, body: new TextEncoder().encode('hi'), options })],
+    [3, writer.request(3, { ...path, kind: KIND.head })],
     [5, writer.subscribe(5, path, { offset: 'now' }, 65_536)],
     [6, writer.credit(5, 300)],
     [7, writer.unsubscribe(5)],
-    [8, writer.request(6, { ...path, kind: DELETE })],
-    [9, writer.request(7, { ...path, kind: ATTRIBUTES })],
+    [8, writer.request(6, { ...path, kind: KIND.delete })],
+    [9, writer.request(7, { ...path, kind: KIND.attributes })],
   ]);
   const golden = goldenFrames();
   for (const [kind, frame] of written) assert.equal(hexOf(frame), golden.get(kind), `kind ${kind}`);
-  const batch = writer.request(8, { ...path, kind: APPEND, body: [new Uint8Array([1]), new Uint8Array([2])] });
+  const batch = writer.request(8, { ...path, kind: KIND.append, body: [new Uint8Array([1]), new Uint8Array([2])] });
   assert.equal(hexOf(batch), '96 02 08 a1 62 a1 73 92 c4 01 01 c4 01 02 80');
 });
 
