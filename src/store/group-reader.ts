@@ -14,7 +14,7 @@ import { LeafReader } from './data-file.ts';
 import { STATE_TABLE, UNREADABLE, checkedRanges } from './environment.ts';
 import { PageDamage } from './lmdb-damage.ts';
 import { CheckedRows } from './row-check.ts';
-import { HALF_TAG, halfOf, systemKey, tagKey } from './rows.ts';
+import { OWN_TAG, halfOf, systemKey, tagKey } from './rows.ts';
 
 /** Leaves that are checked before a cursor walks through them: 2 ms, or some tenths of a second on a disk that seeks. */
 const LEAVES_AHEAD = 64;
@@ -69,7 +69,7 @@ export class GroupReader {
     this.#state = state;
     this.#transaction = state.useReadTransaction();
     this.#checks = new CheckedRows(state, { reads: { transaction: this.#transaction } });
-    this.#prefix = halfOf(group, this.#get(systemKey(HALF_TAG, group)));
+    this.#prefix = halfOf(group, this.#get(systemKey(OWN_TAG.half, group)));
   }
 
   /** The row whose key is just its tag. */

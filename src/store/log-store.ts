@@ -16,13 +16,13 @@ import { type Cut, isUnwritten } from './log-end.ts';
 import { LogDamage } from './log-record.ts';
 import { type Covered, contentOf, holdsRecords, scanLog } from './log-scan.ts';
 import { ownRow } from './own-rows.ts';
-import { CUT_ROW, CUT_TAG, LOG_TAG, USED_TAG, VOTE_ROW, VOTE_TAG, decodeLog, encodeLog, systemKey } from './rows.ts';
+import { CUT_ROW, OWN_TAG, VOTE_ROW, decodeLog, encodeLog, systemKey } from './rows.ts';
 import type { LogSyncer } from './log-sync.ts';
 import { type Salvage, salvageLog } from './log-salvage.ts';
 import { type SegmentSizes, Segments } from './segments.ts';
 import { TurnLog, type Vote } from './turn-log.ts';
 
-const LOG_KEY = systemKey(LOG_TAG, 0);
+const LOG_KEY = systemKey(OWN_TAG.log, 0);
 const LOG_ID_BYTES = 8;
 
 export interface StoredLogOptions {
@@ -167,7 +167,7 @@ export class LogStore {
   #begin(): LogFinding {
     const { environment, folder, tx } = this.#options;
     const lmdbLog = new LmdbLog(environment.log);
-    const isUsed = ownRow(tx, systemKey(USED_TAG, 0)) !== undefined;
+    const isUsed = ownRow(tx, systemKey(OWN_TAG.used, 0)) !== undefined;
     // Before format 3 the log was in LMDB, and may be empty; then there are no records here.
     if (isUsed && lmdbLog.isEmpty && folder.names().some((name) => holdsRecords(() => folder.open(name))))
       throw new LogDamage('the row that says which log belongs to the state is missing, and the log holds records');
@@ -204,7 +204,7 @@ export class LogStore {
     const cuts = new Map<number, number>();
     for (const group of this.#groups.keys()) {
       if (this.abandoned.has(group)) continue;
-      const row = this.#options.tx.get(systemKey(CUT_TAG, group));
+      const row = this.#options.tx.get(systemKey(OWN_TAG.cut, group));
       if (row === undefined) continue;
       const cut = CUT_ROW.decode(row);
       if (cut.log === log) cuts.set(group, cut.sequence);
@@ -251,7 +251,7 @@ export class LogStore {
   cut(group: number, vote: Vote | undefined): void {
     const { lastSequence: sequence } = this.turns.segments;
     const { tx } = this.#options;
-    tx.put(systemKey(CUT_TAG, group), CUT_ROW.encode({ log: this.#log, sequence }));
+    tx.put(systemKey(OWN_TAG.cut, group), CUT_ROW.encode({ log: this.#log, sequence }));
     const last = vote ?? this.turns.vote(group);
     if (last !== undefined) this.#putVote(group, last);
   }
@@ -263,7 +263,7 @@ export class LogStore {
   }
 
   #putVote(group: number, { term, vote }: Vote): void {
-    this.#options.tx.put(systemKey(VOTE_TAG, group), VOTE_ROW.encode({ term, vote }));
+    this.#options.tx.put(systemKey(OWN_TAG.vote, group), VOTE_ROW.encode({ term, vote }));
   }
 
   async close(): Promise<void> {

@@ -12,16 +12,11 @@ import type { LostLog } from '../raft/types.ts';
 import type { DirectoryStorage, StoragePaths, StoredVote } from '../shard/ports.ts';
 import {
   ALL_GROUPS,
-  CUT_TAG,
-  HALF_TAG,
-  LOST_TAG,
+  OWN_TAG,
   PEER_ROW,
   RUN_KEY,
   type ShardRun,
-  TORN_TAG,
-  USED_TAG,
   VOTE_ROW,
-  VOTE_TAG,
   decodeRun,
   encodeRun,
   halfOf,
@@ -34,7 +29,7 @@ import {
 const CHANGED = new Uint8Array(0);
 const NO_VOTE: StoredVote = { term: 0, vote: 0 };
 /** Those without which a group cannot be opened as it was. */
-const OF_A_GROUP: readonly number[] = [HALF_TAG, CUT_TAG, LOST_TAG];
+const OF_A_GROUP: readonly number[] = [OWN_TAG.half, OWN_TAG.cut, OWN_TAG.lost];
 
 export abstract class OwnRows implements DirectoryStorage {
   abstract readonly tx: Tx;
@@ -45,36 +40,36 @@ export abstract class OwnRows implements DirectoryStorage {
 
   checkGroup(group: number): void {
     for (const tag of OF_A_GROUP) this.tx.get(systemKey(tag, group));
-    const torn = systemKey(TORN_TAG, group);
+    const torn = systemKey(OWN_TAG.torn, group);
     if (ownRow(this.tx, torn) !== undefined && !planted('torn-group-opened'))
       throw new RowDamage(torn, 'it says that others of the group are missing, whose page could not be read');
   }
 
   vote(group: number): StoredVote {
-    const row = ownRow(this.tx, systemKey(VOTE_TAG, group));
+    const row = ownRow(this.tx, systemKey(OWN_TAG.vote, group));
     return row === undefined || row === CHANGED ? NO_VOTE : VOTE_ROW.decode(row);
   }
 
   /** Inside a commit: the node does not know for whom it voted, nor what it acknowledged. */
   protected putLost(group: number): void {
-    if (!planted('group-not-lost')) this.putFlag(systemKey(LOST_TAG, group), this.lost(group) || 2);
-    this.tx.put(systemKey(VOTE_TAG, group), VOTE_ROW.encode(this.vote(group)));
+    if (!planted('group-not-lost')) this.putFlag(systemKey(OWN_TAG.lost, group), this.lost(group) || 2);
+    this.tx.put(systemKey(OWN_TAG.vote, group), VOTE_ROW.encode(this.vote(group)));
   }
 
   protected isVoteChanged(group: number): boolean {
-    return ownRow(this.tx, systemKey(VOTE_TAG, group)) === CHANGED;
+    return ownRow(this.tx, systemKey(OWN_TAG.vote, group)) === CHANGED;
   }
 
   prefix(group: number): number {
-    return halfOf(group, ownRow(this.tx, systemKey(HALF_TAG, group)));
+    return halfOf(group, ownRow(this.tx, systemKey(OWN_TAG.half, group)));
   }
 
   lost(group: number): LostLog {
-    return planted('lost-marker-forgotten') ? 0 : lostOf(ownRow(this.tx, systemKey(LOST_TAG, group)));
+    return planted('lost-marker-forgotten') ? 0 : lostOf(ownRow(this.tx, systemKey(OWN_TAG.lost, group)));
   }
 
   setLost(groups: readonly number[], lost: LostLog): void {
-    this.commit(() => groups.forEach((group) => this.putFlag(systemKey(LOST_TAG, group), lost)));
+    this.commit(() => groups.forEach((group) => this.putFlag(systemKey(OWN_TAG.lost, group), lost)));
   }
 
   peerRun(node: number): DirectoryRun | undefined {
@@ -97,24 +92,24 @@ export abstract class OwnRows implements DirectoryStorage {
   get lastRun(): ShardRun | 'torn' | undefined {
     const row = ownRow(this.tx, RUN_KEY);
     if (row !== undefined) return decodeRun(row, this.paths.state);
-    return ownRow(this.tx, systemKey(TORN_TAG, ALL_GROUPS)) === undefined ? undefined : 'torn';
+    return ownRow(this.tx, systemKey(OWN_TAG.torn, ALL_GROUPS)) === undefined ? undefined : 'torn';
   }
 
   noteRun(run: ShardRun): void {
     this.commit(() => {
       this.tx.put(RUN_KEY, encodeRun(run));
-      this.putFlag(systemKey(TORN_TAG, ALL_GROUPS), 0);
+      this.putFlag(systemKey(OWN_TAG.torn, ALL_GROUPS), 0);
     });
   }
 
   get fresh(): boolean {
-    return ownRow(this.tx, systemKey(USED_TAG, 0)) === undefined;
+    return ownRow(this.tx, systemKey(OWN_TAG.used, 0)) === undefined;
   }
 
   markUsed(lost: readonly number[]): void {
     this.commit(() => {
-      this.putFlag(systemKey(USED_TAG, 0), 1);
-      for (const group of lost) this.putFlag(systemKey(LOST_TAG, group), 1);
+      this.putFlag(systemKey(OWN_TAG.used, 0), 1);
+      for (const group of lost) this.putFlag(systemKey(OWN_TAG.lost, group), 1);
     });
   }
 

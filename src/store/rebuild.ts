@@ -1,6 +1,6 @@
 /**
  * Rebuilds a data file of which pages cannot be read, without the rows that lay there. LMDB never follows
- * the damaged file, which is kept beside it. Groups whose rows lay there are marked (TORN_TAG) and not opened: in a
+ * the damaged file, which is kept beside it. Groups whose rows lay there are marked (OWN_TAG.torn) and not opened: in a
  * cluster the others restore them, and a single node refuses them alone.
  */
 import { linkSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, statfsSync } from 'node:fs';
@@ -12,20 +12,7 @@ import { Environment, LmdbTx, STATE_TABLE } from './environment.ts';
 import { PageDamage } from './lmdb-damage.ts';
 import { freeAside, syncFolder } from './log-files.ts';
 import { ownRow } from './own-rows.ts';
-import {
-  ALL_GROUPS,
-  CUT_TAG,
-  HALF_TAG,
-  LOST_TAG,
-  RUN_KEY,
-  SYSTEM_PREFIX,
-  TORN_TAG,
-  USED_TAG,
-  VOTE_TAG,
-  halfOf,
-  prefixKey,
-  systemKey,
-} from './rows.ts';
+import { ALL_GROUPS, OWN_TAG, RUN_KEY, SYSTEM_PREFIX, halfOf, prefixKey, systemKey } from './rows.ts';
 import { ShardStore, type StoreOptions } from './shard-store.ts';
 import { isFull } from './volume.ts';
 
@@ -157,12 +144,14 @@ function markTorn(tx: Tx, groups: readonly number[], gaps: readonly KeyRange[]):
     );
   const isUnknown = isLost(RUN_KEY);
   const torn = groups.filter((group) => {
-    const areOwnLost = [VOTE_TAG, HALF_TAG, CUT_TAG, LOST_TAG].some((tag) => isLost(systemKey(tag, group)));
-    return isUnknown || areOwnLost || isTorn(halfOf(group, ownRow(tx, systemKey(HALF_TAG, group))));
+    const areOwnLost = [OWN_TAG.vote, OWN_TAG.half, OWN_TAG.cut, OWN_TAG.lost].some((tag) =>
+      isLost(systemKey(tag, group)),
+    );
+    return isUnknown || areOwnLost || isTorn(halfOf(group, ownRow(tx, systemKey(OWN_TAG.half, group))));
   });
-  for (const group of torn) tx.put(systemKey(TORN_TAG, group), FLAG);
-  if (isUnknown) tx.put(systemKey(TORN_TAG, ALL_GROUPS), FLAG);
-  if (isLost(systemKey(USED_TAG, 0))) tx.put(systemKey(USED_TAG, 0), FLAG);
+  for (const group of torn) tx.put(systemKey(OWN_TAG.torn, group), FLAG);
+  if (isUnknown) tx.put(systemKey(OWN_TAG.torn, ALL_GROUPS), FLAG);
+  if (isLost(systemKey(OWN_TAG.used, 0))) tx.put(systemKey(OWN_TAG.used, 0), FLAG);
   return torn;
 }
 

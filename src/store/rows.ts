@@ -22,17 +22,19 @@ export const MOVED_PREFIX = 0xfffe;
  * The shard's own rows: vote of a group, which half its state uses, whether it lost its log, whether the store was
  * used, the runs of peers, what of the log is covered, and up to where it holds nothing of a group.
  */
-export const VOTE_TAG = 0x76;
-export const HALF_TAG = 0x68;
-export const LOST_TAG = 0x6c;
-export const USED_TAG = 0x75;
-export const LOG_TAG = 0x67;
-export const CUT_TAG = 0x63;
-/** Rows of the group's state are missing, because their page could not be read; of ALL_GROUPS: so is RUN_TAG. */
-export const TORN_TAG = 0x64;
+export const OWN_TAG = {
+  vote: 0x76,
+  half: 0x68,
+  lost: 0x6c,
+  used: 0x75,
+  log: 0x67,
+  cut: 0x63,
+  /** Rows of the group's state are missing, because their page could not be read; of ALL_GROUPS: so is the run. */
+  torn: 0x64,
+  peer: 0x70,
+  run: 0x72,
+} as const;
 export const ALL_GROUPS = 0xffff;
-const PEER_TAG = 0x70;
-const RUN_TAG = 0x72;
 
 const PREFIX_KEY = struct({ prefix: u16BE });
 const TAG_KEY = struct({ prefix: u16BE, tag: u8 });
@@ -63,10 +65,10 @@ export function systemKey(tag: number, group: number): Uint8Array {
 
 /** Node ids have 32 bits. */
 export function peerKey(node: number): Uint8Array {
-  return PEER_KEY.encode({ prefix: SYSTEM_PREFIX, tag: PEER_TAG, node });
+  return PEER_KEY.encode({ prefix: SYSTEM_PREFIX, tag: OWN_TAG.peer, node });
 }
 
-/** Prefix of the group's state, given its row of HALF_TAG. */
+/** Prefix of the group's state, given its row of OWN_TAG.half. */
 export function halfOf(group: number, row: Uint8Array | undefined): number {
   return row === undefined ? group : group + OTHER_HALF;
 }
@@ -103,7 +105,7 @@ export function decodeLog(row: Uint8Array): Covered | undefined {
   return { log, oldest, last, place: { end, segments: Array.from({ length: count }, segmentAt) } };
 }
 
-export const RUN_KEY = systemKey(RUN_TAG, 0);
+export const RUN_KEY = systemKey(OWN_TAG.run, 0);
 
 /** A shard's part in a run of the data directory. */
 export interface ShardRun {

@@ -14,7 +14,7 @@ import {
   type StoredVote,
   type TurnBatch,
 } from '../shard/ports.ts';
-import { HALF_TAG, OTHER_HALF, TORN_TAG, prefixKey, systemKey } from './rows.ts';
+import { OWN_TAG, OTHER_HALF, prefixKey, systemKey } from './rows.ts';
 import type { RowDamage } from '../base/row-damage.ts';
 import { eachRow } from '../base/row-bytes.ts';
 import { planted } from '../base/planted.ts';
@@ -274,8 +274,8 @@ export class ShardStore extends OwnRows implements ShardStorage {
     if (installs.length === 0) return;
     this.commit(() => {
       for (const { group, hardState, keepsLog } of installs) {
-        this.putFlag(systemKey(HALF_TAG, group), this.prefix(group) === group ? 1 : 0);
-        this.putFlag(systemKey(TORN_TAG, group), 0);
+        this.putFlag(systemKey(OWN_TAG.half, group), this.prefix(group) === group ? 1 : 0);
+        this.putFlag(systemKey(OWN_TAG.torn, group), 0);
         if (keepsLog !== true || planted('repair-cuts-log')) this.#log.cut(group, hardState);
       }
     });

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
 import { Environment } from '../../src/store/environment.ts';
 import { CheckedRows } from '../../src/store/row-check.ts';
-import { HALF_TAG, VOTE_TAG, halfOf, prefixKey, systemKey } from '../../src/store/rows.ts';
+import { OWN_TAG, halfOf, prefixKey, systemKey } from '../../src/store/rows.ts';
 import { TAG } from '../../src/stream/core/keys.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { until } from '../support/until.ts';
@@ -127,9 +127,9 @@ test('a group that stopped, because an entry needs a changed row, goes on with t
 /** Changes the row of the group that says how far its state goes, and that of its vote. */
 async function rotWholeGroup(cluster: TestCluster, id: number): Promise<void> {
   const environment = new Environment(join(cluster.node(id).dataDir, 'shard-0'));
-  const prefix = halfOf(GROUP, environment.state.getBinary(systemKey(HALF_TAG, GROUP)));
+  const prefix = halfOf(GROUP, environment.state.getBinary(systemKey(OWN_TAG.half, GROUP)));
   environment.commit(() => {
-    for (const key of [Uint8Array.of(...prefixKey(prefix), TAG.meta), systemKey(VOTE_TAG, GROUP)]) {
+    for (const key of [Uint8Array.of(...prefixKey(prefix), TAG.meta), systemKey(OWN_TAG.vote, GROUP)]) {
       const stored = Uint8Array.from(environment.state.getBinary(key) ?? assert.fail('the group has the row'));
       stored[0] = (stored[0] ?? 0) ^ 1;
       environment.state.putSync(key, stored);

@@ -7,7 +7,7 @@ import type { DirectoryRun } from '../../src/peer/codec/standing.ts';
 import type { Random } from '../support/random.ts';
 import { LogDisk } from './log-disk.ts';
 import { CheckedRows } from '../../src/store/row-check.ts';
-import { HALF_TAG, TORN_TAG, halfOf, systemKey } from '../../src/store/rows.ts';
+import { OWN_TAG, halfOf, systemKey } from '../../src/store/rows.ts';
 import { latin1 } from '../support/sorted-rows.ts';
 import { RowHash, bare } from './row-hash.ts';
 import { Table } from './table.ts';
@@ -69,12 +69,12 @@ export class SimDisk {
 
   /** Under which prefix the state of the group lies. */
   prefix(group: number): number {
-    return halfOf(group, this.row(latin1(systemKey(HALF_TAG, group))));
+    return halfOf(group, this.row(latin1(systemKey(OWN_TAG.half, group))));
   }
 
   /** As the data file is rebuilt without a page that had rows of the group. */
   tearGroup(group: number): void {
-    const key = systemKey(TORN_TAG, group);
+    const key = systemKey(OWN_TAG.torn, group);
     const rows = { getBinaryFast: notHere, removeSync: notHere };
     new CheckedRows({ ...rows, putSync: (_, value) => this.state.set(latin1(key), value.slice()) }).put(
       key,

@@ -1,14 +1,14 @@
 /** The log of a simulated disk, as a start would find it. */
 import { LogDamage } from '../../src/store/log-record.ts';
 import { type Covered, type LogScan, type RecordPlace, scanLog } from '../../src/store/log-scan.ts';
-import { LOG_TAG, decodeLog, systemKey } from '../../src/store/rows.ts';
+import { OWN_TAG, decodeLog, systemKey } from '../../src/store/rows.ts';
 import { latin1 } from '../support/sorted-rows.ts';
 import type { SimDisk } from './disk.ts';
 import type { SimSegment } from './log-disk.ts';
 
 /** The last checkpoint's part of the log; undefined: there is none yet. */
 export function coveredOf(disk: SimDisk): Covered | undefined {
-  const row = disk.row(latin1(systemKey(LOG_TAG, 0)));
+  const row = disk.row(latin1(systemKey(OWN_TAG.log, 0)));
   return row === undefined ? undefined : decodeLog(row);
 }
 

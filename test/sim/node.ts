@@ -1,6 +1,6 @@
 /** A node: what outlives its processes. */
 import { StorageFullError } from '../../src/shard/ports.ts';
-import { CUT_TAG, HALF_TAG, VOTE_TAG, prefixKey, systemKey } from '../../src/store/rows.ts';
+import { OWN_TAG, prefixKey, systemKey } from '../../src/store/rows.ts';
 import type { SegmentSizes } from '../../src/store/segments.ts';
 import { TAG } from '../../src/stream/core/keys.ts';
 import { type Random, createRandom } from '../support/random.ts';
@@ -147,12 +147,12 @@ export class SimNode {
       return;
     }
     const meta = `${latin1(prefixKey(this.disk.prefix(group)))}${String.fromCharCode(TAG.meta)}`;
-    const own = [HALF_TAG, VOTE_TAG, CUT_TAG].map((tag) => latin1(systemKey(tag, group)));
+    const own = [OWN_TAG.half, OWN_TAG.vote, OWN_TAG.cut].map((tag) => latin1(systemKey(tag, group)));
     const keys = [meta, ...own].filter((key) => this.disk.state.read(key) !== undefined);
     if (keys.length === 0) return;
     const key = random.pick(keys);
     this.disk.state.flipBit(key, 0, random.int(0, 7));
-    this.rotGroup = { group, isVote: key === latin1(systemKey(VOTE_TAG, group)) };
+    this.rotGroup = { group, isVote: key === latin1(systemKey(OWN_TAG.vote, group)) };
   }
 
   setSpaceLeft(spaceLeft: boolean): void {

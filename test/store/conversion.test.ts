@@ -8,7 +8,7 @@ import { PAGE_VALUE_BYTES } from '../../src/base/limits.ts';
 import { Environment } from '../../src/store/environment.ts';
 import { LMDB_LOG_ENTRY, LMDB_LOG_KEY, LmdbLog } from '../../src/store/lmdb-log.ts';
 import { DiskFolder, type SegmentFile, type LogFolder } from '../../src/store/log-files.ts';
-import { VOTE_ROW, VOTE_TAG, systemKey } from '../../src/store/rows.ts';
+import { VOTE_ROW, OWN_TAG, systemKey } from '../../src/store/rows.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 import { SMALL_SEGMENTS, STORE_OPTIONS } from './temporary.ts';
@@ -42,7 +42,7 @@ async function writeOld(directory: string, turns: readonly (readonly OldItem[])[
         const value = bytes.subarray(part * PAGE_VALUE_BYTES, (part + 1) * PAGE_VALUE_BYTES);
         environment.log.putSync(LMDB_LOG_KEY.encode({ turn: i + 1, part }), new Uint8Array(value));
       }
-      environment.unchecked.putSync(systemKey(VOTE_TAG, 1), VOTE_ROW.encode({ term: 8, vote: 2 }));
+      environment.unchecked.putSync(systemKey(OWN_TAG.vote, 1), VOTE_ROW.encode({ term: 8, vote: 2 }));
     });
   });
   await environment.close();

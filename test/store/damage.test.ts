@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { Environment } from '../../src/store/environment.ts';
 import { DiskFolder } from '../../src/store/log-files.ts';
 import { LogDamage, RECORD_HEAD, SECTOR_BYTES } from '../../src/store/log-record.ts';
-import { LOG_TAG, systemKey } from '../../src/store/rows.ts';
+import { OWN_TAG, systemKey } from '../../src/store/rows.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
 import { recordsIn } from './log-contents.ts';
 import { SMALL_SEGMENTS, STORE_OPTIONS, TemporaryStore } from './temporary.ts';
@@ -140,7 +140,7 @@ test('a store that was used and does not say which log is its own is damaged, an
   temporary.store.markUsed([]);
   const store = await temporary.reopen(async () => {
     const environment = new Environment(temporary.directory);
-    environment.commit(() => environment.state.removeSync(systemKey(LOG_TAG, 0)));
+    environment.commit(() => environment.state.removeSync(systemKey(OWN_TAG.log, 0)));
     await environment.close();
   });
   const before = recordsIn(temporary.logFolder);

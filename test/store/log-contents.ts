@@ -13,7 +13,7 @@ import {
   readSpan,
 } from '../../src/store/log-record.ts';
 import type { Covered } from '../../src/store/log-scan.ts';
-import { LOG_TAG, decodeLog, systemKey } from '../../src/store/rows.ts';
+import { OWN_TAG, decodeLog, systemKey } from '../../src/store/rows.ts';
 import type { Tx } from '../../src/base/tx.ts';
 
 export interface FoundItem {
@@ -71,7 +71,7 @@ function itemsOf(data: Uint8Array): FoundItem[] {
 
 /** Which log belongs to the state, and what of it the last checkpoint covers. */
 export function coveredBy(tx: Tx): Covered {
-  const row = tx.get(systemKey(LOG_TAG, 0));
+  const row = tx.get(systemKey(OWN_TAG.log, 0));
   const covered = row === undefined ? undefined : decodeLog(row);
   if (covered === undefined) throw new Error('a checkpoint says what is covered');
   return covered;

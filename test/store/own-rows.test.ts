@@ -4,19 +4,7 @@ import { test } from 'node:test';
 import { RowDamage } from '../../src/base/row-damage.ts';
 import { Environment } from '../../src/store/environment.ts';
 import { LogDamage } from '../../src/store/log-record.ts';
-import {
-  CUT_ROW,
-  CUT_TAG,
-  HALF_TAG,
-  LOG_TAG,
-  LOST_TAG,
-  OTHER_HALF,
-  RUN_KEY,
-  USED_TAG,
-  VOTE_TAG,
-  peerKey,
-  systemKey,
-} from '../../src/store/rows.ts';
+import { CUT_ROW, OWN_TAG, OTHER_HALF, RUN_KEY, peerKey, systemKey } from '../../src/store/rows.ts';
 import type { ShardStore } from '../../src/store/shard-store.ts';
 import { storeFailure } from '../../src/store/volume.ts';
 import { recordsIn } from './log-contents.ts';
@@ -49,8 +37,8 @@ function fill(store: ShardStore): void {
   store.noteRun(RUN);
   store.rememberPeer(3, { ...RUN, boot: 4 });
   store.startCheckpoint(() => {
-    store.tx.put(systemKey(HALF_TAG, GROUP), Uint8Array.of(1));
-    store.tx.put(systemKey(CUT_TAG, GROUP), CUT_ROW.encode({ log: 5n, sequence: 1 }));
+    store.tx.put(systemKey(OWN_TAG.half, GROUP), Uint8Array.of(1));
+    store.tx.put(systemKey(OWN_TAG.cut, GROUP), CUT_ROW.encode({ log: 5n, sequence: 1 }));
   });
   store.endCheckpoint('wait');
   store.append([batch(GROUP, [], { term: 3, vote: 2, commit: 0 })]);
@@ -72,13 +60,13 @@ test('a changed row of a group is noticed before the group is opened, and that i
   const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS });
   fill(temporary.store);
   temporary.store.setLost([GROUP], 2);
-  for (const tag of [HALF_TAG, CUT_TAG, LOST_TAG]) {
+  for (const tag of [OWN_TAG.half, OWN_TAG.cut, OWN_TAG.lost]) {
     const store = await temporary.reopen(async () => await rot(temporary.directory, [systemKey(tag, GROUP)]));
     assert.throws(() => store.checkGroup(GROUP), RowDamage, String.fromCharCode(tag));
     store.checkGroup(OTHER);
     assert.equal(store.prefix(GROUP), GROUP + OTHER_HALF);
     // An operator decides, as long as nothing says that none need to.
-    assert.equal(store.lost(GROUP), tag === LOST_TAG ? 1 : 2);
+    assert.equal(store.lost(GROUP), tag === OWN_TAG.lost ? 1 : 2);
     await temporary.reopen(async () => await rot(temporary.directory, [systemKey(tag, GROUP)]));
   }
 });
@@ -86,7 +74,7 @@ test('a changed row of a group is noticed before the group is opened, and that i
 test('in a cluster such a group is lost: its log is empty, also after the next start, and the others are whole', async (t) => {
   const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS });
   fill(temporary.store);
-  const damaged = [HALF_TAG, CUT_TAG, VOTE_TAG].map((tag) => systemKey(tag, GROUP));
+  const damaged = [OWN_TAG.half, OWN_TAG.cut, OWN_TAG.vote].map((tag) => systemKey(tag, GROUP));
   const store = await temporary.reopen(async () => await rot(temporary.directory, damaged));
   const logs = openWithout(store, []);
   assert.deepEqual([...logs.values()].map(show), ['1:', '1: 1@1 2@1 3@1 4@1 5@1']);
@@ -106,7 +94,7 @@ test('a group whose vote is not known keeps what it has, and in a cluster it is 
     temporary.store.compact(GROUP, ENTRIES);
     temporary.store.compact(OTHER, 58);
     checkpoint(temporary.store);
-    const store = await temporary.reopen(async () => await rot(temporary.directory, [systemKey(VOTE_TAG, GROUP)]));
+    const store = await temporary.reopen(async () => await rot(temporary.directory, [systemKey(OWN_TAG.vote, GROUP)]));
     const applied = new Map([
       [GROUP, [ENTRIES, 3]],
       [OTHER, [58, 1]],
@@ -122,7 +110,7 @@ test('a group whose vote is not known keeps what it has, and in a cluster it is 
 test('on a single node nothing of such a group is changed, however long the others go on', async (t) => {
   const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS });
   fill(temporary.store);
-  const damaged = [systemKey(CUT_TAG, GROUP)];
+  const damaged = [systemKey(OWN_TAG.cut, GROUP)];
   const store = await temporary.reopen(async () => await rot(temporary.directory, damaged));
   const logs = openWithout(store, [GROUP, OTHER]);
   assert.deepEqual([...logs.values()].map(show), ['1:', '1: 1@1 2@1 3@1 4@1 5@1']);
@@ -147,7 +135,7 @@ test('on a single node nothing of such a group is changed, however long the othe
 test('a node of a cluster that alone has such a group keeps its log, until the state of a leader takes over', async (t) => {
   const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS });
   fill(temporary.store);
-  const damaged = [systemKey(CUT_TAG, GROUP)];
+  const damaged = [systemKey(OWN_TAG.cut, GROUP)];
   await temporary.reopen(async () => await rot(temporary.directory, damaged));
   assert.equal(show(logOf(openWithout(temporary.store, [GROUP]), GROUP)), '1:');
   assert.equal(temporary.store.lost(GROUP), 2);
@@ -170,7 +158,7 @@ test('the row that names the log is as good as a damaged log', async (t) => {
   for (const node of ['single', 'of three'] as const) {
     const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS });
     fill(temporary.store);
-    const store = await temporary.reopen(async () => await rot(temporary.directory, [systemKey(LOG_TAG, 0)]));
+    const store = await temporary.reopen(async () => await rot(temporary.directory, [systemKey(OWN_TAG.log, 0)]));
     const records = recordsIn(temporary.logFolder);
     if (node === 'single') {
       assert.throws(() => openLogs(store, FRESH), LogDamage);
@@ -187,7 +175,7 @@ test('the row that names the log is as good as a damaged log', async (t) => {
 test('rows about the whole store are known by their place, or refuse the start in a sentence', async (t) => {
   const temporary = new TemporaryStore(t, { sizes: SMALL_SEGMENTS });
   fill(temporary.store);
-  const keys = [systemKey(USED_TAG, 0), peerKey(3), RUN_KEY];
+  const keys = [systemKey(OWN_TAG.used, 0), peerKey(3), RUN_KEY];
   const store = await temporary.reopen(async () => await rot(temporary.directory, keys));
   assert.equal(store.fresh, false);
   assert.equal(store.peerRun(3), undefined);

@@ -9,7 +9,7 @@ import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { PageDamage } from '../../src/store/lmdb-damage.ts';
 import { LogDamage } from '../../src/store/log-record.ts';
 import { openStore } from '../../src/store/rebuild.ts';
-import { HALF_TAG, OTHER_HALF, prefixKey, systemKey } from '../../src/store/rows.ts';
+import { OWN_TAG, OTHER_HALF, prefixKey, systemKey } from '../../src/store/rows.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
 import { storeFailure } from '../../src/store/volume.ts';
 import { FailingCalls } from '../support/failing-calls.ts';
@@ -32,7 +32,7 @@ function fill(store: ShardStore): void {
   store.markUsed([]);
   store.noteRun(RUN);
   store.startCheckpoint(() => {
-    store.tx.put(systemKey(HALF_TAG, OTHER_HALF_OF), Uint8Array.of(1));
+    store.tx.put(systemKey(OWN_TAG.half, OTHER_HALF_OF), Uint8Array.of(1));
     for (const group of GROUPS) {
       for (let i = 0; i < ROWS; i++) {
         // Some have pages of their own.

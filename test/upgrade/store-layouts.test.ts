@@ -16,7 +16,7 @@ import { viewOf } from '../../src/base/bytes.ts';
 import { Environment } from '../../src/store/environment.ts';
 import { LmdbLog } from '../../src/store/lmdb-log.ts';
 import { freshBytes } from '../../src/store/log-record.ts';
-import { LOG_TAG } from '../../src/store/rows.ts';
+import { OWN_TAG } from '../../src/store/rows.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
 import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
@@ -94,7 +94,7 @@ test('the rows of a shard and the records of its log', async (t) => {
     putRow(copy, name, rows.same(name, value));
     // Rows of format 3 are the same without the checksum, but for the one about the log.
     const old = before.earlier(rowName('state', key));
-    if (key[2] !== LOG_TAG) assert.deepEqual(new Uint8Array(value.subarray(0, -4)), old);
+    if (key[2] !== OWN_TAG.log) assert.deepEqual(new Uint8Array(value.subarray(0, -4)), old);
   }
   rows.end();
   assert(new LmdbLog(environment.log).isEmpty);
