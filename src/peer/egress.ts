@@ -4,7 +4,7 @@
  * everything before its ping has arrived. Urgent frames go first and are not held back.
  */
 import { FlightWindow } from '../base/flight-window.ts';
-import { FRAME_HEAD_BYTES, FRAME_PING, frameKind, sealFrame } from './codec/frame.ts';
+import { FRAME_HEAD_BYTES, FRAME_KIND, frameKind, sealFrame } from './codec/frame.ts';
 import { PIECE_BYTES_MAX, type Priority, SendQueue } from './send-queue.ts';
 
 /** Maximum time for bytes in flight, or an urgent frame waits too long; heartbeats come every 200 ms. */
@@ -59,13 +59,13 @@ export class Egress {
   next(nowMs: number): Uint8Array | undefined {
     if (this.#pingIsDue) {
       this.#pingIsDue = false;
-      return this.#mark(sealFrame(new Uint8Array(FRAME_HEAD_BYTES), FRAME_PING), nowMs);
+      return this.#mark(sealFrame(new Uint8Array(FRAME_HEAD_BYTES), FRAME_KIND.ping), nowMs);
     }
     const underWay = this.#window.bytes + this.#unmarkedBytes;
     const { limit } = this.#window;
     const frame = underWay < limit ? this.#queue.shift('all', this.#pieceBytes) : this.#queue.shift('urgent');
     if (frame === undefined) return undefined;
-    if (frameKind(frame) === FRAME_PING) return this.#mark(frame, nowMs);
+    if (frameKind(frame) === FRAME_KIND.ping) return this.#mark(frame, nowMs);
     this.#unmarkedBytes += frame.length;
     this.#pingIsDue = 4 * this.#unmarkedBytes >= this.#window.limit;
     return frame;

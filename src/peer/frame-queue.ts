@@ -1,5 +1,5 @@
 /** Frames in order. Raft messages among them may be dropped. */
-import { FRAME_RAFT, frameKind } from './codec/frame.ts';
+import { FRAME_KIND, frameKind } from './codec/frame.ts';
 
 /** Handed-out slots at the front that are tolerated before the array is cut. */
 const FRONT_SLOTS_MAX = 1024;
@@ -30,7 +30,7 @@ export class FrameQueue {
   push(frame: Uint8Array): void {
     this.#frames.push(frame);
     this.#bytes += frame.length;
-    if (frameKind(frame) !== FRAME_RAFT) this.#firmBytes += frame.length;
+    if (frameKind(frame) !== FRAME_KIND.raft) this.#firmBytes += frame.length;
     this.#count++;
   }
 
@@ -40,7 +40,7 @@ export class FrameQueue {
       this.#frames[this.#front++] = undefined;
       if (frame === undefined) continue;
       this.#bytes -= frame.length;
-      if (frameKind(frame) !== FRAME_RAFT) this.#firmBytes -= frame.length;
+      if (frameKind(frame) !== FRAME_KIND.raft) this.#firmBytes -= frame.length;
       this.#count--;
       this.#cut();
       return frame;
@@ -54,7 +54,7 @@ export class FrameQueue {
     let at = Math.max(this.#droppableFrom, this.#front);
     for (; at < this.#frames.length; at++) {
       const frame = this.#frames[at];
-      if (frame === undefined || frameKind(frame) !== FRAME_RAFT) continue;
+      if (frame === undefined || frameKind(frame) !== FRAME_KIND.raft) continue;
       this.#frames[at] = undefined;
       this.#bytes -= frame.length;
       this.#count--;

@@ -25,11 +25,7 @@ import {
   type RefusalCode,
   type Word,
   WORD_BYTES_MAX,
-  WORD_CHALLENGE,
-  WORD_HELLO,
-  WORD_PROOF,
-  WORD_REFUSAL,
-  WORD_WELCOME,
+  WORD_KIND,
 } from './codec/handshake.ts';
 
 /** The step that follows received bytes. */
@@ -113,10 +109,10 @@ export class ConnectorHandshake {
     if (next === undefined) return MORE;
     if (next === 'malformed') return over('malformed', 'the answer is not of the peer protocol');
     const { word, raw } = next;
-    if (word.kind === WORD_REFUSAL) return refusedBy(word);
+    if (word.kind === WORD_KIND.refusal) return refusedBy(word);
     if (word.version !== this.#version) return over('other-version', versionText(this.#version, word.version));
     if (this.#challengeRaw.length === 0) {
-      if (word.kind !== WORD_CHALLENGE || !isChallenge(word.body)) return over('malformed', 'a challenge was due');
+      if (word.kind !== WORD_KIND.challenge || !isChallenge(word.body)) return over('malformed', 'a challenge was due');
       this.#challengeRaw = raw.slice();
       const proof = hmac(this.#secret, 'connector', this.#helloRaw, this.#challengeRaw);
       return { kind: 'say', bytes: encodeProof(proof, this.#version) };
@@ -125,7 +121,7 @@ export class ConnectorHandshake {
   }
 
   #onWelcome(word: Word): HandshakeStep {
-    const welcome = word.kind === WORD_WELCOME ? decodeWelcome(word.body, this.#version) : undefined;
+    const welcome = word.kind === WORD_KIND.welcome ? decodeWelcome(word.body, this.#version) : undefined;
     if (welcome === undefined) return over('malformed', 'a welcome was due');
     const { self: peer, proof } = welcome;
     const introduction = encodeIdentity(peer, this.#version);
@@ -177,7 +173,7 @@ export class AcceptorHandshake {
   }
 
   #onHello(word: Word, raw: Uint8Array): HandshakeStep {
-    const hello = word.kind === WORD_HELLO ? decodeHello(word.body, this.#version) : undefined;
+    const hello = word.kind === WORD_KIND.hello ? decodeHello(word.body, this.#version) : undefined;
     if (hello === undefined) return this.#refuse('malformed', 'a hello was due');
     this.#hello = hello;
     this.#helloRaw = raw.slice();
@@ -188,7 +184,7 @@ export class AcceptorHandshake {
   #onProof(hello: Hello, word: Word): HandshakeStep {
     const { introduce, secret } = this.#options;
     const self = introduce(hello.self.node);
-    if (word.kind !== WORD_PROOF || !isProof(word.body)) return this.#refuse('malformed', 'a proof was due');
+    if (word.kind !== WORD_KIND.proof || !isProof(word.body)) return this.#refuse('malformed', 'a proof was due');
     const due = hmac(secret, 'connector', this.#helloRaw, this.#challengeRaw);
     if (!timingSafeEqual(due, word.body)) {
       return this.#refuse('wrong-secret', `the cluster secret differs from that of node ${self.node}`);

@@ -6,7 +6,7 @@
 import { connect, type Socket } from 'node:net';
 import { type Address, formatAddress } from '../base/address.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
-import { FRAME_HEAD_BYTES, FRAME_PAYLOAD_BYTES_MAX, FRAME_PING, FRAME_PONG, sealFrame } from './codec/frame.ts';
+import { FRAME_HEAD_BYTES, FRAME_PAYLOAD_BYTES_MAX, FRAME_KIND, sealFrame } from './codec/frame.ts';
 import type { Forward } from './codec/forward.ts';
 import { FrameReader } from './codec/frame-reader.ts';
 import {
@@ -323,7 +323,7 @@ export class PeerLink {
   #onControl(reader: FrameReader, bytes: Uint8Array): void {
     let unexpected = false;
     const fault = reader.push(bytes, (kind) => {
-      if (kind === FRAME_PONG) this.#egress.onPong(this.#options.runtime.monotonicMs());
+      if (kind === FRAME_KIND.pong) this.#egress.onPong(this.#options.runtime.monotonicMs());
       else unexpected = true;
     });
     if (fault !== undefined || unexpected) {
@@ -372,5 +372,5 @@ function pingFrame(address: Address | undefined): Uint8Array {
   const text = address === undefined ? new Uint8Array(0) : encodeUtf8(formatAddress(address));
   const frame = new Uint8Array(FRAME_HEAD_BYTES + text.length);
   frame.set(text, FRAME_HEAD_BYTES);
-  return sealFrame(frame, FRAME_PING);
+  return sealFrame(frame, FRAME_KIND.ping);
 }

@@ -5,16 +5,7 @@
  */
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { assert } from '../base/assert.ts';
-import {
-  FRAME_FORWARD_PIECE,
-  FRAME_HEAD_BYTES,
-  FRAME_PIECE,
-  FRAME_PING,
-  FRAME_PONG,
-  type FrameKind,
-  LARGE_PAYLOAD_BYTES_MAX,
-  sealFrame,
-} from './codec/frame.ts';
+import { FRAME_KIND, FRAME_HEAD_BYTES, type FrameKind, LARGE_PAYLOAD_BYTES_MAX, sealFrame } from './codec/frame.ts';
 import { FrameReader } from './codec/frame-reader.ts';
 import { encodeRefusal, type LinkRefusal, NONCE_BYTES, type PeerIdentity } from './codec/handshake.ts';
 import { ClusterHttp, looksLikeHttp } from './cluster-http.ts';
@@ -298,8 +289,8 @@ class Incoming implements Session {
   #onBytes(bytes: Uint8Array): void {
     const fault = this.#reader.push(bytes, (kind, payload) => {
       if (this.#over) return;
-      if (kind === FRAME_PING) this.#onPing(payload);
-      else if (kind === FRAME_PIECE) this.#onPiece(payload);
+      if (kind === FRAME_KIND.ping) this.#onPing(payload);
+      else if (kind === FRAME_KIND.piece) this.#onPiece(payload);
       else this.#options.handler.onFrame(this, kind, payload);
     });
     if (fault !== undefined) this.fail(fault);
@@ -308,7 +299,8 @@ class Incoming implements Session {
   #onPiece(bytes: Uint8Array): void {
     const fault = this.#large.push(bytes, (kind, payload) => {
       if (this.#over) return;
-      if (kind === FRAME_PIECE || kind === FRAME_PING || kind === FRAME_FORWARD_PIECE) this.fail('a piece in a piece');
+      if (kind === FRAME_KIND.piece || kind === FRAME_KIND.ping || kind === FRAME_KIND.forwardPiece)
+        this.fail('a piece in a piece');
       else this.#options.handler.onFrame(this, kind, payload);
     });
     if (fault !== undefined) this.fail(fault);
@@ -319,6 +311,6 @@ class Incoming implements Session {
 
     // A peer that does not read its pongs needs no more of them.
     if (this.#socket.writableLength > 0) return;
-    this.#socket.write(sealFrame(new Uint8Array(FRAME_HEAD_BYTES), FRAME_PONG));
+    this.#socket.write(sealFrame(new Uint8Array(FRAME_HEAD_BYTES), FRAME_KIND.pong));
   }
 }

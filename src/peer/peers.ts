@@ -7,14 +7,7 @@
 import { assert } from '../base/assert.ts';
 import type { Message, GroupSnapshotRequest } from '../raft/types.ts';
 import { decodeForwardReplies, forwardBytes } from './codec/forward.ts';
-import {
-  FRAME_FORWARD,
-  FRAME_FORWARD_PIECE,
-  FRAME_FORWARD_REPLY,
-  FRAME_PAYLOAD_BYTES_MAX,
-  FRAME_RAFT,
-  type FrameKind,
-} from './codec/frame.ts';
+import { FRAME_KIND, FRAME_PAYLOAD_BYTES_MAX, type FrameKind } from './codec/frame.ts';
 import type { PeerIdentity } from './codec/handshake.ts';
 import { decodeRaftFrame } from './codec/raft-frame.ts';
 import { encodeSnapshotAck } from './codec/snapshot-transfer.ts';
@@ -358,10 +351,10 @@ export class Peers implements PeerPort {
   /** False: the frame is damaged, or refers to groups that are not here. */
   #dispatch(session: Session, kind: FrameKind, payload: Uint8Array): boolean {
     const { node } = session.peer;
-    if (kind === FRAME_RAFT) return this.#onRaftFrame(node, payload);
-    if (kind === FRAME_FORWARD) return this.#incoming.frame(session, payload);
-    if (kind === FRAME_FORWARD_PIECE) return this.#incoming.piece(session, payload);
-    if (kind === FRAME_FORWARD_REPLY) return this.#onForwardReply(node, payload);
+    if (kind === FRAME_KIND.raft) return this.#onRaftFrame(node, payload);
+    if (kind === FRAME_KIND.forward) return this.#incoming.frame(session, payload);
+    if (kind === FRAME_KIND.forwardPiece) return this.#incoming.piece(session, payload);
+    if (kind === FRAME_KIND.forwardReply) return this.#onForwardReply(node, payload);
     return onSnapshotFrame(this.#snapshotEnds, session, kind, payload);
   }
 

@@ -7,18 +7,7 @@ import { assert } from '../base/assert.ts';
 import { SESSION_PIPELINED_COMMAND_BYTES_MAX } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
 import { FORWARD, type Forward } from './codec/forward.ts';
-import {
-  FRAME_FORWARD,
-  FRAME_FORWARD_REPLY,
-  FRAME_HEAD_BYTES,
-  FRAME_PING,
-  FRAME_SNAPSHOT_ACK,
-  FRAME_SNAPSHOT_BEGIN,
-  FRAME_SNAPSHOT_CHUNK,
-  FRAME_SNAPSHOT_END,
-  frameKind,
-  pieceOf,
-} from './codec/frame.ts';
+import { FRAME_KIND, FRAME_HEAD_BYTES, frameKind, pieceOf } from './codec/frame.ts';
 import { FrameQueue } from './frame-queue.ts';
 import { LargeRequests } from './large-requests.ts';
 
@@ -47,16 +36,16 @@ const SNAPSHOT_TURN_BYTES = 256 * 1024;
 /** Priority of a frame by its kind and size alone: RAFT counts as entries. */
 export function priorityOf(frame: Uint8Array): Priority {
   switch (frameKind(frame)) {
-    case FRAME_PING:
-    case FRAME_SNAPSHOT_ACK:
+    case FRAME_KIND.ping:
+    case FRAME_KIND.snapshotAck:
       return PRIORITY_CONTROL;
-    case FRAME_FORWARD_REPLY:
+    case FRAME_KIND.forwardReply:
       return PRIORITY_REPLIES;
-    case FRAME_FORWARD:
+    case FRAME_KIND.forward:
       return isLarge(frame) || planted('requests-wait-in-line') ? PRIORITY_ENTRIES : PRIORITY_REQUESTS;
-    case FRAME_SNAPSHOT_BEGIN:
-    case FRAME_SNAPSHOT_CHUNK:
-    case FRAME_SNAPSHOT_END:
+    case FRAME_KIND.snapshotBegin:
+    case FRAME_KIND.snapshotChunk:
+    case FRAME_KIND.snapshotEnd:
       return PRIORITY_SNAPSHOTS;
     default:
       return PRIORITY_ENTRIES;

@@ -1,5 +1,5 @@
 /** Routes snapshot frames: to the receiving end here, or to the sending one that they answer. */
-import { FRAME_SNAPSHOT_ACK, FRAME_SNAPSHOT_BEGIN, FRAME_SNAPSHOT_CHUNK, FRAME_SNAPSHOT_END } from './codec/frame.ts';
+import { FRAME_KIND } from './codec/frame.ts';
 import {
   decodeSnapshotAck,
   decodeSnapshotBegin,
@@ -23,23 +23,23 @@ export interface SnapshotEnds {
 export function onSnapshotFrame(ends: SnapshotEnds, session: Session, kind: number, payload: Uint8Array): boolean {
   const { sending, receiving } = ends;
   const { node } = session.peer;
-  if (kind === FRAME_SNAPSHOT_BEGIN) {
+  if (kind === FRAME_KIND.snapshotBegin) {
     const begin = decodeSnapshotBegin(payload, node, ends.node);
     if (begin === undefined || !ends.hasGroup(begin.group)) return false;
     receiving.onBegin(session, begin);
     return true;
   }
-  if (kind === FRAME_SNAPSHOT_CHUNK) {
+  if (kind === FRAME_KIND.snapshotChunk) {
     const chunk = decodeSnapshotChunk(payload);
     if (chunk !== undefined) receiving.onChunk(session, chunk);
     return chunk !== undefined;
   }
-  if (kind === FRAME_SNAPSHOT_END) {
+  if (kind === FRAME_KIND.snapshotEnd) {
     const end = decodeSnapshotEnd(payload);
     if (end !== undefined) receiving.onEnd(session, end);
     return end !== undefined;
   }
-  if (kind !== FRAME_SNAPSHOT_ACK) return false;
+  if (kind !== FRAME_KIND.snapshotAck) return false;
   const ack = decodeSnapshotAck(payload);
   if (ack?.boot === ends.boot) sending.onAck(node, ack);
   return ack !== undefined;

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Egress } from '../../src/peer/egress.ts';
 import { PRIORITY_CONTROL } from '../../src/peer/send-queue.ts';
-import { FRAME_FORWARD, FRAME_PING, FRAME_RAFT, frameKind, sealFrame } from '../../src/peer/codec/frame.ts';
+import { FRAME_KIND, frameKind, sealFrame } from '../../src/peer/codec/frame.ts';
 
 const RUN_MS = 20_000;
 const HEARTBEAT_MS = 200;
@@ -28,15 +28,16 @@ function run(bytesPerMs: number, delayMs: number): { readonly waitMs: number; re
     }
     if (nowMs % 1000 === 0) egress.tick(nowMs);
     if (nowMs % HEARTBEAT_MS === 0) {
-      const heartbeat = sealFrame(new Uint8Array(HEARTBEAT_BYTES), FRAME_RAFT);
+      const heartbeat = sealFrame(new Uint8Array(HEARTBEAT_BYTES), FRAME_KIND.raft);
       saidMs.set(heartbeat, nowMs);
       egress.push(heartbeat, PRIORITY_CONTROL);
     }
-    while (egress.queue.bytes < 8 * 1024 * 1024) egress.push(sealFrame(new Uint8Array(ENTRY_BYTES), FRAME_FORWARD));
+    while (egress.queue.bytes < 8 * 1024 * 1024)
+      egress.push(sealFrame(new Uint8Array(ENTRY_BYTES), FRAME_KIND.forward));
     for (let frame = egress.next(nowMs); frame !== undefined; frame = egress.next(nowMs)) {
       freeAtMs = Math.max(freeAtMs, nowMs) + frame.length / bytesPerMs;
       const arrivesMs = freeAtMs + delayMs;
-      if (frameKind(frame) === FRAME_PING) pongs.push(arrivesMs + delayMs);
+      if (frameKind(frame) === FRAME_KIND.ping) pongs.push(arrivesMs + delayMs);
       if (nowMs < RUN_MS / 2) continue;
       if (arrivesMs < RUN_MS) carriedBytes += frame.length;
       const since = saidMs.get(frame);
@@ -59,7 +60,7 @@ test('heartbeats pass full ways of any width within a moment, and the width is u
 
 test('a way that turns thin holds what was under way once, and then no more', () => {
   const egress = new Egress(64 * 1024 * 1024);
-  for (let i = 0; i < 1000; i++) egress.push(sealFrame(new Uint8Array(ENTRY_BYTES), FRAME_FORWARD));
+  for (let i = 0; i < 1000; i++) egress.push(sealFrame(new Uint8Array(ENTRY_BYTES), FRAME_KIND.forward));
   let left = 0;
   for (let frame = egress.next(0); frame !== undefined; frame = egress.next(0)) left += frame.length;
   assert(left <= 256 * 1024 + ENTRY_BYTES);
@@ -73,7 +74,7 @@ test('a way that turns thin holds what was under way once, and then no more', ()
 test('where a way is thin, a large frame goes in smaller pieces', () => {
   const egress = new Egress(64 * 1024 * 1024);
   egress.takesPieces = true;
-  egress.push(sealFrame(new Uint8Array(1024 * 1024), FRAME_FORWARD));
+  egress.push(sealFrame(new Uint8Array(1024 * 1024), FRAME_KIND.forward));
   const most = (nowMs: number): number => {
     let bytes = 0;
     for (let frame = egress.next(nowMs); frame !== undefined; frame = egress.next(nowMs)) {

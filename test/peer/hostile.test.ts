@@ -13,7 +13,7 @@ import { ConnectorHandshake } from '../../src/peer/handshake.ts';
 import { PEER_LIMITS } from '../../src/peer/limits.ts';
 import { PeerLink } from '../../src/peer/link.ts';
 import { LogLimiter } from '../../src/peer/log-limiter.ts';
-import { FRAME_HEAD_BYTES, FRAME_PONG, FRAME_RAFT, sealFrame } from '../../src/peer/codec/frame.ts';
+import { FRAME_HEAD_BYTES, FRAME_KIND, sealFrame } from '../../src/peer/codec/frame.ts';
 import type { FrameKind } from '../../src/peer/codec/frame.ts';
 import {
   NONCE_BYTES,
@@ -320,12 +320,12 @@ const BAD_FRAMES: readonly { name: string; bytes: () => Uint8Array; told: RegExp
   },
   {
     name: 'a kind of the other direction',
-    bytes: () => sealFrame(new Uint8Array(FRAME_HEAD_BYTES), FRAME_PONG),
+    bytes: () => sealFrame(new Uint8Array(FRAME_HEAD_BYTES), FRAME_KIND.pong),
     told: /a frame of kind 9 that makes no sense/,
   },
   {
     name: 'a message that is none',
-    bytes: () => sealFrame(new Uint8Array(FRAME_HEAD_BYTES + 30), FRAME_RAFT),
+    bytes: () => sealFrame(new Uint8Array(FRAME_HEAD_BYTES + 30), FRAME_KIND.raft),
     told: /a frame of kind 1 that makes no sense/,
   },
   {
@@ -334,7 +334,7 @@ const BAD_FRAMES: readonly { name: string; bytes: () => Uint8Array; told: RegExp
     bytes: () => {
       const frame = new Uint8Array(FRAME_HEAD_BYTES + 12);
       frame.set([16, 0, 8], FRAME_HEAD_BYTES);
-      return sealFrame(frame, FRAME_RAFT);
+      return sealFrame(frame, FRAME_KIND.raft);
     },
     told: /a frame of kind 1 that makes no sense/,
   },

@@ -12,13 +12,9 @@ import { PRIORITY_CONTROL } from '../../src/peer/send-queue.ts';
 import type { Message } from '../../src/raft/types.ts';
 import { FrameReader } from '../../src/peer/codec/frame-reader.ts';
 import {
-  FRAME_FORWARD,
-  FRAME_FORWARD_REPLY,
+  FRAME_KIND,
   FRAME_HEAD_BYTES,
   FRAME_PAYLOAD_BYTES_MAX,
-  FRAME_PIECE,
-  FRAME_PING,
-  FRAME_RAFT,
   type FrameKind,
   LARGE_PAYLOAD_BYTES_MAX,
   frameKind,
@@ -44,7 +40,7 @@ function leave(egress: Egress, most = Infinity): Uint8Array[] {
   while (left.length < most) {
     const frame = egress.next(0);
     if (frame === undefined) break;
-    if (frameKind(frame) === FRAME_PING) egress.onPong(0);
+    if (frameKind(frame) === FRAME_KIND.ping) egress.onPong(0);
     else left.push(frame);
   }
   return left;
@@ -53,12 +49,12 @@ function leave(egress: Egress, most = Infinity): Uint8Array[] {
 test('an urgent frame waits for one piece of a large one, and an answer too; all arrive whole and in their order', () => {
   const egress = new Egress(QUEUE_BYTES);
   egress.takesPieces = true;
-  const large = [frameOf(FRAME_FORWARD, 31 * MIB), frameOf(FRAME_RAFT, 5), frameOf(FRAME_RAFT, 3 * MIB)];
+  const large = [frameOf(FRAME_KIND.forward, 31 * MIB), frameOf(FRAME_KIND.raft, 5), frameOf(FRAME_KIND.raft, 3 * MIB)];
   for (const frame of large) assert(egress.push(frame));
   const left = leave(egress, 10);
-  assert.deepEqual(new Set(left.map(frameKind)), new Set([FRAME_PIECE]));
-  const urgent = frameOf(FRAME_RAFT, 20);
-  const reply = frameOf(FRAME_FORWARD_REPLY, 30);
+  assert.deepEqual(new Set(left.map(frameKind)), new Set([FRAME_KIND.piece]));
+  const urgent = frameOf(FRAME_KIND.raft, 20);
+  const reply = frameOf(FRAME_KIND.forwardReply, 30);
   egress.push(reply);
   egress.push(urgent, PRIORITY_CONTROL);
   const next = leave(egress, 2);
@@ -71,7 +67,7 @@ test('an urgent frame waits for one piece of a large one, and an answer too; all
   const outer = new FrameReader();
   for (const frame of left) {
     const fault = outer.push(frame, (kind, payload) => {
-      if (kind !== FRAME_PIECE) whole.push(payload.length);
+      if (kind !== FRAME_KIND.piece) whole.push(payload.length);
       else
         assert.equal(
           inner.push(payload, (_kind, bytes) => whole.push(bytes.length)),
@@ -86,21 +82,21 @@ test('an urgent frame waits for one piece of a large one, and an answer too; all
 test('nothing of a frame that was cut is left over for the next connection', () => {
   const egress = new Egress(QUEUE_BYTES);
   egress.takesPieces = true;
-  egress.push(frameOf(FRAME_FORWARD, MIB));
+  egress.push(frameOf(FRAME_KIND.forward, MIB));
   leave(egress, 1);
   egress.clear();
   assert(egress.isEmpty);
-  egress.push(frameOf(FRAME_RAFT, 10));
-  assert.deepEqual(leave(egress).map(frameKind), [FRAME_RAFT]);
+  egress.push(frameOf(FRAME_KIND.raft, 10));
+  assert.deepEqual(leave(egress).map(frameKind), [FRAME_KIND.raft]);
 });
 
 test('requests take half of the queue, so that the largest entry still fits', () => {
   const egress = new Egress(QUEUE_BYTES);
-  const request = frameOf(FRAME_FORWARD, 31 * MIB);
+  const request = frameOf(FRAME_KIND.forward, 31 * MIB);
   assert(egress.queue.hasRoom(request.length));
   egress.push(request);
   assert(!egress.queue.hasRoom(request.length));
-  assert(egress.push(frameOf(FRAME_RAFT, 33 * MIB)));
+  assert(egress.push(frameOf(FRAME_KIND.raft, 33 * MIB)));
 });
 
 function appendOf(dataBytes: number, index: number): Message {
@@ -197,16 +193,16 @@ test('a large request whose link ends midway is answered with nothing, and what 
 const request = { correlation: 1, group: 0, bytes: new Uint8Array(1000) };
 const NONSENSE: Readonly<Record<string, () => Uint8Array>> = {
   'an announced size above every bound': () => {
-    const head = frameOf(FRAME_RAFT, 100);
+    const head = frameOf(FRAME_KIND.raft, 100);
     new DataView(head.buffer, head.byteOffset).setUint32(0, LARGE_PAYLOAD_BYTES_MAX + 1, true);
     return pieceOf(head, 0, 1000);
   },
   'a damaged frame': () => {
-    const frame = frameOf(FRAME_RAFT, 100);
+    const frame = frameOf(FRAME_KIND.raft, 100);
     frame[50] = 255;
     return pieceOf(frame, 0, 1000);
   },
-  'a piece within a piece': () => pieceOf(pieceOf(frameOf(FRAME_RAFT, 9), 0, 100), 0, 1000),
+  'a piece within a piece': () => pieceOf(pieceOf(frameOf(FRAME_KIND.raft, 9), 0, 100), 0, 1000),
   'a piece of a request within a piece': () => pieceOf(encodeForwardPiece(request, 0, 10), 0, 1000),
   'a piece that does not continue its request': () => encodeForwardPiece(request, 10, 10),
   'pieces of two requests at once': () =>
@@ -216,7 +212,7 @@ const NONSENSE: Readonly<Record<string, () => Uint8Array>> = {
     return encodeForwardPiece({ ...request, bytes }, 0, 10);
   },
   'a large request for a group that is not here': () => encodeForwardPiece({ ...request, group: GROUP_COUNT }, 0, 10),
-  'a ping within a piece': () => pieceOf(frameOf(FRAME_PING, 0), 0, 1000),
+  'a ping within a piece': () => pieceOf(frameOf(FRAME_KIND.ping, 0), 0, 1000),
 };
 
 for (const [what, make] of Object.entries(NONSENSE)) {

@@ -9,20 +9,7 @@ import {
   SendQueue,
   priorityOf,
 } from '../../src/peer/send-queue.ts';
-import {
-  FRAME_FORWARD,
-  FRAME_FORWARD_PIECE,
-  FRAME_FORWARD_REPLY,
-  FRAME_HEAD_BYTES,
-  FRAME_PING,
-  FRAME_RAFT,
-  FRAME_SNAPSHOT_ACK,
-  FRAME_SNAPSHOT_BEGIN,
-  FRAME_SNAPSHOT_CHUNK,
-  FRAME_SNAPSHOT_END,
-  frameKind,
-  sealFrame,
-} from '../../src/peer/codec/frame.ts';
+import { FRAME_KIND, FRAME_HEAD_BYTES, frameKind, sealFrame } from '../../src/peer/codec/frame.ts';
 import type { FrameKind } from '../../src/peer/codec/frame.ts';
 import { decodeForwardPiece } from '../../src/peer/codec/forward.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
@@ -43,11 +30,11 @@ test('within the priority of entries the queue does what a plain array with the 
     for (let step = 0; step < 5000; step++) {
       if (random.chance(0.55)) {
         const one = frame(
-          random.chance(0.7) ? FRAME_RAFT : FRAME_FORWARD,
+          random.chance(0.7) ? FRAME_KIND.raft : FRAME_KIND.forward,
           random.int(12, random.chance(0.02) ? 3000 : 60),
         );
         while (model.length > 0 && bytes() + one.length > bytesMax) {
-          const oldest = model.findIndex((other) => frameKind(other) === FRAME_RAFT);
+          const oldest = model.findIndex((other) => frameKind(other) === FRAME_KIND.raft);
           if (oldest < 0) break;
           model.splice(oldest, 1);
           dropped++;
@@ -70,13 +57,13 @@ test('within the priority of entries the queue does what a plain array with the 
 test('what is urgent overtakes, and each priority keeps its order', () => {
   const queue = new SendQueue(1024 * 1024);
   const waiting: [Priority, Uint8Array][] = [
-    [PRIORITY_SNAPSHOTS, frame(FRAME_SNAPSHOT_BEGIN, 100)],
-    [PRIORITY_ENTRIES, frame(FRAME_RAFT, 100)],
-    [PRIORITY_ENTRIES, frame(FRAME_FORWARD, 100)],
-    [PRIORITY_REPLIES, frame(FRAME_FORWARD_REPLY, 100)],
-    [PRIORITY_CONTROL, frame(FRAME_RAFT, 100)],
-    [PRIORITY_SNAPSHOTS, frame(FRAME_SNAPSHOT_CHUNK, 100)],
-    [PRIORITY_CONTROL, frame(FRAME_PING, 12)],
+    [PRIORITY_SNAPSHOTS, frame(FRAME_KIND.snapshotBegin, 100)],
+    [PRIORITY_ENTRIES, frame(FRAME_KIND.raft, 100)],
+    [PRIORITY_ENTRIES, frame(FRAME_KIND.forward, 100)],
+    [PRIORITY_REPLIES, frame(FRAME_KIND.forwardReply, 100)],
+    [PRIORITY_CONTROL, frame(FRAME_KIND.raft, 100)],
+    [PRIORITY_SNAPSHOTS, frame(FRAME_KIND.snapshotChunk, 100)],
+    [PRIORITY_CONTROL, frame(FRAME_KIND.ping, 12)],
   ];
   for (const [priority, one] of waiting) assert(queue.push(one, priority));
   const inOrder = [...waiting].sort(([a], [b]) => a - b).map(([, one]) => one);
@@ -89,32 +76,32 @@ test('what is urgent overtakes, and each priority keeps its order', () => {
 
 test('every kind of frame has its priority', () => {
   const kinds: readonly FrameKind[] = [
-    FRAME_RAFT,
-    FRAME_FORWARD,
-    FRAME_FORWARD_REPLY,
-    FRAME_SNAPSHOT_BEGIN,
-    FRAME_SNAPSHOT_CHUNK,
-    FRAME_SNAPSHOT_END,
-    FRAME_SNAPSHOT_ACK,
-    FRAME_PING,
+    FRAME_KIND.raft,
+    FRAME_KIND.forward,
+    FRAME_KIND.forwardReply,
+    FRAME_KIND.snapshotBegin,
+    FRAME_KIND.snapshotChunk,
+    FRAME_KIND.snapshotEnd,
+    FRAME_KIND.snapshotAck,
+    FRAME_KIND.ping,
   ];
   assert.deepEqual(
     kinds.map((kind) => priorityOf(frame(kind, 12))),
     [3, 2, 1, 4, 4, 4, 0, 0],
   );
-  assert.equal(priorityOf(frame(FRAME_FORWARD, 1024 * 1024)), PRIORITY_ENTRIES, 'a large request, taken whole');
+  assert.equal(priorityOf(frame(FRAME_KIND.forward, 1024 * 1024)), PRIORITY_ENTRIES, 'a large request, taken whole');
 });
 
 test('small requests, entries and a large request share a link, and none waits for all of another', () => {
   const queue = new SendQueue(64 * 1024 * 1024);
   const large = new Uint8Array(random.bytes(1024 * 1024));
   assert(queue.pushLarge({ correlation: 7, group: 3, bytes: large }));
-  const entries = frame(FRAME_RAFT, 1024 * 1024);
+  const entries = frame(FRAME_KIND.raft, 1024 * 1024);
   assert(queue.push(entries));
   const sent: Uint8Array[] = [];
   // It comes while both are under way, and goes before 64 KiB of each have passed.
   for (let i = 0; i < 6; i++) sent.push(queue.shift('all', 64 * 1024) as Uint8Array);
-  const small = frame(FRAME_FORWARD, 300);
+  const small = frame(FRAME_KIND.forward, 300);
   assert(queue.push(small));
   assert([queue.shift('all', 64 * 1024), queue.shift('all', 64 * 1024)].includes(small));
   const waiting = queue.bytes;
@@ -122,12 +109,12 @@ test('small requests, entries and a large request share a link, and none waits f
   for (let next = queue.shift('all', 64 * 1024); next !== undefined; next = queue.shift('all', 64 * 1024))
     sent.push(next);
   assert.equal(queue.bytes, 0);
-  const pieces = sent.filter((one) => frameKind(one) === FRAME_FORWARD_PIECE);
+  const pieces = sent.filter((one) => frameKind(one) === FRAME_KIND.forwardPiece);
   assert.equal(pieces.length, 16);
   // By turns: neither has a share of more than a piece ahead.
   let ahead = 0;
   for (const one of sent.slice(0, 24)) {
-    ahead += frameKind(one) === FRAME_FORWARD_PIECE ? 1 : -1;
+    ahead += frameKind(one) === FRAME_KIND.forwardPiece ? 1 : -1;
     assert(Math.abs(ahead) <= 2, `${ahead} pieces ahead`);
   }
   const whole = new Uint8Array(large.length);
@@ -153,11 +140,11 @@ test('a link that is lost drops a large request with the rest of its pieces', ()
 
 test('entries that never cease let a snapshot pass now and then', () => {
   const queue = new SendQueue(64 * 1024 * 1024);
-  const chunk = frame(FRAME_SNAPSHOT_CHUNK, 1000);
+  const chunk = frame(FRAME_KIND.snapshotChunk, 1000);
   queue.push(chunk);
   for (let sent = 0; ; sent += 32 * 1024) {
-    queue.push(frame(FRAME_RAFT, 32 * 1024));
-    queue.push(frame(FRAME_RAFT, 32 * 1024));
+    queue.push(frame(FRAME_KIND.raft, 32 * 1024));
+    queue.push(frame(FRAME_KIND.raft, 32 * 1024));
     if (queue.shift() === chunk) return;
     assert(sent <= 256 * 1024, 'a quarter of a MiB goes first');
   }
@@ -165,9 +152,9 @@ test('entries that never cease let a snapshot pass now and then', () => {
 
 test('the urgent priority has its own bound: its oldest Raft message is dropped, and no entry is', () => {
   const queue = new SendQueue(4096);
-  const entry = frame(FRAME_RAFT, 4096);
+  const entry = frame(FRAME_KIND.raft, 4096);
   assert(queue.push(entry));
-  for (let i = 0; i < 40; i++) assert(queue.push(frame(FRAME_RAFT, 64 * 1024), PRIORITY_CONTROL));
+  for (let i = 0; i < 40; i++) assert(queue.push(frame(FRAME_KIND.raft, 64 * 1024), PRIORITY_CONTROL));
   assert.equal(queue.bytes, 1024 * 1024 + 4096);
   assert.equal(queue.droppedFrames, 24);
   while (queue.shift('urgent') !== undefined);

@@ -10,7 +10,7 @@ import { SnapshotReceiver } from '../../src/peer/snapshot-receiver.ts';
 import type { IncomingSnapshot } from '../../src/shard/ports.ts';
 import { SnapshotSender } from '../../src/peer/snapshot-sender.ts';
 import type { GroupSnapshotRequest } from '../../src/raft/types.ts';
-import { FRAME_HEAD_BYTES, FRAME_SNAPSHOT_END, frameKind } from '../../src/peer/codec/frame.ts';
+import { FRAME_HEAD_BYTES, FRAME_KIND, frameKind } from '../../src/peer/codec/frame.ts';
 import { decodeSnapshotEnd } from '../../src/peer/codec/snapshot-transfer.ts';
 
 const configuration = { voters: [1, 2], votersOutgoing: [], learners: [] };
@@ -137,7 +137,7 @@ test('the sender keeps to the window, and gives up a receiver that falls silent'
   sender.expire();
   assert.deepEqual(outcomes, ['lost']);
   const last = frames.at(-1) as Uint8Array;
-  assert.equal(frameKind(last), FRAME_SNAPSHOT_END);
+  assert.equal(frameKind(last), FRAME_KIND.snapshotEnd);
   assert.equal(decodeSnapshotEnd(last.subarray(FRAME_HEAD_BYTES))?.complete, false);
 });
 

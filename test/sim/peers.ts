@@ -29,13 +29,8 @@ import type {
 import { PROTOCOL_VERSION } from '../../src/peer/codec/handshake.ts';
 import { decodeForwardReplies } from '../../src/peer/codec/forward.ts';
 import {
-  FRAME_FORWARD,
-  FRAME_FORWARD_PIECE,
-  FRAME_FORWARD_REPLY,
+  FRAME_KIND,
   FRAME_HEAD_BYTES,
-  FRAME_PIECE,
-  FRAME_PING,
-  FRAME_RAFT,
   LARGE_PAYLOAD_BYTES_MAX,
   checkFrame,
   frameKind,
@@ -83,10 +78,10 @@ class SimLink {
   send(frame: Uint8Array, priority: Priority = priorityOf(frame)): boolean {
     if (this.connection === undefined) return false;
     if (this.#egress !== undefined) {
-      if (frameKind(frame) === FRAME_RAFT && !this.#network.fits(this.connection, frame)) return true;
+      if (frameKind(frame) === FRAME_KIND.raft && !this.#network.fits(this.connection, frame)) return true;
       if (priority === PRIORITY_CONTROL) this.#network.noteUrgent(this.connection, frame);
       const isSmall = frame.length <= PIECE_BYTES_MAX;
-      if (isSmall && frameKind(frame) === FRAME_FORWARD) this.#network.noteRequest(this.connection, frame);
+      if (isSmall && frameKind(frame) === FRAME_KIND.forward) this.#network.noteRequest(this.connection, frame);
       return this.#egress.push(frame, priority);
     }
     this.#queue.push(frame);
@@ -101,7 +96,7 @@ class SimLink {
     const { connection } = this;
     if (connection === undefined) return;
     for (let frame = this.#next(connection); frame !== undefined; frame = this.#next(connection)) {
-      this.#network.send(connection, frame, frameKind(frame) === FRAME_RAFT);
+      this.#network.send(connection, frame, frameKind(frame) === FRAME_KIND.raft);
     }
   }
 
@@ -284,17 +279,17 @@ export class SimPeers implements PeerPort {
   #dispatch(connection: Connection, kind: number | string, payload: Uint8Array): boolean {
     const session = this.#session(connection);
     const { node } = session.peer;
-    if (kind === FRAME_PING) {
+    if (kind === FRAME_KIND.ping) {
       this.#network.pong(connection);
       return true;
     }
-    if (kind === FRAME_PIECE) return this.#takePiece(connection, payload);
-    if (kind === FRAME_RAFT) {
+    if (kind === FRAME_KIND.piece) return this.#takePiece(connection, payload);
+    if (kind === FRAME_KIND.raft) {
       return decodeRaftFrame(payload, node, this.#node, (group, message) => this.#handler.onRaft(group, message));
     }
-    if (kind === FRAME_FORWARD) return this.#incoming.frame(session, payload);
-    if (kind === FRAME_FORWARD_PIECE) return this.#incoming.piece(session, payload);
-    if (kind === FRAME_FORWARD_REPLY) {
+    if (kind === FRAME_KIND.forward) return this.#incoming.frame(session, payload);
+    if (kind === FRAME_KIND.forwardPiece) return this.#incoming.piece(session, payload);
+    if (kind === FRAME_KIND.forwardReply) {
       return decodeForwardReplies(payload, (boot, correlation, bytes) => {
         if (boot === this.#boot) this.#forwards.answer(node, correlation, bytes);
       });
@@ -317,7 +312,7 @@ export class SimPeers implements PeerPort {
     }
     let makesSense = true;
     const fault = reader.push(piece, (kind, payload) => {
-      makesSense &&= kind !== FRAME_PIECE && kind !== FRAME_PING && this.#dispatch(connection, kind, payload);
+      makesSense &&= kind !== FRAME_KIND.piece && kind !== FRAME_KIND.ping && this.#dispatch(connection, kind, payload);
     });
     return fault === undefined && makesSense;
   }

@@ -5,18 +5,8 @@ import { test } from 'node:test';
 import { encodeMetadata, withMetadata } from '../../src/shard/snapshot-metadata.ts';
 import { FrameReader } from '../../src/peer/codec/frame-reader.ts';
 import {
-  FRAME_FORWARD,
-  FRAME_FORWARD_PIECE,
-  FRAME_FORWARD_REPLY,
+  FRAME_KIND,
   FRAME_HEAD_BYTES,
-  FRAME_PIECE,
-  FRAME_PING,
-  FRAME_PONG,
-  FRAME_RAFT,
-  FRAME_SNAPSHOT_ACK,
-  FRAME_SNAPSHOT_BEGIN,
-  FRAME_SNAPSHOT_CHUNK,
-  FRAME_SNAPSHOT_END,
   LARGE_PAYLOAD_BYTES_MAX,
   pieceOf,
   sealFrame,
@@ -160,7 +150,7 @@ test('a frame of each message of Raft', () => {
     const bytes = items.reduce((sum, { message }) => sum + raftItemBytes(message), 0);
     const frame = layouts.same(name, encodeRaftFrame(items, bytes));
     const read: unknown[] = [];
-    const whole = decodeRaftFrame(payloadOf(frame, FRAME_RAFT), FROM, TO, (group, message) =>
+    const whole = decodeRaftFrame(payloadOf(frame, FRAME_KIND.raft), FROM, TO, (group, message) =>
       read.push({ group, message }),
     );
     assert(whole);
@@ -180,20 +170,20 @@ test('frames of a group snapshot on its way', () => {
   for (const [name, message] of Object.entries(SNAPSHOTS)) {
     const begin = { ...about, message, metadata: bytesFrom(60, 7) };
     const frame = layouts.same(`begin, ${name}`, encodeSnapshotBegin(begin));
-    assert.deepEqual(decodeSnapshotBegin(payloadOf(frame, FRAME_SNAPSHOT_BEGIN), FROM, TO), begin);
+    assert.deepEqual(decodeSnapshotBegin(payloadOf(frame, FRAME_KIND.snapshotBegin), FROM, TO), begin);
   }
   const chunk = { ...about, offset: 2 ** 35 + 3, bytes: bytesFrom(4, 21) };
   const chunkFrame = layouts.same('chunk', encodeSnapshotChunk(chunk));
-  assert.deepEqual(decodeSnapshotChunk(payloadOf(chunkFrame, FRAME_SNAPSHOT_CHUNK)), chunk);
+  assert.deepEqual(decodeSnapshotChunk(payloadOf(chunkFrame, FRAME_KIND.snapshotChunk)), chunk);
   for (const complete of [true, false]) {
     const end = { ...about, totalBytes: 2 ** 36 + 1, complete };
     const frame = layouts.same(complete ? 'end' : 'end, given up', encodeSnapshotEnd(end));
-    assert.deepEqual(decodeSnapshotEnd(payloadOf(frame, FRAME_SNAPSHOT_END)), end);
+    assert.deepEqual(decodeSnapshotEnd(payloadOf(frame, FRAME_KIND.snapshotEnd)), end);
   }
   for (const status of ['receiving', 'installed', 'failed'] satisfies SnapshotStatus[]) {
     const ack = { ...about, boot: BOOT, receivedBytes: 2 ** 34 + 7, status };
     const frame = layouts.same(`ack, ${status}`, encodeSnapshotAck(ack));
-    assert.deepEqual(decodeSnapshotAck(payloadOf(frame, FRAME_SNAPSHOT_ACK)), ack);
+    assert.deepEqual(decodeSnapshotAck(payloadOf(frame, FRAME_KIND.snapshotAck)), ack);
   }
   layouts.end();
 });
@@ -230,19 +220,19 @@ test('forwards, their answers, and small frames', () => {
   ];
   const forwarded: unknown[] = [];
   const forwardFrame = layouts.same('forward', encodeForwards(forwards));
-  const isWhole = decodeForwards(payloadOf(forwardFrame, FRAME_FORWARD), (correlation, group, bytes) =>
+  const isWhole = decodeForwards(payloadOf(forwardFrame, FRAME_KIND.forward), (correlation, group, bytes) =>
     forwarded.push({ correlation, group, bytes: bytes.slice() }),
   );
   assert(isWhole);
   assert.deepEqual(forwarded, forwards);
   const [large] = forwards as [(typeof forwards)[0]];
   const pieceFrame = layouts.same('forward-piece', encodeForwardPiece(large, 7, 20));
-  const piece = decodeForwardPiece(payloadOf(pieceFrame, FRAME_FORWARD_PIECE));
+  const piece = decodeForwardPiece(payloadOf(pieceFrame, FRAME_KIND.forwardPiece));
   assert.deepEqual(piece, { ...large, totalBytes: 33, at: 7, bytes: large.bytes.slice(7, 27) });
   const replies = forwards.map(({ correlation, bytes }) => ({ correlation, bytes }));
   const replied: unknown[] = [];
   const replyFrame = layouts.same('forward-reply', encodeForwardReplies(BOOT, replies));
-  const areWhole = decodeForwardReplies(payloadOf(replyFrame, FRAME_FORWARD_REPLY), (boot, correlation, bytes) => {
+  const areWhole = decodeForwardReplies(payloadOf(replyFrame, FRAME_KIND.forwardReply), (boot, correlation, bytes) => {
     assert.equal(boot, BOOT);
     replied.push({ correlation, bytes: bytes.slice() });
   });
@@ -255,12 +245,12 @@ test('forwards, their answers, and small frames', () => {
   };
   const empty = new Uint8Array(0);
   const address = utf8('127.0.0.1:7000');
-  assert.deepEqual(payloadOf(layouts.same('ping', sealFrame(framed(empty), FRAME_PING)), FRAME_PING), empty);
-  const told = layouts.same('ping with an address', sealFrame(framed(address), FRAME_PING));
-  assert.deepEqual(payloadOf(told, FRAME_PING), address);
-  assert.deepEqual(payloadOf(layouts.same('pong', sealFrame(framed(empty), FRAME_PONG)), FRAME_PONG), empty);
+  assert.deepEqual(payloadOf(layouts.same('ping', sealFrame(framed(empty), FRAME_KIND.ping)), FRAME_KIND.ping), empty);
+  const told = layouts.same('ping with an address', sealFrame(framed(address), FRAME_KIND.ping));
+  assert.deepEqual(payloadOf(told, FRAME_KIND.ping), address);
+  assert.deepEqual(payloadOf(layouts.same('pong', sealFrame(framed(empty), FRAME_KIND.pong)), FRAME_KIND.pong), empty);
   const pieces = [0, 40].map((at) => layouts.same(`piece at ${at}`, pieceOf(forwardFrame, at, 40)));
-  const joined = Buffer.concat(pieces.map((piece) => payloadOf(piece, FRAME_PIECE)));
+  const joined = Buffer.concat(pieces.map((piece) => payloadOf(piece, FRAME_KIND.piece)));
   assert.deepEqual(new Uint8Array(joined), forwardFrame.slice(0, 80));
   layouts.end();
 });

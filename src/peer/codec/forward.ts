@@ -4,14 +4,7 @@
  */
 import { Reader, Writer } from '../../base/cursor.ts';
 import { f64, struct, u16, u32 } from '../../base/struct.ts';
-import {
-  FRAME_FORWARD,
-  FRAME_FORWARD_PIECE,
-  FRAME_FORWARD_REPLY,
-  FRAME_HEAD_BYTES,
-  FRAME_PAYLOAD_BYTES_MAX,
-  sealFrame,
-} from './frame.ts';
+import { FRAME_KIND, FRAME_HEAD_BYTES, FRAME_PAYLOAD_BYTES_MAX, sealFrame } from './frame.ts';
 
 export interface Forward {
   /** The requester's number for this request, unique among those that wait. */
@@ -49,7 +42,7 @@ export function encodeForwards(items: readonly Forward[]): Uint8Array {
     writer.set(REQUEST.bytes, bytes.length);
     writer.raw(bytes);
   }
-  return sealFrame(writer.finish(), FRAME_FORWARD);
+  return sealFrame(writer.finish(), FRAME_KIND.forward);
 }
 
 /** Calls `visit` for each request, with a view into the frame. False: damaged; what was visited before was good. */
@@ -79,7 +72,7 @@ export function encodeForwardPiece({ correlation, group, bytes }: Forward, at: n
   writer.set(PIECE.totalBytes, bytes.length);
   writer.set(PIECE.at, at);
   writer.raw(piece);
-  return sealFrame(writer.finish(), FRAME_FORWARD_PIECE);
+  return sealFrame(writer.finish(), FRAME_KIND.forwardPiece);
 }
 
 export interface ForwardPiece extends Forward {
@@ -111,7 +104,7 @@ export function encodeForwardReplies(boot: number, items: readonly ForwardReply[
     writer.set(ANSWER.bytes, bytes.length);
     writer.raw(bytes);
   }
-  return sealFrame(writer.finish(), FRAME_FORWARD_REPLY);
+  return sealFrame(writer.finish(), FRAME_KIND.forwardReply);
 }
 
 /** Decodes replies by the rules of decodeForwards. */

@@ -24,29 +24,31 @@ export const FRAME_PAYLOAD_BYTES_MAX = 64 * 1024 * 1024;
 export const LARGE_PAYLOAD_BYTES_MAX = 512 * 1024 * 1024;
 assert(FRAME_PAYLOAD_BYTES_MAX >= ENTRY_BYTES_MAX + 1024 * 1024, 'the largest entry fits in a frame');
 
-/** A turn's messages of many groups for this peer. */
-export const FRAME_RAFT = 1;
-/** A request for the leader's shard, and the answer to it. */
-export const FRAME_FORWARD = 2;
-export const FRAME_FORWARD_REPLY = 3;
-export const FRAME_SNAPSHOT_BEGIN = 4;
-export const FRAME_SNAPSHOT_CHUNK = 5;
-export const FRAME_SNAPSHOT_END = 6;
-/** Receiver to sender: its progress, or the result. */
-export const FRAME_SNAPSHOT_ACK = 7;
-/** Connector to acceptor: empty, or the HOST:PORT of its shard 0. Answered by a PONG on the same connection. */
-export const FRAME_PING = 8;
-export const FRAME_PONG = 9;
-/**
- * From protocol 3 on: a piece of a second stream, of large frames, so that small ones can overtake them. It may hold
- * all kinds above except PING and PONG.
- */
-export const FRAME_PIECE = 10;
-/** From protocol 4 on: a piece of a large request, between which all other frames pass. */
-export const FRAME_FORWARD_PIECE = 11;
-const FRAME_KIND_MAX = FRAME_FORWARD_PIECE;
+export const FRAME_KIND = {
+  /** A turn's messages of many groups for this peer. */
+  raft: 1,
+  /** A request for the leader's shard, and the answer to it. */
+  forward: 2,
+  forwardReply: 3,
+  snapshotBegin: 4,
+  snapshotChunk: 5,
+  snapshotEnd: 6,
+  /** Receiver to sender: its progress, or the result. */
+  snapshotAck: 7,
+  /** Connector to acceptor: empty, or the HOST:PORT of its shard 0. Answered by a PONG on the same connection. */
+  ping: 8,
+  pong: 9,
+  /**
+   * From protocol 3 on: a piece of a second stream, of large frames, so that small ones can overtake them. It may hold
+   * all kinds above except PING and PONG.
+   */
+  piece: 10,
+  /** From protocol 4 on: a piece of a large request, between which all other frames pass. */
+  forwardPiece: 11,
+} as const;
+const FRAME_KIND_MAX = FRAME_KIND.forwardPiece;
 
-export type FrameKind = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 | 11;
+export type FrameKind = (typeof FRAME_KIND)[keyof typeof FRAME_KIND];
 
 /** The fault of a received frame. */
 export type FrameFault = 'oversized frame' | 'wrong checksum' | 'unknown frame kind';
@@ -70,7 +72,7 @@ export function pieceOf(frame: Uint8Array, at: number, bytesMax: number): Uint8A
   const bytes = frame.subarray(at, at + bytesMax);
   const piece = new Uint8Array(FRAME_HEAD_BYTES + bytes.length);
   piece.set(bytes, FRAME_HEAD_BYTES);
-  return sealFrame(piece, FRAME_PIECE);
+  return sealFrame(piece, FRAME_KIND.piece);
 }
 
 /** Size of the payload of the frame whose head is at `at`. */
@@ -88,5 +90,5 @@ export function checkFrame(view: DataView, offset: number, end: number): FrameKi
   const summed = new Uint8Array(view.buffer, view.byteOffset + offset + SUMMED_AT, end - offset - SUMMED_AT);
   if (HEAD.crc32c.get(view, offset) !== crc32c(summed)) return 'wrong checksum';
   const kind = HEAD.kind.get(view, offset);
-  return kind >= FRAME_RAFT && kind <= FRAME_KIND_MAX ? (kind as FrameKind) : 'unknown frame kind';
+  return kind >= FRAME_KIND.raft && kind <= FRAME_KIND_MAX ? (kind as FrameKind) : 'unknown frame kind';
 }

@@ -54,11 +54,7 @@ export const NONCE_BYTES = 32;
 export const PROOF_BYTES = 32;
 export const CLUSTER_ID_BYTES_MAX = 255;
 
-export const WORD_HELLO = 1;
-export const WORD_CHALLENGE = 2;
-export const WORD_PROOF = 3;
-export const WORD_WELCOME = 4;
-export const WORD_REFUSAL = 5;
+export const WORD_KIND = { hello: 1, challenge: 2, proof: 3, welcome: 4, refusal: 5 } as const;
 
 /** Why two nodes do not connect. The position is the number on the wire: new ones go to the end. */
 const REFUSALS = [
@@ -137,7 +133,11 @@ export function isSpoken(version: number, newest: number): boolean {
 
 /** The identity, a HELLO, the nonce. */
 export function encodeHello(hello: Hello, version: number = PROTOCOL_VERSION): Uint8Array {
-  const writer = wordWriter(WORD_HELLO, introductionBytes(hello.self, version) + HELLO.size + NONCE_BYTES, version);
+  const writer = wordWriter(
+    WORD_KIND.hello,
+    introductionBytes(hello.self, version) + HELLO.size + NONCE_BYTES,
+    version,
+  );
   writeIdentity(writer, hello.self, version);
   writer.record(HELLO, hello);
   writer.raw(hello.nonce);
@@ -153,7 +153,7 @@ export function decodeHello(body: Uint8Array, version: number = PROTOCOL_VERSION
 
 /** CHALLENGE: nonce. */
 export function encodeChallenge(nonce: Uint8Array, version: number = PROTOCOL_VERSION): Uint8Array {
-  const writer = wordWriter(WORD_CHALLENGE, NONCE_BYTES, version);
+  const writer = wordWriter(WORD_KIND.challenge, NONCE_BYTES, version);
   writer.raw(nonce);
   return writer.finish();
 }
@@ -164,7 +164,7 @@ export function isChallenge(body: Uint8Array): boolean {
 
 /** PROOF: HMAC. */
 export function encodeProof(proof: Uint8Array, version: number = PROTOCOL_VERSION): Uint8Array {
-  const writer = wordWriter(WORD_PROOF, PROOF_BYTES, version);
+  const writer = wordWriter(WORD_KIND.proof, PROOF_BYTES, version);
   writer.raw(proof);
   return writer.finish();
 }
@@ -175,7 +175,7 @@ export function isProof(body: Uint8Array): boolean {
 
 /** WELCOME: identity | HMAC. */
 export function encodeWelcome({ self, proof }: Welcome, version: number = PROTOCOL_VERSION): Uint8Array {
-  const writer = wordWriter(WORD_WELCOME, introductionBytes(self, version) + PROOF_BYTES, version);
+  const writer = wordWriter(WORD_KIND.welcome, introductionBytes(self, version) + PROOF_BYTES, version);
   writeIdentity(writer, self, version);
   writer.raw(proof);
   return writer.finish();
@@ -196,7 +196,7 @@ export function encodeIdentity(self: PeerIdentity, version: number): Uint8Array 
 
 /** Its version is the newest that the refuser speaks. */
 export function encodeRefusal({ code, text }: LinkRefusal, newest: number = PROTOCOL_VERSION): Uint8Array {
-  const writer = wordWriter(WORD_REFUSAL, REFUSAL.size + textFieldBytes(text), newest);
+  const writer = wordWriter(WORD_KIND.refusal, REFUSAL.size + textFieldBytes(text), newest);
   writer.record(REFUSAL, { code: REFUSALS.indexOf(code) });
   writer.text(text);
   return writer.finish();

@@ -2,7 +2,7 @@
 import type { Slab } from '../../base/slab.ts';
 import { Reader, Writer } from '../../base/cursor.ts';
 import { struct, u16 } from '../../base/struct.ts';
-import { FRAME_HEAD_BYTES, FRAME_RAFT, sealFrame } from './frame.ts';
+import { FRAME_HEAD_BYTES, FRAME_KIND, sealFrame } from './frame.ts';
 import { messageBytes, readMessage, writeMessage } from '../../raft/codec/message.ts';
 import type { Message } from '../../raft/types.ts';
 
@@ -26,7 +26,7 @@ export function encodeRaftFrame(items: readonly RaftItem[], payloadBytes: number
     writer.set(RAFT_ITEM.fields.group, group);
     writeMessage(writer, message);
   }
-  return sealFrame(writer.finish(), FRAME_RAFT);
+  return sealFrame(writer.finish(), FRAME_KIND.raft);
 }
 
 /**

@@ -1,14 +1,7 @@
 /** Frames of one snapshot transfer. Each one names group and transfer, so abandoned ones cannot mix with the next. */
 import { Reader, Writer } from '../../base/cursor.ts';
 import { type Shape, type Struct, type StructValues, f64, struct, u16, u32, u8 } from '../../base/struct.ts';
-import {
-  FRAME_HEAD_BYTES,
-  FRAME_SNAPSHOT_ACK,
-  FRAME_SNAPSHOT_BEGIN,
-  FRAME_SNAPSHOT_CHUNK,
-  FRAME_SNAPSHOT_END,
-  sealFrame,
-} from './frame.ts';
+import { FRAME_HEAD_BYTES, FRAME_KIND, sealFrame } from './frame.ts';
 import { messageBytes, readMessage, writeMessage } from '../../raft/codec/message.ts';
 import type { GroupSnapshotRequest } from '../../raft/types.ts';
 
@@ -60,7 +53,7 @@ export function encodeSnapshotBegin({ group, transfer, message, metadata }: Snap
   const writer = writerFor(SNAPSHOT_BEGIN, { group, transfer }, messageBytes(message) + metadata.length);
   writeMessage(writer, message);
   writer.raw(metadata);
-  return sealFrame(writer.finish(), FRAME_SNAPSHOT_BEGIN);
+  return sealFrame(writer.finish(), FRAME_KIND.snapshotBegin);
 }
 
 export function decodeSnapshotBegin(payload: Uint8Array, from: number, to: number): SnapshotBegin | undefined {
@@ -74,7 +67,7 @@ export function decodeSnapshotBegin(payload: Uint8Array, from: number, to: numbe
 export function encodeSnapshotChunk(chunk: SnapshotChunk): Uint8Array {
   const writer = writerFor(SNAPSHOT_CHUNK, chunk, chunk.bytes.length);
   writer.raw(chunk.bytes);
-  return sealFrame(writer.finish(), FRAME_SNAPSHOT_CHUNK);
+  return sealFrame(writer.finish(), FRAME_KIND.snapshotChunk);
 }
 
 export function decodeSnapshotChunk(payload: Uint8Array): SnapshotChunk | undefined {
@@ -85,7 +78,7 @@ export function decodeSnapshotChunk(payload: Uint8Array): SnapshotChunk | undefi
 
 export function encodeSnapshotEnd(end: SnapshotEnd): Uint8Array {
   const writer = writerFor(SNAPSHOT_END, { ...end, complete: end.complete ? 1 : 0 });
-  return sealFrame(writer.finish(), FRAME_SNAPSHOT_END);
+  return sealFrame(writer.finish(), FRAME_KIND.snapshotEnd);
 }
 
 export function decodeSnapshotEnd(payload: Uint8Array): SnapshotEnd | undefined {
@@ -96,7 +89,7 @@ export function decodeSnapshotEnd(payload: Uint8Array): SnapshotEnd | undefined 
 
 export function encodeSnapshotAck(ack: SnapshotAck): Uint8Array {
   const writer = writerFor(SNAPSHOT_ACK, { ...ack, status: STATUSES.indexOf(ack.status) });
-  return sealFrame(writer.finish(), FRAME_SNAPSHOT_ACK);
+  return sealFrame(writer.finish(), FRAME_KIND.snapshotAck);
 }
 
 export function decodeSnapshotAck(payload: Uint8Array): SnapshotAck | undefined {

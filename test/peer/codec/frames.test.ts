@@ -13,13 +13,7 @@ import {
   forwardBytes,
 } from '../../../src/peer/codec/forward.ts';
 import { FrameReader } from '../../../src/peer/codec/frame-reader.ts';
-import {
-  FRAME_FORWARD,
-  FRAME_HEAD_BYTES,
-  FRAME_PAYLOAD_BYTES_MAX,
-  FRAME_PING,
-  sealFrame,
-} from '../../../src/peer/codec/frame.ts';
+import { FRAME_KIND, FRAME_HEAD_BYTES, FRAME_PAYLOAD_BYTES_MAX, sealFrame } from '../../../src/peer/codec/frame.ts';
 import type { FrameKind } from '../../../src/peer/codec/frame.ts';
 import {
   decodeSnapshotAck,
@@ -113,7 +107,7 @@ test('an announced length takes no memory before the bytes are there', () => {
 });
 
 test('a buffer that held a huge frame is given back', () => {
-  const frame = sealFrame(new Uint8Array(FRAME_HEAD_BYTES + 3_000_000), FRAME_FORWARD);
+  const frame = sealFrame(new Uint8Array(FRAME_HEAD_BYTES + 3_000_000), FRAME_KIND.forward);
   const reader = new FrameReader();
   let frames = 0;
   for (let at = 0; at < frame.length; at += 65_536) reader.push(frame.subarray(at, at + 65_536), () => frames++);
@@ -129,7 +123,7 @@ test('an oversized length, a wrong checksum and an unknown kind are told apart',
   const slow = new FrameReader();
   assert.equal(slow.push(oversized.subarray(0, 5), none), undefined);
   assert.equal(slow.push(oversized.subarray(5), none), 'oversized frame');
-  const ping = sealFrame(new Uint8Array(FRAME_HEAD_BYTES), FRAME_PING);
+  const ping = sealFrame(new Uint8Array(FRAME_HEAD_BYTES), FRAME_KIND.ping);
   for (const at of [4, 7, 8, 9, 11]) {
     const damaged = ping.slice();
     damaged[at] = (damaged[at] as number) ^ 0x40;

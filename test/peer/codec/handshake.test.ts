@@ -4,8 +4,7 @@ import {
   NONCE_BYTES,
   PROTOCOL_VERSION,
   WORD_BYTES_MAX,
-  WORD_HELLO,
-  WORD_REFUSAL,
+  WORD_KIND,
   decodeHello,
   decodeRefusal,
   decodeWelcome,
@@ -36,7 +35,7 @@ function word(bytes: Uint8Array): Word {
 
 test('handshake frames survive a round trip', () => {
   const said = word(encodeHello(hello));
-  assert.deepEqual([said.version, said.kind], [PROTOCOL_VERSION, WORD_HELLO]);
+  assert.deepEqual([said.version, said.kind], [PROTOCOL_VERSION, WORD_KIND.hello]);
   assert.deepEqual(decodeHello(said.body), { ...hello, self: { ...self, standing: NOTHING, publicUrl: '' } });
   const proof = new Uint8Array(random.bytes(32));
   assert.deepEqual(decodeWelcome(word(encodeWelcome({ self, proof })).body), {
@@ -47,7 +46,7 @@ test('handshake frames survive a round trip', () => {
   assert.deepEqual(new Uint8Array(word(encodeChallenge(proof)).body), proof);
   const refusal = { code: 'other-cluster', text: 'not mine – really' } as const;
   const refused = word(encodeRefusal(refusal));
-  assert.equal(refused.kind, WORD_REFUSAL);
+  assert.equal(refused.kind, WORD_KIND.refusal);
   assert.deepEqual(decodeRefusal(refused.body), refusal);
 });
 
