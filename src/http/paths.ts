@@ -10,7 +10,7 @@
 import type { ShardGateway } from '../ports.ts';
 import type { RouteFamily } from './context.ts';
 import { splitFlatPath } from '../protocol/flat-path.ts';
-import { decodePathSegment } from '../protocol/header-values.ts';
+import { decodeUrlPart } from '../protocol/header-values.ts';
 import { nameFault } from '../protocol/names.ts';
 
 /** The patterns of paths of the client plane. Routes are rows of these (router.ts, routes/table.ts). */
@@ -97,7 +97,7 @@ function parseFlat(url: string, path: ParsedPath): void {
     path.pattern = '/v1/stream/__ds/*';
     return;
   }
-  const decoded = decodePathSegment(url.slice(FLAT_PREFIX.length));
+  const decoded = decodeUrlPart(url.slice(FLAT_PREFIX.length));
   if (decoded === undefined) return invalid(path, BAD_ENCODING);
   const { bucket, stream } = splitFlatPath(decoded);
   path.bucket = bucket;
@@ -112,7 +112,7 @@ function parseBucketed(url: string, path: ParsedPath): void {
     return;
   }
   const first = url.indexOf('/', 1);
-  const bucket = decodePathSegment(first < 0 ? url.slice(1) : url.slice(1, first));
+  const bucket = decodeUrlPart(first < 0 ? url.slice(1) : url.slice(1, first));
   if (bucket === undefined) return invalid(path, BAD_ENCODING);
   path.bucket = bucket;
   if (first < 0) {
@@ -120,7 +120,7 @@ function parseBucketed(url: string, path: ParsedPath): void {
     return checkNames(path);
   }
   const second = url.indexOf('/', first + 1);
-  const stream = decodePathSegment(second < 0 ? url.slice(first + 1) : url.slice(first + 1, second));
+  const stream = decodeUrlPart(second < 0 ? url.slice(first + 1) : url.slice(first + 1, second));
   if (stream === undefined) return invalid(path, BAD_ENCODING);
   path.stream = stream;
   if (second >= 0) path.pattern = subResource(url.slice(second + 1), path);

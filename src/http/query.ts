@@ -4,7 +4,7 @@
  * second `offset` is refused, because the two could only mean different things.
  */
 import { LIST_LIMIT_MAX } from '../base/limits.ts';
-import { OFFSET_START, parseOffset, parseUint53 } from '../protocol/header-values.ts';
+import { OFFSET_START, decodeUrlPart, parseOffset, parseUint53 } from '../protocol/header-values.ts';
 import { READ_FLAG_ENVELOPE } from '../protocol/queries/read.ts';
 import { READ_NOW, READ_OFFSET, READ_RECORD, READ_RECORD_NOW, READ_TAIL_RECORDS } from '../protocol/read-fields.ts';
 import { parseEventId } from '../topics/events.ts';
@@ -50,20 +50,11 @@ export function collect(query: string, wanted: ReadonlySet<string>): QueryResult
     const name = equals < 0 ? pair : pair.slice(0, equals);
     if (!wanted.has(name)) continue;
     if (ONCE.has(name) && values.has(name)) return fail(`${name} is given more than once`);
-    const value = decodeValue(equals < 0 ? '' : pair.slice(equals + 1));
+    const value = decodeUrlPart(equals < 0 ? '' : pair.slice(equals + 1));
     if (value === undefined) return fail(`the percent-encoding of ${name} is malformed or not UTF-8`);
     values.set(name, value);
   }
   return { ok: true, value: values };
-}
-
-function decodeValue(raw: string): string | undefined {
-  if (!raw.includes('%')) return raw;
-  try {
-    return decodeURIComponent(raw);
-  } catch {
-    return undefined;
-  }
 }
 
 const READ_NAMES: ReadonlySet<string> = new Set([

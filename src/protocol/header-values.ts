@@ -139,10 +139,10 @@ export function parseProducer(
 }
 
 /**
- * One path segment with its percent-encoding undone; undefined when the encoding is malformed or not strict UTF-8.
- * decodeURIComponent is native, strict about both, and decodes `%2F` as well, which the bucketed routes rely on.
+ * A segment of a path or a value of a query with its percent-encoding undone; undefined when that is malformed or not
+ * strict UTF-8. decodeURIComponent is native, strict about both, and decodes `%2F` as well, which bucketed routes need.
  */
-export function decodePathSegment(raw: string): string | undefined {
+export function decodeUrlPart(raw: string): string | undefined {
   if (!raw.includes('%')) return raw;
   try {
     return decodeURIComponent(raw);

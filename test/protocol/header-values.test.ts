@@ -5,7 +5,7 @@ import { isUtf8 } from 'node:buffer';
 import { fnv1a64mod, hash64Hex } from '../../src/base/hash.ts';
 import { decodeUtf8, decodeUtf8Strict, encodeUtf8, isValidUtf8, utf8PrefixBytes } from '../../src/base/utf8.ts';
 import {
-  decodePathSegment,
+  decodeUrlPart,
   formatOffset,
   parseBooleanTrue,
   parseOffset,
@@ -125,13 +125,13 @@ describe('other headers', () => {
   });
 
   test('path segments', () => {
-    assert.equal(decodePathSegment('plain'), 'plain');
-    assert.equal(decodePathSegment('a%2Fb%20c'), 'a/b c');
-    assert.equal(decodePathSegment('%E2%82%AC'), '€');
-    assert.equal(decodePathSegment('%F0%9F%98%80'), '😀');
-    assert.equal(decodePathSegment('%00'), '\0');
+    assert.equal(decodeUrlPart('plain'), 'plain');
+    assert.equal(decodeUrlPart('a%2Fb%20c'), 'a/b c');
+    assert.equal(decodeUrlPart('%E2%82%AC'), '€');
+    assert.equal(decodeUrlPart('%F0%9F%98%80'), '😀');
+    assert.equal(decodeUrlPart('%00'), '\0');
     for (const bad of ['%', '%4', '%zz', '%ff', '%C0%AF', '%ED%A0%80', '%E2%82', '%F5%80%80%80']) {
-      assert.equal(decodePathSegment(bad), undefined, bad);
+      assert.equal(decodeUrlPart(bad), undefined, bad);
     }
   });
 });

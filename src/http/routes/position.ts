@@ -3,7 +3,7 @@
  * need a border looked up in the cold store before the state machine can take it (protocol/position-command.ts).
  */
 import { errorNumber } from '../../base/errors.ts';
-import { decodePathSegment, parseUint53 } from '../../protocol/header-values.ts';
+import { decodeUrlPart, parseUint53 } from '../../protocol/header-values.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { type Position } from '../../protocol/position-command.ts';
 import type { Reply } from '../../protocol/reply.ts';
@@ -31,7 +31,7 @@ export function parsePosition(segment: string, query: string | undefined): Query
   const text = collected.value.get('record');
   if (segment !== '') {
     if (text !== undefined) return { ok: false, reason: 'name one position: /{offset} in the path, or ?record=' };
-    const offset = parseUint53(decodePathSegment(segment) ?? '', 'the offset');
+    const offset = parseUint53(decodeUrlPart(segment) ?? '', 'the offset');
     return offset.ok ? { ok: true, value: { byRecord: false, value: offset.value, ...unchecked } } : offset;
   }
   if (text === undefined) return { ok: false, reason: 'name a position: /{offset} in the path, or ?record=' };

@@ -14,7 +14,7 @@ import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../../access/stored-type.
 import type { StreamingResponse } from '../streaming.ts';
 import type { UwsRequest, UwsResponse } from '../uws.ts';
 import type { ReplyHandler } from '../../ports.ts';
-import { decodePathSegment, formatOffset, parseUint53 } from '../../protocol/header-values.ts';
+import { decodeUrlPart, formatOffset, parseUint53 } from '../../protocol/header-values.ts';
 import { normalizeContentType } from '../../protocol/media-type.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { type Position, payloadOfSnapshot } from '../../protocol/position-command.ts';
@@ -119,7 +119,7 @@ const LATEST: ReplyRenderer = {
 
 /** GET and HEAD .../snapshot/{offset}. */
 export function handleReadSnapshot(call: RequestContext): void {
-  const offset = parseUint53(decodePathSegment(call.path.detail) ?? '', 'the offset');
+  const offset = parseUint53(decodeUrlPart(call.path.detail) ?? '', 'the offset');
   if (!offset.ok) return call.refuse('INVALID_POSITION', offset.reason);
   return void writeSnapshot(call, offset.value).catch((error: unknown) => call.crash(error));
 }
@@ -147,7 +147,7 @@ async function writeSnapshot(call: RequestContext, offset: number): Promise<void
 
 /** DELETE .../snapshot/{offset}: 409 for the present one, 404 for any other. */
 export function handleDeleteSnapshot(call: RequestContext): void {
-  const offset = parseUint53(decodePathSegment(call.path.detail) ?? '', 'the offset');
+  const offset = parseUint53(decodeUrlPart(call.path.detail) ?? '', 'the offset');
   if (!offset.ok) return call.refuse('INVALID_POSITION', offset.reason);
   return call.send(snapshotQuery(call, { choice: 'at', offset: offset.value }), DELETE);
 }

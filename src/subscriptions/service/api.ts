@@ -3,7 +3,7 @@ import { ERRORS, MillraceError } from '../../base/errors.ts';
 import { SUBSCRIPTION_NAME_BYTES_MAX } from '../../base/limits.ts';
 import type { ControlAnswer, ControlHead, ControlPort, ControlTask } from '../ports.ts';
 import { type BodyKind, type BodyOf, parseBody, parsePath } from '../state/requests.ts';
-import { decodePathSegment } from '../../protocol/header-values.ts';
+import { decodeUrlPart } from '../../protocol/header-values.ts';
 import { textBytes } from '../../base/text.ts';
 import { Refusal, refusalAnswer } from './api-refusal.ts';
 import { hasTokenShape } from '../webhooks/webhook-keys.ts';
@@ -37,7 +37,7 @@ export class SubscriptionApi implements ControlPort {
     if (path === 'jwks.json') return this.#jwks(head);
     const [first, rawId, action, ...rest] = path.split('/');
     if (first !== SUBSCRIPTIONS || rawId === undefined) return NOT_FOUND;
-    const id = decodePathSegment(rawId);
+    const id = decodeUrlPart(rawId);
     if (id === undefined || !isId(id)) {
       throw new Refusal(
         'INVALID_REQUEST',
@@ -107,7 +107,7 @@ export class SubscriptionApi implements ControlPort {
 
   #stream({ method }: ControlHead, id: string, rawPath: string): Opened {
     if (method !== 'delete') return notAllowed('DELETE, OPTIONS');
-    const path = parsePath(decodePathSegment(rawPath) ?? 0);
+    const path = parsePath(decodeUrlPart(rawPath) ?? 0);
     if (!path.ok) throw new Refusal('INVALID_REQUEST', path.reason);
     return {
       run: async () => {

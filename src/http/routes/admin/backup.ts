@@ -11,7 +11,7 @@
 import { BACKUP_CONTENT_TYPE, BACKUP_FORMAT_VERSION } from '../../../base/limits.ts';
 import { fromHex } from '../../../base/hex.ts';
 import { DIGEST_BYTES } from '../../../digest/blake3.ts';
-import { decodePathSegment, parseUint53 } from '../../../protocol/header-values.ts';
+import { decodeUrlPart, parseUint53 } from '../../../protocol/header-values.ts';
 import { guardData, readData } from '../../guard.ts';
 import { collect } from '../../query.ts';
 import type { Backups, ImportRequest } from '../../../backup/ports.ts';
@@ -26,7 +26,7 @@ type HandleGroup = (call: RequestContext, backups: Backups, group: number) => vo
 /** For the handlers of paths with a group. */
 export function withGroup(handle: HandleGroup): (call: RequestContext, backups: Backups) => void {
   return (call, backups) => {
-    const group = parseUint53(decodePathSegment(call.path.parameters[0] ?? '') ?? '', 'the group');
+    const group = parseUint53(decodeUrlPart(call.path.parameters[0] ?? '') ?? '', 'the group');
     const { groupCount } = call.gateway;
     if (!group.ok) return call.text(400, group.reason);
     if (group.value < groupCount) return handle(call, backups, group.value);

@@ -14,7 +14,7 @@
  * 10 s; no timeout of uWebSockets.js runs meanwhile (server.ts).
  */
 import { formatAddress, parseAddress } from '../../../base/address.ts';
-import { decodePathSegment, parseUint53 } from '../../../protocol/header-values.ts';
+import { decodeUrlPart, parseUint53 } from '../../../protocol/header-values.ts';
 import { QUERIES } from '../../../protocol/operations.ts';
 import type { Reply } from '../../../protocol/reply.ts';
 import type { AdminCall, AdminRequest, CallOutcome } from '../../../protocol/queries/administration.ts';
@@ -59,7 +59,7 @@ function readCall(route: RaftRoute, query: string | undefined, groupCount: numbe
   // Required parameters are looked at before ids.
   const voters = route.call === 'membership' ? parseVoters(parameters.get('voters')) : undefined;
   if (voters?.ok === false) return voters;
-  const group = parseUint53(decodePathSegment(route.group) ?? '', 'the group');
+  const group = parseUint53(decodeUrlPart(route.group) ?? '', 'the group');
   if (!group.ok) return fail(group.reason);
   if (group.value > GROUP_ID_MAX) return fail(`the group must be from 0 to ${GROUP_ID_MAX}`);
   if (group.value >= groupCount) {
@@ -90,7 +90,7 @@ function readAsked(
 }
 
 function parseNode(segment: string): QueryResult<number> {
-  return parseNodeId(decodePathSegment(segment) ?? '', 'the node');
+  return parseNodeId(decodeUrlPart(segment) ?? '', 'the node');
 }
 
 function parseNodeId(text: string, what: string): QueryResult<number> {

@@ -1,5 +1,5 @@
 /** Subscriptions for operators: GET /__svc/subscriptions?after&limit, and POST /__svc/subscriptions/{id}/deliver. */
-import { decodePathSegment, parseUint53 } from '../../../protocol/header-values.ts';
+import { decodeUrlPart, parseUint53 } from '../../../protocol/header-values.ts';
 import type { Inspection } from '../../../subscriptions/ports.ts';
 import { collect } from '../../query.ts';
 import type { RequestContext } from '../../request.ts';
@@ -20,7 +20,7 @@ export function handleListSubscriptions(call: RequestContext, inspection: Inspec
 }
 
 export function handleDeliverAgain(call: RequestContext, inspection: Inspection): void {
-  const id = decodePathSegment(call.path.parameters[0] ?? '');
+  const id = decodeUrlPart(call.path.parameters[0] ?? '');
   if (id === undefined) return call.refuse('INVALID_NAME', 'the percent-encoding is malformed or not UTF-8');
   switch (inspection.deliver(id)) {
     case 'trying':
