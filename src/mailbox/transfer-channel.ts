@@ -99,11 +99,6 @@ export class TransferReceiver {
     throw new Error(`transfer ${id} is not there: its ring record was published first, or it was taken twice`);
   }
 
-  /** For a record that is refused unread: frees the buffer and its share of the bound. */
-  discard(id: number): void {
-    this.take(id);
-  }
-
   #taken(buffer: ArrayBuffer): ArrayBuffer {
     Atomics.sub(this.#state, USED_BYTES, buffer.byteLength);
     return buffer;

@@ -10,6 +10,7 @@ import { readFile } from 'node:fs/promises';
 import { text as readText } from 'node:stream/consumers';
 import { parse as parseToml } from 'smol-toml';
 import { Failure, reasonOf } from './failure.ts';
+import { type Json, isObject } from './report.ts';
 
 const ADMIN_PORT = 4438;
 const CLIENT_PORT = 4437;
@@ -36,8 +37,6 @@ export interface ClusterFile {
 }
 
 type Format = 'toml' | 'json' | 'yaml';
-type Table = Readonly<Record<string, unknown>>;
-
 export async function readClusterFile(
   path: string,
   { stdin }: { readonly stdin: NodeJS.ReadableStream },
@@ -59,7 +58,7 @@ export async function parseClusterFile(label: string, text: string, format: Form
   // Some editors begin files with a mark of their encoding.
   const plain = text.replace(/^\uFEFF/, '');
   const document = await (format === undefined ? parseUnknown(label, plain) : parseAs(label, plain, format));
-  if (!isTable(document)) throw new Failure(`${label}: expected a table with a list "nodes"`);
+  if (!isObject(document)) throw new Failure(`${label}: expected a table with a list "nodes"`);
   const { nodes: list, provider } = document;
   if (!Array.isArray(list)) throw new Failure(`${label}: expected a list "nodes" of { id, host or admin_url }`);
   if (list.length === 0) throw new Failure(`${label}: the list "nodes" is empty`);
@@ -68,7 +67,7 @@ export async function parseClusterFile(label: string, text: string, format: Form
   if (twice !== undefined) throw new Failure(`${label}: node ${twice.id} is listed twice`);
   const shared = nodes.find(({ adminUrl }, i) => nodes.findIndex((other) => other.adminUrl === adminUrl) !== i);
   if (shared !== undefined) throw new Failure(`${label}: two nodes have the admin plane ${shared.adminUrl}`);
-  const settings = isTable(provider) ? provider : {};
+  const settings = isObject(provider) ? provider : {};
   return { label, nodes, restartCommand: textAt(`${label}: provider`, settings, 'restart_cmd') };
 }
 
@@ -92,7 +91,7 @@ async function parseUnknown(label: string, text: string): Promise<unknown> {
     } catch {
       throw error;
     }
-    if (isTable(document)) return document;
+    if (isObject(document)) return document;
     throw error;
   }
 }
@@ -113,7 +112,7 @@ async function parseAs(label: string, text: string, format: Format): Promise<unk
 }
 
 function parseNode(label: string, entry: unknown): ClusterNode {
-  if (!isTable(entry)) throw new Failure(`${label}: expected a table with id, and host or admin_url`);
+  if (!isObject(entry)) throw new Failure(`${label}: expected a table with id, and host or admin_url`);
   const { id } = entry;
   if (!isNumberUpTo(NODE_ID_MAX, id))
     throw new Failure(`${label}: expected an id from 1 to ${NODE_ID_MAX}, not ${JSON.stringify(id) ?? 'none'}`);
@@ -149,14 +148,14 @@ export function clientUrlOf({ adminUrl, httpUrl }: ClusterNode): string | undefi
   return url.origin;
 }
 
-function portAt(label: string, entry: Table): number {
+function portAt(label: string, entry: Json): number {
   const port = entry['admin_port'] ?? ADMIN_PORT;
   if (!isNumberUpTo(65_535, port))
     throw new Failure(`${label}: expected an admin_port from 1 to 65535, not ${JSON.stringify(port)}`);
   return port;
 }
 
-function urlAt(label: string, entry: Table, name: string): string | undefined {
+function urlAt(label: string, entry: Json, name: string): string | undefined {
   const written = textAt(label, entry, name);
   if (written === undefined) return undefined;
   if (!/^https?:\/\//.test(written) || !URL.canParse(written))
@@ -167,7 +166,7 @@ function urlAt(label: string, entry: Table, name: string): string | undefined {
 }
 
 /** Blank is absent. */
-function textAt(label: string, entry: Table, name: string): string | undefined {
+function textAt(label: string, entry: Json, name: string): string | undefined {
   const written = entry[name];
   if (written === undefined || written === null) return undefined;
   if (typeof written !== 'string') throw new Failure(`${label}: expected ${name} to be a string`);
@@ -181,8 +180,4 @@ function hostOf(url: string | undefined): string | undefined {
 /** A whole number from 1. */
 function isNumberUpTo(max: number, value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 1 && value <= max;
-}
-
-function isTable(value: unknown): value is Table {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

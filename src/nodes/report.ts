@@ -176,7 +176,7 @@ function asObject(found: unknown): Json {
   return isObject(found) ? found : {};
 }
 
-function numberAt(value: Json, name: string): number {
+export function numberAt(value: Json, name: string): number {
   const found = value[name];
   return typeof found === 'number' ? found : 0;
 }

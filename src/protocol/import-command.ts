@@ -5,6 +5,7 @@
  */
 import { NO_ORIGIN } from './object-key.ts';
 import { Reader, Writer } from '../base/cursor.ts';
+import { toHex } from '../base/hex.ts';
 import { f64, struct, u32 } from '../base/struct.ts';
 import { NO_RESULT, CHANGE, REMOVAL, type ResultCodec, command } from './operation.ts';
 import type { Reply } from './reply.ts';
@@ -144,7 +145,5 @@ function writeToken(writer: Writer, token: string): void {
 }
 
 function readToken(reader: Reader): string {
-  let token = '';
-  for (let i = 0; i < TOKEN_BYTES; i++) token += reader.u8().toString(16).padStart(2, '0');
-  return token;
+  return toHex(reader.bytes(TOKEN_BYTES));
 }

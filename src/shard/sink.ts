@@ -18,7 +18,6 @@ export class RingSink implements ReplySink {
   readonly #target: ReplyTarget;
   readonly traced: TracedSlots;
   sent = 0;
-  bodyBytes = 0;
 
   constructor(target: ReplyTarget, traced: TracedSlots) {
     this.#target = target;
@@ -36,7 +35,6 @@ export class RingSink implements ReplySink {
     const at = this.#target.reserve(reply.bytesMax());
     this.#target.commit(reply.write(this.#target.bytes, this.#target.view, at));
     this.sent++;
-    this.bodyBytes += body?.length ?? 0;
   }
 }
 

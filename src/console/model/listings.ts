@@ -1,5 +1,5 @@
 /** Buckets and pages of streams, as the admin plane lists them. */
-import { type Json, isObject } from '../../nodes/report.ts';
+import { type Json, isObject, numberAt } from '../../nodes/report.ts';
 
 export interface BucketRow {
   readonly name: string;
@@ -92,11 +92,6 @@ export function streamsOf(listing: unknown): StreamPage | undefined {
       writtenMs: numberAt(row, 'last_write_at_ms'),
     }));
   return { streams, next: typeof next === 'string' ? next : undefined };
-}
-
-function numberAt(value: Json, name: string): number {
-  const found = value[name];
-  return typeof found === 'number' ? found : 0;
 }
 
 export interface SubscriptionRow {
