@@ -23,7 +23,7 @@ export const RECOVERY_NOTE = struct({ allowedBoot: f64 });
 const NOTE_RESTORED = 1;
 const NOTE_BOOT = 2;
 
-/** What a leader's message says of a recovery: in its flags, and in a record when a boot is allowed. */
+/** A leader's message has its word on a recovery in its flags, and in a record when a boot is allowed. */
 export const recoveryNote = {
   mask: NOTE_RESTORED | NOTE_BOOT,
   flags: ({ restored, allowedBoot }: RecoveryNote): number =>
@@ -48,7 +48,7 @@ export const PEER_OWN_FLAG = 8;
 /** From protocol 5 on. */
 const PEER_WANTS_STATE = 16;
 
-/** What an answer says of its node, in its flags. */
+/** An answer has its word on its node in its flags. */
 export const peerNote = {
   mask: PEER_LOST_MASK | PEER_REFUSES | PEER_WANTS_STATE,
   flags: ({ lost, refusesLead, wantsState }: PeerNote): number =>
