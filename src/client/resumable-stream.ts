@@ -133,13 +133,15 @@ async function produce(log: ResumableLog, makeStream: MakeStream, timeoutMs: num
       life.written();
       await log.ready();
     }
+    // The end that it writes itself is no stop.
+    over.abort();
     await log.end(stop.signal.aborted ? failed(stop.signal.reason) : { end: 'done' });
   } catch (error) {
+    over.abort();
     reader?.cancel(error).catch(() => undefined);
     // Without a node or a client that takes it, its readers find out by themselves.
     await log.end(failed(error)).catch(() => undefined);
   } finally {
-    over.abort();
     life.stop();
   }
 }

@@ -91,6 +91,47 @@ test('long after the end any reader resumes at any character, within characters 
   for (const none of [Number.NaN, -1]) assert.equal(await readAll(await late.resumeExistingStream(id, none)), text);
 });
 
+test('the signal of a producer that comes to its end is not aborted', async (t) => {
+  const far = connect(server.url, { WebSocket: NoSocket });
+  const original = globalThis.fetch;
+  const isOver = (response: Response): boolean => response.headers.get('stream-closed') === 'true';
+  for (const how of ['close', 'fail'] as const) {
+    const produced: Promise<unknown>[] = [];
+    const signals: AbortSignal[] = [];
+    const text = writableText();
+    let ends = 0;
+    const reads: Promise<unknown>[] = [];
+    const mocked = t.mock.method(globalThis, 'fetch', async (...args: Parameters<typeof fetch>) => {
+      const isPost = args[1]?.method === 'POST';
+      const response = await original(...args).catch((error: unknown) => {
+        // A follower that was ended.
+        ends += isPost ? 0 : 1;
+        throw error;
+      });
+      if (!isPost) ends += isOver(response) ? 1 : 0;
+      else if (isOver(response)) {
+        // The producer learns last that it closed the stream.
+        await until('the end at its reader and at what watches for stops', () => ends >= 2);
+        await Promise.all(reads);
+      }
+      return response;
+    });
+    const context = contextOf(far, { waitUntil: (promise) => void produced.push(promise) });
+    const stream = await context.resumableStream(newId(), (signal) => {
+      signals.push(signal);
+      return text.readable;
+    });
+    reads.push(readAll(stream).catch(() => undefined));
+    text.write('all');
+    if (how === 'close') text.close();
+    else text.fail(new Error('overloaded'));
+    await Promise.all(produced);
+    assert.equal(signals[0]?.aborted, false, how);
+    mocked.mock.restore();
+  }
+  far.close();
+});
+
 test('a position that is yet to come is awaited', async () => {
   const id = newId();
   const { readable, write, close } = writableText();

@@ -5,18 +5,22 @@ import { type ResumableStreamContext, createResumableStreamContext as createReal
 import { type MillraceClient, connect } from '../../src/client/client.ts';
 import { createResumableStreamContext } from '../../src/client/resumable-stream.ts';
 import { TestServer } from '../support/server.ts';
+import { NoSocket } from './no-socket.ts';
 import { readAll, readPiece, writableText } from './texts.ts';
 
 const server = new TestServer({ cores: 1, groups: 4 });
 let client: MillraceClient;
+let plain: MillraceClient;
 let contexts = 0;
 
 before(async () => {
   await server.start();
   client = connect(server.url);
+  plain = connect(server.url, { WebSocket: NoSocket });
 });
 after(async () => {
   client.close();
+  plain.close();
   await server.dispose();
 });
 
@@ -56,6 +60,10 @@ const MAKERS: ReadonlyMap<string, () => ResumableStreamContext> = new Map([
     'millrace-client/resumable-stream',
     (): ResumableStreamContext =>
       createResumableStreamContext({ client, bucket: `context${contexts++}`, waitUntil: null }),
+  ],
+  [
+    'millrace-client/resumable-stream over HTTP',
+    (): ResumableStreamContext => createResumableStreamContext({ client: plain, bucket: `context${contexts++}` }),
   ],
 ]);
 
