@@ -93,7 +93,7 @@ export class Environment {
   /** A page cannot be read: the next start looks at all of them. Reads go on with another transaction. */
   doubt(): void {
     try {
-      writeFileSync(this.#path + DOUBTED, '');
+      writeFileSync(this.#path + DOUBTED, '', { mode: 0o600 });
     } catch {
       // On a full or read-only volume the next start looks at the first leaves, as every start does.
     }

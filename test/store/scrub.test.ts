@@ -1,6 +1,6 @@
 // All rows of the state are read, a few at a time, and those that changed are told.
 import assert from 'node:assert/strict';
-import fs, { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmdirSync, writeSync } from 'node:fs';
+import fs, { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmdirSync, statSync, writeSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -81,7 +81,7 @@ test('a leaf whose rows LMDB cannot find ends in a sentence, before LMDB reads i
   assert.throws(pass, why);
   assert.throws(() => checkTrees(file), why);
   // The next start looks at all leaves, however many there are.
-  assert(existsSync(file + DOUBTED));
+  assert.equal(statSync(file + DOUBTED).mode & 0o777, 0o600);
   await temporary.store.close();
   temporary.store = await openStore(temporary.directory, {
     ...STORE_OPTIONS,
