@@ -161,8 +161,9 @@ export class EmbeddedRun implements Instance {
       });
     } catch (error) {
       const isRefused = error instanceof ConfigError || error instanceof ListenError;
-      const { message, stack = message } = error instanceof Error ? error : new Error(String(error));
-      this.#keep(`millrace: ${isRefused ? message : stack}\n`);
+      const { name, message, stack = message } = error instanceof Error ? error : new Error(String(error));
+      // The log has told of a failed shard.
+      if (name !== 'NodeFailure') this.#keep(`millrace: ${isRefused ? message : stack}\n`);
       this.#exit(isRefused ? EXIT_CODE_BAD_START : EXIT_CODE_FAILURE);
       return undefined;
     }
