@@ -37,6 +37,7 @@ export interface ClusterFile {
 }
 
 type Format = 'toml' | 'json' | 'yaml';
+
 export async function readClusterFile(
   path: string,
   { stdin }: { readonly stdin: NodeJS.ReadableStream },
