@@ -10,3 +10,11 @@ export class RowDamage extends Error {
     this.key = key.slice();
   }
 }
+
+/** As an assertion, about rows that name each other: a disk that changes the key of one takes it away. Throws RowDamage. */
+export function needRow(isSound: boolean, key: Uint8Array, why: string): asserts isSound {
+  if (!isSound) throw new RowDamage(key, why);
+}
+
+/** The usual reason. */
+export const ROW_MISSING = 'it is missing, and others name it';

@@ -168,13 +168,14 @@ export class DamagedGroups {
   /** Which of its rows are wrong is not known. */
   #differs(group: Group): void {
     if (this.#stopped.has(group)) return;
-    this.#damaged.add(group);
     this.#differing.add(group);
     this.#stop(group, DIFFERING);
   }
 
   /** Its state in memory is half changed, or wrong: nothing is written of it. */
   #stop(group: Group, sentence: string, why?: string): void {
+    // No read has told of a row that is missing.
+    this.#damaged.add(group);
     this.#stopped.add(group);
     this.#options.log('error', sentence, { group: group.id, appliedIndex: group.state.appliedIndex, why });
     this.#options.replication.cancelSnapshots(group);

@@ -76,6 +76,20 @@ for (const [what, tag] of [
   });
 }
 
+test('a data row that is gone, as one whose key changed, refuses its stream, and nothing else', () => {
+  const harness = started();
+  harness.storage.isGone = rottenRow(TAG.data);
+  for (let i = 0; i < 2; i++) {
+    for (const offset of [0, 4]) assert.equal(codeOf(harness, harness.read(GROUP, 'rotten', 0, offset)), 'ROW_DAMAGED');
+    assert.equal(codeOf(harness, harness.append(GROUP, 'rotten', 'more;')), 'ROW_DAMAGED');
+    servesOthers(harness);
+    assert.equal(harness.contents(GROUP, 'sound'), 'sound;');
+    harness.turn(CHECKPOINT_MS);
+  }
+  harness.storage.isGone = () => false;
+  assert.equal(harness.contents(GROUP, 'rotten'), 'PRECIOUS;');
+});
+
 test('a group whose entry needs a changed row stops: nothing is answered from it, nor written, also after a restart', () => {
   const harness = started();
   const { storage } = harness;

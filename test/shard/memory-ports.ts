@@ -74,19 +74,21 @@ class MemoryLog implements LogReader {
   }
 }
 
-/** Rows of which some are damaged. */
+/** Rows of which some are damaged, or gone. */
 class Rows extends SortedMapTx {
   isDamaged: (key: Uint8Array) => boolean = () => false;
+  isGone: (key: Uint8Array) => boolean = () => false;
   onDamage: (damage: RowDamage) => void = () => undefined;
 
   override get(key: Uint8Array): Uint8Array | undefined {
-    const value = super.get(key);
+    const value = this.isGone(key) ? undefined : super.get(key);
     if (value !== undefined) this.#check(key);
     return value;
   }
 
   override range(...[start, end, reverse, visit]: Parameters<SortedMapTx['range']>): void {
     super.range(start, end, reverse, (key, value) => {
+      if (this.isGone(key)) return true;
       this.#check(key);
       return visit(key, value);
     });
@@ -137,6 +139,10 @@ export class MemoryStorage implements ShardStorage {
 
   set isDamaged(isDamaged: (key: Uint8Array) => boolean) {
     this.#rows.isDamaged = isDamaged;
+  }
+
+  set isGone(isGone: (key: Uint8Array) => boolean) {
+    this.#rows.isGone = isGone;
   }
 
   openLog(group: number, appliedIndex: number, appliedTerm: number): LogReader {

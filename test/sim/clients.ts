@@ -1,4 +1,5 @@
 /** Clients: each does one thing at a time, through any node, and repeats what is safe to repeat. */
+import { errorCode } from '../../src/base/errors.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import type { Request } from '../../src/protocol/request.ts';
 import { type Random, createRandom } from '../support/random.ts';
@@ -114,6 +115,9 @@ export class Clients {
       if (!open) return;
       open = false;
       this.#busy--;
+      const isDamaged = reply !== undefined && errorCode(reply.code) === 'ROW_DAMAGED';
+      if (isDamaged && this.#world.options.rowRotMs === undefined && !this.#world.blind)
+        throw this.#world.failure(`rows that no disk changed are damaged on n${node}`);
       onAnswer(reply);
     };
     if (process === undefined) {

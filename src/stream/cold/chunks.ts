@@ -35,6 +35,10 @@ export function chunksAt(state: State, head: Head, offset: number): { at?: Store
   return { ...(at === undefined ? {} : { at }), ...(before === undefined ? {} : { before }) };
 }
 
+export function chunkKey({ prefix }: State, { incarnation }: Head, start: number): Uint8Array {
+  return positionKey(prefix, TAG.chunk, incarnation, start);
+}
+
 /** Visits chunks from `start` on, in order, until `visit` returns false. */
 export function eachChunk(
   state: State,

@@ -7,6 +7,7 @@
  * themselves. The gcClass is part of a GC seq.
  */
 import { assert } from '../../base/assert.ts';
+import { ROW_MISSING, needRow } from '../../base/row-damage.ts';
 import { viewOf } from '../../base/bytes.ts';
 import { textBytes } from '../../base/text.ts';
 import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
@@ -105,7 +106,8 @@ export function addObject(state: State, stored: Omit<ObjectRow, 'gcSeq' | 'merge
 /** Removes `count` chunk references; `lane` gives the reason. */
 export function releaseObject(state: State, object: ObjectId, count: number, nowMs: number, gcClass: GcClass): void {
   const stored = storedObject(state, object);
-  assert(stored !== undefined && stored.refs >= count, 'a chunk refers to an object that is counted');
+  const isCounted = stored !== undefined && stored.refs >= count;
+  needRow(isCounted, rowKey(state, object), 'chunks refer to it more often than it says');
   stored.refs -= planted('release-counts-double') ? Math.min(stored.refs, 2 * count) : count;
   if (gcClass === GC_MERGED) stored.merged = true;
   // Whatever removed the last reference: a backup may need what was merged before.
@@ -131,7 +133,7 @@ export function forgetObject(state: State, seq: number): void {
   const row = state.overlay.get(key);
   if (row === undefined) return;
   const stored = storedObject(state, objectOf(row));
-  assert(stored?.gcSeq === seq, 'a queue entry and its object name each other');
+  needRow(stored?.gcSeq === seq, key, 'the object that it queues does not name it');
   state.overlay.delete(key);
   state.overlay.delete(rowKey(state, stored.object));
   state.cold.gcLength--;
@@ -151,7 +153,7 @@ export function withKeys(state: State, chunks: readonly StoredChunk[]): ChunkRef
     const last = chunks[refs.length - 1]?.object;
     const same = last !== undefined && sameObject(last, object);
     const key = same ? refs[refs.length - 1]?.key : storedObject(state, object)?.key;
-    assert(key !== undefined, 'the object of a chunk is known');
+    needRow(key !== undefined, rowKey(state, object), ROW_MISSING);
     refs.push({ ...chunk, key });
   }
   return refs;
@@ -220,7 +222,7 @@ function queued(
   });
   return rows.map(({ seq, row }) => {
     const stored = storedObject(state, objectOf(row));
-    assert(stored !== undefined, 'a queued object has its row');
+    needRow(stored !== undefined, rowKey(state, objectOf(row)), ROW_MISSING);
     const { object, key, bucket, bytes } = stored;
     return { seq, object, key, bucket, bytes, queuedMs: queuedMs(row), gcClass: GC_ROW.decode(row).gcClass as GcClass };
   });

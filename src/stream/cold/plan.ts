@@ -1,5 +1,5 @@
 /** Plans the cold part of a read: which chunks, and which part of the rows after them. */
-import { assert } from '../../base/assert.ts';
+import { ROW_MISSING, RowDamage, needRow } from '../../base/row-damage.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import { COLD_AHEAD_CHUNKS, COLD_REFS_MAX } from '../../base/limits.ts';
 import { planted } from '../../base/planted.ts';
@@ -9,7 +9,7 @@ import type { ReadPlan } from '../core/collect.ts';
 import type { Head } from '../core/head.ts';
 import type { State } from '../core/state.ts';
 import { ChunkWriter } from './chunk-writer.ts';
-import { chunkStartOfRecord, chunksAt, eachChunk } from './chunks.ts';
+import { chunkKey, chunkStartOfRecord, chunksAt, eachChunk } from './chunks.ts';
 import { withKeys } from './objects.ts';
 
 const NO_BYTES = new Uint8Array(0);
@@ -48,14 +48,16 @@ export function planCold(
   return 'OK';
 }
 
+const NOT_ADJACENT = 'the chunk before it ends elsewhere';
+
 /** Undefined: inside a record, according to the chunks' rows. */
 function startAt(state: State, head: Head, plan: ReadPlan): Start | undefined {
   const offset = plan.startOffset;
   const { at, before } = chunksAt(state, head, offset);
-  assert(at !== undefined && offset < at.end, `a chunk holds offset ${offset} of incarnation ${head.incarnation}`);
+  needRow(at !== undefined && offset < at.end, chunkKey(state, head, offset), `no chunk has offset ${offset}`);
   let onBorder = offset === head.startOffset || (offset === at.lastEnd && offset > at.start);
   if (!onBorder && offset === at.start && (plan.json || plan.parts)) {
-    assert(before?.end === offset, 'chunks follow each other');
+    needRow(before?.end === offset, chunkKey(state, head, offset), NOT_ADJACENT);
     if (before.lastEnd !== offset) return undefined;
     onBorder = true;
   }
@@ -64,14 +66,12 @@ function startAt(state: State, head: Head, plan: ReadPlan): Start | undefined {
 
 function startOfRecord(state: State, head: Head, record: number): Start {
   const { at: chunk } = chunksAt(state, head, chunkStartOfRecord(state, head, record - 1));
-  assert(
-    chunk !== undefined && record <= chunk.recordNext,
-    `record ${record - 1} ends in the chunk that the index names`,
-  );
+  const hasRecord = chunk !== undefined && record <= chunk.recordNext;
+  needRow(hasRecord, head.key, `no chunk has the end of record ${record - 1}`);
   if (record < chunk.recordNext) return { offset: -1, record, onBorder: true, chunk };
   if (chunk.lastEnd < chunk.end) return { offset: chunk.lastEnd, record, onBorder: true, chunk };
   const next = chunksAt(state, head, chunk.end).at;
-  assert(next?.start === chunk.end, 'chunks follow each other');
+  needRow(next?.start === chunk.end, chunkKey(state, head, chunk.end), NOT_ADJACENT);
   return { offset: chunk.end, record, onBorder: true, chunk: next };
 }
 
@@ -99,7 +99,7 @@ function choose(
   let bytes = 0;
   let end = first.start;
   eachChunk(state, head.incarnation, first.start, (chunk) => {
-    assert(chunk.start === end, 'chunks follow each other');
+    if (chunk.start !== end) throw new RowDamage(chunkKey(state, head, end), NOT_ADJACENT);
     end = chunk.end;
     chunks.push(chunk);
     if (needed > 0) return chunks.length < needed + COLD_AHEAD_CHUNKS;
@@ -113,7 +113,7 @@ function choose(
   });
   if (planted('plan-skips-a-chunk')) chunks.shift();
   const reachesRows = needed === 0 && end === head.hotStart;
-  assert(needed > 0 || reachesRows, 'chunks reach up to the rows');
+  needRow(needed > 0 || reachesRows, chunkKey(state, head, end), ROW_MISSING);
   return { chunks, needed: needed === 0 ? chunks.length : needed, hotBytes: reachesRows ? budget - bytes : 0 };
 }
 

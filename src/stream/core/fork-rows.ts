@@ -2,6 +2,7 @@
  * The rows of a group about forks: the source of a stream that is a fork, the forks of a stream, streams that were
  * removed while they have live forks (tombstones), and sources still to be notified that a fork is gone.
  */
+import { ROW_MISSING, needRow } from '../../base/row-damage.ts';
 import { assert } from '../../base/assert.ts';
 import { viewOf } from '../../base/bytes.ts';
 import { f64, f64OrNone, struct, u16, u8, zeros } from '../../base/struct.ts';
@@ -83,8 +84,9 @@ export class ForkRows {
   }
 
   origin(incarnation: number): Origin {
-    const row = this.#overlay.get(incarnationKey(this.#prefix, TAG.fork, incarnation));
-    assert(row !== undefined, `incarnation ${incarnation} has a row that says whose fork it is`);
+    const key = incarnationKey(this.#prefix, TAG.fork, incarnation);
+    const row = this.#overlay.get(key);
+    needRow(row !== undefined, key, ROW_MISSING);
     return decodeOrigin(row);
   }
 

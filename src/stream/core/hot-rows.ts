@@ -1,5 +1,5 @@
 /** Row source for reads (collect.ts) over memory and the store. */
-import { assert } from '../../base/assert.ts';
+import { ROW_MISSING, RowDamage, needRow } from '../../base/row-damage.ts';
 import type { Tx } from '../../base/tx.ts';
 import type { RowSource } from './collect.ts';
 import { Head } from './head.ts';
@@ -46,6 +46,7 @@ export class HotRows implements RowSource {
     if (start >= 0) this.#viewStored(view, start);
     else if (offset >= head.tailRowStart) this.#viewStored(view, head.tailRowStart);
     else this.#viewStored(view, offset === 0 ? 0 : this.#startOf(offset));
+    if (offset >= view.stop) throw new RowDamage(this.#key(TAG.data, offset), ROW_MISSING);
   }
 
   /** Views the row in which `record` ends. */
@@ -59,39 +60,45 @@ export class HotRows implements RowSource {
       return;
     }
     this.#viewStored(view, this.#startOfRecord(record));
-    assert(record < view.firstRecord + view.count, `record ${record} ends in the row that the index names`);
+    needRow(
+      record < view.firstRecord + view.count,
+      this.#key(TAG.data, view.start),
+      `record ${record} does not end in it`,
+    );
   }
 
   #viewStored(view: RowView, start: number): void {
-    const { incarnation } = this.#head;
-    const value = this.#rows.tx.get(positionKey(this.#rows.prefix, TAG.data, incarnation, start));
-    assert(value !== undefined, `data row ${start} of incarnation ${incarnation} is in the store`);
+    const key = this.#key(TAG.data, start);
+    const value = this.#rows.tx.get(key);
+    needRow(value !== undefined, key, ROW_MISSING);
     view.ofValue(start, value);
   }
 
   /** Start of the stored row that holds `offset`. */
   #startOf(offset: number): number {
     const start = this.#last(TAG.data, offset, lastPosition);
-    assert(start >= 0, `a row holds offset ${offset} of incarnation ${this.#head.incarnation}`);
+    needRow(start >= 0, this.#key(TAG.data, offset), ROW_MISSING);
     return start;
   }
 
   /** Start of the stored row in which `record` ends: among rows with ends, the greatest firstRecord at or below it. */
   #startOfRecord(record: number): number {
     const start = this.#last(TAG.record, record, (_key, value) => START_ROW.decode(value).start);
-    assert(start >= 0, `a row holds record ${record} of incarnation ${this.#head.incarnation}`);
+    needRow(start >= 0, this.#key(TAG.record, record), ROW_MISSING);
     return start;
   }
 
   /** Reads a number from the last row of a kind up to `position`; -1: there is none. */
   #last(tag: number, position: number, read: (key: Uint8Array, value: Uint8Array) => number): number {
-    const { tx, prefix } = this.#rows;
-    const from = positionKey(prefix, tag, this.#head.incarnation, 0);
     let found = -1;
-    tx.range(from, positionKey(prefix, tag, this.#head.incarnation, position + 1), true, (key, value) => {
+    this.#rows.tx.range(this.#key(tag, 0), this.#key(tag, position + 1), true, (key, value) => {
       found = read(key, value);
       return false;
     });
     return found;
+  }
+
+  #key(tag: number, position: number): Uint8Array {
+    return positionKey(this.#rows.prefix, tag, this.#head.incarnation, position);
   }
 }

@@ -6,6 +6,7 @@
  *  'B':              PARTIAL_ROW
  *  'B' part u32:     PART_BYTES of the command; the last one has the remainder
  */
+import { ROW_MISSING, needRow } from '../../base/row-damage.ts';
 import { assert } from '../../base/assert.ts';
 import { ENTRY_BYTES_MAX, PAGE_VALUE_BYTES } from '../../base/limits.ts';
 import { planted } from '../../base/planted.ts';
@@ -102,12 +103,12 @@ export class PartialCommand {
     this.#begin(totalBytes, term);
     this.#isStored = true;
     for (let page = tx.get(partKey(this.#prefix, 0)); page !== undefined;) {
-      assert(this.#receivedBytes + page.length <= receivedBytes, 'the pages of a partial command fit together');
+      needRow(this.#receivedBytes + page.length <= receivedBytes, this.#headKey, 'its pages have more bytes');
       this.#bytes.set(page, this.#receivedBytes);
       this.#receivedBytes += page.length;
       page = tx.get(partKey(this.#prefix, ++this.#storedPages));
     }
-    assert(this.#receivedBytes === receivedBytes, 'all pages of a partial command are in the store');
+    needRow(this.#receivedBytes === receivedBytes, partKey(this.#prefix, this.#storedPages), ROW_MISSING);
   }
 
   get #headKey(): Uint8Array {

@@ -5,6 +5,7 @@
  *  's' row 0:    format u8 | digest, 32 bytes | offset f64 | record f64 | size f64 | content type
  *  's' row n>0:  PAGE_VALUE_BYTES of the snapshot; the last one has the remainder
  */
+import { ROW_MISSING, needRow } from '../../base/row-damage.ts';
 import { assert } from '../../base/assert.ts';
 import { PAGE_VALUE_BYTES } from '../../base/limits.ts';
 import { DIGEST_BYTES } from '../../protocol/cold.ts';
@@ -51,8 +52,9 @@ export class Snapshots {
   of(tx: Tx, incarnation: number): Snapshot {
     const pending = this.#pending.get(incarnation);
     if (pending !== undefined) return pending.snapshot;
-    const row = tx.get(this.#key(incarnation, 0));
-    assert(row !== undefined, `a snapshot of incarnation ${incarnation} is in the store`);
+    const key = this.#key(incarnation, 0);
+    const row = tx.get(key);
+    needRow(row !== undefined, key, ROW_MISSING);
     return decodeSnapshot(row);
   }
 
@@ -65,9 +67,10 @@ export class Snapshots {
     const bytes = new Uint8Array(to - from);
     for (let at = from; at < to;) {
       const part = Math.floor(at / PAGE_VALUE_BYTES);
-      const row = tx.get(this.#key(incarnation, part + 1));
-      assert(row !== undefined, `part ${part} of the snapshot of incarnation ${incarnation} is in the store`);
+      const key = this.#key(incarnation, part + 1);
+      const row = tx.get(key);
       const start = part * PAGE_VALUE_BYTES;
+      needRow(row !== undefined && at - start < row.length, key, `it has no byte ${at} of a snapshot`);
       const piece = row.subarray(at - start, to - start);
       bytes.set(piece, at - from);
       at += piece.length;

@@ -5,6 +5,7 @@
  *
  * Deterministic and free of I/O except `Tx`: no clock, no randomness.
  */
+import { ROW_MISSING, needRow } from '../../base/row-damage.ts';
 import { assert } from '../../base/assert.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
 import { planted } from '../../base/planted.ts';
@@ -228,8 +229,9 @@ export class State {
 
   /** Reads the row that starts at `start`, which the store must hold. */
   storedRow(head: Head, start: number): DataRow {
-    const value = this.#view.get(positionKey(this.prefix, TAG.data, head.incarnation, start));
-    assert(value !== undefined, `data row ${start} of incarnation ${head.incarnation} is in the store`);
+    const key = positionKey(this.prefix, TAG.data, head.incarnation, start);
+    const value = this.#view.get(key);
+    needRow(value !== undefined, key, ROW_MISSING);
     return decodeRow(start, value);
   }
 
