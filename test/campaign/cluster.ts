@@ -130,6 +130,7 @@ class ClusterRun {
   readonly #looks: Look[] = [];
   /** How nodes ended. */
   readonly #ends: Verdict[] = [];
+  #hasNewDisk = false;
 
   constructor(cluster: TestCluster) {
     this.cluster = cluster;
@@ -167,15 +168,7 @@ class ClusterRun {
     await this.#ready(others);
     const node = cluster.node(victim);
     if (!node.isRunning && FAILED.test(node.log())) await this.start([victim]);
-    let isRestored = RESTORED.test(node.log());
-    if (!node.isRunning) {
-      // Refused: an operator takes another disk.
-      cluster.wipe(victim);
-      await this.start([victim]);
-      const file = scratchFile('c.toml', clusterToml(cluster));
-      await ctl(['allow-rejoin', '--config', file, '--node', String(victim)]);
-      isRestored = true;
-    }
+    if (!node.isRunning) await this.#takeDisk(victim);
     await this.#supervised(victim, async () => {
       await this.#ready(NODES);
       await cluster.settled(NODES);
@@ -184,18 +177,31 @@ class ClusterRun {
       await cluster.settled(NODES);
       for (const id of NODES) await this.look(id);
     });
-    isRestored ||= RESTORED.test(node.log());
+    const isRestored = this.#hasNewDisk || RESTORED.test(node.log());
     const bad = this.#ends.find(({ ending }) => ending === 'BAD');
     const [said] = this.#ends;
     const verdict = bad ?? ofLooks(this.#looks, isRestored ? 'restored' : 'served');
     return verdict.ending === 'restored' && said !== undefined ? { ...verdict, why: said.why } : verdict;
   }
 
-  /** As its supervisor does: starts the node again when it met a page, by its scrub or a read, that a start can do without. */
+  /** A node refused its disk: an operator takes another one. */
+  async #takeDisk(victim: number): Promise<void> {
+    const { cluster } = this;
+    this.#hasNewDisk = true;
+    cluster.wipe(victim);
+    await this.start([victim]);
+    const file = scratchFile('c.toml', clusterToml(cluster));
+    await ctl(['allow-rejoin', '--config', file, '--node', String(victim)]);
+  }
+
+  /**
+   * As its supervisor does: starts the node again when it met a page, by its scrub or a read, that a start can do without.
+   * No start mends an altered identity, which its groups tell it.
+   */
   async #supervised(victim: number, body: () => Promise<void>): Promise<void> {
     const node = this.cluster.node(victim);
     for (let starts = 0; starts <= STARTS_MAX; starts++) {
-      if (!node.isRunning) await this.start([victim]);
+      if (!node.isRunning) await (starts < STARTS_MAX ? this.start([victim]) : this.#takeDisk(victim));
       try {
         await body();
         if (node.isRunning) return;
@@ -205,7 +211,7 @@ class ClusterRun {
         this.#ends.push(ofEnd(await node.exited, node.log()));
       }
     }
-    throw new Error(`node ${victim} ended ${STARTS_MAX} times`);
+    throw new Error(`node ${victim} ended ${STARTS_MAX} times, and on a new disk`);
   }
 
   async #ready(ids: readonly number[]): Promise<void> {

@@ -128,6 +128,8 @@ export interface Wanted {
   readonly unsure: Set<string>;
   /** How often a node may say "later" before that counts as its answer. */
   readonly tries?: number;
+  /** No other node repairs what is damaged. */
+  readonly isAlone?: boolean;
 }
 
 export const wantedOf = (phases: readonly Phase[]): Wanted => ({ phases, later: new Map(), unsure: new Set() });
@@ -135,9 +137,13 @@ export const wantedOf = (phases: readonly Phase[]): Wanted => ({ phases, later: 
 class Refused extends Error {}
 
 /** Asks again while the node says that it cannot answer now. */
-async function patient(ask: () => Promise<RawResponse>, tries = LATER_MAX): Promise<RawResponse> {
+async function patient(
+  ask: () => Promise<RawResponse>,
+  { tries = LATER_MAX, isAlone = false }: Pick<Wanted, 'tries' | 'isAlone'> = {},
+): Promise<RawResponse> {
   for (let attempt = 1; ; attempt++) {
     const answer = await ask();
+    if (isAlone && answer.headers.get('millrace-error') === 'ROW_DAMAGED') return answer;
     if (answer.status !== 503 || answer.headers.get('retry-after') === undefined || attempt >= tries) return answer;
     await delay(LATER_MS);
   }
@@ -152,7 +158,7 @@ function granted(answer: RawResponse, statuses: readonly number[]): RawResponse 
 }
 
 /** Reads everything, and repeats what producers sent. Throws ConnectionLost when the node ends. */
-export async function look(port: number, { phases, later, unsure }: Wanted): Promise<Look> {
+export async function look(port: number, { phases, later, unsure, isAlone = false }: Wanted): Promise<Look> {
   const refused: string[] = [];
   const wrong: string[] = [];
   const client = await RawClient.connect(port);
@@ -168,10 +174,10 @@ export async function look(port: number, { phases, later, unsure }: Wanted): Pro
   for (const kept of STREAMS.filter((one) => isHere(one, phases))) {
     const wanted = contentOf(kept) + (later.get(kept.path) ?? '');
     const allowed = unsure.has(kept.path) ? [wanted, wanted + laterOf(kept)] : [wanted];
-    await check(kept.path, () => lookAt(client, kept, allowed));
+    await check(kept.path, () => lookAt(client, kept, allowed, isAlone));
   }
   for (const { path } of DELETED.filter((one) => isHere(one, phases)))
-    await check(path, async () => void granted(await patient(() => client.request('GET', path)), [404]));
+    await check(path, async () => void granted(await patient(() => client.request('GET', path), { isAlone }), [404]));
   client.destroy();
   return { refused, wrong };
 }
@@ -181,11 +187,14 @@ const isHere = (kept: Kept, phases: readonly Phase[]): boolean => kept.phases.ev
 /** The text that append() adds, as it is read. */
 const laterOf = ({ path, isJson }: Kept): string => (isJson ? `${JSON.stringify(`later ${path}`)}\n` : `later ${path}`);
 
-async function lookAt(client: RawClient, kept: Kept, allowed: readonly string[]): Promise<void> {
+async function lookAt(client: RawClient, kept: Kept, allowed: readonly string[], isAlone: boolean): Promise<void> {
   let content = '';
   let offset = '-1';
   for (let isAtEnd = false; !isAtEnd;) {
-    const answer = granted(await patient(() => client.request('GET', `${kept.path}?offset=${offset}`)), [200]);
+    const answer = granted(
+      await patient(() => client.request('GET', `${kept.path}?offset=${offset}`), { isAlone }),
+      [200],
+    );
     const text = answer.body.toString('utf8');
     content += asWritten(text, kept.isJson);
     isAtEnd = answer.headers.get('stream-up-to-date') === 'true';
@@ -200,7 +209,7 @@ async function lookAt(client: RawClient, kept: Kept, allowed: readonly string[])
   assert(last !== undefined);
   const headers = { ...typeOf(kept), ...producedBy(kept, last.seq) };
   // 200 would be an append that is there twice.
-  granted(await patient(() => client.request('POST', kept.path, headers, last.body)), [204]);
+  granted(await patient(() => client.request('POST', kept.path, headers, last.body), { isAlone }), [204]);
 }
 
 /** Records as they were sent, one in each line. */
@@ -215,7 +224,7 @@ export function difference(content: string, expected: string): string {
 }
 
 /** One more append to each stream that takes any, and the one again that may be there. Throws ConnectionLost. */
-export async function append(port: number, { phases, later, unsure, tries }: Wanted): Promise<Look> {
+export async function append(port: number, { phases, later, unsure, ...patience }: Wanted): Promise<Look> {
   const refused: string[] = [];
   const wrong: string[] = [];
   const client = await RawClient.connect(port);
@@ -226,7 +235,7 @@ export async function append(port: number, { phases, later, unsure, tries }: Wan
     unsure.add(kept.path);
     try {
       const headers = { ...typeOf(kept), ...producer };
-      granted(await patient(() => client.request('POST', kept.path, headers, text), tries), [200, 204]);
+      granted(await patient(() => client.request('POST', kept.path, headers, text), patience), [200, 204]);
       later.set(kept.path, before + text);
       unsure.delete(kept.path);
     } catch (error) {

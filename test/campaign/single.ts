@@ -34,7 +34,7 @@ export async function single({ trial, prepared, folder, note }: SingleTrial, pla
   const isRunning = trial.scene === 'running';
   const hurt = (): void =>
     note(`${how}: ${damage(filesOf(place, dataDir), isRunning ? [] : others, trial.fault, random)}`);
-  const wanted = wantedOf(phasesOf(how));
+  const wanted = { ...wantedOf(phasesOf(how)), isAlone: true };
   const run = new SingleRun(dataDir);
   try {
     if (!isRunning) {
