@@ -52,9 +52,9 @@ export async function underLoad(
   const all = Promise.all(work);
   try {
     await Promise.race([act(load, faults), all]);
-    load.stop = true;
+    load.stop();
   } catch (error) {
-    load.stop = true;
+    load.stop();
     await Promise.allSettled(work);
     throw error;
   }
