@@ -82,7 +82,8 @@ function describeApi(): string {
 function describeRoutes(): string {
   const shared = new Set<RouteRow>(CLIENT_ROWS.filter((row) => ADMIN_ROWS.includes(row)));
   const cells = (row: RouteRow, plane: string): string => {
-    const { methods, pattern, operation, access = 'token', bodyBytesMax } = row;
+    const { methods, pattern, operation, bodyBytesMax } = row;
+    const access = row.access ?? (plane === 'admin' ? 'token' : rightOfRow(row));
     const body = bodyBytesMax === undefined ? '' : sizeOf(bodyBytesMax);
     return `| \`${methods.join(' ')}\` | \`${pattern}\` | ${plane} | \`${operation}\` | ${access} | ${body} |`;
   };
@@ -93,6 +94,13 @@ function describeRoutes(): string {
     ...ADMIN_ROWS.filter((row) => !shared.has(row)).map((row) => cells(row, 'admin')),
     '',
   ].join('\n');
+}
+
+/** The right that the row asks of a token of the client plane. */
+function rightOfRow({ right }: RouteRow): string {
+  if (right === undefined) return 'all rights';
+  if (right === 'any') return 'token';
+  return `\`${right.operation}\`${right.on === 'bucket' ? ' on the bucket' : ''}`;
 }
 
 function sizeOf(bytes: number): string {

@@ -71,7 +71,6 @@ export function openDirectories(
       declareLost();
       port.postMessage({ found: { lost, node } satisfies IdentityFinding });
     },
-    settled: (settled) => port.postMessage({ found: { settled } satisfies IdentityFinding }),
   });
 }
 
@@ -82,8 +81,7 @@ export function heard(
   shard: Shard,
 ): void {
   if ('learned' in finding) return identity.settle(finding.learned);
-  if ('settled' in finding) return directories.settle(finding.settled);
-  directories.settle([finding.lost]);
+  directories.settle(finding.lost);
   return shard.declareLost();
 }
 

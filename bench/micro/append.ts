@@ -1,10 +1,13 @@
 /**
  * The JavaScript of one append on the main thread, with a library and a shard that do nothing: 500 requests arrive,
- * their frames are read back, their answers are written. `node dist/bench/micro/append.js [--smoke]`. Figures are the
- * lowest of all rounds: other work on the machine only adds to them.
+ * their frames are read back, their answers are written. `node dist/bench/micro/append.js [--smoke]
+ * [--token | --scopes]`: with the token of the plane, or with one of a list. Figures are the lowest of all rounds: other
+ * work on the machine only adds to them.
  */
+import { createHash } from 'node:crypto';
 import { ClientPolicy, RequestAdmission } from '../../src/access/admission.ts';
 import { HttpNode, HttpServerContext } from '../../src/http/server-context.ts';
+import { StaticTokens } from '../../src/access/static-tokens.ts';
 import { CorsPolicy } from '../../src/access/cors.ts';
 import { ClientRouter } from '../../src/http/router.ts';
 import { CLIENT_ROWS, bindRows } from '../../src/http/routes/table.ts';
@@ -28,10 +31,14 @@ const CONNECTIONS = 500;
 const BODY_BYTES = 256;
 const RING_BYTES = 1024 * 1024;
 const ROUNDS = process.argv.includes('--smoke') ? 20 : 2000;
+const hasToken = process.argv.includes('--token');
+const hasScopes = process.argv.includes('--scopes');
+const TOKEN = '0123456789abcdef'.repeat(4);
 const HEADERS = [
   ['host', '127.0.0.1'],
   ['content-type', 'application/octet-stream'],
   ['content-length', String(BODY_BYTES)],
+  ...(hasToken || hasScopes ? [['authorization', `Bearer ${TOKEN}`] as const] : []),
 ] as const;
 
 class FakeResponse {
@@ -129,13 +136,17 @@ const router = new ClientRouter(
   bindRows(CLIENT_ROWS, { ...newOperations(new ScriptedGateway()), knows: () => false }),
   shards,
 );
-const policy = new ClientPolicy({ hosts: SETTINGS.clientHosts, cors, hasToken: false, routes: router });
+const policy = new ClientPolicy({ hosts: SETTINGS.clientHosts, cors, hasToken: hasToken || hasScopes, routes: router });
+const sha256 = createHash('sha256').update(TOKEN).digest('hex');
+const scopes = [{ bucket: 'bench', streams: 'stream-*', operations: ['append'] }] as const;
+const list = { tokens: [{ id: 'bench', sha256, expiresAtMs: Date.now() + 3_600_000, scopes }], revoked: [] };
+const book = hasScopes ? new StaticTokens(list) : undefined;
 const app = new FakeApp();
 serve(app as unknown as UwsApp, {
   server,
   cors,
   router,
-  admission: new RequestAdmission({ policy, token: '', routes: router }),
+  admission: new RequestAdmission({ policy, token: hasToken ? TOKEN : '', book, routes: router }),
 });
 
 const reader = new RingReader(requestSab);

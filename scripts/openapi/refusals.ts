@@ -8,7 +8,7 @@ import { type HeaderName, RECORD_RANGE } from './headers.ts';
 import type { Content, Operation, OwnRefusal, Refusal } from './operation.ts';
 
 /** The part of a row that the document describes. */
-export type DocumentedRow = Pick<Route, 'methods' | 'pattern' | 'access' | 'bodyBytesMax' | 'isForConsole'>;
+export type DocumentedRow = Pick<Route, 'methods' | 'pattern' | 'access' | 'right' | 'bodyBytesMax' | 'isForConsole'>;
 
 export interface ResolvedRefusal {
   readonly status: number;
@@ -34,6 +34,7 @@ function refusalsOfRow({ planes, method, path, row }: Asked, bodyRefusals: Opera
   const isClients = planes.includes('client');
   const refusals: Refusal[] = ['INVALID_HEADER', 'STOPPING'];
   if (row.access === undefined) refusals.push('UNAUTHORIZED');
+  if (isClients && row.access === undefined) refusals.push(...refusalsOfScopes(row.right));
   if (row.access !== 'probe') refusals.push('HOST_NOT_ALLOWED');
   if (isWrite || planes.includes('admin')) refusals.push('ORIGIN_NOT_ALLOWED');
   if (isClients && (method === 'PUT' || method === 'POST')) refusals.push('CONTENT_ENCODING');
@@ -41,6 +42,14 @@ function refusalsOfRow({ planes, method, path, row }: Asked, bodyRefusals: Opera
   if (isWrite && row.bodyBytesMax !== undefined)
     refusals.push(...(bodyRefusals ?? ['BODY_TOO_LARGE', 'INFLIGHT_FULL']));
   return refusals;
+}
+
+/** A token with scopes may not know of the stream or bucket, or may not do this. */
+function refusalsOfScopes(right: DocumentedRow['right']): Refusal[] {
+  if (right === 'any') return [];
+  if (right === undefined) return ['INSUFFICIENT_SCOPE'];
+  if (right.on === 'listing') return ['INSUFFICIENT_SCOPE'];
+  return ['INSUFFICIENT_SCOPE', right.on === 'stream' ? 'STREAM_NOT_FOUND' : 'BUCKET_NOT_FOUND'];
 }
 
 /** Each code of each status once. */
@@ -72,6 +81,7 @@ function headersOf(code: ErrorCode, retry: boolean): HeaderName[] {
 
 const HEADERS_OF_CODE: ReadonlyMap<ErrorCode, readonly HeaderName[]> = new Map<ErrorCode, readonly HeaderName[]>([
   ['UNAUTHORIZED', ['WWW-Authenticate']],
+  ['INSUFFICIENT_SCOPE', ['WWW-Authenticate']],
   ['CONTENT_ENCODING', ['Accept-Encoding']],
   ['STREAM_CLOSED', ['Stream-Closed']],
   ['PRODUCER_EPOCH_STALE', ['Producer-Epoch']],

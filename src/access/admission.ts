@@ -10,6 +10,8 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { ErrorCode } from '../base/errors.ts';
 import type { CorsPolicy } from './cors.ts';
+import type { Grant } from './scopes.ts';
+import { RememberedGrants, type TokenBook, type TokenFault } from './token-book.ts';
 
 export interface AdmissionRefusal {
   readonly code: ErrorCode;
@@ -45,7 +47,7 @@ export interface RouteAccess {
   access(url: string, method: string): Access;
 }
 
-/** `authorized`: the request carries the plane's bearer token, which a foreign page cannot know. */
+/** `authorized`: the request carries a bearer token of the plane, which a foreign page cannot know. */
 export type Sender = 'authorized' | 'unknown';
 
 export interface AdmissionPolicy {
@@ -163,34 +165,69 @@ function shown(text: string): string {
 
 const SCHEME = 'bearer ';
 
+function isBearer(authorization: string): boolean {
+  return authorization.slice(0, SCHEME.length).toLowerCase() === SCHEME;
+}
+
+function bearerOf(authorization: string): string {
+  return authorization.slice(SCHEME.length).trim();
+}
+
 /** Does the Authorization header carry the token? The time taken depends only on the length of what was sent. */
 export function isAuthorized(authorization: string, token: string): boolean {
   if (token === '') return true;
-  if (authorization.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return false;
-  const sent = Buffer.from(authorization.slice(SCHEME.length).trim(), 'utf8');
+  if (!isBearer(authorization)) return false;
+  const sent = Buffer.from(bearerOf(authorization), 'utf8');
   const right = Buffer.from(token, 'utf8');
   // Both have the same length, so that a comparison takes place in either case.
   return sent.length === right.length ? timingSafeEqual(sent, right) : !timingSafeEqual(right, right);
 }
 
-const UNAUTHORIZED: AdmissionRefusal = { code: 'UNAUTHORIZED', detail: '' };
+/** Why a request has no rights. */
+export type CredentialFault = 'missing' | TokenFault;
+
+/**
+ * The rights with which a request comes: of a plane that asks for no token, those of the plane's token, which are all,
+ * those of a token with scopes, or none.
+ */
+export type Credentials = 'open' | 'all' | Grant | CredentialFault;
+
+const unauthorized = (detail: string): AdmissionRefusal => ({ code: 'UNAUTHORIZED', detail });
+
+const FAULTS: Readonly<Record<CredentialFault, AdmissionRefusal>> = {
+  missing: unauthorized(''),
+  unknown: unauthorized('the token is not known'),
+  expired: unauthorized('the token has expired'),
+  revoked: unauthorized('the token was revoked'),
+  oversized: unauthorized('the token is longer than a token may be'),
+};
+
+/** Refusals of tokens, for the metrics. */
+export type RefusedTokens = Record<CredentialFault, number>;
 
 export interface AdmissionOptions {
   readonly policy: AdmissionPolicy;
-  /** Empty: none is asked for. */
+  /** Empty: none is asked for, unless there is a book. */
   readonly token: string;
+  /** Tokens with scopes; undefined: the plane has none. */
+  readonly book?: TokenBook | undefined;
   readonly routes: RouteAccess;
+  readonly refused?: RefusedTokens;
 }
 
 export class RequestAdmission {
   readonly #policy: AdmissionPolicy;
   readonly #routes: RouteAccess;
+  readonly #grants: RememberedGrants | undefined;
+  readonly #refused: RefusedTokens | undefined;
   #token: string;
 
-  constructor({ policy, token, routes }: AdmissionOptions) {
+  constructor({ policy, token, book, routes, refused }: AdmissionOptions) {
     this.#policy = policy;
     this.#token = token;
+    this.#grants = book === undefined ? undefined : new RememberedGrants(book);
     this.#routes = routes;
+    this.#refused = refused;
   }
 
   /**
@@ -203,19 +240,52 @@ export class RequestAdmission {
     return isAnother;
   }
 
+  /** The book gives other grants now. */
+  changeGrants(): void {
+    this.#grants?.forget();
+  }
+
   /** Does the request carry the token, if there is one? */
   knows({ authorization }: Pick<SenderHeaders, 'authorization'>): boolean {
     return isAuthorized(authorization, this.#token);
   }
 
-  refuses(headers: SenderHeaders, target: UrlSource, method: string): AdmissionRefusal | undefined {
+  /** The rights of the sender. Whether the request needs any, refuses() says. */
+  credentialsOf({ authorization }: Pick<SenderHeaders, 'authorization'>): Credentials {
     const token = this.#token;
-    const authorized = token !== '' && isAuthorized(headers.authorization, token);
-    const refusal = this.#policy.refuses(headers, target, method, authorized ? 'authorized' : 'unknown');
+    const grants = this.#grants;
+    if (grants === undefined) {
+      if (token === '') return 'open';
+      if (isAuthorized(authorization, token)) return 'all';
+      return isBearer(authorization) ? 'unknown' : 'missing';
+    }
+    const known = grants.remembered(authorization);
+    if (known !== undefined) return known;
+    if (!isBearer(authorization)) return 'missing';
+    if (token !== '' && isAuthorized(authorization, token)) return 'all';
+    return grants.grantOf(authorization, bearerOf(authorization));
+  }
+
+  /** `credentials`: those of the same request. */
+  refuses(
+    headers: SenderHeaders,
+    target: UrlSource,
+    method: string,
+    credentials: Credentials,
+  ): AdmissionRefusal | undefined {
+    const isKnown = credentials === 'all' || typeof credentials === 'object';
+    const refusal = this.#policy.refuses(headers, target, method, isKnown ? 'authorized' : 'unknown');
     if (refusal !== undefined) return refusal;
     // Browsers send no token with a preflight.
-    if (token === '' || authorized || method === 'options') return undefined;
-    return this.#routes.access(target.getUrl(), method) === 'token' ? UNAUTHORIZED : undefined;
+    if (isKnown || credentials === 'open' || method === 'options') return undefined;
+    if (this.#routes.access(target.getUrl(), method) !== 'token') return undefined;
+    return this.refusalOf(credentials);
+  }
+
+  /** Counts it, too. */
+  refusalOf(fault: CredentialFault): AdmissionRefusal {
+    if (this.#refused !== undefined) this.#refused[fault]++;
+    return FAULTS[fault];
   }
 }
 

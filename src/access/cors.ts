@@ -10,6 +10,7 @@ const EXPOSED_HEADERS = [
   ...['Stream-SSE-Data-Encoding', 'Stream-Data-Content-Type'],
   ...['Producer-Epoch', 'Producer-Seq', 'Producer-Expected-Seq', 'Producer-Received-Seq'],
   ...['ETag', 'Location', 'Retry-After', 'Millrace-Error', 'X-Request-Id', 'Allow'],
+  'WWW-Authenticate',
   ...['Content-Type', 'Content-Encoding', 'Vary'],
 ].join(', ');
 

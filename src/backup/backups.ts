@@ -4,7 +4,6 @@ import type { Runtime } from '../base/runtime.ts';
 import type { ShardGateway } from '../ports.ts';
 import type { ReadCold } from '../cold/ports.ts';
 import { ExportThread } from './export/export-thread.ts';
-import { ExportBook } from './export/export-book.ts';
 import { ExportHistory } from './export/export-history.ts';
 import { exportGroup } from './export/exporter.ts';
 import { Import, importHost } from './import/importer.ts';
@@ -15,8 +14,6 @@ export interface WarningLog {
 }
 
 export interface RunningBackups extends Backups {
-  /** Exports that are running may end, or are cut. */
-  stopping(): void;
   /** Call before the shards stop. Running exports are cut. */
   stop(): Promise<void>;
 }
@@ -25,7 +22,7 @@ export interface BackupsOptions {
   readonly gateway: ShardGateway;
   /** Number of requests that this node has accepted so far. */
   readonly requests: () => number;
-  /** The node's directory: uploads that arrive faster than the log accepts them wait there, and what is known of exports lies there. */
+  /** The node's directory: uploads that arrive faster than the log accepts them wait there. */
   readonly directory: string;
   /** Directories of the stores, in shard order. */
   readonly shardDirectories: readonly string[];
@@ -51,8 +48,7 @@ export function openBackups({
   const readers = new ExportThread(shardDirectories, runtime);
   const pace = new ExportPace(requests, runtime);
   const delayMs = (bytes: number): number => pace.delayMs(bytes);
-  const book = new ExportBook(directory);
-  const history = new ExportHistory(runtime, book);
+  const history = new ExportHistory(runtime);
   const begun = (group: number): void => history.begun(group);
   const over = (group: number, isWhole: boolean): void => history.over(group, isWhole);
   const endedEarly = (group: number, why: ExportEnd): void => {
@@ -80,10 +76,6 @@ export function openBackups({
       feed.start();
       return feed;
     },
-    stopping: () => history.stopping(),
-    stop: async () => {
-      await readers.stop();
-      await book.settled();
-    },
+    stop: () => readers.stop(),
   };
 }

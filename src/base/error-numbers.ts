@@ -103,4 +103,5 @@ export const NUMBERED = [
   'UPGRADE_REQUIRED',
   'SESSIONS_FULL',
   'SESSION_FULL',
+  'INSUFFICIENT_SCOPE',
 ] as const;

@@ -14,6 +14,18 @@ export const NAME_BYTES_MAX = KIB;
 export const PRODUCER_ID_BYTES_MAX = KIB;
 /** Stream-Seq, Content-Type: each comes from a 16 KiB header block; a state row must stay small. */
 export const TOKEN_BYTES_MAX = 4 * KIB;
+/** A token that a client sends: claims and signature of a large one. A header block holds 16 KiB. Longer: 401. */
+export const SCOPED_TOKEN_BYTES_MAX = 8 * KIB;
+/** Tokens of a file: about 2 MiB with usual scopes, which are compared when the file is read again. More: refused. */
+export const TOKENS_PER_FILE_MAX = 4096;
+/** Scopes of one token: each request of its holder may look at all of them, in about a microsecond. More: refused. */
+export const SCOPES_PER_TOKEN_MAX = 32;
+/** Operations that a scope lists: all of them twice over. More: refused. */
+export const SCOPE_OPERATIONS_MAX = 16;
+/** UTF-16 units of a bucket, or of names of streams, in a scope: as long as names can be. Longer: refused. */
+export const SCOPE_NAME_CHARS_MAX = KIB;
+/** UTF-16 units of the id of a token, which messages and log lines show. Longer: refused. */
+export const TOKEN_ID_CHARS_MAX = 64;
 /** Usage meter: one write unit. Part of the contract, never configurable. */
 export const WRITE_UNIT_BYTES = 10_240;
 /** Version of the usage report. */

@@ -7,6 +7,7 @@ import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
 import type { OptionKey, OptionValues } from './options.ts';
 import { checkDoors } from './doors.ts';
+import { readTokensFile } from './tokens-file.ts';
 import { type Address, formatAddress } from '../base/address.ts';
 
 /** Plain data: it is posted to the shard threads as it is. `options.ts` says what each value means. */
@@ -26,6 +27,12 @@ export function toConfig(values: OptionValues): Config {
 
 function placesOf(values: OptionValues) {
   const clientToken = secretOf(values, 'http.client_token', 'http.client_token_file');
+  const tokensPath = values['http.tokens_file'];
+  const tokens =
+    tokensPath === undefined
+      ? undefined
+      : readTokensFile(tokensPath, `http.tokens_file = ${JSON.stringify(tokensPath)}`);
+  const asksForToken = clientToken !== undefined || tokens !== undefined;
   return {
     server: {
       listen: values['server.listen'],
@@ -72,9 +79,10 @@ function placesOf(values: OptionValues) {
       longPollTimeoutMs: values['http.long_poll_timeout'],
       sseKeepaliveMs: values['http.sse_keepalive'],
       sseLifetimeMs: values['http.sse_lifetime'],
-      corsOrigins: values['http.cors_origins'] ?? (clientToken === undefined ? ['loopback'] : ['*']),
+      corsOrigins: values['http.cors_origins'] ?? (asksForToken ? ['*'] : ['loopback']),
       readCache: values['http.read_cache'],
       clientToken,
+      tokens,
       adminToken: secretOf(values, 'http.admin_token', 'http.admin_token_file'),
     },
     subscriptions: {
@@ -174,9 +182,10 @@ function checkListeners({ server }: Config): void {
 
 /** A shared cache gives what one client's token opened to every client. */
 function checkReadCache({ http }: Config): void {
-  if (http.readCache !== 'public' || http.clientToken === undefined) return;
+  if (http.readCache !== 'public' || (http.clientToken === undefined && http.tokens === undefined)) return;
+  const key = http.clientToken === undefined ? 'http.tokens_file' : 'http.client_token';
   throw new ConfigError(
-    'http.read_cache = "public" with http.client_token: shared caches would show what the token guards; use "private"',
+    `http.read_cache = "public" with ${key}: shared caches would show what the token guards; use "private"`,
   );
 }
 

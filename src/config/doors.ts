@@ -13,7 +13,12 @@ interface Doors {
     readonly clusterListen: Address | undefined;
     readonly allowUnauthenticated: readonly PlaneName[];
   };
-  readonly http: { readonly clientToken: string | undefined; readonly adminToken: string | undefined };
+  readonly http: {
+    readonly clientToken: string | undefined;
+    readonly adminToken: string | undefined;
+    /** Tokens with scopes guard the client plane, too. */
+    readonly tokens?: object | undefined;
+  };
   readonly cluster: { readonly secret: string | undefined };
 }
 
@@ -23,6 +28,7 @@ interface Door {
   readonly listen: Address;
   readonly tokenKey: string;
   readonly token: string | undefined;
+  readonly isGuarded: boolean;
 }
 
 function doorsOf({ server, http }: Doors): readonly Door[] {
@@ -33,6 +39,7 @@ function doorsOf({ server, http }: Doors): readonly Door[] {
       listen: server.listen,
       tokenKey: 'http.client_token',
       token: http.clientToken,
+      isGuarded: http.clientToken !== undefined || http.tokens !== undefined,
     },
     {
       plane: 'admin',
@@ -40,6 +47,7 @@ function doorsOf({ server, http }: Doors): readonly Door[] {
       listen: server.adminListen,
       tokenKey: 'http.admin_token',
       token: http.adminToken,
+      isGuarded: http.adminToken !== undefined,
     },
   ];
 }
@@ -47,8 +55,8 @@ function doorsOf({ server, http }: Doors): readonly Door[] {
 /** Throws ConfigError. */
 export function checkDoors(config: Doors): void {
   const { server, cluster } = config;
-  for (const { plane, listenKey, listen, tokenKey, token } of doorsOf(config)) {
-    if (token !== undefined || isLoopback(listen) || server.allowUnauthenticated.includes(plane)) continue;
+  for (const { plane, listenKey, listen, tokenKey, isGuarded } of doorsOf(config)) {
+    if (isGuarded || isLoopback(listen) || server.allowUnauthenticated.includes(plane)) continue;
     throw new ConfigError(
       `${listenKey} = "${formatAddress(listen)}" is reachable from other hosts, and any client there could use the ${plane} plane: ` +
         `set ${tokenKey}_file to a file with a token ("openssl rand -hex 32" makes one), or, if a proxy in front of it checks ` +
@@ -72,11 +80,11 @@ export function checkDoors(config: Doors): void {
 
 /** Sentences for the log: what is allowed, and not as it should be. */
 export function doorWarnings(config: Doors): string[] {
-  return doorsOf(config).flatMap(({ plane, listenKey, listen, tokenKey, token }) => {
+  return doorsOf(config).flatMap(({ plane, listenKey, listen, tokenKey, token, isGuarded }) => {
     if (isLoopback(listen)) return [];
     const where = `${listenKey} = "${formatAddress(listen)}"`;
-    if (token === undefined)
-      return [`${where} takes requests without a token: only a proxy may reach the ${plane} plane`];
+    if (!isGuarded) return [`${where} takes requests without a token: only a proxy may reach the ${plane} plane`];
+    if (token === undefined) return [];
     const weakness = weaknessOf(token);
     return weakness === undefined ? [] : [`${where} is guarded by ${tokenKey}, which ${weakness}`];
   });

@@ -1,9 +1,7 @@
 /** Command line, environment and file to `Config`. Flags win over environment, file and defaults, in that order. */
-import { readFileSync } from 'node:fs';
 import { hostname as systemName } from 'node:os';
 import process from 'node:process';
 import { parseArgs } from 'node:util';
-import { parse, TomlError } from 'smol-toml';
 import { type Config, toConfig } from './config.ts';
 import { helpText } from './describe.ts';
 import { CONFIG_VARIABLE, type EnvironmentVariables, readEnvironment, variableOf } from './environment.ts';
@@ -11,6 +9,7 @@ import { ConfigError } from './error.ts';
 import { type Defaulted, type ValueKind, type Option, refuse } from './kinds.ts';
 import { isOptionKey, OPTION_KEYS, type OptionKey, OPTIONS, type OptionValues } from './options.ts';
 import { suggest } from './suggest.ts';
+import { readToml } from './toml.ts';
 import { VERSION } from './version.ts';
 
 type Written = Map<OptionKey, unknown>;
@@ -86,21 +85,7 @@ function writtenFile(flags: ReadonlyMap<string, string>, environment: Environmen
 
 /** Unknown keys anywhere are refused: a misspelt key must not become a default. */
 function readConfigFile(path: string, label: string): Written {
-  let source: string;
-  try {
-    source = readFileSync(path, 'utf8');
-  } catch (error) {
-    throw new ConfigError(`${label}: cannot be read (${error instanceof Error ? error.message : String(error)})`);
-  }
-  let document: Readonly<Record<string, unknown>>;
-  try {
-    document = parse(source);
-  } catch (error) {
-    if (!(error instanceof TomlError)) throw error;
-    // The first line says what; the rest is a drawing of the place.
-    const reason = (error.message.split('\n')[0] ?? '').replace(/^Invalid TOML document: /, '');
-    throw new ConfigError(`${path}:${error.line}:${error.column}: not valid TOML: ${reason}`);
-  }
+  const document = readToml(path, label);
   const written: Written = new Map();
   collect(document, '', written);
   return written;

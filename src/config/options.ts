@@ -190,7 +190,7 @@ export const OPTIONS = {
   ),
   'http.cors_origins': optional(
     kind.origins,
-    'Origins whose web pages may use the client plane; writes of others are answered 403. `loopback` stands for pages of this host. Without it: `["*"]` (any) with a client token, `["loopback"]` without one.',
+    'Origins whose web pages may use the client plane; writes of others are answered 403. `loopback` stands for pages of this host. Without it: `["*"]` (any) with a client token or tokens with scopes, `["loopback"]` without one.',
   ),
   'http.read_cache': option(
     kind.choice('none', 'private', 'public'),
@@ -199,6 +199,10 @@ export const OPTIONS = {
   ),
   'http.client_token': optional(kind.token, 'Bearer token that the client plane requires.'),
   'http.client_token_file': optional(kind.path, 'File with the token, instead of `http.client_token`.'),
+  'http.tokens_file': optional(
+    kind.path,
+    'TOML file with tokens that have [scopes](../access/README.md#tokens-with-scopes), beside the token with all rights. With it the client plane requires one of them.',
+  ),
   'http.admin_token': optional(kind.token, 'Bearer token that the admin plane requires.'),
   'http.admin_token_file': optional(kind.path, 'File with the token, instead of `http.admin_token`.'),
 

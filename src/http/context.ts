@@ -1,6 +1,7 @@
 /** The settings, metrics and services of the node that handlers may use. */
-import type { Access, PlaneHosts } from '../access/admission.ts';
+import type { Access, PlaneHosts, RefusedTokens } from '../access/admission.ts';
 import type { Connections } from '../access/connections.ts';
+import type { ScopedOperation, TokenList } from '../base/scopes.ts';
 import type { ErrorLog, Forks, RequestTraces, ShardGateway, WriteGateway } from '../ports.ts';
 
 /** The two route families answer some refusals with different statuses. */
@@ -50,6 +51,8 @@ export interface HttpSettings {
   /** Empty: no authentication on that plane. */
   readonly clientToken: string;
   readonly adminToken: string;
+  /** Tokens of the client plane with scopes; undefined: there is no list of them. */
+  readonly clientTokens?: TokenList | undefined;
   /** PEM files; undefined: plain HTTP. Both planes alike. */
   readonly tls: { readonly certPath: string; readonly keyPath: string } | undefined;
 }
@@ -73,11 +76,19 @@ export type Operation =
   | 'bucket'
   | 'other';
 
+/**
+ * The right that a token with scopes must have: an operation on the stream of the path, on its whole bucket, or on some streams of
+ * it, where the handler shows no others. `any`: the route tells nothing about streams, or asks for each of them.
+ */
+export type Right = 'any' | { readonly on: 'stream' | 'bucket' | 'listing'; readonly operation: ScopedOperation };
+
 /** The traits of a route, beside its path and handler. */
 export interface RouteTraits {
   readonly operation: Operation;
   /** 'token' unless it says otherwise. */
   readonly access?: Access;
+  /** Without one tokens with scopes are refused. */
+  readonly right?: Right;
   /** Largest body that it reads; undefined: none. */
   readonly bodyBytesMax?: number;
   /** For the console's page alone, so the OpenAPI document is silent about it. */
@@ -125,6 +136,13 @@ export interface HttpMetrics {
     subscriptions: number;
   };
   readonly sessions: SessionCounters;
+  /** Requests that were refused for their token. */
+  readonly access: RefusedTokens & {
+    /** The token does not allow the operation. */
+    denied: number;
+    /** Nothing of the stream or bucket is in scope. */
+    hidden: number;
+  };
 }
 
 export interface HttpContext {

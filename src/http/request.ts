@@ -16,7 +16,9 @@ import type { ReplyHandler, ShardGateway } from '../ports.ts';
 import type { StreamName } from '../protocol/flat-path.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { type Asking, type Request, fillRequest } from '../protocol/request.ts';
+import type { Credentials } from '../access/admission.ts';
 import type { BodyBudget } from '../access/bodies.ts';
+import type { GrantHolder } from '../access/grant-holders.ts';
 import { type Consumer, BodyReader } from './body.ts';
 import { type RouteFamily, NO_ROUTE, type Operation, type RouteTraits } from './context.ts';
 import { type GuardedAbort, type ResponseOwner, type SocketOwner, guardAbort, whenGone } from './guard.ts';
@@ -52,7 +54,7 @@ export interface ContextPool {
  */
 type Hold = 'handler' | 'context' | 'others' | 'live';
 
-export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHolder {
+export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHolder, GrantHolder {
   readonly server: HttpServerContext;
   readonly gateway: ShardGateway;
   /** The names in the URL. */
@@ -65,6 +67,8 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   /** The request asks for a WebSocket. */
   handshake: UwsHandshake | undefined = undefined;
   responder: Responder;
+  /** The rights of the sender; none before they are known. */
+  credentials: Credentials = 'missing';
   startedMs = 0;
   /** Undefined once the answer has ended, so nothing can touch a dead response. */
   res: UwsResponse | undefined = undefined;
@@ -97,6 +101,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
     this.path.family = 'bucketed';
     this.route = NO_ROUTE;
     this.operation = 'other';
+    this.credentials = 'missing';
     this.#hold = 'handler';
     this.#reply.isAwaited = false;
   }
@@ -245,6 +250,12 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
     if (this.res === undefined || this.isAccepted) return;
     this.#answer = live;
     this.accept('live');
+    if (typeof this.credentials === 'object') this.server.holders.hold(this.credentials, this);
+  }
+
+  /** The token of a live reader is valid no longer. */
+  grantEnded(): void {
+    this.guard(() => this.fail('UNAUTHORIZED'));
   }
 
   /** The status of an event stream is out; what follows is not counted. */
@@ -342,6 +353,8 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   protected end(): void {
     if (this.res === undefined) return;
     this.res = undefined;
+    if (this.#hold === 'live' && typeof this.credentials === 'object')
+      this.server.holders.release(this.credentials, this);
     this.#answer?.release?.();
     if (!this.#reply.isAwaited) this.over();
   }

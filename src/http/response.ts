@@ -201,7 +201,7 @@ export class Responder {
 
   /** A whole refusal. `detail` follows the sentence of its code. Call it corked. */
   error(res: UwsResponse, family: RouteFamily, code: ErrorCode, detail = ''): number {
-    this.#beginRefusal(res, family, code);
+    this.#beginRefusal(res, family, code, detail);
     return this.#endRefusal(res, family, { code, detail });
   }
 
@@ -213,12 +213,13 @@ export class Responder {
     return this.#endRefusal(res, family, { code, detail: explanation(reply) });
   }
 
-  #beginRefusal(res: UwsResponse, family: RouteFamily, code: ErrorCode): void {
+  #beginRefusal(res: UwsResponse, family: RouteFamily, code: ErrorCode, detail = ''): void {
     const row = ERRORS[code];
     this.begin(res, row[family], 'no-store', code);
     if (row.retry) res.writeHeader('retry-after', RETRY_AFTER_SECONDS);
     if (code === 'CONTENT_ENCODING') res.writeHeader('accept-encoding', 'identity');
-    if (code === 'UNAUTHORIZED') res.writeHeader('www-authenticate', 'Bearer');
+    const challenge = challengeOf(code, detail);
+    if (challenge !== undefined) res.writeHeader('www-authenticate', challenge);
   }
 
   #endRefusal(res: UwsResponse, family: RouteFamily, { code, detail }: { code: ErrorCode; detail: string }): number {
@@ -300,6 +301,13 @@ export class Responders {
     this.#pairs.set(blocks, pair);
     return pair;
   }
+}
+
+/** The challenge to the sender, as RFC 6750 writes it. `detail` of a 401 is one of our own sentences. */
+function challengeOf(code: ErrorCode, detail: string): string | undefined {
+  if (code === 'INSUFFICIENT_SCOPE') return 'Bearer error="insufficient_scope"';
+  if (code !== 'UNAUTHORIZED') return undefined;
+  return detail === '' ? 'Bearer' : `Bearer error="invalid_token", error_description="${detail}"`;
 }
 
 /** Headers of a refusal that its reply has values for. */

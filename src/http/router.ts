@@ -7,6 +7,7 @@ import type { RouteTraits } from './context.ts';
 import { checkEncoding } from './headers.ts';
 import { CONTROL_PREFIX, type Groups, KnownPaths, type PathPattern, newPath, parsePath } from './paths.ts';
 import type { RequestContext } from './request.ts';
+import { scopeRefusal } from './scope-gate.ts';
 
 export type Handler = (call: RequestContext) => void;
 
@@ -73,6 +74,11 @@ class Resource {
 function handle(call: RequestContext, row: Route): unknown {
   call.route = row;
   call.operation = row.operation;
+  const { credentials } = call;
+  if (credentials !== 'open' && credentials !== 'all') {
+    const refusal = scopeRefusal(call, row);
+    if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
+  }
   if (row.takesConditions !== true && isConditional(call) && isWrite(call)) {
     return call.refuse('INVALID_HEADER', 'If-Match and If-None-Match go with single writes of a stream, not with this');
   }

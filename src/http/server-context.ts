@@ -4,6 +4,7 @@ import type { ErrorLog, ShardGateway, WriteGateway } from '../ports.ts';
 import { type Request, newRequest } from '../protocol/request.ts';
 import { ResponseBackpressure } from './backpressure.ts';
 import { BodyBudget, SlowBodies } from '../access/bodies.ts';
+import { GrantHolders } from '../access/grant-holders.ts';
 import { Compression } from './compression.ts';
 import type { HttpContext, HttpSettings, Operation } from './context.ts';
 import { WriteHeaders } from './headers.ts';
@@ -68,6 +69,8 @@ export class HttpServerContext {
   /** For bodies of unauthenticated senders: they take no room from the others. */
   readonly strangers = new BodyBudget(STRANGER_BYTES_MAX);
   readonly slowBodies: SlowBodies;
+  /** Live readers and sessions whose tokens have scopes. */
+  readonly holders = new GrantHolders();
   readonly logError: ErrorLog;
   /** The headers of the request whose route handler runs. */
   readonly headers = new WriteHeaders();

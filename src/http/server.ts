@@ -15,6 +15,8 @@
  * HTTP/1.0, absolute-form targets and `*` are answered 505 by the library before any of our code runs.
  */
 import { AdminPolicy, ClientPolicy, RequestAdmission } from '../access/admission.ts';
+import { StaticTokens } from '../access/static-tokens.ts';
+import type { TokenList } from '../base/scopes.ts';
 import type { HttpContext, HttpSettings } from './context.ts';
 import { CorsPolicy } from '../access/cors.ts';
 import { failSafely, isDead, serveSockets } from './guard.ts';
@@ -47,9 +49,16 @@ export interface Planes {
   /** Requests accepted and not answered. */
   openRequests(): number;
   /** From the next request on. A plane that asks for no token keeps asking for none. */
-  changeTokens(tokens: { readonly client: string; readonly admin: string }): void;
+  changeTokens(tokens: ChangedTokens): void;
   /** From the next connection on. Throws when a plane cannot have them, which keeps those that it has. */
   renewCertificates(files: NonNullable<HttpSettings['tls']>): void;
+}
+
+export interface ChangedTokens {
+  readonly client: string;
+  readonly admin: string;
+  /** Tokens with scopes. Live readers and sessions of those that are gone, or have other rights, end. */
+  readonly scoped?: TokenList | undefined;
 }
 
 export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
@@ -76,6 +85,7 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
       // A session may have been opened by a client without the new one.
       if (client.admission.changeToken(tokens.client)) client.sessions?.stop();
       admin.admission.changeToken(tokens.admin);
+      if (tokens.scoped !== undefined) client.changeList?.(tokens.scoped);
     },
     renewCertificates: (files) => both.forEach((listener) => listener.renew(files)),
     close: async (graceMs) => {
@@ -84,6 +94,7 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
       node.live.stop();
       client.sessions?.stop();
       history.end();
+      client.server.holders.stop();
       const ended = [client.server.idle().then(() => node.backpressure.idle()), admin.server.idle()];
       const idle = Promise.all([...ended, client.sessions?.idle()]);
       await Promise.race([idle, delay(graceMs)]);
@@ -93,19 +104,28 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
 }
 
 function newClientPlane(server: HttpServerContext, operations: Operations): Plane {
-  const { corsOrigins, clientHosts: hosts, clientToken: token } = server.settings;
+  const { corsOrigins, clientHosts: hosts, clientToken: token, clientTokens: list } = server.settings;
+  const book = list === undefined ? undefined : new StaticTokens(list);
   const cors = new CorsPolicy(corsOrigins, methodsOf(CLIENT_ROWS));
   const rows = bindRows(CLIENT_ROWS, { ...operations, knows: () => false });
   const router = new ClientRouter(rows, server.gateway);
-  const policy = new ClientPolicy({ hosts, cors, hasToken: token !== '', routes: router });
-  const admission = new RequestAdmission({ policy, token, routes: router });
-  return { server, cors, router, admission, sessions: operations.sessions };
+  const policy = new ClientPolicy({ hosts, cors, hasToken: token !== '' || book !== undefined, routes: router });
+  const refused = server.ctx.metrics.access;
+  const admission = new RequestAdmission({ policy, token, book, routes: router, refused });
+  const changeList = (changed: TokenList): void => {
+    book?.replace(changed);
+    admission.changeGrants();
+    server.holders.recheck((grant) => book?.holds(grant) === true);
+  };
+  return { server, cors, router, admission, sessions: operations.sessions, changeList };
 }
 
 function newAdminPlane(server: HttpServerContext, operations: Operations): Plane {
   const { adminHosts, adminToken: token } = server.settings;
   const router = new AdminRouter(bindRows(ADMIN_ROWS, { ...operations, knows: (headers) => admission.knows(headers) }));
-  const admission = new RequestAdmission({ policy: new AdminPolicy(adminHosts, router), token, routes: router });
+  const policy = new AdminPolicy(adminHosts, router);
+  const refused = server.ctx.metrics.access;
+  const admission = new RequestAdmission({ policy, token, routes: router, refused });
   // Only the console's own page may ask, and it needs no CORS header.
   return { server, cors: new CorsPolicy([], methodsOf(ADMIN_ROWS)), router, admission };
 }
@@ -123,6 +143,8 @@ export interface Plane {
   readonly router: Router;
   /** Undefined: the plane has no WebSockets. */
   readonly sessions?: SessionPort | undefined;
+  /** Other tokens with scopes from now on; a plane without a list ignores it. */
+  readonly changeList?: (list: TokenList) => void;
 }
 
 /**
@@ -176,8 +198,10 @@ function handle({ server, admission, router }: Plane, call: RequestContext, req:
   const { fault } = headers.framing;
   if (fault !== undefined) return refuseFraming(call, fault);
   const asks = call.handshake === undefined ? call.method : askForSocket(headers, req);
-  const refusal = admission.refuses(headers, req, asks);
+  const credentials = admission.credentialsOf(headers);
+  const refusal = admission.refuses(headers, req, asks, credentials);
   if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
+  call.credentials = credentials;
   if (call.method === 'options') {
     const allow = router.allow(req.getUrl());
     return call.respond((res) => call.responder.preflight(res, allow));

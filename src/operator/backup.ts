@@ -34,8 +34,7 @@ export async function createBackup(context: Context): Promise<void> {
     const absent = new Map<number, string>();
     let coldObjects = 0;
     const tell = teller(progress, count, 'written');
-    const note = (text: string): void => progress.note(text);
-    const run = { cluster, location, groupCount: count, absent, note };
+    const run = { cluster, location, groupCount: count, absent };
     try {
       await endUnfinished(location, progress, 'old');
       for (const group of sendOrder(count)) {
@@ -60,8 +59,8 @@ export async function createBackup(context: Context): Promise<void> {
     await endUnfinished(location, progress, 'all');
     for (const [node, reason] of absent)
       progress.note(`node ${node} was left out (${reason}): what only it has applied is not in the backup`);
-    const warning = coldNote(coldObjects, graces);
-    if (warning !== undefined) progress.note(warning);
+    const note = coldNote(coldObjects, graces);
+    if (note !== undefined) progress.note(note);
     progress.end();
     say(
       wantsJson(context.values)

@@ -160,6 +160,7 @@ function httpSettings({ http, server, runtime }: Config): HttpSettings {
     inflightBodyBytes: server.inflightBodyBytes,
     watchersPerCoreMax: runtime.liveReadMaxWaitersPerCore,
     clientToken: http.clientToken ?? '',
+    clientTokens: http.tokens,
     adminToken: http.adminToken ?? '',
     tls: server.tls,
   };

@@ -69,13 +69,15 @@ export class Reloads {
     const certificate = outcome(textOf(this.#pems), textOf(pems));
     // First the steps that may fail.
     if (certificate === 'changed' && now.server.tls !== undefined) planes.renewCertificates(now.server.tls);
-    planes.changeTokens({ client: now.http.clientToken ?? '', admin: now.http.adminToken ?? '' });
+    const { clientToken, adminToken, tokens } = now.http;
+    planes.changeTokens({ client: clientToken ?? '', admin: adminToken ?? '', scoped: tokens });
     this.#config = now;
     this.#pems = pems;
     const said = {
       certificate,
       ...(pems === undefined ? {} : { certificate_valid_to: new Date(endOfCertificate(pems.cert)).toISOString() }),
       client_token: outcome(before.http.clientToken, now.http.clientToken),
+      tokens: outcome(listed(before), listed(now)),
       admin_token: outcome(before.http.adminToken, now.http.adminToken),
     };
     this.#log.info({ ...said, log_file: this.#nodeLog.reopen() ?? 'none' }, 'reloaded');
@@ -87,6 +89,7 @@ function checkSwitches(before: Config, now: Config): void {
   const switches = [
     ['server.tls_cert', before.server.tls, now.server.tls],
     ['http.client_token', before.http.clientToken, now.http.clientToken],
+    ['http.tokens_file', before.http.tokens, now.http.tokens],
     ['http.admin_token', before.http.adminToken, now.http.adminToken],
   ] as const;
   for (const [key, old, wanted] of switches) {
@@ -99,6 +102,10 @@ function checkSwitches(before: Config, now: Config): void {
 function readPems({ server: { tls } }: Config): Pems | undefined {
   if (tls === undefined) return undefined;
   return { cert: readFileSync(tls.certPath, 'utf8'), key: readFileSync(tls.keyPath, 'utf8') };
+}
+
+function listed({ http: { tokens } }: Config): string | undefined {
+  return tokens === undefined ? undefined : JSON.stringify(tokens);
 }
 
 function textOf(pems: Pems | undefined): string | undefined {

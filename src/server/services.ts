@@ -67,7 +67,6 @@ export function openServices(options: CoreOptions, core: NodeCore): Services {
     },
     stop: () => {
       for (const service of [governance, forks, subscriptions]) service.stop();
-      backups.stopping();
     },
     close: async () => {
       subscriptions.close();

@@ -5,6 +5,7 @@
 import { shownContentType } from '../access/stored-type.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import { READ_BYTES_MAX } from '../base/limits.ts';
+import type { ScopedOperation } from '../base/scopes.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { Operation as Counted } from '../http/context.ts';
 import { type HeaderRefusal, fillAppend, fillCreate } from '../http/headers.ts';
@@ -40,6 +41,8 @@ export interface SessionOperation {
   readonly tellsSource?: true;
   /** Several small ones for one stream may be under way: their order is that of the mailbox. */
   readonly isPipelined: boolean;
+  /** A token with scopes must allow this on the stream. */
+  readonly right: ScopedOperation;
   fill(request: Request, frame: Frame, server: HttpServerContext, sent: SentRequest): HeaderRefusal | undefined;
   /** Writes the answer to a reply that is no refusal, and returns what HTTP's status would be. */
   answer(fields: FieldWriter, sent: SentRequest, reply: Reply): number;
@@ -50,6 +53,7 @@ export interface SessionOperation {
 const refused = (code: ErrorCode | undefined, detail = ''): HeaderRefusal | undefined => code && { code, detail };
 
 const CREATE_STREAM: SessionOperation = {
+  right: 'create',
   ...{ counted: 'create', isCounted: true, isPipelined: false },
   fill(request, frame, server) {
     const command = beginCommand(request, COMMANDS.create, frame);
@@ -67,6 +71,7 @@ const CREATE_STREAM: SessionOperation = {
 };
 
 const APPEND_ONE: SessionOperation = {
+  right: 'append',
   ...{ counted: 'append', isCounted: true, isPipelined: true },
   fill(request, frame, server) {
     const command = beginCommand(request, COMMANDS.append, frame);
@@ -86,6 +91,7 @@ const APPEND_ONE: SessionOperation = {
 const CLOSE: SessionOperation = { ...APPEND_ONE, counted: 'close' };
 
 const APPEND_SEVERAL: SessionOperation = {
+  right: 'append',
   ...{ counted: 'batch', isCounted: true, isPipelined: true },
   fill(request, frame, server, sent) {
     const body = frame.body ?? NO_BODY;
@@ -110,6 +116,7 @@ const APPEND_SEVERAL: SessionOperation = {
 };
 
 const DESCRIBE: SessionOperation = {
+  right: 'read',
   ...{ counted: 'head', isCounted: false, isPipelined: false },
   fill(request, frame) {
     fillRequest(request, QUERIES.head, frame.group, { bucket: frame.bucket, stream: frame.stream });
@@ -125,6 +132,7 @@ const DESCRIBE: SessionOperation = {
 };
 
 const READ_RANGE: SessionOperation = {
+  right: 'read',
   ...{ counted: 'read', isCounted: false, isPipelined: false },
   fill(request, frame, { backpressure }, sent) {
     const parsed = parseReadQuery(frame.query, 0, '');
@@ -161,12 +169,14 @@ const done =
   };
 
 const REMOVE: SessionOperation = {
+  right: 'delete',
   ...{ counted: 'delete', isCounted: false, isPipelined: false, tellsSource: true },
   fill: (request, frame, server) => fillDelete(server, frame.headers, request, frame),
   answer: done(204),
 };
 
 const READ_ATTRIBUTES: SessionOperation = {
+  right: 'read',
   ...{ counted: 'attrs', isCounted: false, isPipelined: false },
   fill(request, frame) {
     fillRequest(request, QUERIES.getAttributes, frame.group, { bucket: frame.bucket, stream: frame.stream });
@@ -180,6 +190,7 @@ const READ_ATTRIBUTES: SessionOperation = {
 };
 
 const WRITE_ATTRIBUTES: SessionOperation = {
+  right: 'attributes',
   ...{ counted: 'attrs', isCounted: false, isPipelined: false },
   fill(request, frame) {
     const fault = fillAttributes(request, frame, frame.body ?? NO_BODY);
@@ -207,4 +218,9 @@ export function operationOf({ kind, body, isBatch }: Frame): SessionOperation | 
     default:
       return undefined;
   }
+}
+
+/** The right that the frame takes. A subscription reads, and nothing is followed that could not be read. */
+export function rightOf(frame: Frame): ScopedOperation {
+  return operationOf(frame)?.right ?? 'read';
 }

@@ -3,6 +3,8 @@
  * message. Every bound is checked before anything is kept: what is over it is refused, and who does not speak the
  * protocol is told why and loses the connection.
  */
+import type { GrantHolder } from '../access/grant-holders.ts';
+import type { Grant } from '../access/scopes.ts';
 import { ownCopy } from '../base/bytes.ts';
 import {
   SESSION_IN_FLIGHT_BYTES_MAX,
@@ -36,6 +38,7 @@ import {
 } from './messages.ts';
 import { SessionOutbox, ReadTurns } from './outbox.ts';
 import { operationOf, readBytesOf } from './operations.ts';
+import { forbids } from './rights.ts';
 import { FollowedStream, type SubscriptionOwner } from './subscription.ts';
 
 // Codes with which a WebSocket closes (RFC 6455 7.4.1).
@@ -54,11 +57,13 @@ export interface SessionHome {
   ended(session: ClientSession): void;
 }
 
-export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner {
+export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner, GrantHolder {
   readonly operation = 'session';
   readonly requestId: string;
   readonly server: HttpServerContext;
   readonly #home: SessionHome;
+  /** The rights of its token; undefined: all. */
+  readonly #grant: Grant | undefined;
   /** Requests without an answer, and subscriptions. */
   readonly #pending = new Map<number, PendingRequest>();
   readonly #subscriptions = new Map<number, FollowedStream>();
@@ -73,8 +78,9 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
   #leaders: Uint8Array | undefined;
   #isLeaving = false;
 
-  constructor(home: SessionHome, requestId: string) {
+  constructor(home: SessionHome, requestId: string, grant?: Grant) {
     this.#home = home;
+    this.#grant = grant;
     this.server = home.server;
     this.requestId = requestId;
     this.outbox = new SessionOutbox(home.server, requestId, () => this.#endIfSent());
@@ -83,6 +89,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
 
   opened(socket: OpenSocket): void {
     this.outbox.open(socket);
+    if (this.#grant !== undefined) this.server.holders.hold(this.#grant, this);
     writeHello(this.outbox.out, this.requestId);
     this.tellLeaders();
     this.outbox.send();
@@ -127,6 +134,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
 
   closed(): void {
     this.outbox.close();
+    if (this.#grant !== undefined) this.server.holders.release(this.#grant, this);
     for (const subscription of this.#subscriptions.values()) subscription.leave();
     this.#subscriptions.clear();
     // Those at the shards end with their replies.
@@ -144,6 +152,15 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
     this.outbox.sendSoon();
   }
 
+  /** Its token is valid no longer. */
+  grantEnded(): void {
+    try {
+      this.goAway();
+    } catch (error) {
+      this.server.logError(error, this.operation, this.requestId);
+    }
+  }
+
   #take(frame: Frame, startedMs: number): void {
     const { id, kind } = frame;
     if (kind === CREDIT) return this.#subscriptions.get(id)?.grant(frame.credit);
@@ -155,6 +172,8 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner 
       return this.#cut(PROTOCOL_ERROR, `the id ${id} is in use`);
     const fault = nameFault(frame.bucket, frame.stream);
     if (fault !== undefined) return this.refuse({ id, code: 'INVALID_NAME', detail: fault });
+    const forbidden = this.#grant === undefined ? undefined : forbids(this.#grant, frame, this.server);
+    if (forbidden !== undefined) return this.refuse({ id, ...forbidden });
     const full = this.#fullFor(frame);
     if (full !== undefined) return this.refuse({ id, ...full });
     this.#add(frame, startedMs);

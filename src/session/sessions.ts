@@ -8,6 +8,7 @@ import {
 } from '../base/limits.ts';
 import type { SocketLimits } from '../http/guard.ts';
 import type { RequestContext } from '../http/request.ts';
+import { grantOf } from '../http/scope-gate.ts';
 import { type SessionPort, protocolsOf } from '../http/sockets.ts';
 import { Frame } from './frame.ts';
 import { MessageWriter } from './messagepack.ts';
@@ -59,7 +60,7 @@ export class Sessions implements SessionPort {
       if (this.#open.size === 0) this.#idle?.();
     };
     const home = { server, frame: this.#frame, leaders: () => this.#leaders, ended };
-    const session = new ClientSession(home, call.requestId);
+    const session = new ClientSession(home, call.requestId, grantOf(call.credentials));
     this.#open.add(session);
     sessions.open = this.#open.size;
     sessions.opened++;

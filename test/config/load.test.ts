@@ -60,6 +60,7 @@ test('without flags and file: the documented defaults, loopback only', () => {
     readCache: 'none',
     corsOrigins: ['loopback'],
     clientToken: undefined,
+    tokens: undefined,
     adminToken: undefined,
   });
 });

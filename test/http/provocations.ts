@@ -21,6 +21,7 @@ import { Sessions } from '../../src/session/sessions.ts';
 import { Refusal, refusalAnswer } from '../../src/subscriptions/service/api-refusal.ts';
 import { type Shape, exampleOf } from '../support/examples.ts';
 import { type HeaderList, RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
+import { bearer, listed, scopeOf } from '../support/scoped-tokens.ts';
 import type { Asked, Script } from '../support/scripted-gateway.ts';
 import { type Rig, startPlanes } from './planes.ts';
 
@@ -35,6 +36,8 @@ export interface Scene {
   readonly rig: Rig;
   /** Both planes ask for a token. */
   readonly guarded: Rig;
+  /** Knows NARROW, whose scopes allow nothing that a route does. */
+  readonly scoped: Rig;
   /** Has room for a few bytes of bodies only. */
   readonly tight: Rig;
   /** Has room for no session. */
@@ -60,10 +63,17 @@ export async function startScene(t: TestContext): Promise<Scene> {
   return {
     rig: await start({ corsOrigins: ['loopback'], longPollTimeoutMs: 1 }),
     guarded: await start({ clientToken: 'c'.repeat(32), adminToken: 'a'.repeat(32) }),
+    scoped: await start({ clientTokens: { tokens: [NARROW], revoked: [] } }),
     tight: await start({ inflightBodyBytes: 4 }),
     crowded: await start({}, new Sessions(0)),
     behind,
   };
+}
+
+const NARROW = listed('narrow', [scopeOf('b', 's', 'subscribe')]);
+async function shootNarrow({ scoped }: Scene, entry: CatalogEntry, shot: Shot = {}): Promise<RawResponse> {
+  const { headers, body } = usual(entry);
+  return await requestOnce(scoped.port, entry.method, urlOf(entry, shot), { ...headers, ...bearer('narrow') }, body);
 }
 
 function controlOf(behind: Behind): ControlPort {
@@ -190,6 +200,8 @@ const shooting =
 /** By code, or by code and the id of the operation. Others come from the shards. */
 const PROVOCATIONS: ReadonlyMap<string, Provocation> = new Map<string, Provocation>([
   ['UNAUTHORIZED', async ({ guarded }, entry) => await shoot(guarded, entry)],
+  ['INSUFFICIENT_SCOPE', (scene, entry) => shootNarrow(scene, entry)],
+  ['BUCKET_NOT_FOUND createBucket', (scene, entry) => shootNarrow(scene, entry, { values: { bucket: 'other' } })],
   ['INVALID_HEADER', ({ rig }, entry) => twoLengths(portOf(entry, rig), entry)],
   ['HOST_NOT_ALLOWED', ({ rig }, entry) => shootHead(portOf(entry, rig), headOf(entry, [], 'elsewhere.example'))],
   ['SESSIONS_FULL', async ({ crowded }, entry) => await shoot(crowded, entry, { headers: UPGRADE })],

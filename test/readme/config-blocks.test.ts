@@ -1,8 +1,9 @@
-// Every TOML block of the documents that is a node's configuration is one that a node takes. Changed are only files
+// Every TOML block of the documents that is a node's configuration, or its tokens, is one that a node takes. Changed are only files
 // that the test has not.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { loadConfig } from '../../src/config/load.ts';
+import { readTokensFile } from '../../src/config/tokens-file.ts';
 import { scratchFile } from '../support/ctl.ts';
 import { blocksOf, documentPaths, readDocument } from '../support/documents.ts';
 
@@ -15,11 +16,20 @@ const blocks = documentPaths().flatMap((path) =>
 );
 
 test('configurations in documents are accepted', () => {
-  const configs = blocks.filter(({ text }) => !text.includes('[[nodes]]'));
+  const configs = blocks.filter(({ text }) => !/\[\[(nodes|tokens)\]\]/.test(text));
   assert(configs.length >= 2, 'there are some');
   for (const { path, heading, text } of configs) {
     const secret = scratchFile('secret', SECRET);
     const local = text.replaceAll(/"\/etc\/millrace\/[\w-]+"/g, `"${secret}"`);
     assert.doesNotThrow(() => loadConfig(['--config', scratchFile('millrace.toml', local)]), `${path}, ${heading}`);
+  }
+});
+
+test('tokens in documents are accepted', () => {
+  const lists = blocks.filter(({ text }) => text.includes('[[tokens]]'));
+  assert(lists.length >= 1, 'there are some');
+  for (const { path, heading, text } of lists) {
+    const { tokens } = readTokensFile(scratchFile('tokens.toml', text), `${path}, ${heading}`);
+    assert(tokens.length > 0);
   }
 });

@@ -13,12 +13,10 @@ export class HostAgent {
 
   private constructor(cluster: TestCluster) {
     this.#server = createServer((request, response) => {
-      const [, verb, node] = /^\/(restart|stop)\/(\d+)$/.exec(request.url ?? '') ?? [];
-      const id = Number(node);
+      const id = Number(/^\/restart\/(\d+)$/.exec(request.url ?? '')?.[1]);
       if (!cluster.ids.includes(id)) return void response.writeHead(404).end('no such node\n');
-      const work = verb === 'stop' ? cluster.node(id).stop() : this.#restart(cluster, id);
-      work.then(
-        () => response.end('done\n'),
+      this.#restart(cluster, id).then(
+        () => response.end('restarted\n'),
         (error: unknown) => response.writeHead(500).end(`${String(error)}\n`),
       );
       return undefined;
@@ -33,16 +31,7 @@ export class HostAgent {
 
   /** For --restart-cmd. */
   get command(): string {
-    return this.#commandTo('restart');
-  }
-
-  /** One that forgets to start the node. */
-  get commandToStop(): string {
-    return this.#commandTo('stop');
-  }
-
-  #commandTo(verb: string): string {
-    return `curl -fsS -X POST http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/${verb}/{node_id}`;
+    return `curl -fsS -X POST http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/restart/{node_id}`;
   }
 
   /** Resolves when no restart is under way: a command that was killed may have left one. */

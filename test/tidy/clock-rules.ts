@@ -29,10 +29,10 @@ const READERS: Table = {
   'src/http/live/sse.ts': "cursors of the protocol count the clock's intervals",
   'src/topics/feed.ts': "cursors of the protocol count the clock's intervals",
   'src/http/live/long-poll.ts': "cursors of the protocol count the clock's intervals",
+  'src/access/token-clock.ts': 'when tokens end',
   'src/tracing/otlp-traces.ts': 'spans carry it',
   'src/operator/verbs/status.ts': 'shown to operators',
   'src/operator/backup.ts': 'compared with when a backup was written',
-  'src/operator/streams/since.ts': 'compared with when records were written',
   'src/backup/tool/create.ts': 'compared with times of files',
 };
 
@@ -51,6 +51,8 @@ const JUDGES: Table = {
   'src/subscriptions/state/signing-keys.ts': 'from when keys sign, as records say',
   'src/subscriptions/service/driver.ts': 'leases and pauses in the log',
   'src/subscriptions/webhooks/webhook-keys.ts': 'when tokens end',
+  'src/access/scopes.ts': 'when tokens end',
+  'src/access/grant-holders.ts': 'how long until tokens end, looked at again each minute',
   'src/tracing/otlp-traces.ts': 'where the monotonic clock of a request begins',
   'src/metrics/history.ts': 'whether it was set, by the monotonic clock',
 };

@@ -1,9 +1,17 @@
 /** Bucket routes: create (a no-op), describe, delete when empty, list streams. */
 import { NAME_BYTES_MAX } from '../../base/limits.ts';
 import { nameBytes } from '../../protocol/names.ts';
-import { countStreams, deleteBucket, listStreams } from '../../tenants/bucket-streams.ts';
+import {
+  type BucketRefusal,
+  type ListedStreams,
+  countStreams,
+  deleteBucket,
+  listStreams,
+} from '../../tenants/bucket-streams.ts';
 import { parseListQuery } from '../query.ts';
 import type { RequestContext } from '../request.ts';
+import { grantOf } from '../scope-gate.ts';
+import { listCovered } from '../scoped-listing.ts';
 
 /** PUT: a bucket needs no making. Any body is ignored. */
 export function handleCreateBucket(call: RequestContext): void {
@@ -42,10 +50,15 @@ export function handleListStreams(call: RequestContext): void {
     return call.refuse('INVALID_QUERY', detail);
   }
   call.keep();
-  return listStreams(call.gateway, { bucket, ...parsed.value }, (page) => {
+  const answer = (page: BucketRefusal | ListedStreams): void => {
     if (page.code !== 'OK') return call.refuse(page.code, page.detail);
     const { streams, hasMore: has_more } = page;
     const next_cursor = has_more ? (streams.at(-1)?.stream_id ?? null) : null;
     return call.json(200, { bucket_id: bucket, prefix, stream_count: streams.length, streams, next_cursor, has_more });
-  });
+  };
+  const grant = grantOf(call.credentials);
+  const wanted = { bucket, ...parsed.value };
+  return grant === undefined
+    ? listStreams(call.gateway, wanted, answer)
+    : listCovered(call.gateway, grant, wanted, answer);
 }

@@ -6,11 +6,13 @@
 import type { Backups } from '../../backup/ports.ts';
 import type { ConsolePage } from '../../console/built-page.ts';
 import { BODY_BYTES_MAX, SUBSCRIPTION_BODY_BYTES_MAX } from '../../base/limits.ts';
+import type { ScopedOperation } from '../../base/scopes.ts';
 import type { DrainMark } from '../../placement/ports.ts';
 import type { AdminCall } from '../../protocol/queries/administration.ts';
 import type { ControlPort, Inspection, WebhookKeys } from '../../subscriptions/ports.ts';
 import type { ColdObjects } from '../../tenants/bucket-purge.ts';
 import { type DocumentedPlane, serveApiDocument } from '../api-document.ts';
+import type { Right } from '../context.ts';
 import type { WriteHeaders } from '../headers.ts';
 import type { PathPattern } from '../paths.ts';
 import type { RequestContext } from '../request.ts';
@@ -119,28 +121,44 @@ function row(
   return { methods, pattern, operation, bind };
 }
 
+const stream = (operation: ScopedOperation): { readonly right: Right } => ({ right: { on: 'stream', operation } });
+const bucket = (operation: ScopedOperation): { readonly right: Right } => ({ right: { on: 'bucket', operation } });
+const READS = stream('read');
+const SNAPSHOTS = stream('snapshot');
+/** Nothing of it is about streams, or the handler asks for each of them. */
+const ANY = { right: 'any' } as const;
+
 /** The order of the rows is that of Allow. Patterns and names are read by paths.ts. */
 const STREAM_ROWS: readonly RouteRow[] = [
-  row(['GET'], STREAM, 'read', always(handleRead)),
-  row(['HEAD'], STREAM, 'head', always(handleHead)),
-  { ...row(['POST'], STREAM, 'append', always(handleAppend)), ...APPEND, checksEncoding: true, takesConditions: true },
-  { ...row(['PUT'], STREAM, 'create', always(handleCreate)), ...WHOLE, takesConditions: true },
-  { ...row(['DELETE'], STREAM, 'delete', always(handleDelete)), takesConditions: true },
-  row(READ, ATTRIBUTES, 'attrs', always(handleGetAttributes)),
-  { ...row(['PUT'], ATTRIBUTES, 'attrs', always(handlePutAttributes)), bodyBytesMax: SENT_BYTES_MAX },
-  { ...row(['POST'], `${STREAM}/append-batch`, 'batch', always(handleBatch)), ...APPEND },
-  row(READ, SNAPSHOT, 'snapshot', always(handleLatestSnapshot)),
-  { ...row(['PUT'], SNAPSHOT, 'snapshot', always(handlePublish)), ...WHOLE },
-  row(READ, SNAPSHOT_AT, 'snapshot', always(handleReadSnapshot)),
-  { ...row(['PUT'], SNAPSHOT_AT, 'snapshot', always(handlePublish)), ...WHOLE },
-  row(['DELETE'], SNAPSHOT_AT, 'snapshot', always(handleDeleteSnapshot)),
-  { ...row(['PUT'], RETENTION, 'retention', always(handleRetention)), ...WHOLE },
-  { ...row(['PUT'], `${RETENTION}/{offset}`, 'retention', always(handleRetention)), ...WHOLE },
-  row(READ, `${STREAM}/bootstrap`, 'bootstrap', always(handleBootstrap)),
-  row(READ, '/{bucket}', 'bucket', always(handleDescribeBucket)),
-  row(['PUT'], '/{bucket}', 'bucket', always(handleCreateBucket)),
-  row(['DELETE'], '/{bucket}', 'bucket', always(handleDeleteBucket)),
-  row(READ, '/{bucket}/streams', 'list', always(handleListStreams)),
+  { ...row(['GET'], STREAM, 'read', always(handleRead)), ...READS },
+  { ...row(['HEAD'], STREAM, 'head', always(handleHead)), ...READS },
+  {
+    ...row(['POST'], STREAM, 'append', always(handleAppend)),
+    ...{ ...stream('append'), ...APPEND, checksEncoding: true, takesConditions: true },
+  },
+  { ...row(['PUT'], STREAM, 'create', always(handleCreate)), ...stream('create'), ...WHOLE, takesConditions: true },
+  { ...row(['DELETE'], STREAM, 'delete', always(handleDelete)), ...stream('delete'), takesConditions: true },
+  { ...row(READ, ATTRIBUTES, 'attrs', always(handleGetAttributes)), ...READS },
+  {
+    ...row(['PUT'], ATTRIBUTES, 'attrs', always(handlePutAttributes)),
+    ...{ ...stream('attributes'), bodyBytesMax: SENT_BYTES_MAX },
+  },
+  { ...row(['POST'], `${STREAM}/append-batch`, 'batch', always(handleBatch)), ...stream('append'), ...APPEND },
+  { ...row(READ, SNAPSHOT, 'snapshot', always(handleLatestSnapshot)), ...READS },
+  { ...row(['PUT'], SNAPSHOT, 'snapshot', always(handlePublish)), ...SNAPSHOTS, ...WHOLE },
+  { ...row(READ, SNAPSHOT_AT, 'snapshot', always(handleReadSnapshot)), ...READS },
+  { ...row(['PUT'], SNAPSHOT_AT, 'snapshot', always(handlePublish)), ...SNAPSHOTS, ...WHOLE },
+  { ...row(['DELETE'], SNAPSHOT_AT, 'snapshot', always(handleDeleteSnapshot)), ...SNAPSHOTS },
+  { ...row(['PUT'], RETENTION, 'retention', always(handleRetention)), ...SNAPSHOTS, ...WHOLE },
+  { ...row(['PUT'], `${RETENTION}/{offset}`, 'retention', always(handleRetention)), ...SNAPSHOTS, ...WHOLE },
+  { ...row(READ, `${STREAM}/bootstrap`, 'bootstrap', always(handleBootstrap)), ...READS },
+  { ...row(READ, '/{bucket}', 'bucket', always(handleDescribeBucket)), ...bucket('list') },
+  { ...row(['PUT'], '/{bucket}', 'bucket', always(handleCreateBucket)), ...bucket('create') },
+  { ...row(['DELETE'], '/{bucket}', 'bucket', always(handleDeleteBucket)), ...bucket('delete') },
+  {
+    ...row(READ, '/{bucket}/streams', 'list', always(handleListStreams)),
+    right: { on: 'listing', operation: 'list' },
+  },
 ];
 
 /** The service behind them tells methods apart, so that a refusal can name what the path takes. */
@@ -182,7 +200,7 @@ const SHARED_ROWS: readonly RouteRow[] = [
 const SHED = service(READ, 'leadership-shed', using('drainMark', handleReadShed));
 
 function openApi(plane: DocumentedPlane): RouteRow {
-  return service(READ, 'openapi.json', () => serveApiDocument(plane));
+  return { ...service(READ, 'openapi.json', () => serveApiDocument(plane)), ...ANY };
 }
 
 const SESSION = 'session';
@@ -190,11 +208,14 @@ export const SESSION_PATH = `/__svc/${SESSION}`;
 
 export const CLIENT_ROWS: readonly RouteRow[] = [
   ...STREAM_ROWS,
-  service(
-    ['GET'],
-    SESSION,
-    using('sessions', (call, sessions) => sessions.handle(call)),
-  ),
+  {
+    ...service(
+      ['GET'],
+      SESSION,
+      using('sessions', (call, sessions) => sessions.handle(call)),
+    ),
+    ...ANY,
+  },
   openApi('client'),
   ...SHARED_ROWS,
   { ...service(['POST'], 'cluster-probe', always(handleClusterProbe)), ...WHOLE },

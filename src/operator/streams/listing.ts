@@ -18,29 +18,21 @@ export interface Listed {
 
 const PAGE_STREAMS = 1000;
 
-export interface Listing {
-  readonly prefix: string;
-  readonly limit: number;
-  /** Only streams whose last write is not older. */
-  readonly writtenSinceMs?: number | undefined;
-}
-
 /** Pages in the order of names. */
 export async function* listStreams(
   client: StreamClient,
   bucket: string,
-  { prefix, limit, writtenSinceMs = -Infinity }: Listing,
+  prefix: string,
+  limit: number,
 ): AsyncGenerator<Listed[], void> {
   let after: string | undefined;
   for (let left = limit; left > 0;) {
-    const most = writtenSinceMs === -Infinity ? Math.min(PAGE_STREAMS, left) : PAGE_STREAMS;
-    const query = new URLSearchParams({ prefix, limit: String(most) });
+    const query = new URLSearchParams({ prefix, limit: String(Math.min(PAGE_STREAMS, left)) });
     if (after !== undefined) query.set('after', after);
     const path = `${bucketPath(bucket)}/streams?${query.toString()}`;
     const answer = await client.call({ method: 'GET', path, mayRepeat: true });
     const page = membersOf(expectStatus(answer, `bucket ${bucket}`, 200).body.toString('utf8'));
-    const listed = Array.isArray(page['streams']) ? page['streams'].filter(isObject).map(listedOf) : [];
-    const streams = listed.filter(({ lastWriteMs = 0 }) => lastWriteMs >= writtenSinceMs).slice(0, left);
+    const streams = Array.isArray(page['streams']) ? page['streams'].filter(isObject).map(listedOf) : [];
     if (streams.length > 0) yield streams;
     const next = page['next_cursor'];
     if (page['has_more'] !== true || typeof next !== 'string') return;

@@ -150,7 +150,7 @@ export function handleHistory(call: RequestContext, history: KeptMetrics): void 
 }
 
 function snapshot(server: HttpServerContext, source: MetricsSource, status: NodeStatus): Record<string, unknown> {
-  const { live, sessions } = server.ctx.metrics;
+  const { live, sessions, access } = server.ctx.metrics;
   const { budget } = server;
   return {
     ...coldSummary(status.raftGroups, status.perGroup),
@@ -183,6 +183,13 @@ function snapshot(server: HttpServerContext, source: MetricsSource, status: Node
     session_events: sessions.events,
     session_received_bytes: sessions.bytesIn,
     session_sent_bytes: sessions.bytesOut,
+    token_missing: access.missing,
+    token_unknown: access.unknown,
+    token_expired: access.expired,
+    token_revoked: access.revoked,
+    token_oversized: access.oversized,
+    scope_denied: access.denied,
+    scope_hidden: access.hidden,
     ...server.ctx.connections.metrics(),
     http_inflight_body_bytes: budget.usedBytes,
     http_inflight_body_bytes_max: budget.limitBytes,

@@ -1,0 +1,85 @@
+/**
+ * Live readers and sessions go on for as long as their token is valid. One timer, for the nearest expiry, ends those
+ * whose token has expired; a change of the tokens ends those whose token is gone or has other rights.
+ */
+import { type Grant, isExpired } from './scopes.ts';
+import { TOKEN_CLOCK, type TokenClock } from './token-clock.ts';
+
+/** Something that lasts longer than a request, and has its rights from a token. */
+export interface GrantHolder {
+  /** The token is valid no longer. Called once; it may release itself in it. */
+  grantEnded(): void;
+}
+
+/** Clocks of hosts are set meanwhile, and timers have an end: an expiry is looked at again this often. */
+const LOOK_MS_MAX = 60_000;
+
+export class GrantHolders {
+  readonly #clock: TokenClock;
+  readonly #holders = new Map<Grant, Set<GrantHolder>>();
+  #cancel: (() => void) | undefined;
+  #nextMs = Infinity;
+
+  constructor(clock = TOKEN_CLOCK) {
+    this.#clock = clock;
+  }
+
+  /** Grants with a holder. */
+  get size(): number {
+    return this.#holders.size;
+  }
+
+  /** The timer that ends its holders may be late. */
+  isOver(grant: Grant): boolean {
+    return isExpired(grant, this.#clock.nowMs());
+  }
+
+  hold(grant: Grant, holder: GrantHolder): void {
+    const holders = this.#holders.get(grant);
+    if (holders !== undefined) return void holders.add(holder);
+    this.#holders.set(grant, new Set([holder]));
+    if (grant.expiresAtMs < this.#nextMs) this.#wakeFor(grant.expiresAtMs);
+  }
+
+  release(grant: Grant, holder: GrantHolder): void {
+    const holders = this.#holders.get(grant);
+    if (holders?.delete(holder) !== true || holders.size > 0) return;
+    this.#holders.delete(grant);
+    if (this.#holders.size === 0) this.#sleep();
+  }
+
+  /** Ends the holders of grants that are not valid. */
+  recheck(isValid: (grant: Grant) => boolean): void {
+    const nowMs = this.#clock.nowMs();
+    let nearestMs = Infinity;
+    for (const [grant, holders] of [...this.#holders]) {
+      if (!isExpired(grant, nowMs) && isValid(grant)) {
+        nearestMs = Math.min(nearestMs, grant.expiresAtMs);
+        continue;
+      }
+      this.#holders.delete(grant);
+      for (const holder of holders) holder.grantEnded();
+    }
+    this.#sleep();
+    if (nearestMs !== Infinity) this.#wakeFor(nearestMs);
+  }
+
+  /** The node stops. */
+  stop(): void {
+    this.#sleep();
+    this.#holders.clear();
+  }
+
+  #wakeFor(expiresAtMs: number): void {
+    this.#sleep();
+    this.#nextMs = expiresAtMs;
+    const ms = Math.min(Math.max(0, expiresAtMs - this.#clock.nowMs()), LOOK_MS_MAX);
+    this.#cancel = this.#clock.after(ms, () => this.recheck(() => true));
+  }
+
+  #sleep(): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+    this.#nextMs = Infinity;
+  }
+}

@@ -1,0 +1,84 @@
+/**
+ * Whether a token may do something: pure, and the only place that decides it. HTTP, sessions and subscriptions ask here.
+ * Everything that no scope allows is refused. A stream of which nothing is in scope looks like one that is not there. Its
+ * holder is told which operation is missing when the stream is in scope otherwise.
+ */
+import type { Scope, ScopedOperation } from '../base/scopes.ts';
+
+/** The rights of a valid token. Grants are compared as objects: a token whose rights change gets another one. */
+export interface Grant {
+  /** Names the token in messages; it is no secret. */
+  readonly id: string;
+  /** Infinity: it does not expire. */
+  readonly expiresAtMs: number;
+  readonly scopes: readonly Scope[];
+}
+
+/** `hidden`: nothing of it is in scope. `denied`: it is in scope, and the operation is not. */
+export type ScopeDecision = 'allowed' | 'hidden' | 'denied';
+
+export function isExpired({ expiresAtMs }: Grant, nowMs: number): boolean {
+  return nowMs >= expiresAtMs;
+}
+
+/** An operation on one stream. */
+export function decide({ scopes }: Grant, operation: ScopedOperation, bucket: string, stream: string): ScopeDecision {
+  let decision: ScopeDecision = 'hidden';
+  for (const scope of scopes) {
+    if (!coversBucket(scope, bucket) || !coversStream(scope.streams, stream)) continue;
+    if (scope.operations.includes(operation)) return 'allowed';
+    decision = 'denied';
+  }
+  return decision;
+}
+
+/** An operation on a bucket as a whole, which takes a scope over all of its streams. */
+export function decideBucket({ scopes }: Grant, operation: ScopedOperation, bucket: string): ScopeDecision {
+  let decision: ScopeDecision = 'hidden';
+  for (const scope of scopes) {
+    if (!coversBucket(scope, bucket)) continue;
+    if (scope.streams === ALL && scope.operations.includes(operation)) return 'allowed';
+    decision = 'denied';
+  }
+  return decision;
+}
+
+/** Names that begin alike, or one name. */
+export interface NameRange {
+  readonly prefix: string;
+  /** Only the name that is the prefix itself. */
+  readonly isExact: boolean;
+}
+
+/** The streams of a bucket on which the operation is allowed, without overlaps; empty: none. In no order. */
+export function rangesOf({ scopes }: Grant, operation: ScopedOperation, bucket: string): NameRange[] {
+  const ranges: NameRange[] = [];
+  for (const scope of scopes) {
+    if (!coversBucket(scope, bucket) || !scope.operations.includes(operation)) continue;
+    const range = rangeOf(scope.streams);
+    if (ranges.some((other) => includes(other, range))) continue;
+    const rest = ranges.filter((other) => !includes(range, other));
+    ranges.splice(0, ranges.length, ...rest, range);
+  }
+  return ranges;
+}
+
+const ALL = '*';
+
+function coversBucket({ bucket }: Scope, name: string): boolean {
+  return bucket === name || bucket === ALL;
+}
+
+function coversStream(pattern: string, name: string): boolean {
+  if (!pattern.endsWith(ALL)) return pattern === name;
+  return name.startsWith(pattern.slice(0, -1));
+}
+
+function rangeOf(pattern: string): NameRange {
+  return pattern.endsWith(ALL) ? { prefix: pattern.slice(0, -1), isExact: false } : { prefix: pattern, isExact: true };
+}
+
+function includes(outer: NameRange, inner: NameRange): boolean {
+  if (outer.isExact) return inner.isExact && inner.prefix === outer.prefix;
+  return inner.prefix.startsWith(outer.prefix);
+}

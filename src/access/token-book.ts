@@ -1,0 +1,56 @@
+/** Which rights a token has: the port behind which kinds of tokens stand. A request waits for nothing here. */
+import { SCOPED_TOKEN_BYTES_MAX } from '../base/limits.ts';
+import { type Grant, isExpired } from './scopes.ts';
+import { TOKEN_CLOCK } from './token-clock.ts';
+
+/** Why a token opens nothing. */
+export type TokenFault = 'unknown' | 'expired' | 'revoked' | 'oversized';
+
+export interface TokenBook {
+  /** The rights of the token, or why it has none. `token` is what a stranger sent. */
+  grantOf(token: string, nowMs: number): Grant | TokenFault;
+  /** Is it still among the grants that this book gives? Whether it has expired is another question. */
+  holds(grant: Grant): boolean;
+}
+
+/** Authorization headers that are remembered: with the longest tokens 4 MiB. */
+const REMEMBERED_MAX = 1024;
+const REMEMBERED_CHARS_MAX = 4096;
+
+/**
+ * Remembers the grants of headers that came before, so that a request costs one look-up. Only valid tokens are
+ * remembered, so a client without one can put nothing in.
+ */
+export class RememberedGrants {
+  readonly #book: TokenBook;
+  readonly #known = new Map<string, Grant>();
+
+  constructor(book: TokenBook) {
+    this.#book = book;
+  }
+
+  /** Undefined: the header did not come before. */
+  remembered(header: string): Grant | 'expired' | undefined {
+    const known = this.#known.get(header);
+    if (known === undefined || known.expiresAtMs === Infinity) return known;
+    return isExpired(known, TOKEN_CLOCK.nowMs()) ? 'expired' : known;
+  }
+
+  /** `token`: the one in the header. */
+  grantOf(header: string, token: string): Grant | TokenFault {
+    // A character takes at least a byte, and visible ASCII takes no more.
+    if (token.length > SCOPED_TOKEN_BYTES_MAX) return 'oversized';
+    const found = this.#book.grantOf(token, TOKEN_CLOCK.nowMs());
+    if (typeof found === 'string') return found;
+    if (header.length <= REMEMBERED_CHARS_MAX) {
+      if (this.#known.size >= REMEMBERED_MAX) this.#known.clear();
+      this.#known.set(header, found);
+    }
+    return found;
+  }
+
+  /** The book gives other grants now. */
+  forget(): void {
+    this.#known.clear();
+  }
+}

@@ -1,0 +1,22 @@
+/** TOML files of operators, whose faults are told with file, line and column and without what the file holds. */
+import { readFileSync } from 'node:fs';
+import { parse, TomlError } from 'smol-toml';
+import { ConfigError } from './error.ts';
+
+/** `label`: how the operator named the file. Throws ConfigError. */
+export function readToml(path: string, label: string): Readonly<Record<string, unknown>> {
+  let source: string;
+  try {
+    source = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new ConfigError(`${label}: cannot be read (${error instanceof Error ? error.message : String(error)})`);
+  }
+  try {
+    return parse(source);
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    // The first line says what; the rest is a drawing of the place.
+    const reason = (error.message.split('\n')[0] ?? '').replace(/^Invalid TOML document: /, '');
+    throw new ConfigError(`${path}:${error.line}:${error.column}: not valid TOML: ${reason}`);
+  }
+}

@@ -1,0 +1,19 @@
+// Tokens with scopes for tests: the text of each is its id, made long enough.
+import { createHash } from 'node:crypto';
+import type { ListedToken, Scope, ScopedOperation } from '../../src/base/scopes.ts';
+
+export function textOf(id: string): string {
+  return `token-of-${id}-${'0123456789abcdef'.repeat(2)}`;
+}
+
+export function bearer(id: string): { readonly Authorization: string } {
+  return { Authorization: `Bearer ${textOf(id)}` };
+}
+
+export function scopeOf(bucket: string, streams: string, ...operations: readonly ScopedOperation[]): Scope {
+  return { bucket, streams, operations };
+}
+
+export function listed(id: string, scopes: readonly Scope[], expiresAtMs?: number): ListedToken {
+  return { id, sha256: createHash('sha256').update(textOf(id)).digest('hex'), expiresAtMs, scopes };
+}
