@@ -1,0 +1,125 @@
+// The Helm chart, linted and rendered by Helm: for production it is the manifests of scripts/kubernetes, which other tests execute.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { parse, parseAllDocuments } from 'yaml';
+import { VERSION } from '../../src/config/version.ts';
+import { EXPORTER_MANIFESTS, type KubernetesObject, MANIFESTS, manifests } from '../support/containers.ts';
+import { findHelm } from '../support/helm.ts';
+import { REPO_ROOT } from '../support/paths.ts';
+
+const CHART = join(REPO_ROOT, 'scripts/helm/millrace');
+const PRODUCTION = ['--values', join(CHART, 'values-production.yaml')];
+const OPTIONS = [
+  ...['exporter.enabled=true', 'serviceMonitor.enabled=true', 'serviceMonitor.labels.release=prometheus'],
+  ...['prometheusRule.enabled=true', 'ingress.enabled=true', 'ingress.host=streams.example', 'ingress.tlsSecret=tls'],
+  ...['nodes=5', 'secret=own', 'image.tag=1.2.3', 'storage.className=fast', 'config.HTTP__LONG_POLL_TIMEOUT=20s'],
+].flatMap((value) => ['--set', value]);
+
+interface Said {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+type Helm = (...words: readonly string[]) => Said;
+
+function helmTest(name: string, body: (helm: Helm, rendered: typeof render) => void): void {
+  test(name, (t: TestContext) => {
+    const found = findHelm();
+    if (typeof found === 'string') return t.skip(found);
+    return body((...words) => {
+      const { status, stdout, stderr } = spawnSync(found.program, words, { encoding: 'utf8' });
+      return { code: status, stdout, stderr };
+    }, render);
+  });
+}
+
+function render(helm: Helm, release: string, ...words: readonly string[]): Map<string, KubernetesObject> {
+  const { code, stdout, stderr } = helm('template', release, CHART, ...words);
+  assert.equal(code, 0, stderr);
+  const objects = parseAllDocuments(stdout).map((document) => document.toJS() as KubernetesObject | null);
+  return new Map(
+    objects.flatMap((object) => (object === null ? [] : [[`${object.kind} ${object.metadata.name}`, object]])),
+  );
+}
+
+helmTest('lint has nothing to object to, whatever is switched on', (helm) => {
+  for (const words of [[], PRODUCTION, OPTIONS]) {
+    const { code, stdout } = helm('lint', '--strict', CHART, ...words);
+    assert.equal(code, 0, stdout);
+  }
+});
+
+helmTest('for production it is object by object what scripts/kubernetes has', (helm, rendered) => {
+  const objects = rendered(helm, 'millrace', ...PRODUCTION);
+  const plain = [...manifests(MANIFESTS), ...manifests(EXPORTER_MANIFESTS)];
+  assert.deepEqual(
+    objects,
+    new Map(
+      [...objects.keys()].flatMap((name) => {
+        const found = plain.find(({ kind, metadata }) => `${kind} ${metadata.name}` === name);
+        return found === undefined ? [] : [[name, found] as const];
+      }),
+    ),
+  );
+  assert.equal(objects.size, plain.length);
+});
+
+helmTest('without values it fits a laptop, under any name', (helm, rendered) => {
+  const objects = rendered(helm, 'tiny');
+  assert.deepEqual(
+    [...objects.keys()].toSorted((a, b) => (a < b ? -1 : 1)),
+    [
+      ...['ConfigMap tiny', 'NetworkPolicy tiny', 'PodDisruptionBudget tiny', 'Service tiny', 'Service tiny-nodes'],
+      'StatefulSet tiny',
+    ],
+  );
+  const set = JSON.stringify(objects.get('StatefulSet tiny'));
+  assert.match(set, /"replicas":3,.*"whenUnsatisfiable":"ScheduleAnyway".*"image":"millrace:\d/);
+  assert(set.includes('"resources":{"limits":{"memory":"1Gi"},"requests":{"cpu":"100m","memory":"256Mi"}}'), set);
+  assert(set.includes('1=tiny-0.tiny-nodes:4440,2=tiny-1.tiny-nodes:4440,3=tiny-2.tiny-nodes:4440'), set);
+  assert(!/millrace-(\d|nodes)/.test(JSON.stringify([...objects.values()])), 'no name of another release');
+});
+
+helmTest('options: monitoring, an ingress, more nodes, own names', (helm, rendered) => {
+  const objects = rendered(helm, 'big', ...OPTIONS);
+  const text = (name: string): string => JSON.stringify(objects.get(name));
+  const rule = objects.get('PrometheusRule big') as { readonly spec?: unknown } | undefined;
+  assert.deepEqual(rule?.spec, parse(readFileSync(join(REPO_ROOT, 'scripts/monitoring/alerts.yml'), 'utf8')));
+  const monitor = text('ServiceMonitor big');
+  assert.match(monitor, /"labels":\{"app.kubernetes.io\/name":"big","release":"prometheus"\}/);
+  assert.match(
+    monitor,
+    /"matchLabels":\{"app.kubernetes.io\/name":"big-exporter"\}.*"name":"own","key":"scrape-token"/,
+  );
+  assert.match(monitor, /"targetLabel":"job","replacement":"millrace-big"/);
+  assert.match(text('Ingress big'), /"host":"streams.example".*"name":"big".*"secretName":"tls"/);
+  const set = text('StatefulSet big');
+  assert.match(set, /"replicas":5.*5=big-4\.big-nodes:4440.*"MILLRACE_HTTP__LONG_POLL_TIMEOUT","value":"20s"/);
+  assert.match(set, /"secretName":"own".*"storageClassName":"fast"/);
+  assert.match(text('Deployment big-exporter'), /"image":"millrace:1\.2\.3".*"secretName":"own"/);
+  assert.equal(text('ConfigMap big').match(/host = /g)?.length, 5);
+});
+
+helmTest('what cannot be is refused with a sentence', (helm) => {
+  for (const [value, sentence] of [
+    ['nodes=2', /nodes.*must be one of 3, 5, 7/],
+    ['cores=0', /cores/],
+    ['node=3', /additional properties 'node' not allowed/],
+    ['config.log=x', /invalid propertyName 'log'/],
+    ['serviceMonitor.enabled=true', /serviceMonitor\.enabled needs exporter\.enabled/],
+    ['ingress.enabled=true', /ingress\.host is the name that clients ask for/],
+  ] as const) {
+    const { code, stderr } = helm('template', 'x', CHART, '--set', value);
+    assert.equal(code, 1, value);
+    assert.match(stderr, sentence, value);
+  }
+});
+
+test('chart, application and package have one version', () => {
+  const { version, appVersion } = parse(readFileSync(join(CHART, 'Chart.yaml'), 'utf8')) as Record<string, string>;
+  assert.deepEqual([version, appVersion], [VERSION, VERSION]);
+});
