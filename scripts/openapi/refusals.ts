@@ -69,7 +69,7 @@ function resolve(refusal: Refusal, family: RouteFamily): ResolvedRefusal {
 
 function resolveOwn({ status, code, text, content = SENTENCE, retry }: OwnRefusal): ResolvedRefusal {
   const headers: HeaderName[] = retry === true ? ['Retry-After'] : [];
-  if (status === 401) headers.push('WWW-Authenticate');
+  if (status === 401 || status === 403) headers.push('WWW-Authenticate');
   return { status, code, text, content, headers };
 }
 

@@ -10,6 +10,7 @@ const INVALID = own(400, 'INVALID_REQUEST', 'the path or the body is malformed')
 const NOT_FOUND = own(404, 'SUBSCRIPTION_NOT_FOUND', 'there is no such subscription');
 const FENCED = own(409, 'FENCED', 'the wake is over, or belongs to another worker');
 const LIMIT = own(429, 'LIMIT_EXCEEDED', 'there is no room for more subscriptions or streams');
+const SCOPE = own(403, 'INSUFFICIENT_SCOPE', 'the token does not allow to subscribe to all of it, or to read it');
 const TOO_LARGE = own(413, 'INVALID_REQUEST', 'the body is too large');
 const TOKEN = [
   own(401, 'TOKEN_INVALID', 'the token is not that of the wake'),
@@ -59,6 +60,7 @@ export const SUBSCRIPTION_OPERATIONS: Operations = {
     refusals: [
       ...LOG,
       INVALID,
+      SCOPE,
       own(400, 'WEBHOOK_URL_REJECTED', 'the URL is not one that webhooks may have'),
       own(409, 'SUBSCRIPTION_ALREADY_EXISTS', 'it exists with another configuration'),
       LIMIT,
@@ -89,7 +91,7 @@ export const SUBSCRIPTION_OPERATIONS: Operations = {
     summary: 'Names more streams.',
     body: { text: 'Their paths.', content: { 'application/json': 'StreamPaths' }, isRequired: true },
     answers: [{ status: 204, text: 'They belong to the subscription.' }],
-    refusals: [...LOG, INVALID, NOT_FOUND, LIMIT],
+    refusals: [...LOG, INVALID, SCOPE, NOT_FOUND, LIMIT],
     bodyRefusals: BODY,
   },
 

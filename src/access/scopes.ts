@@ -63,6 +63,23 @@ export function rangesOf({ scopes }: Grant, operation: ScopedOperation, bucket: 
   return ranges;
 }
 
+/** An operation on every stream of a bucket whose name begins with `prefix`; one scope must cover all of them. */
+export function coversAll({ scopes }: Grant, operation: ScopedOperation, bucket: string, prefix: string): boolean {
+  return scopes.some(
+    (scope) =>
+      coversBucket(scope, bucket) &&
+      scope.operations.includes(operation) &&
+      includes(rangeOf(scope.streams), { prefix, isExact: false }),
+  );
+}
+
+/** An operation on every stream of every bucket. */
+export function coversEverything({ scopes }: Grant, operation: ScopedOperation): boolean {
+  return scopes.some(
+    ({ bucket, streams, operations }) => bucket === ALL && streams === ALL && operations.includes(operation),
+  );
+}
+
 const ALL = '*';
 
 function coversBucket({ bucket }: Scope, name: string): boolean {

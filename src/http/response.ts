@@ -303,9 +303,12 @@ export class Responders {
   }
 }
 
+/** The token is valid and does not allow it. */
+export const INSUFFICIENT = 'Bearer error="insufficient_scope"';
+
 /** The challenge to the sender, as RFC 6750 writes it. `detail` of a 401 is one of our own sentences. */
 function challengeOf(code: ErrorCode, detail: string): string | undefined {
-  if (code === 'INSUFFICIENT_SCOPE') return 'Bearer error="insufficient_scope"';
+  if (code === 'INSUFFICIENT_SCOPE') return INSUFFICIENT;
   if (code !== 'UNAUTHORIZED') return undefined;
   return detail === '' ? 'Bearer' : `Bearer error="invalid_token", error_description="${detail}"`;
 }

@@ -3,6 +3,14 @@
  * plane.
  */
 
+/** The rights of a sender whose token has scopes. */
+export interface ControlRights {
+  /** Whether it may follow all that the pattern can match, and these streams. */
+  follows(pattern: string | null, paths: Iterable<string>): boolean;
+  /** Whether it may append to the stream of this path. */
+  appends(path: string): boolean;
+}
+
 /** A request without its body. */
 export interface ControlHead {
   /** The HTTP method in lower case; HEAD comes as get. */
@@ -13,6 +21,8 @@ export interface ControlHead {
   readonly authorization: string;
   /** Scheme and authority that the client used. */
   readonly origin: string;
+  /** Undefined: all. */
+  readonly rights?: ControlRights | undefined;
 }
 
 export interface ControlAnswer {

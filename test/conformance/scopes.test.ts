@@ -38,6 +38,10 @@ const ALWAYS: readonly ListedToken[] = [
     ...[scopeOf('shop', 'b-*', 'read'), scopeOf('shop', 'a-1*', 'list'), scopeOf('gone', 'x*', 'list')],
   ]),
   listed('reader', [scopeOf('shop', 'live', 'read')]),
+  listed('subscriber', [
+    scopeOf('shop', 'mine-*', 'subscribe', 'read', 'append', 'create'),
+    ...[scopeOf('jobs', '*', 'subscribe', 'read'), scopeOf('shop', 'live', 'read')],
+  ]),
   listed('elsewhere', [scopeOf('other', '*', 'list')]),
   listed('worker', [scopeOf('shop', 'mine-*', 'create', 'append', 'read'), scopeOf('shop', 'live', 'append')]),
 ];
@@ -292,6 +296,71 @@ test('a session has the rights of its token, request by request', async () => {
     assert.equal(await said(kind, 40 + id, ...rest), '404 STREAM_NOT_FOUND', JSON.stringify(frame));
   }
   session.destroy();
+});
+
+test('a subscription follows nothing that its maker may not', async () => {
+  const ds = '/v1/stream/__ds/subscriptions';
+  const asked = async (token: string, method: string, path: string, body?: unknown): Promise<string> => {
+    const answer = await ask(token, method, `${ds}/${path}`, body === undefined ? undefined : JSON.stringify(body));
+    if (answer.status === 403)
+      assert.equal(answer.headers.get('www-authenticate'), 'Bearer error="insufficient_scope"');
+    const code = /"code":"(\w+)"/.exec(answer.body.toString())?.[1];
+    return code === undefined ? String(answer.status) : `${answer.status} ${code}`;
+  };
+  const make = (more: object): object => ({ type: 'pull-wake', wake_stream: 'shop/mine-wake', ...more });
+  const refused = [
+    ...[
+      { pattern: 'shop/*' },
+      { pattern: '**' },
+      { pattern: 'jobs/**' },
+      { pattern: '*/a-1' },
+      { pattern: 'shop/live' },
+    ],
+    ...[{ streams: ['shop/a-1'] }, { streams: ['jobs/1', 'shop/a-1'] }, { pattern: 'jobs/*', streams: ['shop/a-1'] }],
+    ...[
+      { pattern: 'jobs/*', wake_stream: 'shop/live' },
+      { pattern: 'jobs/*', wake_stream: 'shop/a-1' },
+    ],
+    { pattern: 'jobs/*', wake_stream: 'jobs/wake' },
+  ];
+  for (const config of refused) {
+    assert.equal(
+      await asked('subscriber', 'PUT', 'mine', make(config)),
+      '403 INSUFFICIENT_SCOPE',
+      JSON.stringify(config),
+    );
+  }
+  assert.equal(await asked('reader', 'PUT', 'mine', make({ streams: ['shop/live'] })), '403 INSUFFICIENT_SCOPE');
+  assert.equal(await asked(ROOT, 'GET', 'mine'), '404 SUBSCRIPTION_NOT_FOUND', 'nothing was made');
+
+  assert.equal(await asked('subscriber', 'PUT', 'mine', make({ pattern: 'jobs/*' })), '201');
+  assert.equal(await asked('subscriber', 'GET', 'mine'), '200');
+  assert.equal(await asked('subscriber', 'POST', 'mine/streams', { streams: ['shop/mine-1'] }), '204');
+  assert.equal(await asked('subscriber', 'POST', 'mine/streams', { streams: ['shop/live'] }), '403 INSUFFICIENT_SCOPE');
+  assert.equal(await asked('subscriber', 'POST', 'mine/claim', { worker: 'w' }), '409 NO_PENDING_WORK');
+  for (const other of ['reader', 'elsewhere']) {
+    assert.equal(await asked(other, 'GET', 'mine'), '404 SUBSCRIPTION_NOT_FOUND');
+    assert.equal(await asked(other, 'POST', 'mine/claim', { worker: 'w' }), '404 SUBSCRIPTION_NOT_FOUND');
+    assert.equal(await asked(other, 'DELETE', 'mine/streams/shop/mine-1'), '404 SUBSCRIPTION_NOT_FOUND');
+    assert.equal(await asked(other, 'DELETE', 'mine'), '204', 'as for one that is not there');
+  }
+  assert.equal(await asked('subscriber', 'GET', 'mine'), '200', 'it still is');
+
+  // With a stream of others it is out of sight.
+  assert.equal(await asked(ROOT, 'POST', 'mine/streams', { streams: ['shop/a-1'] }), '204');
+  assert.equal(await asked('subscriber', 'GET', 'mine'), '404 SUBSCRIPTION_NOT_FOUND');
+  assert.equal(
+    await asked('subscriber', 'POST', 'mine/streams', { streams: ['jobs/1'] }),
+    '404 SUBSCRIPTION_NOT_FOUND',
+  );
+  assert.equal(
+    await asked('subscriber', 'PUT', 'mine', make({ pattern: 'jobs/*' })),
+    '409 SUBSCRIPTION_ALREADY_EXISTS',
+  );
+  assert.equal(await asked('subscriber', 'DELETE', 'mine/streams/shop/mine-1'), '404 SUBSCRIPTION_NOT_FOUND');
+  assert.equal(await asked(ROOT, 'DELETE', 'mine/streams/shop/a-1'), '204');
+  assert.equal(await asked('subscriber', 'DELETE', 'mine'), '204');
+  assert.equal(await asked(ROOT, 'GET', 'mine'), '404 SUBSCRIPTION_NOT_FOUND');
 });
 
 test('a file that cannot be used leaves the tokens before', async () => {

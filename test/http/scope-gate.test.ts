@@ -35,8 +35,13 @@ const TOKENS = [
   listed('everything', everything('*', '*')),
 ];
 
+/** For each request to the stand-in, whether it came with scopes. */
+const told: boolean[] = [];
 const CONTROL: ControlPort = {
-  open: () => ({ run: () => Promise.resolve({ status: 204 }) }),
+  open: ({ rights }) => {
+    told.push(rights !== undefined);
+    return { run: () => Promise.resolve({ status: 204 }) };
+  },
   refusal: () => undefined,
 };
 
@@ -118,6 +123,13 @@ test('every row of the client plane says what a token needs, or refuses those wi
       continue;
     }
     if (right === 'any') {
+      // The service decides, of each subscription.
+      if (path.startsWith('/v1/')) {
+        assert.match(await whole(rig, asked, bearer('elsewhere').Authorization), /^204/, what);
+        assert.match(await whole(rig, asked, `Bearer ${ALL_RIGHTS}`), /^204/, what);
+        assert.deepEqual(told, [true, false], 'it is told of the scopes');
+        continue;
+      }
       assert.notEqual((await answerToHead(rig, asked, 'elsewhere')).status, 403, what);
       continue;
     }

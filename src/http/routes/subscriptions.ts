@@ -7,7 +7,8 @@ import type { ControlAnswer, ControlHead, ControlPort, ControlTask } from '../..
 import { declaredBytes } from '../headers.ts';
 import { CONTROL_PREFIX } from '../paths.ts';
 import type { BodyConsumer, RequestContext } from '../request.ts';
-import { JSON_TYPE, type Responder } from '../response.ts';
+import { INSUFFICIENT, JSON_TYPE, type Responder } from '../response.ts';
+import { controlRights } from '../subscription-rights.ts';
 import type { UwsResponse } from '../uws.ts';
 
 export function handleControl(call: RequestContext, port: ControlPort): void {
@@ -18,6 +19,7 @@ export function handleControl(call: RequestContext, port: ControlPort): void {
     path: call.path.url.slice(CONTROL_PREFIX.length),
     authorization: req.getHeader('authorization'),
     origin: `${scheme}://${req.getHeader('host')}`,
+    rights: controlRights(call.credentials),
   };
   const declared = declaredBytes(req.getHeader('content-length'));
   const opened = openTask(port, head);
@@ -103,6 +105,7 @@ function write(res: UwsResponse, responder: Responder, answer: ControlAnswer): n
   responder.begin(res, status, cache, codeOf(json));
   if (retry === true) res.writeHeader('retry-after', '1');
   if (status === 401) res.writeHeader('www-authenticate', 'Bearer');
+  if (status === 403) res.writeHeader('www-authenticate', INSUFFICIENT);
   if (json !== undefined) res.writeHeader('content-type', contentType ?? JSON_TYPE);
   if (json === undefined) res.endWithoutBody();
   else responder.end(res, JSON.stringify(json));

@@ -176,7 +176,8 @@ const CONTROL_ROWS: readonly RouteRow[] = [
   { ...control('subscriptions/{id}/callback'), access: 'open' },
   { ...control('subscriptions/{id}/ack'), access: 'open' },
   { ...control('subscriptions/{id}/release'), access: 'open' },
-  control('*'),
+  // The service asks for the streams of each subscription.
+  { ...control('*'), ...ANY },
 ];
 
 function service(methods: readonly Method[], path: string, bind: Bind): RouteRow {

@@ -10,6 +10,7 @@ type RefusalCode =
   | 'TOKEN_INVALID'
   | 'TOKEN_EXPIRED'
   | 'NOT_FOUND'
+  | 'INSUFFICIENT_SCOPE'
   | Outcome['code'];
 
 const STATUS: Readonly<Record<RefusalCode, number>> = {
@@ -19,6 +20,7 @@ const STATUS: Readonly<Record<RefusalCode, number>> = {
   WEBHOOK_URL_REJECTED: 400,
   TOKEN_INVALID: 401,
   TOKEN_EXPIRED: 401,
+  INSUFFICIENT_SCOPE: 403,
   NOT_FOUND: 404,
   SUBSCRIPTION_NOT_FOUND: 404,
   SUBSCRIPTION_ALREADY_EXISTS: 409,

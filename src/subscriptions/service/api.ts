@@ -2,6 +2,7 @@
 import { ERRORS, MillraceError } from '../../base/errors.ts';
 import { SUBSCRIPTION_NAME_BYTES_MAX } from '../../base/limits.ts';
 import type { ControlAnswer, ControlHead, ControlPort, ControlTask } from '../ports.ts';
+import { alreadyExists, isSeen, mayCreate, mayFollow, seen } from './rights.ts';
 import { type BodyKind, type BodyOf, parseBody, parsePath } from '../state/requests.ts';
 import { decodeUrlPart } from '../../protocol/header-values.ts';
 import { textBytes } from '../../base/text.ts';
@@ -75,20 +76,27 @@ export class SubscriptionApi implements ControlPort {
     };
   }
 
-  #subscription({ method, origin }: ControlHead, id: string): Opened {
+  #subscription({ method, origin, rights }: ControlHead, id: string): Opened {
     const membership = this.#membership;
     switch (method) {
       case 'put':
         return this.#withBody('config', async (config) => {
+          mayCreate(rights, config);
           const { created, shown } = await membership.create(id, config, origin);
+          if (rights !== undefined && !(await isSeen(membership, rights, id))) throw alreadyExists();
           return { status: created ? 201 : 200, json: shown };
         });
       case 'get':
-        return { run: async () => ({ status: 200, json: await membership.show(id, origin) }) };
+        return {
+          run: async () => ({
+            status: 200,
+            json: await seen(membership, rights, id, () => membership.show(id, origin)),
+          }),
+        };
       case 'delete':
         return {
           run: async () => {
-            await membership.delete(id);
+            if (rights === undefined || (await isSeen(membership, rights, id))) await membership.delete(id);
             return NO_CONTENT;
           },
         };
@@ -97,30 +105,31 @@ export class SubscriptionApi implements ControlPort {
     }
   }
 
-  #streams({ method }: ControlHead, id: string): Opened {
+  #streams({ method, rights }: ControlHead, id: string): Opened {
     if (method !== 'post') return notAllowed('POST, OPTIONS');
     return this.#withBody('streams', async (streams) => {
-      await this.#membership.add(id, streams);
+      mayFollow(rights, null, streams);
+      await seen(this.#membership, rights, id, () => this.#membership.add(id, streams));
       return NO_CONTENT;
     });
   }
 
-  #stream({ method }: ControlHead, id: string, rawPath: string): Opened {
+  #stream({ method, rights }: ControlHead, id: string, rawPath: string): Opened {
     if (method !== 'delete') return notAllowed('DELETE, OPTIONS');
     const path = parsePath(decodeUrlPart(rawPath) ?? 0);
     if (!path.ok) throw new Refusal('INVALID_REQUEST', path.reason);
     return {
       run: async () => {
-        await this.#membership.remove(id, path.value);
+        await seen(this.#membership, rights, id, () => this.#membership.remove(id, path.value));
         return NO_CONTENT;
       },
     };
   }
 
-  #claim({ method }: ControlHead, id: string): Opened {
+  #claim({ method, rights }: ControlHead, id: string): Opened {
     if (method !== 'post') return notAllowed('POST, OPTIONS');
     return this.#withBody('worker', async (worker) => {
-      return { status: 200, json: await this.#workers.claim(id, worker) };
+      return { status: 200, json: await seen(this.#membership, rights, id, () => this.#workers.claim(id, worker)) };
     });
   }
 

@@ -63,6 +63,11 @@ export class Membership {
     return { created, shown: await this.show(id, origin) };
   }
 
+  /** Refused when there is none. */
+  async find(id: string): Promise<Subscription> {
+    return await this.#options.known.subscription(id);
+  }
+
   async show(id: string, origin: string): Promise<unknown> {
     const sub = await this.#options.known.subscription(id);
     const createdAt = new Date(sub.createdAtMs).toISOString();

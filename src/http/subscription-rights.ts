@@ -1,0 +1,62 @@
+/**
+ * The subscriptions that a token with scopes may make and see. One lasts and follows streams that do not exist yet, so its
+ * holder must be allowed to subscribe to and to read all that its pattern can ever match.
+ */
+import type { Credentials } from '../access/admission.ts';
+import { type Grant, coversAll, coversEverything, decide } from '../access/scopes.ts';
+import { Glob } from '../base/glob.ts';
+import type { ScopedOperation } from '../base/scopes.ts';
+import { splitFlatPath } from '../protocol/flat-path.ts';
+import type { ControlRights } from '../subscriptions/ports.ts';
+
+const FOLLOWS: readonly ScopedOperation[] = ['subscribe', 'read'];
+
+/** For a route whose receivers bring tokens of their own: such a sender has no other rights. */
+const NONE: ControlRights = { follows: () => false, appends: () => false };
+
+/** Undefined: all rights. */
+export function controlRights(credentials: Credentials): ControlRights | undefined {
+  if (credentials === 'all' || credentials === 'open') return undefined;
+  return typeof credentials === 'string' ? NONE : new GrantedRights(credentials);
+}
+
+class GrantedRights implements ControlRights {
+  readonly #grant: Grant;
+
+  constructor(grant: Grant) {
+    this.#grant = grant;
+  }
+
+  follows(pattern: string | null, paths: Iterable<string>): boolean {
+    return FOLLOWS.every((operation) => this.#covers(operation, pattern, paths));
+  }
+
+  appends(path: string): boolean {
+    return this.#allows('append', path);
+  }
+
+  #covers(operation: ScopedOperation, pattern: string | null, paths: Iterable<string>): boolean {
+    if (pattern !== null && !this.#coversPattern(operation, pattern)) return false;
+    for (const path of paths) if (!this.#allows(operation, path)) return false;
+    return true;
+  }
+
+  #allows(operation: ScopedOperation, path: string): boolean {
+    const { bucket, stream } = splitFlatPath(path);
+    return decide(this.#grant, operation, bucket, stream) === 'allowed';
+  }
+
+  /** All that begins with the segments before the first wildcard, which is at least what the pattern matches. */
+  #coversPattern(operation: ScopedOperation, pattern: string): boolean {
+    const front = new Glob(pattern).literalFront;
+    const path = front.join('/');
+    if (path === pattern) return this.#allows(operation, path);
+    const [bucket, ...names] = front;
+    if (bucket === undefined) return coversEverything(this.#grant, operation);
+    const prefix = names.map((name) => `${name}/`).join('');
+    if (!coversAll(this.#grant, operation, bucket, prefix)) return false;
+    // `**` stands for no segment, too: `a/**` matches the stream `a` of the default bucket.
+    const rest = pattern.slice(path.length + 1).split('/');
+    return rest.some((segment) => segment !== '**') || this.#allows(operation, path);
+  }
+}
