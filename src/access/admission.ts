@@ -11,7 +11,7 @@ import { timingSafeEqual } from 'node:crypto';
 import type { ErrorCode } from '../base/errors.ts';
 import type { CorsPolicy } from './cors.ts';
 import type { Grant } from './scopes.ts';
-import { RememberedGrants, type TokenBook, type TokenFault } from './token-book.ts';
+import { RememberedGrants, type SignedFault, type TokenBook, type TokenFault } from './token-book.ts';
 
 export interface AdmissionRefusal {
   readonly code: ErrorCode;
@@ -194,7 +194,7 @@ export type Credentials = 'open' | 'all' | Grant | CredentialFault;
 
 const unauthorized = (detail: string): AdmissionRefusal => ({ code: 'UNAUTHORIZED', detail });
 
-const FAULTS: Readonly<Record<CredentialFault, AdmissionRefusal>> = {
+const FAULTS: Readonly<Record<Exclude<CredentialFault, SignedFault>, AdmissionRefusal>> = {
   missing: unauthorized(''),
   unknown: unauthorized('the token is not known'),
   expired: unauthorized('the token has expired'),
@@ -202,8 +202,24 @@ const FAULTS: Readonly<Record<CredentialFault, AdmissionRefusal>> = {
   oversized: unauthorized('the token is longer than a token may be'),
 };
 
-/** Refusals of tokens, for the metrics. */
-export type RefusedTokens = Record<CredentialFault, number>;
+const SIGNED_FAULTS: Readonly<Record<SignedFault, AdmissionRefusal>> = {
+  malformed: unauthorized('the token is no JWT, or a claim has the wrong type'),
+  'not-yet-valid': unauthorized('the token is not valid yet (nbf)'),
+  'unknown-key': unauthorized('the key of the token (kid) is not known'),
+  'ambiguous-key': unauthorized('the token names no key (kid), and there are several'),
+  'wrong-algorithm': unauthorized('the token has another algorithm than its key'),
+  'wrong-signature': unauthorized('the signature of the token is wrong'),
+  foreign: unauthorized('the token is of another issuer (iss), for others (aud), or without an end (exp)'),
+  'without-id': unauthorized('the token has no id (jti or sub), or one that is too long'),
+  'wrong-scopes': unauthorized('the claim "scopes" of the token is no list of scopes as a file of tokens has them'),
+};
+
+function isSigned(fault: CredentialFault): fault is SignedFault {
+  return Object.hasOwn(SIGNED_FAULTS, fault);
+}
+
+/** Refusals of tokens, for the metrics. `invalid`: signed ones that are neither expired nor revoked. */
+export type RefusedTokens = Record<Exclude<CredentialFault, SignedFault> | 'invalid', number>;
 
 export interface AdmissionOptions {
   readonly policy: AdmissionPolicy;
@@ -284,8 +300,8 @@ export class RequestAdmission {
 
   /** Counts it, too. */
   refusalOf(fault: CredentialFault): AdmissionRefusal {
-    if (this.#refused !== undefined) this.#refused[fault]++;
-    return FAULTS[fault];
+    if (this.#refused !== undefined) this.#refused[isSigned(fault) ? 'invalid' : fault]++;
+    return isSigned(fault) ? SIGNED_FAULTS[fault] : FAULTS[fault];
   }
 }
 

@@ -4,7 +4,19 @@ import { type Grant, isExpired } from './scopes.ts';
 import { TOKEN_CLOCK } from './token-clock.ts';
 
 /** Why a token opens nothing. */
-export type TokenFault = 'unknown' | 'expired' | 'revoked' | 'oversized';
+export type TokenFault = 'unknown' | 'expired' | 'revoked' | 'oversized' | SignedFault;
+
+/** And why one does that an issuer signed, or should have. */
+export type SignedFault =
+  | 'malformed'
+  | 'not-yet-valid'
+  | 'unknown-key'
+  | 'ambiguous-key'
+  | 'wrong-algorithm'
+  | 'wrong-signature'
+  | 'foreign'
+  | 'without-id'
+  | 'wrong-scopes';
 
 export interface TokenBook {
   /** The rights of the token, or why it has none. `token` is what a stranger sent. */

@@ -24,6 +24,14 @@ export const SCOPES_PER_TOKEN_MAX = 32;
 export const SCOPE_OPERATIONS_MAX = 16;
 /** UTF-16 units of a bucket, or of names of streams, in a scope: as long as names can be. Longer: refused. */
 export const SCOPE_NAME_CHARS_MAX = KIB;
+/** Public keys that tokens may be signed with: those of a rotation, some times over. More: refused. */
+export const JWT_KEYS_MAX = 64;
+/** Keys that are tried for a token that names none, some 100 us each on the main thread. More: refused. */
+export const JWT_TRIES_MAX = 4;
+/** Bytes of an answer with such keys: 64 of the largest, four times over. More: the keys before stay. */
+export const JWKS_BYTES_MAX = 256 * KIB;
+/** UTF-16 units of the id of such a key. Longer: refused. */
+export const JWT_KEY_ID_CHARS_MAX = 256;
 /** UTF-16 units of the id of a token, which messages and log lines show. Longer: refused. */
 export const TOKEN_ID_CHARS_MAX = 64;
 /** Usage meter: one write unit. Part of the contract, never configurable. */

@@ -7,6 +7,8 @@ import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
 import type { OptionKey, OptionValues } from './options.ts';
 import { checkDoors } from './doors.ts';
+import type { TokenList } from '../base/scopes.ts';
+import { type JwtConfig, jwtOf } from './jwt.ts';
 import { readTokensFile } from './tokens-file.ts';
 import { type Address, formatAddress } from '../base/address.ts';
 
@@ -27,11 +29,7 @@ export function toConfig(values: OptionValues): Config {
 
 function placesOf(values: OptionValues) {
   const clientToken = secretOf(values, 'http.client_token', 'http.client_token_file');
-  const tokensPath = values['http.tokens_file'];
-  const tokens =
-    tokensPath === undefined
-      ? undefined
-      : readTokensFile(tokensPath, `http.tokens_file = ${JSON.stringify(tokensPath)}`);
+  const tokens = scopedTokensOf(values);
   const asksForToken = clientToken !== undefined || tokens !== undefined;
   return {
     server: {
@@ -94,6 +92,19 @@ function placesOf(values: OptionValues) {
     },
     tracing: tracingOf(values),
   };
+}
+
+/** Tokens with scopes: of a file, and signed ones. */
+export interface ScopedTokens {
+  readonly list: TokenList;
+  readonly jwt: JwtConfig | undefined;
+}
+
+function scopedTokensOf(values: OptionValues): ScopedTokens | undefined {
+  const path = values['http.tokens_file'];
+  const jwt = jwtOf(values);
+  if (path !== undefined) return { list: readTokensFile(path, `http.tokens_file = ${JSON.stringify(path)}`), jwt };
+  return jwt && { list: { tokens: [], revoked: [] }, jwt };
 }
 
 function tlsOf(values: OptionValues): { readonly certPath: string; readonly keyPath: string } | undefined {
@@ -183,7 +194,7 @@ function checkListeners({ server }: Config): void {
 /** A shared cache gives what one client's token opened to every client. */
 function checkReadCache({ http }: Config): void {
   if (http.readCache !== 'public' || (http.clientToken === undefined && http.tokens === undefined)) return;
-  const key = http.clientToken === undefined ? 'http.tokens_file' : 'http.client_token';
+  const key = http.clientToken === undefined ? 'http.tokens_file or http.jwt_issuer' : 'http.client_token';
   throw new ConfigError(
     `http.read_cache = "public" with ${key}: shared caches would show what the token guards; use "private"`,
   );

@@ -203,6 +203,21 @@ export const OPTIONS = {
     kind.path,
     'TOML file with tokens that have [scopes](../access/README.md#tokens-with-scopes), beside the token with all rights. With it the client plane requires one of them.',
   ),
+  'http.jwt_keys_file': optional(
+    kind.path,
+    'Public keys of an issuer whose [tokens](../access/README.md#tokens-that-an-issuer-signs) have scopes: PEM or JWK. SIGHUP reads it again.',
+  ),
+  'http.jwks_url': optional(
+    kind.endpoint,
+    'Where the issuer publishes its keys: a JWKS, fetched every five minutes. `https`, or on this host.',
+  ),
+  'http.jwt_issuer': optional(kind.text, 'The `iss` of every such token.'),
+  'http.jwt_audience': optional(kind.text, 'The `aud` that every such token has, among others.'),
+  'http.jwt_clock_skew': option(
+    kind.duration(0, 5 * MINUTE_MS),
+    30 * SECOND_MS,
+    'How much the clocks of issuer and nodes may differ.',
+  ),
   'http.admin_token': optional(kind.token, 'Bearer token that the admin plane requires.'),
   'http.admin_token_file': optional(kind.path, 'File with the token, instead of `http.admin_token`.'),
 

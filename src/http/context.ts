@@ -1,7 +1,8 @@
 /** The settings, metrics and services of the node that handlers may use. */
 import type { Access, PlaneHosts, RefusedTokens } from '../access/admission.ts';
 import type { Connections } from '../access/connections.ts';
-import type { ScopedOperation, TokenList } from '../base/scopes.ts';
+import type { TokenBook } from '../access/token-book.ts';
+import type { ScopedOperation } from '../base/scopes.ts';
 import type { ErrorLog, Forks, RequestTraces, ShardGateway, WriteGateway } from '../ports.ts';
 
 /** The two route families answer some refusals with different statuses. */
@@ -51,8 +52,8 @@ export interface HttpSettings {
   /** Empty: no authentication on that plane. */
   readonly clientToken: string;
   readonly adminToken: string;
-  /** Tokens of the client plane with scopes; undefined: there is no list of them. */
-  readonly clientTokens?: TokenList | undefined;
+  /** Tokens of the client plane with scopes; undefined: it has none. */
+  readonly clientTokens?: TokenBook | undefined;
   /** PEM files; undefined: plain HTTP. Both planes alike. */
   readonly tls: { readonly certPath: string; readonly keyPath: string } | undefined;
 }

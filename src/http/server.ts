@@ -15,8 +15,6 @@
  * HTTP/1.0, absolute-form targets and `*` are answered 505 by the library before any of our code runs.
  */
 import { AdminPolicy, ClientPolicy, RequestAdmission } from '../access/admission.ts';
-import { StaticTokens } from '../access/static-tokens.ts';
-import type { TokenList } from '../base/scopes.ts';
 import type { HttpContext, HttpSettings } from './context.ts';
 import { CorsPolicy } from '../access/cors.ts';
 import { failSafely, isDead, serveSockets } from './guard.ts';
@@ -49,16 +47,11 @@ export interface Planes {
   /** Requests accepted and not answered. */
   openRequests(): number;
   /** From the next request on. A plane that asks for no token keeps asking for none. */
-  changeTokens(tokens: ChangedTokens): void;
+  changeTokens(tokens: { readonly client: string; readonly admin: string }): void;
+  /** Tokens with scopes are others now. Live readers and sessions of those that are gone, or have other rights, end. */
+  grantsChanged(): void;
   /** From the next connection on. Throws when a plane cannot have them, which keeps those that it has. */
   renewCertificates(files: NonNullable<HttpSettings['tls']>): void;
-}
-
-export interface ChangedTokens {
-  readonly client: string;
-  readonly admin: string;
-  /** Tokens with scopes. Live readers and sessions of those that are gone, or have other rights, end. */
-  readonly scoped?: TokenList | undefined;
 }
 
 export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
@@ -85,7 +78,11 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
       // A session may have been opened by a client without the new one.
       if (client.admission.changeToken(tokens.client)) client.sessions?.stop();
       admin.admission.changeToken(tokens.admin);
-      if (tokens.scoped !== undefined) client.changeList?.(tokens.scoped);
+    },
+    grantsChanged() {
+      const book = ctx.settings.clientTokens;
+      client.admission.changeGrants();
+      client.server.holders.recheck((grant) => book?.holds(grant) === true);
     },
     renewCertificates: (files) => both.forEach((listener) => listener.renew(files)),
     close: async (graceMs) => {
@@ -104,20 +101,14 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
 }
 
 function newClientPlane(server: HttpServerContext, operations: Operations): Plane {
-  const { corsOrigins, clientHosts: hosts, clientToken: token, clientTokens: list } = server.settings;
-  const book = list === undefined ? undefined : new StaticTokens(list);
+  const { corsOrigins, clientHosts: hosts, clientToken: token, clientTokens: book } = server.settings;
   const cors = new CorsPolicy(corsOrigins, methodsOf(CLIENT_ROWS));
   const rows = bindRows(CLIENT_ROWS, { ...operations, knows: () => false });
   const router = new ClientRouter(rows, server.gateway);
   const policy = new ClientPolicy({ hosts, cors, hasToken: token !== '' || book !== undefined, routes: router });
   const refused = server.ctx.metrics.access;
   const admission = new RequestAdmission({ policy, token, book, routes: router, refused });
-  const changeList = (changed: TokenList): void => {
-    book?.replace(changed);
-    admission.changeGrants();
-    server.holders.recheck((grant) => book?.holds(grant) === true);
-  };
-  return { server, cors, router, admission, sessions: operations.sessions, changeList };
+  return { server, cors, router, admission, sessions: operations.sessions };
 }
 
 function newAdminPlane(server: HttpServerContext, operations: Operations): Plane {
@@ -143,8 +134,6 @@ export interface Plane {
   readonly router: Router;
   /** Undefined: the plane has no WebSockets. */
   readonly sessions?: SessionPort | undefined;
-  /** Other tokens with scopes from now on; a plane without a list ignores it. */
-  readonly changeList?: (list: TokenList) => void;
 }
 
 /**

@@ -73,7 +73,9 @@ export class HttpCounters {
   readonly sessions = {
     ...{ open: 0, opened: 0, refused: 0, faults: 0, requests: 0, refusals: 0, events: 0, bytesIn: 0, bytesOut: 0 },
   };
-  readonly access = { missing: 0, unknown: 0, expired: 0, revoked: 0, oversized: 0, denied: 0, hidden: 0 };
+  readonly access = {
+    ...{ missing: 0, unknown: 0, expired: 0, revoked: 0, oversized: 0, invalid: 0, denied: 0, hidden: 0 },
+  };
 
   readonly #latencies = new Map<OperationName, Latency>(OPERATIONS.map((name) => [name, new Latency()]));
   readonly #statuses = new Float64Array(STATUSES);

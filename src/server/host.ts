@@ -31,6 +31,7 @@ export interface Opened {
   json?: JsonPool;
   services?: { stop(): void; close(): Promise<void> };
   tracing?: Tracing;
+  tokens?: { stop(): void } | undefined;
   planes?: Planes;
 }
 
@@ -48,7 +49,8 @@ export async function closeAll(opened: Opened, graceMs: number): Promise<Closed>
       return undefined;
     }
   };
-  const { lock, services, planes, tracing, shards, gateway, json, cold } = opened;
+  const { lock, services, tokens, planes, tracing, shards, gateway, json, cold } = opened;
+  await end(() => tokens?.stop());
   await end(() => services?.stop());
   await end(() => planes?.close(graceMs));
   // Beside the rest: a receiver that hangs must not keep the shards from their checkpoints.

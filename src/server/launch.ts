@@ -3,14 +3,13 @@ import type { Address } from '../base/address.ts';
 import type { Config } from '../config/config.ts';
 import { doorWarnings } from '../config/doors.ts';
 import { VERSION } from '../config/version.ts';
-import type { Planes } from '../http/server.ts';
 import type { Logger, NodeLog } from '../logging/logger.ts';
 import type { Closed } from '../threads/thread-pool.ts';
 import { openTracing } from '../tracing/tracing.ts';
 import { claimDataDir } from './claim.ts';
 import { startCore } from './core.ts';
 import { type Host, type Opened, closeAll } from './host.ts';
-import { openPlanes } from './planes.ts';
+import { type ReloadedPlanes, openPlanes } from './planes.ts';
 import { openRuntime } from './runtime.ts';
 import { openServices } from './services.ts';
 import type { StartShardThread } from './shards.ts';
@@ -36,7 +35,7 @@ export interface LaunchedNode {
   /** False: the data directory is in memory. */
   readonly onDisk: boolean;
   readonly startMs: number;
-  readonly planes: Pick<Planes, 'changeTokens' | 'renewCertificates'>;
+  readonly planes: ReloadedPlanes;
   /** Resolves when the node has failed and has closed itself. */
   readonly failed: Promise<void>;
   /** Bytes of caches in buffers beside the heaps. */

@@ -3,7 +3,8 @@ import { type Address, formatAddress } from '../base/address.ts';
 import { toHex } from '../base/hex.ts';
 import { REQUEST_RING_BYTES } from '../base/limits.ts';
 import { NO_COLD_STORE_METRICS } from '../cold/service/start.ts';
-import type { Config } from '../config/config.ts';
+import type { TokenBook } from '../access/token-book.ts';
+import type { Config, ScopedTokens } from '../config/config.ts';
 import { VERSION } from '../config/version.ts';
 import { readConsolePage } from '../console/built-page.ts';
 import type { HttpContext, HttpSettings } from '../http/context.ts';
@@ -13,6 +14,7 @@ import { HttpCounters } from '../metrics/http-metrics.ts';
 import { describeShed } from '../placement/state/shed.ts';
 import { Sessions } from '../session/sessions.ts';
 import type { Tracing } from '../tracing/tracing.ts';
+import { ClientTokens } from './client-tokens.ts';
 import { CertificateWatch } from './certificate-watch.ts';
 import type { NodeCore } from './core.ts';
 import { openConnections } from './file-limit.ts';
@@ -32,8 +34,17 @@ export interface NodeParts {
   readonly tracing: Tracing;
 }
 
+/** The planes as a reload sees them. */
+export interface ReloadedPlanes extends Pick<Planes, 'renewCertificates'> {
+  changeTokens(changes: {
+    readonly client: string;
+    readonly admin: string;
+    readonly scoped: ScopedTokens | undefined;
+  }): void;
+}
+
 export interface BoundPlanes {
-  readonly planes: Planes;
+  readonly planes: ReloadedPlanes;
   readonly client: Address;
   readonly admin: Address;
 }
@@ -42,8 +53,14 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
   const { config, host } = node;
   const volume = new VolumeWatch(host.runtime, config.storage.dataDir);
   const certificates = new CertificateWatch(host.runtime, host.log.logger('server'));
-  const planes = composePlanes(node, () => ({ ...volume.metrics(), ...certificates.metrics() }));
+  const { tokens: scoped } = config.http;
+  const changed = (): void => planes.grantsChanged();
+  const tokens = scoped && new ClientTokens(scoped, { runtime: host.runtime, log: host.log.logger('server'), changed });
+  opened.tokens = tokens;
+  const watched = (): object => ({ ...volume.metrics(), ...certificates.metrics(), ...tokens?.metrics() });
+  const planes = composePlanes(node, tokens, watched);
   opened.planes = planes;
+  tokens?.start();
   certificates.start(config.server.tls);
   // Not awaited: a volume that hangs must not keep the planes closed.
   void volume.start();
@@ -54,10 +71,14 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
     planes.renewCertificates(files);
     certificates.renewed(files);
   };
-  return { planes: { ...planes, renewCertificates }, client, admin };
+  const changeTokens: BoundPlanes['planes']['changeTokens'] = (changes) => {
+    planes.changeTokens(changes);
+    if (changes.scoped !== undefined) tokens?.change(changes.scoped);
+  };
+  return { planes: { changeTokens, renewCertificates }, client, admin };
 }
 
-function composePlanes(node: NodeParts, watched: () => Readonly<Record<string, unknown>>): Planes {
+function composePlanes(node: NodeParts, tokens: TokenBook | undefined, watched: () => object): Planes {
   const { config, host, core, services, tracing } = node;
   const { runtime } = host;
   const { quotas, forks, subscriptions, backups } = services;
@@ -71,7 +92,7 @@ function composePlanes(node: NodeParts, watched: () => Readonly<Record<string, u
     understandsConditions: () => core.membership.clusterId !== null,
     forks,
     metrics,
-    settings: httpSettings(config),
+    settings: httpSettings(config, tokens),
     monotonicMs: () => runtime.monotonicMs(),
     connections: openConnections(config, http, runtime),
     requestIdPrefix: `${config.raft.nodeId}-${toHex(runtime.randomBytes(RUN_BYTES))}`,
@@ -148,7 +169,7 @@ function nodeMetrics({ config, host, core, services, tracing }: NodeParts): Read
 }
 
 /** The part of the configuration that HTTP code needs. */
-function httpSettings({ http, server, runtime }: Config): HttpSettings {
+function httpSettings({ http, server, runtime }: Config, tokens: TokenBook | undefined): HttpSettings {
   return {
     longPollTimeoutMs: http.longPollTimeoutMs,
     sseKeepaliveMs: http.sseKeepaliveMs,
@@ -160,7 +181,7 @@ function httpSettings({ http, server, runtime }: Config): HttpSettings {
     inflightBodyBytes: server.inflightBodyBytes,
     watchersPerCoreMax: runtime.liveReadMaxWaitersPerCore,
     clientToken: http.clientToken ?? '',
-    clientTokens: http.tokens,
+    clientTokens: tokens,
     adminToken: http.adminToken ?? '',
     tls: server.tls,
   };

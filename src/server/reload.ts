@@ -7,11 +7,10 @@ import process from 'node:process';
 import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
-import type { Planes } from '../http/server.ts';
 import type { Logger, NodeLog } from '../logging/logger.ts';
 import { endOfCertificate } from './certificate-watch.ts';
+import type { ReloadedPlanes } from './planes.ts';
 
-type Reloaded = Pick<Planes, 'changeTokens' | 'renewCertificates'>;
 type Outcome = 'none' | 'unchanged' | 'changed';
 
 interface Pems {
@@ -26,7 +25,7 @@ export class Reloads {
   readonly #log: Logger;
   #config: Config;
   #pems: Pems | undefined;
-  #planes: Reloaded | undefined;
+  #planes: ReloadedPlanes | undefined;
 
   constructor(argv: readonly string[], config: Config, log: NodeLog) {
     this.#argv = argv;
@@ -37,7 +36,7 @@ export class Reloads {
     process.on('SIGHUP', () => this.run());
   }
 
-  begin(planes: Reloaded): void {
+  begin(planes: ReloadedPlanes): void {
     this.#planes = planes;
   }
 
@@ -61,10 +60,11 @@ export class Reloads {
     }
   }
 
-  #reload(planes: Reloaded): void {
+  #reload(planes: ReloadedPlanes): void {
     const before = this.#config;
     const now = loadConfig(this.#argv);
     checkSwitches(before, now);
+    checkIssuer(before, now);
     const pems = readPems(now);
     const certificate = outcome(textOf(this.#pems), textOf(pems));
     // First the steps that may fail.
@@ -89,7 +89,7 @@ function checkSwitches(before: Config, now: Config): void {
   const switches = [
     ['server.tls_cert', before.server.tls, now.server.tls],
     ['http.client_token', before.http.clientToken, now.http.clientToken],
-    ['http.tokens_file', before.http.tokens, now.http.tokens],
+    ['http.tokens_file, or http.jwt_issuer,', before.http.tokens, now.http.tokens],
     ['http.admin_token', before.http.adminToken, now.http.adminToken],
   ] as const;
   for (const [key, old, wanted] of switches) {
@@ -97,6 +97,17 @@ function checkSwitches(before: Config, now: Config): void {
     const change = old === undefined ? 'is set now and was not at the start' : 'was set at the start and is not now';
     throw new ConfigError(`${key} ${change}: that takes a restart`);
   }
+}
+
+/** The rules for signed tokens, and the server of their keys, are decided at the start. */
+function checkIssuer(before: Config, now: Config): void {
+  const rulesOf = ({ http: { tokens } }: Config): string => {
+    const { issuer, audience, clockSkewMs, keyServer } = tokens?.jwt ?? {};
+    return JSON.stringify([issuer, audience, clockSkewMs, keyServer]);
+  };
+  if (rulesOf(before) === rulesOf(now)) return;
+  const keys = 'http.jwks_url, http.jwt_issuer, http.jwt_audience or http.jwt_clock_skew';
+  throw new ConfigError(`${keys} changed: that takes a restart`);
 }
 
 function readPems({ server: { tls } }: Config): Pems | undefined {

@@ -26,7 +26,7 @@ function load(t: TestContext, text: string, more = ''): ReturnType<typeof loadCo
 function listOf(t: TestContext, text: string): TokenList {
   const { tokens } = load(t, text).http;
   assert(tokens !== undefined);
-  return tokens;
+  return tokens.list;
 }
 
 test('tokens, their scopes and those that are revoked', (t) => {

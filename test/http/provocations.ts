@@ -21,7 +21,7 @@ import { Sessions } from '../../src/session/sessions.ts';
 import { Refusal, refusalAnswer } from '../../src/subscriptions/service/api-refusal.ts';
 import { type Shape, exampleOf } from '../support/examples.ts';
 import { type HeaderList, RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
-import { bearer, listed, scopeOf } from '../support/scoped-tokens.ts';
+import { bookOf, bearer, listed, scopeOf } from '../support/scoped-tokens.ts';
 import type { Asked, Script } from '../support/scripted-gateway.ts';
 import { type Rig, startPlanes } from './planes.ts';
 
@@ -63,7 +63,7 @@ export async function startScene(t: TestContext): Promise<Scene> {
   return {
     rig: await start({ corsOrigins: ['loopback'], longPollTimeoutMs: 1 }),
     guarded: await start({ clientToken: 'c'.repeat(32), adminToken: 'a'.repeat(32) }),
-    scoped: await start({ clientTokens: { tokens: [NARROW], revoked: [] } }),
+    scoped: await start({ clientTokens: bookOf([NARROW]) }),
     tight: await start({ inflightBodyBytes: 4 }),
     crowded: await start({}, new Sessions(0)),
     behind,

@@ -6,7 +6,7 @@ import { errorNumber } from '../../src/base/errors.ts';
 import { SCOPED_OPERATIONS, type Scope, type ScopedOperation } from '../../src/base/scopes.ts';
 import { CLIENT_ROWS, type RouteRow } from '../../src/http/routes/table.ts';
 import { RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
-import { bearer, listed, scopeOf } from '../support/scoped-tokens.ts';
+import { bookOf, bearer, listed, scopeOf } from '../support/scoped-tokens.ts';
 import type { ControlPort } from '../../src/subscriptions/ports.ts';
 import { type Rig, startPlanes } from './planes.ts';
 
@@ -46,7 +46,7 @@ const CONTROL: ControlPort = {
 };
 
 async function startScoped(t: TestContext): Promise<Rig> {
-  const settings = { clientToken: ALL_RIGHTS, clientTokens: { tokens: TOKENS, revoked: [] } };
+  const settings = { clientToken: ALL_RIGHTS, clientTokens: bookOf(TOKENS) };
   const rig = await startPlanes(t, settings, false, { control: CONTROL });
   rig.gateway.script = (_, reply) => void (reply.code = errorNumber('BUCKET_NOT_EMPTY'));
   return rig;
@@ -250,7 +250,7 @@ test('a fork takes the right to read its source', async (t) => {
     listed('reader', [target, scopeOf(BUCKET, STREAM, 'read')]),
     listed('only-source', [scopeOf(BUCKET, STREAM, 'read'), scopeOf('mine', 'f', 'read', 'append')]),
   ];
-  const rig = await startPlanes(t, { clientTokens: { tokens, revoked: [] } });
+  const rig = await startPlanes(t, { clientTokens: bookOf(tokens) });
   const fork = async (token: string, source: string): Promise<string> =>
     codeOf(await requestOnce(rig.port, 'PUT', '/mine/f', { ...bearer(token), 'Stream-Forked-From': source }));
   const sources = [
@@ -275,7 +275,7 @@ test('a refused token is told why, and counted', async (t) => {
     listed('lost', everything('b', 's')),
   ];
   const rig = await startPlanes(t, {
-    ...{ clientTokens: { tokens, revoked: ['lost'] }, corsOrigins: ['https://app.example'] },
+    ...{ clientTokens: bookOf(tokens, ['lost']), corsOrigins: ['https://app.example'] },
   });
   const ask = async (authorization?: string): Promise<[number, string | undefined, string]> => {
     const headers = { Origin: 'https://app.example', ...(authorization && { Authorization: authorization }) };

@@ -1,5 +1,6 @@
 // Tokens with scopes for tests: the text of each is its id, made long enough.
 import { createHash } from 'node:crypto';
+import { StaticTokens } from '../../src/access/static-tokens.ts';
 import type { ListedToken, Scope, ScopedOperation } from '../../src/base/scopes.ts';
 
 export function textOf(id: string): string {
@@ -16,4 +17,9 @@ export function scopeOf(bucket: string, streams: string, ...operations: readonly
 
 export function listed(id: string, scopes: readonly Scope[], expiresAtMs?: number): ListedToken {
   return { id, sha256: createHash('sha256').update(textOf(id)).digest('hex'), expiresAtMs, scopes };
+}
+
+/** Tokens of a file, as a plane has them. */
+export function bookOf(tokens: readonly ListedToken[], revoked: readonly string[] = []): StaticTokens {
+  return new StaticTokens({ tokens, revoked });
 }

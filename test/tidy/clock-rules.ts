@@ -52,6 +52,7 @@ const JUDGES: Table = {
   'src/subscriptions/service/driver.ts': 'leases and pauses in the log',
   'src/subscriptions/webhooks/webhook-keys.ts': 'when tokens end',
   'src/access/scopes.ts': 'when tokens end',
+  'src/access/jwt-tokens.ts': 'when tokens begin and end',
   'src/access/grant-holders.ts': 'how long until tokens end, looked at again each minute',
   'src/tracing/otlp-traces.ts': 'where the monotonic clock of a request begins',
   'src/metrics/history.ts': 'whether it was set, by the monotonic clock',

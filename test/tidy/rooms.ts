@@ -147,6 +147,7 @@ export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^msgpackr$/, 'protocol', 'backup/format', 'client'],
   [/^@(aws-sdk|smithy)\//, 'cold/store'],
   [/^@opentelemetry\//, 'tracing'],
+  [/^fast-jwt$/, 'access'],
   [/^smol-toml$/, 'config', 'nodes'],
   [/^yaml$/, 'nodes'],
   [/^(yargs|cli-progress)$/, 'operator'],

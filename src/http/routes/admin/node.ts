@@ -188,6 +188,7 @@ function snapshot(server: HttpServerContext, source: MetricsSource, status: Node
     token_expired: access.expired,
     token_revoked: access.revoked,
     token_oversized: access.oversized,
+    token_invalid: access.invalid,
     scope_denied: access.denied,
     scope_hidden: access.hidden,
     ...server.ctx.connections.metrics(),

@@ -1,0 +1,155 @@
+/**
+ * Tokens that an issuer signs (JWT, RFC 7519), with the scopes in a claim of the shape that the file of tokens has. They
+ * are verified at once, because a request cannot wait here; what was verified is remembered (token-book.ts).
+ */
+import { TOKEN_ERROR_CODES, createDecoder, createVerifier } from 'fast-jwt';
+import type { JwtKey } from '../base/jwt-key.ts';
+import { JWT_KEY_ID_CHARS_MAX, JWT_TRIES_MAX, TOKEN_ID_CHARS_MAX } from '../base/limits.ts';
+import { parseScopes } from '../base/scopes.ts';
+import type { Grant } from './scopes.ts';
+import type { TokenBook, TokenFault } from './token-book.ts';
+
+/** Every token must say this. */
+export interface JwtRules {
+  readonly issuer: string;
+  readonly audience: string;
+  /** How much the clocks of issuer and node may differ, in ms. */
+  readonly clockSkewMs: number;
+}
+
+export interface JwtState {
+  readonly keys: readonly JwtKey[];
+  /** Ids of tokens (`jti`, else `sub`) that open nothing any more. */
+  readonly revoked: readonly string[];
+}
+
+type Verify = (token: string) => unknown;
+
+interface UsedKey extends JwtKey {
+  readonly verify: Verify;
+}
+
+/** The origin of a grant, for as long as a reader or session holds it. */
+interface Source {
+  readonly pem: string;
+  readonly id: string;
+}
+
+export class JwtTokens implements TokenBook {
+  readonly #rules: JwtRules;
+  readonly #decode: (token: string) => unknown = createDecoder({ complete: true });
+  readonly #sources = new WeakMap<Grant, Source>();
+  #keys: readonly UsedKey[] = [];
+  #revoked: ReadonlySet<string> = new Set();
+
+  constructor(rules: JwtRules, state: JwtState) {
+    this.#rules = rules;
+    this.replace(state);
+  }
+
+  /** Other keys and revocations from the next token on. */
+  replace({ keys, revoked }: JwtState): void {
+    this.#keys = keys.map((key) => ({ ...key, verify: verifierOf(key, this.#rules) }));
+    this.#revoked = new Set(revoked);
+  }
+
+  grantOf(token: string, nowMs: number): Grant | TokenFault {
+    const keys = this.#keysFor(token);
+    if (typeof keys === 'string') return keys;
+    let fault: TokenFault = 'unknown-key';
+    for (const key of keys) {
+      const claims = verified(token, key.verify);
+      if (typeof claims === 'object') return this.#granted(claims, key, nowMs);
+      fault = claims;
+      if (fault !== 'wrong-signature') break;
+    }
+    return fault;
+  }
+
+  holds(grant: Grant): boolean {
+    const source = this.#sources.get(grant);
+    if (source === undefined || this.#revoked.has(source.id)) return false;
+    return this.#keys.some(({ pem }) => pem === source.pem);
+  }
+
+  /** The keys that may have signed it: the one that it names, and few where it names none. */
+  #keysFor(token: string): readonly UsedKey[] | TokenFault {
+    const head = headOf(token, this.#decode);
+    if (head === undefined) return 'malformed';
+    const { alg, kid } = head;
+    if (kid !== undefined && (typeof kid !== 'string' || kid.length > JWT_KEY_ID_CHARS_MAX)) return 'malformed';
+    const named = kid === undefined ? this.#keys : this.#keys.filter(({ id }) => id === kid);
+    const fitting = named.length > 0 ? named : this.#keys.filter(({ id }) => id === undefined);
+    if (fitting.length === 0) return 'unknown-key';
+    const keys = fitting.filter(({ algorithm }) => algorithm === alg);
+    if (keys.length === 0) return 'wrong-algorithm';
+    return keys.length > JWT_TRIES_MAX ? 'ambiguous-key' : keys;
+  }
+
+  /** Signature, issuer and audience are right. */
+  #granted(claims: Claims, { pem }: UsedKey, nowMs: number): Grant | TokenFault {
+    const { exp, nbf, jti, sub } = claims;
+    const { clockSkewMs } = this.#rules;
+    if (typeof exp !== 'number') return 'malformed';
+    const expiresAtMs = exp * 1000 + clockSkewMs;
+    if (!(nowMs < expiresAtMs)) return 'expired';
+    if (nbf !== undefined && !(typeof nbf === 'number' && nowMs >= nbf * 1000 - clockSkewMs)) {
+      return typeof nbf === 'number' ? 'not-yet-valid' : 'malformed';
+    }
+    const id = jti ?? sub;
+    if (typeof id !== 'string' || id === '' || id.length > TOKEN_ID_CHARS_MAX) return 'without-id';
+    if (this.#revoked.has(id)) return 'revoked';
+    const parsed = parseScopes(claims['scopes']);
+    if (!parsed.ok) return 'wrong-scopes';
+    const grant: Grant = { id, expiresAtMs, scopes: parsed.scopes };
+    this.#sources.set(grant, { pem, id });
+    return grant;
+  }
+}
+
+/** Three parts: a static token has no dots, or is not in the file. */
+export function isJwt(token: string): boolean {
+  return /^[\w-]+\.[\w-]+\.[\w-]*$/.test(token);
+}
+
+type Claims = Readonly<Record<string, unknown>>;
+
+function verifierOf({ algorithm, pem }: JwtKey, { issuer, audience }: JwtRules): Verify {
+  return createVerifier({
+    key: pem,
+    algorithms: [algorithm],
+    allowedIss: issuer,
+    allowedAud: audience,
+    requiredClaims: ['iss', 'aud', 'exp'],
+    // The times are compared with the clock of the request.
+    ignoreExpiration: true,
+    ignoreNotBefore: true,
+    cache: false,
+  });
+}
+
+function headOf(token: string, decode: (token: string) => unknown): Claims | undefined {
+  try {
+    return (decode(token) as { readonly header: Claims }).header;
+  } catch {
+    return undefined;
+  }
+}
+
+const CODES = TOKEN_ERROR_CODES;
+const FAULTS: ReadonlyMap<unknown, TokenFault> = new Map<unknown, TokenFault>([
+  [CODES.invalidSignature, 'wrong-signature'],
+  [CODES.missingSignature, 'wrong-signature'],
+  [CODES.invalidAlgorithm, 'wrong-algorithm'],
+  [CODES.invalidClaimValue, 'foreign'],
+  [CODES.missingRequiredClaim, 'foreign'],
+]);
+
+function verified(token: string, verify: Verify): Claims | TokenFault {
+  try {
+    return verify(token) as Claims;
+  } catch (error) {
+    const { code } = error as { readonly code?: unknown };
+    return FAULTS.get(code) ?? 'malformed';
+  }
+}
