@@ -71,6 +71,7 @@ export function openDirectories(
       declareLost();
       port.postMessage({ found: { lost, node } satisfies IdentityFinding });
     },
+    settled: (settled) => port.postMessage({ found: { settled } satisfies IdentityFinding }),
   });
 }
 
@@ -81,7 +82,8 @@ export function heard(
   shard: Shard,
 ): void {
   if ('learned' in finding) return identity.settle(finding.learned);
-  directories.settle(finding.lost);
+  if ('settled' in finding) return directories.settle(finding.settled);
+  directories.settle([finding.lost]);
   return shard.declareLost();
 }
 

@@ -5,6 +5,7 @@ import {
   SUBSCRIPTION_TEXT_BYTES_MAX,
   WEBHOOK_URL_BYTES_MAX,
 } from '../../src/base/limits.ts';
+import { EXPORT_END_CODES } from '../../src/backup/ports.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
 
@@ -259,7 +260,7 @@ export const SCHEMAS = {
       exports_ended_early: listOf(
         object({
           raft_group_id: GROUP,
-          code: { type: 'string', enum: ['volume-short', 'reader-rested', 'read-failed', 'shard-refused'] },
+          code: { type: 'string', enum: [...EXPORT_END_CODES] },
           reason: TEXT,
           ended_unix_ms: COUNT,
         }),

@@ -4,6 +4,7 @@ import type { Runtime } from '../base/runtime.ts';
 import type { ShardGateway } from '../ports.ts';
 import type { ReadCold } from '../cold/ports.ts';
 import { ExportThread } from './export/export-thread.ts';
+import { ExportBook } from './export/export-book.ts';
 import { ExportHistory } from './export/export-history.ts';
 import { exportGroup } from './export/exporter.ts';
 import { Import, importHost } from './import/importer.ts';
@@ -14,6 +15,8 @@ export interface WarningLog {
 }
 
 export interface RunningBackups extends Backups {
+  /** Exports that are running may end, or are cut. */
+  stopping(): void;
   /** Call before the shards stop. Running exports are cut. */
   stop(): Promise<void>;
 }
@@ -22,7 +25,7 @@ export interface BackupsOptions {
   readonly gateway: ShardGateway;
   /** Number of requests that this node has accepted so far. */
   readonly requests: () => number;
-  /** The node's directory: uploads that arrive faster than the log accepts them wait there. */
+  /** The node's directory: uploads that arrive faster than the log accepts them wait there, and what is known of exports lies there. */
   readonly directory: string;
   /** Directories of the stores, in shard order. */
   readonly shardDirectories: readonly string[];
@@ -48,7 +51,8 @@ export function openBackups({
   const readers = new ExportThread(shardDirectories, runtime);
   const pace = new ExportPace(requests, runtime);
   const delayMs = (bytes: number): number => pace.delayMs(bytes);
-  const history = new ExportHistory(runtime);
+  const book = new ExportBook(directory);
+  const history = new ExportHistory(runtime, book);
   const begun = (group: number): void => history.begun(group);
   const over = (group: number, isWhole: boolean): void => history.over(group, isWhole);
   const endedEarly = (group: number, why: ExportEnd): void => {
@@ -76,6 +80,10 @@ export function openBackups({
       feed.start();
       return feed;
     },
-    stop: () => readers.stop(),
+    stopping: () => history.stopping(),
+    stop: async () => {
+      await readers.stop();
+      await book.settled();
+    },
   };
 }

@@ -40,9 +40,17 @@ export interface ImportRequest {
   readonly source: string | undefined;
 }
 
+export const EXPORT_END_CODES = [
+  'volume-short',
+  'reader-rested',
+  'read-failed',
+  'shard-refused',
+  'node-restarted',
+] as const;
+
 /** Why an export ended early: a code for programs, and a sentence. */
 export interface ExportEnd {
-  readonly code: 'volume-short' | 'reader-rested' | 'read-failed' | 'shard-refused';
+  readonly code: (typeof EXPORT_END_CODES)[number];
   readonly reason: string;
 }
 
@@ -64,7 +72,7 @@ export interface FinishedExport {
   readonly finished_unix_ms: number;
 }
 
-/** Exports through this node since it started. */
+/** Exports through this node. */
 export interface ToldExports {
   readonly exports_running?: readonly RunningExport[];
   readonly exports_finished?: readonly FinishedExport[];

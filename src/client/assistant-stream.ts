@@ -3,10 +3,9 @@
  * `resumable-stream.ts` writes them, whose text is the chunks in base64. A producer that dies is found dead by its readers.
  */
 import { type MillraceClient, StreamError } from './client.ts';
-import { ResumableLog, isCode } from './resumable-log.ts';
+import { ResumableLog, TTL_SECONDS, isCode } from './resumable-log.ts';
 import { PRODUCER_TIMEOUT_MS, type SignsOfLife, checkTimeout, signsOfLife } from './signs-of-life.ts';
 
-const TTL_MS = 24 * 60 * 60 * 1000;
 /** Bytes of one record: in base64 it fits into a message. */
 const RECORD_BYTES_MAX = 96 * 1024;
 /** Ids that assistant-ui allows. */
@@ -73,7 +72,7 @@ class Store implements MillraceResumableStreamStore {
   constructor({ client, bucket, ttlMs, producerTimeoutMs }: ResumableStreamStoreOptions) {
     this.#client = client;
     this.#bucket = bucket ?? 'assistant-stream';
-    this.#ttlMs = ttlMs ?? TTL_MS;
+    this.#ttlMs = ttlMs ?? 1000 * TTL_SECONDS;
     this.#timeoutMs = producerTimeoutMs ?? PRODUCER_TIMEOUT_MS;
     checkTimeout(this.#timeoutMs);
   }

@@ -12,6 +12,8 @@ import {
 import type { ClientCode } from './error.ts';
 
 const JSON_TYPE = 'application/json';
+/** As long as streams of `resumable-stream` live. */
+export const TTL_SECONDS = 24 * 60 * 60;
 
 export interface LogEnd {
   readonly end: 'done' | 'stopped' | 'failed';

@@ -4,11 +4,9 @@
  */
 import type { MillraceClient } from './client.ts';
 import { readableOf } from './readable.ts';
-import { ResumableLog } from './resumable-log.ts';
+import { ResumableLog, TTL_SECONDS } from './resumable-log.ts';
 import { PRODUCER_TIMEOUT_MS, checkTimeout, signsOfLife } from './signs-of-life.ts';
 
-/** As long as those of `resumable-stream`. */
-const TTL_SECONDS = 24 * 60 * 60;
 /** Characters of one record: with six bytes for each, as control characters have in JSON, it fits into a message. */
 const RECORD_CHARS_MAX = 32 * 1024;
 const MESSAGE_CHARS_MAX = 1000;

@@ -341,7 +341,7 @@ export const FAMILIES: readonly Family[] = [
   }),
   {
     ...{ name: 'millrace_group_exported_timestamp_seconds', kind: 'gauge', labels: ['node', 'group'] },
-    help: 'When the node last exported the whole group for a backup, in seconds since 1970; forgotten when it restarts',
+    help: 'When the node last exported the whole group for a backup, in seconds since 1970',
     from: 'exports_finished',
     *read(node) {
       for (const [id, group] of groupsOf(node, 'exports_finished'))

@@ -34,7 +34,8 @@ export async function createBackup(context: Context): Promise<void> {
     const absent = new Map<number, string>();
     let coldObjects = 0;
     const tell = teller(progress, count, 'written');
-    const run = { cluster, location, groupCount: count, absent };
+    const note = (text: string): void => progress.note(text);
+    const run = { cluster, location, groupCount: count, absent, note };
     try {
       await endUnfinished(location, progress, 'old');
       for (const group of sendOrder(count)) {
@@ -59,8 +60,8 @@ export async function createBackup(context: Context): Promise<void> {
     await endUnfinished(location, progress, 'all');
     for (const [node, reason] of absent)
       progress.note(`node ${node} was left out (${reason}): what only it has applied is not in the backup`);
-    const note = coldNote(coldObjects, graces);
-    if (note !== undefined) progress.note(note);
+    const warning = coldNote(coldObjects, graces);
+    if (warning !== undefined) progress.note(warning);
     progress.end();
     say(
       wantsJson(context.values)

@@ -29,7 +29,7 @@ import process from 'node:process';
 import { GROUP_COUNT_MAX } from '../base/hash.ts';
 import { makeFolder } from '../cold/store/dir-store.ts';
 import { ConfigError } from '../config/error.ts';
-import type { DirectoryRun } from '../peer/codec/standing.ts';
+import type { DirectoryStart } from '../peer/codec/standing.ts';
 import { syncFolder } from '../store/log-files.ts';
 import { caughtMessage } from '../base/caught.ts';
 
@@ -76,7 +76,7 @@ export interface NodeDirectory {
   /** Created by a node without peers; undefined: by a version that did not record it. */
   readonly single: boolean | undefined;
   /** Runs of this node, on other directories or on a newer state of this one, whose loss it has noticed. */
-  readonly settled: readonly DirectoryRun[];
+  readonly settled: readonly DirectoryStart[];
   /** Clusters whose backups were imported through this node. */
   readonly restoredFrom: readonly string[];
 }
@@ -252,12 +252,13 @@ export function noteClusterId(path: string, clusterId: string, heard = ''): bool
   return true;
 }
 
-/** A peer remembers a run of this node that this directory has never seen; all shards marked their logs as lost. */
-export function noteLoss(path: string, run: DirectoryRun): boolean {
+/** Peers remember runs of this node that this directory has never seen; all shards marked their logs as lost. */
+export function noteSettled(path: string, runs: readonly DirectoryStart[]): boolean {
   const stored = read(path);
-  const settled = [...stored.settled, run].slice(-SETTLED_MAX);
-  const isOwn = run.directory === stored.directoryId;
-  store(path, { ...stored, settled, incarnation: Math.max(stored.incarnation, isOwn ? run.incarnation : 0) });
+  const settled = [...stored.settled, ...runs].slice(-SETTLED_MAX);
+  const own = runs.filter(({ directory }) => directory === stored.directoryId);
+  const incarnation = Math.max(stored.incarnation, ...own.map((run) => run.incarnation));
+  store(path, { ...stored, settled, incarnation });
   return true;
 }
 
@@ -312,6 +313,14 @@ export function readLayout(path: string): Layout & NodeDirectory {
   return read(path);
 }
 
+function isDirectoryId(found: unknown): boolean {
+  return found === '' || (typeof found === 'string' && DIRECTORY_ID.test(found));
+}
+
+function isStart(found: Partial<DirectoryStart> | null): boolean {
+  return isDirectoryId(found?.directory) && Number.isSafeInteger(found?.incarnation);
+}
+
 function directoryOf(path: string, found: Partial<NodeDirectory>): NodeDirectory {
   const {
     clusterId = '',
@@ -325,13 +334,17 @@ function directoryOf(path: string, found: Partial<NodeDirectory>): NodeDirectory
   } = found;
   const isGood =
     (clusterId === '' || (typeof clusterId === 'string' && CLUSTER_ID.test(clusterId))) &&
-    (directoryId === '' || (typeof directoryId === 'string' && DIRECTORY_ID.test(directoryId))) &&
+    isDirectoryId(directoryId) &&
     Number.isSafeInteger(incarnation) &&
     (shardRun === undefined || within(shardRun, incarnation)) &&
     Array.isArray(settled) &&
+    settled.every(isStart) &&
     Array.isArray(restoredFrom);
   if (!isGood)
-    throw refused(path, `${FILE} is damaged: clusterId, directoryId, incarnation or shardRun is not what this wrote`);
+    throw refused(
+      path,
+      `${FILE} is damaged: clusterId, directoryId, incarnation, shardRun or settled is not what this wrote`,
+    );
   return {
     clusterId,
     directoryId,

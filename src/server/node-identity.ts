@@ -1,10 +1,10 @@
 /** The shards' findings about this node's cluster and data directory: for millrace.json, and for the other shards. */
 import { randomBytes } from 'node:crypto';
 import type { Lineage } from '../backup/ports.ts';
-import { CLUSTER_ID_BYTES, type NodeDirectory, noteClusterId, noteLoss, noteSource } from './data-dir.ts';
+import { CLUSTER_ID_BYTES, type NodeDirectory, noteClusterId, noteSettled, noteSource } from './data-dir.ts';
 import type { Logger } from '../logging/logger.ts';
 import type { IdentitySource } from '../shard/cluster-identity.ts';
-import type { DirectoryRun } from '../peer/codec/standing.ts';
+import type { DirectoryRun, DirectoryStart } from '../peer/codec/standing.ts';
 
 /** Startup data for every shard. */
 export interface MembershipData extends NodeDirectory {
@@ -16,7 +16,9 @@ export interface MembershipData extends NodeDirectory {
 export type IdentityFinding =
   | { readonly learned: string; readonly source: IdentitySource }
   /** A node remembers a run that this directory has not seen. */
-  | { readonly lost: DirectoryRun; readonly node: number };
+  | { readonly lost: DirectoryRun; readonly node: number }
+  /** Earlier losses of this node, which its last directory had noticed. */
+  | { readonly settled: readonly DirectoryStart[] };
 
 export class NodeMembership {
   readonly data: MembershipData;
@@ -58,7 +60,8 @@ export class NodeMembership {
 
   found(finding: IdentityFinding): void {
     if ('learned' in finding) return this.#learned(finding.learned, finding.source);
-    this.#lost(finding.lost, finding.node);
+    if ('lost' in finding) this.#lost(finding.lost, finding.node);
+    else this.#settle(finding.settled);
     this.tell(finding);
   }
 
@@ -94,7 +97,11 @@ export class NodeMembership {
         ? 'the data directory is an older copy of the one that a peer knows; this node votes again when a leader has refilled it: run allow-rejoin'
         : 'the data directory is not the one that a peer knows under this node id; this node votes when a leader has filled it: run allow-rejoin',
     );
-    this.#try(() => noteLoss(this.#path, run));
+    this.#settle([run]);
+  }
+
+  #settle(runs: readonly DirectoryStart[]): void {
+    this.#try(() => noteSettled(this.#path, runs));
   }
 
   /** A full disk is no reason to end: the shards know, and the next start finds it again. */

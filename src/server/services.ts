@@ -67,6 +67,7 @@ export function openServices(options: CoreOptions, core: NodeCore): Services {
     },
     stop: () => {
       for (const service of [governance, forks, subscriptions]) service.stop();
+      backups.stopping();
     },
     close: async () => {
       subscriptions.close();

@@ -6,10 +6,13 @@
  *
  * The content of a peer's welcome is stored: by then the peer has acted on what this node remembered. A hello alone
  * does not count.
+ *
+ * A peer that was away may remember a directory that was lost before the last one. This one never heard of it, but the
+ * last one had noticed that loss and told the peers that it linked to, and these tell of it with their memory.
  */
 import { planted } from '../base/planted.ts';
 import type { PeerIdentity } from '../peer/codec/handshake.ts';
-import type { DirectoryRun, Standing } from '../peer/codec/standing.ts';
+import type { DirectoryRun, DirectoryStart, RememberedRun, Standing } from '../peer/codec/standing.ts';
 import type { ClusterIdentity } from './cluster-identity.ts';
 import type { DirectoryStorage } from './ports.ts';
 
@@ -18,7 +21,7 @@ export interface OwnDirectory extends DirectoryRun {
   /** Created by a version with directory ids: what a peer remembers of an earlier version is then another directory. */
   readonly isNew: boolean;
   /** Earlier directories of this node and their runs whose loss was noticed and is repaired or being repaired. */
-  readonly settled: readonly DirectoryRun[];
+  readonly settled: readonly DirectoryStart[];
 }
 
 export interface DirectoriesOptions {
@@ -27,11 +30,13 @@ export interface DirectoriesOptions {
   readonly identity: ClusterIdentity;
   /** The directory is not the one that `node` remembers: no vote until a leader restored it. Returns when on disk. */
   readonly lost: (node: number, remembered: DirectoryRun) => void;
+  /** Losses of earlier directories that `node` knows of: its memory and those of others that are as old say no more. */
+  readonly settled: (runs: readonly DirectoryStart[]) => void;
 }
 
 export class Directories {
   readonly #options: DirectoriesOptions;
-  readonly #settled: DirectoryRun[];
+  readonly #settled: DirectoryStart[];
 
   constructor(options: DirectoriesOptions) {
     this.#options = options;
@@ -42,7 +47,8 @@ export class Directories {
   standing(node: number): Standing {
     const { own, storage, identity } = this.#options;
     const { directory, incarnation } = own;
-    return { identity: identity.known, directory, incarnation, remembers: storage.peerRun(node) };
+    const settled = [...this.#settled];
+    return { identity: identity.known, directory, incarnation, settled, remembers: storage.peerRun(node) };
   }
 
   onHello({ node, standing }: PeerIdentity): void {
@@ -50,9 +56,12 @@ export class Directories {
     if (standing === undefined) return;
     this.#options.identity.hear(standing.identity);
     const { remembers } = standing;
-    if (remembers === undefined || !this.#isLost(remembers)) return;
-    this.#settled.push(remembers);
-    this.#options.lost(node, remembers);
+    if (remembers === undefined) return;
+    if (this.#isLost(remembers)) {
+      this.#settled.push(remembers);
+      this.#options.lost(node, remembers);
+    }
+    this.#settleEarlier(remembers);
   }
 
   onWelcome(peer: PeerIdentity): void {
@@ -63,24 +72,34 @@ export class Directories {
     // A start that could not be recorded reports nothing, nor does the previous version: an older memory is better than
     // none.
     if (standing?.directory === '' || (standing === undefined && known !== undefined)) return;
-    const { directory, incarnation } = standing ?? { directory: '', incarnation: 0 };
-    const run = { directory, incarnation, boot: standing === undefined ? 0 : boot };
+    const { directory, incarnation, settled } = standing ?? { directory: '', incarnation: 0, settled: [] };
+    const run = { directory, incarnation, boot: standing === undefined ? 0 : boot, settled };
     if (planted('directories-not-remembered')) return;
     if (known === undefined || !isSame(known, run)) storage.rememberPeer(node, run);
   }
 
-  /** Another shard detected the loss. */
-  settle(run: DirectoryRun): void {
-    this.#settled.push(run);
+  /** Another shard detected the losses. */
+  settle(runs: readonly DirectoryStart[]): void {
+    this.#settled.push(...runs);
+  }
+
+  /** The losses that an earlier directory of this node had noticed lie before it. Those of this one are in its file. */
+  #settleEarlier({ directory, settled }: RememberedRun): void {
+    const own = this.#options.own.directory;
+    if (directory === own) return;
+    const news = settled.filter((run) => run.directory !== own && !this.#isSettled(run));
+    if (news.length === 0) return;
+    this.#settled.push(...news);
+    this.#options.settled(news);
+  }
+
+  #isSettled({ directory, incarnation }: DirectoryStart): boolean {
+    return this.#settled.some((run) => run.directory === directory && run.incarnation >= incarnation);
   }
 
   #isLost(remembered: DirectoryRun): boolean {
-    if (planted('lost-marker-forgotten')) return false;
+    if (planted('lost-marker-forgotten') || this.#isSettled(remembered)) return false;
     const { own } = this.#options;
-    if (
-      this.#settled.some((run) => run.directory === remembered.directory && run.incarnation >= remembered.incarnation)
-    )
-      return false;
     // This start could not be recorded.
     if (own.directory === '') return false;
     if (remembered.directory === '') return own.isNew;
@@ -90,6 +109,14 @@ export class Directories {
   }
 }
 
-function isSame(a: DirectoryRun, b: DirectoryRun): boolean {
-  return a.directory === b.directory && a.incarnation === b.incarnation && a.boot === b.boot;
+function isSame(a: RememberedRun, b: RememberedRun): boolean {
+  return isSameStart(a, b) && a.boot === b.boot && areSame(a.settled, b.settled);
+}
+
+function areSame(a: readonly DirectoryStart[], b: readonly DirectoryStart[]): boolean {
+  return a.length === b.length && a.every((run, i) => isSameStart(run, b[i]));
+}
+
+function isSameStart(a: DirectoryStart, b: DirectoryStart | undefined): boolean {
+  return a.directory === b?.directory && a.incarnation === b.incarnation;
 }

@@ -10,7 +10,7 @@ import type {
 } from '../raft/types.ts';
 import type { RowDamage } from '../base/row-damage.ts';
 import type { Tx } from '../base/tx.ts';
-import type { DirectoryRun } from '../peer/codec/standing.ts';
+import type { RememberedRun } from '../peer/codec/standing.ts';
 
 /** Requests from the main thread: a ring reader. */
 export interface RequestSource {
@@ -154,9 +154,9 @@ export interface RowReader {
 /** A shard's memory of other nodes (directories.ts). */
 export interface DirectoryStorage {
   /** The last run of a node that this shard linked to. */
-  peerRun(node: number): DirectoryRun | undefined;
+  peerRun(node: number): RememberedRun | undefined;
   /** On disk when it returns. */
-  rememberPeer(node: number, run: DirectoryRun): void;
+  rememberPeer(node: number, run: RememberedRun): void;
 }
 
 /** Rows of a group in chunks, for another node: keyBytes u16, valueBytes u32, key without its prefix, value. */

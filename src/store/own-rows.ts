@@ -7,7 +7,7 @@ import { RowDamage } from '../base/row-damage.ts';
 import { readText } from '../base/text.ts';
 import type { Tx } from '../base/tx.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
-import type { DirectoryRun } from '../peer/codec/standing.ts';
+import type { RememberedRun } from '../peer/codec/standing.ts';
 import type { LostLog } from '../raft/types.ts';
 import type { DirectoryStorage, StoragePaths, StoredVote } from '../shard/ports.ts';
 import {
@@ -18,10 +18,13 @@ import {
   type ShardRun,
   VOTE_ROW,
   decodeRun,
+  decodeSettled,
   encodeRun,
+  encodeSettled,
   halfOf,
   lostOf,
   peerKey,
+  peerSettledKey,
   systemKey,
 } from './rows.ts';
 
@@ -72,17 +75,22 @@ export abstract class OwnRows implements DirectoryStorage {
     this.commit(() => groups.forEach((group) => this.putFlag(systemKey(OWN_TAG.lost, group), lost)));
   }
 
-  peerRun(node: number): DirectoryRun | undefined {
+  peerRun(node: number): RememberedRun | undefined {
     const row = ownRow(this.tx, peerKey(node));
     // The next link to that node writes it again.
     if (row === undefined || row === CHANGED) return undefined;
     const directory = readText(row, PEER_ROW.size, row.length - PEER_ROW.size);
-    return { directory, ...PEER_ROW.decode(row) };
+    const run = { directory, ...PEER_ROW.decode(row) };
+    return decodeSettled(ownRow(this.tx, peerSettledKey(node)) ?? CHANGED, run);
   }
 
-  rememberPeer(node: number, run: DirectoryRun): void {
+  rememberPeer(node: number, run: RememberedRun): void {
     const row = PEER_ROW.encode(run, encodeUtf8(run.directory));
-    this.commit(() => this.tx.put(peerKey(node), row));
+    this.commit(() => {
+      this.tx.put(peerKey(node), row);
+      if (run.settled.length > 0) this.tx.put(peerSettledKey(node), encodeSettled(run));
+      else this.tx.delete(peerSettledKey(node));
+    });
   }
 
   /**

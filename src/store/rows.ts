@@ -2,6 +2,7 @@
 import { viewOf } from '../base/bytes.ts';
 import { Reader, Writer, textFieldBytes } from '../base/cursor.ts';
 import { f64, struct, u16BE, u32, u32BE, u64, u8 } from '../base/struct.ts';
+import { type DirectoryRun, type RememberedRun, readStarts, startsBytes, writeStarts } from '../peer/codec/standing.ts';
 import type { LostLog } from '../raft/types.ts';
 import type { SegmentNote } from './log-record.ts';
 import type { Covered } from './log-scan.ts';
@@ -32,6 +33,8 @@ export const OWN_TAG = {
   /** Rows of the group's state are missing, because their page could not be read; of ALL_GROUPS: so is the run. */
   torn: 0x64,
   peer: 0x70,
+  /** The runs whose loss a peer had noticed. Versions before do not ask for it. */
+  peerSettled: 0x73,
   run: 0x72,
 } as const;
 export const ALL_GROUPS = 0xffff;
@@ -66,6 +69,25 @@ export function systemKey(tag: number, group: number): Uint8Array {
 /** Node ids have 32 bits. */
 export function peerKey(node: number): Uint8Array {
   return PEER_KEY.encode({ prefix: SYSTEM_PREFIX, tag: OWN_TAG.peer, node });
+}
+
+export function peerSettledKey(node: number): Uint8Array {
+  return PEER_KEY.encode({ prefix: SYSTEM_PREFIX, tag: OWN_TAG.peerSettled, node });
+}
+
+/** The directory comes first: a version that does not know this row changes the row of the run alone. */
+export function encodeSettled({ directory, settled }: RememberedRun): Uint8Array {
+  const writer = new Writer(new Uint8Array(textFieldBytes(directory) + startsBytes(settled)));
+  writer.text(directory);
+  writeStarts(writer, settled);
+  return writer.finish();
+}
+
+export function decodeSettled(row: Uint8Array, run: DirectoryRun): RememberedRun {
+  const reader = new Reader(row);
+  const directory = reader.text();
+  const settled = readStarts(reader);
+  return { ...run, settled: reader.finished && directory === run.directory ? settled : [] };
 }
 
 /** Prefix of the group's state, given its row of OWN_TAG.half. */

@@ -105,7 +105,7 @@ export async function chaos(options: ChaosOptions): Promise<ChaosResult> {
     process.stderr.write(cluster.logs());
     throw error;
   } finally {
-    load.stop = true;
+    load.stop();
     await stage.heal().catch(() => undefined);
     await cluster.dispose();
     await disk?.dispose();
@@ -149,7 +149,7 @@ async function strikeAll(options: ChaosOptions, scene: Scene, strikes: Strike[])
   const once = shuffled([...some(network, KINDS_OF_NETWORK), ...some(nodes, KINDS_OF_NODES)], random.next);
   const isOver = (): boolean =>
     signal?.aborted === true ||
-    world.load.stop ||
+    world.load.over.aborted ||
     (minutes === undefined ? once.length === 0 : elapsedMs(world) > minutes * 60_000);
   await stage.hold(1000, 3000);
   while (!isOver()) {
@@ -193,12 +193,12 @@ async function strikeOnce({ world, stage }: Scene, faults: Kinds): Promise<Strik
     await cluster.ready(cluster.ids);
     await until(
       `every group acknowledges writes after ${kind}`,
-      () => load.stop || world.isEnding || load.silences.isOverSince(healedMs),
+      () => load.over.aborted || world.isEnding || load.silences.isOverSince(healedMs),
     );
   } catch (error) {
     // Nothing can be told of what comes after it.
     violated(world, error);
-    load.stop = true;
+    load.stop();
   }
   return { kind, atMs, lastedMs: elapsedMs(world) - atMs, silentMs: load.silences.close(window) };
 }
@@ -207,7 +207,7 @@ async function strikeOnce({ world, stage }: Scene, faults: Kinds): Promise<Strik
 async function judgeTheEnd(world: World): Promise<void> {
   const { cluster, load } = world;
   try {
-    if (load.stop) return;
+    if (load.over.aborted) return;
     await cluster.ready(cluster.ids);
     const client = new RovingClient(load, world.random.seed);
     for (const stream of world.kept.splice(0)) {

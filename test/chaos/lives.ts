@@ -62,7 +62,7 @@ export async function runSlot(world: World, slot: number, pace: Pace): Promise<v
       unjudged.delete(end);
     });
     unjudged.add(end);
-    while (unjudged.size >= UNJUDGED_MAX / groups && !world.load.stop) await pause(RETRY_MS);
+    while (unjudged.size >= UNJUDGED_MAX / groups && !world.load.over.aborted) await pause(RETRY_MS);
   }
   await Promise.all(unjudged);
 }
@@ -72,7 +72,7 @@ async function guarded<T>(world: World, work: () => Promise<T>): Promise<T | und
     return await work();
   } catch (error) {
     // An aborted run leaves everything half done.
-    if (!world.load.stop) violated(world, error);
+    if (!world.load.over.aborted) violated(world, error);
     return undefined;
   }
 }
@@ -95,7 +95,7 @@ async function live(
   const { load, cluster, counts } = world;
   const roaming = new RovingClient(load, random.int(0, 2 ** 30));
   const { status } = await insist(world, roaming, { method: 'PUT', path: stream.path, headers: typeOf(stream) });
-  if (load.stop) return undefined;
+  if (load.over.aborted) return undefined;
   assert([200, 201].includes(status), `PUT ${stream.path}: ${status}`);
   counts.created++;
   world.alive.set(stream.name, 'its writers');
@@ -113,7 +113,7 @@ async function live(
   await writers;
   world.alive.set(stream.name, 'being closed');
   const end = await close(world, roaming, stream);
-  if (load.stop) return undefined;
+  if (load.over.aborted) return undefined;
   return async () => {
     world.alive.set(stream.name, 'every node to show it');
     const shown = [...(await looks)];
@@ -122,7 +122,7 @@ async function live(
     checkStream(stream, content, counts.appends);
     // They end when they are told that the stream is closed.
     shown.push(...(await Promise.all(readers)));
-    if (load.stop) return;
+    if (load.over.aborted) return;
     for (const reader of shown) reader.check(stream, content, counts.appends);
     for (const reader of shown.slice(-readers.length)) {
       assert.equal(reader.offset, content.length, `${stream.name}: ${reader.how} saw all of a closed stream`);
@@ -140,7 +140,7 @@ async function live(
 async function write(life: Life, id: number, client: RovingClient, asProducer: boolean): Promise<void> {
   const { world, stream, random } = life;
   const { load, counts } = world;
-  for (let number = 0; life.left > 0 && life.bytesLeft > 0 && !world.isEnding && !load.stop; number++) {
+  for (let number = 0; life.left > 0 && life.bytesLeft > 0 && !world.isEnding && !load.over.aborted; number++) {
     life.left--;
     const append = newAppend(stream, id, number, padBytes(life));
     if (append.padBytes >= LARGE_BYTES.low) counts.largeBodies++;
@@ -166,7 +166,7 @@ function padBytes({ random, pace }: Life): number {
 async function catchUps({ world, stream, random }: Life, seed: number): Promise<Shown[]> {
   const shown: Shown[] = [];
   const client = new RovingClient(world.load, seed);
-  for (let i = 0; i < CATCH_UPS_MAX && !world.isEnding && !world.load.stop; i++) {
+  for (let i = 0; i < CATCH_UPS_MAX && !world.isEnding && !world.load.over.aborted; i++) {
     await pause(random.int(200, 3000));
     const one = await catchUp(world, client, stream);
     if (one === undefined) break;
@@ -179,7 +179,7 @@ async function catchUps({ world, stream, random }: Life, seed: number): Promise<
 /** The length that the stream then has for good. */
 async function close(world: World, client: RovingClient, { path }: StreamHistory): Promise<number> {
   const answer = await insist(world, client, { method: 'POST', path, headers: { 'Stream-Closed': 'true' } });
-  if (world.load.stop) return -1;
+  if (world.load.over.aborted) return -1;
   const text = `closing ${path}: ${answer.status} ${answer.body.toString('utf8')}`;
   // By an attempt whose answer was lost.
   const isClosed = answer.status === 409 && answer.headers.get('millrace-error') === 'STREAM_CLOSED';

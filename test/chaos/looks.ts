@@ -30,7 +30,7 @@ export async function insist(world: World, client: RovingClient, request: Reques
   const sinceMs = performance.now();
   for (;;) {
     const answer = await asked(client, method, path, headers);
-    if (world.load.stop || (answer !== undefined && answer.status < 500)) {
+    if (world.load.over.aborted || (answer !== undefined && answer.status < 500)) {
       return answer ?? { status: 0, headers: new Map(), body: Buffer.alloc(0) };
     }
     assert(performance.now() - sinceMs < PATIENCE_MS, `${method} ${path} is refused for ${PATIENCE_MS / 1000} s`);
@@ -57,7 +57,7 @@ export async function catchUp(world: World, client: RovingClient, stream: Stream
   const shown = new Shown('a catch-up read');
   for (;;) {
     const answer = await asked(client, 'GET', `${stream.path}?offset=${shown.offset}`);
-    if (world.load.stop) return undefined;
+    if (world.load.over.aborted) return undefined;
     // Another node may not have all that was shown, and says so.
     if (answer === undefined || answer.status === 503) return shown;
     assert.equal(answer.status, 200, `a catch-up read of ${stream.path} at ${shown.offset}: ${answer.status}`);
@@ -84,7 +84,7 @@ export async function readWhole(world: World, stream: StreamHistory, end: number
   let content: Buffer | undefined;
   for (const id of world.cluster.ids) {
     const found = await readOn(world, id, stream, true);
-    if (world.load.stop) break;
+    if (world.load.over.aborted) break;
     const label = `${stream.name} on node ${id}`;
     assert.equal(found.length, end, `${label}: its length, and what closing it was answered`);
     content ??= found;
@@ -105,7 +105,7 @@ async function readOn(
   const sinceMs = performance.now();
   const parts: Buffer[] = [];
   let offset = 0;
-  while (!world.load.stop) {
+  while (!world.load.over.aborted) {
     const late = `node ${id} does not show ${path} within ${PATIENCE_MS / 1000} s; it got to ${offset}`;
     assert(performance.now() - sinceMs < PATIENCE_MS, late);
     const answer = await asked(client, 'GET', `${path}?offset=${offset}`);
@@ -140,12 +140,12 @@ export async function fork(world: World, client: RovingClient, { stream, content
   const path = `${stream.path}.fork`;
   const headers = { 'Stream-Forked-From': stream.path, 'Stream-Fork-Offset': String(end).padStart(20, '0') };
   const made = await insist(world, client, { method: 'PUT', path, headers });
-  if (world.load.stop) return;
+  if (world.load.over.aborted) return;
   assert([200, 201].includes(made.status), `PUT ${path}: ${made.status} ${made.body.toString('utf8')}`);
   world.counts.forked++;
   for (const id of world.cluster.ids) {
     const found = await readOn(world, id, { path, isJson: stream.isJson }, false);
-    if (world.load.stop) return;
+    if (world.load.over.aborted) return;
     assert(content.subarray(0, end).equals(found), `${path} on node ${id} is not the first ${end} bytes of its source`);
   }
   await eraseEverywhere(world, client, path);
@@ -154,7 +154,7 @@ export async function fork(world: World, client: RovingClient, { stream, content
 /** Deletes it and sees that no node shows it. */
 export async function eraseEverywhere(world: World, client: RovingClient, path: string): Promise<void> {
   const { status } = await insist(world, client, { method: 'DELETE', path });
-  if (world.load.stop) return;
+  if (world.load.over.aborted) return;
   // 404: by an attempt whose answer was lost.
   assert([204, 404].includes(status), `DELETE ${path}: ${status}`);
   for (const id of world.cluster.ids) {
@@ -162,7 +162,7 @@ export async function eraseEverywhere(world: World, client: RovingClient, path: 
     const sinceMs = performance.now();
     for (;;) {
       const answer = await asked(one, 'HEAD', path);
-      if (world.load.stop || answer?.status === 404) break;
+      if (world.load.over.aborted || answer?.status === 404) break;
       assert(performance.now() - sinceMs < PATIENCE_MS, `node ${id} still shows ${path}, which was deleted`);
       await pause(answer === undefined ? RETRY_MS : AGAIN_MS);
     }
@@ -189,7 +189,7 @@ export async function keepUntilTheEnd(
 export async function checkKept(world: World, { path, isJson, lengthBytes, digest }: KeptStream): Promise<void> {
   for (const id of world.cluster.ids) {
     const found = await readOn(world, id, { path, isJson }, true);
-    if (world.load.stop) return;
+    if (world.load.over.aborted) return;
     const label = `${path} on node ${id}, which was right when it was closed (${lengthBytes} bytes)`;
     assert(digestOf(found) === digest, `${label}, now has other content (${found.length} bytes)`);
     world.counts.contents++;

@@ -79,7 +79,7 @@ export function reportOf({ options, begun, loadAtBegin }: Circumstances, result:
   const verdict =
     violations.length === 0
       ? '**Passed**: no violation.'
-      : `**Failed**: ${violations.length} violations${world.load.stop ? '; the run was cut short' : ''}.`;
+      : `**Failed**: ${violations.length} violations${world.load.over.aborted ? '; the run was cut short' : ''}.`;
   return [
     `# Chaos, seed ${options.seed}\n\n${verdict}\n\n`,
     table(['', ''], facts),

@@ -98,7 +98,7 @@ export function violated(world: World, error: unknown): void {
   process.stdout.write(`VIOLATION at ${clock(violation.atMs)} (${during}): ${text}\n`);
   if (violations.length >= VIOLATIONS_MAX) {
     world.isEnding = true;
-    world.load.stop = true;
+    world.load.stop();
   }
 }
 

@@ -1,31 +1,22 @@
 // The store of assistant-ui's resumable streams, under the real context of `assistant-stream` from npm: the same is asked of the
 // store in memory that comes with it, and of Millrace.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import {
   type ResumableStreamStore,
   createInMemoryResumableStreamStore,
   createResumableStreamContext,
 } from 'assistant-stream/resumable';
 import { createResumableStreamStore } from '../../src/client/assistant-stream.ts';
-import { type MillraceClient, connect } from '../../src/client/client.ts';
-import { TestServer, within } from '../support/server.ts';
+import { connect } from '../../src/client/client.ts';
+import { within } from '../support/server.ts';
 import { PATIENCE_MS } from '../support/until.ts';
 import { codeOf } from './answers.ts';
+import { startNode } from './node.ts';
 
 const BYTES = Uint8Array.from({ length: 256 }, (_, i) => i);
-const server = new TestServer({ cores: 1, groups: 4 });
-let client: MillraceClient;
+const { server, client } = await startNode();
 let stores = 0;
-
-before(async () => {
-  await server.start();
-  client = connect(server.url);
-});
-after(async () => {
-  client.close();
-  await server.dispose();
-});
 
 /** Each gives every caller a way to the same streams, as processes would have it. */
 const MAKERS: ReadonlyMap<string, () => readonly [ResumableStreamStore, ResumableStreamStore]> = new Map([

@@ -1,24 +1,14 @@
 // The client against a real node in this process: appends, followers, and connections that are cut on the way.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { type MillraceClient, connect } from '../../src/client/client.ts';
 import { Relay } from '../support/relay.ts';
-import { TestServer } from '../support/server.ts';
 import { codeOf, textOf } from './answers.ts';
+import { startNode } from './node.ts';
 
 const TEXT = { contentType: 'text/plain' };
-const server = new TestServer({ cores: 1, groups: 4 });
-let client: MillraceClient;
+const { server, client } = await startNode();
 let streams = 0;
-
-before(async () => {
-  await server.start();
-  client = connect(server.url);
-});
-after(async () => {
-  client.close();
-  await server.dispose();
-});
 
 const newName = (): string => `s${streams++}`;
 

@@ -2,27 +2,17 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, type Server, createServer } from 'node:net';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { type MillraceClient, type MillraceStream, connect } from '../../src/client/client.ts';
 import { createReadableStream, createWritableStream } from '../../src/client/web-streams.ts';
 import { Relay } from '../support/relay.ts';
-import { TestServer } from '../support/server.ts';
 import { until } from '../support/until.ts';
 import { codeOf, textOf } from './answers.ts';
+import { startNode } from './node.ts';
 
 const TEXT = { contentType: 'text/plain' };
-const server = new TestServer({ cores: 1, groups: 4 });
-let client: MillraceClient;
+const { server, client } = await startNode();
 let streams = 0;
-
-before(async () => {
-  await server.start();
-  client = connect(server.url);
-});
-after(async () => {
-  client.close();
-  await server.dispose();
-});
 
 async function newStream(from: MillraceClient = client): Promise<MillraceStream> {
   const stream = from.stream('b', `w${streams++}`, TEXT);

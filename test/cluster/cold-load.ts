@@ -6,7 +6,7 @@ import { didNothing } from '../support/patient.ts';
 import { createRandom, type Random } from '../support/random.ts';
 import { RawClient, type RawResponse } from '../support/raw-client.ts';
 import { type BlobAppend, type BlobStream, blobBody } from './cold-history.ts';
-import { type Load, LostConnection, PAUSE_MS_MAX, RovingClient, pause } from './load.ts';
+import { type Load, LostConnection, PAUSE_MS_MAX, RETRY_MS, RovingClient, pause } from './load.ts';
 
 const KIB = 1024;
 /** After a refusal; Retry-After says a second, but then nothing would wait at the door when the store comes back. */
@@ -71,7 +71,7 @@ export async function writeBlobs(
   const random = createRandom(seed + 1);
   const groups = load.cluster.groupIds.length;
   const numbers = new Map<BlobStream, number>();
-  while (!load.stop) {
+  while (!load.over.aborted) {
     const stream = random.pick(streams);
     const number = numbers.get(stream) ?? 0;
     numbers.set(stream, number + 1);
@@ -95,11 +95,11 @@ export async function writeBlobs(
       doors.sentences.set(told, (doors.sentences.get(told) ?? 0) + 1);
       if (BACKPRESSURE.test(told)) {
         (doors.refused[group] as number)++;
-        await pause(REFUSED_PAUSE_MS);
       }
+      await pause(BACKPRESSURE.test(told) ? REFUSED_PAUSE_MS : RETRY_MS);
       const isRefused = typeof answer === 'string' ? answer === NOT_SENT : didNothing(answer);
       if (!asProducer && isRefused) append.outcome = 'refused';
-      if (!asProducer || load.stop) break;
+      if (!asProducer || load.over.aborted) break;
     }
   }
   client.leave();

@@ -1,5 +1,5 @@
-// Live readers of a cluster under faults, which go on with another node when theirs is gone. They work until `stop` is set
-// or the stream is closed.
+// Live readers of a cluster under faults, which go on with another node when theirs is gone. They work until `stop` is
+// called or the stream is closed.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { createRandom } from '../support/random.ts';
@@ -19,7 +19,7 @@ export async function follow(load: Load, stream: StreamHistory, seed: number): P
   const client = new RovingClient(load, seed);
   const random = createRandom(seed + 1);
   const shown = new Shown('long-polls');
-  while (!load.stop) {
+  while (!load.over.aborted) {
     if (random.chance(0.02)) client.leave();
     let answer: RawResponse | undefined;
     try {
@@ -56,7 +56,7 @@ export async function followEvents(load: Load, stream: StreamHistory, seed: numb
   let isClosed = false;
   // A large event may take longer than the reader waits at first.
   let futile = 0;
-  while (!load.stop && !isClosed) {
+  while (!load.over.aborted && !isClosed) {
     const abort = new AbortController();
     // A stopped node would block the reader forever: event streams send a comment only every 15 s.
     const timer = setTimeout(() => abort.abort(), random.int(1000, 6000) * ++futile);
@@ -64,7 +64,9 @@ export async function followEvents(load: Load, stream: StreamHistory, seed: numb
     try {
       const base = load.cluster.node(random.pick(load.cluster.ids)).url;
       const from = shown.offset === 0 ? '-1' : String(shown.offset).padStart(20, '0');
-      const response = await fetch(`${base}${stream.path}?offset=${from}&live=sse`, { signal: abort.signal });
+      const response = await fetch(`${base}${stream.path}?offset=${from}&live=sse`, {
+        signal: AbortSignal.any([abort.signal, load.over]),
+      });
       if (response.status !== 200 || response.body === null) {
         assert.equal(response.status, 503, `event stream of ${stream.path}: ${response.status}`);
         await response.body?.cancel();
@@ -113,7 +115,7 @@ async function takeEvents(
       assert.equal(shown.offset, Number(streamNextOffset), label);
       if (streamClosed === true) return true;
     }
-    if (load.stop) return false;
+    if (load.over.aborted) return false;
   }
   return false;
 }

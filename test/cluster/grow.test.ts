@@ -44,7 +44,7 @@ test('a single node grows into a cluster of three while clients write', async ()
     try {
       await Promise.race([grow(), work]);
     } finally {
-      load.stop = true;
+      load.stop();
       await Promise.allSettled([work]);
     }
     await work;
@@ -66,7 +66,7 @@ test('a single node grows into a cluster of three while clients write', async ()
     process.stderr.write(cluster.logs());
     throw error;
   } finally {
-    load.stop = true;
+    load.stop();
     await cluster.dispose();
   }
 });

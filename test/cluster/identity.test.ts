@@ -150,6 +150,35 @@ test('a wiped node does not vote although its file says that the cluster is new'
   });
 });
 
+test('a peer that was away while a node lost two disks costs no third permission', async () => {
+  await withCluster({ groups: 1, nodes: 5 }, async (cluster) => {
+    const file = scratchFile('c.toml', clusterToml(cluster));
+    await put(cluster.node(2), '/twice/before', 'acknowledged');
+    await cluster.settled();
+    await cluster.end(5);
+    for (const losses of [1, 2]) {
+      await cluster.end(1);
+      cluster.wipe(1);
+      await cluster.restart(1);
+      await cluster.node(1).logged(/not the one that a peer knows under this node id/);
+      await cluster.ready([2, 3, 4]);
+      const armed = await ctl(['allow-rejoin', '--config', file, '--node', '1']);
+      assert.equal(armed.stdout, 'node 1: empty-log rejoin armed on every group leader\n', armed.stderr);
+      await cluster.ready([1]);
+      await until('the file names every loss', async () => stored(cluster.node(1)).settled.length >= losses);
+    }
+    const settled = stored(cluster.node(1)).settled.length;
+    await cluster.restart(5);
+    await cluster.ready();
+    // Node 5 remembered the first disk.
+    await cluster.end(1);
+    await cluster.restart(1);
+    await cluster.ready();
+    assert.equal(stored(cluster.node(1)).settled.length, settled);
+    assert.equal(await read(cluster.node(1), '/twice/before'), 'acknowledged');
+  });
+});
+
 test('a directory that was rolled back is noticed at the first contact, also by a node that never led, and not forgotten', async () => {
   await withCluster({ groups: 2 }, async (cluster) => {
     const file = scratchFile('c.toml', clusterToml(cluster));

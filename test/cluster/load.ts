@@ -1,4 +1,4 @@
-// Writers of a cluster under faults, which go on with another node when theirs is gone. They work until `stop` is set.
+// Writers of a cluster under faults, which go on with another node when theirs is gone. They work until `stop` is called.
 import assert from 'node:assert/strict';
 import { fnv1a64mod } from '../../src/base/hash.ts';
 import { didNothing } from '../support/patient.ts';
@@ -72,7 +72,9 @@ export class Silences {
 }
 
 export interface Load {
-  stop: boolean;
+  /** Aborted: clients end. */
+  readonly over: AbortSignal;
+  stop(): void;
   readonly cluster: TestCluster;
   /** The node that may refuse with 507, because its disk is full. */
   fullNode: number | undefined;
@@ -83,7 +85,8 @@ export interface Load {
 
 export function newLoad(cluster: TestCluster, bucket: string, fullNode?: number): Load {
   const silences = new Silences(bucket, cluster.groupIds.length);
-  return { stop: false, cluster, fullNode, statuses: new Map(), silences };
+  const over = new AbortController();
+  return { over: over.signal, stop: () => over.abort(), cluster, fullNode, statuses: new Map(), silences };
 }
 
 export class LostConnection extends Error {}
@@ -177,7 +180,7 @@ export async function write(
   const client = new RovingClient(load, seed);
   const random = createRandom(seed + 1);
   const numbers = new Map<string, number>();
-  while (!load.stop) {
+  while (!load.over.aborted) {
     const stream = random.pick(streams);
     const number = numbers.get(stream.name) ?? 0;
     numbers.set(stream.name, number + 1);
@@ -235,7 +238,8 @@ export async function produce(
       assert(answer.status === 200 || answer.status === 204, text);
       return acknowledge(append, answer);
     }
-    if (load.stop) return undefined;
+    if (load.over.aborted) return undefined;
+    await pause(RETRY_MS);
   }
 }
 

@@ -61,7 +61,7 @@ test('a fourth node joins, becomes a voter, and the first one leaves, while clie
     try {
       await Promise.race([change(), work]);
     } finally {
-      load.stop = true;
+      load.stop();
       await Promise.allSettled([work]);
     }
     await work;

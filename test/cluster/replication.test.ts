@@ -11,7 +11,7 @@ import { until } from '../support/until.ts';
 
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 const JSON_TYPE = { 'Content-Type': 'application/json' } as const;
-const STREAMS = 24;
+const STREAMS = 12;
 
 describe('three nodes act as one', () => {
   let cluster: TestCluster;
@@ -90,13 +90,13 @@ describe('three nodes act as one', () => {
   test('conditional writes work through every node, leader or not', async (bucket) => {
     for (const id of cluster.ids) {
       // A young cluster refuses them until each group has recorded its identity.
-      for (let i = 0; i < 8; i++) {
+      for (let i = 0; i < 4; i++) {
         await until('conditional writes are open', async () => {
           const answer = await ask(id, 'DELETE', `/${bucket}/${id}-${i}`, { 'If-Match': '*' });
           return answer.headers.get('millrace-error') !== 'UPGRADE_UNFINISHED';
         });
       }
-      for (let i = 0; i < 8; i++) {
+      for (let i = 0; i < 4; i++) {
         const path = `/${bucket}/${id}-${i}`;
         await expect(201, id, 'PUT', path, { ...TEXT, 'If-None-Match': '*' }, 'x');
         await expect(412, id, 'PUT', path, { ...TEXT, 'If-None-Match': '*' }, 'x');
@@ -111,7 +111,7 @@ describe('three nodes act as one', () => {
     const path = `/${bucket}/s`;
     await expect(201, 1, 'PUT', path, TEXT);
     const writers = 9;
-    const lines = 60;
+    const lines = 30;
     let conflicts = 0;
     const write = async (writer: number): Promise<void> => {
       let tail = 0;
@@ -147,7 +147,7 @@ describe('three nodes act as one', () => {
       const name = `own-${i}`;
       await expect(201, id, 'PUT', `/${bucket}/${name}`, TEXT);
       let whole = '';
-      for (let n = 0; n < 6; n++) {
+      for (let n = 0; n < 4; n++) {
         const path = n % 2 === 0 ? `/${bucket}/${name}` : `/v1/stream/${bucket}/${name}`;
         const answer = await expect(204, id, 'POST', path, TEXT, `${n};`);
         whole += `${n};`;
@@ -201,7 +201,7 @@ describe('three nodes act as one', () => {
   test('one stream written through all nodes in turn keeps the order of the answers', async (bucket) => {
     await expect(201, 1, 'PUT', `/${bucket}/turns`, TEXT);
     let whole = '';
-    for (let n = 0; n < 60; n++) {
+    for (let n = 0; n < 30; n++) {
       const id = 1 + (n % 3);
       // Another node's create may not have arrived here, but the write goes to the leader anyway.
       const answer = await expect(204, id, 'POST', `/${bucket}/turns`, TEXT, `${n} `);
@@ -283,10 +283,10 @@ describe('three nodes act as one', () => {
   });
 
   test('bodies of all sizes go through a follower', async (bucket) => {
-    for (const [n, size] of [1, 4096, 65_000, 262_143, 262_145, 1_000_003, 16_000_000, 32 * 1024 * 1024].entries()) {
+    for (const [n, size] of [1, 4096, 65_000, 262_143, 262_145, 1_000_003, 32 * 1024 * 1024].entries()) {
       for (const id of cluster.ids) {
         const path = `/${bucket}/large-${n}-${id}`;
-        // The largest cost half a second each, on three disks twice: one follower is enough for them.
+        // The largest costs seconds, on three disks twice: one follower is enough for it.
         if (size > 10_000_000 && id !== (await followerOf(path))) continue;
         const body = Buffer.alloc(size, `${n}${id}-`);
         await expect(201, id, 'PUT', path, TEXT);
@@ -322,7 +322,7 @@ describe('three nodes act as one', () => {
 
   test('an event stream on every node sees what is appended through all nodes, in order and without gaps', async (bucket) => {
     const path = `/${bucket}/tail`;
-    const appends = 300;
+    const appends = 150;
     await expect(201, 1, 'PUT', path, TEXT);
     for (const id of cluster.ids) {
       await until(`node ${id} knows ${path}`, async () => (await ask(id, 'HEAD', path)).status === 200);

@@ -12,8 +12,8 @@ export const GROUPS = 4;
 /** More of everything for a long run. */
 export const SCALE = Number(process.env['FAULTS'] ?? 1);
 const BUCKET = 'faults';
-const WRITERS = 6;
-const OWN_STREAMS = 4;
+const WRITERS = 4;
+const OWN_STREAMS = 3;
 const SHARED_STREAMS = 3;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
@@ -52,9 +52,9 @@ export async function underLoad(
   const all = Promise.all(work);
   try {
     await Promise.race([act(load, faults), all]);
-    load.stop = true;
+    load.stop();
   } catch (error) {
-    load.stop = true;
+    load.stop();
     await Promise.allSettled(work);
     throw error;
   }

@@ -167,6 +167,43 @@ describe('millracectl stream and bucket', () => {
     await said('stream rm demo/parts --yes');
   });
 
+  test('--since begins at the time that records say, and lists what was written since', async () => {
+    const now = Date.now();
+    const ago = (minutes: number): number => now - minutes * 60_000;
+    const records = [ago(90), new Date(ago(61)).toISOString(), Math.floor(ago(60) / 1000), ago(30), now].map(
+      (time, n) => `${JSON.stringify({ n, time, late: now })}\n`,
+    );
+    await said('stream append timed/events --create --json-lines', records.join(''));
+    const since = async (rest: string): Promise<string> => await said(`stream cat timed/events --since ${rest}`);
+    for (let first = 0; first <= records.length; first++) {
+      const when = new Date(first === 0 ? ago(91) : ago([90, 61, 60, 30, 0][first - 1] ?? 0) + 1000).toISOString();
+      assert.equal(await since(when), records.slice(first).join(''), when);
+    }
+    assert.equal(await since('45m'), records.slice(3).join(''));
+    assert.equal(await since('2d --limit 1'), records[0]);
+    assert.equal(await since('1h --time-field late --limit 2'), records.slice(0, 2).join(''));
+    assert.equal(await said('stream tail timed/events --since 45m'), records.slice(3).join(''));
+    await said('stream close timed/events');
+    assert.equal(await said('stream tail -f timed/events --since 62m'), records.slice(1).join(''), 'up to its end');
+    assert.equal(await said('stream tail -f timed/events --since 9999-01-01'), '');
+    await said('stream create timed/empty --content-type application/json');
+    assert.equal(await said('stream cat timed/empty --since 1h'), '');
+    await fails(
+      1,
+      'stream cat timed/events --since 1h --time-field at',
+      /record 2 has no time in its field "at"; --time-/,
+    );
+    await fails(2, 'stream cat timed/events --since 1h --record 2', /give --record or --since, not both$/);
+    await fails(2, 'stream tail timed/events --since 1h -n 2', /give --lines or --since, not both$/);
+    for (const wrong of ['60', 'yesterday', '2026-13-01', '2026-01-31T12:00'])
+      await fails(2, `stream cat timed/events --since ${wrong}`, /expected how long ago, as 10m, or when, as 2026-/);
+    await fails(1, 'stream cat demo/text --since 1h', /only records of JSON streams can say their time/);
+    assert.match(await said('stream ls timed --since 1h'), /^stream .*\nempty .*\nevents .*\n$/);
+    assert.match(await said('stream ls timed --since 1h --limit 1'), /^stream .*\nempty .*\n$/);
+    assert.equal(await said('stream ls timed --since 9999-01-01 --json'), '[]\n');
+    for (const name of ['empty', 'events']) await said(`stream rm timed/${name} --yes`);
+  });
+
   test('lines of JSON on stdin are records, also without a flag', async () => {
     await said('stream create demo/lines --content-type application/json');
     assert.match(await said('stream append demo/lines', '{"a":1}\n{"a":2}\n'), /^demo\/lines: 2 records appended/);

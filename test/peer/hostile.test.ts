@@ -73,10 +73,7 @@ async function dialAsPeer(t: TestContext, port: number): Promise<Socket> {
 }
 
 const standingOf = (digit: string): Standing => ({
-  identity: digit.repeat(32),
-  directory: digit.repeat(16),
-  incarnation: 1,
-  remembers: undefined,
+  ...{ identity: digit.repeat(32), directory: digit.repeat(16), incarnation: 1, settled: [], remembers: undefined },
 });
 
 const MISFITS: readonly { name: string; other: Overrides; told: RegExp }[] = [
@@ -189,7 +186,10 @@ test('an acceptor that does not know the secret, is another node, or another ver
       () => new TextEncoder().encode('HTTP/1.1 400 Bad Request\r\n\r\n'),
     ],
     [/malformed: more bytes/, () => new Uint8Array(5000)],
-    [/other-version/, () => new Uint8Array([...encodeChallenge(randomBytes(NONCE_BYTES))].with(4, 9))],
+    [
+      /other-version/,
+      () => new Uint8Array([...encodeChallenge(randomBytes(NONCE_BYTES))].with(4, PROTOCOL_VERSION + 1)),
+    ],
   ];
   for (const [told, answer] of cases) {
     const port = await acceptor(t, (socket) => {

@@ -10,7 +10,7 @@ import { GROUP_COUNT, HOST, SECRET, type TestPeer, Waiter, makePeer } from './fi
 const SELF = { clusterId: 'test', groupCount: GROUP_COUNT, node: 2, shard: 0, shardCount: 1, boot: 77 };
 
 function standingOf(digit: string): Standing {
-  return { identity: digit.repeat(32), directory: digit.repeat(16), incarnation: 1, remembers: undefined };
+  return { identity: digit.repeat(32), directory: digit.repeat(16), incarnation: 1, settled: [], remembers: undefined };
 }
 
 function reasons(peer: TestPeer): string {

@@ -44,7 +44,13 @@ test('a node that joins is linked, keeps its link while it stays, and is unlinke
 
 test('nodes of the version before and of this one are linked both ways, and each comes back as either', async (t) => {
   const waiter = new Waiter();
-  const standing = { identity: 'a'.repeat(32), directory: 'b'.repeat(16), incarnation: 3, remembers: undefined };
+  const standing = {
+    identity: 'a'.repeat(32),
+    directory: 'b'.repeat(16),
+    incarnation: 3,
+    settled: [],
+    remembers: undefined,
+  };
   const here = { standing: () => standing };
   const one = makePeer(t, waiter, 1, here);
   const address = { host: HOST, port: await freePort() };

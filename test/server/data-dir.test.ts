@@ -11,7 +11,7 @@ import {
   countStart,
   lockDataDir,
   noteClusterId,
-  noteLoss,
+  noteSettled,
   openDataDir,
 } from '../../src/server/data-dir.ts';
 
@@ -117,6 +117,10 @@ test('a damaged layout is refused with a sentence', (t) => {
     [{ ...whole, shardCount: 17 }, /damaged/],
     [{ ...whole, groupCount: 5000 }, /damaged/],
     [{ format: 2 }, /damaged/],
+    ...[{}, [null], [{ directory: 'x', incarnation: 1 }], [{ directory: '' }]].map((settled): [unknown, RegExp] => [
+      { ...whole, settled },
+      /settled is not what this wrote/,
+    ]),
   ];
   for (const [content, expected] of cases) {
     writeFileSync(join(path, 'millrace.json'), typeof content === 'string' ? content : JSON.stringify(content));
@@ -142,8 +146,8 @@ test('a directory is told from all others, and each start on it from the ones be
   assert.equal(noteClusterId(path, 'd'.repeat(32)), false);
   // It turned out to be an older copy: from now on it counts on from where the newer one was.
   const newer = { directory: first.directoryId, incarnation: 7, boot: 1 };
-  noteLoss(path, newer);
-  noteLoss(path, { directory: 'e'.repeat(16), incarnation: 90, boot: 1 });
+  noteSettled(path, [newer]);
+  noteSettled(path, [{ directory: 'e'.repeat(16), incarnation: 90 }]);
   const then = startOn(path, { ...cluster, single: true });
   assert.deepEqual([then.clusterId, then.incarnation, then.single], [id, 8, false]);
   assert.deepEqual(then.settled[0], newer);

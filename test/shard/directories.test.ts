@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { ClusterIdentity } from '../../src/shard/cluster-identity.ts';
 import { Directories, type OwnDirectory } from '../../src/shard/directories.ts';
 import type { PeerIdentity } from '../../src/peer/codec/handshake.ts';
-import type { DirectoryRun, Standing } from '../../src/peer/codec/standing.ts';
+import type { DirectoryRun, DirectoryStart, RememberedRun, Standing } from '../../src/peer/codec/standing.ts';
 
 const [MINE, OTHER] = ['a'.repeat(16), 'b'.repeat(16)];
 const CLUSTER = 'c'.repeat(32);
@@ -12,14 +12,16 @@ const CLUSTER = 'c'.repeat(32);
 interface Rig {
   readonly directories: Directories;
   readonly identity: ClusterIdentity;
-  readonly memory: Map<number, DirectoryRun>;
+  readonly memory: Map<number, RememberedRun>;
   readonly losses: DirectoryRun[];
+  readonly settled: DirectoryStart[];
   readonly learned: string[];
 }
 
 function rig(own: Partial<OwnDirectory> = {}): Rig {
-  const memory = new Map<number, DirectoryRun>();
+  const memory = new Map<number, RememberedRun>();
   const losses: DirectoryRun[] = [];
+  const settled: DirectoryStart[] = [];
   const learned: string[] = [];
   const identity = new ClusterIdentity({ nodeId: 1, known: '', drawn: '', learned: (id) => learned.push(id) });
   const directories = new Directories({
@@ -27,12 +29,13 @@ function rig(own: Partial<OwnDirectory> = {}): Rig {
     storage: { peerRun: (node) => memory.get(node), rememberPeer: (node, run) => void memory.set(node, run) },
     identity,
     lost: (_, run) => losses.push(run),
+    settled: (runs) => settled.push(...runs),
   });
-  return { directories, identity, memory, losses, learned };
+  return { directories, identity, memory, losses, settled, learned };
 }
 
-function peer(remembers: DirectoryRun | undefined, more: Partial<Standing> = {}): PeerIdentity {
-  const standing = { identity: '', directory: OTHER, incarnation: 9, remembers, ...more };
+function peer(remembers: RememberedRun | undefined, more: Partial<Standing> = {}): PeerIdentity {
+  const standing = { identity: '', directory: OTHER, incarnation: 9, settled: [], remembers, ...more };
   return { clusterId: '', groupCount: 1, node: 2, shard: 0, shardCount: 1, boot: 90, standing };
 }
 
@@ -41,7 +44,10 @@ function old(): PeerIdentity {
   return rest;
 }
 
-const run = (directory: string, incarnation: number, boot = 1): DirectoryRun => ({ directory, incarnation, boot });
+const run = (directory: string, incarnation: number, boot = 1, settled: DirectoryStart[] = []): RememberedRun => ({
+  ...{ directory, incarnation, boot },
+  settled,
+});
 
 test('a directory that the peer does not know, or knows from an earlier start, is what it was', () => {
   for (const remembered of [undefined, run(MINE, 4), run(MINE, 1), run(MINE, 5, 50)]) {
@@ -109,4 +115,64 @@ test('of two identities the first one counts, until the node settles on the othe
   // Another shard was first.
   identity.settle(another);
   assert.equal(directories.standing(3).identity, another);
+});
+
+/** Node 1 on a new disk links to a peer that remembers the disk before, as two shards do. */
+function linkAnew(peerMemory: Map<number, RememberedRun>, own: Partial<OwnDirectory>, peerNode = 2): Rig {
+  const one = rig(own);
+  const two = new Directories({
+    own: { directory: OTHER, incarnation: 9, boot: 90, isNew: true, settled: [] },
+    storage: {
+      peerRun: (node) => peerMemory.get(node),
+      rememberPeer: (node, known) => void peerMemory.set(node, known),
+    },
+    identity: one.identity,
+    lost: () => assert.fail('the peer lost nothing'),
+    settled: () => assert.fail('the peer lost nothing'),
+  });
+  const introduce = (from: Directories, node: number, to: number, boot: number): PeerIdentity => ({
+    ...{ clusterId: '', groupCount: 1, node, shard: 0, shardCount: 1, boot },
+    standing: from.standing(to),
+  });
+  one.directories.onHello(introduce(two, peerNode, 1, 90));
+  two.onWelcome(introduce(one.directories, 1, peerNode, own.boot ?? 50));
+  return one;
+}
+
+test('a peer that was away while a node lost two disks does not take the second for lost', () => {
+  const [first, second, third] = ['1'.repeat(16), '2'.repeat(16), '3'.repeat(16)] as const;
+  const [present, away] = [new Map<number, RememberedRun>(), new Map<number, RememberedRun>()];
+  for (const memory of [present, away]) linkAnew(memory, { directory: first, incarnation: 4, boot: 14 });
+  assert.deepEqual(away.get(1), run(first, 4, 14));
+  const onSecond = linkAnew(present, { directory: second, incarnation: 1, boot: 21 });
+  assert.deepEqual(onSecond.losses, [run(first, 4, 14)]);
+  const onThird = linkAnew(present, { directory: third, incarnation: 1, boot: 31 });
+  assert.deepEqual(
+    onThird.losses.map(({ directory }) => directory),
+    [second],
+  );
+  assert.deepEqual(
+    onThird.settled.map(({ directory }) => directory),
+    [first],
+  );
+  // It starts again; by then the peer is back that knows the first disk alone.
+  const settled = [...onThird.losses, ...onThird.settled];
+  const again = linkAnew(away, { directory: third, incarnation: 2, boot: 32, settled }, 4);
+  assert.deepEqual([again.losses, again.settled], [[], []]);
+  assert.equal(away.get(1)?.directory, third);
+  // A later run of the first disk than the one whose loss was noticed is another matter.
+  away.set(1, run(first, 5));
+  assert.equal(linkAnew(away, { directory: third, incarnation: 3, settled }, 4).losses.length, 1);
+});
+
+test('the losses that a memory tells of say nothing about runs of this very directory', () => {
+  const { directories, losses, settled } = rig();
+  directories.onHello(peer(run(OTHER, 3, 1, [{ directory: MINE, incarnation: 7 }])));
+  assert.equal(losses.length, 1);
+  assert.deepEqual(settled, []);
+  directories.onHello(peer(run(MINE, 7)));
+  assert.equal(losses.length, 2);
+  // Nor does a peer that remembers this directory tell it anything new.
+  directories.onHello(peer(run(MINE, 5, 50, [{ directory: OTHER, incarnation: 9 }])));
+  assert.deepEqual([losses.length, settled.length], [2, 0]);
 });

@@ -22,6 +22,7 @@ export function openDirectories(process: SimProcess, trace: (line: string) => vo
       process.shard.declareLost();
       process.wake();
     },
+    settled: (runs) => void disk.settled.push(...runs),
   });
 }
 

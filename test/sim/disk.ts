@@ -3,7 +3,7 @@
  * atomic; what was not synced is gone after a crash. The disk survives the processes that use it.
  */
 import { Buffer } from 'node:buffer';
-import type { DirectoryRun } from '../../src/peer/codec/standing.ts';
+import type { DirectoryStart, RememberedRun } from '../../src/peer/codec/standing.ts';
 import type { Random } from '../support/random.ts';
 import { LogDisk } from './log-disk.ts';
 import { CheckedRows } from '../../src/store/row-check.ts';
@@ -31,8 +31,8 @@ export class SimDisk {
     removeSync: notHere,
   });
   /** The runs of peers, as far as this directory remembers them; and which losses were noticed on it. */
-  readonly peerRuns = new Map<number, DirectoryRun>();
-  readonly settled: DirectoryRun[] = [];
+  readonly peerRuns = new Map<number, RememberedRun>();
+  readonly settled: DirectoryStart[] = [];
   readonly #logs = new Map<number, DurableLog>();
   #notes: (() => void)[] = [];
   #inCommit = false;

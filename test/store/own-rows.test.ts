@@ -35,7 +35,7 @@ function fill(store: ShardStore): void {
   openLogs(store, FRESH);
   store.markUsed([]);
   store.noteRun(RUN);
-  store.rememberPeer(3, { ...RUN, boot: 4 });
+  store.rememberPeer(3, { ...RUN, boot: 4, settled: [] });
   store.startCheckpoint(() => {
     store.tx.put(systemKey(OWN_TAG.half, GROUP), Uint8Array.of(1));
     store.tx.put(systemKey(OWN_TAG.cut, GROUP), CUT_ROW.encode({ log: 5n, sequence: 1 }));
@@ -179,7 +179,7 @@ test('rows about the whole store are known by their place, or refuse the start i
   const store = await temporary.reopen(async () => await rot(temporary.directory, keys));
   assert.equal(store.fresh, false);
   assert.equal(store.peerRun(3), undefined);
-  store.rememberPeer(3, { ...RUN, boot: 5 });
+  store.rememberPeer(3, { ...RUN, boot: 5, settled: [] });
   assert.equal(store.peerRun(3)?.boot, 5);
   try {
     assert.fail(`${JSON.stringify(store.lastRun)} is the note of the last run`);

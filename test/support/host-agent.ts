@@ -13,10 +13,12 @@ export class HostAgent {
 
   private constructor(cluster: TestCluster) {
     this.#server = createServer((request, response) => {
-      const id = Number(/^\/restart\/(\d+)$/.exec(request.url ?? '')?.[1]);
+      const [, verb, node] = /^\/(restart|stop)\/(\d+)$/.exec(request.url ?? '') ?? [];
+      const id = Number(node);
       if (!cluster.ids.includes(id)) return void response.writeHead(404).end('no such node\n');
-      this.#restart(cluster, id).then(
-        () => response.end('restarted\n'),
+      const work = verb === 'stop' ? cluster.node(id).stop() : this.#restart(cluster, id);
+      work.then(
+        () => response.end('done\n'),
         (error: unknown) => response.writeHead(500).end(`${String(error)}\n`),
       );
       return undefined;
@@ -31,7 +33,16 @@ export class HostAgent {
 
   /** For --restart-cmd. */
   get command(): string {
-    return `curl -fsS -X POST http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/restart/{node_id}`;
+    return this.#commandTo('restart');
+  }
+
+  /** One that forgets to start the node. */
+  get commandToStop(): string {
+    return this.#commandTo('stop');
+  }
+
+  #commandTo(verb: string): string {
+    return `curl -fsS -X POST http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/${verb}/{node_id}`;
   }
 
   /** Resolves when no restart is under way: a command that was killed may have left one. */

@@ -33,6 +33,7 @@ const READERS: Table = {
   'src/tracing/otlp-traces.ts': 'spans carry it',
   'src/operator/verbs/status.ts': 'shown to operators',
   'src/operator/backup.ts': 'compared with when a backup was written',
+  'src/operator/streams/since.ts': 'compared with when records were written',
   'src/backup/tool/create.ts': 'compared with times of files',
 };
 

@@ -17,9 +17,10 @@ import {
   encodeWelcome,
   readWord,
 } from '../../src/peer/codec/handshake.ts';
+import type { Standing } from '../../src/peer/codec/standing.ts';
 import { Layouts, bytesFrom } from './layouts.ts';
 
-const VERSIONS = [2, 3, 8];
+const VERSIONS = [2, 3, 8, 9];
 const SECRET = '8f14e45fceea167a5a36dedd4bea2543';
 const IDENTITY = '0123456789abcdef0011223344556677';
 
@@ -27,7 +28,14 @@ const standing = {
   identity: IDENTITY,
   directory: 'fedcba9876543210',
   incarnation: 2 ** 33 + 7,
-  remembers: { directory: '00ff00ff00ff00ff', incarnation: 41, boot: 1_234_567_890_124 },
+  settled: [{ directory: '', incarnation: 0 }],
+  remembers: {
+    ...{ directory: '00ff00ff00ff00ff', incarnation: 41, boot: 1_234_567_890_124 },
+    settled: [
+      { directory: 'aaaabbbbccccdddd', incarnation: 3 },
+      { directory: '0000111122223333', incarnation: 2 ** 40 },
+    ],
+  },
 };
 const connector: PeerIdentity = {
   ...{ clusterId: 'Ünï', groupCount: 0x0102, node: 0x0304_0506, shard: 3, shardCount: 4, boot: 1_234_567_890_123 },
@@ -41,7 +49,7 @@ const acceptor: PeerIdentity = {
   publicUrl: '',
 };
 /** As a node that does not know its cluster yet says it. */
-const NO_STANDING = { identity: '', directory: '', incarnation: 0, remembers: undefined };
+const NO_STANDING: Standing = { identity: '', directory: '', incarnation: 0, settled: [], remembers: undefined };
 const hello = { self: connector, toNode: acceptor.node, toShard: acceptor.shard, nonce: bytesFrom(1, 32) };
 const PROOF = bytesFrom(100, 32);
 
@@ -52,11 +60,13 @@ function bodyOf(bytes: Uint8Array, version: number): Uint8Array {
   return word.body;
 }
 
-/** Version 2 does not tell of data directories, nor version 7 of clients. */
+/** Version 2 does not tell of data directories, nor version 7 of clients, nor version 8 of losses. */
 function asSaid(self: PeerIdentity, version: number): PeerIdentity {
   const { standing: said = NO_STANDING, publicUrl = '', ...rest } = self;
   if (version < 3) return rest;
-  return { ...rest, standing: said, ...(version < 8 ? {} : { publicUrl }) };
+  const remembers = said.remembers && { ...said.remembers, settled: [] };
+  const standing = version < 9 ? { ...said, settled: [], remembers } : said;
+  return { ...rest, standing, ...(version < 8 ? {} : { publicUrl }) };
 }
 
 test('each word of a handshake', () => {

@@ -67,7 +67,7 @@ export class Layouts {
   end(): void {
     if (this.#grew) {
       const sections = { ...load(), [this.#section]: this.#known };
-      writeFileSync(FILE, `${JSON.stringify(sections, null, 1)}\n`);
+      writeFileSync(FILE, `${JSON.stringify(sections, null, 2)}\n`);
     }
     assert.deepEqual([...this.#met].sort(), Object.keys(this.#known).sort(), `${this.#section}: all are compared`);
   }

@@ -7,7 +7,7 @@ import {
   completeDataDir,
   countStart,
   noteClusterId,
-  noteLoss,
+  noteSettled,
   noteSource,
   openDataDir,
 } from '../../src/server/data-dir.ts';
@@ -16,7 +16,7 @@ import { viewOf } from '../../src/base/bytes.ts';
 import { Environment } from '../../src/store/environment.ts';
 import { LmdbLog } from '../../src/store/lmdb-log.ts';
 import { freshBytes } from '../../src/store/log-record.ts';
-import { OWN_TAG } from '../../src/store/rows.ts';
+import { OWN_TAG, PEER_ROW, decodeSettled, peerKey, peerSettledKey } from '../../src/store/rows.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
 import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
@@ -58,7 +58,7 @@ async function write(directory: string): Promise<void> {
     { ...batch, group: SECOND, entries: large, persistIndex: 1 },
   ]);
   store.markUsed([SECOND]);
-  store.rememberPeer(PEER, RUN);
+  store.rememberPeer(PEER, { ...RUN, settled: [] });
   const row = { key: Uint8Array.from([0, 0, 0x68, 1]), value: utf8('staged') };
   const rows = new Uint8Array(rowSize(row.key, row.value));
   writeRow(rows, 0, row.key, row.value);
@@ -169,7 +169,7 @@ async function readBack(directory: string): Promise<number | undefined> {
   assert.deepEqual(voteOf(store, FIRST), { term: 9, vote: 3 });
   assert.deepEqual(voteOf(store, SECOND), { term: 0, vote: 0 });
   assert.deepEqual([store.lost(FIRST), store.lost(SECOND), store.fresh], [0, 1, false]);
-  assert.deepEqual(store.peerRun(PEER), RUN);
+  assert.deepEqual(store.peerRun(PEER), { ...RUN, settled: [] });
   assert.deepEqual([store.prefix(FIRST), store.prefix(SECOND)], [FIRST, SECOND + 0x4000]);
   const staged = store.tx.get(Uint8Array.from([0x41, 0x03, 0x68, 1]));
   assert.equal(Buffer.from(staged ?? []).toString(), 'staged');
@@ -187,6 +187,27 @@ function putShards(folder: string): void {
   }
 }
 
+test('the losses of a peer, in a row beside that of its run, which counts only with it', async (t) => {
+  const layouts = new Layouts('store: losses of a peer');
+  const settled = [
+    { directory: '', incarnation: 0 },
+    { directory: '00ff00ff00ff00ff', incarnation: 2 ** 40 },
+  ];
+  const store = new ShardStore(folderOf(t), STORE_OPTIONS);
+  store.rememberPeer(PEER, { ...RUN, settled });
+  const row = store.tx.get(peerSettledKey(PEER));
+  assert.deepEqual(decodeSettled(layouts.same('row', row ?? new Uint8Array()), RUN), { ...RUN, settled });
+  assert.deepEqual(store.peerRun(PEER), { ...RUN, settled });
+  layouts.end();
+  // As a version that does not know the row remembers another directory.
+  const other = { ...RUN, directory: '1111222233334444' };
+  store.tx.put(peerKey(PEER), PEER_ROW.encode(other, utf8(other.directory)));
+  assert.deepEqual(store.peerRun(PEER), { ...other, settled: [] });
+  store.rememberPeer(PEER, { ...RUN, settled: [] });
+  assert.equal(store.tx.get(peerSettledKey(PEER)), undefined);
+  await store.close();
+});
+
 test('millrace.json', async (t) => {
   const layouts = new Layouts('store: files, format 4');
   const folder = folderOf(t);
@@ -199,7 +220,7 @@ test('millrace.json', async (t) => {
   completeDataDir(folder, { single: false, shardRun: undefined });
   layouts.sameText('complete', text());
   noteClusterId(folder, IDENTITY);
-  noteLoss(folder, RUN);
+  noteSettled(folder, [RUN]);
   noteSource(folder, 'f'.repeat(32));
   writeFileSync(file, layouts.sameText('with all that is noted', text()));
   assert(countStart(folder, opens(folder)));

@@ -2,6 +2,7 @@
  * The groups of a backup, one after the other. Each is sent by the node that has applied most of it and checked on its
  * way. A node that does not answer is no failure; `absent` then says why.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Contents, DocumentReader } from '../format/document.ts';
 import type { Location } from '../format/location.ts';
 import { type GroupEntry, isPartOfBackup, objectName } from '../format/manifest.ts';
@@ -28,11 +29,63 @@ export interface BackupRun {
   readonly groupCount: number;
   /** Nodes that did not send a group, and why. */
   readonly absent: Map<number, string>;
+  /** Told beside the progress. */
+  readonly note: (text: string) => void;
 }
 
+/** A node that restarts is back with its groups within this time. */
+const RESTART_MS = 60_000;
+const AGAIN_MS = 500;
+/** Restarts while one group is sent; a node that ends each time has something else. */
+const RESTARTS_MAX = 3;
+
+/** When the only node that could send the group restarts meanwhile, it sends it again. */
 export async function createGroup(run: BackupRun, group: number, moved: (bytes: number) => void): Promise<Created> {
-  const { cluster, absent } = run;
+  let deadlineMs = -Infinity;
+  for (let restarts = 0; ;) {
+    try {
+      return await sendGroup(run, group, moved);
+    } catch (error) {
+      if (!(error instanceof NotSent)) throw error;
+      if (error.endedBy !== undefined) {
+        const why = restarts++ < RESTARTS_MAX ? await whyRestarted(run, error.endedBy, group) : undefined;
+        if (why === undefined) throw error;
+        run.note(`node ${error.endedBy.id}: ${why}; it sends group ${group} again`);
+        deadlineMs = performance.now() + RESTART_MS;
+      } else if (performance.now() >= deadlineMs) {
+        throw error;
+      }
+      await pause(run.cluster);
+    }
+  }
+}
+
+/** Waits for the node. Undefined: it did not restart, or is not back in time. */
+async function whyRestarted({ cluster }: BackupRun, node: ClusterNode, group: number): Promise<string | undefined> {
+  const deadlineMs = performance.now() + RESTART_MS;
+  for (;;) {
+    const why = await whyEnded(cluster, node, group);
+    if (why !== null || performance.now() >= deadlineMs) return why?.code === 'node-restarted' ? why.reason : undefined;
+    await pause(cluster);
+  }
+}
+
+async function pause({ signal }: Cluster): Promise<void> {
+  await delay(AGAIN_MS, undefined, { signal }).catch(() => {
+    throw new Interrupted();
+  });
+}
+
+class NotSent extends Failure {
+  /** The last node that ended early. */
+  endedBy: ClusterNode | undefined;
+}
+
+async function sendGroup(run: BackupRun, group: number, moved: (bytes: number) => void): Promise<Created> {
+  const { cluster } = run;
   const reasons: string[] = [];
+  const absent = new Map<number, string>();
+  let endedBy: ClusterNode | undefined;
   let nodes = cluster.nodes;
   while (nodes.length > 0) {
     const offers = await offersOf(cluster, nodes, group, (node, reason) => {
@@ -44,18 +97,24 @@ export async function createGroup(run: BackupRun, group: number, moved: (bytes: 
     for (const offer of others) offer.cancel();
     if (best === undefined) break;
     try {
-      return await take(best, run, group, moved);
+      const created = await take(best, run, group, moved);
+      for (const [node, reason] of absent) run.absent.set(node, reason);
+      return created;
     } catch (error) {
       // A location that fails would fail for the next node too; what a node sends may be better on another.
       if (error instanceof Interrupted || !(error instanceof Failure || error instanceof BadDocument)) throw error;
-      const why = error instanceof EndedEarly ? await whyEnded(cluster, best.node, group) : undefined;
-      reasons.push(`node ${best.node.id}: ${reasonOf(error)}${why === undefined ? '' : `: ${why}`}`);
+      const hasEnded = error instanceof EndedEarly;
+      if (hasEnded) endedBy = best.node;
+      const why = hasEnded ? await whyEnded(cluster, best.node, group) : undefined;
+      reasons.push(`node ${best.node.id}: ${reasonOf(error)}${why ? `: ${why.reason}` : ''}`);
       nodes = others.map(({ node }) => node);
     } finally {
       best.cancel();
     }
   }
-  throw new Failure(`group ${group}: no node sends it; ${reasons.join('; ')}`);
+  const failure = new NotSent(`group ${group}: no node sends it; ${reasons.join('; ')}`);
+  failure.endedBy = endedBy;
+  throw failure;
 }
 
 class BadDocument extends Fault {}

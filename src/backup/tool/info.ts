@@ -59,17 +59,23 @@ function msOf(value: unknown): number | undefined {
   return typeof value === 'number' ? value : undefined;
 }
 
-/** The node's reason why a download of this group broke off; undefined when it gives none or no longer answers. */
-export async function whyEnded(cluster: Cluster, node: ClusterNode, group: number): Promise<string | undefined> {
+/**
+ * Why the node ended a download of this group. Undefined: it gives no reason; null: it does not answer.
+ */
+export async function whyEnded(
+  cluster: Cluster,
+  node: ClusterNode,
+  group: number,
+): Promise<{ readonly code: unknown; readonly reason: string } | undefined | null> {
   try {
     const reply = await cluster.call(node, 'GET', '/__svc/backup/info');
     const { exports_ended_early: ended } = membersOf(reply.text);
     if (!Array.isArray(ended)) return undefined;
     const found = ended.filter(isObject).find((one) => one['raft_group_id'] === group);
     const reason = found?.['reason'];
-    return typeof reason === 'string' ? reason : undefined;
+    return typeof reason === 'string' ? { code: found?.['code'], reason } : undefined;
   } catch (error) {
-    if (error instanceof Failure && !(error instanceof Interrupted)) return undefined;
+    if (error instanceof Failure && !(error instanceof Interrupted)) return null;
     throw error;
   }
 }

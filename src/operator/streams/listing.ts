@@ -18,21 +18,29 @@ export interface Listed {
 
 const PAGE_STREAMS = 1000;
 
+export interface Listing {
+  readonly prefix: string;
+  readonly limit: number;
+  /** Only streams whose last write is not older. */
+  readonly writtenSinceMs?: number | undefined;
+}
+
 /** Pages in the order of names. */
 export async function* listStreams(
   client: StreamClient,
   bucket: string,
-  prefix: string,
-  limit: number,
+  { prefix, limit, writtenSinceMs = -Infinity }: Listing,
 ): AsyncGenerator<Listed[], void> {
   let after: string | undefined;
   for (let left = limit; left > 0;) {
-    const query = new URLSearchParams({ prefix, limit: String(Math.min(PAGE_STREAMS, left)) });
+    const most = writtenSinceMs === -Infinity ? Math.min(PAGE_STREAMS, left) : PAGE_STREAMS;
+    const query = new URLSearchParams({ prefix, limit: String(most) });
     if (after !== undefined) query.set('after', after);
     const path = `${bucketPath(bucket)}/streams?${query.toString()}`;
     const answer = await client.call({ method: 'GET', path, mayRepeat: true });
     const page = membersOf(expectStatus(answer, `bucket ${bucket}`, 200).body.toString('utf8'));
-    const streams = Array.isArray(page['streams']) ? page['streams'].filter(isObject).map(listedOf) : [];
+    const listed = Array.isArray(page['streams']) ? page['streams'].filter(isObject).map(listedOf) : [];
+    const streams = listed.filter(({ lastWriteMs = 0 }) => lastWriteMs >= writtenSinceMs).slice(0, left);
     if (streams.length > 0) yield streams;
     const next = page['next_cursor'];
     if (page['has_more'] !== true || typeof next !== 'string') return;

@@ -121,50 +121,49 @@ export async function* follow(client: StreamClient, name: NamedStream, from: num
   }
 }
 
-export interface LastLines {
-  readonly pieces: readonly Buffer[];
-  /** Behind them. */
-  readonly next: number;
-}
-
-/** The last records of a JSON stream, or lines of any other one. */
-export async function lastLines(
+/** From a record of a JSON stream on, up to the tail as it was at first. */
+export async function* readRecords(
   client: StreamClient,
   name: NamedStream,
-  facts: StreamFacts,
+  record: number,
+  to: number,
+): AsyncGenerator<Piece, void> {
+  yield* readFrom(client, name, `record=${record}`, to);
+}
+
+async function* readFrom(
+  client: StreamClient,
+  name: NamedStream,
+  query: string,
+  to: number,
+): AsyncGenerator<Piece, void> {
+  const first = await readPiece(client, name, query);
+  yield first;
+  yield* readAll(client, name, first.next, to);
+}
+
+/** The last records of a JSON stream, or lines of any other one, up to the tail as it was at first. */
+export async function* lastLines(
+  client: StreamClient,
+  name: NamedStream,
+  { tail, floor, isJson }: StreamFacts,
   count: number,
-): Promise<LastLines> {
-  const { tail, floor, isJson } = facts;
-  if (count === 0 || tail === floor) return { pieces: [], next: tail };
-  if (isJson) return await lastRecords(client, name, facts, count);
-  for (let bytes = LAST_STEP_BYTES; ; bytes *= 2) {
-    const from = Math.max(floor, tail - bytes);
+): AsyncGenerator<Pick<Piece, 'bytes' | 'next'>, void> {
+  if (count === 0 || tail === floor) return;
+  if (isJson) return yield* readFrom(client, name, `tail_records=${count}`, tail);
+  for (let size = LAST_STEP_BYTES; ; size *= 2) {
+    const from = Math.max(floor, tail - size);
     const pieces: Buffer[] = [];
     let next = from;
     for await (const piece of readAll(client, name, from, tail)) {
       pieces.push(piece.bytes);
-      next = piece.next;
+      ({ next } = piece);
     }
-    const start = startOfLast(Buffer.concat(pieces), count);
-    if (start === undefined && from > floor && bytes < LAST_BYTES_MAX) continue;
-    return { pieces: [Buffer.concat(pieces).subarray(start ?? 0)], next };
+    const bytes = Buffer.concat(pieces);
+    const start = startOfLast(bytes, count);
+    if (start === undefined && from > floor && size < LAST_BYTES_MAX) continue;
+    return yield { bytes: bytes.subarray(start ?? 0), next };
   }
-}
-
-async function lastRecords(
-  client: StreamClient,
-  name: NamedStream,
-  { tail }: StreamFacts,
-  count: number,
-): Promise<LastLines> {
-  const first = await readPiece(client, name, `tail_records=${count}`);
-  const pieces = [first.bytes];
-  let { next } = first;
-  for await (const piece of readAll(client, name, next, tail)) {
-    pieces.push(piece.bytes);
-    next = piece.next;
-  }
-  return { pieces, next };
 }
 
 /** Where the last `count` lines begin; the last one may have no end. Undefined: there are not as many. */

@@ -65,7 +65,7 @@ async function exportBucket(context: Context, client: StreamClient, bucket: stri
   makeFolder(folder);
   const exported: ExportedStream[] = [];
   const sum = { brought: 0, before: 0 };
-  for await (const page of listStreams(client, bucket, values.text('prefix') ?? '', Infinity)) {
+  for await (const page of listStreams(client, bucket, { prefix: values.text('prefix') ?? '', limit: Infinity })) {
     for (const { stream } of page) {
       const tell = (bytes: number): void =>
         progress.step(exported.length, exported.length + 1, `streams written, ${formatBytes(sum.brought + bytes)}`);

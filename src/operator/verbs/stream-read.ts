@@ -1,11 +1,12 @@
 /** Streams to look at: what there is, and what is in it. */
-import type { Flag } from '../flags.ts';
+import type { Flag, Values } from '../flags.ts';
 import { CLIENT_FLAGS, type Context, type Verb, openStreams } from '../context.ts';
 import { Interrupted, UsageError, printable } from '../../nodes/failure.ts';
 import { OUTPUT, formatFacts, formatTable, wantsJson } from '../output.ts';
 import { formatBytes } from '../../nodes/findings.ts';
 import { type Listed, listStreams } from '../streams/listing.ts';
-import { type StreamFacts, factsOf, follow, lastLines, readAll, readPiece } from '../streams/reading.ts';
+import { type StreamFacts, factsOf, follow, lastLines, readAll, readRecords } from '../streams/reading.ts';
+import { SINCE, WRITTEN_SINCE, recordSince, sinceMsOf } from '../streams/since.ts';
 import { type StreamClient, expectStatus } from '../streams/stream-client.ts';
 import { type NamedStream, bucketedPath, parseStreamName } from '../streams/stream-name.ts';
 
@@ -25,11 +26,16 @@ export const streamLs: Verb = {
   name: 'stream ls',
   about: 'list the streams of a bucket by name',
   words: ['bucket'],
-  examples: ['millracectl stream ls demo', 'millracectl stream ls demo --prefix 2026- --output json'],
+  examples: [
+    'millracectl stream ls demo',
+    'millracectl stream ls demo --prefix 2026- --output json',
+    'millracectl stream ls demo --since 10m',
+  ],
   onlyShows: true,
   flags: {
     bucket: { kind: 'text', value: 'BUCKET', about: 'the bucket', required: true },
     prefix: { kind: 'text', about: 'only names that begin so' },
+    since: WRITTEN_SINCE,
     limit: { kind: 'integer', about: 'at most so many', min: 1 },
     ...OUTPUT,
     ...CLIENT_FLAGS,
@@ -39,7 +45,9 @@ export const streamLs: Verb = {
     const bucket = values.required('bucket');
     if (bucket.includes('/')) throw new UsageError(`${bucket}: expected a bucket; --prefix chooses streams of it`);
     const limit = values.has('limit') ? values.integer('limit') : Infinity;
-    const pages = listStreams(await openStreams(context), bucket, values.text('prefix') ?? '', limit);
+    const prefix = values.text('prefix') ?? '';
+    const writtenSinceMs = sinceMsOf(context);
+    const pages = listStreams(await openStreams(context), bucket, { prefix, limit, writtenSinceMs });
     // Page by page: a bucket may have millions.
     if (wantsJson(values)) {
       let count = 0;
@@ -78,12 +86,14 @@ export const streamCat: Verb = {
     'millracectl stream cat demo/log > log.txt',
     'millracectl stream cat demo/log --offset 4096',
     'millracectl stream cat demo/events --record 1000 --limit 20',
+    'millracectl stream cat demo/events --since 10m --time-field created_at',
   ],
   onlyShows: true,
   flags: {
     stream: STREAM,
     offset: { kind: 'text', value: 'OFFSET', about: 'where to begin, as a node gave it (the first byte that is kept)' },
     record: { kind: 'integer', value: 'N', about: 'the record of a JSON stream to begin with, counted from 0' },
+    ...SINCE,
     limit: LIMIT,
     ...CLIENT_FLAGS,
   },
@@ -91,20 +101,23 @@ export const streamCat: Verb = {
     const { values } = context;
     const client = await openStreams(context);
     const name = parseStreamName(values.required('stream'));
-    const { floor, tail } = await factsOf(client, name);
-    const write = lineWriter(context);
-    let from = offsetOf(context) ?? floor;
-    if (values.has('record')) {
-      if (values.has('offset')) throw new UsageError('stream cat: give --offset or --record, not both');
-      const first = await readPiece(client, name, `record=${values.integer('record')}`);
-      if (await write(first.bytes)) return;
-      from = first.next;
-    }
+    onlyOneOf('stream cat', values, ['offset', 'record', 'since']);
+    const facts = await factsOf(client, name);
+    const { floor, tail } = facts;
+    const record = values.has('record') ? values.integer('record') : await recordSince(context, client, name, facts);
+    const from = offsetOf(context) ?? floor;
     // A node says what is wrong with it.
     if (from > tail || from < floor) expectStatus(await readOnce(client, name, from), name.text, 200);
-    for await (const { bytes } of readAll(client, name, from, tail)) if (await write(bytes)) return;
+    const write = lineWriter(context);
+    const pieces = record === undefined ? readAll(client, name, from, tail) : readRecords(client, name, record, tail);
+    for await (const { bytes } of pieces) if (await write(bytes)) return;
   },
 };
+
+function onlyOneOf(verb: string, values: Values, names: readonly string[]): void {
+  const [one, other] = names.filter((name) => values.isSet(name));
+  if (other !== undefined) throw new UsageError(`${verb}: give --${one} or --${other}, not both`);
+}
 
 /** Writes pieces up to --limit lines; the promise is true when there were as many. */
 function lineWriter({ values, out }: Context): (bytes: Buffer) => Promise<boolean> {
@@ -138,12 +151,17 @@ export const streamTail: Verb = {
   about:
     'show the last lines, or records of a JSON stream; --follow goes on with what comes, also when a node restarts',
   words: ['stream'],
-  examples: ['millracectl stream tail demo/log -n 100', 'millracectl stream tail -f demo/events --limit 100'],
+  examples: [
+    'millracectl stream tail demo/log -n 100',
+    'millracectl stream tail -f demo/events --limit 100',
+    'millracectl stream tail -f demo/events --since 2026-01-31T12:00Z',
+  ],
   onlyShows: true,
   flags: {
     stream: STREAM,
     lines: { kind: 'integer', about: 'how many', fallback: LINES, short: 'n' },
     follow: { kind: 'switch', about: 'go on until the stream is closed, or Ctrl-C', short: 'f' },
+    ...SINCE,
     limit: LIMIT,
     ...CLIENT_FLAGS,
   },
@@ -151,10 +169,19 @@ export const streamTail: Verb = {
     const { values, progress } = context;
     const client = await openStreams(context);
     const name = parseStreamName(values.required('stream'));
+    onlyOneOf('stream tail', values, ['lines', 'since']);
     const facts = await factsOf(client, name);
-    const { pieces, next } = await lastLines(client, name, facts, values.integer('lines'));
+    const record = await recordSince(context, client, name, facts);
+    const pieces =
+      record === undefined
+        ? lastLines(client, name, facts, values.integer('lines'))
+        : readRecords(client, name, record, facts.tail);
     const write = lineWriter(context);
-    for (const piece of pieces) if (await write(piece)) return;
+    let next = facts.tail;
+    for await (const piece of pieces) {
+      if (await write(piece.bytes)) return;
+      ({ next } = piece);
+    }
     if (!values.isSet('follow')) return;
     try {
       for await (const { bytes } of follow(client, name, next)) {

@@ -21,10 +21,10 @@ import { type Standing, readStanding, standingBytes, writeStanding } from './sta
  * Changes when frames change in a way that the other side would misread. 1: first. 3: identities include data
  * directories (standing.ts). 4: large requests travel in pieces of their own, and logs have large commands in pieces. 5:
  * answers may ask for the leader's state. 6: commands may expect a tail. 7: leaders compare the rows of replicas. 8:
- * identities include where clients reach the node. A connector that is refused for its version reconnects with the
- * acceptor's, down to the minimum.
+ * identities include where clients reach the node. 9: and the runs whose loss a directory had noticed. A connector that
+ * is refused for its version reconnects with the acceptor's, down to the minimum.
  */
-export const PROTOCOL_VERSION = 8;
+export const PROTOCOL_VERSION = 9;
 export const PROTOCOL_VERSION_LEAST = 2;
 const VERSION_WITH_STANDING = 3;
 /** From this version on large frames travel in pieces. */
@@ -39,6 +39,7 @@ export const VERSION_WITH_EXPECTATIONS = 6;
 /** Nodes from this version on compare their rows with those of others (comparison.ts). */
 export const VERSION_WITH_COMPARISON = 7;
 const VERSION_WITH_PUBLIC_URL = 8;
+const VERSION_WITH_SETTLED = 9;
 /** "MRPL". */
 const MAGIC = 0x4c50524d;
 export const WORD = struct({ magic: u32, version: u16, kind: u8, zero: u8, bodyBytes: u32 }, 'body');
@@ -48,7 +49,7 @@ export const IDENTITY = struct(
 );
 export const HELLO = struct({ toNode: u32, toShard: u16 }, 'nonce, 32 bytes');
 export const REFUSAL = struct({ code: u8 }, 'sentence (size u16, UTF-8)');
-/** One frame, including its header. The longest, a HELLO, stays below 900 bytes; a stranger can make us hold it. */
+/** One frame, including its header. The longest, a HELLO, stays below 1,200 bytes; a stranger can make us hold it. */
 export const WORD_BYTES_MAX = 4096;
 export const NONCE_BYTES = 32;
 export const PROOF_BYTES = 32;
@@ -216,7 +217,7 @@ function wordWriter(kind: number, bodyBytes: number, version: number): Writer {
 }
 
 function introductionBytes(self: PeerIdentity, version: number): number {
-  const standing = version < VERSION_WITH_STANDING ? 0 : standingBytes(self.standing);
+  const standing = version < VERSION_WITH_STANDING ? 0 : standingBytes(self.standing, version >= VERSION_WITH_SETTLED);
   const publicUrl = version < VERSION_WITH_PUBLIC_URL ? 0 : textFieldBytes(self.publicUrl ?? '');
   return IDENTITY.size + textFieldBytes(self.clusterId) + standing + publicUrl;
 }
@@ -224,7 +225,7 @@ function introductionBytes(self: PeerIdentity, version: number): number {
 function writeIdentity(writer: Writer, self: PeerIdentity, version: number): void {
   writer.record(IDENTITY, self);
   writer.text(self.clusterId);
-  if (version >= VERSION_WITH_STANDING) writeStanding(writer, self.standing);
+  if (version >= VERSION_WITH_STANDING) writeStanding(writer, self.standing, version >= VERSION_WITH_SETTLED);
   if (version >= VERSION_WITH_PUBLIC_URL) writer.text(self.publicUrl ?? '');
 }
 
@@ -235,7 +236,7 @@ function readIdentity(reader: Reader, version: number): PeerIdentity {
   if (!isSomebody || clusterId.length > CLUSTER_ID_BYTES_MAX) reader.fail();
   const self = { clusterId, groupCount, node, shard, shardCount, boot };
   if (version < VERSION_WITH_STANDING) return self;
-  const standing = readStanding(reader);
+  const standing = readStanding(reader, version >= VERSION_WITH_SETTLED);
   if (version < VERSION_WITH_PUBLIC_URL) return { ...self, standing };
   const publicUrl = reader.text();
   if (publicUrl !== '' && !isPublicUrl(publicUrl)) reader.fail();

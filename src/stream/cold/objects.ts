@@ -7,7 +7,7 @@
  * themselves. The gcClass is part of a GC seq.
  */
 import { assert } from '../../base/assert.ts';
-import { ROW_MISSING, needRow } from '../../base/row-damage.ts';
+import { RowDamage, needRow, neededRow } from '../../base/row-damage.ts';
 import { viewOf } from '../../base/bytes.ts';
 import { textBytes } from '../../base/text.ts';
 import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
@@ -70,6 +70,11 @@ export function storedObject(state: State, object: ObjectId): ObjectRow | undefi
   return row === undefined ? undefined : decodeObjectRow(object, row);
 }
 
+/** The row of an object that other rows name. */
+function neededObject(state: State, object: ObjectId): ObjectRow {
+  return decodeObjectRow(object, neededRow(state.overlay, rowKey(state, object)));
+}
+
 export function decodeObjectRow(object: ObjectId, row: Uint8Array): ObjectRow {
   const { refs, flags, bytes: size, gcSeq, bucketBytes } = OBJECT_ROW.decode(row);
   const keyAt = OBJECT_ROW.size + bucketBytes;
@@ -105,9 +110,8 @@ export function addObject(state: State, stored: Omit<ObjectRow, 'gcSeq' | 'merge
 
 /** Removes `count` chunk references; `lane` gives the reason. */
 export function releaseObject(state: State, object: ObjectId, count: number, nowMs: number, gcClass: GcClass): void {
-  const stored = storedObject(state, object);
-  const isCounted = stored !== undefined && stored.refs >= count;
-  needRow(isCounted, rowKey(state, object), 'chunks refer to it more often than it says');
+  const stored = neededObject(state, object);
+  if (stored.refs < count) throw new RowDamage(rowKey(state, object), 'chunks refer to it more often than it says');
   stored.refs -= planted('release-counts-double') ? Math.min(stored.refs, 2 * count) : count;
   if (gcClass === GC_MERGED) stored.merged = true;
   // Whatever removed the last reference: a backup may need what was merged before.
@@ -149,12 +153,10 @@ export function objectKnown(state: State, object: ObjectId): boolean {
 /** Chunks of one stream, with the keys of their objects. */
 export function withKeys(state: State, chunks: readonly StoredChunk[]): ChunkRef[] {
   const refs: ChunkRef[] = [];
+  let last: ObjectRow | undefined;
   for (const { object, ...chunk } of chunks) {
-    const last = chunks[refs.length - 1]?.object;
-    const same = last !== undefined && sameObject(last, object);
-    const key = same ? refs[refs.length - 1]?.key : storedObject(state, object)?.key;
-    needRow(key !== undefined, rowKey(state, object), ROW_MISSING);
-    refs.push({ ...chunk, key });
+    if (last === undefined || !sameObject(last.object, object)) last = neededObject(state, object);
+    refs.push({ ...chunk, key: last.key });
   }
   return refs;
 }
@@ -221,9 +223,7 @@ function queued(
     return rows.length < most && --left > 0;
   });
   return rows.map(({ seq, row }) => {
-    const stored = storedObject(state, objectOf(row));
-    needRow(stored !== undefined, rowKey(state, objectOf(row)), ROW_MISSING);
-    const { object, key, bucket, bytes } = stored;
+    const { object, key, bucket, bytes } = neededObject(state, objectOf(row));
     return { seq, object, key, bucket, bytes, queuedMs: queuedMs(row), gcClass: GC_ROW.decode(row).gcClass as GcClass };
   });
 }

@@ -2,7 +2,7 @@
  * The rows of a group about forks: the source of a stream that is a fork, the forks of a stream, streams that were
  * removed while they have live forks (tombstones), and sources still to be notified that a fork is gone.
  */
-import { ROW_MISSING, needRow } from '../../base/row-damage.ts';
+import { neededRow } from '../../base/row-damage.ts';
 import { assert } from '../../base/assert.ts';
 import { viewOf } from '../../base/bytes.ts';
 import { f64, f64OrNone, struct, u16, u8, zeros } from '../../base/struct.ts';
@@ -84,10 +84,7 @@ export class ForkRows {
   }
 
   origin(incarnation: number): Origin {
-    const key = incarnationKey(this.#prefix, TAG.fork, incarnation);
-    const row = this.#overlay.get(key);
-    needRow(row !== undefined, key, ROW_MISSING);
-    return decodeOrigin(row);
+    return decodeOrigin(neededRow(this.#overlay, incarnationKey(this.#prefix, TAG.fork, incarnation)));
   }
 
   putOrigin(incarnation: number, origin: Origin): void {

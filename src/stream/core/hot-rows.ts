@@ -1,5 +1,5 @@
 /** Row source for reads (collect.ts) over memory and the store. */
-import { ROW_MISSING, RowDamage, needRow } from '../../base/row-damage.ts';
+import { ROW_MISSING, RowDamage, needRow, neededRow } from '../../base/row-damage.ts';
 import type { Tx } from '../../base/tx.ts';
 import type { RowSource } from './collect.ts';
 import { Head } from './head.ts';
@@ -68,10 +68,7 @@ export class HotRows implements RowSource {
   }
 
   #viewStored(view: RowView, start: number): void {
-    const key = this.#key(TAG.data, start);
-    const value = this.#rows.tx.get(key);
-    needRow(value !== undefined, key, ROW_MISSING);
-    view.ofValue(start, value);
+    view.ofValue(start, neededRow(this.#rows.tx, this.#key(TAG.data, start)));
   }
 
   /** Start of the stored row that holds `offset`. */

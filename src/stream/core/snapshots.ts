@@ -5,7 +5,7 @@
  *  's' row 0:    format u8 | digest, 32 bytes | offset f64 | record f64 | size f64 | content type
  *  's' row n>0:  PAGE_VALUE_BYTES of the snapshot; the last one has the remainder
  */
-import { ROW_MISSING, needRow } from '../../base/row-damage.ts';
+import { needRow, neededRow } from '../../base/row-damage.ts';
 import { assert } from '../../base/assert.ts';
 import { PAGE_VALUE_BYTES } from '../../base/limits.ts';
 import { DIGEST_BYTES } from '../../protocol/cold.ts';
@@ -52,10 +52,7 @@ export class Snapshots {
   of(tx: Tx, incarnation: number): Snapshot {
     const pending = this.#pending.get(incarnation);
     if (pending !== undefined) return pending.snapshot;
-    const key = this.#key(incarnation, 0);
-    const row = tx.get(key);
-    needRow(row !== undefined, key, ROW_MISSING);
-    return decodeSnapshot(row);
+    return decodeSnapshot(neededRow(tx, this.#key(incarnation, 0)));
   }
 
   /** Bytes of the snapshot from `from` on, at most `most`. */

@@ -5,7 +5,7 @@
  *
  * Deterministic and free of I/O except `Tx`: no clock, no randomness.
  */
-import { ROW_MISSING, needRow } from '../../base/row-damage.ts';
+import { neededRow } from '../../base/row-damage.ts';
 import { assert } from '../../base/assert.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
 import { planted } from '../../base/planted.ts';
@@ -230,9 +230,7 @@ export class State {
   /** Reads the row that starts at `start`, which the store must hold. */
   storedRow(head: Head, start: number): DataRow {
     const key = positionKey(this.prefix, TAG.data, head.incarnation, start);
-    const value = this.#view.get(key);
-    needRow(value !== undefined, key, ROW_MISSING);
-    return decodeRow(start, value);
+    return decodeRow(start, neededRow(this.#view, key));
   }
 
   producer(head: Head, id: string, idBytes: Uint8Array): ProducerState | undefined {

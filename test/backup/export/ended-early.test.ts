@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { errorNumber } from '../../../src/base/errors.ts';
 import type { ExportSink } from '../../../src/backup/ports.ts';
 import type { ShardGateway } from '../../../src/ports.ts';
-import { ExportHistory } from '../../../src/backup/export/export-history.ts';
+import { ExportHistory, type ExportMemory } from '../../../src/backup/export/export-history.ts';
 import { exportGroup } from '../../../src/backup/export/exporter.ts';
 import type { ExportTaker } from '../../../src/backup/export/export-thread.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
@@ -96,11 +96,15 @@ test('a thread of exports that does not start ends each export with the reason',
   );
 });
 
+const NO_MEMORY: ExportMemory = {
+  read: () => ({ exports_running: [], exports_finished: [], exports_ended_early: [] }),
+  write: () => undefined,
+};
 const unused = (): never => assert.fail('exports do not use this');
 
 test('a node keeps the end of the last export of each group, in a line', () => {
   let nowMs = 0;
-  const ended = new ExportHistory({ nowMs: () => ++nowMs });
+  const ended = new ExportHistory({ nowMs: () => ++nowMs }, NO_MEMORY);
   const running = () => (ended.told.exports_running ?? []).map(({ raft_group_id: group }) => group);
   const endedEarly = () => ended.told.exports_ended_early ?? [];
   let holdCode = 0;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Reader } from '../../../src/base/cursor.ts';
 import {
   NONCE_BYTES,
   PROTOCOL_VERSION,
@@ -15,6 +16,7 @@ import {
   encodeWelcome,
   readWord,
 } from '../../../src/peer/codec/handshake.ts';
+import { type DirectoryStart, SETTLED_SAID_MAX, readStarts } from '../../../src/peer/codec/standing.ts';
 import type { Hello, Word } from '../../../src/peer/codec/handshake.ts';
 import { createRandom, seedFromEnvironment } from '../../support/random.ts';
 
@@ -24,7 +26,7 @@ const seed = `SEED=${random.seed}`;
 const self = { clusterId: 'orders-é', groupCount: 16, node: 2 ** 32 - 1, shard: 3, shardCount: 4, boot: 2 ** 40 + 1 };
 const hello: Hello = { self, toNode: 2, toShard: 1, nonce: new Uint8Array(random.bytes(NONCE_BYTES)) };
 /** The standing of a host that says nothing about it. */
-const NOTHING = { identity: '', directory: '', incarnation: 0, remembers: undefined };
+const NOTHING = { identity: '', directory: '', incarnation: 0, settled: [], remembers: undefined };
 
 function word(bytes: Uint8Array): Word {
   const found = readWord(bytes);
@@ -50,12 +52,24 @@ test('handshake frames survive a round trip', () => {
   assert.deepEqual(decodeRefusal(refused.body), refusal);
 });
 
+/** Runs of directories; the first is of a version without ids. */
+function startsUpTo(count: number): DirectoryStart[] {
+  return Array.from({ length: count }, (_, i) => ({ directory: i === 0 ? '' : `${i}`.repeat(16), incarnation: i * i }));
+}
+
 test('what is said of data directories comes back, and older versions do not say it', () => {
-  const remembers = { directory: '0123456789abcdef', incarnation: 7, boot: 2 ** 31 };
+  const settled = startsUpTo(SETTLED_SAID_MAX);
+  const remembers = { directory: '0123456789abcdef', incarnation: 7, boot: 2 ** 31, settled };
   for (const standing of [
-    { identity: 'f'.repeat(32), directory: 'fedcba9876543210', incarnation: 8, remembers },
-    { identity: '', directory: '', incarnation: 0, remembers: undefined },
-    { identity: '', directory: '', incarnation: 1, remembers: { ...remembers, directory: '' } },
+    { identity: 'f'.repeat(32), directory: 'fedcba9876543210', incarnation: 8, settled, remembers },
+    { identity: '', directory: '', incarnation: 0, settled: startsUpTo(2), remembers: undefined },
+    {
+      identity: '',
+      directory: '',
+      incarnation: 1,
+      settled: [],
+      remembers: { ...remembers, directory: '', settled: [] },
+    },
   ]) {
     const introduced = { ...self, standing, publicUrl: 'http://n1:80' };
     assert.deepEqual(decodeHello(word(encodeHello({ ...hello, self: introduced })).body)?.self, introduced);
@@ -63,9 +77,26 @@ test('what is said of data directories comes back, and older versions do not say
     assert.deepEqual(decodeWelcome(word(encodeWelcome({ self: introduced, proof })).body)?.self, introduced);
     const old = word(encodeHello({ ...hello, self: introduced }, 2));
     assert.deepEqual([old.version, decodeHello(old.body, 2)], [2, { ...hello, self }]);
+    const before = decodeHello(word(encodeHello({ ...hello, self: introduced }, 8)).body, 8)?.self.standing;
+    const remembered = standing.remembers && { ...standing.remembers, settled: [] };
+    assert.deepEqual(before, { ...standing, settled: [], remembers: remembered });
   }
-  const standing = { identity: 'x', directory: '', incarnation: 0, remembers: undefined };
-  assert.equal(decodeHello(word(encodeHello({ ...hello, self: { ...self, standing } })).body), undefined);
+  const foreign = [{ directory: 'x', incarnation: 1 }];
+  const known = { directory: '', incarnation: 1, boot: 1, settled: foreign };
+  for (const wrong of [{ identity: 'x' }, { directory: 'x' }, { settled: foreign }, { remembers: known }]) {
+    const standing = { ...NOTHING, ...wrong };
+    assert.equal(decodeHello(word(encodeHello({ ...hello, self: { ...self, standing } })).body), undefined);
+  }
+});
+
+test('of more losses than a handshake holds the last ones are said, and one that tells of more is not understood', () => {
+  const settled = startsUpTo(SETTLED_SAID_MAX + 1);
+  const introduced = { ...self, standing: { ...NOTHING, settled } };
+  const { body } = word(encodeHello({ ...hello, self: introduced }));
+  assert.deepEqual(decodeHello(body)?.self.standing?.settled, settled.slice(1));
+  const starts = new Reader(new Uint8Array(1000).fill(SETTLED_SAID_MAX + 1, 0, 1));
+  readStarts(starts);
+  assert(starts.bad);
 });
 
 test('an address that clients cannot have is refused', () => {

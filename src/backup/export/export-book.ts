@@ -1,0 +1,101 @@
+/**
+ * Keeps what a node knows of its exports in a small file of the data directory, so that a restart does not forget it. It is for
+ * people and tools only, so it is not synced, and a file that cannot be read or written costs nothing but that knowledge.
+ *
+ *   exports.json   {"format":1,...} and the lists that /info shows; missing: none are known
+ */
+import { readFileSync } from 'node:fs';
+import { rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  EXPORT_END_CODES,
+  type EndedExport,
+  type FinishedExport,
+  type RunningExport,
+  type ToldExports,
+} from '../ports.ts';
+
+const FILE = 'exports.json';
+const FORMAT = 1;
+
+export class ExportBook {
+  readonly #file: string;
+  /** The next write; undefined: nothing waits. */
+  #told: ToldExports | undefined;
+  #writing: Promise<void> | undefined;
+
+  constructor(directory: string) {
+    this.#file = join(directory, FILE);
+  }
+
+  read(): Required<ToldExports> {
+    const found = parse(this.#file);
+    return {
+      exports_running: rowsOf(found, 'exports_running').filter(isRunning),
+      exports_finished: rowsOf(found, 'exports_finished').filter(isFinished),
+      exports_ended_early: rowsOf(found, 'exports_ended_early').filter(isEnded),
+    };
+  }
+
+  /** One write at a time; of several that wait the last is enough. */
+  write(told: ToldExports): void {
+    this.#told = told;
+    this.#writing ??= this.#writeAll().finally(() => (this.#writing = undefined));
+  }
+
+  /** Everything was written, or could not be. */
+  async settled(): Promise<void> {
+    await this.#writing;
+  }
+
+  async #writeAll(): Promise<void> {
+    for (let told = this.#told; told !== undefined; told = this.#told) {
+      this.#told = undefined;
+      try {
+        await writeFile(`${this.#file}.new`, `${JSON.stringify({ format: FORMAT, ...told })}\n`, { mode: 0o600 });
+        await rename(`${this.#file}.new`, this.#file);
+      } catch {
+        // A full volume, as a rule, which the node reports elsewhere.
+      }
+    }
+  }
+}
+
+/** A file that cannot be understood is as one that is missing. */
+function parse(file: string): object {
+  try {
+    const found = JSON.parse(readFileSync(file, 'utf8')) as unknown;
+    return isObject(found) && member(found, 'format') === FORMAT ? found : {};
+  } catch {
+    return {};
+  }
+}
+
+function rowsOf(found: object, list: keyof ToldExports): object[] {
+  const rows = member(found, list);
+  return Array.isArray(rows) ? rows.filter(isObject) : [];
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
+const member = (object: object, name: string): unknown => (object as Readonly<Record<string, unknown>>)[name];
+
+function isRunning(row: object): row is RunningExport {
+  return hasNumbers(row, 'since_unix_ms');
+}
+
+function isFinished(row: object): row is FinishedExport {
+  return hasNumbers(row, 'finished_unix_ms');
+}
+
+function isEnded(row: object): row is EndedExport {
+  const code = member(row, 'code');
+  const isKnown = EXPORT_END_CODES.some((one) => one === code);
+  return isKnown && typeof member(row, 'reason') === 'string' && hasNumbers(row, 'ended_unix_ms');
+}
+
+function hasNumbers(row: object, name: string): boolean {
+  return [member(row, 'raft_group_id'), member(row, name)].every(Number.isSafeInteger);
+}
