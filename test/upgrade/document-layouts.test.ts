@@ -1,6 +1,9 @@
 // A backup, byte for byte: the document of a group, the manifest, and the commands that bring it into an empty group.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { ExportBook } from '../../src/backup/export/export-book.ts';
 import { DocumentReader } from '../../src/backup/format/document.ts';
 import type { Location } from '../../src/backup/format/location.ts';
 import { parseManifest, writeManifest } from '../../src/backup/format/manifest.ts';
@@ -10,6 +13,7 @@ import { encodeForkBegin, encodeForkPin } from '../../src/protocol/fork-command.
 import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../src/protocol/import-command.ts';
 import { areRows, eachRow, rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import { createRandom } from '../support/random.ts';
+import { removeFolder, temporaryFolder } from '../support/server.ts';
 import { ColdRun } from '../stream/cold/run.ts';
 import type { SortedMapTx } from '../stream/sorted-map-tx.ts';
 import { IDENTITY } from './layout-inputs.ts';
@@ -155,5 +159,24 @@ test('the manifest', async () => {
     ...{ format_version: 1, created_unix_ms: 1_700_000_000_000, raft_group_count: 2 },
     ...{ groups, ...lineage },
   });
+  layouts.end();
+});
+
+test('exports.json', async (t) => {
+  const layouts = new Layouts('backup: exports');
+  const folder = temporaryFolder('layouts');
+  t.after(() => removeFolder(folder));
+  const told = {
+    exports_running: [{ raft_group_id: 1, since_unix_ms: 1_700_000_000_000 }],
+    exports_finished: [{ raft_group_id: 0, finished_unix_ms: 1_700_000_000_001 }],
+    exports_ended_early: [
+      { raft_group_id: 2, code: 'volume-short' as const, reason: 'no room', ended_unix_ms: 1_700_000_000_002 },
+    ],
+  };
+  const book = new ExportBook(folder);
+  book.write(told);
+  await book.settled();
+  layouts.sameText('of all kinds', readFileSync(join(folder, 'exports.json'), 'utf8'));
+  assert.deepEqual(new ExportBook(folder).read(), told);
   layouts.end();
 });
