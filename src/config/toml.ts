@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { parse, TomlError } from 'smol-toml';
 import { ConfigError } from './error.ts';
 
-/** `label`: how the operator named the file. Throws ConfigError. */
+/** Reads a file. `label`: how the operator named the file. Throws ConfigError. */
 export function readToml(path: string, label: string): Readonly<Record<string, unknown>> {
   let source: string;
   try {
@@ -11,6 +11,11 @@ export function readToml(path: string, label: string): Readonly<Record<string, u
   } catch (error) {
     throw new ConfigError(`${label}: cannot be read (${error instanceof Error ? error.message : String(error)})`);
   }
+  return parseToml(source, path);
+}
+
+/** `path`: named in front of a fault. Throws ConfigError. */
+export function parseToml(source: string, path: string): Readonly<Record<string, unknown>> {
   try {
     return parse(source);
   } catch (error) {

@@ -32,6 +32,7 @@ const READERS: Table = {
   'src/access/token-clock.ts': 'when tokens end',
   'src/tracing/otlp-traces.ts': 'spans carry it',
   'src/operator/verbs/status.ts': 'shown to operators',
+  'src/operator/verbs/tokens.ts': 'when tokens end',
   'src/operator/backup.ts': 'compared with when a backup was written',
   'src/operator/streams/since.ts': 'compared with when records were written',
   'src/backup/tool/create.ts': 'compared with times of files',

@@ -1,0 +1,146 @@
+/**
+ * Changes the file of tokens with scopes as an operator would in an editor, so that comments stay. What comes out is read
+ * as a node reads it before it replaces the file, and must differ from the file before by that one token only.
+ */
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import { readFileSync, renameSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
+import { caughtCode } from '../base/caught.ts';
+import { SCOPED_OPERATIONS, type ListedToken, type Scope, type TokenList, parseScopes } from '../base/scopes.ts';
+import { ConfigError } from '../config/error.ts';
+import { toTokens } from '../config/tokens-file.ts';
+import { parseToml } from '../config/toml.ts';
+import { Failure, NotThere, UsageError, reasonOf } from '../nodes/failure.ts';
+
+/** Bytes of a token that is made here: more than can be guessed. */
+const TOKEN_BYTES = 32;
+const OWNER_ONLY = 0o600;
+const EMPTY: TokenList = { tokens: [], revoked: [] };
+
+export interface IssuedToken {
+  /** Shown once, and written nowhere. */
+  readonly token: string;
+  readonly entry: ListedToken;
+}
+
+export interface TokenWish {
+  readonly id: string;
+  readonly scopes: readonly Scope[];
+  readonly expiresAtMs: number | undefined;
+}
+
+/** `shop/orders-*:append,read;logs:read`: bucket, streams and operations of each scope. */
+export function scopesOf(written: string): readonly Scope[] {
+  const refused = (reason: string): UsageError =>
+    new UsageError(
+      `--scopes ${written}: ${reason}; write BUCKET/STREAMS:${SCOPED_OPERATIONS.slice(0, 2).join(',')},...`,
+    );
+  const raw = written.split(';').map((one) => {
+    const colon = one.lastIndexOf(':');
+    if (colon < 0) throw refused(`${JSON.stringify(one)} names no operations`);
+    const names = one.slice(0, colon).trim();
+    const operations = one.slice(colon + 1).split(',');
+    const slash = names.indexOf('/');
+    return {
+      bucket: slash < 0 ? names : names.slice(0, slash),
+      streams: slash < 0 ? '*' : names.slice(slash + 1),
+      operations: operations.map((operation) => operation.trim()),
+    };
+  });
+  const parsed = parseScopes(raw);
+  if (!parsed.ok) throw refused(`${parsed.fault.place}: ${parsed.fault.reason}`);
+  return parsed.scopes;
+}
+
+export class TokenFile {
+  readonly path: string;
+  readonly list: TokenList;
+  readonly #text: string;
+  readonly #mode: number;
+
+  private constructor(path: string, text: string, list: TokenList, mode: number) {
+    this.path = path;
+    this.#text = text;
+    this.list = list;
+    this.#mode = mode;
+  }
+
+  /** `missing`: whether a file that is not there counts as an empty one. */
+  static read(path: string, missing: 'refused' | 'empty'): TokenFile {
+    try {
+      const text = readFileSync(path, 'utf8');
+      return new TokenFile(path, text, listOf(text, path), statSync(path).mode & 0o777);
+    } catch (error) {
+      if (error instanceof Failure) throw error;
+      if (missing === 'empty' && caughtCode(error) === 'ENOENT') return new TokenFile(path, '', EMPTY, OWNER_ONLY);
+      throw new Failure(`${path} cannot be read: ${reasonOf(error)}`);
+    }
+  }
+
+  find(id: string): ListedToken {
+    const found = this.list.tokens.find((one) => one.id === id);
+    if (found === undefined) throw new NotThere(`there is no token ${id} in ${this.path}`);
+    return found;
+  }
+
+  /** Makes a token and writes its digest. */
+  issue({ id, scopes, expiresAtMs }: TokenWish): IssuedToken {
+    const { tokens, revoked } = this.list;
+    if (tokens.some((one) => one.id === id)) throw new Failure(`there is a token ${id} already; revoke it first`);
+    if (revoked.includes(id)) throw new Failure(`${id} is revoked in ${this.path}; take another id`);
+    const token = randomBytes(TOKEN_BYTES).toString('hex');
+    const entry = { id, sha256: createHash('sha256').update(token).digest('hex'), expiresAtMs, scopes };
+    const gap = this.#text === '' || this.#text.endsWith('\n') ? '' : '\n';
+    this.#replace(`${this.#text}${gap}${written(entry)}`, { tokens: [...tokens, entry], revoked });
+    return { token, entry };
+  }
+
+  /** Takes the entry out of the file. */
+  revoke(id: string): void {
+    const { tokens, revoked } = this.list;
+    const at = tokens.indexOf(this.find(id));
+    const lines = this.#text.split('\n');
+    const heads = [...lines.keys()].filter((i) => /^\s*\[\[\s*tokens\s*\]\]/.test(lines[i] ?? ''));
+    const from = heads[at] ?? lines.length;
+    lines.splice(from, (heads[at + 1] ?? lines.length) - from);
+    this.#replace(lines.join('\n'), { tokens: tokens.filter((one) => one.id !== id), revoked });
+  }
+
+  /** Whole or not at all. */
+  #replace(text: string, expected: TokenList): void {
+    if (!isDeepStrictEqual(listOf(text, this.path), expected))
+      throw new Failure(`${this.path} is not written with one [[tokens]] for each token, so change it by hand`);
+    const part = `${this.path}.${randomUUID()}.part`;
+    try {
+      writeFileSync(part, text, { mode: this.#mode, flag: 'wx' });
+      renameSync(part, this.path);
+    } catch (error) {
+      try {
+        unlinkSync(part);
+      } catch {
+        // It was never made.
+      }
+      throw new Failure(`${this.path} cannot be written: ${reasonOf(error)}`);
+    }
+  }
+}
+
+function listOf(text: string, path: string): TokenList {
+  try {
+    return toTokens(parseToml(text, path), path);
+  } catch (error) {
+    if (error instanceof ConfigError) throw new Failure(error.message);
+    throw error;
+  }
+}
+
+/** The entry as TOML, whose strings take the escapes of JSON. */
+function written({ id, sha256, expiresAtMs, scopes }: ListedToken): string {
+  const text = JSON.stringify;
+  const expiry = expiresAtMs === undefined ? [] : [`expires_at = ${new Date(expiresAtMs).toISOString()}`];
+  const tables = scopes.flatMap(({ bucket, streams, operations }) => [
+    ...['[[tokens.scopes]]', `bucket = ${text(bucket)}`, `streams = ${text(streams)}`],
+    `operations = [${operations.map((operation) => text(operation)).join(', ')}]`,
+  ]);
+  return [`\n[[tokens]]`, `id = ${text(id)}`, `sha256 = "${sha256}"`, ...expiry, ...tables, ''].join('\n');
+}

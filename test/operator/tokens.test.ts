@@ -1,0 +1,169 @@
+// The verbs of tokens with scopes: what they write is what a node reads, and comments of the operator stay.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { chmodSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { readTokensFile } from '../../src/config/tokens-file.ts';
+import { type CtlResult, ctl } from '../support/ctl.ts';
+import { removeFolder, temporaryFolder } from '../support/server.ts';
+
+const folder = temporaryFolder('token-verbs');
+after(() => removeFolder(folder));
+const run = (...args: string[]): Promise<CtlResult> => ctl(['token', ...args]);
+
+async function done(...args: string[]): Promise<CtlResult> {
+  const ended = await run(...args);
+  assert.equal(ended.code, 0, ended.stderr);
+  return ended;
+}
+
+test('issue prints a token once, and writes its digest and scopes', async () => {
+  const file = join(folder, 'issue.toml');
+  const before = Date.now();
+  const { stdout, stderr } = await done(
+    'issue',
+    file,
+    'till-7',
+    '--scopes',
+    'shop/orders-*:append, read',
+    '--expires-in',
+    '1h',
+  );
+  assert.match(stdout, /^[0-9a-f]{64}\n$/);
+  assert.match(stderr, /^token till-7: in .*, valid until 20.*; nodes take it at SIGHUP\. This is shown once:\n$/);
+  const token = stdout.trim();
+  assert.equal(statSync(file).mode & 0o777, 0o600);
+  assert.deepEqual(readdirSync(folder), ['issue.toml']);
+  const text = readFileSync(file, 'utf8');
+  assert(!text.includes(token));
+  const [entry] = readTokensFile(file, file).tokens;
+  assert(entry?.expiresAtMs !== undefined && entry.expiresAtMs >= before + 3_600_000);
+  assert.deepEqual(
+    { ...entry, expiresAtMs: 0 },
+    {
+      ...{ id: 'till-7', sha256: createHash('sha256').update(token).digest('hex'), expiresAtMs: 0 },
+      scopes: [{ bucket: 'shop', streams: 'orders-*', operations: ['append', 'read'] }],
+    },
+  );
+  const json = await done('issue', file, 'reports', '--scopes', 'shop:read,list;*/a/"b\\:create', '-o', 'json');
+  const shown = JSON.parse(json.stdout) as Record<string, unknown>;
+  assert.deepEqual([shown['id'], shown['state'], shown['expires_at']], ['reports', 'valid', null]);
+  assert.match(String(shown['token']), /^[0-9a-f]{64}$/);
+  assert.equal(json.stderr, '');
+  assert.deepEqual(readTokensFile(file, file).tokens[1]?.scopes, [
+    { bucket: 'shop', streams: '*', operations: ['read', 'list'] },
+    { bucket: '*', streams: 'a/"b\\', operations: ['create'] },
+  ]);
+  assert(readFileSync(file, 'utf8').startsWith(text), 'what was there stays');
+});
+
+const WRITTEN = `# of the shop
+revoked = ["lost"]
+
+[[tokens]] # first
+id = "one"
+sha256 = "${'1'.repeat(64)}"
+# the night shift
+[[tokens.scopes]]
+bucket = "b"
+operations = ["read"]
+
+[[tokens]]
+id = "lost"
+sha256 = "${'2'.repeat(64)}"
+expires_at = 2020-01-01T00:00:00Z
+scopes = [{ bucket = "b", streams = "s", operations = ["append"] }]
+
+[[tokens]]
+id = "old"
+sha256 = "${'3'.repeat(64)}"
+expires_at = 2020-01-01T00:00:00Z
+scopes = [{ bucket = "c", operations = ["list"] }, { bucket = "d", operations = ["list", "read"] }]`;
+
+test('inspect shows state and scopes', async () => {
+  const file = join(folder, 'inspect.toml');
+  writeFileSync(file, WRITTEN);
+  const { stdout } = await done('inspect', file);
+  assert.deepEqual(
+    stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => line.trim().split(/ {2,}/)),
+    [
+      ['id', 'state', 'expires', 'scopes'],
+      ['one', 'valid', 'never', 'b/*:read'],
+      ['lost', 'revoked', '2020-01-01T00:00:00.000Z', 'b/s:append'],
+      ['old', 'expired', '2020-01-01T00:00:00.000Z', 'c/*:list'],
+      ['d/*:list,read'],
+    ],
+  );
+  const one = JSON.parse((await done('inspect', file, 'lost', '--json')).stdout) as Record<string, unknown>;
+  assert.deepEqual(one, {
+    ...{ id: 'lost', state: 'revoked', sha256: '2'.repeat(64), expires_at: '2020-01-01T00:00:00.000Z' },
+    scopes: [{ bucket: 'b', streams: 's', operations: ['append'] }],
+  });
+  const all = JSON.parse((await done('inspect', file, '-o', 'json')).stdout) as unknown[];
+  assert.equal(all.length, 3);
+});
+
+test('revoke takes one entry out and leaves the rest as it was written', async () => {
+  const file = join(folder, 'revoke.toml');
+  writeFileSync(file, WRITTEN);
+  chmodSync(file, 0o640);
+  assert.match((await done('revoke', file, 'lost')).stdout, /^token lost: no longer in .*SIGHUP\n$/);
+  const text = readFileSync(file, 'utf8');
+  const [head = '', , rest = ''] = WRITTEN.split(/\n\[\[tokens\]\]\n/);
+  assert.equal(text, `${head}\n[[tokens]]\n${rest}`);
+  assert.equal(statSync(file).mode & 0o777, 0o640);
+  await done('revoke', file, 'one');
+  await done('revoke', file, 'old');
+  assert.equal(readFileSync(file, 'utf8'), '# of the shop\nrevoked = ["lost"]\n');
+  await done('issue', file, 'one', '--scopes', 'b:read');
+  assert.deepEqual(
+    readTokensFile(file, file).tokens.map(({ id }) => id),
+    ['one'],
+  );
+});
+
+test('what is wrong is one sentence, and the file stays', async () => {
+  const [file, inline] = [join(folder, 'wrong.toml'), join(folder, 'inline.toml')];
+  writeFileSync(file, WRITTEN);
+  const entry = `{ id = "a", sha256 = "${'4'.repeat(64)}", scopes = [{ bucket = "b", operations = ["read"] }] }`;
+  writeFileSync(inline, `tokens = [${entry}]\n`);
+  const broken = join(folder, 'broken.toml');
+  writeFileSync(broken, '[[tokens]]\nid = "x"\n');
+  const cases: readonly (readonly [number | string, string[], RegExp])[] = [
+    [1, ['issue', file, 'one', '--scopes', 'b:read'], /there is a token one already; revoke it first$/],
+    [1, ['issue', join(folder, 'none.toml'), 'a b', '--scopes', 'b:read'], /tokens\[0\]\.id: expected an id/],
+    [2, ['issue', file, 'two', '--scopes', 'b:reed'], /--scopes b:reed: scopes\[0\]\.operations\[0\]: expected one of/],
+    [
+      2,
+      ['issue', file, 'two', '--scopes', 'shop'],
+      /"shop" names no operations; write BUCKET\/STREAMS:create,append,\.\.\.$/,
+    ],
+    [2, ['issue', file, 'two', '--scopes', '/s:read'], /scopes\[0\]\.bucket/],
+    [2, ['issue', file, 'two'], /token issue needs --scopes/],
+    [
+      2,
+      ['issue', file, 'two', '--scopes', 'b:read', '--expires-in', '99999h'],
+      /--expires-in 99999h: expected seconds/,
+    ],
+    [3, ['inspect', file, 'two'], /there is no token two in /],
+    [3, ['revoke', file, 'two'], /there is no token two in /],
+    [1, ['inspect', join(folder, 'nowhere.toml')], /nowhere\.toml cannot be read: there is no such file$|no such file/],
+    [1, ['inspect', broken], /broken\.toml: tokens\[0\]/],
+    [1, ['issue', inline, 'two', '--scopes', 'b:read'], /inline\.toml/],
+    [1, ['revoke', inline, 'a'], /is not written with one \[\[tokens\]\] for each token, so change it by hand$/],
+    [2, ['burn', file], /"token burn": unknown verb/],
+  ];
+  const kept = readdirSync(folder);
+  for (const [code, args, sentence] of cases) {
+    const ended = await run(...args);
+    assert.equal(ended.code, code, `${args.join(' ')}: ${ended.stderr}`);
+    assert.match(ended.stderr.trimEnd(), sentence);
+    assert.equal(ended.stdout, '');
+  }
+  assert.deepEqual(readdirSync(folder), kept);
+  assert.equal(readFileSync(file, 'utf8'), WRITTEN);
+});
