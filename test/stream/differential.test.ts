@@ -4,9 +4,10 @@ import { test } from 'node:test';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 import { Differential, type Schedule } from './differential.ts';
 import { type World, collidingNames } from './random-commands.ts';
+import { IS_THOROUGH } from '../support/thorough.ts';
 
 const seed = seedFromEnvironment();
-const COMMANDS = Number(process.env['COMMANDS'] ?? 20_000);
+const COMMANDS = Number(process.env['COMMANDS'] ?? (IS_THOROUGH ? 20_000 : 10_000));
 
 interface Profile {
   readonly name: string;
