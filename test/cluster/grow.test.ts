@@ -17,7 +17,7 @@ const STEPS = parseSteps(shellBlocks(readDocument('src/operator/README.md'), '##
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
 test('a single node grows into a cluster of three while clients write', async () => {
-  const cluster = await TestCluster.create({ process: true, groups: 16 });
+  const cluster = await TestCluster.create({ groups: 16 });
   const load = newLoad(cluster, 'grow');
   try {
     const first = cluster.node(1);
@@ -50,7 +50,7 @@ test('a single node grows into a cluster of three while clients write', async ()
     await work;
     const ids = await Promise.all(cluster.ids.map(async (id) => (await cluster.metrics(id))['cluster_id']));
     assert(typeof ids[0] === 'string' && ids.every((id) => id === ids[0]), ids.join());
-    await cluster.kill(1);
+    await cluster.end(1);
     await cluster.ready([2, 3]);
     const tally = newTally();
     const reader = cluster.client(3);

@@ -9,7 +9,7 @@ import { withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
 import { RawClient } from '../support/raw-client.ts';
 
-const WRITERS_PER_NODE = 3;
+const WRITERS_PER_NODE = 2;
 const BODY = Buffer.alloc(31 * 1024 * 1024, 'large ');
 const TYPE = { 'Content-Type': 'text/plain' } as const;
 /** On each survivor. */
