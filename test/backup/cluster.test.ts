@@ -51,15 +51,16 @@ async function refuseOthers(config: string, env: Environment): Promise<void> {
     [location, { AWS_ENDPOINT_URL_S3: 'http://127.0.0.1:1' }, 'the store cannot be reached \\(.*ECONNREFUSED'],
     [location, { AWS_ENDPOINT_URL_S3: 'nonsense' }, 'AWS_ENDPOINT_URL_S3 is not an address '],
   ];
-  const runs = cases.flatMap(([where, more, sentence]) =>
-    [['backup-create', '--config', config], ['backup-verify'], ['restore', '--config', config]].map(async (verb) => {
-      // The SDK looks for other credentials in the environment of the process.
-      const place = more['HOME'] === undefined ? {} : { process: true as const };
+  const verbs = [['backup-verify'], ['backup-create', '--config', config], ['restore', '--config', config]];
+  const runs = cases.flatMap(([where, more, sentence]) => {
+    // The SDK looks for other credentials in the environment of the process, of which one is enough.
+    const place = more['HOME'] === undefined ? {} : { process: true as const };
+    return verbs.slice(0, place.process === true ? 1 : verbs.length).map(async (verb) => {
       const run = await ctl([...verb, '--location', where], { ...place, env: { ...env, ...more } });
       assert.match(run.stderr, new RegExp(`^millracectl: ${where}: ${sentence}.*\\n$`), verb.join(' '));
       assert.equal(run.code, 1);
-    }),
-  );
+    });
+  });
   await Promise.all(runs);
 }
 
