@@ -41,7 +41,12 @@ export class RawClient {
   readonly socket: Socket;
   /** Resolves when the socket is closed, by either side. */
   readonly closed: Promise<void>;
+  /** Bytes that have come and were not taken yet. */
   #buffer: Buffer = EMPTY;
+  /** Has room behind what has come, so that a large answer is not copied with each of its pieces. */
+  #memory: Buffer = EMPTY;
+  /** Where the buffer ends in that memory. */
+  #end = 0;
   #waiting: Waiting[] = [];
   #lost: ConnectionLost | undefined;
 
@@ -100,7 +105,8 @@ export class RawClient {
   }
 
   #receive(chunk: Buffer): void {
-    this.#buffer = this.#buffer.length === 0 ? chunk : Buffer.concat([this.#buffer, chunk]);
+    if (this.#buffer.length === 0) this.#buffer = chunk;
+    else this.#append(chunk);
     for (;;) {
       const waiting = this.#waiting[0];
       if (waiting === undefined) return;
@@ -112,6 +118,19 @@ export class RawClient {
       this.#waiting.shift();
       waiting.resolve(parsed.response);
     }
+  }
+
+  #append(chunk: Buffer): void {
+    const { length } = this.#buffer;
+    const isInside = this.#buffer.buffer === this.#memory.buffer;
+    if (!isInside || this.#end + chunk.length > this.#memory.length) {
+      this.#memory = Buffer.allocUnsafeSlow(2 * (length + chunk.length));
+      this.#buffer.copy(this.#memory);
+      this.#end = length;
+    }
+    chunk.copy(this.#memory, this.#end);
+    this.#end += chunk.length;
+    this.#buffer = this.#memory.subarray(this.#end - length - chunk.length, this.#end);
   }
 
   #fail(reason: string): void {
