@@ -211,7 +211,7 @@ const SIGNED_FAULTS: Readonly<Record<SignedFault, AdmissionRefusal>> = {
   'wrong-signature': unauthorized('the signature of the token is wrong'),
   foreign: unauthorized('the token is of another issuer (iss), for others (aud), or without an end (exp)'),
   'without-id': unauthorized('the token has no id (jti or sub), or one that is too long'),
-  'wrong-scopes': unauthorized('the claim "scopes" of the token is no list of scopes as a file of tokens has them'),
+  'wrong-scopes': unauthorized('the scopes of the token are no list of scopes as a file of tokens has them'),
 };
 
 function isSigned(fault: CredentialFault): fault is SignedFault {

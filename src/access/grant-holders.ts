@@ -15,12 +15,15 @@ export interface GrantHolder {
 const LOOK_MS_MAX = 60_000;
 
 export class GrantHolders {
+  readonly #isValid: (grant: Grant) => boolean;
   readonly #clock: TokenClock;
   readonly #holders = new Map<Grant, Set<GrantHolder>>();
   #cancel: (() => void) | undefined;
   #nextMs = Infinity;
 
-  constructor(clock = TOKEN_CLOCK) {
+  /** `isValid`: whether the book still gives it; when it expires is looked at here. */
+  constructor(isValid: (grant: Grant) => boolean, clock = TOKEN_CLOCK) {
+    this.#isValid = isValid;
     this.#clock = clock;
   }
 
@@ -38,7 +41,9 @@ export class GrantHolders {
     const holders = this.#holders.get(grant);
     if (holders !== undefined) return void holders.add(holder);
     this.#holders.set(grant, new Set([holder]));
-    if (grant.expiresAtMs < this.#nextMs) this.#wakeFor(grant.expiresAtMs);
+    // The tokens may have changed since the request was let in.
+    const untilMs = this.#isValid(grant) ? grant.expiresAtMs : this.#clock.nowMs();
+    if (untilMs < this.#nextMs) this.#wakeFor(untilMs);
   }
 
   release(grant: Grant, holder: GrantHolder): void {
@@ -49,11 +54,11 @@ export class GrantHolders {
   }
 
   /** Ends the holders of grants that are not valid. */
-  recheck(isValid: (grant: Grant) => boolean): void {
+  recheck(): void {
     const nowMs = this.#clock.nowMs();
     let nearestMs = Infinity;
     for (const [grant, holders] of [...this.#holders]) {
-      if (!isExpired(grant, nowMs) && isValid(grant)) {
+      if (!isExpired(grant, nowMs) && this.#isValid(grant)) {
         nearestMs = Math.min(nearestMs, grant.expiresAtMs);
         continue;
       }
@@ -74,7 +79,7 @@ export class GrantHolders {
     this.#sleep();
     this.#nextMs = expiresAtMs;
     const ms = Math.min(Math.max(0, expiresAtMs - this.#clock.nowMs()), LOOK_MS_MAX);
-    this.#cancel = this.#clock.after(ms, () => this.recheck(() => true));
+    this.#cancel = this.#clock.after(ms, () => this.recheck());
   }
 
   #sleep(): void {

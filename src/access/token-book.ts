@@ -25,9 +25,8 @@ export interface TokenBook {
   holds(grant: Grant): boolean;
 }
 
-/** Authorization headers that are remembered: with the longest tokens 4 MiB. */
-const REMEMBERED_MAX = 1024;
-const REMEMBERED_CHARS_MAX = 4096;
+/** Bytes of Authorization headers that are remembered: some ten thousand signed tokens. The oldest are forgotten. */
+const REMEMBERED_BYTES_MAX = 8 * 1024 * 1024;
 
 /**
  * Remembers the grants of headers that came before, so that a request costs one look-up. Only valid tokens are
@@ -36,6 +35,7 @@ const REMEMBERED_CHARS_MAX = 4096;
 export class RememberedGrants {
   readonly #book: TokenBook;
   readonly #known = new Map<string, Grant>();
+  #bytes = 0;
 
   constructor(book: TokenBook) {
     this.#book = book;
@@ -54,15 +54,24 @@ export class RememberedGrants {
     if (token.length > SCOPED_TOKEN_BYTES_MAX) return 'oversized';
     const found = this.#book.grantOf(token, TOKEN_CLOCK.nowMs());
     if (typeof found === 'string') return found;
-    if (header.length <= REMEMBERED_CHARS_MAX) {
-      if (this.#known.size >= REMEMBERED_MAX) this.#known.clear();
-      this.#known.set(header, found);
-    }
+    this.#remember(header, found);
     return found;
+  }
+
+  /** The header was not known, or has expired. */
+  #remember(header: string, grant: Grant): void {
+    for (const oldest of this.#known.keys()) {
+      if (this.#bytes + header.length <= REMEMBERED_BYTES_MAX) break;
+      this.#known.delete(oldest);
+      this.#bytes -= oldest.length;
+    }
+    if (!this.#known.has(header)) this.#bytes += header.length;
+    this.#known.set(header, grant);
   }
 
   /** The book gives other grants now. */
   forget(): void {
     this.#known.clear();
+    this.#bytes = 0;
   }
 }

@@ -70,7 +70,7 @@ export class HttpServerContext {
   readonly strangers = new BodyBudget(STRANGER_BYTES_MAX);
   readonly slowBodies: SlowBodies;
   /** Live readers and sessions whose tokens have scopes. */
-  readonly holders = new GrantHolders();
+  readonly holders: GrantHolders;
   readonly logError: ErrorLog;
   /** The headers of the request whose route handler runs. */
   readonly headers = new WriteHeaders();
@@ -90,6 +90,8 @@ export class HttpServerContext {
     this.gateway = ctx.gateway;
     this.writes = ctx.writes;
     this.settings = ctx.settings;
+    const { clientTokens } = ctx.settings;
+    this.holders = new GrantHolders((grant) => clientTokens?.holds(grant) === true);
     this.ids = node.ids;
     this.budget = node.budget;
     this.backpressure = node.backpressure;

@@ -80,9 +80,8 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
       admin.admission.changeToken(tokens.admin);
     },
     grantsChanged() {
-      const book = ctx.settings.clientTokens;
       client.admission.changeGrants();
-      client.server.holders.recheck((grant) => book?.holds(grant) === true);
+      client.server.holders.recheck();
     },
     renewCertificates: (files) => both.forEach((listener) => listener.renew(files)),
     close: async (graceMs) => {

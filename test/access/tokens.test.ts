@@ -141,7 +141,7 @@ const grantUntil = (id: string, expiresAtMs: number): Grant => ({ id, expiresAtM
 
 test('holders end when their token expires: one timer, for the nearest', () => {
   const clock = new Clock();
-  const holders = new GrantHolders(clock);
+  const holders = new GrantHolders(() => true, clock);
   const [early, late, never] = [grantUntil('e', 1000), grantUntil('l', 10_000_000), grantUntil('n', Infinity)];
   const held = [early, early, late, never, early].map((grant) => {
     const holder = new Holder();
@@ -164,7 +164,7 @@ test('holders end when their token expires: one timer, for the nearest', () => {
 
 test('a clock that jumps ahead ends holders within a minute', () => {
   const clock = new Clock();
-  const holders = new GrantHolders(clock);
+  const holders = new GrantHolders(() => true, clock);
   const holder = new Holder();
   holders.hold(grantUntil('a', 86_400_000), holder);
   const { atMs = Infinity, run } = clock.timer ?? {};
@@ -176,13 +176,21 @@ test('a clock that jumps ahead ends holders within a minute', () => {
 
 test('a change of the tokens ends the holders of those that are gone', () => {
   const clock = new Clock();
-  const holders = new GrantHolders(clock);
+  let isThere: (grant: Grant) => boolean = () => true;
+  const holders = new GrantHolders((grant) => isThere(grant), clock);
   const [kept, gone] = [grantUntil('k', 5000), grantUntil('g', Infinity)];
   const [stays, ends] = [new Holder(), new Holder()];
   holders.hold(kept, stays);
   holders.hold(gone, ends);
-  holders.recheck((grant) => grant === kept);
+  isThere = (grant) => grant === kept;
+  holders.recheck();
   assert.deepEqual([stays.ended, ends.ended], [0, 1]);
+  // A request that was let in before, and whose reader begins now.
+  const late = new Holder();
+  holders.hold(gone, late);
+  assert.equal(late.ended, 0, 'not within the call');
+  clock.advance(1);
+  assert.deepEqual([stays.ended, late.ended], [0, 1]);
   clock.advance(5000);
   assert.equal(stays.ended, 1);
   holders.release(gone, ends);

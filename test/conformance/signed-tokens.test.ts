@@ -120,7 +120,8 @@ test('a signed token opens what its claim says, and what is refused says why', a
     const { status, headers, body } = await ask(sent, 'GET', '/chat/agent-1?offset=-1');
     assert.equal(status, 401, sent);
     assert.match(body.toString(), why);
-    assert.match(headers.get('www-authenticate') ?? '', /invalid_token/);
+    // RFC 9110: within quotes are neither quotes nor backslashes.
+    assert.match(headers.get('www-authenticate') ?? '', /^Bearer error="invalid_token", error_description="[^"\\]+"$/);
   }
   const { body } = await server.admin.expect(200, 'GET', '/__svc/metrics');
   const metrics = JSON.parse(body.toString()) as Record<string, unknown>;
