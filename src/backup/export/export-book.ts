@@ -7,6 +7,7 @@
 import { readFileSync } from 'node:fs';
 import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { GROUP_COUNT_MAX } from '../../base/hash.ts';
 import {
   EXPORT_END_CODES,
   type EndedExport,
@@ -17,6 +18,8 @@ import {
 
 const FILE = 'exports.json';
 const FORMAT = 1;
+/** Later ones have no date. */
+const DATE_MS_MAX = 8.64e15;
 
 export class ExportBook {
   readonly #file: string;
@@ -83,19 +86,23 @@ function isObject(value: unknown): value is object {
 const member = (object: object, name: string): unknown => (object as Readonly<Record<string, unknown>>)[name];
 
 function isRunning(row: object): row is RunningExport {
-  return hasNumbers(row, 'since_unix_ms');
+  return hasGroupAndTime(row, 'since_unix_ms');
 }
 
 function isFinished(row: object): row is FinishedExport {
-  return hasNumbers(row, 'finished_unix_ms');
+  return hasGroupAndTime(row, 'finished_unix_ms');
 }
 
 function isEnded(row: object): row is EndedExport {
   const code = member(row, 'code');
   const isKnown = EXPORT_END_CODES.some((one) => one === code);
-  return isKnown && typeof member(row, 'reason') === 'string' && hasNumbers(row, 'ended_unix_ms');
+  return isKnown && typeof member(row, 'reason') === 'string' && hasGroupAndTime(row, 'ended_unix_ms');
 }
 
-function hasNumbers(row: object, name: string): boolean {
-  return [member(row, 'raft_group_id'), member(row, name)].every(Number.isSafeInteger);
+function hasGroupAndTime(row: object, time: string): boolean {
+  return isWithin(member(row, 'raft_group_id'), GROUP_COUNT_MAX - 1) && isWithin(member(row, time), DATE_MS_MAX);
+}
+
+function isWithin(value: unknown, most: number): boolean {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= most;
 }

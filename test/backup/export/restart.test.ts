@@ -139,6 +139,9 @@ test('what a start finds: cut exports by group, and nothing in a file that is no
     ['{"format":1', 0],
     ['null', 0],
     [JSON.stringify({ format: 2, ...rows }), 0],
+    ...[{ since_unix_ms: 9e15 }, { since_unix_ms: -1 }, { since_unix_ms: 1, raft_group_id: 1e9 }].map(
+      (row) => [JSON.stringify({ format: 1, exports_running: [{ raft_group_id: 0, ...row }] }), 0] as const,
+    ),
     [JSON.stringify({ format: 1, exports_running: 7, exports_ended_early: [{ code: 'x' }], ...rows }), 1],
   ] as const) {
     writeFileSync(file, text);
