@@ -11,8 +11,9 @@ import { requestOnce } from '../support/raw-client.ts';
 import { withServer } from '../support/server.ts';
 import { type Row, validated } from '../stream/backup/exporting.ts';
 import { Used, forkedRows, goldenRows, tamper } from './hostile-rows.ts';
+import { IS_THOROUGH } from '../support/thorough.ts';
 
-const ROUNDS = Number(process.env['ROUNDS'] ?? 250);
+const ROUNDS = Number(process.env['ROUNDS'] ?? (IS_THOROUGH ? 250 : 150));
 const golden = goldenRows();
 const copyOf = (rows: readonly Row[]): Row[] => rows.map(([key, value]) => [key.slice(), value.slice()]);
 const isOf =

@@ -14,7 +14,7 @@ import { FUZZ_BUCKET } from './attack.ts';
 import { forbiddenPaths } from './hostile-paths.ts';
 import { randomAttack } from './hostile.ts';
 
-const ATTACKS_PER_PASS = IS_THOROUGH ? 4000 : 2000;
+const ATTACKS_PER_PASS = IS_THOROUGH ? 4000 : 1000;
 const LANES = 64;
 /** Attacks between two looks at whether the server still works. */
 const ATTACKS_PER_CHECK = 500;

@@ -9,8 +9,9 @@ import type { TurnBatch } from '../../src/shard/ports.ts';
 import { coveredBy, recordsIn } from './log-contents.ts';
 import { SMALL_SEGMENTS, TemporaryStore } from './temporary.ts';
 import { type Applied, batch, checkpoint, entry, logOf, openLogs, show, snapshotBatch, voteOf } from './turns.ts';
+import { IS_THOROUGH } from '../support/thorough.ts';
 
-const TURNS = 1500;
+const TURNS = IS_THOROUGH ? 1500 : 750;
 const GROUPS = [1, 2, 3];
 /** Nothing, next to nothing, what a few entries take, and all. */
 const MEMORIES = [0, 150, 700, 1e9].map((bytes) => ({ groupBytes: bytes, shardBytes: 2 * bytes }));
