@@ -12,7 +12,7 @@ const STREAMS = ['s0', 's1', 's2', 's3'];
 /** Appends of one stream that are made at once. */
 const AT_ONCE = 6;
 /** Between them, so that the writers leave the nodes some processor. */
-const PACE_MS = 4;
+const PACE_MS = 15;
 
 interface History {
   /** In the order of the calls. */

@@ -11,6 +11,7 @@ import { type Random, createRandom, seedFromEnvironment } from '../../support/ra
 import { ColdHarness } from './harness.ts';
 import type { How } from './port.ts';
 import { code, find } from '../../shard/harness.ts';
+import { IS_THOROUGH } from '../../support/thorough.ts';
 
 const GROUPS = [0, 1];
 
@@ -26,7 +27,7 @@ interface Profile {
 }
 
 const BUSY: Profile = {
-  runs: 20,
+  runs: IS_THOROUGH ? 20 : 10,
   steps: 250,
   streams: 6,
   bytesMax: 900,
@@ -37,7 +38,7 @@ const BUSY: Profile = {
 
 /** Streams that leave a chunk behind for each message, and live long enough for these to be merged. */
 const SLOW: Profile = {
-  runs: 6,
+  runs: IS_THOROUGH ? 6 : 3,
   steps: 1500,
   streams: 2,
   bytesMax: 20,
