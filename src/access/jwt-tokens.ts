@@ -23,6 +23,9 @@ export interface JwtState {
   readonly revoked: readonly string[];
 }
 
+/** Later seconds have no date, and infinity is among them. */
+const SECONDS_MAX = 8.64e12;
+
 type Verify = (token: string) => unknown;
 
 interface UsedKey extends JwtKey {
@@ -74,23 +77,32 @@ export class JwtTokens implements TokenBook {
 
   /** The keys that may have signed it: the one that it names, and few where it names none. */
   #keysFor(token: string): readonly UsedKey[] | TokenFault {
-    const head = headOf(token, this.#decode);
-    if (head === undefined) return 'malformed';
-    const { alg, kid } = head;
+    const decoded = decodedOf(token, this.#decode);
+    if (decoded === undefined) return 'malformed';
+    const { alg, kid } = decoded.header;
     if (kid !== undefined && (typeof kid !== 'string' || kid.length > JWT_KEY_ID_CHARS_MAX)) return 'malformed';
-    const named = kid === undefined ? this.#keys : this.#keys.filter(({ id }) => id === kid);
-    const fitting = named.length > 0 ? named : this.#keys.filter(({ id }) => id === undefined);
-    if (fitting.length === 0) return 'unknown-key';
+    if (!this.#isForHere(decoded.payload)) return 'foreign';
+    const named = this.#keys.filter(({ id }) => id !== undefined && id === kid);
+    const unnamed = this.#keys.filter(({ id }) => id === undefined);
+    const fitting = [named, unnamed, kid === undefined ? this.#keys : []].find(({ length }) => length > 0);
+    if (fitting === undefined) return 'unknown-key';
     const keys = fitting.filter(({ algorithm }) => algorithm === alg);
     if (keys.length === 0) return 'wrong-algorithm';
     return keys.length > JWT_TRIES_MAX ? 'ambiguous-key' : keys;
+  }
+
+  /** Looked at before the signature, which costs a hundred times as much. */
+  #isForHere({ iss, aud, exp }: Claims): boolean {
+    const { issuer, audience } = this.#rules;
+    const isMeant = aud === audience || (Array.isArray(aud) && aud.includes(audience));
+    return iss === issuer && isMeant && exp !== undefined;
   }
 
   /** Signature, issuer and audience are right. */
   #granted(claims: Claims, { pem }: UsedKey, nowMs: number): Grant | TokenFault {
     const { exp, nbf, jti, sub } = claims;
     const { clockSkewMs } = this.#rules;
-    if (typeof exp !== 'number') return 'malformed';
+    if (typeof exp !== 'number' || exp > SECONDS_MAX) return 'malformed';
     const expiresAtMs = exp * 1000 + clockSkewMs;
     if (!(nowMs < expiresAtMs)) return 'expired';
     if (nbf !== undefined && !(typeof nbf === 'number' && nowMs >= nbf * 1000 - clockSkewMs)) {
@@ -128,9 +140,15 @@ function verifierOf({ algorithm, pem }: JwtKey, { issuer, audience }: JwtRules):
   });
 }
 
-function headOf(token: string, decode: (token: string) => unknown): Claims | undefined {
+interface Decoded {
+  readonly header: Claims;
+  readonly payload: Claims;
+}
+
+/** Nothing of it is verified. */
+function decodedOf(token: string, decode: (token: string) => unknown): Decoded | undefined {
   try {
-    return (decode(token) as { readonly header: Claims }).header;
+    return decode(token) as Decoded;
   } catch {
     return undefined;
   }

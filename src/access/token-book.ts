@@ -54,7 +54,8 @@ export class RememberedGrants {
     if (token.length > SCOPED_TOKEN_BYTES_MAX) return 'oversized';
     const found = this.#book.grantOf(token, TOKEN_CLOCK.nowMs());
     if (typeof found === 'string') return found;
-    this.#remember(header, found);
+    // Other spellings of one token take no room from those of others.
+    if (header === `Bearer ${token}`) this.#remember(header, found);
     return found;
   }
 

@@ -27,7 +27,7 @@ export const SCOPE_NAME_CHARS_MAX = KIB;
 /** Public keys that tokens may be signed with: those of a rotation, some times over. More: refused. */
 export const JWT_KEYS_MAX = 64;
 /** Keys that are tried for a token that names none, some 100 us each on the main thread. More: refused. */
-export const JWT_TRIES_MAX = 4;
+export const JWT_TRIES_MAX = 2;
 /** Bytes of an answer with such keys: 64 of the largest, four times over. More: the keys before stay. */
 export const JWKS_BYTES_MAX = 256 * KIB;
 /** UTF-16 units of the id of such a key. Longer: refused. */

@@ -46,7 +46,10 @@ export function countRefusal(counters: ScopeCounters, code: ErrorCode): void {
 
 function refusalOf(call: RequestContext, right: Right | undefined, grant: Grant): ScopeRefusal | undefined {
   if (right === undefined)
-    return { code: 'INSUFFICIENT_SCOPE', detail: `this takes a token with all rights, and "${grant.id}" has scopes` };
+    return {
+      code: 'INSUFFICIENT_SCOPE',
+      detail: `this takes a token with all rights, and ${shown(grant.id)} has scopes`,
+    };
   if (right === 'any') return undefined;
   const { bucket, stream } = call;
   const { on, operation } = right;

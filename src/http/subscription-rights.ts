@@ -27,7 +27,7 @@ class GrantedRights implements ControlRights {
     this.#grant = grant;
   }
 
-  follows(pattern: string | null, paths: Iterable<string>): boolean {
+  follows(pattern: string | null, paths: readonly string[]): boolean {
     return FOLLOWS.every((operation) => this.#covers(operation, pattern, paths));
   }
 
@@ -35,10 +35,11 @@ class GrantedRights implements ControlRights {
     return this.#allows('append', path);
   }
 
-  #covers(operation: ScopedOperation, pattern: string | null, paths: Iterable<string>): boolean {
+  #covers(operation: ScopedOperation, pattern: string | null, paths: readonly string[]): boolean {
+    // A subscription to nothing is in the scopes of no token.
+    if (pattern === null && paths.length === 0) return false;
     if (pattern !== null && !this.#coversPattern(operation, pattern)) return false;
-    for (const path of paths) if (!this.#allows(operation, path)) return false;
-    return true;
+    return paths.every((path) => this.#allows(operation, path));
   }
 
   #allows(operation: ScopedOperation, path: string): boolean {

@@ -16,6 +16,11 @@ export interface ClientTokensOptions {
   readonly changed: () => void;
 }
 
+/** The issuer may sign with a key that is not here yet, whether the token names it or not. */
+const OF_OTHER_KEYS: ReadonlySet<unknown> = new Set<TokenFault>([
+  ...(['unknown-key', 'ambiguous-key', 'wrong-algorithm', 'wrong-signature'] as const),
+]);
+
 export class ClientTokens implements TokenBook {
   readonly #static: StaticTokens;
   readonly #jwt: JwtTokens | undefined;
@@ -52,7 +57,7 @@ export class ClientTokens implements TokenBook {
     const found = this.#static.grantOf(token, nowMs);
     if (found !== 'unknown' || this.#jwt === undefined || !isJwt(token)) return found;
     const signed = this.#jwt.grantOf(token, nowMs);
-    if (signed === 'unknown-key') this.#server?.missed();
+    if (OF_OTHER_KEYS.has(signed)) this.#server?.missed();
     return signed;
   }
 

@@ -38,8 +38,8 @@ export interface KeyServerCounters {
 export class KeyServer {
   readonly counters: KeyServerCounters = { fetched: 0, failed: 0, keys: 0 };
   readonly #options: KeyServerOptions;
-  /** The keys in force, as they were sent. */
-  #text = '';
+  /** The keys in force; empty: none was told. */
+  #inForce = '';
   #succeededMs: number | undefined;
   #askedMs = -Infinity;
   #retryMs = RETRY_MS_MIN;
@@ -103,9 +103,13 @@ export class KeyServer {
     this.#succeededMs = runtime.monotonicMs();
     if (this.#failure !== undefined) log('info', { url }, 'the key server answers again');
     this.#failure = undefined;
-    if (text === this.#text) return;
-    this.#text = text;
-    log('info', { url, keys: parsed.keys.length }, 'tokens are verified with these keys from now on');
+    const keys = keysAsText(parsed.keys);
+    if (keys === this.#inForce) return;
+    this.#inForce = keys;
+    if (parsed.keys.length > 0)
+      log('info', { url, keys: parsed.keys.length }, 'tokens are verified with these keys from now on');
+    else
+      log('error', { url }, 'the key server vouches for no key that can be used: the tokens of the issuer are refused');
     changed(parsed.keys);
   }
 
@@ -113,8 +117,8 @@ export class KeyServer {
     const { log, url, runtime, changed } = this.#options;
     this.counters.failed++;
     const agoMs = this.#succeededMs === undefined ? Infinity : runtime.monotonicMs() - this.#succeededMs;
-    if (this.#text !== '' && agoMs >= KEYS_KEPT_MS) {
-      this.#text = '';
+    if (this.#inForce !== '' && agoMs >= KEYS_KEPT_MS) {
+      this.#inForce = '';
       this.counters.keys = 0;
       log(
         'error',
@@ -124,11 +128,16 @@ export class KeyServer {
       changed([]);
     } else if (this.#failure !== reason) {
       const what =
-        this.#text === '' ? 'tokens that it vouches for are refused' : 'its last keys stay in force for a day';
+        this.#inForce === '' ? 'tokens that it vouches for are refused' : 'its last keys stay in force for a day';
       log('warn', { url, reason }, `the key server gives no keys; until it does, ${what}`);
     }
     this.#failure = reason;
   }
+}
+
+/** Their order says nothing, and other members of the document may change each time. */
+function keysAsText(keys: readonly JwtKey[]): string {
+  return JSON.stringify(keys.map((key) => JSON.stringify(key)).toSorted());
 }
 
 /** A redirect is refused: the operator named the server that vouches for tokens. */

@@ -5,8 +5,8 @@
 
 /** The rights of a sender whose token has scopes. */
 export interface ControlRights {
-  /** Whether it may follow all that the pattern can match, and these streams. */
-  follows(pattern: string | null, paths: Iterable<string>): boolean;
+  /** Whether it may follow all that the pattern can match, and these streams. Of a pattern and streams that are none: no. */
+  follows(pattern: string | null, paths: readonly string[]): boolean;
   /** Whether it may append to the stream of this path. */
   appends(path: string): boolean;
 }

@@ -361,6 +361,23 @@ test('a subscription follows nothing that its maker may not', async () => {
   assert.equal(await asked(ROOT, 'DELETE', 'mine/streams/shop/a-1'), '204');
   assert.equal(await asked('subscriber', 'DELETE', 'mine'), '204');
   assert.equal(await asked(ROOT, 'GET', 'mine'), '404 SUBSCRIPTION_NOT_FOUND');
+
+  // One that follows nothing any more belongs to no token, nor does one whose wakes go to a stream of others.
+  assert.equal(await asked(ROOT, 'PUT', 'emptied', make({ streams: ['shop/a-1'] })), '201');
+  assert.equal(await asked(ROOT, 'DELETE', 'emptied/streams/shop/a-1'), '204');
+  const wakesOthers = make({ streams: ['shop/mine-1'], wake_stream: 'shop/a-1' });
+  assert.equal(await asked(ROOT, 'PUT', 'wakes-others', wakesOthers), '201');
+  for (const id of ['emptied', 'wakes-others']) {
+    for (const token of ['subscriber', 'reader']) {
+      assert.equal(await asked(token, 'GET', id), '404 SUBSCRIPTION_NOT_FOUND');
+      assert.equal(await asked(token, 'DELETE', id), '204', 'as for one that is not there');
+    }
+    assert.equal(
+      await asked('subscriber', 'POST', `${id}/streams`, { streams: ['jobs/1'] }),
+      '404 SUBSCRIPTION_NOT_FOUND',
+    );
+    assert.equal(await asked(ROOT, 'DELETE', id), '204');
+  }
 });
 
 test('a file that cannot be used leaves the tokens before', async () => {

@@ -15,6 +15,11 @@ function follows(scopes: readonly Scope[], pattern: string | null, paths: readon
 
 const both = (bucket: string, streams: string): Scope => scopeOf(bucket, streams, 'subscribe', 'read');
 
+test('a subscription to nothing is in no scope', () => {
+  assert.equal(follows([both('*', '*')], null, []), false);
+  assert.equal(follows([scopeOf('*', '*', 'read')], null, []), false);
+});
+
 test('a pattern is covered whole, or not at all', () => {
   const cases: readonly (readonly [readonly Scope[], string, boolean])[] = [
     [[both('jobs', '*')], 'jobs/*', true],

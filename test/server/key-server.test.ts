@@ -96,8 +96,7 @@ const FAILURES: Readonly<Record<string, readonly [answer: RequestListener, reaso
   redirects: [(_, response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(), /redirect/],
   'hangs up': [(request) => request.socket.destroy(), /other side closed|ECONNRESET|socket/],
   'says what is no JSON': [(_, response) => response.end('<html>'), /is no JSON/],
-  'says what are no keys': [(_, response) => response.end('{"keys": [{"kty": "oct", "k": "AA"}]}'), /holds a secret/],
-  'says an empty set': [(_, response) => response.end('{"keys": []}'), /holds no key/],
+  'says what is no set': [(_, response) => response.end('{"keys": 1}'), /neither a JWK nor a set/],
   'says too much': [(_, response) => response.end(' '.repeat(JWKS_BYTES_MAX + 1)), /longer than 262144 bytes/],
   'ends in the middle': [
     (_, response) => {
@@ -129,6 +128,23 @@ test('a server that fails in any way leaves the last keys in force, and is told 
   await next(made, MINUTE_MS);
   assert.deepEqual(made.told, [['a'], ['b']]);
   assert.match(made.said.at(-2) ?? '', /^info the key server answers again/);
+});
+
+test('an issuer that withdraws its last key is believed, and one that only shuffles its keys changes nothing', async (t) => {
+  const made = await rig(t);
+  const both = JSON.parse(setOf('a', 'b')) as { readonly keys: readonly object[] };
+  made.answer = (_, response) => response.end(JSON.stringify(both));
+  await started(made);
+  made.answer = (_, response) => response.end(JSON.stringify({ at: 1, keys: both.keys.toReversed() }));
+  await next(made, 5 * MINUTE_MS);
+  assert.equal(made.told.length, 1);
+  for (const keys of [[], [{ kty: 'oct', k: 'AA' }]]) {
+    made.answer = (_, response) => response.end(JSON.stringify({ keys }));
+    await next(made, 5 * MINUTE_MS);
+  }
+  assert.deepEqual(made.told, [['a', 'b'], []]);
+  assert.match(made.said.at(-1) ?? '', /^error the key server vouches for no key that can be used/);
+  assert.equal(made.keys.counters.keys, 0);
 });
 
 test('a server that stays silent is given up on, and asked again', async (t) => {

@@ -32,7 +32,10 @@ export function alreadyExists(): Refusal {
 export async function isSeen(finder: Finder, rights: ControlRights, id: string): Promise<boolean> {
   try {
     const { config, links } = await finder.find(id);
-    return rights.follows(config.pattern, links.keys());
+    const { pattern, streams, wake_stream: wakeStream } = config;
+    // Streams that it was made with count when their links are gone, too: without any it would be open to every token.
+    const mayRead = rights.follows(pattern, [...links.keys(), ...streams]);
+    return mayRead && (wakeStream === null || rights.appends(wakeStream));
   } catch (error) {
     if (error instanceof Refusal && error.code === 'SUBSCRIPTION_NOT_FOUND') return false;
     throw error;
