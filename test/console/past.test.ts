@@ -8,6 +8,7 @@ import { type Sample, answered } from '../../src/console/model/samples.ts';
 import { MetricsHistory } from '../../src/metrics/history.ts';
 import { FakeRuntime } from '../support/fake-runtime.ts';
 import { TestServer } from '../support/server.ts';
+import { until } from '../support/until.ts';
 
 const STEP = 10_000;
 
@@ -19,6 +20,8 @@ test('every plot shows the past with the values that it would have had', async (
     const { body } = await server.admin.request('GET', '/__svc/metrics');
     return JSON.parse(body.toString()) as Readonly<Record<string, unknown>>;
   };
+  // Nothing waits for the first look at the volume.
+  await until('the free bytes of the volume', async () => (await look())['volume_free_bytes'] !== undefined);
   const before = await look();
   await server.client.expect(201, 'PUT', '/b/s', { 'content-type': 'text/plain' });
   await server.client.expect(204, 'POST', '/b/s', { 'content-type': 'text/plain' }, 'x');

@@ -7,6 +7,9 @@ import { PATIENCE_MS } from '../support/until.ts';
 /** Curl repeats what is answered with 429 or a 5xx, as clients do, and waits as Retry-After says. */
 const PATIENT = '--retry 20';
 
+/** Lines of the tool on stderr: on a busy machine a group may be between two leaders. */
+const WAITING = /^waiting: .*\n/gm;
+
 function flagsFor({ status }: Step): string {
   if (status === undefined) return `-fsS ${PATIENT}`;
   const isFinal = status < 500 && status !== 429;
@@ -40,6 +43,6 @@ export class Session {
     const attempt = run(['sh', '-c', this.#localize(command)], this.#env);
     const code = await within(attempt.exited, PATIENCE_MS, shown);
     assert.equal(code, 0, `${shown}: exit code ${code}\n${attempt.output()}`);
-    return attempt.output();
+    return attempt.output().replaceAll(WAITING, '');
   }
 }
