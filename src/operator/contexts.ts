@@ -2,8 +2,7 @@
  * Contexts: clusters by name, with how each is reached, so that no command has to repeat it. They lie in
  * $XDG_CONFIG_HOME/millrace/contexts.json, readable by their owner only, and hold names of files, never tokens.
  */
-import { mkdirSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
-import { randomUUID } from 'node:crypto';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { caughtCode } from '../base/caught.ts';
@@ -12,6 +11,7 @@ import { Failure, NotThere, reasonOf } from '../nodes/failure.ts';
 import { membersOf } from '../nodes/http-client.ts';
 import type { EnvironmentVariables } from '../config/environment.ts';
 import { isObject } from '../nodes/report.ts';
+import { writeWhole } from './whole-file.ts';
 
 /** Flags that a context may hold. Those that name files are kept as absolute paths. */
 export const CONTEXT_FLAGS = ['config', 'url', 'token-file', 'client-token-file', 'ca-file'] as const;
@@ -107,21 +107,11 @@ export class Contexts {
     return this.#current === undefined ? undefined : { isChosen: false, flags: this.get(this.#current) };
   }
 
-  /** Whole or not at all. */
   #write(): void {
     const contexts = Object.fromEntries(this.names.map((name) => [name, Object.fromEntries(this.get(name))]));
-    const part = `${this.path}.${randomUUID()}.part`;
-    try {
-      mkdirSync(dirname(this.path), { recursive: true, mode: FOLDER_MODE });
-      writeFileSync(part, `${JSON.stringify({ current: this.#current, contexts }, null, 2)}\n`, { mode: OWNER_ONLY });
-      renameSync(part, this.path);
-    } catch (error) {
-      try {
-        unlinkSync(part);
-      } catch {
-        // It was never made.
-      }
-      throw new Failure(`${this.path} cannot be written: ${reasonOf(error)}`);
-    }
+    const text = `${JSON.stringify({ current: this.#current, contexts }, null, 2)}\n`;
+    writeWhole(this.path, text, OWNER_ONLY, () =>
+      mkdirSync(dirname(this.path), { recursive: true, mode: FOLDER_MODE }),
+    );
   }
 }

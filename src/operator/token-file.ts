@@ -2,8 +2,8 @@
  * Changes the file of tokens with scopes as an operator would in an editor, so that comments stay. What comes out is read
  * as a node reads it before it replaces the file, and must differ from the file before by that one token only.
  */
-import { createHash, randomBytes, randomUUID } from 'node:crypto';
-import { readFileSync, renameSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
+import { createHash, randomBytes } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { caughtCode } from '../base/caught.ts';
 import { SCOPED_OPERATIONS, type ListedToken, type Scope, type TokenList, parseScopes } from '../base/scopes.ts';
@@ -11,6 +11,7 @@ import { ConfigError } from '../config/error.ts';
 import { toTokens } from '../config/tokens-file.ts';
 import { parseToml } from '../config/toml.ts';
 import { Failure, NotThere, UsageError, reasonOf } from '../nodes/failure.ts';
+import { writeWhole } from './whole-file.ts';
 
 /** Bytes of a token that is made here: more than can be guessed. */
 const TOKEN_BYTES = 32;
@@ -106,22 +107,10 @@ export class TokenFile {
     this.#replace(lines.join('\n'), { tokens: tokens.filter((one) => one.id !== id), revoked });
   }
 
-  /** Whole or not at all. */
   #replace(text: string, expected: TokenList): void {
     if (!isDeepStrictEqual(listOf(text, this.path), expected))
       throw new Failure(`${this.path} is not written with one [[tokens]] for each token, so change it by hand`);
-    const part = `${this.path}.${randomUUID()}.part`;
-    try {
-      writeFileSync(part, text, { mode: this.#mode, flag: 'wx' });
-      renameSync(part, this.path);
-    } catch (error) {
-      try {
-        unlinkSync(part);
-      } catch {
-        // It was never made.
-      }
-      throw new Failure(`${this.path} cannot be written: ${reasonOf(error)}`);
-    }
+    writeWhole(this.path, text, this.#mode);
   }
 }
 
