@@ -6,7 +6,7 @@ import { coldOf } from './cold.ts';
 import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
 import type { OptionKey, OptionValues } from './options.ts';
-import { checkDoors } from './doors.ts';
+import { asksForToken, checkDoors } from './doors.ts';
 import type { TokenList } from '../base/scopes.ts';
 import { type JwtConfig, jwtOf } from './jwt.ts';
 import { readTokensFile } from './tokens-file.ts';
@@ -30,7 +30,6 @@ export function toConfig(values: OptionValues): Config {
 function placesOf(values: OptionValues) {
   const clientToken = secretOf(values, 'http.client_token', 'http.client_token_file');
   const tokens = scopedTokensOf(values);
-  const asksForToken = clientToken !== undefined || tokens !== undefined;
   return {
     server: {
       listen: values['server.listen'],
@@ -77,7 +76,7 @@ function placesOf(values: OptionValues) {
       longPollTimeoutMs: values['http.long_poll_timeout'],
       sseKeepaliveMs: values['http.sse_keepalive'],
       sseLifetimeMs: values['http.sse_lifetime'],
-      corsOrigins: values['http.cors_origins'] ?? (asksForToken ? ['*'] : ['loopback']),
+      corsOrigins: values['http.cors_origins'] ?? (asksForToken({ clientToken, tokens }) ? ['*'] : ['loopback']),
       readCache: values['http.read_cache'],
       clientToken,
       tokens,
@@ -193,7 +192,7 @@ function checkListeners({ server }: Config): void {
 
 /** A shared cache gives what one client's token opened to every client. */
 function checkReadCache({ http }: Config): void {
-  if (http.readCache !== 'public' || (http.clientToken === undefined && http.tokens === undefined)) return;
+  if (http.readCache !== 'public' || !asksForToken(http)) return;
   const key = http.clientToken === undefined ? 'http.tokens_file or http.jwt_issuer' : 'http.client_token';
   throw new ConfigError(
     `http.read_cache = "public" with ${key}: shared caches would show what the token guards; use "private"`,

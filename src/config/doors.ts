@@ -31,6 +31,11 @@ interface Door {
   readonly isGuarded: boolean;
 }
 
+/** Whether the client plane asks for a token, of whatever kind. */
+export function asksForToken({ clientToken, tokens }: Pick<Doors['http'], 'clientToken' | 'tokens'>): boolean {
+  return clientToken !== undefined || tokens !== undefined;
+}
+
 function doorsOf({ server, http }: Doors): readonly Door[] {
   return [
     {
@@ -39,7 +44,7 @@ function doorsOf({ server, http }: Doors): readonly Door[] {
       listen: server.listen,
       tokenKey: 'http.client_token',
       token: http.clientToken,
-      isGuarded: http.clientToken !== undefined || http.tokens !== undefined,
+      isGuarded: asksForToken(http),
     },
     {
       plane: 'admin',

@@ -6,6 +6,7 @@ import { type JsonWebKey, type KeyObject, createPublicKey } from 'node:crypto';
 import { caughtMessage } from '../base/caught.ts';
 import type { JwtAlgorithm, JwtKey } from '../base/jwt-key.ts';
 import { JWT_KEYS_MAX, JWT_KEY_ID_CHARS_MAX } from '../base/limits.ts';
+import { isTable } from '../base/scopes.ts';
 
 /** Keys, or why there are none. */
 export type ParsedKeys =
@@ -57,12 +58,6 @@ export function parseJwks(text: string, which: 'all' | 'usable'): ParsedKeys {
     else if (which === 'all') return bad(key);
   }
   return { ok: true, keys };
-}
-
-type Table = Readonly<Record<string, unknown>>;
-
-function isTable(found: unknown): found is Table {
-  return typeof found === 'object' && found !== null && !Array.isArray(found);
 }
 
 function listOf(document: unknown): readonly unknown[] | undefined {

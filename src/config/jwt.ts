@@ -1,10 +1,9 @@
 /** Tokens that an issuer signs: where its keys come from, and what each token must say. */
-import { readFileSync } from 'node:fs';
-import { caughtMessage } from '../base/caught.ts';
 import type { JwtKey } from '../base/jwt-key.ts';
 import { ConfigError } from './error.ts';
 import { parseKeyFile } from './jwt-keys.ts';
 import type { OptionKey, OptionValues } from './options.ts';
+import { readTextFile } from './text-file.ts';
 import { isLoopback } from './values.ts';
 
 export interface JwtConfig {
@@ -53,13 +52,7 @@ function checkKeyServer(url: string): void {
 
 function keysOf(path: string): readonly JwtKey[] {
   const label = `http.jwt_keys_file = ${JSON.stringify(path)}`;
-  let text: string;
-  try {
-    text = readFileSync(path, 'utf8');
-  } catch (error) {
-    throw new ConfigError(`${label}: cannot be read (${caughtMessage(error)})`);
-  }
-  const parsed = parseKeyFile(text);
+  const parsed = parseKeyFile(readTextFile(path, label));
   if (parsed.ok) return parsed.keys;
   throw new ConfigError(`${label}: ${parsed.reason}`);
 }

@@ -1,17 +1,11 @@
 /** TOML files of operators, whose faults are told with file, line and column and without what the file holds. */
-import { readFileSync } from 'node:fs';
 import { parse, TomlError } from 'smol-toml';
 import { ConfigError } from './error.ts';
+import { readTextFile } from './text-file.ts';
 
 /** Reads a file. `label`: how the operator named the file. Throws ConfigError. */
 export function readToml(path: string, label: string): Readonly<Record<string, unknown>> {
-  let source: string;
-  try {
-    source = readFileSync(path, 'utf8');
-  } catch (error) {
-    throw new ConfigError(`${label}: cannot be read (${error instanceof Error ? error.message : String(error)})`);
-  }
-  return parseToml(source, path);
+  return parseToml(readTextFile(path, label), path);
 }
 
 /** `path`: named in front of a fault. Throws ConfigError. */

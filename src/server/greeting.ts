@@ -1,6 +1,7 @@
 /** The greeting of `npm start` on stdout: addresses, durability, and first commands. */
 import { type Address, formatAddress } from '../base/address.ts';
 import type { Config } from '../config/config.ts';
+import { asksForToken } from '../config/doors.ts';
 import { VERSION } from '../config/version.ts';
 
 export interface StartFacts {
@@ -41,7 +42,7 @@ function durability(nodes: number, onDisk: boolean): string {
 /** Complete: with the certificate to trust, and the token by name, so that it stays out of logs. */
 function firstCommands({ server, http }: Config, client: string): string {
   const trust = server.tls === undefined ? '' : ` --cacert ${server.tls.certPath}`;
-  const token = http.clientToken === undefined && http.tokens === undefined ? '' : ' -H "Authorization: Bearer $TOKEN"';
+  const token = asksForToken(http) ? ' -H "Authorization: Bearer $TOKEN"' : '';
   const curl = `curl${trust}${token}`;
   const url = `${client}/demo/hello`;
   return `${curl} -X PUT ${url} && ${curl} -X POST -H 'Content-Type: text/plain' -d hi ${url}`;
