@@ -8,8 +8,6 @@ import type { TestEvent } from 'node:test/reporters';
 
 export interface EndedTest {
   readonly name: string;
-  /** Where the test is written: a helper's file for a test that a helper makes. */
-  readonly file: string;
   /** suite: only its time counts, that of tests inside of which all passed. */
   readonly outcome: 'passed' | 'failed' | 'skipped' | 'suite';
   /** Failed by its subtests alone, which have lines of their own. */
@@ -18,11 +16,19 @@ export interface EndedTest {
   readonly ms: number;
 }
 
+/** A shared process comes to the tests of this file. */
+export interface BegunFile {
+  readonly path: string;
+}
+
 export interface Spent {
   readonly cpuSeconds: number;
 }
 
 type EndEvent = Extract<TestEvent, { readonly type: 'test:pass' | 'test:fail' }>;
+
+/** Begins the name of a test that only says which file comes next. */
+export const FILE_MARK = 'file ';
 
 /** Linux counts in hundredths of a second. */
 const TICKS = 100;
@@ -31,10 +37,14 @@ const TICKS = 100;
 export default async function* events(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   for await (const event of source) {
     if (event.type !== 'test:pass' && event.type !== 'test:fail') continue;
-    const { name, file, nesting, skip, todo, details } = event.data;
+    const { name, nesting, skip, todo, details } = event.data;
+    if (nesting === 0 && name.startsWith(`${FILE_MARK}/`)) {
+      const begun: BegunFile = { path: name.slice(FILE_MARK.length) };
+      yield `${JSON.stringify(begun)}\n`;
+      continue;
+    }
     const line: EndedTest = {
       name,
-      file: file ?? '',
       outcome: outcomeOf(event, isSet(skip) || isSet(todo)),
       isParent: 'error' in details && 'failureType' in details.error && details.error.failureType === 'subtestsFailed',
       ms: nesting === 0 ? details.duration_ms : 0,

@@ -4,7 +4,7 @@ import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync } from
 import { join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
-import type { EndedTest, Spent } from './events.ts';
+import type { BegunFile, EndedTest, Spent } from './events.ts';
 
 /** Files that run in one process, one after the other. */
 export interface Unit {
@@ -139,13 +139,15 @@ function resultsOf(unit: Unit, events: string, tests: string, seconds: number): 
   let current = unit.files[0] ?? '';
   let cpuSeconds = 0;
   for (const line of linesOf(events)) {
-    const event = JSON.parse(line) as EndedTest | Spent;
+    const event = JSON.parse(line) as BegunFile | EndedTest | Spent;
     if ('cpuSeconds' in event) {
       ({ cpuSeconds } = event);
       continue;
     }
-    // A test that a helper made belongs to the file whose tests run now: files follow one another.
-    current = unit.files.find((file) => isAt(event.file, join(tests, file))) ?? current;
+    if ('path' in event) {
+      current = unit.files.find((file) => event.path === join(tests, file)) ?? current;
+      continue;
+    }
     const result = results.get(current);
     if (result === undefined) continue;
     if (event.outcome === 'passed') result.passed++;
@@ -165,12 +167,6 @@ function shareOut(results: ReadonlyMap<string, FileResult>, seconds: number, cpu
     result.seconds = part * seconds;
     result.cpuSeconds = part * cpuSeconds;
   }
-}
-
-/** Source maps name the source of a compiled file. */
-function isAt(file: string, compiled: string): boolean {
-  if (file === compiled) return true;
-  return file !== '' && file.replace(/\.ts$/, '.js') === compiled.replace('/dist/', '/');
 }
 
 function linesOf(path: string): string[] {

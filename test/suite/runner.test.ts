@@ -233,6 +233,20 @@ test('a suite in a shared process costs what its tests take', async (t) => {
   assert((results.get('b.test.js')?.seconds ?? 0) > 0);
 });
 
+test('tests that a helper makes count for the files that ask for them', async (t) => {
+  const files = {
+    'helper.js':
+      "import { describe } from 'node:test'; export const made = () => describe('suite', () => { test('inside', () => {}); });",
+    ...Object.fromEntries(
+      ['a', 'b', 'c'].map((name) => [`${name}.test.js`, "import { made } from './helper.js'; made();"]),
+    ),
+  };
+  const { said, results } = await run(t, files);
+  assert.equal(lastLine(said), '3 passed, 0 failed');
+  for (const [file, { passed, seconds }] of results)
+    assert(passed === 1 && seconds > 0, `${file}: ${passed}, ${seconds} s`);
+});
+
 test('costs are written for later runs and for readers', async (t) => {
   const { results } = await run(t, {
     'a/one.test.js': PASSES,
