@@ -80,20 +80,30 @@ function describeApi(): string {
 
 /** Every row of src/http/routes/table.ts with its traits; rows of both planes stand once. */
 function describeRoutes(): string {
-  const shared = new Set<RouteRow>(CLIENT_ROWS.filter((row) => ADMIN_ROWS.includes(row)));
-  const cells = (row: RouteRow, plane: string): string => {
+  const cells = (row: RouteRow, plane: string, access: string): string => {
     const { methods, pattern, operation, bodyBytesMax } = row;
-    const access = row.access ?? (plane === 'admin' ? 'token' : rightOfRow(row));
     const body = bodyBytesMax === undefined ? '' : sizeOf(bodyBytesMax);
     return `| \`${methods.join(' ')}\` | \`${pattern}\` | ${plane} | \`${operation}\` | ${access} | ${body} |`;
   };
+  const isSame = (row: RouteRow, other: RouteRow): boolean =>
+    row.pattern === other.pattern && row.methods.join() === other.methods.join();
+  const ofClients = CLIENT_ROWS.map((row) => {
+    const other = ADMIN_ROWS.find((one) => isSame(one, row));
+    if (other === undefined) return cells(row, 'client', accessOf(row));
+    return cells(row, 'both', [...new Set([accessOf(row), accessOf(other)])].join(' · '));
+  });
+  const ofOperators = ADMIN_ROWS.filter((row) => !CLIENT_ROWS.some((one) => isSame(one, row)));
   return [
     '| Methods | Path | Plane | Counted as | Access | Body |',
     '| --- | --- | --- | --- | --- | --- |',
-    ...CLIENT_ROWS.map((row) => cells(row, shared.has(row) ? 'both' : 'client')),
-    ...ADMIN_ROWS.filter((row) => !shared.has(row)).map((row) => cells(row, 'admin')),
+    ...ofClients,
+    ...ofOperators.map((row) => cells(row, 'admin', accessOf(row))),
     '',
   ].join('\n');
+}
+
+function accessOf(row: RouteRow): string {
+  return row.access ?? (row.role === undefined ? rightOfRow(row) : `\`${row.role}\``);
 }
 
 /** The right that the row asks of a token of the client plane. */

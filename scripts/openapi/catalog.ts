@@ -54,7 +54,9 @@ function tableOf({ client, admin }: PlaneRows): Asked[] {
     for (const method of row.methods) {
       const key = `${method} ${row.pattern}`;
       const planes: readonly DocumentedPlane[] = [...(found.get(key)?.planes ?? []), plane];
-      found.set(key, { planes, method, path: row.pattern, family: 'bucketed', row });
+      // A row of both planes has a right on the one and a role on the other.
+      const both = { ...found.get(key)?.row, ...row };
+      found.set(key, { planes, method, path: row.pattern, family: 'bucketed', row: both });
     }
   };
   for (const row of client) if (!row.methods.includes('*')) add('client', row);

@@ -68,6 +68,7 @@ function operationOf(entry: CatalogEntry, shared: SharedResponses, plane: Docume
     summary,
     ...(text === undefined ? {} : { description: text }),
     security: securityOf(entry, plane),
+    ...(plane === 'client' || entry.row.role === undefined ? {} : { 'x-role': entry.row.role }),
     ...(parameters.length === 0 ? {} : { parameters: parameters.map((name) => refTo('parameters', nameOf(name))) }),
     ...(body === undefined || entry.method === 'HEAD'
       ? {}

@@ -8,7 +8,10 @@ import { type HeaderName, RECORD_RANGE } from './headers.ts';
 import type { Content, Operation, OwnRefusal, Refusal } from './operation.ts';
 
 /** The part of a row that the document describes. */
-export type DocumentedRow = Pick<Route, 'methods' | 'pattern' | 'access' | 'right' | 'bodyBytesMax' | 'isForConsole'>;
+export type DocumentedRow = Pick<
+  Route,
+  'methods' | 'pattern' | 'access' | 'right' | 'role' | 'bodyBytesMax' | 'isForConsole'
+>;
 
 export interface ResolvedRefusal {
   readonly status: number;
@@ -35,6 +38,8 @@ function refusalsOfRow({ planes, method, path, row }: Asked, bodyRefusals: Opera
   const refusals: Refusal[] = ['INVALID_HEADER', 'STOPPING'];
   if (row.access === undefined) refusals.push('UNAUTHORIZED');
   if (isClients && row.access === undefined) refusals.push(...refusalsOfScopes(row.right));
+  // Every token with a role has the first one.
+  if (row.role !== undefined && row.role !== 'observe') refusals.push('INSUFFICIENT_SCOPE');
   if (row.access !== 'probe') refusals.push('HOST_NOT_ALLOWED');
   if (isWrite || planes.includes('admin')) refusals.push('ORIGIN_NOT_ALLOWED');
   if (isClients && (method === 'PUT' || method === 'POST')) refusals.push('CONTENT_ENCODING');

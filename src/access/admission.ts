@@ -188,9 +188,13 @@ export type CredentialFault = 'missing' | TokenFault;
 
 /**
  * The rights with which a request comes: of a plane that asks for no token, those of the plane's token, which are all,
- * those of a token with scopes, or none.
+ * those of a token with scopes or a role, or none.
  */
 export type Credentials = 'open' | 'all' | Grant | CredentialFault;
+
+function isKnown(credentials: Credentials): credentials is 'all' | Grant {
+  return credentials === 'all' || typeof credentials === 'object';
+}
 
 const unauthorized = (detail: string): AdmissionRefusal => ({ code: 'UNAUTHORIZED', detail });
 
@@ -225,7 +229,7 @@ export interface AdmissionOptions {
   readonly policy: AdmissionPolicy;
   /** Empty: none is asked for, unless there is a book. */
   readonly token: string;
-  /** Tokens with scopes; undefined: the plane has none. */
+  /** Tokens with scopes or roles; undefined: the plane has none. */
   readonly book?: TokenBook | undefined;
   readonly routes: RouteAccess;
   readonly refused?: RefusedTokens;
@@ -261,9 +265,10 @@ export class RequestAdmission {
     this.#grants?.forget();
   }
 
-  /** Does the request carry the token, if there is one? */
-  knows({ authorization }: Pick<SenderHeaders, 'authorization'>): boolean {
-    return isAuthorized(authorization, this.#token);
+  /** Does the request carry a token of the plane, if there is one? */
+  knows(headers: Pick<SenderHeaders, 'authorization'>): boolean {
+    const credentials = this.credentialsOf(headers);
+    return credentials === 'open' || isKnown(credentials);
   }
 
   /** The rights of the sender. Whether the request needs any, refuses() says. */
@@ -289,11 +294,10 @@ export class RequestAdmission {
     method: string,
     credentials: Credentials,
   ): AdmissionRefusal | undefined {
-    const isKnown = credentials === 'all' || typeof credentials === 'object';
-    const refusal = this.#policy.refuses(headers, target, method, isKnown ? 'authorized' : 'unknown');
+    const refusal = this.#policy.refuses(headers, target, method, isKnown(credentials) ? 'authorized' : 'unknown');
     if (refusal !== undefined) return refusal;
     // Browsers send no token with a preflight.
-    if (isKnown || credentials === 'open' || method === 'options') return undefined;
+    if (isKnown(credentials) || credentials === 'open' || method === 'options') return undefined;
     if (this.#routes.access(target.getUrl(), method) !== 'token') return undefined;
     return this.refusalOf(credentials);
   }

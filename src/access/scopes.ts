@@ -3,7 +3,7 @@
  * Everything that no scope allows is refused. A stream of which nothing is in scope looks like one that is not there. Its
  * holder is told which operation is missing when the stream is in scope otherwise.
  */
-import type { Scope, ScopedOperation } from '../base/scopes.ts';
+import { OPERATOR_ROLES, type OperatorRole, type Scope, type ScopedOperation } from '../base/scopes.ts';
 
 /** The rights of a valid token. Grants are compared as objects: a token whose rights change gets another one. */
 export interface Grant {
@@ -12,6 +12,8 @@ export interface Grant {
   /** Infinity: it does not expire. */
   readonly expiresAtMs: number;
   readonly scopes: readonly Scope[];
+  /** Only tokens of the admin plane have one, and no scopes. */
+  readonly role?: OperatorRole;
 }
 
 /** `hidden`: nothing of it is in scope. `denied`: it is in scope, and the operation is not. */
@@ -19,6 +21,11 @@ export type ScopeDecision = 'allowed' | 'hidden' | 'denied';
 
 export function isExpired({ expiresAtMs }: Grant, nowMs: number): boolean {
   return nowMs >= expiresAtMs;
+}
+
+/** A call of the admin plane. Undefined: it takes all rights. */
+export function hasRole({ role }: Grant, needed: OperatorRole | undefined): boolean {
+  return role !== undefined && needed !== undefined && OPERATOR_ROLES.indexOf(role) >= OPERATOR_ROLES.indexOf(needed);
 }
 
 /** An operation on one stream. */

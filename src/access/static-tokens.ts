@@ -23,10 +23,11 @@ export class StaticTokens implements TokenBook {
   replace({ tokens, revoked }: TokenList): void {
     const isRevoked = new Set(revoked);
     const known = new Map<string, Known>();
-    for (const { id, sha256, expiresAtMs = Infinity, scopes } of tokens) {
-      const written = JSON.stringify([id, String(expiresAtMs), scopes]);
+    for (const { id, sha256, expiresAtMs = Infinity, scopes, role } of tokens) {
+      const written = JSON.stringify([id, String(expiresAtMs), scopes, role]);
       const before = this.#known.get(sha256);
-      const grant = before?.written === written ? before.grant : { id, expiresAtMs, scopes };
+      const rights = role === undefined ? { scopes } : { scopes, role };
+      const grant = before?.written === written ? before.grant : { id, expiresAtMs, ...rights };
       known.set(sha256, { grant, isRevoked: isRevoked.has(id), written });
     }
     this.#known = known;

@@ -27,6 +27,14 @@ export interface Scope {
   readonly operations: readonly ScopedOperation[];
 }
 
+/** Roles of the admin plane; each may do what those before it may. */
+export const OPERATOR_ROLES = ['observe', 'operate', 'destroy'] as const;
+
+export type OperatorRole = (typeof OPERATOR_ROLES)[number];
+
+/** The kind of rights in a file: scopes open the client plane, and a role the admin plane. */
+export type RightsKind = 'scopes' | 'role';
+
 /** A token of a list, as its SHA-256. */
 export interface ListedToken {
   readonly id: string;
@@ -34,7 +42,9 @@ export interface ListedToken {
   readonly sha256: string;
   /** Undefined: it does not expire. */
   readonly expiresAtMs: number | undefined;
+  /** None with a role. */
   readonly scopes: readonly Scope[];
+  readonly role?: OperatorRole;
 }
 
 export interface TokenList {

@@ -7,7 +7,7 @@ import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
 import type { OptionKey, OptionValues } from './options.ts';
 import { asksForToken, checkDoors } from './doors.ts';
-import type { TokenList } from '../base/scopes.ts';
+import type { RightsKind, TokenList } from '../base/scopes.ts';
 import { type JwtConfig, jwtOf } from './jwt.ts';
 import { readTokensFile } from './tokens-file.ts';
 import { type Address, formatAddress } from '../base/address.ts';
@@ -81,6 +81,7 @@ function placesOf(values: OptionValues) {
       clientToken,
       tokens,
       adminToken: secretOf(values, 'http.admin_token', 'http.admin_token_file'),
+      adminTokens: listOf(values, 'http.admin_tokens_file', 'role'),
     },
     subscriptions: {
       publicUrl: values['subscriptions.public_url'],
@@ -100,10 +101,19 @@ export interface ScopedTokens {
 }
 
 function scopedTokensOf(values: OptionValues): ScopedTokens | undefined {
-  const path = values['http.tokens_file'];
   const jwt = jwtOf(values);
-  if (path !== undefined) return { list: readTokensFile(path, `http.tokens_file = ${JSON.stringify(path)}`), jwt };
+  const list = listOf(values, 'http.tokens_file', 'scopes');
+  if (list !== undefined) return { list, jwt };
   return jwt && { list: { tokens: [], revoked: [] }, jwt };
+}
+
+function listOf(
+  values: OptionValues,
+  key: 'http.tokens_file' | 'http.admin_tokens_file',
+  kind: RightsKind,
+): TokenList | undefined {
+  const path = values[key];
+  return path === undefined ? undefined : readTokensFile(path, `${key} = ${JSON.stringify(path)}`, kind);
 }
 
 function tlsOf(values: OptionValues): { readonly certPath: string; readonly keyPath: string } | undefined {

@@ -18,6 +18,8 @@ interface Doors {
     readonly adminToken: string | undefined;
     /** Tokens with scopes guard the client plane, too. */
     readonly tokens?: object | undefined;
+    /** And tokens with roles the admin plane. */
+    readonly adminTokens?: object | undefined;
   };
   readonly cluster: { readonly secret: string | undefined };
 }
@@ -52,7 +54,7 @@ function doorsOf({ server, http }: Doors): readonly Door[] {
       listen: server.adminListen,
       tokenKey: 'http.admin_token',
       token: http.adminToken,
-      isGuarded: http.adminToken !== undefined,
+      isGuarded: http.adminToken !== undefined || http.adminTokens !== undefined,
     },
   ];
 }

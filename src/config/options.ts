@@ -220,6 +220,10 @@ export const OPTIONS = {
   ),
   'http.admin_token': optional(kind.token, 'Bearer token that the admin plane requires.'),
   'http.admin_token_file': optional(kind.path, 'File with the token, instead of `http.admin_token`.'),
+  'http.admin_tokens_file': optional(
+    kind.path,
+    'TOML file with tokens that have [roles](../access/README.md#roles-of-operators), beside the admin token, which has all. With it the admin plane requires one of them.',
+  ),
 
   'subscriptions.public_url': optional(
     kind.url,

@@ -1,19 +1,33 @@
 /**
- * The file of tokens with scopes, TOML with a table for each token. Whatever is not understood is refused with its place:
+ * A file of tokens with scopes or with roles, TOML with a table for each token. Whatever is not understood is refused with its place:
  * a misspelt key must neither widen a right nor make a token last longer. Tokens are kept as their SHA-256 only.
  */
 import { createHash } from 'node:crypto';
 import { SCOPED_TOKEN_BYTES_MAX, TOKENS_PER_FILE_MAX, TOKEN_ID_CHARS_MAX } from '../base/limits.ts';
-import { type ListedToken, type TokenList, isTable, parseScopes } from '../base/scopes.ts';
+import {
+  OPERATOR_ROLES,
+  type ListedToken,
+  type RightsKind,
+  type TokenList,
+  isTable,
+  parseScopes,
+} from '../base/scopes.ts';
 import { ConfigError } from './error.ts';
 import { weaknessOf } from './secret-strength.ts';
 import { readToml } from './toml.ts';
 
 type Table = Readonly<Record<string, unknown>>;
 
-/** Throws ConfigError, which never shows a token. */
-export function readTokensFile(path: string, label: string): TokenList {
-  return toTokens(readToml(path, label), path);
+/** Throws ConfigError, which never shows a token. A file for one plane opens nothing of the other. */
+export function readTokensFile(path: string, label: string, kind: RightsKind): TokenList {
+  const list = toTokens(readToml(path, label), path);
+  if (list.tokens.every((one) => kindOf(one) === kind)) return list;
+  const [has, other] = kind === 'role' ? ['scopes', 'http.tokens_file'] : ['roles', 'http.admin_tokens_file'];
+  throw new ConfigError(`${label}: its tokens have ${has}, which are for the plane of ${other}`);
+}
+
+export function kindOf({ role }: ListedToken): RightsKind {
+  return role === undefined ? 'scopes' : 'role';
 }
 
 /** `file`: named in front of each fault. */
@@ -34,6 +48,8 @@ export function toTokens(document: Table, file: string): TokenList {
   });
   checkOnce(tokens, 'id', fault);
   checkOnce(tokens, 'sha256', fault);
+  const mixed = tokens.findIndex((one, i) => i > 0 && kindOf(one) !== kindOf(tokens[0] ?? one));
+  if (mixed > 0) throw fault(`tokens[${mixed}]`, 'a file has tokens with scopes or tokens with roles, not both');
   return {
     tokens,
     revoked: (revoked as readonly unknown[]).map((id, i) => {
@@ -46,26 +62,37 @@ export function toTokens(document: Table, file: string): TokenList {
   };
 }
 
-const ENTRY_KEYS: ReadonlySet<string> = new Set(['id', 'token', 'sha256', 'expires_at', 'scopes']);
+const ENTRY_KEYS: ReadonlySet<string> = new Set(['id', 'token', 'sha256', 'expires_at', 'scopes', 'role']);
 const ID_EXPECTED = `expected an id of letters, digits, "_", "-" and ".", at most ${TOKEN_ID_CHARS_MAX}`;
 
 type Fault = (below: string, reason: string) => ConfigError;
 
 function toEntry(raw: unknown, fault: Fault): ListedToken {
-  if (!isTable(raw)) throw fault('', 'expected a table with id, sha256, expires_at and scopes');
+  if (!isTable(raw)) throw fault('', 'expected a table with id, sha256, expires_at, and scopes or role');
   checkKeys(raw, ENTRY_KEYS, (key) =>
-    fault(`.${key}`, 'unknown key; a token has id, sha256 or token, expires_at, scopes'),
+    fault(`.${key}`, 'unknown key; a token has id, sha256 or token, expires_at, and scopes or role'),
   );
   const { id, expires_at: expiresAt } = raw;
   if (!isId(id)) throw fault('.id', ID_EXPECTED);
-  const parsed = parseScopes(raw['scopes'], '.scopes');
-  if (!parsed.ok) throw fault(parsed.fault.place, parsed.fault.reason);
+  const rights = rightsOf(raw, fault);
   return {
     id,
     sha256: digestOf(raw, fault),
     expiresAtMs: expiresAt === undefined ? undefined : timeOf(expiresAt, fault),
-    scopes: parsed.scopes,
+    ...rights,
   };
+}
+
+function rightsOf({ scopes, role: written }: Table, fault: Fault): Pick<ListedToken, 'scopes' | 'role'> {
+  if (written === undefined) {
+    const parsed = parseScopes(scopes, '.scopes');
+    if (!parsed.ok) throw fault(parsed.fault.place, parsed.fault.reason);
+    return { scopes: parsed.scopes };
+  }
+  if (scopes !== undefined) throw fault('', 'give either scopes or a role');
+  const role = OPERATOR_ROLES.find((one) => one === written);
+  if (role === undefined) throw fault('.role', `expected one of ${OPERATOR_ROLES.join(', ')}`);
+  return { scopes: [], role };
 }
 
 function digestOf({ token, sha256 }: Table, fault: Fault): string {

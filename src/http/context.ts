@@ -2,7 +2,7 @@
 import type { Access, PlaneHosts, RefusedTokens } from '../access/admission.ts';
 import type { Connections } from '../access/connections.ts';
 import type { TokenBook } from '../access/token-book.ts';
-import type { ScopedOperation } from '../base/scopes.ts';
+import type { OperatorRole, ScopedOperation } from '../base/scopes.ts';
 import type { ErrorLog, Forks, RequestTraces, ShardGateway, WriteGateway } from '../ports.ts';
 
 /** The two route families answer some refusals with different statuses. */
@@ -54,6 +54,8 @@ export interface HttpSettings {
   readonly adminToken: string;
   /** Tokens of the client plane with scopes; undefined: it has none. */
   readonly clientTokens?: TokenBook | undefined;
+  /** Tokens of the admin plane with roles; undefined: it has none. */
+  readonly adminTokens?: TokenBook | undefined;
   /** PEM files; undefined: plain HTTP. Both planes alike. */
   readonly tls: { readonly certPath: string; readonly keyPath: string } | undefined;
 }
@@ -90,6 +92,8 @@ export interface RouteTraits {
   readonly access?: Access;
   /** Without one tokens with scopes are refused. */
   readonly right?: Right;
+  /** On the admin plane: the least role of a token. Without one tokens with roles are refused. */
+  readonly role?: OperatorRole;
   /** Largest body that it reads; undefined: none. */
   readonly bodyBytesMax?: number;
   /** For the console's page alone, so the OpenAPI document is silent about it. */

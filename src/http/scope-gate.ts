@@ -1,10 +1,10 @@
 /**
- * The one layer at which a token with scopes is held against a request: between the route and its handler, behind the
- * reading of the path and before any byte of a body. Each row of the client plane says what it needs; a row that says
- * nothing refuses such a token. Sessions come with frames instead of routes and ask the same decisions.
+ * The one layer at which a token with scopes or a role is held against a request: between the route and its handler,
+ * behind the reading of the path and before any byte of a body. Each row says what it needs: a right on the client plane,
+ * a role on the admin plane. A row that says nothing refuses such a token. Sessions come with frames instead of routes and ask the same decisions.
  */
 import type { Credentials } from '../access/admission.ts';
-import { type ScopeDecision, type Grant, decide, decideBucket, rangesOf } from '../access/scopes.ts';
+import { type ScopeDecision, type Grant, decide, decideBucket, hasRole, rangesOf } from '../access/scopes.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { ScopedOperation } from '../base/scopes.ts';
 import type { Right, RouteTraits } from './context.ts';
@@ -29,7 +29,8 @@ export function scopeRefusal(call: RequestContext, row: RouteTraits): ScopeRefus
   if (row.access === 'open' || row.access === 'probe') return undefined;
   // Admission has refused it before. A sender that comes here by another way has no rights either.
   if (typeof credentials === 'string') return { code: 'UNAUTHORIZED', detail: '' };
-  const refusal = refusalOf(call, row.right, credentials);
+  const refusal =
+    credentials.role === undefined ? refusalOf(call, row.right, credentials) : roleRefusal(credentials, row);
   if (refusal !== undefined) countRefusal(call.server.ctx.metrics.access, refusal.code);
   return refusal;
 }
@@ -42,6 +43,12 @@ interface ScopeCounters {
 export function countRefusal(counters: ScopeCounters, code: ErrorCode): void {
   if (code === 'INSUFFICIENT_SCOPE') counters.denied++;
   else counters.hidden++;
+}
+
+function roleRefusal(grant: Grant, { role }: RouteTraits): ScopeRefusal | undefined {
+  if (hasRole(grant, role)) return undefined;
+  const needed = role === undefined ? 'a token with all rights' : `the role ${role}`;
+  return { code: 'INSUFFICIENT_SCOPE', detail: `this takes ${needed}, and ${shown(grant.id)} has ${grant.role}` };
 }
 
 function refusalOf(call: RequestContext, right: Right | undefined, grant: Grant): ScopeRefusal | undefined {
@@ -105,9 +112,9 @@ function shown(name: string): string {
   return JSON.stringify(name.length > SHOWN_CHARS_MAX ? `${name.slice(0, SHOWN_CHARS_MAX)}...` : name);
 }
 
-/** The grant of a token with scopes; undefined: all rights. Throws for a sender that has none. */
+/** The grant of a token with scopes; undefined: no scope bounds what is shown. Throws for a sender that has none. */
 export function grantOf(credentials: Credentials): Grant | undefined {
   if (credentials === 'all' || credentials === 'open') return undefined;
   if (typeof credentials === 'string') throw new Error('a request without credentials got as far as a handler');
-  return credentials;
+  return credentials.role === undefined ? credentials : undefined;
 }

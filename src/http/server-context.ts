@@ -5,6 +5,7 @@ import { type Request, newRequest } from '../protocol/request.ts';
 import { ResponseBackpressure } from './backpressure.ts';
 import { BodyBudget, SlowBodies } from '../access/bodies.ts';
 import { GrantHolders } from '../access/grant-holders.ts';
+import type { TokenBook } from '../access/token-book.ts';
 import { Compression } from './compression.ts';
 import type { HttpContext, HttpSettings, Operation } from './context.ts';
 import { WriteHeaders } from './headers.ts';
@@ -69,7 +70,7 @@ export class HttpServerContext {
   /** For bodies of unauthenticated senders: they take no room from the others. */
   readonly strangers = new BodyBudget(STRANGER_BYTES_MAX);
   readonly slowBodies: SlowBodies;
-  /** Live readers and sessions whose tokens have scopes. */
+  /** Live readers and sessions whose tokens have scopes or roles. */
   readonly holders: GrantHolders;
   readonly logError: ErrorLog;
   /** The headers of the request whose route handler runs. */
@@ -82,7 +83,8 @@ export class HttpServerContext {
   closing = false;
   #idle: (() => void) | undefined;
 
-  constructor(node: HttpNode, address = '') {
+  /** `tokens`: of this plane, with scopes or roles. */
+  constructor(node: HttpNode, address = '', tokens?: TokenBook) {
     const { ctx } = node;
     this.node = node;
     this.ctx = ctx;
@@ -90,8 +92,7 @@ export class HttpServerContext {
     this.gateway = ctx.gateway;
     this.writes = ctx.writes;
     this.settings = ctx.settings;
-    const { clientTokens } = ctx.settings;
-    this.holders = new GrantHolders((grant) => clientTokens?.holds(grant) === true);
+    this.holders = new GrantHolders((grant) => tokens?.holds(grant) === true);
     this.ids = node.ids;
     this.budget = node.budget;
     this.backpressure = node.backpressure;

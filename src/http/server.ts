@@ -48,7 +48,7 @@ export interface Planes {
   openRequests(): number;
   /** From the next request on. A plane that asks for no token keeps asking for none. */
   changeTokens(tokens: { readonly client: string; readonly admin: string }): void;
-  /** Tokens with scopes are others now. Live readers and sessions of those that are gone, or have other rights, end. */
+  /** Tokens with scopes or roles are others now. Live readers and sessions of those that are gone, or have other rights, end. */
   grantsChanged(): void;
   /** From the next connection on. Throws when a plane cannot have them, which keeps those that it has. */
   renewCertificates(files: NonNullable<HttpSettings['tls']>): void;
@@ -57,14 +57,14 @@ export interface Planes {
 export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
   const uws = loadUws();
   const node = new HttpNode(ctx);
-  const { tls, clientHosts, adminHosts } = ctx.settings;
+  const { tls, clientHosts, adminHosts, clientTokens, adminTokens } = ctx.settings;
   const open = (name: 'client' | 'admin', plane: Plane): Listener =>
     new Listener({
       ...{ uws, tls, name, log: ctx.logError, connections: ctx.connections[name] },
       install: (app) => serve(app, plane),
     });
-  const client = newClientPlane(new HttpServerContext(node, clientHosts.listen), operations);
-  const admin = newAdminPlane(new HttpServerContext(node, adminHosts.listen), operations);
+  const client = newClientPlane(new HttpServerContext(node, clientHosts.listen, clientTokens), operations);
+  const admin = newAdminPlane(new HttpServerContext(node, adminHosts.listen, adminTokens), operations);
   const planes = [client.server, admin.server];
   const { history, metrics } = operations;
   beginHistory(admin.server, metrics, history);
@@ -80,8 +80,10 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
       admin.admission.changeToken(tokens.admin);
     },
     grantsChanged() {
-      client.admission.changeGrants();
-      client.server.holders.recheck();
+      for (const { admission, server } of [client, admin]) {
+        admission.changeGrants();
+        server.holders.recheck();
+      }
     },
     renewCertificates: (files) => both.forEach((listener) => listener.renew(files)),
     close: async (graceMs) => {
@@ -90,7 +92,7 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
       node.live.stop();
       client.sessions?.stop();
       history.end();
-      client.server.holders.stop();
+      for (const { holders } of planes) holders.stop();
       const ended = [client.server.idle().then(() => node.backpressure.idle()), admin.server.idle()];
       const idle = Promise.all([...ended, client.sessions?.idle()]);
       await Promise.race([idle, delay(graceMs)]);
@@ -111,11 +113,11 @@ function newClientPlane(server: HttpServerContext, operations: Operations): Plan
 }
 
 function newAdminPlane(server: HttpServerContext, operations: Operations): Plane {
-  const { adminHosts, adminToken: token } = server.settings;
+  const { adminHosts, adminToken: token, adminTokens: book } = server.settings;
   const router = new AdminRouter(bindRows(ADMIN_ROWS, { ...operations, knows: (headers) => admission.knows(headers) }));
   const policy = new AdminPolicy(adminHosts, router);
   const refused = server.ctx.metrics.access;
-  const admission = new RequestAdmission({ policy, token, routes: router, refused });
+  const admission = new RequestAdmission({ policy, token, book, routes: router, refused });
   // Only the console's own page may ask, and it needs no CORS header.
   return { server, cors: new CorsPolicy([], methodsOf(ADMIN_ROWS)), router, admission };
 }

@@ -3,7 +3,9 @@ import { type Address, formatAddress } from '../base/address.ts';
 import { toHex } from '../base/hex.ts';
 import { REQUEST_RING_BYTES } from '../base/limits.ts';
 import { NO_COLD_STORE_METRICS } from '../cold/service/start.ts';
+import { StaticTokens } from '../access/static-tokens.ts';
 import type { TokenBook } from '../access/token-book.ts';
+import type { TokenList } from '../base/scopes.ts';
 import type { Config, ScopedTokens } from '../config/config.ts';
 import { VERSION } from '../config/version.ts';
 import { readConsolePage } from '../console/built-page.ts';
@@ -40,6 +42,7 @@ export interface ReloadedPlanes extends Pick<Planes, 'renewCertificates'> {
     readonly client: string;
     readonly admin: string;
     readonly scoped: ScopedTokens | undefined;
+    readonly roles: TokenList | undefined;
   }): void;
 }
 
@@ -57,8 +60,10 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
   const changed = (): void => planes.grantsChanged();
   const tokens = scoped && new ClientTokens(scoped, { runtime: host.runtime, log: host.log.logger('server'), changed });
   opened.tokens = tokens;
+  const { adminTokens } = config.http;
+  const roles = adminTokens && new StaticTokens(adminTokens);
   const watched = (): object => ({ ...volume.metrics(), ...certificates.metrics(), ...tokens?.metrics() });
-  const planes = composePlanes(node, tokens, watched);
+  const planes = composePlanes(node, { tokens, roles }, watched);
   opened.planes = planes;
   tokens?.start();
   certificates.start(config.server.tls);
@@ -73,12 +78,21 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
   };
   const changeTokens: BoundPlanes['planes']['changeTokens'] = (changes) => {
     planes.changeTokens(changes);
+    if (changes.roles !== undefined) roles?.replace(changes.roles);
     if (changes.scoped !== undefined) tokens?.change(changes.scoped);
+    planes.grantsChanged();
   };
   return { planes: { changeTokens, renewCertificates }, client, admin };
 }
 
-function composePlanes(node: NodeParts, tokens: TokenBook | undefined, watched: () => object): Planes {
+interface Books {
+  /** The client plane asks it. */
+  readonly tokens: TokenBook | undefined;
+  /** The admin plane asks it. */
+  readonly roles: TokenBook | undefined;
+}
+
+function composePlanes(node: NodeParts, books: Books, watched: () => object): Planes {
   const { config, host, core, services, tracing } = node;
   const { runtime } = host;
   const { quotas, forks, subscriptions, backups } = services;
@@ -92,7 +106,7 @@ function composePlanes(node: NodeParts, tokens: TokenBook | undefined, watched: 
     understandsConditions: () => core.membership.clusterId !== null,
     forks,
     metrics,
-    settings: httpSettings(config, tokens),
+    settings: httpSettings(config, books),
     monotonicMs: () => runtime.monotonicMs(),
     connections: openConnections(config, http, runtime),
     requestIdPrefix: `${config.raft.nodeId}-${toHex(runtime.randomBytes(RUN_BYTES))}`,
@@ -169,7 +183,7 @@ function nodeMetrics({ config, host, core, services, tracing }: NodeParts): Read
 }
 
 /** The part of the configuration that HTTP code needs. */
-function httpSettings({ http, server, runtime }: Config, tokens: TokenBook | undefined): HttpSettings {
+function httpSettings({ http, server, runtime }: Config, { tokens, roles }: Books): HttpSettings {
   return {
     longPollTimeoutMs: http.longPollTimeoutMs,
     sseKeepaliveMs: http.sseKeepaliveMs,
@@ -183,6 +197,7 @@ function httpSettings({ http, server, runtime }: Config, tokens: TokenBook | und
     clientToken: http.clientToken ?? '',
     clientTokens: tokens,
     adminToken: http.adminToken ?? '',
+    adminTokens: roles,
     tls: server.tls,
   };
 }

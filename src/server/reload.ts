@@ -69,16 +69,17 @@ export class Reloads {
     const certificate = outcome(textOf(this.#pems), textOf(pems));
     // First the steps that may fail.
     if (certificate === 'changed' && now.server.tls !== undefined) planes.renewCertificates(now.server.tls);
-    const { clientToken, adminToken, tokens } = now.http;
-    planes.changeTokens({ client: clientToken ?? '', admin: adminToken ?? '', scoped: tokens });
+    const { clientToken, adminToken, tokens, adminTokens } = now.http;
+    planes.changeTokens({ client: clientToken ?? '', admin: adminToken ?? '', scoped: tokens, roles: adminTokens });
     this.#config = now;
     this.#pems = pems;
     const said = {
       certificate,
       ...(pems === undefined ? {} : { certificate_valid_to: new Date(endOfCertificate(pems.cert)).toISOString() }),
       client_token: outcome(before.http.clientToken, now.http.clientToken),
-      tokens: outcome(listed(before), listed(now)),
+      tokens: outcome(listed(before.http.tokens), listed(now.http.tokens)),
       admin_token: outcome(before.http.adminToken, now.http.adminToken),
+      admin_tokens: outcome(listed(before.http.adminTokens), listed(now.http.adminTokens)),
     };
     this.#log.info({ ...said, log_file: this.#nodeLog.reopen() ?? 'none' }, 'reloaded');
   }
@@ -91,6 +92,7 @@ function checkSwitches(before: Config, now: Config): void {
     ['http.client_token', before.http.clientToken, now.http.clientToken],
     ['http.tokens_file, or http.jwt_issuer,', before.http.tokens, now.http.tokens],
     ['http.admin_token', before.http.adminToken, now.http.adminToken],
+    ['http.admin_tokens_file', before.http.adminTokens, now.http.adminTokens],
   ] as const;
   for (const [key, old, wanted] of switches) {
     if ((old === undefined) === (wanted === undefined)) continue;
@@ -115,7 +117,7 @@ function readPems({ server: { tls } }: Config): Pems | undefined {
   return { cert: readFileSync(tls.certPath, 'utf8'), key: readFileSync(tls.keyPath, 'utf8') };
 }
 
-function listed({ http: { tokens } }: Config): string | undefined {
+function listed(tokens: object | undefined): string | undefined {
   return tokens === undefined ? undefined : JSON.stringify(tokens);
 }
 

@@ -62,6 +62,7 @@ test('without flags and file: the documented defaults, loopback only', () => {
     clientToken: undefined,
     tokens: undefined,
     adminToken: undefined,
+    adminTokens: undefined,
   });
 });
 

@@ -96,6 +96,14 @@ test('each mistake is refused with its place, and no token is shown', (t) => {
       /tokens\[1\]\.id: the same as that of tokens\[0\]/,
     ],
     [`${ENTRY}${SCOPE}${ENTRY.replace('ci', 'cd')}${SCOPE}`, /tokens\[1\]\.sha256: the same as that of tokens\[0\]/],
+    [`${ENTRY}role = "observe"\n`, /its tokens have roles, which are for the plane of http\.admin_tokens_file/],
+    [`${ENTRY}role = "observe"\n${SCOPE}`, /tokens\[0\]: give either scopes or a role/],
+    [`${ENTRY}role = "Observe"\n`, /tokens\[0\]\.role: expected one of observe, operate, destroy/],
+    [`${ENTRY}role = ["observe"]\n`, /tokens\[0\]\.role: expected one of/],
+    [
+      `${ENTRY}${SCOPE}[[tokens]]\nid = "cd"\nsha256 = "${'a'.repeat(64)}"\nrole = "observe"\n`,
+      /tokens\[1\]: a file has tokens with scopes or tokens with roles, not both/,
+    ],
     [entry(''), /tokens\[0\]: give either sha256 or token/],
     [entry(`sha256 = "${DIGEST}"\ntoken = "${SECRET}"`), /tokens\[0\]: give either sha256 or token/],
     [entry(`sha256 = "${SECRET}"`), /tokens\[0\]\.sha256 \(not shown\): expected the SHA-256/],
@@ -124,4 +132,17 @@ test('each mistake is refused with its place, and no token is shown', (t) => {
       text,
     );
   }
+});
+
+test('a file of tokens with roles guards the admin plane', (t) => {
+  const file = join(mkdtempSync(join(tmpdir(), 'millrace-roles-')), 'tokens.toml');
+  t.after(() => rmSync(join(file, '..'), { recursive: true }));
+  writeFileSync(file, `revoked = ["old"]\n${ENTRY}role = "operate"\n`);
+  const { http } = load(t, '', `admin_tokens_file = "${file}"\n[server]\nadmin_listen = "0.0.0.0:4438"\n`);
+  assert.deepEqual(http.adminTokens, {
+    revoked: ['old'],
+    tokens: [{ id: 'ci', sha256: DIGEST, expiresAtMs: undefined, scopes: [], role: 'operate' }],
+  });
+  writeFileSync(file, `${ENTRY}${SCOPE}`);
+  assert.throws(() => load(t, '', `admin_tokens_file = "${file}"\n`), /admin_tokens_file = .* have scopes/);
 });

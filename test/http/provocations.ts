@@ -21,7 +21,7 @@ import { Sessions } from '../../src/session/sessions.ts';
 import { Refusal, refusalAnswer } from '../../src/subscriptions/service/api-refusal.ts';
 import { type Shape, exampleOf } from '../support/examples.ts';
 import { type HeaderList, RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
-import { bookOf, bearer, listed, scopeOf } from '../support/scoped-tokens.ts';
+import { bookOf, bearer, listed, scopeOf, withRole } from '../support/scoped-tokens.ts';
 import type { Asked, Script } from '../support/scripted-gateway.ts';
 import { type Rig, startPlanes } from './planes.ts';
 
@@ -36,7 +36,7 @@ export interface Scene {
   readonly rig: Rig;
   /** Both planes ask for a token. */
   readonly guarded: Rig;
-  /** Knows NARROW, whose scopes allow nothing that a route does. */
+  /** Knows a token whose scopes allow nothing that a route does, and on the admin plane one that observes. */
   readonly scoped: Rig;
   /** Has room for a few bytes of bodies only. */
   readonly tight: Rig;
@@ -63,7 +63,7 @@ export async function startScene(t: TestContext): Promise<Scene> {
   return {
     rig: await start({ corsOrigins: ['loopback'], longPollTimeoutMs: 1 }),
     guarded: await start({ clientToken: 'c'.repeat(32), adminToken: 'a'.repeat(32) }),
-    scoped: await start({ clientTokens: bookOf([NARROW]) }),
+    scoped: await start({ clientTokens: bookOf([NARROW]), adminTokens: bookOf([withRole('narrow', 'observe')]) }),
     tight: await start({ inflightBodyBytes: 4 }),
     crowded: await start({}, new Sessions(0)),
     behind,
@@ -72,8 +72,8 @@ export async function startScene(t: TestContext): Promise<Scene> {
 
 const NARROW = listed('narrow', [scopeOf('b', 's', 'subscribe')]);
 async function shootNarrow({ scoped }: Scene, entry: CatalogEntry, shot: Shot = {}): Promise<RawResponse> {
-  const { headers, body } = usual(entry);
-  return await requestOnce(scoped.port, entry.method, urlOf(entry, shot), { ...headers, ...bearer('narrow') }, body);
+  const headers = { ...usual(entry).headers, ...bearer('narrow') };
+  return await shoot(scoped, { ...entry, planes: entry.planes.slice(0, 1) }, { ...shot, headers });
 }
 
 function controlOf(behind: Behind): ControlPort {

@@ -98,7 +98,7 @@ test('a body beyond the bound of its row is refused before it comes', async (t) 
 
 /** Rows that ask no shard, or whose answer is of the node itself. */
 const ASKS_NO_SHARD =
-  /^\/$|^\/__svc\/(openapi\.json|metrics(\/history)?|health|subscriptions|cluster-probe|leadership-shed.*|webhook-keys|backup\/info)$/;
+  /^\/$|^\/__svc\/(openapi\.json|whoami|metrics(\/history)?|health|subscriptions|cluster-probe|leadership-shed.*|webhook-keys|backup\/info)$/;
 /** A bucket needs no creation, and the head of a report says nothing of it. */
 const NEEDS_NO_SHARD = new Set(['PUT /{bucket}', 'HEAD /__svc/usage']);
 /** Enough for every route to get as far as the shards, or to refuse it. */

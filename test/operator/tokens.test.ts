@@ -37,7 +37,7 @@ test('issue prints a token once, and writes its digest and scopes', async () => 
   assert.deepEqual(readdirSync(folder), ['issue.toml']);
   const text = readFileSync(file, 'utf8');
   assert(!text.includes(token));
-  const [entry] = readTokensFile(file, file).tokens;
+  const [entry] = readTokensFile(file, file, 'scopes').tokens;
   assert(entry?.expiresAtMs !== undefined && entry.expiresAtMs >= before + 3_600_000);
   assert.deepEqual(
     { ...entry, expiresAtMs: 0 },
@@ -51,7 +51,7 @@ test('issue prints a token once, and writes its digest and scopes', async () => 
   assert.deepEqual([shown['id'], shown['state'], shown['expires_at']], ['reports', 'valid', null]);
   assert.match(String(shown['token']), /^[0-9a-f]{64}$/);
   assert.equal(json.stderr, '');
-  assert.deepEqual(readTokensFile(file, file).tokens[1]?.scopes, [
+  assert.deepEqual(readTokensFile(file, file, 'scopes').tokens[1]?.scopes, [
     { bucket: 'shop', streams: '*', operations: ['read', 'list'] },
     { bucket: '*', streams: 'a/"b\\', operations: ['create'] },
   ]);
@@ -121,7 +121,7 @@ test('revoke takes one entry out and leaves the rest as it was written', async (
   assert.equal(readFileSync(file, 'utf8'), '# of the shop\nrevoked = ["lost"]\n');
   await done('issue', file, 'one', '--scopes', 'b:read');
   assert.deepEqual(
-    readTokensFile(file, file).tokens.map(({ id }) => id),
+    readTokensFile(file, file, 'scopes').tokens.map(({ id }) => id),
     ['one'],
   );
 });

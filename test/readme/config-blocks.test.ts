@@ -29,7 +29,8 @@ test('tokens in documents are accepted', () => {
   const lists = blocks.filter(({ text }) => text.includes('[[tokens]]'));
   assert(lists.length >= 1, 'there are some');
   for (const { path, heading, text } of lists) {
-    const { tokens } = readTokensFile(scratchFile('tokens.toml', text), `${path}, ${heading}`);
+    const kind = /^role = /m.test(text) ? 'role' : 'scopes';
+    const { tokens } = readTokensFile(scratchFile('tokens.toml', text), `${path}, ${heading}`, kind);
     assert(tokens.length > 0);
   }
 });

@@ -1,7 +1,7 @@
 // Tokens with scopes for tests: the text of each is its id, made long enough.
 import { createHash } from 'node:crypto';
 import { StaticTokens } from '../../src/access/static-tokens.ts';
-import type { ListedToken, Scope, ScopedOperation } from '../../src/base/scopes.ts';
+import type { ListedToken, OperatorRole, Scope, ScopedOperation } from '../../src/base/scopes.ts';
 
 export function textOf(id: string): string {
   return `token-of-${id}-${'0123456789abcdef'.repeat(2)}`;
@@ -22,4 +22,9 @@ export function listed(id: string, scopes: readonly Scope[], expiresAtMs?: numbe
 /** Tokens of a file, as a plane has them. */
 export function bookOf(tokens: readonly ListedToken[], revoked: readonly string[] = []): StaticTokens {
   return new StaticTokens({ tokens, revoked });
+}
+
+/** A token of the admin plane. */
+export function withRole(id: string, role: OperatorRole, expiresAtMs?: number): ListedToken {
+  return { ...listed(id, [], expiresAtMs), role };
 }

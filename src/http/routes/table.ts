@@ -6,7 +6,7 @@
 import type { Backups } from '../../backup/ports.ts';
 import type { ConsolePage } from '../../console/built-page.ts';
 import { BODY_BYTES_MAX, SUBSCRIPTION_BODY_BYTES_MAX } from '../../base/limits.ts';
-import type { ScopedOperation } from '../../base/scopes.ts';
+import type { OperatorRole, ScopedOperation } from '../../base/scopes.ts';
 import type { DrainMark } from '../../placement/ports.ts';
 import type { AdminCall } from '../../protocol/queries/administration.ts';
 import type { ControlPort, Inspection, WebhookKeys } from '../../subscriptions/ports.ts';
@@ -26,6 +26,7 @@ import {
   answerHealth,
   handleClusterProbe,
   handleHistory,
+  handleWhoami,
   handleMetrics,
   handleReadShed,
   rotateKeys,
@@ -88,6 +89,9 @@ export type RouteRow = Omit<Route, 'handler' | 'allow' | 'pattern'> & {
   /** The methods that Allow names, where the handler tells them apart. */
   readonly allow?: (services: PlaneServices, url: string) => string;
 };
+
+/** A row of the admin plane names the least role of its users, unless all may use it. */
+export type AdminRow = RouteRow & ({ readonly role: OperatorRole } | { readonly access: 'open' | 'probe' });
 
 const always =
   (handler: Handler): Bind =>
@@ -184,10 +188,11 @@ function service(methods: readonly Method[], path: string, bind: Bind): RouteRow
   return row(methods, `/__svc/${path}`, 'other', bind);
 }
 
-/** Service routes of both planes. */
-const SHARED_ROWS: readonly RouteRow[] = [
-  service(READ, 'metrics', using('metrics', handleMetrics)),
-  service(READ, 'usage', always(handleUsage)),
+const METRICS = service(READ, 'metrics', using('metrics', handleMetrics));
+const USAGE = service(READ, 'usage', always(handleUsage));
+
+/** Both planes have them. */
+const PROBE_ROWS: readonly (RouteRow & { readonly access: 'probe' })[] = [
   { ...service(READ, 'health', always(answerHealth)), access: 'probe' },
   {
     ...service(READ, 'ready', ({ knows }) => {
@@ -201,7 +206,7 @@ const SHARED_ROWS: readonly RouteRow[] = [
 const SHED = service(READ, 'leadership-shed', using('drainMark', handleReadShed));
 
 function openApi(plane: DocumentedPlane): RouteRow {
-  return { ...service(READ, 'openapi.json', () => serveApiDocument(plane)), ...ANY };
+  return service(READ, 'openapi.json', () => serveApiDocument(plane));
 }
 
 const SESSION = 'session';
@@ -217,13 +222,22 @@ export const CLIENT_ROWS: readonly RouteRow[] = [
     ),
     ...ANY,
   },
-  openApi('client'),
-  ...SHARED_ROWS,
+  { ...openApi('client'), ...ANY },
+  METRICS,
+  USAGE,
+  ...PROBE_ROWS,
   { ...service(['POST'], 'cluster-probe', always(handleClusterProbe)), ...WHOLE },
   // A node without a cluster plane has that one's here too.
   { ...SHED, bind: (services) => (services.hasClusterPlane ? undefined : SHED.bind(services)) },
   ...CONTROL_ROWS,
 ];
+
+/** Shows how the node and the cluster are, and changes nothing. */
+const OBSERVE = { role: 'observe' } as const;
+/** Shows what tenants wrote, or changes what another call can set back. */
+const OPERATE = { role: 'operate' } as const;
+/** Nothing sets it back, or it takes away what protects data. */
+const DESTROY = { role: 'destroy' } as const;
 
 const MAINTENANCE = 'leadership-shed/maintenance';
 const KEYS = 'webhook-keys';
@@ -247,64 +261,58 @@ const SHOWN = '/__svc/streams/{bucket}';
 const SHOWN_STREAM = `${SHOWN}/{stream}` as const;
 
 /** The console's routes to streams, with the handlers of the client plane. */
-const SHOWN_ROWS: readonly RouteRow[] = forConsole([
-  row(['GET'], SHOWN_STREAM, 'read', always(handleRead)),
-  row(['HEAD'], SHOWN_STREAM, 'head', always(handleHead)),
-  { ...row(['POST'], SHOWN_STREAM, 'append', always(handleAppend)), ...APPEND, takesConditions: true },
-  { ...row(['PUT'], SHOWN_STREAM, 'create', always(handleCreate)), ...WHOLE, takesConditions: true },
-  { ...row(['DELETE'], SHOWN_STREAM, 'delete', always(handleDelete)), takesConditions: true },
-  row(READ, `${SHOWN_STREAM}/attrs`, 'attrs', always(handleGetAttributes)),
-  row(READ, SHOWN, 'bucket', always(handleDescribeBucket)),
-  row(READ, `${SHOWN}/streams`, 'list', always(handleListStreams)),
+const SHOWN_ROWS = forConsole([
+  { ...row(['GET'], SHOWN_STREAM, 'read', always(handleRead)), ...OPERATE },
+  { ...row(['HEAD'], SHOWN_STREAM, 'head', always(handleHead)), ...OBSERVE },
+  { ...row(['POST'], SHOWN_STREAM, 'append', always(handleAppend)), ...DESTROY, ...APPEND, takesConditions: true },
+  { ...row(['PUT'], SHOWN_STREAM, 'create', always(handleCreate)), ...OPERATE, ...WHOLE, takesConditions: true },
+  { ...row(['DELETE'], SHOWN_STREAM, 'delete', always(handleDelete)), ...DESTROY, takesConditions: true },
+  { ...row(READ, `${SHOWN_STREAM}/attrs`, 'attrs', always(handleGetAttributes)), ...OPERATE },
+  { ...row(READ, SHOWN, 'bucket', always(handleDescribeBucket)), ...OBSERVE },
+  { ...row(READ, `${SHOWN}/streams`, 'list', always(handleListStreams)), ...OBSERVE },
 ]);
 
-function forConsole(rows: readonly RouteRow[]): readonly RouteRow[] {
+function forConsole(rows: readonly AdminRow[]): readonly AdminRow[] {
   return rows.map((one) => ({ ...one, isForConsole: true }));
 }
 
-const CONSOLE: RouteRow = {
-  ...row(READ, '/', 'other', using('console', handleConsole)),
-  access: 'open',
-  isForConsole: true,
-};
-
-export const ADMIN_ROWS: readonly RouteRow[] = [
-  CONSOLE,
-  openApi('admin'),
-  ...SHARED_ROWS,
+export const ADMIN_ROWS: readonly AdminRow[] = [
+  ...forConsole([{ ...row(READ, '/', 'other', using('console', handleConsole)), access: 'open' }]),
+  { ...openApi('admin'), ...OBSERVE },
+  { ...METRICS, ...OBSERVE },
+  { ...USAGE, ...OBSERVE },
+  ...PROBE_ROWS,
   ...SHOWN_ROWS,
-  SHED,
-  service(['POST'], MAINTENANCE, using('drainMark', setShed('draining'))),
-  service(['DELETE'], MAINTENANCE, using('drainMark', setShed('serving'))),
+  { ...SHED, ...OBSERVE },
+  { ...service(['POST'], MAINTENANCE, using('drainMark', setShed('draining'))), ...OPERATE },
+  { ...service(['DELETE'], MAINTENANCE, using('drainMark', setShed('serving'))), ...OPERATE },
   ...forConsole([
-    service(READ, 'metrics/history', using('history', handleHistory)),
-    service(READ, 'subscriptions', using('inspection', handleListSubscriptions)),
-    service(['POST'], 'subscriptions/{id}/deliver', using('inspection', handleDeliverAgain)),
+    { ...service(READ, 'whoami', always(handleWhoami)), ...OBSERVE },
+    { ...service(READ, 'metrics/history', using('history', handleHistory)), ...OBSERVE },
+    { ...service(READ, 'subscriptions', using('inspection', handleListSubscriptions)), ...OBSERVE },
+    { ...service(['POST'], 'subscriptions/{id}/deliver', using('inspection', handleDeliverAgain)), ...OPERATE },
   ]),
-  service(['GET'], KEYS, using('webhookKeys', handleShowKeys)),
-  service(['POST'], KEYS, using('webhookKeys', rotateKeys('add'))),
-  service(['DELETE'], KEYS, using('webhookKeys', rotateKeys('replace-all'))),
-  service(['HEAD'], KEYS, using('webhookKeys', handleShowKeys)),
-  raft('POST', 'snapshot', 'snapshot'),
-  raft('POST', 'purge', 'purge'),
-  raft('POST', 'membership', 'membership'),
-  raft('POST', 'learners/{node}', 'learner'),
-  raft('DELETE', 'learners/{node}', 'forget-learner'),
-  raft('POST', 'leader/transfer/{node}', 'transfer'),
-  raft('POST', 'nodes/{node}/allow-next-revert', 'allow-revert'),
-  operator(['POST'], 'flush-cold/{bucket}/{stream}', always(handleFlushCold)),
-  operator(['GET'], 'backup/info', using('backups', handleBackupInfo)),
-  operator(['GET'], 'backup/group/{group}', using('backups', withGroup(handleExport))),
-  operator(['POST'], 'backup/group/{group}/import', using('backups', withGroup(handleImport))),
-  tenant(
-    ['DELETE'],
-    'purge',
-    ({ coldObjects }) =>
-      (call) =>
-        handlePurge(call, coldObjects),
-  ),
-  tenant(READ, 'quota', always(handleGetQuota)),
-  { ...tenant(['PUT'], 'quota', always(handlePutQuota)), bodyBytesMax: QUOTA_BODY_BYTES_MAX },
+  { ...service(['GET'], KEYS, using('webhookKeys', handleShowKeys)), ...OBSERVE },
+  { ...service(['POST'], KEYS, using('webhookKeys', rotateKeys('add'))), ...OPERATE },
+  { ...service(['DELETE'], KEYS, using('webhookKeys', rotateKeys('replace-all'))), ...DESTROY },
+  { ...service(['HEAD'], KEYS, using('webhookKeys', handleShowKeys)), ...OBSERVE },
+  { ...raft('POST', 'snapshot', 'snapshot'), ...OPERATE },
+  { ...raft('POST', 'purge', 'purge'), ...OPERATE },
+  { ...raft('POST', 'membership', 'membership'), ...OPERATE },
+  { ...raft('POST', 'learners/{node}', 'learner'), ...OPERATE },
+  { ...raft('DELETE', 'learners/{node}', 'forget-learner'), ...OPERATE },
+  { ...raft('POST', 'leader/transfer/{node}', 'transfer'), ...OPERATE },
+  { ...raft('POST', 'nodes/{node}/allow-next-revert', 'allow-revert'), ...DESTROY },
+  { ...operator(['POST'], 'flush-cold/{bucket}/{stream}', always(handleFlushCold)), ...OPERATE },
+  { ...operator(['GET'], 'backup/info', using('backups', handleBackupInfo)), ...OBSERVE },
+  { ...operator(['GET'], 'backup/group/{group}', using('backups', withGroup(handleExport))), ...OPERATE },
+  { ...operator(['POST'], 'backup/group/{group}/import', using('backups', withGroup(handleImport))), ...DESTROY },
+  {
+    ...tenant(['DELETE'], 'purge', (services) => (call) => handlePurge(call, services.coldObjects)),
+    ...DESTROY,
+  },
+  { ...tenant(READ, 'quota', always(handleGetQuota)), ...OBSERVE },
+  { ...tenant(['PUT'], 'quota', always(handlePutQuota)), ...OPERATE, bodyBytesMax: QUOTA_BODY_BYTES_MAX },
 ];
 
 /** The routes that a node with these services has. */

