@@ -8,9 +8,14 @@ import { PLOTS } from '../../src/console/model/plots.ts';
 import { chromiumMissing, startChromium, visit } from '../support/chromium.ts';
 import { TestCluster } from '../support/cluster.ts';
 import { type CtlRun, clusterToml, scratchFile, startCtl } from '../support/ctl.ts';
+import { withServer } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
 const VIEWS = ['Cluster', 'Traffic', 'Streams', 'Subscriptions', 'Backups'];
+const LIST = `document.querySelector('ol.lines')`;
+const HIDDEN_BELOW = `${LIST}.scrollHeight - ${LIST}.scrollTop - ${LIST}.clientHeight`;
+/** More than the list shows at once. */
+const LINES_BEYOND_VIEW = 60;
 /** An end for the load, should the test not come to its own. */
 const APPENDS_MAX = 3000;
 const PAUSE_MS = 40;
@@ -117,6 +122,29 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
     await page.context().close();
   });
 
+  it('a live tail shows the last line, unless its reader went back', async () => {
+    const { page, complaints } = await visit(browser, address);
+    const json = { 'Content-Type': 'application/json' };
+    await cluster.client(2).expect(201, 'PUT', '/demo/tail', json);
+    await page.goto(`${new URL(address).origin}/#/streams/demo/tail`);
+    await page.getByRole('button', { name: 'Live tail' }).click();
+    await page.getByText('Waiting for what is appended').waitFor();
+    const lines = page.getByRole('list', { name: 'Lines' });
+    const append = async (first: number): Promise<void> => {
+      const records = Array.from({ length: LINES_BEYOND_VIEW }, (_, i) => `{"n":${first + i}}`).join(',');
+      await cluster.client(2).expect(204, 'POST', '/demo/tail', json, `[${records}]`);
+      await lines.getByText(`{"n":${first + LINES_BEYOND_VIEW - 1}}`, { exact: true }).waitFor();
+    };
+    const hiddenBelow = async (): Promise<number> => await page.evaluate(HIDDEN_BELOW);
+    await append(1000);
+    await until('the page shows the last line', async () => (await hiddenBelow()) < 2);
+    await page.evaluate(`${LIST}.scrollTo({ top: 0 })`);
+    await append(2000);
+    assert.equal(await page.evaluate(`${LIST}.scrollTop`), 0, 'a reader who went back stays there');
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+
   it('a node is drained and undrained, a group handed over, and a bucket purged', async () => {
     const { page, complaints } = await visit(browser, address);
     await act(page, page.getByRole('button', { name: 'Drain node 2' }), 'node 2');
@@ -204,6 +232,37 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
     }
   });
 
+  it('labels of axes are whole and differ, and a node has one colour in every plot', async () => {
+    const { page, complaints } = await visit(browser, address);
+    await page.addInitScript({ content: KEEP_LABELS });
+    await page.goto(`${new URL(address).origin}/#/traffic`);
+    await page.reload();
+    await page.getByRole('img', { name: /^Memory: .*node 3 \d/ }).waitFor();
+    const plots = await page.evaluate<DrawnLabel[][]>(KEPT_LABELS);
+    assert.equal(plots.length, PLOTS.length);
+    for (const labels of plots) {
+      const texts = labels.map(({ text }) => text);
+      assert(texts.length >= 2 && new Set(texts).size === texts.length, texts.join(', '));
+      assert(Math.min(...labels.map(({ leftPx }) => leftPx)) >= 0, `cut at the left: ${texts.join(', ')}`);
+    }
+    const legends = await page.evaluate<string[]>(LEGENDS);
+    // Statuses are added up over the nodes.
+    assert(legends.length > 2 * PLOTS.length, `${legends.length}`);
+    assert.equal(new Set(legends).size, 3, [...new Set(legends)].join(', '));
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+
+  it('a system without streams says how to begin', async () => {
+    await withServer({}, async (server) => {
+      const { page, complaints } = await visit(browser, `${server.adminUrl}/`);
+      await page.goto(`${server.adminUrl}/#/streams`);
+      await page.getByText('There is no bucket yet: the first stream makes one.').waitFor();
+      assert.deepEqual(complaints, []);
+      await page.context().close();
+    });
+  });
+
   it("a node's own page shows that node, and what it knows of the others", async () => {
     const { page, complaints } = await visit(browser, `${cluster.node(1).adminUrl}/`);
     await page.getByRole('row', { name: /node 1 .* ok/ }).waitFor();
@@ -250,6 +309,30 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
     }
   });
 });
+
+/** Runs in the page before its program: a canvas keeps what was drawn of its axis of values since it was cleared. */
+const KEEP_LABELS = `
+  const { clearRect, fillText } = CanvasRenderingContext2D.prototype;
+  globalThis.labels = new WeakMap();
+  CanvasRenderingContext2D.prototype.clearRect = function (...box) {
+    labels.set(this.canvas, []);
+    clearRect.apply(this, box);
+  };
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+    if (this.textAlign === 'right') labels.get(this.canvas).push({ text, leftPx: x - this.measureText(text).width });
+    fillText.call(this, text, x, y);
+  };
+`;
+const KEPT_LABELS = `[...document.querySelectorAll('canvas')].map((canvas) => labels.get(canvas))`;
+const LEGENDS = `[...document.querySelectorAll('.u-series')].map((line) => {
+  const node = /^node \\d+/.exec(line.textContent)?.[0];
+  return node && node + ' ' + getComputedStyle(line.querySelector('.u-marker')).borderColor;
+}).filter(Boolean)`;
+
+interface DrawnLabel {
+  readonly text: string;
+  readonly leftPx: number;
+}
 
 /** Faults that axe finds: people with other senses, or without a mouse, would stumble over them. */
 async function faultsOf(page: Page): Promise<string[]> {
