@@ -3,9 +3,11 @@ import type { Runtime } from '../src/base/runtime.ts';
 import type { ColdPort } from '../src/cold/ports.ts';
 import { ConfigError } from '../src/config/error.ts';
 import type { PeerIdentity } from '../src/peer/codec/handshake.ts';
+import type { SessionCount } from '../src/peer/listener.ts';
 import { Peers } from '../src/peer/peers.ts';
 import type { Logger } from '../src/logging/logger.ts';
-import type { ClusterData, Introduced, ShardData } from '../src/server/shards.ts';
+import type { ClusterData } from '../src/server/cluster-data.ts';
+import type { Introduced, ShardData } from '../src/server/shards.ts';
 import type { Directories } from '../src/shard/directories.ts';
 import { openInbox } from '../src/shard/inbox.ts';
 import type { Shard } from '../src/shard/shard.ts';
@@ -25,10 +27,11 @@ export interface PeerParts {
   readonly cold: ColdPort;
   /** A node has said where clients reach it. */
   readonly introduced: (peer: Introduced) => void;
+  readonly onSessions: (sessions: SessionCount) => void;
 }
 
 export function openPeers({ data, cluster, shard, directories, introduced, ...parts }: PeerParts): Peers {
-  const { wake, log, cold, runtime } = parts;
+  const { wake, log, cold, runtime, onSessions } = parts;
   const meet = ({ node, publicUrl = '' }: PeerIdentity): void => introduced({ node, publicUrl });
   return new Peers({
     self: {
@@ -42,6 +45,7 @@ export function openPeers({ data, cluster, shard, directories, introduced, ...pa
     },
     standing: (node) => directories.standing(node),
     secret: cluster.secret,
+    tls: cluster.tls,
     listen: cluster.listen,
     peers: cluster.peers.map(({ nodeId, address }) => ({ node: nodeId, address })),
     log: (level, message, fields) => log[level](fields ?? {}, message),
@@ -51,6 +55,7 @@ export function openPeers({ data, cluster, shard, directories, introduced, ...pa
         ? undefined
         : () => new Promise((resolve) => cold.ask({ op: 'probe' }, ({ ok }) => resolve(ok))),
     runtime,
+    onSessions,
     handler: {
       ...openInbox({ shard, wake, runtime }),
       onHello: (peer) => {

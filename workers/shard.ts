@@ -8,6 +8,7 @@ import { TransferReceiver, TransferSender } from '../src/mailbox/transfer-channe
 import { RingReader, RingWriter } from '../src/mailbox/ring.ts';
 import { Parker, Waker } from '../src/mailbox/wake.ts';
 import { type Logger, threadLogger } from '../src/logging/logger.ts';
+import type { SessionCount } from '../src/peer/listener.ts';
 import { PROCESS_RUNTIME } from '../src/server/runtime.ts';
 import type { Introduced, ShardData, ShardMessage, ToShard } from '../src/server/shards.ts';
 import type { ClusterIdentity } from '../src/shard/cluster-identity.ts';
@@ -176,8 +177,9 @@ async function run(start: ShardData, port: MessagePort): Promise<void> {
   const directories = openDirectories(data, port, store, identity, () => shard.declareLost());
   const { cluster } = data;
   const introduced = (peer: Introduced): void => port.postMessage({ introduced: peer } satisfies ShardMessage);
-  const peers =
-    cluster && openPeers({ data, cluster, shard: () => shard, directories, introduced, wake, log, cold, runtime });
+  const onSessions = (sessions: SessionCount): void => port.postMessage({ sessions } satisfies ShardMessage);
+  const ends = { directories, introduced, onSessions, wake, log, cold, runtime };
+  const peers = cluster && openPeers({ data, cluster, shard: () => shard, ...ends });
   const links = peers && { peers, wake };
   const shard: Shard = new Shard(shardOptions({ data, cold, storage: store, reader, identity, log, links }));
   report(store.found, data.shard, log);
@@ -188,6 +190,7 @@ async function run(start: ShardData, port: MessagePort): Promise<void> {
   port.on('message', (message: ToShard) => {
     if (message === 'stop') stopping = true;
     else if ('found' in message) heard(message.found, identity, directories, shard);
+    else if ('tls' in message) peers?.changeTls(message.tls);
     else cold.answered(message);
     parker.unpark();
   });

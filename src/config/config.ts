@@ -1,6 +1,5 @@
 /** The configuration as the rest of the code sees it, and the rules that span several options. */
-import { X509Certificate, createPrivateKey } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { createPrivateKey } from 'node:crypto';
 import { resolve } from 'node:path';
 import { coldOf } from './cold.ts';
 import { ConfigError } from './error.ts';
@@ -9,6 +8,8 @@ import type { OptionKey, OptionValues } from './options.ts';
 import { asksForToken, checkDoors } from './doors.ts';
 import type { RightsKind, TokenList } from '../base/scopes.ts';
 import { type JwtConfig, jwtOf } from './jwt.ts';
+import { readText } from './text-file.ts';
+import { clusterTlsOf, tlsOf } from './tls.ts';
 import { readTokensFile } from './tokens-file.ts';
 import { type Address, formatAddress } from '../base/address.ts';
 
@@ -59,6 +60,7 @@ function placesOf(values: OptionValues) {
     cluster: {
       name: values['cluster.name'],
       secret: secretOf(values, 'cluster.secret', 'cluster.secret_file'),
+      tls: clusterTlsOf(values),
     },
     clusterProbe: {
       intervalMs: values['governance.cluster_probe.interval'],
@@ -116,34 +118,12 @@ function listOf(
   return path === undefined ? undefined : readTokensFile(path, `${key} = ${JSON.stringify(path)}`, kind);
 }
 
-function tlsOf(values: OptionValues): { readonly certPath: string; readonly keyPath: string } | undefined {
-  const certPath = values['server.tls_cert'];
-  const keyPath = values['server.tls_key'];
-  if (certPath === undefined && keyPath === undefined) return undefined;
-  if (certPath === undefined) throw refuse('server.tls_cert', undefined, 'the certificate of server.tls_key');
-  if (keyPath === undefined) throw refuse('server.tls_key', undefined, 'the private key of server.tls_cert');
-  checkTlsPair(readText('server.tls_cert', certPath), readText('server.tls_key', keyPath));
-  return { certPath, keyPath };
-}
-
 function tracingOf(values: OptionValues) {
   const endpoint = values['tracing.otlp_endpoint'];
   // Read in any case: a file that is not there is a mistake.
   const token = secretOf(values, 'tracing.otlp_token', 'tracing.otlp_token_file');
   const sampleRatio = values['tracing.sample_ratio'];
   return endpoint === undefined ? undefined : { endpoint, sampleRatio, token };
-}
-
-/** The web server would accept any files and then fail every handshake, so they are tried here. */
-function checkTlsPair(cert: string, key: string): void {
-  try {
-    const fits = new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
-    if (!fits) throw new Error('the key belongs to another certificate');
-  } catch (error) {
-    throw new ConfigError(
-      `server.tls_cert and server.tls_key: expected a PEM certificate and its private key (${(error as Error).message})`,
-    );
-  }
 }
 
 function signingKeyOf(values: OptionValues): string | undefined {
@@ -173,14 +153,6 @@ function secretOf(
   if (!/^[!-~]+$/.test(secret))
     throw refuse(fileKey, path, 'a file with one line of visible ASCII characters without blanks');
   return secret;
-}
-
-function readText(key: OptionKey, path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (error) {
-    throw refuse(key, path, `a readable file (${error instanceof Error ? error.message : String(error)})`);
-  }
 }
 
 function checkListeners({ server }: Config): void {

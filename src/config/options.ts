@@ -131,6 +131,17 @@ export const OPTIONS = {
     'Shared by all nodes; 128 random bits at least, as `openssl rand -hex 32` makes them.',
   ),
   'cluster.secret_file': optional(kind.path, 'File with the secret, instead of `cluster.secret`.'),
+  'cluster.tls': option(
+    kind.choice('off', 'accept', 'dial', 'require'),
+    'off',
+    'TLS between nodes: none; `accept` both and dial plain; `dial` by TLS and accept both; `require` it. A cluster is [switched](../peer/README.md#to-switch-a-cluster-to-tls) in this order.',
+  ),
+  'cluster.tls_cert': optional(
+    kind.path,
+    'PEM certificate chain of this node, with the URI `millrace://<cluster.name>/node/<raft.node_id>` among its names, for servers and clients.',
+  ),
+  'cluster.tls_key': optional(kind.path, 'PEM private key of `cluster.tls_cert`.'),
+  'cluster.tls_ca': optional(kind.path, 'PEM certificates of the authorities of the other nodes, and of no one else.'),
 
   'governance.cluster_probe.interval': option(
     kind.duration(0, MINUTE_MS),

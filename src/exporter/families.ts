@@ -354,6 +354,12 @@ export const FAMILIES: readonly Family[] = [
     'When the certificate of the planes ends, in seconds since 1970; absent without TLS',
     MS,
   ),
+  gauge(
+    'cluster_certificate_end_timestamp_seconds',
+    'cluster_certificate_end_unix_ms',
+    'When the certificate of the links between nodes ends, in seconds since 1970; absent without TLS',
+    MS,
+  ),
   // The cold store.
   gauge(
     'cold_store_reachable',

@@ -82,14 +82,16 @@ function backupAgeOf(snapshot: ClusterSnapshot): number {
   return Math.max(0, ...ages.values());
 }
 
-/** The node's log and the alert MillraceCertificateEnding have the same bounds. */
+/** The node's log and the alerts Millrace*CertificateEnding have the same bounds. */
 const CERTIFICATE_WARN_MS = 30 * 86_400_000;
 const CERTIFICATE_URGENT_MS = 7 * 86_400_000;
 
-function certificateFault(leftMs: number): Fault {
-  if (leftMs <= 0) return bad('its certificate has ended, and clients refuse it: renew it, and send SIGHUP');
-  const text = `its certificate ends in ${formatAge(leftMs)}: renew it, and send SIGHUP`;
-  return leftMs < CERTIFICATE_URGENT_MS ? bad(text) : warn(text);
+/** None while it lasts, or without one. */
+function certificateFaults(leftMs: number | undefined, name: string, refusers: string): Fault[] {
+  if (leftMs === undefined || leftMs >= CERTIFICATE_WARN_MS) return [];
+  if (leftMs <= 0) return [bad(`${name} has ended, and ${refusers} refuse it: renew it, and send SIGHUP`)];
+  const text = `${name} ends in ${formatAge(leftMs)}: renew it, and send SIGHUP`;
+  return [leftMs < CERTIFICATE_URGENT_MS ? bad(text) : warn(text)];
 }
 
 /** Which nodes say what, of those that say it. */
@@ -152,8 +154,8 @@ function faultsOf(report: NodeReport, foreign: readonly number[]): Fault[] {
       bad(`it has other rows than most replicas in ${report.differingGroups} of its groups, and takes theirs`),
     );
   if (report.undecidedGroups > 0) faults.push(bad(undecidedOf(report)));
-  const { certificateLeftMs: leftMs = Infinity } = report;
-  if (leftMs < CERTIFICATE_WARN_MS) faults.push(certificateFault(leftMs));
+  faults.push(...certificateFaults(report.certificateLeftMs, 'its certificate', 'clients'));
+  faults.push(...certificateFaults(report.linkCertificateLeftMs, 'its certificate for links', 'other nodes'));
   if (behind.length > 0) faults.push(bad(`not caught up in ${nameGroups(behind)}, reads wait`));
   return faults;
 }

@@ -59,6 +59,8 @@ export interface NodeReport {
   readonly exportAgesMs: ReadonlyMap<number, number>;
   /** Until the certificate of its planes ends; undefined without one. */
   readonly certificateLeftMs: number | undefined;
+  /** And that of its links to other nodes. */
+  readonly linkCertificateLeftMs: number | undefined;
   /** `open`, `pressure` or `refusing`. */
   readonly admission: string;
   /** Undefined: the node reaches its cold store, has none, or does not say. */
@@ -104,7 +106,8 @@ export function parseMetrics(value: unknown): NodeReport | undefined {
     differingGroups: numberAt(value, 'differing_groups'),
     undecidedGroups: numberAt(value, 'undecided_groups'),
     exportAgesMs: exportAgesOf(value),
-    certificateLeftMs: certificateLeftOf(value),
+    certificateLeftMs: certificateLeftOf(value, 'certificate_end_unix_ms'),
+    linkCertificateLeftMs: certificateLeftOf(value, 'cluster_certificate_end_unix_ms'),
     admission: admissionOf(value),
     coldAway: coldAwayOf(objectAt(value, 'cold_store')),
   };
@@ -146,8 +149,8 @@ function exportAgesOf(value: Json): Map<number, number> {
   return new Map(exports.map((one) => [numberAt(one, 'raft_group_id'), ageOf(one)]));
 }
 
-function certificateLeftOf(value: Json): number | undefined {
-  const endMs = value['certificate_end_unix_ms'];
+function certificateLeftOf(value: Json, key: string): number | undefined {
+  const endMs = value[key];
   return typeof endMs === 'number' ? endMs - numberAt(value, 'unix_ms') : undefined;
 }
 

@@ -40,6 +40,8 @@ export interface PeerCounters {
   peer_queued_bytes: number;
   peer_links_up: number;
   peer_sessions: number;
+  /** Those of them with TLS. */
+  peer_tls_sessions: number;
   /** Incoming connections that were refused. */
   peer_refused_connections: number;
   /** HTTP requests for probes and shed states, and their open connections. */
@@ -85,6 +87,7 @@ export function newPeerCounters(): PeerCounters {
     peer_queued_bytes: 0,
     peer_links_up: 0,
     peer_sessions: 0,
+    peer_tls_sessions: 0,
     peer_refused_connections: 0,
     cluster_http_requests: 0,
     cluster_http_connections: 0,

@@ -1,7 +1,7 @@
 /**
  * Both sides of the handshake as machines over bytes; src/peer/codec/handshake.ts describes the frames and their order.
  * The HMAC covers every byte so far and the role, so a proof is valid only for this conversation and direction. The
- * secret controls who may connect; later data is neither encrypted nor signed.
+ * secret controls who may connect; later data is neither encrypted nor signed, but for TLS (tls.ts).
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import {
@@ -141,6 +141,8 @@ export interface AcceptorOptions {
   readonly nonce: Uint8Array;
   /** Differs from ours only in tests. */
   readonly newest?: number | undefined;
+  /** Why this connection may not be that of `node`, whatever it says. */
+  readonly faultOf?: (node: number) => LinkRefusal | undefined;
 }
 
 export class AcceptorHandshake {
@@ -175,6 +177,8 @@ export class AcceptorHandshake {
   #onHello(word: Word, raw: Uint8Array): HandshakeStep {
     const hello = word.kind === WORD_KIND.hello ? decodeHello(word.body, this.#version) : undefined;
     if (hello === undefined) return this.#refuse('malformed', 'a hello was due');
+    const fault = this.#options.faultOf?.(hello.self.node);
+    if (fault !== undefined) return this.#refuse(fault.code, fault.text);
     this.#hello = hello;
     this.#helloRaw = raw.slice();
     this.#challengeRaw = encodeChallenge(this.#options.nonce, this.#version);

@@ -24,6 +24,7 @@ import { ConnectorHandshake, type HandshakeStep, misfit } from './handshake.ts';
 import type { PeerLimits } from './limits.ts';
 import type { LogLimiter } from './log-limiter.ts';
 import type { Priority } from './send-queue.ts';
+import type { PeerTls } from './tls.ts';
 
 export interface LinkHandler {
   onConnected(link: PeerLink): void;
@@ -40,6 +41,8 @@ export interface LinkOptions {
   /** This node's identity as reported to the peer, at the time of the call. */
   readonly introduce: (node: number) => PeerIdentity;
   readonly secret: string;
+  /** Undefined in tests without it. */
+  readonly tls?: PeerTls | undefined;
   readonly limits: PeerLimits;
   readonly runtime: Runtime;
   readonly log: LogLimiter;
@@ -85,6 +88,7 @@ export class PeerLink {
   #stopped = true;
   #backoffMs: number;
   #cancelTimer: () => void = () => {};
+  #isEncrypted = false;
   #silentTicks = 0;
   #ticksUp = 0;
   /** Bytes that the kernel had taken at the last tick. */
@@ -214,6 +218,16 @@ export class PeerLink {
     this.#connect();
   }
 
+  /** The settings of TLS were changed. A link that they no longer allow is connected again. */
+  onTlsChange(): void {
+    if (this.#socket === undefined || this.#isEncrypted === this.#dialsTls) return;
+    this.#end('cluster.tls was changed');
+  }
+
+  get #dialsTls(): boolean {
+    return this.#options.tls?.dials === true;
+  }
+
   /** Once per limits.tickMs: pings, and detects a peer that does not answer. */
   tick(): void {
     const remote = this.#remote;
@@ -261,12 +275,18 @@ export class PeerLink {
       () => introduce(node),
     );
     const reader = new FrameReader(CONTROL_BYTES_MAX);
-    const socket = connect({ host: address.host, port: address.port, noDelay: true });
+    const tls = this.#dialsTls ? this.#options.tls : undefined;
+    const socket = tls?.connect(address, node) ?? connect({ ...address, noDelay: true });
     this.#socket = socket;
+    this.#isEncrypted = tls !== undefined;
+    let isOpen = false;
     // Events of an abandoned socket still arrive.
     const mine = (): boolean => this.#socket === socket;
     this.#cancelTimer = runtime.setTimer(limits.handshakeTimeoutMs, () => this.#end('no handshake in time'));
-    socket.on('connect', () => mine() && socket.write(handshake.start()));
+    socket.on(tls === undefined ? 'connect' : 'secureConnect', () => {
+      isOpen = true;
+      if (mine()) socket.write(handshake.start());
+    });
     socket.on('data', (chunk: Buffer) => {
       if (!mine()) return;
       this.#silentTicks = 0;
@@ -279,7 +299,9 @@ export class PeerLink {
       this.flush();
       this.#options.handler.onDrain(this);
     });
-    socket.on('error', (error: Error) => mine() && this.#end(error.message));
+    socket.on('error', (error: Error) => {
+      if (mine()) this.#end(tls === undefined || isOpen ? error.message : tls.explain(error, node, address));
+    });
     socket.on('close', () => mine() && this.#end('closed by the other side'));
   }
 

@@ -1,9 +1,10 @@
 /**
- * The cluster port of one shard: accepts connections, authenticates peers, and passes on their frames. HTTP connections
- * go to ClusterHttp. A stranger costs one socket, WORD_BYTES_MAX bytes and limits.handshakeTimeoutMs, and there are at
- * most handshakesMax.
+ * The cluster port of one shard: accepts connections, with TLS or without, authenticates peers, and passes on their
+ * frames. HTTP connections go to ClusterHttp. A stranger costs one socket, WORD_BYTES_MAX bytes, what OpenSSL holds of a
+ * handshake, and limits.handshakeTimeoutMs, and there are at most handshakesMax.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import { assert } from '../base/assert.ts';
 import { FRAME_KIND, FRAME_HEAD_BYTES, type FrameKind, LARGE_PAYLOAD_BYTES_MAX, sealFrame } from './codec/frame.ts';
 import { FrameReader } from './codec/frame-reader.ts';
@@ -14,6 +15,7 @@ import { AcceptorHandshake, misfit } from './handshake.ts';
 import type { PeerLimits } from './limits.ts';
 import type { Address } from '../base/address.ts';
 import type { LogLimiter } from './log-limiter.ts';
+import { type PeerTls, looksLikeTls } from './tls.ts';
 
 /** An authenticated incoming connection. */
 export interface Session {
@@ -33,12 +35,19 @@ export interface ListenerHandler {
   onSessionEnd(session: Session): void;
 }
 
+/** Connections of shards of other nodes. */
+export interface SessionCount {
+  readonly all: number;
+  readonly encrypted: number;
+}
+
 export interface PeerListenerOptions {
   /** This node's identity as reported to `node`, at the time of the call. */
   readonly introduce: (node: number) => PeerIdentity;
   /** Differs from ours only in tests. */
   readonly newest?: number | undefined;
   readonly secret: string;
+  readonly tls: PeerTls;
   readonly limits: PeerLimits;
   readonly runtime: Runtime;
   readonly log: LogLimiter;
@@ -47,6 +56,8 @@ export interface PeerListenerOptions {
   readonly shed: () => string;
   /** Whether this node reaches the cold store; undefined: it has none. */
   readonly coldProbe: (() => Promise<boolean>) | undefined;
+  /** Told every second of other numbers than before. */
+  readonly onSessions?: ((sessions: SessionCount) => void) | undefined;
 }
 
 export class PeerListener {
@@ -58,6 +69,7 @@ export class PeerListener {
   readonly #server: Server;
   /** Connections in the handshake, oldest first. */
   readonly #strangers = new Set<Incoming>();
+  #told: SessionCount = { all: 0, encrypted: 0 };
   /** By node and shard: a second connection replaces the first, which is then half-open. */
   readonly #sessions = new Map<string, Incoming>();
 
@@ -89,8 +101,9 @@ export class PeerListener {
     return closed;
   }
 
-  get sessions(): number {
-    return this.#sessions.size;
+  get sessions(): SessionCount {
+    const encrypted = [...this.#sessions.values()].filter(({ isEncrypted }) => isEncrypted).length;
+    return { all: this.#sessions.size, encrypted };
   }
 
   get strangers(): number {
@@ -100,6 +113,18 @@ export class PeerListener {
   /** Once per limits.tickMs. */
   tick(): void {
     for (const incoming of this.#sessions.values()) incoming.tick();
+    const { sessions } = this;
+    const { all, encrypted } = this.#told;
+    if (sessions.all === all && sessions.encrypted === encrypted) return;
+    this.#told = sessions;
+    this.#options.onSessions?.(sessions);
+  }
+
+  /** The settings of TLS were changed. */
+  onTlsChange(): void {
+    if (!this.#options.tls.isRequired) return;
+    for (const incoming of [...this.#sessions.values()])
+      if (!incoming.isEncrypted) incoming.fail('cluster.tls was changed to "require"');
   }
 
   #accept(socket: Socket): void {
@@ -110,9 +135,9 @@ export class PeerListener {
     }
     const incoming: Incoming = new Incoming(socket, this.#options, {
       admit: (peer) => this.#admit(incoming, peer),
-      speaksHttp: (bytes) => {
+      speaksHttp: (carrier, bytes) => {
         this.#strangers.delete(incoming);
-        this.http.take(socket, bytes);
+        this.http.take(carrier, bytes);
       },
       gone: (wasSession) => this.#gone(incoming, wasSession),
     });
@@ -154,13 +179,15 @@ interface Owner {
   /** Undefined: admitted. */
   admit(peer: PeerIdentity): LinkRefusal | undefined;
   /** `bytes` are the first received; the socket has no listeners any more. */
-  speaksHttp(bytes: Uint8Array): void;
+  speaksHttp(socket: Socket, bytes: Uint8Array): void;
   gone(wasSession: boolean): void;
 }
 
 /** One accepted socket: first a stranger, then perhaps a session. */
 class Incoming implements Session {
-  readonly #socket: Socket;
+  /** With TLS the one that it carries. */
+  #socket: Socket;
+  #secured: TLSSocket | undefined;
   readonly #options: PeerListenerOptions;
   readonly #owner: Owner;
   readonly #address: string;
@@ -176,16 +203,17 @@ class Incoming implements Session {
   #over = false;
 
   constructor(socket: Socket, options: PeerListenerOptions, owner: Owner) {
-    const { introduce, secret, runtime, limits, newest } = options;
+    const { introduce, secret, runtime, limits, newest, tls } = options;
     this.#socket = socket;
     this.#options = options;
     this.#owner = owner;
     this.#address = socket.remoteAddress ?? 'unknown';
-    this.#handshake = new AcceptorHandshake({ introduce, secret, nonce: runtime.randomBytes(NONCE_BYTES), newest });
+    this.#handshake = new AcceptorHandshake({
+      ...{ introduce, secret, nonce: runtime.randomBytes(NONCE_BYTES), newest },
+      faultOf: (node) => tls.faultOf(this.#secured, node),
+    });
     this.#cancelTimer = runtime.setTimer(limits.handshakeTimeoutMs, () => this.fail('no handshake in time'));
-    socket.on('data', this.#onData);
-    socket.on('error', this.#onError);
-    socket.on('close', this.#onClose);
+    this.#follow(socket);
   }
 
   readonly #onError = (error: Error): void => this.fail(error.message);
@@ -198,6 +226,10 @@ class Incoming implements Session {
     else if (this.#opening === undefined) this.#onWord(bytes);
     else this.#onOpening(Buffer.concat([this.#opening, bytes]));
   };
+
+  get isEncrypted(): boolean {
+    return this.#secured !== undefined;
+  }
 
   get peer(): PeerIdentity {
     assert(this.#peer !== undefined, 'a stranger has no name');
@@ -242,18 +274,42 @@ class Incoming implements Session {
     this.#owner.gone(this.#peer !== undefined);
   }
 
+  #follow(socket: Socket): void {
+    socket.on('data', this.#onData).on('error', this.#onError).on('close', this.#onClose);
+  }
+
   #onOpening(bytes: Uint8Array): void {
     const isHttp = looksLikeHttp(bytes);
-    if (isHttp === 'unsure') {
+    const isTls = looksLikeTls(bytes);
+    if (isHttp === 'unsure' || isTls === 'unsure') {
       this.#opening = bytes;
       return;
     }
     this.#opening = undefined;
+    if (isTls) return this.#secure(bytes);
     if (!isHttp) return this.#onWord(bytes);
+    const fault = this.#options.tls.strangerFault(this.#secured);
+    if (fault !== undefined) return this.fail(fault);
     this.#over = true;
     this.#cancelTimer();
     this.#socket.off('data', this.#onData).off('error', this.#onError).off('close', this.#onClose);
-    this.#owner.speaksHttp(bytes);
+    this.#owner.speaksHttp(this.#socket, bytes);
+  }
+
+  /** The rest of the handshake's time is for both: that of TLS and ours. */
+  #secure(bytes: Uint8Array): void {
+    const { tls } = this.#options;
+    if (!tls.accepts || this.#secured !== undefined)
+      return this.fail('it speaks TLS: set cluster.tls = "accept" on this node before other nodes dial by TLS');
+    this.#socket.off('data', this.#onData);
+    tls.accept(this.#socket, bytes, {
+      onSecured: (socket) => {
+        this.#opening = NOTHING;
+        [this.#socket, this.#secured] = [socket, socket];
+        this.#follow(socket);
+      },
+      onFault: (reason) => this.fail(reason),
+    });
   }
 
   #onWord(bytes: Uint8Array): void {

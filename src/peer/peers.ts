@@ -21,13 +21,14 @@ import { IncomingForwards } from './incoming-forwards.ts';
 import { PEER_LIMITS, type PeerLimits, checkLimits } from './limits.ts';
 import { PeerLink } from './link.ts';
 import type { Address } from '../base/address.ts';
-import { PeerListener, type Session } from './listener.ts';
+import { PeerListener, type Session, type SessionCount } from './listener.ts';
 import { LogLimiter } from './log-limiter.ts';
 import { Outbox } from './outbox.ts';
 import { LocalGroups, type PeerAddress, Routes } from './routes.ts';
 import { type SnapshotEnds, onSnapshotFrame } from './snapshot-frames.ts';
 import { SnapshotReceiver } from './snapshot-receiver.ts';
 import { SnapshotSender } from './snapshot-sender.ts';
+import { PeerTls, type PeerTlsSettings } from './tls.ts';
 import type {
   Log,
   ForwardOrigin,
@@ -60,6 +61,8 @@ export interface PeersOptions {
   /** The newest protocol version to speak; differs from ours only in tests. */
   readonly newest?: number;
   readonly secret: string;
+  /** Undefined: links are not encrypted. */
+  readonly tls?: PeerTlsSettings | undefined;
   /** Address of shard 0; this shard listens on port + shard (a free port for port 0). */
   readonly listen: Address;
   /** Other nodes; this node in the list is ignored. */
@@ -70,6 +73,8 @@ export interface PeersOptions {
   readonly shed: () => string;
   /** Whether this node reaches the cold store, for peers that ask; omitted without one. */
   readonly coldProbe?: (() => Promise<boolean>) | undefined;
+  /** Told every second of other numbers than before. */
+  readonly onSessions?: (sessions: SessionCount) => void;
   readonly limits?: Partial<PeerLimits>;
   readonly runtime: Runtime;
 }
@@ -84,6 +89,7 @@ export class Peers implements PeerPort {
   readonly #counters = newPeerCounters();
   readonly #routes: Routes;
   readonly #listener: PeerListener;
+  readonly #tls: PeerTls;
   readonly #forwards: Forwards;
   readonly #forwarding: ForwardOutbox;
   readonly #incoming: IncomingForwards;
@@ -97,7 +103,7 @@ export class Peers implements PeerPort {
   #stopped = false;
 
   constructor(options: PeersOptions) {
-    const { self, secret, handler, newest, shed, coldProbe } = options;
+    const { self, secret, handler, newest, shed, coldProbe, onSessions } = options;
     this.#self = self;
     this.#groups = new LocalGroups(self);
     this.#options = options;
@@ -107,6 +113,8 @@ export class Peers implements PeerPort {
     const [limits, runtime] = [this.#limits, this.#runtime];
     const log = new LogLimiter(options.log, () => runtime.monotonicMs(), limits.logWindowMs);
     this.#log = log;
+    const tls = new PeerTls(self.clusterId, self.node, options.tls);
+    this.#tls = tls;
     this.#routes = new Routes(
       self,
       (node, shard, address) => this.#openLink(node, shard, address),
@@ -152,7 +160,7 @@ export class Peers implements PeerPort {
     this.#listener = new PeerListener({
       introduce: (node) => this.#introduce(node),
       handler: listening,
-      ...{ newest, secret, limits, runtime, log, shed, coldProbe },
+      ...{ newest, secret, tls, limits, runtime, log, shed, coldProbe, onSessions },
     });
   }
 
@@ -187,6 +195,13 @@ export class Peers implements PeerPort {
   setPeers(peers: readonly PeerAddress[]): void {
     this.#book.configure(peers);
     this.#setRoutes();
+  }
+
+  /** Certificates count for new connections. Those that the mode does not allow any more are made again. */
+  changeTls(settings: PeerTlsSettings | undefined): void {
+    this.#tls.change(settings);
+    for (const link of this.#routes.links()) link.onTlsChange();
+    this.#listener.onTlsChange();
   }
 
   /** Nodes that joined while the cluster ran. The configuration file takes precedence. */
@@ -281,7 +296,9 @@ export class Peers implements PeerPort {
   counters(): PeerCounters {
     const counters = { ...this.#counters };
     for (const link of this.#routes.links()) addGauges(counters, link);
-    counters.peer_sessions = this.#listener.sessions;
+    const { all, encrypted } = this.#listener.sessions;
+    counters.peer_sessions = all;
+    counters.peer_tls_sessions = encrypted;
     counters.peer_refused_connections = this.#listener.refused;
     counters.cluster_http_requests = this.#listener.http.requests;
     counters.cluster_http_connections = this.#listener.http.connections;
@@ -304,6 +321,7 @@ export class Peers implements PeerPort {
       introduce: (to) => this.#introduce(to),
       newest: this.#options.newest,
       secret,
+      tls: this.#tls,
       limits: this.#limits,
       runtime: this.#runtime,
       log: this.#log,

@@ -3,9 +3,11 @@
  * connection to the cluster plane. Small messages prove little: a path that loses only large packets lets a leader send
  * heartbeats and no entries.
  */
-import { Agent, request } from 'node:http';
+import { Agent, type IncomingMessage, request } from 'node:http';
+import { Agent as TlsAgent, request as requestTls } from 'node:https';
 import type { Runtime } from '../base/runtime.ts';
 import type { Address } from '../base/address.ts';
+import type { PeerTls } from './tls.ts';
 
 /** `unknown`: this process was suspended, so silence means nothing. `failed` includes every answer but 200. */
 export type ProbeOutcome = 'reached' | 'failed' | 'unknown';
@@ -14,6 +16,8 @@ export interface ProbeOptions {
   readonly runtime: Pick<Runtime, 'monotonicMs' | 'setTimer'>;
   readonly sizeBytes: number;
   readonly timeoutMs: number;
+  /** Decides whether a probe goes by TLS; undefined: none does. */
+  readonly tls?: PeerTls;
   /** /__svc/cold-probe asks whether the node reaches the cold store. */
   readonly path?: string;
 }
@@ -23,38 +27,47 @@ export class ClusterProbe {
   readonly #body: Buffer;
   readonly #timeoutMs: number;
   readonly #path: string;
+  readonly #tls: PeerTls | undefined;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  readonly #tlsAgent = new TlsAgent({ keepAlive: true, maxSockets: 1, maxCachedSessions: 0 });
 
-  constructor({ runtime, sizeBytes, timeoutMs, path = '/__svc/cluster-probe' }: ProbeOptions) {
+  constructor({ runtime, sizeBytes, timeoutMs, tls, path = '/__svc/cluster-probe' }: ProbeOptions) {
     this.#runtime = runtime;
     this.#body = Buffer.alloc(sizeBytes);
     this.#path = path;
+    this.#tls = tls;
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Never rejects. One at a time for each address. */
-  async probe(address: Address): Promise<ProbeOutcome> {
+  /** Never rejects. One at a time for each node. */
+  async probe(node: number, address: Address): Promise<ProbeOutcome> {
     const deadlineMs = this.#runtime.monotonicMs() + this.#timeoutMs;
-    const first = await this.#post(address, deadlineMs);
+    const first = await this.#post(node, address, deadlineMs);
     // The other side may close a kept connection at the moment when it is reused.
-    return first === 'stale' ? this.#settled(await this.#post(address, deadlineMs)) : first;
+    return first === 'stale' ? this.#settled(await this.#post(node, address, deadlineMs)) : first;
   }
 
   close(): void {
     this.#agent.destroy();
+    this.#tlsAgent.destroy();
   }
 
   #settled(outcome: ProbeOutcome | 'stale'): ProbeOutcome {
     return outcome === 'stale' ? 'failed' : outcome;
   }
 
-  #post({ host, port }: Address, deadlineMs: number): Promise<ProbeOutcome | 'stale'> {
+  #post(node: number, { host, port }: Address, deadlineMs: number): Promise<ProbeOutcome | 'stale'> {
     return new Promise((resolve) => {
       const headers = { 'content-type': 'application/octet-stream', 'content-length': this.#body.length };
-      const posted = request({ host, port, path: this.#path, method: 'POST', agent: this.#agent, headers }, (res) => {
+      const onResponse = (res: IncomingMessage): void => {
         res.resume();
         res.on('end', () => end(res.statusCode === 200 ? 'reached' : 'failed'));
-      });
+      };
+      const asked = { host, port, path: this.#path, method: 'POST', headers };
+      const posted =
+        this.#tls?.dials === true
+          ? requestTls({ ...asked, agent: this.#tlsAgent, ...this.#tls.clientOptions(node) }, onResponse)
+          : request({ ...asked, agent: this.#agent }, onResponse);
       const end = (outcome: ProbeOutcome | 'stale'): void => {
         cancelTimer();
         // Not kept when it failed: the next attempt must show whether a new connection gets through.

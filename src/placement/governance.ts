@@ -3,6 +3,7 @@ import { type Address, parseAddress } from '../base/address.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { Config } from '../config/config.ts';
 import { ClusterProbe } from '../peer/probe.ts';
+import { PeerTls, type PeerTlsSettings } from '../peer/tls.ts';
 import type { ShardGateway } from '../ports.ts';
 import { Balancer, type BalancedGroup } from './balancer.ts';
 import { ColdGate } from './cold-gate.ts';
@@ -29,13 +30,16 @@ export class Governance {
   onGroups: (groups: readonly BalancedGroup[]) => void = () => undefined;
   readonly #probe: ClusterProbe;
   readonly #isGateOn: boolean;
+  readonly #tls: PeerTls;
   /** Undefined: no cold store, or not wanted. */
   readonly #cold: { readonly gate: ColdGate; readonly probe: ClusterProbe } | undefined;
 
   constructor(options: GovernanceOptions) {
     const { config, nodeId, shed, reachesStore, logger, runtime } = options;
     const { intervalMs, sizeBytes, timeoutMs, unhealthyTicks, healTicks } = config.clusterProbe;
-    const probe = new ClusterProbe({ runtime, sizeBytes, timeoutMs });
+    const tls = new PeerTls(config.cluster.name, nodeId, config.cluster.tls);
+    const probe = new ClusterProbe({ runtime, sizeBytes, timeoutMs, tls });
+    this.#tls = tls;
     const addresses = new Map(config.raft.peers.map((peer) => [peer.nodeId, peer.address]));
     const balancer = makeBalancer(
       options,
@@ -57,7 +61,7 @@ export class Governance {
       groups: () => balancer.groups,
       probe: (node) => {
         const address = addressOf(node);
-        return address === undefined ? Promise.resolve('unknown') : probe.probe(address);
+        return address === undefined ? Promise.resolve('unknown') : probe.probe(node, address);
       },
       apply: (egress) => shed.setEgress(egress),
       onChange: (now, unreached, before) => {
@@ -66,7 +70,7 @@ export class Governance {
       onError: (error) => log.error({ err: error }, 'a round failed; the next one follows'),
     });
     if (reachesStore !== undefined && config.coldHealth.intervalMs > 0) {
-      this.#cold = makeColdGate(options, { reachesStore, addressOf, groups: () => balancer.groups });
+      this.#cold = makeColdGate(options, { reachesStore, addressOf, tls, groups: () => balancer.groups });
     }
   }
 
@@ -83,6 +87,11 @@ export class Governance {
     this.#probe.close();
     this.#cold?.gate.stop();
     this.#cold?.probe.close();
+  }
+
+  /** For new probes. */
+  changeTls(settings: PeerTlsSettings | undefined): void {
+    this.#tls.change(settings);
   }
 
   metrics(): Record<string, unknown> {
@@ -109,18 +118,20 @@ const COLD_PROBE_TIMEOUT_MS = 5000;
 interface ColdGateParts {
   readonly reachesStore: () => Promise<boolean>;
   readonly addressOf: (node: number) => Address | undefined;
+  readonly tls: PeerTls;
   readonly groups: () => readonly BalancedGroup[];
 }
 
 function makeColdGate(
   { config, nodeId, shed, logger, runtime }: GovernanceOptions,
-  { reachesStore, addressOf, groups }: ColdGateParts,
+  { reachesStore, addressOf, tls, groups }: ColdGateParts,
 ): { gate: ColdGate; probe: ClusterProbe } {
   const log = logger('cold');
   const probe = new ClusterProbe({
     runtime,
     sizeBytes: 0,
     timeoutMs: COLD_PROBE_TIMEOUT_MS,
+    tls,
     path: '/__svc/cold-probe',
   });
   const gate = new ColdGate({
@@ -131,7 +142,7 @@ function makeColdGate(
     reaches: reachesStore,
     otherReaches: async (node) => {
       const address = addressOf(node);
-      return address !== undefined && (await probe.probe(address)) === 'reached';
+      return address !== undefined && (await probe.probe(node, address)) === 'reached';
     },
     apply: (isCut) => shed.setColdCut(isCut),
     onChange: (isCut, receivers) => {

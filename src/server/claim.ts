@@ -7,7 +7,7 @@ import type { Logger } from '../logging/logger.ts';
 import { readDrainMark } from '../placement/shed-state.ts';
 import { type NodeDirectory, type Layout, isVolatile, lockDataDir, openDataDir } from './data-dir.ts';
 import type { Opened } from './host.ts';
-import { clusterOf } from './shards.ts';
+import { clusterOf } from './cluster-data.ts';
 
 const OTHERS = 0o077;
 const SHARD_FOLDER = /^shard-\d+$/;

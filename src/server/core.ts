@@ -9,7 +9,8 @@ import { beginRun } from './directory-run.ts';
 import { watchLogs } from './log-watch.ts';
 import { NodeMembership } from './node-identity.ts';
 import type { Host, Opened } from './host.ts';
-import { Shards, clusterOf } from './shards.ts';
+import { clusterOf } from './cluster-data.ts';
+import { Shards } from './shards.ts';
 
 export interface CoreOptions {
   readonly config: Config;

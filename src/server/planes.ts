@@ -7,6 +7,7 @@ import { StaticTokens } from '../access/static-tokens.ts';
 import type { TokenBook } from '../access/token-book.ts';
 import type { TokenList } from '../base/scopes.ts';
 import type { Config, ScopedTokens } from '../config/config.ts';
+import type { ClusterTls } from '../config/tls.ts';
 import { VERSION } from '../config/version.ts';
 import { readConsolePage } from '../console/built-page.ts';
 import type { HttpContext, HttpSettings } from '../http/context.ts';
@@ -17,13 +18,13 @@ import { describeShed } from '../placement/state/shed.ts';
 import { Sessions } from '../session/sessions.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import { ClientTokens } from './client-tokens.ts';
-import { CertificateWatch } from './certificate-watch.ts';
+import { CertificateWatch, LINKS_CERTIFICATE, PLANES_CERTIFICATE } from './certificate-watch.ts';
 import type { NodeCore } from './core.ts';
 import { openConnections } from './file-limit.ts';
 import type { Host, Opened } from './host.ts';
 import { VolumeWatch } from './volume-watch.ts';
 import type { Services } from './services.ts';
-import { clusterOf } from './shards.ts';
+import { clusterOf } from './cluster-data.ts';
 
 /** Two runs of a node have the same with a probability of 2^-32. */
 const RUN_BYTES = 4;
@@ -44,6 +45,8 @@ export interface ReloadedPlanes extends Pick<Planes, 'renewCertificates'> {
     readonly scoped: ScopedTokens | undefined;
     readonly roles: TokenList | undefined;
   }): void;
+  /** Certificates of the links between nodes, or their mode. */
+  changeClusterTls(tls: ClusterTls | undefined): void;
 }
 
 export interface BoundPlanes {
@@ -55,18 +58,22 @@ export interface BoundPlanes {
 export async function openPlanes(node: NodeParts, opened: Opened): Promise<BoundPlanes> {
   const { config, host } = node;
   const volume = new VolumeWatch(host.runtime, config.storage.dataDir);
-  const certificates = new CertificateWatch(host.runtime, host.log.logger('server'));
+  const certificates = new CertificateWatch(PLANES_CERTIFICATE, host.runtime, host.log.logger('server'));
+  const ofLinks = new CertificateWatch(LINKS_CERTIFICATE, host.runtime, host.log.logger('server'));
   const { tokens: scoped } = config.http;
   const changed = (): void => planes.grantsChanged();
   const tokens = scoped && new ClientTokens(scoped, { runtime: host.runtime, log: host.log.logger('server'), changed });
   opened.tokens = tokens;
   const { adminTokens } = config.http;
   const roles = adminTokens && new StaticTokens(adminTokens);
-  const watched = (): object => ({ ...volume.metrics(), ...certificates.metrics(), ...tokens?.metrics() });
+  const watched = (): object => ({
+    ...{ ...volume.metrics(), ...certificates.metrics(), ...ofLinks.metrics(), ...tokens?.metrics() },
+  });
   const planes = composePlanes(node, { tokens, roles }, watched);
   opened.planes = planes;
   tokens?.start();
   certificates.start(config.server.tls);
+  ofLinks.start(config.cluster.tls);
   // Not awaited: a volume that hangs must not keep the planes closed.
   void volume.start();
   const { listen, adminListen } = config.server;
@@ -76,13 +83,18 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
     planes.renewCertificates(files);
     certificates.renewed(files);
   };
+  const changeClusterTls: ReloadedPlanes['changeClusterTls'] = (tls) => {
+    node.core.shards.changeTls(tls);
+    node.services.governance.changeTls(tls);
+    ofLinks.renewed(tls);
+  };
   const changeTokens: BoundPlanes['planes']['changeTokens'] = (changes) => {
     planes.changeTokens(changes);
     if (changes.roles !== undefined) roles?.replace(changes.roles);
     if (changes.scoped !== undefined) tokens?.change(changes.scoped);
     planes.grantsChanged();
   };
-  return { planes: { changeTokens, renewCertificates }, client, admin };
+  return { planes: { changeTokens, renewCertificates, changeClusterTls }, client, admin };
 }
 
 interface Books {
@@ -149,6 +161,7 @@ function composePlanes(node: NodeParts, books: Books, watched: () => object): Pl
 function nodeMetrics({ config, host, core, services, tracing }: NodeParts): Readonly<Record<string, unknown>> {
   const { gateway, shards, cold, drainMark } = core;
   const { governance, quotas, forks, subscriptions, backups } = services;
+  const sessions = shards.sessions();
   return {
     node_id: config.raft.nodeId,
     cluster_id: core.membership.clusterId,
@@ -159,6 +172,8 @@ function nodeMetrics({ config, host, core, services, tracing }: NodeParts): Read
     mailbox_used_bytes: shards.usedBytes(),
     mailbox_full_events: gateway.counters.refused,
     pending_requests: gateway.pending,
+    peer_sessions: sessions.all,
+    peer_tls_sessions: sessions.encrypted,
     forks_in_making: forks.making,
     forks_undoing: forks.undoing,
     fork_bytes_in_making: forks.bytesInMaking,

@@ -69,6 +69,8 @@ export class Reloads {
     const certificate = outcome(textOf(this.#pems), textOf(pems));
     // First the steps that may fail.
     if (certificate === 'changed' && now.server.tls !== undefined) planes.renewCertificates(now.server.tls);
+    const [linksBefore, links] = [listed(before.cluster.tls), listed(now.cluster.tls)];
+    if (linksBefore !== links) planes.changeClusterTls(now.cluster.tls);
     const { clientToken, adminToken, tokens, adminTokens } = now.http;
     planes.changeTokens({ client: clientToken ?? '', admin: adminToken ?? '', scoped: tokens, roles: adminTokens });
     this.#config = now;
@@ -76,6 +78,8 @@ export class Reloads {
     const said = {
       certificate,
       ...(pems === undefined ? {} : { certificate_valid_to: new Date(endOfCertificate(pems.cert)).toISOString() }),
+      cluster_tls: outcome(linksBefore, links),
+      ...(now.cluster.tls === undefined ? {} : { cluster_tls_mode: now.cluster.tls.mode }),
       client_token: outcome(before.http.clientToken, now.http.clientToken),
       tokens: outcome(listed(before.http.tokens), listed(now.http.tokens)),
       admin_token: outcome(before.http.adminToken, now.http.adminToken),
@@ -117,8 +121,8 @@ function readPems({ server: { tls } }: Config): Pems | undefined {
   return { cert: readFileSync(tls.certPath, 'utf8'), key: readFileSync(tls.keyPath, 'utf8') };
 }
 
-function listed(tokens: object | undefined): string | undefined {
-  return tokens === undefined ? undefined : JSON.stringify(tokens);
+function listed(settings: object | undefined): string | undefined {
+  return settings === undefined ? undefined : JSON.stringify(settings);
 }
 
 function textOf(pems: Pems | undefined): string | undefined {

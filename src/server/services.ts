@@ -6,7 +6,7 @@ import { QuotaGate } from '../gateway/quota-gate.ts';
 import { Governance } from '../placement/governance.ts';
 import { Subscriptions } from '../subscriptions/service/subscriptions.ts';
 import type { NodeCore, CoreOptions } from './core.ts';
-import { clusterOf } from './shards.ts';
+import { clusterOf } from './cluster-data.ts';
 
 export interface Services {
   readonly governance: Governance;

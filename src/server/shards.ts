@@ -2,10 +2,8 @@
 import { randomInt } from 'node:crypto';
 import { join } from 'node:path';
 import { type MessagePort, type TransferListItem, Worker } from 'node:worker_threads';
-import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
-import type { Peer } from '../config/kinds.ts';
-import type { Address } from '../base/address.ts';
+import type { ClusterTls } from '../config/tls.ts';
 import { REPLY_RING_BYTES, REQUEST_RING_BYTES } from '../base/limits.ts';
 import {
   type TransferChannel,
@@ -17,8 +15,10 @@ import { RingReader, RingWriter, createRing, ringDepth, ringUsedBytes } from '..
 import type { ColdOutcome, ColdSettings, ColdStorage, ColdTask } from '../cold/ports.ts';
 import { type ShardLink } from '../gateway/gateway.ts';
 import { threadEntry } from '../threads/entry.ts';
+import type { SessionCount } from '../peer/listener.ts';
 import type { ShardRun } from '../store/rows.ts';
 import type { NodeLog, ThreadLog } from '../logging/logger.ts';
+import type { ClusterData } from './cluster-data.ts';
 import type { LastRun, OpenedShards } from './directory-run.ts';
 import type { WatchedLog } from './log-watch.ts';
 import type { IdentityFinding, NodeMembership, MembershipData } from './node-identity.ts';
@@ -33,31 +33,6 @@ interface TransferEnd {
   readonly shared: SharedArrayBuffer;
 }
 
-/** How a shard finds the other nodes. */
-export interface ClusterData {
-  readonly name: string;
-  readonly secret: string;
-  readonly listen: Address;
-  readonly peers: readonly Peer[];
-  /** A new data directory may vote immediately, because the cluster is new too. */
-  readonly initMembership: boolean;
-  /** Where clients reach this node; empty: unknown. */
-  readonly publicUrl: string;
-}
-
-/** Undefined for a single node. */
-export function clusterOf({ raft, cluster, server }: Config): ClusterData | undefined {
-  if (raft.peers.length < 2 || server.clusterListen === undefined) return undefined;
-  return {
-    name: cluster.name,
-    secret: cluster.secret ?? '',
-    listen: server.clusterListen,
-    peers: raft.peers,
-    initMembership: raft.initMembership,
-    publicUrl: server.publicUrl ?? '',
-  };
-}
-
 /** A node that a shard of this one linked to. */
 export interface Introduced {
   readonly node: number;
@@ -66,8 +41,8 @@ export interface Introduced {
 
 /**
  * Messages of a shard thread: its store is open and was last used in that run; it has recorded this one, or has no room
- * for that; it serves; it has stopped; it has ended, and why in a sentence; what it found; a node that it met; a line
- * for the node's log.
+ * for that; it serves; it has stopped; it has ended, and why in a sentence; what it found; a node that it met; how many
+ * shards of other nodes are connected; a line for the node's log.
  */
 export type ShardMessage =
   | { readonly opened: LastRun }
@@ -77,12 +52,17 @@ export type ShardMessage =
   | { readonly refused: string }
   | { readonly found: IdentityFinding }
   | { readonly introduced: Introduced }
+  | { readonly sessions: SessionCount }
   | { readonly logged: string }
   | ColdQuestion;
 /** Messages to it before it begins. */
 export type BeforeBegin = 'stop' | { readonly note: ShardRun } | { readonly begin: MembershipData };
 /** Messages to it from then on. */
-export type ToShard = 'stop' | { readonly found: IdentityFinding } | ColdAnswer;
+export type ToShard =
+  | 'stop'
+  | { readonly found: IdentityFinding }
+  | { readonly tls: ClusterTls | undefined }
+  | ColdAnswer;
 /** A task for the cold store, and what became of it. */
 interface ColdQuestion {
   readonly id: number;
@@ -173,6 +153,8 @@ export class Shards implements OpenedShards {
   readonly directories: readonly string[];
   /** Where clients reach the nodes, by id; of those that say so. */
   readonly publicUrls = new Map<number, string>();
+  /** By shard. */
+  readonly #sessions: SessionCount[] = [];
   /** Since they began. */
   #membership: NodeMembership | undefined;
 
@@ -188,7 +170,13 @@ export class Shards implements OpenedShards {
     const found = (finding: IdentityFinding): void => this.#membership?.found(finding);
     const introduced = (peer: Introduced): void => this.#introduced(peer);
     for (const [shard, directory] of this.directories.entries())
-      this.#running.push(start(shard, { boot, directory, found, introduced }, this.#options));
+      this.#running.push(
+        start(
+          shard,
+          { boot, directory, found, introduced, counted: (sessions) => (this.#sessions[shard] = sessions) },
+          this.#options,
+        ),
+      );
   }
 
   /** The last run of a node counts: it may have lost the setting. */
@@ -217,6 +205,11 @@ export class Shards implements OpenedShards {
     membership.tell = (found) => tell({ found });
   }
 
+  /** Certificates for new links, or another mode of TLS. */
+  changeTls(tls: ClusterTls | undefined): void {
+    for (const { worker } of this.#running) worker.postMessage({ tls } satisfies ToShard);
+  }
+
   get links(): readonly ShardLink[] {
     return this.#running.map(({ link }) => link);
   }
@@ -233,6 +226,14 @@ export class Shards implements OpenedShards {
   /** Requests waiting in each shard's mailbox. */
   depths(): number[] {
     return this.#running.map(({ link }) => ringDepth(link.requestSab));
+  }
+
+  /** Connections of the other nodes' shards, as of a second ago. */
+  sessions(): SessionCount {
+    const sum = (a: SessionCount, b: SessionCount): SessionCount => ({
+      ...{ all: a.all + b.all, encrypted: a.encrypted + b.encrypted },
+    });
+    return this.#sessions.reduce(sum, { all: 0, encrypted: 0 });
   }
 
   usedBytes(): number[] {
@@ -265,6 +266,7 @@ const startWorker: StartShardThread = (workerData, transferList) =>
 interface StartOfShard extends Pick<ShardData, 'boot' | 'directory'> {
   readonly found: (finding: IdentityFinding) => void;
   readonly introduced: (peer: Introduced) => void;
+  readonly counted: (sessions: SessionCount) => void;
 }
 
 function start(shard: number, { boot, directory, ...told }: StartOfShard, options: ShardsOptions): Running {
@@ -316,7 +318,7 @@ async function perform(worker: ShardThread, store: ColdStorage | undefined, { id
 
 function supervise(
   worker: ShardThread,
-  { shard, found, introduced }: Pick<ShardData, 'shard'> & Pick<StartOfShard, 'found' | 'introduced'>,
+  { shard, found, introduced, counted }: Pick<ShardData, 'shard'> & Omit<StartOfShard, 'boot' | 'directory'>,
   options: ShardsOptions,
 ): Omit<Running, 'worker' | 'link' | 'watched'> {
   const [opened, noted] = [deferred<LastRun>(), deferred<boolean>()];
@@ -337,6 +339,7 @@ function supervise(
     if ('noted' in message) return noted.resolve(message.noted);
     if ('found' in message) return found(message.found);
     if ('introduced' in message) return introduced(message.introduced);
+    if ('sessions' in message) return counted(message.sessions);
     if ('logged' in message) return options.log.write(message.logged);
     if ('task' in message) return void perform(worker, options.cold?.service, message);
     expected = true;

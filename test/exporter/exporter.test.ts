@@ -252,7 +252,7 @@ test('the verb serves a real cluster under the names of the document, also with 
   // Names of the JSON are right: all have data but those of a cold store and of a certificate, which this cluster lacks.
   const silent = table.flatMap(([, name = '']) => (new RegExp(`^${name}(_count)?\\{`, 'm').test(text) ? [] : [name]));
   assert.deepEqual(
-    silent.filter((name) => !/^millrace_((group_)?cold|certificate)_/.test(name)),
+    silent.filter((name) => !/^millrace_((group_)?cold|(cluster_)?certificate)_/.test(name)),
     [],
   );
   await cluster.kill(2);

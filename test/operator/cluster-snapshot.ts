@@ -44,6 +44,7 @@ export function node(nodeId: number, groups: readonly GroupReport[], more: Parti
     undecidedGroups: 0,
     exportAgesMs: new Map(),
     certificateLeftMs: undefined,
+    linkCertificateLeftMs: undefined,
     admission: 'open',
     coldAway: undefined,
     ...more,

@@ -156,8 +156,19 @@ test('a certificate that ends soon is said', () => {
   assert.doesNotMatch(days(31), /certificate/);
   assert.match(days(29), /node 1 \(h1\): its certificate ends in 29 d: renew it, and send SIGHUP/);
   assert.match(days(-1), /its certificate has ended, and clients refuse it/);
+  const shownLinks = shown(NODES, [
+    node(1, [group(0, 1)], { linkCertificateLeftMs: 6 * 86_400_000 }),
+    silent(2),
+    silent(3),
+  ]);
+  assert.match(
+    shownLinks.join('\n'),
+    /node 1 \(h1\): its certificate for links ends in 6 d: renew it, and send SIGHUP/,
+  );
   const metrics = { raft_groups: [], unix_ms: 5000, certificate_end_unix_ms: 7000 };
   assert.equal(parseMetrics(metrics)?.certificateLeftMs, 2000);
+  const links = { raft_groups: [], unix_ms: 5000, cluster_certificate_end_unix_ms: 8000 };
+  assert.equal(parseMetrics(links)?.linkCertificateLeftMs, 3000);
   assert.equal(parseMetrics({ ...metrics, certificate_end_unix_ms: 'x' })?.certificateLeftMs, undefined);
 });
 

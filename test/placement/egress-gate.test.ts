@@ -208,7 +208,7 @@ async function listen(t: TestContext, server: ReturnType<typeof createTcpServer>
 function makeProbe(t: TestContext, timeoutMs: number): (port: number) => Promise<ProbeOutcome> {
   const probe = new ClusterProbe({ runtime: PROCESS_RUNTIME, sizeBytes: 64 * 1024, timeoutMs });
   t.after(() => probe.close());
-  return (port) => probe.probe({ host: HOST, port });
+  return (port) => probe.probe(2, { host: HOST, port });
 }
 
 test('a probe reaches a server that answers 200, over one connection, and over a new one when that was closed', async (t) => {

@@ -4,7 +4,12 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Runtime } from '../../src/base/runtime.ts';
 import { NodeLog } from '../../src/logging/logger.ts';
-import { CertificateWatch, endOfCertificate } from '../../src/server/certificate-watch.ts';
+import {
+  CertificateWatch,
+  LINKS_CERTIFICATE,
+  PLANES_CERTIFICATE,
+  endOfCertificate,
+} from '../../src/server/certificate-watch.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { makeCertificate } from '../support/certificate.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
@@ -32,7 +37,7 @@ test('the end of a certificate is in the metrics and, near to it, in the log eve
       },
     };
     const log = NodeLog.to({ write: (line) => void lines.push(JSON.parse(line) as (typeof lines)[number]) });
-    const watch = new CertificateWatch(runtime, log.logger('server'));
+    const watch = new CertificateWatch(PLANES_CERTIFICATE, runtime, log.logger('server'));
     watch.start(tls);
     assert.deepEqual(watch.metrics(), { certificate_end_unix_ms: endMs });
     for (left of [29.5, 7.5, 6.5, -0.5]) later();
@@ -46,10 +51,30 @@ test('the end of a certificate is in the metrics and, near to it, in the log eve
     ]);
   });
 
+  await t.test('of the links by its text, without its key', () => {
+    const lines: string[] = [];
+    const log = NodeLog.to({ write: (line) => void lines.push(line) });
+    const watch = new CertificateWatch(LINKS_CERTIFICATE, PROCESS_RUNTIME, log.logger('server'));
+    const pems = { cert: readFileSync(tls.certPath, 'utf8'), key: readFileSync(tls.keyPath, 'utf8') };
+    watch.start(undefined);
+    assert.deepEqual(watch.metrics(), { cluster_certificate_end_unix_ms: null });
+    watch.renewed(pems);
+    assert.deepEqual(watch.metrics(), { cluster_certificate_end_unix_ms: endMs });
+    watch.renewed({ ...pems, cert: 'damaged' });
+    assert.deepEqual(watch.metrics(), { cluster_certificate_end_unix_ms: null });
+    assert.match(lines[0] ?? '', /the certificate of the node links ends soon: renew it/);
+    assert.match(lines[1] ?? '', /it is not known when the certificate of the node links ends/);
+    assert.doesNotMatch(lines.join(''), /BEGIN|damaged"/);
+  });
+
   await t.test('a file that is no certificate hides the end', () => {
     const other = join(folder, 'other.pem');
     writeFileSync(other, 'no certificate');
-    const watch = new CertificateWatch(PROCESS_RUNTIME, NodeLog.to({ write: () => undefined }).logger('server'));
+    const watch = new CertificateWatch(
+      PLANES_CERTIFICATE,
+      PROCESS_RUNTIME,
+      NodeLog.to({ write: () => undefined }).logger('server'),
+    );
     watch.start({ certPath: other });
     assert.deepEqual(watch.metrics(), { certificate_end_unix_ms: null });
     watch.start(undefined);

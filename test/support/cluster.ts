@@ -34,6 +34,8 @@ export interface ClusterOptions {
   readonly tickMs?: number;
   /** More keys of the table [server] of a single node. */
   readonly server?: (id: number) => string;
+  /** More keys of the table [cluster] of a single node. */
+  readonly cluster?: (id: number) => string;
   /** More keys of the table [raft]. */
   readonly raft?: string;
   /** More tables for every node's configuration. */
@@ -155,6 +157,7 @@ export class TestCluster {
         this.options.server?.(id) ?? '',
         '[cluster]',
         'secret = "8f14e45fceea167a5a36dedd4bea2543"',
+        this.options.cluster?.(id) ?? '',
         '[raft]',
         `node_id = ${id}`,
         `init_membership = ${initMembership}`,

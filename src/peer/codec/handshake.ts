@@ -67,6 +67,8 @@ const REFUSALS = [
   'wrong-node',
   'wrong-shard',
   'too-many-connections',
+  'tls-required',
+  'wrong-certificate',
 ] as const;
 export type RefusalCode = (typeof REFUSALS)[number];
 
