@@ -88,7 +88,7 @@ const ADAPTERS: readonly Floor[] = [
   {
     store: ['base', 'peer/codec'],
     peer: ['base', 'raft', 'raft/codec', 'peer/codec'],
-    tenants: ['base', 'protocol', 'gateway'],
+    tenants: ['base', 'protocol', 'access', 'gateway'],
     'backup/format': ['base', 'protocol', 'stream/backup', 'digest', 'cold/store'],
     'forks/service': ['base', 'protocol', 'stream/forks', 'gateway'],
     'subscriptions/webhooks': ['base', 'protocol', 'subscriptions/state', 'gateway'],

@@ -11,7 +11,7 @@ import {
 import { parseListQuery } from '../query.ts';
 import type { RequestContext } from '../request.ts';
 import { grantOf } from '../scope-gate.ts';
-import { listCovered } from '../scoped-listing.ts';
+import { listCovered } from '../../tenants/covered-streams.ts';
 
 /** PUT: a bucket needs no making. Any body is ignored. */
 export function handleCreateBucket(call: RequestContext): void {

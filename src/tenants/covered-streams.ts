@@ -3,7 +3,7 @@ import { type Grant, type NameRange, rangesOf } from '../access/scopes.ts';
 import { compareText } from '../base/text.ts';
 import type { ShardGateway } from '../ports.ts';
 import type { ListedStream } from '../protocol/queries/summaries.ts';
-import { type BucketRefusal, type ListOptions, type ListedStreams, listStreams } from '../tenants/bucket-streams.ts';
+import { type BucketRefusal, type ListOptions, type ListedStreams, listStreams } from './bucket-streams.ts';
 
 type Done = (page: BucketRefusal | ListedStreams) => void;
 
