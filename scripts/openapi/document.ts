@@ -89,7 +89,8 @@ function securityOf({ operation, row, planes }: CatalogEntry, plane: DocumentedP
   if (operation.authorization === 'wake token') return [{ wakeToken: [] }];
   if (row.access !== undefined) return [];
   const shown = planes.filter((one) => plane === 'admin' || one === 'client');
-  return [{}, ...shown.map((one) => ({ [`${one}Token`]: [] }))];
+  const inUrl = row.takesUrlToken === true && shown.includes('client') ? [{ urlToken: [] }] : [];
+  return [{}, ...shown.map((one) => ({ [`${one}Token`]: [] })), ...inUrl];
 }
 
 function answerOf({ status, text, headers = [], content }: Answer): Json {

@@ -94,6 +94,17 @@ export const OPERATOR_OPERATIONS: Operations = {
     text: 'The protocol is documented in `src/session/README.md`. A browser sends its token as the protocol `millrace.bearer.TOKEN`.',
   },
 
+  'POST /__svc/tokens': {
+    ...node(
+      'narrowToken',
+      'Makes a narrower token for the holder of a token.',
+      { status: 201, text: 'The token, once.', content: { 'application/json': 'NarrowedToken' } },
+      ['INVALID_REQUEST', 'INSUFFICIENT_SCOPE'],
+    ),
+    text: 'Nodes with `http.signing_key_file` have it. The token ends with the one that asked for it, at the latest. With `"use": "url"` it comes in the query of reads, as `access_token`.',
+    body: { text: 'The rights.', content: { 'application/json': 'NarrowingWish' }, isRequired: true },
+  },
+
   'POST /__svc/cluster-probe': {
     ...node(
       'probeSize',

@@ -37,6 +37,10 @@ const bearer = (description: string): Json => ({ type: 'http', scheme: 'bearer',
 export const SECURITY_SCHEMES: Json = {
   clientToken: bearer('The token of the client plane, if `http.client_token` sets one.'),
   adminToken: bearer('The token of the admin plane, if `http.admin_token` sets one.'),
+  urlToken: {
+    ...{ type: 'apiKey', in: 'query', name: 'access_token' },
+    description: 'A token that `POST /__svc/tokens` made for URLs.',
+  },
   wakeToken: bearer('The token that came with the wake.'),
 };
 

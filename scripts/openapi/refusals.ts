@@ -10,7 +10,7 @@ import type { Content, Operation, OwnRefusal, Refusal } from './operation.ts';
 /** The part of a row that the document describes. */
 export type DocumentedRow = Pick<
   Route,
-  'methods' | 'pattern' | 'access' | 'right' | 'role' | 'bodyBytesMax' | 'isForConsole'
+  'methods' | 'pattern' | 'access' | 'right' | 'role' | 'takesUrlToken' | 'bodyBytesMax' | 'isForConsole'
 >;
 
 export interface ResolvedRefusal {

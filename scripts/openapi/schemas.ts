@@ -1,10 +1,13 @@
 /** Bodies of requests and answers, as JSON Schema. */
 import {
+  NARROWED_SECONDS_MAX,
+  SCOPES_PER_TOKEN_MAX,
   SUBSCRIPTION_LINKS_MAX,
   SUBSCRIPTION_NAME_BYTES_MAX,
   SUBSCRIPTION_TEXT_BYTES_MAX,
   WEBHOOK_URL_BYTES_MAX,
 } from '../../src/base/limits.ts';
+import { SCOPED_OPERATIONS } from '../../src/base/scopes.ts';
 import { EXPORT_END_CODES } from '../../src/backup/ports.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -180,6 +183,31 @@ export const SCHEMAS = {
     },
     ['ready'],
   ),
+  NarrowingWish: partial(
+    {
+      scopes: listOf(
+        partial(
+          {
+            bucket: { ...TEXT, example: 'shop' },
+            stream: TEXT,
+            streams: { ...TEXT, example: 'orders-*' },
+            operations: listOf({ type: 'string', enum: [...SCOPED_OPERATIONS] }),
+          },
+          ['bucket', 'operations'],
+        ),
+        { minItems: 1, maxItems: SCOPES_PER_TOKEN_MAX },
+      ),
+      expires_in: {
+        type: 'integer',
+        minimum: 1,
+        maximum: NARROWED_SECONDS_MAX,
+        description: 'Seconds; in a URL at most a day.',
+      },
+      use: { type: 'string', enum: ['url'] },
+    },
+    ['scopes', 'expires_in'],
+  ),
+  NarrowedToken: object({ id: TEXT, token: TEXT, expires_at: { type: 'string', format: 'date-time' } }),
   Metrics: { type: 'object', description: 'Counters, gauges and histograms by name.' },
   Usage: object({
     version: { type: 'integer', const: 1 },

@@ -8,15 +8,16 @@
  * loopback), Referer (older ones, unless the page leaves it out).
  */
 import { timingSafeEqual } from 'node:crypto';
-import type { ErrorCode } from '../base/errors.ts';
 import type { CorsPolicy } from './cors.ts';
 import type { Grant } from './scopes.ts';
-import { RememberedGrants, type SignedFault, type TokenBook, type TokenFault } from './token-book.ts';
-
-export interface AdmissionRefusal {
-  readonly code: ErrorCode;
-  readonly detail: string;
-}
+import { RememberedGrants, type TokenBook } from './token-book.ts';
+import {
+  type AdmissionRefusal,
+  type CredentialFault,
+  type RefusedTokens,
+  countedAs,
+  faultRefusal,
+} from './token-faults.ts';
 
 /** The headers that say who sends a request; empty, or undefined, when they were not sent. */
 interface SenderHeaders {
@@ -28,9 +29,10 @@ interface SenderHeaders {
   readonly authorization: string;
 }
 
-/** Each look at the URL is a call into native code, which only the probes and refusals need. */
+/** Each look at the URL is a call into native code: for probes, refusals, and reads where URLs may hold tokens. */
 interface UrlSource {
   getUrl(): string;
+  getQuery(): string | undefined;
 }
 
 /** The users of a route: senders with the plane's token; all; all, under any name of the host, as load balancers do. */
@@ -183,9 +185,6 @@ export function isAuthorized(authorization: string, token: string): boolean {
   return sent.length === right.length ? timingSafeEqual(sent, right) : !timingSafeEqual(right, right);
 }
 
-/** Why a request has no rights. */
-export type CredentialFault = 'missing' | TokenFault;
-
 /**
  * The rights with which a request comes: of a plane that asks for no token, those of the plane's token, which are all,
  * those of a token with scopes or a role, or none.
@@ -195,35 +194,6 @@ export type Credentials = 'open' | 'all' | Grant | CredentialFault;
 function isKnown(credentials: Credentials): credentials is 'all' | Grant {
   return credentials === 'all' || typeof credentials === 'object';
 }
-
-const unauthorized = (detail: string): AdmissionRefusal => ({ code: 'UNAUTHORIZED', detail });
-
-const FAULTS: Readonly<Record<Exclude<CredentialFault, SignedFault>, AdmissionRefusal>> = {
-  missing: unauthorized(''),
-  unknown: unauthorized('the token is not known'),
-  expired: unauthorized('the token has expired'),
-  revoked: unauthorized('the token was revoked'),
-  oversized: unauthorized('the token is longer than a token may be'),
-};
-
-const SIGNED_FAULTS: Readonly<Record<SignedFault, AdmissionRefusal>> = {
-  malformed: unauthorized('the token is no JWT, or a claim has the wrong type'),
-  'not-yet-valid': unauthorized('the token is not valid yet (nbf)'),
-  'unknown-key': unauthorized('the key of the token (kid) is not known'),
-  'ambiguous-key': unauthorized('the token names no key (kid), and there are several'),
-  'wrong-algorithm': unauthorized('the token has another algorithm than its key'),
-  'wrong-signature': unauthorized('the signature of the token is wrong'),
-  foreign: unauthorized('the token is of another issuer (iss), for others (aud), or without an end (exp)'),
-  'without-id': unauthorized('the token has no id (jti or sub), or one that is too long'),
-  'wrong-scopes': unauthorized('the scopes of the token are no list of scopes as a file of tokens has them'),
-};
-
-function isSigned(fault: CredentialFault): fault is SignedFault {
-  return Object.hasOwn(SIGNED_FAULTS, fault);
-}
-
-/** Refusals of tokens, for the metrics. `invalid`: signed ones that are neither expired nor revoked. */
-export type RefusedTokens = Record<Exclude<CredentialFault, SignedFault> | 'invalid', number>;
 
 export interface AdmissionOptions {
   readonly policy: AdmissionPolicy;
@@ -239,6 +209,8 @@ export class RequestAdmission {
   readonly #policy: AdmissionPolicy;
   readonly #routes: RouteAccess;
   readonly #grants: RememberedGrants | undefined;
+  /** The grants of tokens in URLs; undefined: none is taken from there. */
+  readonly #linked: RememberedGrants | undefined;
   readonly #refused: RefusedTokens | undefined;
   #token: string;
 
@@ -246,6 +218,8 @@ export class RequestAdmission {
     this.#policy = policy;
     this.#token = token;
     this.#grants = book === undefined ? undefined : new RememberedGrants(book);
+    const linked = book?.urlGrantOf;
+    this.#linked = linked && new RememberedGrants({ grantOf: linked });
     this.#routes = routes;
     this.#refused = refused;
   }
@@ -263,16 +237,33 @@ export class RequestAdmission {
   /** The book gives other grants now. */
   changeGrants(): void {
     this.#grants?.forget();
+    this.#linked?.forget();
   }
 
   /** Does the request carry a token of the plane, if there is one? */
   knows(headers: Pick<SenderHeaders, 'authorization'>): boolean {
-    const credentials = this.credentialsOf(headers);
+    const credentials = this.#headerCredentials(headers.authorization);
     return credentials === 'open' || isKnown(credentials);
   }
 
-  /** The rights of the sender. Whether the request needs any, refuses() says. */
-  credentialsOf({ authorization }: Pick<SenderHeaders, 'authorization'>): Credentials {
+  /**
+   * The rights of the sender. Whether the request needs any, refuses() says. A URL is looked at for reads, and for what
+   * has no token elsewhere.
+   */
+  credentialsOf(
+    { authorization }: Pick<SenderHeaders, 'authorization'>,
+    target: Pick<UrlSource, 'getQuery'>,
+    method: string,
+  ): Credentials {
+    const credentials = this.#headerCredentials(authorization);
+    if (this.#linked === undefined || (!isRead(method) && credentials !== 'missing')) return credentials;
+    const [token, ...more] = tokensInQuery(target.getQuery());
+    if (token === undefined) return credentials;
+    if (credentials !== 'missing' || more.length > 0) return 'several';
+    return isRead(method) ? linkedCredentials(this.#linked, token) : 'misplaced';
+  }
+
+  #headerCredentials(authorization: string): Credentials {
     const token = this.#token;
     const grants = this.#grants;
     if (grants === undefined) {
@@ -304,9 +295,27 @@ export class RequestAdmission {
 
   /** Counts it, too. */
   refusalOf(fault: CredentialFault): AdmissionRefusal {
-    if (this.#refused !== undefined) this.#refused[isSigned(fault) ? 'invalid' : fault]++;
-    return isSigned(fault) ? SIGNED_FAULTS[fault] : FAULTS[fault];
+    if (this.#refused !== undefined) this.#refused[countedAs(fault)]++;
+    return faultRefusal(fault);
   }
+}
+
+function isRead(method: string): boolean {
+  return method === 'get' || method === 'head';
+}
+
+function linkedCredentials(grants: RememberedGrants, token: string): Credentials {
+  const header = `Bearer ${token}`;
+  return grants.remembered(header) ?? grants.grantOf(header, token);
+}
+
+const IN_QUERY = 'access_token=';
+
+/** The values of `access_token` (RFC 6750), as they were sent: no character of a token needs to be encoded. */
+function tokensInQuery(query = ''): string[] {
+  if (!query.includes(IN_QUERY)) return [];
+  const pairs = query.split('&').filter((pair) => pair.startsWith(IN_QUERY));
+  return pairs.map((pair) => pair.slice(IN_QUERY.length));
 }
 
 /** Addresses cannot be rebound. The Host header puts those of version 6 in brackets. */

@@ -1,35 +1,16 @@
 /**
- * Tokens that an issuer signs (JWT, RFC 7519), with the scopes in a claim of the shape that the file of tokens has. They
- * are verified at once, because a request cannot wait here; what was verified is remembered (token-book.ts).
+ * Tokens that an issuer signs, with the scopes in a claim of the shape that the file of tokens has. What was verified is
+ * remembered (token-book.ts).
  */
-import { TOKEN_ERROR_CODES, createDecoder, createVerifier } from 'fast-jwt';
 import type { JwtKey } from '../base/jwt-key.ts';
-import { JWT_KEY_ID_CHARS_MAX, JWT_TRIES_MAX, TOKEN_ID_CHARS_MAX } from '../base/limits.ts';
-import { parseScopes } from '../base/scopes.ts';
+import { type JwtRules, JwtVerifier, grantOfClaims } from './jwt-verifier.ts';
 import type { Grant } from './scopes.ts';
-import type { TokenBook, TokenFault } from './token-book.ts';
-
-/** Every token must say this. */
-export interface JwtRules {
-  readonly issuer: string;
-  readonly audience: string;
-  /** How much the clocks of issuer and node may differ, in ms. */
-  readonly clockSkewMs: number;
-}
+import type { ParentBook, ParentToken, TokenBook, TokenFault } from './token-book.ts';
 
 export interface JwtState {
   readonly keys: readonly JwtKey[];
   /** Ids of tokens (`jti`, else `sub`) that open nothing any more. */
   readonly revoked: readonly string[];
-}
-
-/** Later seconds have no date, and infinity is among them. */
-const SECONDS_MAX = 8.64e12;
-
-type Verify = (token: string) => unknown;
-
-interface UsedKey extends JwtKey {
-  readonly verify: Verify;
 }
 
 /** The origin of a grant, for as long as a reader or session holds it. */
@@ -38,133 +19,56 @@ interface Source {
   readonly id: string;
 }
 
-export class JwtTokens implements TokenBook {
+export class JwtTokens implements TokenBook, ParentBook {
   readonly #rules: JwtRules;
-  readonly #decode: (token: string) => unknown = createDecoder({ complete: true });
   readonly #sources = new WeakMap<Grant, Source>();
-  #keys: readonly UsedKey[] = [];
+  #verifier: JwtVerifier;
   #revoked: ReadonlySet<string> = new Set();
 
-  constructor(rules: JwtRules, state: JwtState) {
+  constructor(rules: JwtRules, { keys, revoked }: JwtState) {
     this.#rules = rules;
-    this.replace(state);
+    this.#verifier = new JwtVerifier(rules, keys);
+    this.#revoked = new Set(revoked);
   }
 
   /** Other keys and revocations from the next token on. */
   replace({ keys, revoked }: JwtState): void {
-    this.#keys = keys.map((key) => ({ ...key, verify: verifierOf(key, this.#rules) }));
+    this.#verifier = new JwtVerifier(this.#rules, keys);
     this.#revoked = new Set(revoked);
   }
 
   grantOf(token: string, nowMs: number): Grant | TokenFault {
-    const keys = this.#keysFor(token);
-    if (typeof keys === 'string') return keys;
-    let fault: TokenFault = 'unknown-key';
-    for (const key of keys) {
-      const claims = verified(token, key.verify);
-      if (typeof claims === 'object') return this.#granted(claims, key, nowMs);
-      fault = claims;
-      if (fault !== 'wrong-signature') break;
-    }
-    return fault;
+    const verified = this.#verifier.verify(token);
+    if (typeof verified === 'string') return verified;
+    const grant = grantOfClaims(verified.claims, this.#rules.clockSkewMs, nowMs);
+    if (typeof grant === 'string') return grant;
+    if (this.#revoked.has(grant.id)) return 'revoked';
+    this.#sources.set(grant, { pem: verified.key.pem, id: grant.id });
+    return grant;
   }
 
   holds(grant: Grant): boolean {
     const source = this.#sources.get(grant);
     if (source === undefined || this.#revoked.has(source.id)) return false;
-    return this.#keys.some(({ pem }) => pem === source.pem);
+    return this.#verifier.keys.some(({ pem }) => pem === source.pem);
   }
 
-  /** The keys that may have signed it: the one that it names, and few where it names none. */
-  #keysFor(token: string): readonly UsedKey[] | TokenFault {
-    const decoded = decodedOf(token, this.#decode);
-    if (decoded === undefined) return 'malformed';
-    const { alg, kid } = decoded.header;
-    if (kid !== undefined && (typeof kid !== 'string' || kid.length > JWT_KEY_ID_CHARS_MAX)) return 'malformed';
-    if (!this.#isForHere(decoded.payload)) return 'foreign';
-    const named = this.#keys.filter(({ id }) => id !== undefined && id === kid);
-    const unnamed = this.#keys.filter(({ id }) => id === undefined);
-    const fitting = [named, unnamed, kid === undefined ? this.#keys : []].find(({ length }) => length > 0);
-    if (fitting === undefined) return 'unknown-key';
-    const keys = fitting.filter(({ algorithm }) => algorithm === alg);
-    if (keys.length === 0) return 'wrong-algorithm';
-    return keys.length > JWT_TRIES_MAX ? 'ambiguous-key' : keys;
+  /** A token of an issuer never changes, so its key and its id stand for it. */
+  parentOf(grant: Grant): ParentToken | undefined {
+    const source = this.#sources.get(grant);
+    return source !== undefined && this.holds(grant) ? { seed: seedOf(source.pem) } : undefined;
   }
 
-  /** Looked at before the signature, which costs a hundred times as much. */
-  #isForHere({ iss, aud, exp }: Claims): boolean {
-    const { issuer, audience } = this.#rules;
-    const isMeant = aud === audience || (Array.isArray(aud) && aud.includes(audience));
-    return iss === issuer && isMeant && exp !== undefined;
+  parentsNamed(): readonly ParentToken[] {
+    return this.#verifier.keys.map(({ pem }) => ({ seed: seedOf(pem) }));
   }
+}
 
-  /** Signature, issuer and audience are right. */
-  #granted(claims: Claims, { pem }: UsedKey, nowMs: number): Grant | TokenFault {
-    const { exp, nbf, jti, sub } = claims;
-    const { clockSkewMs } = this.#rules;
-    if (typeof exp !== 'number' || exp > SECONDS_MAX) return 'malformed';
-    const expiresAtMs = exp * 1000 + clockSkewMs;
-    if (!(nowMs < expiresAtMs)) return 'expired';
-    if (nbf !== undefined && !(typeof nbf === 'number' && nowMs >= nbf * 1000 - clockSkewMs)) {
-      return typeof nbf === 'number' ? 'not-yet-valid' : 'malformed';
-    }
-    const id = jti ?? sub;
-    if (typeof id !== 'string' || id === '' || id.length > TOKEN_ID_CHARS_MAX) return 'without-id';
-    if (this.#revoked.has(id)) return 'revoked';
-    const parsed = parseScopes(claims['scopes']);
-    if (!parsed.ok) return 'wrong-scopes';
-    const grant: Grant = { id, expiresAtMs, scopes: parsed.scopes };
-    this.#sources.set(grant, { pem, id });
-    return grant;
-  }
+function seedOf(pem: string): string {
+  return `issuer ${pem}`;
 }
 
 /** Three parts: a static token has no dots, or is not in the file. */
 export function isJwt(token: string): boolean {
   return /^[\w-]+\.[\w-]+\.[\w-]*$/.test(token);
-}
-
-type Claims = Readonly<Record<string, unknown>>;
-
-function verifierOf({ algorithm, pem }: JwtKey, { issuer, audience }: JwtRules): Verify {
-  return createVerifier({
-    key: pem,
-    algorithms: [algorithm],
-    allowedIss: issuer,
-    allowedAud: audience,
-    requiredClaims: ['iss', 'aud', 'exp'],
-    // The times are compared with the clock of the request.
-    ignoreExpiration: true,
-    ignoreNotBefore: true,
-    cache: false,
-  });
-}
-
-interface Decoded {
-  readonly header: Claims;
-  readonly payload: Claims;
-}
-
-/** Nothing of it is verified. */
-function decodedOf(token: string, decode: (token: string) => unknown): Decoded | undefined {
-  try {
-    return decode(token) as Decoded;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Other refusals of a verifier: the choice of the keys comes first, and has made them, or the token is malformed. */
-const WRONG_SIGNATURE: ReadonlySet<unknown> = new Set([
-  TOKEN_ERROR_CODES.invalidSignature,
-  TOKEN_ERROR_CODES.missingSignature,
-]);
-
-function verified(token: string, verify: Verify): Claims | TokenFault {
-  try {
-    return verify(token) as Claims;
-  } catch (error) {
-    const { code } = error as { readonly code?: unknown };
-    return WRONG_SIGNATURE.has(code) ? 'wrong-signature' : 'malformed';
-  }
 }

@@ -14,6 +14,8 @@ export interface Grant {
   readonly scopes: readonly Scope[];
   /** Only tokens of the admin plane have one, and no scopes. */
   readonly role?: OperatorRole;
+  /** It comes in URLs and in nothing else, and reads what a link or an event stream reads. */
+  readonly isForUrl?: true;
 }
 
 /** `hidden`: nothing of it is in scope. `denied`: it is in scope, and the operation is not. */
@@ -32,7 +34,7 @@ export function hasRole({ role }: Grant, needed: OperatorRole | undefined): bool
 export function decide({ scopes }: Grant, operation: ScopedOperation, bucket: string, stream: string): ScopeDecision {
   let decision: ScopeDecision = 'hidden';
   for (const scope of scopes) {
-    if (!coversBucket(scope, bucket) || !coversStream(scope.streams, stream)) continue;
+    if (!coversBucket(scope, bucket) || !coversStream(scope, stream)) continue;
     if (scope.operations.includes(operation)) return 'allowed';
     decision = 'denied';
   }
@@ -62,7 +64,7 @@ export function rangesOf({ scopes }: Grant, operation: ScopedOperation, bucket: 
   const ranges: NameRange[] = [];
   for (const scope of scopes) {
     if (!coversBucket(scope, bucket) || !scope.operations.includes(operation)) continue;
-    const range = rangeOf(scope.streams);
+    const range = rangeOf(scope);
     if (ranges.some((other) => includes(other, range))) continue;
     const rest = ranges.filter((other) => !includes(range, other));
     ranges.splice(0, ranges.length, ...rest, range);
@@ -76,7 +78,7 @@ export function coversAll({ scopes }: Grant, operation: ScopedOperation, bucket:
     (scope) =>
       coversBucket(scope, bucket) &&
       scope.operations.includes(operation) &&
-      includes(rangeOf(scope.streams), { prefix, isExact: false }),
+      includes(rangeOf(scope), { prefix, isExact: false }),
   );
 }
 
@@ -87,19 +89,42 @@ export function coversEverything({ scopes }: Grant, operation: ScopedOperation):
   );
 }
 
+/** A right that one list of scopes has and another one has not. */
+export interface ExcessRight {
+  /** Where in the list. */
+  readonly index: number;
+  readonly operation: ScopedOperation;
+}
+
+/**
+ * The first right of `inner` that no single scope of `outer` covers; undefined: whatever `inner` allows, `outer` allows.
+ * Several scopes that cover it together are not enough.
+ */
+export function excessOf(outer: readonly Scope[], inner: readonly Scope[]): ExcessRight | undefined {
+  for (const [index, scope] of inner.entries()) {
+    const range = rangeOf(scope);
+    const around = outer.filter((other) => coversBucket(other, scope.bucket) && includes(rangeOf(other), range));
+    const operation = scope.operations.find((one) => !around.some(({ operations }) => operations.includes(one)));
+    if (operation !== undefined) return { index, operation };
+  }
+  return undefined;
+}
+
 const ALL = '*';
 
 function coversBucket({ bucket }: Scope, name: string): boolean {
   return bucket === name || bucket === ALL;
 }
 
-function coversStream(pattern: string, name: string): boolean {
-  if (!pattern.endsWith(ALL)) return pattern === name;
-  return name.startsWith(pattern.slice(0, -1));
+function coversStream({ stream, streams }: Scope, name: string): boolean {
+  if (stream !== undefined) return stream === name;
+  if (!streams.endsWith(ALL)) return streams === name;
+  return name.startsWith(streams.slice(0, -1));
 }
 
-function rangeOf(pattern: string): NameRange {
-  return pattern.endsWith(ALL) ? { prefix: pattern.slice(0, -1), isExact: false } : { prefix: pattern, isExact: true };
+function rangeOf({ stream, streams }: Scope): NameRange {
+  if (stream !== undefined) return { prefix: stream, isExact: true };
+  return streams.endsWith(ALL) ? { prefix: streams.slice(0, -1), isExact: false } : { prefix: streams, isExact: true };
 }
 
 function includes(outer: NameRange, inner: NameRange): boolean {

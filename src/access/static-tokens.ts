@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { TokenList } from '../base/scopes.ts';
 import { type Grant, isExpired } from './scopes.ts';
-import type { TokenBook, TokenFault } from './token-book.ts';
+import type { ParentBook, ParentToken, TokenBook, TokenFault } from './token-book.ts';
 
 interface Known {
   readonly grant: Grant;
@@ -11,9 +11,11 @@ interface Known {
   readonly written: string;
 }
 
-export class StaticTokens implements TokenBook {
+export class StaticTokens implements TokenBook, ParentBook {
   #known: ReadonlyMap<string, Known> = new Map();
-  #grants: ReadonlySet<Grant> = new Set();
+  /** Those that are not revoked, with the SHA-256 of their tokens. */
+  #grants: ReadonlyMap<Grant, string> = new Map();
+  #byId: ReadonlyMap<string, Grant> = new Map();
 
   constructor(list: TokenList) {
     this.replace(list);
@@ -31,7 +33,10 @@ export class StaticTokens implements TokenBook {
       known.set(sha256, { grant, isRevoked: isRevoked.has(id), written });
     }
     this.#known = known;
-    this.#grants = new Set([...known.values()].flatMap((one) => (one.isRevoked ? [] : [one.grant])));
+    this.#grants = new Map(
+      [...known].flatMap(([sha256, one]) => (one.isRevoked ? [] : [[one.grant, sha256] as const])),
+    );
+    this.#byId = new Map([...this.#grants.keys()].map((grant) => [grant.id, grant]));
   }
 
   /**
@@ -47,5 +52,16 @@ export class StaticTokens implements TokenBook {
 
   holds(grant: Grant): boolean {
     return this.#grants.has(grant);
+  }
+
+  parentOf(grant: Grant): ParentToken | undefined {
+    const sha256 = this.#grants.get(grant);
+    return sha256 === undefined ? undefined : { seed: `file ${sha256}`, grant };
+  }
+
+  parentsNamed(id: string): readonly ParentToken[] {
+    const grant = this.#byId.get(id);
+    const parent = grant && this.parentOf(grant);
+    return parent === undefined ? [] : [parent];
   }
 }

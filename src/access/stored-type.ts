@@ -6,7 +6,8 @@
  * |-----------------------------------------------------------------------|-----------------------------------------------|
  * | text that browsers show as text, JSON, bytes, raster images, audio,   | nothing                                       |
  * | video, fonts                                                          |                                               |
- * | HTML, SVG, XML (and all `+xml`), PDF, scripts                         | `Content-Security-Policy: sandbox`            |
+ * | HTML, SVG, XML (and all `+xml`), PDF, scripts                         | `Content-Security-Policy: sandbox`, and no    |
+ * |                                                                       | `Referer`: the URL may hold a token           |
  * | anything else, also what is no media type or several                  | the same and `Content-Disposition: attachment`|
  */
 
@@ -64,5 +65,6 @@ export function writeStoredType(res: HeaderWriter, type: string): void {
   const danger = dangerOf(type);
   if (danger === 'inert') return;
   res.writeHeader('content-security-policy', 'sandbox');
+  res.writeHeader('referrer-policy', 'no-referrer');
   if (danger === 'unknown') res.writeHeader('content-disposition', 'attachment');
 }

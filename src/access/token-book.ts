@@ -16,13 +16,34 @@ export type SignedFault =
   | 'wrong-signature'
   | 'foreign'
   | 'without-id'
-  | 'wrong-scopes';
+  | 'wrong-scopes'
+  | 'orphaned'
+  | 'only-for-urls'
+  | 'not-for-urls';
 
 export interface TokenBook {
   /** The rights of the token, or why it has none. `token` is what a stranger sent. */
   grantOf(token: string, nowMs: number): Grant | TokenFault;
+  /** The same of a token in a URL. Undefined: none is taken from there. */
+  readonly urlGrantOf?: ((token: string, nowMs: number) => Grant | TokenFault) | undefined;
   /** Is it still among the grants that this book gives? Whether it has expired is another question. */
   holds(grant: Grant): boolean;
+}
+
+/** A token from which nodes made others, which live as long as it does (narrowed-tokens.ts). */
+export interface ParentToken {
+  /** Tells it from every other token that is or was, and never leaves the node as it is. */
+  readonly seed: string;
+  /** The rights that it has now. Undefined: all, or those that it always had. */
+  readonly grant?: Grant;
+}
+
+/** A book of tokens that may be narrowed. */
+export interface ParentBook {
+  /** Undefined: it is none of this book's, or is valid no longer. */
+  parentOf(grant: Grant): ParentToken | undefined;
+  /** All that a valid token with this id may be. Whether the id is revoked is another question. */
+  parentsNamed(id: string): readonly ParentToken[];
 }
 
 /** Bytes of Authorization headers that are remembered: some ten thousand signed tokens. The oldest are forgotten. */
@@ -33,11 +54,11 @@ const REMEMBERED_BYTES_MAX = 8 * 1024 * 1024;
  * remembered, so a client without one can put nothing in.
  */
 export class RememberedGrants {
-  readonly #book: TokenBook;
+  readonly #book: Pick<TokenBook, 'grantOf'>;
   readonly #known = new Map<string, Grant>();
   #bytes = 0;
 
-  constructor(book: TokenBook) {
+  constructor(book: Pick<TokenBook, 'grantOf'>) {
     this.#book = book;
   }
 

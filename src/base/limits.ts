@@ -34,6 +34,16 @@ export const JWKS_BYTES_MAX = 256 * KIB;
 export const JWT_KEY_ID_CHARS_MAX = 256;
 /** UTF-16 units of the id of a token, which messages and log lines show. Longer: refused. */
 export const TOKEN_ID_CHARS_MAX = 64;
+/** A wish for a narrower token: what fits into one, with every character escaped. Longer: 413. */
+export const NARROWING_BODY_BYTES_MAX = 16 * KIB;
+/** Tokens between a narrowed one and that of its first holder, itself included: each adds an id to it. More: 403. */
+export const NARROWED_DEPTH_MAX = 4;
+/** Life of a token that a node signs: a year and a day. Longer: refused. */
+export const NARROWED_SECONDS_MAX = 366 * 86_400;
+/** Life of one in a URL, which logs and histories keep: a day. Longer: refused. */
+export const URL_TOKEN_SECONDS_MAX = 86_400;
+/** Keys with which nodes sign: those of a rotation, some times over. More: refused. */
+export const SIGNING_KEYS_MAX = 8;
 /** Usage meter: one write unit. Part of the contract, never configurable. */
 export const WRITE_UNIT_BYTES = 10_240;
 /** Version of the usage report. */

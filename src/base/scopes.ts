@@ -18,14 +18,18 @@ export const SCOPED_OPERATIONS = [
 
 export type ScopedOperation = (typeof SCOPED_OPERATIONS)[number];
 
-/** Streams of a bucket, and what may be done with them. */
-export interface Scope {
+interface ScopeParts {
   /** An exact name, or `*` for every bucket. */
   readonly bucket: string;
-  /** An exact name, or the beginning of names with `*` behind it. */
-  readonly streams: string;
   readonly operations: readonly ScopedOperation[];
 }
+
+/** Streams of a bucket, and what may be done with them. */
+export type Scope =
+  /** `streams`: an exact name, or the beginning of names with `*` behind it. */
+  | (ScopeParts & { readonly streams: string; readonly stream?: never })
+  /** `stream`: an exact name, whatever it ends with. */
+  | (ScopeParts & { readonly stream: string; readonly streams?: never });
 
 /** Roles of the admin plane; each may do what those before it may. */
 export const OPERATOR_ROLES = ['observe', 'operate', 'destroy'] as const;
@@ -65,7 +69,7 @@ export type ParsedScopes =
 
 type Table = Readonly<Record<string, unknown>>;
 
-const KEYS: ReadonlySet<string> = new Set(['bucket', 'streams', 'operations']);
+const KEYS: ReadonlySet<string> = new Set(['bucket', 'streams', 'stream', 'operations']);
 
 /** Reads a list of scopes. Whatever is not understood is refused, so that no misspelling widens a right. */
 export function parseScopes(raw: unknown, place = 'scopes'): ParsedScopes {
@@ -86,11 +90,14 @@ function parseScope(raw: unknown, place: string): Scope | { readonly fault: Scop
   });
   if (!isTable(raw)) return fault('', 'expected bucket, streams and operations');
   const unknown = Object.keys(raw).find((key) => !KEYS.has(key));
-  if (unknown !== undefined) return fault(`.${shown(unknown)}`, 'unknown key; a scope has bucket, streams, operations');
-  const { bucket, streams = '*', operations } = raw;
+  if (unknown !== undefined)
+    return fault(`.${shown(unknown)}`, 'unknown key; a scope has bucket, streams or stream, operations');
+  const { bucket, streams = '*', stream, operations } = raw;
   if (!isName(bucket)) return fault('.bucket', 'expected the name of a bucket, or "*" for every bucket');
   if (!isName(streams))
     return fault('.streams', 'expected the name of a stream, or a beginning of names with "*" behind it');
+  if (stream !== undefined && !isName(stream)) return fault('.stream', 'expected the name of a stream');
+  if (stream !== undefined && raw['streams'] !== undefined) return fault('', 'give either stream or streams');
   if (!Array.isArray(operations) || operations.length === 0) {
     return fault('.operations', `expected a list of ${SCOPED_OPERATIONS.join(', ')}`);
   }
@@ -101,7 +108,9 @@ function parseScope(raw: unknown, place: string): Scope | { readonly fault: Scop
     if (operation === undefined) return fault(`.operations[${i}]`, `expected one of ${SCOPED_OPERATIONS.join(', ')}`);
     known.add(operation);
   }
-  return { bucket, streams, operations: [...known] };
+  return stream === undefined
+    ? { bucket, streams, operations: [...known] }
+    : { bucket, stream, operations: [...known] };
 }
 
 function bad(place: string, reason: string): ParsedScopes {

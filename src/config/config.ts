@@ -7,9 +7,11 @@ import { refuse } from './kinds.ts';
 import type { OptionKey, OptionValues } from './options.ts';
 import { asksForToken, checkDoors } from './doors.ts';
 import type { RightsKind, TokenList } from '../base/scopes.ts';
+import type { NodeKey } from '../base/jwt-key.ts';
 import { type JwtConfig, jwtOf } from './jwt.ts';
 import { readText } from './text-file.ts';
 import { clusterTlsOf, tlsOf } from './tls.ts';
+import { signingKeysOf } from './signing-keys.ts';
 import { readTokensFile } from './tokens-file.ts';
 import { type Address, formatAddress } from '../base/address.ts';
 
@@ -96,17 +98,21 @@ function placesOf(values: OptionValues) {
   };
 }
 
-/** Tokens with scopes: of a file, and signed ones. */
+/** Tokens with scopes: of a file, signed by an issuer, and signed by the nodes. */
 export interface ScopedTokens {
   readonly list: TokenList;
   readonly jwt: JwtConfig | undefined;
+  /** The first one signs; none: nodes sign no tokens. */
+  readonly signingKeys: readonly NodeKey[];
 }
 
 function scopedTokensOf(values: OptionValues): ScopedTokens | undefined {
   const jwt = jwtOf(values);
+  const signingKeys = signingKeysOf(values);
   const list = listOf(values, 'http.tokens_file', 'scopes');
-  if (list !== undefined) return { list, jwt };
-  return jwt && { list: { tokens: [], revoked: [] }, jwt };
+  if (list !== undefined) return { list, jwt, signingKeys };
+  if (jwt === undefined && signingKeys.length === 0) return undefined;
+  return { list: { tokens: [], revoked: [] }, jwt, signingKeys };
 }
 
 function listOf(

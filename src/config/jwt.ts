@@ -1,5 +1,5 @@
 /** Tokens that an issuer signs: where its keys come from, and what each token must say. */
-import type { JwtKey } from '../base/jwt-key.ts';
+import { type JwtKey, NODE_ISSUER } from '../base/jwt-key.ts';
 import { ConfigError } from './error.ts';
 import { parseKeyFile } from './jwt-keys.ts';
 import type { OptionKey, OptionValues } from './options.ts';
@@ -33,6 +33,8 @@ export function jwtOf(values: OptionValues): JwtConfig | undefined {
   // Keys of a large issuer sign tokens for others, too, and some of its customers choose their content.
   if (issuer === undefined) throw missing('http.jwt_issuer', 'the "iss" of every token');
   if (audience === undefined) throw missing('http.jwt_audience', 'the "aud" that means these nodes');
+  if (issuer === NODE_ISSUER)
+    throw new ConfigError(`http.jwt_issuer = "${issuer}": that is what nodes call themselves`);
   if (keyServer !== undefined) checkKeyServer(keyServer);
   const keys = path === undefined ? [] : keysOf(path);
   return { issuer, audience, clockSkewMs, keys, keyServer };

@@ -229,6 +229,10 @@ export const OPTIONS = {
     30 * SECOND_MS,
     'How much the clocks of issuer and nodes may differ.',
   ),
+  'http.signing_key_file': optional(
+    kind.path,
+    'Ed25519 private keys in PEM, the same on all nodes, with which they [sign tokens](../access/README.md#narrower-tokens) for holders of others. The first signs, all verify. SIGHUP reads it again.',
+  ),
   'http.admin_token': optional(kind.token, 'Bearer token that the admin plane requires.'),
   'http.admin_token_file': optional(kind.path, 'File with the token, instead of `http.admin_token`.'),
   'http.admin_tokens_file': optional(

@@ -1,5 +1,6 @@
 /** The settings, metrics and services of the node that handlers may use. */
-import type { Access, PlaneHosts, RefusedTokens } from '../access/admission.ts';
+import type { Access, PlaneHosts } from '../access/admission.ts';
+import type { RefusedTokens } from '../access/token-faults.ts';
 import type { Connections } from '../access/connections.ts';
 import type { TokenBook } from '../access/token-book.ts';
 import type { OperatorRole, ScopedOperation } from '../base/scopes.ts';
@@ -94,6 +95,8 @@ export interface RouteTraits {
   readonly right?: Right;
   /** On the admin plane: the least role of a token. Without one tokens with roles are refused. */
   readonly role?: OperatorRole;
+  /** A link or an event stream reads it, so its token may come in the URL. */
+  readonly takesUrlToken?: true;
   /** Largest body that it reads; undefined: none. */
   readonly bodyBytesMax?: number;
   /** For the console's page alone, so the OpenAPI document is silent about it. */

@@ -30,9 +30,17 @@ export function scopeRefusal(call: RequestContext, row: RouteTraits): ScopeRefus
   // Admission has refused it before. A sender that comes here by another way has no rights either.
   if (typeof credentials === 'string') return { code: 'UNAUTHORIZED', detail: '' };
   const refusal =
-    credentials.role === undefined ? refusalOf(call, row.right, credentials) : roleRefusal(credentials, row);
+    credentials.role === undefined
+      ? (linkRefusal(row, credentials) ?? refusalOf(call, row.right, credentials))
+      : roleRefusal(credentials, row);
   if (refusal !== undefined) countRefusal(call.server.ctx.metrics.access, refusal.code);
   return refusal;
+}
+
+function linkRefusal({ takesUrlToken }: RouteTraits, { isForUrl }: Grant): ScopeRefusal | undefined {
+  if (isForUrl !== true || takesUrlToken === true) return undefined;
+  const detail = 'a token in the URL reads streams, snapshots and bootstrap; send others in the Authorization header';
+  return { code: 'INSUFFICIENT_SCOPE', detail };
 }
 
 interface ScopeCounters {

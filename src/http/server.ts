@@ -188,7 +188,7 @@ function handle({ server, admission, router }: Plane, call: RequestContext, req:
   const { fault } = headers.framing;
   if (fault !== undefined) return refuseFraming(call, fault);
   const asks = call.handshake === undefined ? call.method : askForSocket(headers, req);
-  const credentials = admission.credentialsOf(headers);
+  const credentials = admission.credentialsOf(headers, req, asks);
   const refusal = admission.refuses(headers, req, asks, credentials);
   if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
   call.credentials = credentials;

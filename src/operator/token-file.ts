@@ -127,8 +127,9 @@ function listOf(text: string, path: string): TokenList {
 function written({ id, sha256, expiresAtMs, scopes }: ListedToken): string {
   const text = JSON.stringify;
   const expiry = expiresAtMs === undefined ? [] : [`expires_at = ${new Date(expiresAtMs).toISOString()}`];
-  const tables = scopes.flatMap(({ bucket, streams, operations }) => [
-    ...['[[tokens.scopes]]', `bucket = ${text(bucket)}`, `streams = ${text(streams)}`],
+  const tables = scopes.flatMap(({ bucket, stream, streams, operations }) => [
+    ...['[[tokens.scopes]]', `bucket = ${text(bucket)}`],
+    stream === undefined ? `streams = ${text(streams)}` : `stream = ${text(stream)}`,
     `operations = [${operations.map((operation) => text(operation)).join(', ')}]`,
   ]);
   return [`\n[[tokens]]`, `id = ${text(id)}`, `sha256 = "${sha256}"`, ...expiry, ...tables, ''].join('\n');

@@ -1,8 +1,12 @@
-/** Tokens of the client plane that have scopes: those of a file, and those that an issuer signs. */
+/** Tokens of the client plane that have scopes: those of a file, those that an issuer signs, and those of nodes. */
 import { JwtTokens, isJwt } from '../access/jwt-tokens.ts';
+import { ALL_RIGHTS_ID, NarrowedTokens, type NarrowingRefusal, type SignedToken } from '../access/narrowed-tokens.ts';
+import type { NarrowingWish } from '../access/narrowing.ts';
 import type { Grant } from '../access/scopes.ts';
 import { StaticTokens } from '../access/static-tokens.ts';
-import type { TokenBook, TokenFault } from '../access/token-book.ts';
+import type { ParentBook, ParentToken, TokenBook, TokenFault } from '../access/token-book.ts';
+import { TOKEN_CLOCK } from '../access/token-clock.ts';
+import { toHex } from '../base/hex.ts';
 import type { JwtKey } from '../base/jwt-key.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { ScopedTokens } from '../config/config.ts';
@@ -16,24 +20,54 @@ export interface ClientTokensOptions {
   readonly changed: () => void;
 }
 
+/** The configuration, as far as it says which tokens there are. */
+export interface KnownTokens {
+  readonly scoped: ScopedTokens;
+  /** The one with all rights; empty: there is none. */
+  readonly client: string;
+}
+
+/** Signs tokens for holders of others. */
+export interface Narrowing {
+  narrow(parent: Grant | undefined, wish: NarrowingWish): SignedToken | NarrowingRefusal;
+}
+
+const ID_BYTES = 16;
+
 /** The issuer may sign with a key that is not here yet, whether the token names it or not. */
 const OF_OTHER_KEYS: ReadonlySet<unknown> = new Set<TokenFault>([
   ...(['unknown-key', 'ambiguous-key', 'wrong-algorithm', 'wrong-signature'] as const),
 ]);
 
-export class ClientTokens implements TokenBook {
+export class ClientTokens implements TokenBook, ParentBook {
   readonly #static: StaticTokens;
   readonly #jwt: JwtTokens | undefined;
+  readonly #narrowed: NarrowedTokens | undefined;
   readonly #server: KeyServer | undefined;
   readonly #changed: () => void;
-  #tokens: ScopedTokens;
+  #tokens: KnownTokens;
+  #signed = 0;
   #published: readonly JwtKey[] = [];
 
-  constructor(tokens: ScopedTokens, { runtime, log, changed }: ClientTokensOptions) {
-    const { list, jwt } = tokens;
+  /** Undefined: the node has no key to sign with. */
+  readonly narrowing: Narrowing | undefined;
+  readonly urlGrantOf: TokenBook['urlGrantOf'];
+
+  constructor(tokens: KnownTokens, { runtime, log, changed }: ClientTokensOptions) {
+    const { list, jwt } = tokens.scoped;
     this.#tokens = tokens;
     this.#changed = changed;
     this.#static = new StaticTokens(list);
+    this.#narrowed = this.#narrowedTokens(runtime);
+    const narrowed = this.#narrowed;
+    this.urlGrantOf = narrowed && ((token, nowMs) => this.#own(narrowed.urlGrantOf(token, nowMs)));
+    this.narrowing = narrowed && {
+      narrow: (parent, wish) => {
+        const made = narrowed.narrow(parent, wish, TOKEN_CLOCK.nowMs());
+        if (typeof made === 'object' && 'token' in made) this.#signed++;
+        return made;
+      },
+    };
     if (jwt === undefined) return;
     this.#jwt = new JwtTokens(jwt, { keys: jwt.keys, revoked: list.revoked });
     if (jwt.keyServer === undefined) return;
@@ -55,35 +89,61 @@ export class ClientTokens implements TokenBook {
 
   grantOf(token: string, nowMs: number): Grant | TokenFault {
     const found = this.#static.grantOf(token, nowMs);
-    if (found !== 'unknown' || this.#jwt === undefined || !isJwt(token)) return found;
+    if (found !== 'unknown' || !isJwt(token)) return found;
+    const own = this.#narrowed?.grantOf(token, nowMs) ?? 'foreign';
+    if (own !== 'foreign') return this.#own(own);
+    if (this.#jwt === undefined) return found;
     const signed = this.#jwt.grantOf(token, nowMs);
     if (OF_OTHER_KEYS.has(signed)) this.#server?.missed();
     return signed;
   }
 
+  /** The key of the issuer's token from which a child was made may be new here, too. */
+  #own(found: Grant | TokenFault): Grant | TokenFault {
+    if (found === 'orphaned') this.#server?.missed();
+    return found;
+  }
+
   holds(grant: Grant): boolean {
-    return this.#static.holds(grant) || this.#jwt?.holds(grant) === true;
+    return [this.#static, this.#jwt, this.#narrowed].some((book) => book?.holds(grant) === true);
+  }
+
+  parentOf(grant: Grant): ParentToken | undefined {
+    return this.#static.parentOf(grant) ?? this.#jwt?.parentOf(grant);
+  }
+
+  parentsNamed(id: string): readonly ParentToken[] {
+    const { client } = this.#tokens;
+    if (id === ALL_RIGHTS_ID) return client === '' ? [] : [{ seed: `all rights ${client}` }];
+    return [...this.#static.parentsNamed(id), ...(this.#jwt?.parentsNamed() ?? [])];
   }
 
   /** The files were read again. An issuer with other rules, or another server of keys, takes a restart. */
-  change(tokens: ScopedTokens): void {
+  change(tokens: KnownTokens): void {
     this.#tokens = tokens;
-    this.#static.replace(tokens.list);
+    this.#static.replace(tokens.scoped.list);
     this.#apply();
   }
 
   metrics(): Readonly<Record<string, number>> {
     const { fetched = 0, failed = 0, keys = 0 } = this.#server?.counters ?? {};
-    return { jwks_fetched: fetched, jwks_failed: failed, jwks_keys: keys };
+    return { jwks_fetched: fetched, jwks_failed: failed, jwks_keys: keys, tokens_signed: this.#signed };
   }
 
   stop(): void {
     this.#server?.stop();
   }
 
+  #narrowedTokens(runtime: Runtime): NarrowedTokens | undefined {
+    const { signingKeys: keys, list } = this.#tokens.scoped;
+    if (keys.length === 0) return undefined;
+    return new NarrowedTokens(this, { keys, revoked: list.revoked }, () => toHex(runtime.randomBytes(ID_BYTES)));
+  }
+
   #apply(): void {
-    const { list, jwt } = this.#tokens;
+    const { list, jwt, signingKeys } = this.#tokens.scoped;
     this.#jwt?.replace({ keys: [...(jwt?.keys ?? []), ...this.#published], revoked: list.revoked });
+    this.#narrowed?.replace({ keys: signingKeys, revoked: list.revoked });
     this.#changed();
   }
 }

@@ -62,7 +62,8 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
   const ofLinks = new CertificateWatch(LINKS_CERTIFICATE, host.runtime, host.log.logger('server'));
   const { tokens: scoped } = config.http;
   const changed = (): void => planes.grantsChanged();
-  const tokens = scoped && new ClientTokens(scoped, { runtime: host.runtime, log: host.log.logger('server'), changed });
+  const known = scoped && { scoped, client: config.http.clientToken ?? '' };
+  const tokens = known && new ClientTokens(known, { runtime: host.runtime, log: host.log.logger('server'), changed });
   opened.tokens = tokens;
   const { adminTokens } = config.http;
   const roles = adminTokens && new StaticTokens(adminTokens);
@@ -91,7 +92,8 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
   const changeTokens: BoundPlanes['planes']['changeTokens'] = (changes) => {
     planes.changeTokens(changes);
     if (changes.roles !== undefined) roles?.replace(changes.roles);
-    if (changes.scoped !== undefined) tokens?.change(changes.scoped);
+    const { scoped: now, client: token } = changes;
+    if (now !== undefined) tokens?.change({ scoped: now, client: token });
     planes.grantsChanged();
   };
   return { planes: { changeTokens, renewCertificates, changeClusterTls }, client, admin };
@@ -99,7 +101,7 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
 
 interface Books {
   /** The client plane asks it. */
-  readonly tokens: TokenBook | undefined;
+  readonly tokens: ClientTokens | undefined;
   /** The admin plane asks it. */
   readonly roles: TokenBook | undefined;
 }
@@ -154,6 +156,7 @@ function composePlanes(node: NodeParts, books: Books, watched: () => object): Pl
       control: subscriptions.api,
       inspection: subscriptions.inspection,
       sessions,
+      ...(books.tokens?.narrowing === undefined ? {} : { narrowing: books.tokens.narrowing }),
     },
   });
 }

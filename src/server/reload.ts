@@ -94,6 +94,7 @@ function checkSwitches(before: Config, now: Config): void {
   const switches = [
     ['server.tls_cert', before.server.tls, now.server.tls],
     ['http.client_token', before.http.clientToken, now.http.clientToken],
+    ['http.signing_key_file', signs(before), signs(now)],
     ['http.tokens_file, or http.jwt_issuer,', before.http.tokens, now.http.tokens],
     ['http.admin_token', before.http.adminToken, now.http.adminToken],
     ['http.admin_tokens_file', before.http.adminTokens, now.http.adminTokens],
@@ -114,6 +115,11 @@ function checkIssuer(before: Config, now: Config): void {
   if (rulesOf(before) === rulesOf(now)) return;
   const keys = 'http.jwks_url, http.jwt_issuer, http.jwt_audience or http.jwt_clock_skew';
   throw new ConfigError(`${keys} changed: that takes a restart`);
+}
+
+/** Undefined: nodes sign no tokens. */
+function signs({ http: { tokens } }: Config): unknown {
+  return tokens?.signingKeys[0];
 }
 
 function readPems({ server: { tls } }: Config): Pems | undefined {

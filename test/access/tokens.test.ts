@@ -10,6 +10,7 @@ import type { TokenList } from '../../src/base/scopes.ts';
 import { listed, scopeOf, textOf } from '../support/scoped-tokens.ts';
 
 const READ = [scopeOf('b', '*', 'read')];
+const NO_QUERY = { getQuery: () => undefined };
 
 function listOf(ids: readonly string[], revoked: readonly string[] = []): TokenList {
   return { tokens: ids.map((id) => listed(id, READ)), revoked };
@@ -74,20 +75,25 @@ test('credentials come from the header and from nothing else', () => {
     [`Bearer ${'x'.repeat(SCOPED_TOKEN_BYTES_MAX + 1)}`, 'oversized'],
   ];
   for (const [authorization, expected] of kinds) {
-    assert.equal(kindOf(admission.credentialsOf({ authorization })), expected, authorization.slice(0, 60));
+    assert.equal(
+      kindOf(admission.credentialsOf({ authorization }, NO_QUERY, 'post')),
+      expected,
+      authorization.slice(0, 60),
+    );
   }
   const [plain] = admissionWith('the-token', undefined);
-  assert.equal(plain.credentialsOf({ authorization: `Bearer ${textOf('a')}` }), 'unknown');
+  assert.equal(plain.credentialsOf({ authorization: `Bearer ${textOf('a')}` }, NO_QUERY, 'post'), 'unknown');
   const [open] = admissionWith('', undefined);
-  assert.equal(open.credentialsOf({ authorization: 'Bearer x' }), 'open');
+  assert.equal(open.credentialsOf({ authorization: 'Bearer x' }, NO_QUERY, 'post'), 'open');
   const [empty] = admissionWith('', listOf([]));
-  assert.equal(empty.credentialsOf({ authorization: '' }), 'missing', 'an empty list opens nothing');
+  assert.equal(empty.credentialsOf({ authorization: '' }, NO_QUERY, 'post'), 'missing', 'an empty list opens nothing');
 });
 
 test('a remembered token is forgotten with the list, and expires', () => {
   const soon = Date.now() + 50;
   const [admission, book] = admissionWith('', { tokens: [listed('a', READ), listed('b', READ, soon)], revoked: [] });
-  const ask = (id: string): string => kindOf(admission.credentialsOf({ authorization: `Bearer ${textOf(id)}` }));
+  const ask = (id: string): string =>
+    kindOf(admission.credentialsOf({ authorization: `Bearer ${textOf(id)}` }, NO_QUERY, 'post'));
   for (let i = 0; i < 3; i++) assert.equal(ask('a'), 'grant a');
   if (Date.now() < soon) ask('b');
   while (Date.now() < soon) continue;
@@ -100,7 +106,7 @@ test('a remembered token is forgotten with the list, and expires', () => {
   admission.changeGrants();
   for (let i = 0; i < 3000; i++) {
     const authorization = `Bearer ${' '.repeat(i % 1500)}${textOf('a')}`;
-    assert.equal(kindOf(admission.credentialsOf({ authorization })), 'grant a');
+    assert.equal(kindOf(admission.credentialsOf({ authorization }, NO_QUERY, 'post')), 'grant a');
   }
 });
 

@@ -89,7 +89,7 @@ test('each mistake is refused with its place, and no token is shown', (t) => {
     [`[[tokens]]\nid = "${'a'.repeat(65)}"\n`, /tokens\[0\]\.id: expected an id/],
     [ENTRY, /tokens\[0\]\.scopes: expected a list of at least one scope/],
     [`${ENTRY}scopes = []`, /tokens\[0\]\.scopes: expected a list/],
-    [`${ENTRY}${SCOPE}stream = "x"`, /tokens\[0\]\.scopes\[0\]\."stream": unknown key/],
+    [`${ENTRY}${SCOPE}strem = "x"`, /tokens\[0\]\.scopes\[0\]\."strem": unknown key/],
     [`${ENTRY}scope = []\n${SCOPE}`, /tokens\[0\]\.scope: unknown key/],
     [
       `${ENTRY}${SCOPE}${ENTRY.replace(DIGEST, 'a'.repeat(64))}${SCOPE}`,

@@ -16,7 +16,7 @@ const SUBSCRIPTION = '/v1/stream/__ds/subscriptions/s1';
  * These need another node, which test/cluster/membership.test.ts has, or an empty group;
  * test/http/openapi.test.ts gives it with a stand-in.
  */
-const ELSEWHERE: readonly SchemaName[] = ['Learner', 'Transfer', 'Revert', 'Imported'];
+const ELSEWHERE: readonly SchemaName[] = ['Learner', 'Transfer', 'Revert', 'Imported', 'NarrowedToken'];
 
 interface Told {
   readonly status: number;

@@ -83,6 +83,11 @@ export function newOperations(gateway: ScriptedGateway): Operations {
     peers: new Map([[2, '127.0.0.1:6250']]),
     coldObjects: undefined,
     sessions: new Sessions(),
+    // Tokens with scopes may narrow nothing here.
+    narrowing: {
+      narrow: (parent) =>
+        parent === undefined ? { id: 'made', token: 'a.b.c', expiresAtMs: 0 } : { reason: 'planned' },
+    },
     console: consolePage('<!doctype html><style>b{color:red}</style><script>1</script>'),
     inspection: {
       list: () => ({ driving: false, subscriptions: [], next_cursor: null }),

@@ -53,6 +53,8 @@ const VALUES: ReadonlyMap<string, string> = new Map([
   ...[['bucket', 'b'] as const, ['stream', 's'] as const, ['path', 'b/s'] as const, ['id', 'x'] as const],
   ...[['offset', '6'] as const, ['group', '0'] as const, ['node', '2'] as const],
 ]);
+const WISH = '{"scopes":[{"bucket":"b","operations":["read"]}],"expires_in":1}';
+const BODIES: Readonly<Record<string, string>> = { appendBatch: '\0\0\0\x01x', narrowToken: WISH };
 const JSON_BODY = { 'Content-Type': 'application/json' };
 
 export async function startScene(t: TestContext): Promise<Scene> {
@@ -148,7 +150,7 @@ export function urlOf({ path, operation }: CatalogEntry, { query, values = {} }:
 /** The usual requests of every operation with a body. */
 function usual({ method, operation }: CatalogEntry): Shot {
   if (operation.body === undefined || method === 'HEAD') return {};
-  return { headers: JSON_BODY, body: operation.id === 'appendBatch' ? '\0\0\0\x01x' : '{}' };
+  return { headers: JSON_BODY, body: BODIES[operation.id] ?? '{}' };
 }
 
 export async function shoot(rig: Rig, entry: CatalogEntry, shot: Shot = {}): Promise<RawResponse> {
@@ -212,10 +214,7 @@ const PROVOCATIONS: ReadonlyMap<string, Provocation> = new Map<string, Provocati
   ['INVALID_NAME', shooting({ values: { bucket: '__b', path: '__b/s' } })],
   ['BODY_TOO_LARGE', oversized],
   ['413 INVALID_REQUEST', oversized],
-  [
-    'INFLIGHT_FULL',
-    async ({ tight }, entry) => await shoot(tight, entry, { headers: JSON_BODY, body: '{"long":"body"}' }),
-  ],
+  ['INFLIGHT_FULL', ({ tight }, entry) => shoot(tight, entry, { headers: JSON_BODY, body: '[1,2,3]' })],
   ['INVALID_QUERY', shooting({ query: 'offset=x&limit=0&live=sse' })],
   ['INVALID_POSITION', shooting({ query: '', values: { offset: 'x' } })],
   ['EMPTY_BODY append', shooting({ body: '' })],
@@ -230,6 +229,7 @@ const PROVOCATIONS: ReadonlyMap<string, Provocation> = new Map<string, Provocati
   ['UNSUPPORTED_MEDIA_TYPE', shooting({ headers: { 'Content-Type': 'text/plain' }, body: 'x' })],
   ['INVALID_JSON setQuota', shooting({ headers: JSON_BODY, body: '{' })],
   ['INVALID_QUOTA', shooting({ headers: JSON_BODY, body: '{"max_streams":-1}' })],
+  ['400 INVALID_REQUEST narrowToken', shooting({ headers: JSON_BODY, body: '{}' })],
   ['400 INVALID_REQUEST', shooting({ values: { group: 'x' } })],
   ['404 NOT_FOUND', shooting({ values: { group: '999' } })],
   ['SHARD_BUSY', whileFull],

@@ -98,24 +98,34 @@ function snapshotQuery({ group, bucket, stream }: RequestContext, wanted: Wanted
 
 /** GET and HEAD .../snapshot: where the latest is. Relative, so that it holds behind whatever terminates TLS. */
 export function handleLatestSnapshot(call: RequestContext): void {
-  call.send(snapshotQuery(call, { choice: 'latest' }), LATEST);
+  const { req, credentials } = call;
+  const isLinked = typeof credentials === 'object' && credentials.isForUrl === true;
+  const query = isLinked ? `?access_token=${req.getQuery('access_token')}` : '';
+  call.send(snapshotQuery(call, { choice: 'latest' }), new Latest(query));
 }
 
-const LATEST: ReplyRenderer = {
+class Latest implements ReplyRenderer {
+  readonly #query: string;
+
+  /** `query`: the token of a link, which the next link needs too. */
+  constructor(query: string) {
+    this.#query = query;
+  }
+
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     const { responder } = call;
     responder.begin(res, 307);
     // The URL as it was sent, so that no name has to be encoded again.
     const { offset, digest } = QUERIES.snapshot.result.read(reply);
-    res.writeHeader('location', `${call.path.url}/${formatOffset(offset)}`);
+    res.writeHeader('location', `${call.path.url}/${formatOffset(offset)}${this.#query}`);
     res.writeHeader('stream-snapshot-offset', formatOffset(offset));
     res.writeHeader('stream-snapshot-digest', digest);
     writeRecordRange(res, reply);
     if (responder.headOnly) res.endWithoutBody();
     else res.end();
     return 307;
-  },
-};
+  }
+}
 
 /** GET and HEAD .../snapshot/{offset}. */
 export function handleReadSnapshot(call: RequestContext): void {

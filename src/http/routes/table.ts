@@ -5,7 +5,7 @@
  */
 import type { Backups } from '../../backup/ports.ts';
 import type { ConsolePage } from '../../console/built-page.ts';
-import { BODY_BYTES_MAX, SUBSCRIPTION_BODY_BYTES_MAX } from '../../base/limits.ts';
+import { BODY_BYTES_MAX, NARROWING_BODY_BYTES_MAX, SUBSCRIPTION_BODY_BYTES_MAX } from '../../base/limits.ts';
 import type { OperatorRole, ScopedOperation } from '../../base/scopes.ts';
 import type { DrainMark } from '../../placement/ports.ts';
 import type { AdminCall } from '../../protocol/queries/administration.ts';
@@ -52,6 +52,7 @@ import type { SessionPort } from '../sockets.ts';
 import { handleRead } from './read.ts';
 import { handleDeleteSnapshot, handleLatestSnapshot, handlePublish, handleReadSnapshot } from './snapshot.ts';
 import { allowOfControl, handleControl } from './subscriptions.ts';
+import { type NarrowingPort, handleNarrow } from './tokens.ts';
 
 /** The parts of the node that service routes need, beyond the shards. */
 export interface Operations {
@@ -71,6 +72,8 @@ export interface Operations {
   readonly control?: ControlPort;
   readonly inspection?: Inspection;
   readonly sessions?: SessionPort;
+  /** Undefined: this node has no key to sign tokens with. */
+  readonly narrowing?: NarrowingPort;
 }
 
 /** The parts of the node that the handlers of one plane need. */
@@ -128,14 +131,15 @@ function row(
 const stream = (operation: ScopedOperation): { readonly right: Right } => ({ right: { on: 'stream', operation } });
 const bucket = (operation: ScopedOperation): { readonly right: Right } => ({ right: { on: 'bucket', operation } });
 const READS = stream('read');
+const LINKED = { ...READS, takesUrlToken: true } as const;
 const SNAPSHOTS = stream('snapshot');
 /** Nothing of it is about streams, or the handler asks for each of them. */
 const ANY = { right: 'any' } as const;
 
 /** The order of the rows is that of Allow. Patterns and names are read by paths.ts. */
 const STREAM_ROWS: readonly RouteRow[] = [
-  { ...row(['GET'], STREAM, 'read', always(handleRead)), ...READS },
-  { ...row(['HEAD'], STREAM, 'head', always(handleHead)), ...READS },
+  { ...row(['GET'], STREAM, 'read', always(handleRead)), ...LINKED },
+  { ...row(['HEAD'], STREAM, 'head', always(handleHead)), ...LINKED },
   {
     ...row(['POST'], STREAM, 'append', always(handleAppend)),
     ...{ ...stream('append'), ...APPEND, checksEncoding: true, takesConditions: true },
@@ -148,14 +152,14 @@ const STREAM_ROWS: readonly RouteRow[] = [
     ...{ ...stream('attributes'), bodyBytesMax: SENT_BYTES_MAX },
   },
   { ...row(['POST'], `${STREAM}/append-batch`, 'batch', always(handleBatch)), ...stream('append'), ...APPEND },
-  { ...row(READ, SNAPSHOT, 'snapshot', always(handleLatestSnapshot)), ...READS },
+  { ...row(READ, SNAPSHOT, 'snapshot', always(handleLatestSnapshot)), ...LINKED },
   { ...row(['PUT'], SNAPSHOT, 'snapshot', always(handlePublish)), ...SNAPSHOTS, ...WHOLE },
-  { ...row(READ, SNAPSHOT_AT, 'snapshot', always(handleReadSnapshot)), ...READS },
+  { ...row(READ, SNAPSHOT_AT, 'snapshot', always(handleReadSnapshot)), ...LINKED },
   { ...row(['PUT'], SNAPSHOT_AT, 'snapshot', always(handlePublish)), ...SNAPSHOTS, ...WHOLE },
   { ...row(['DELETE'], SNAPSHOT_AT, 'snapshot', always(handleDeleteSnapshot)), ...SNAPSHOTS },
   { ...row(['PUT'], RETENTION, 'retention', always(handleRetention)), ...SNAPSHOTS, ...WHOLE },
   { ...row(['PUT'], `${RETENTION}/{offset}`, 'retention', always(handleRetention)), ...SNAPSHOTS, ...WHOLE },
-  { ...row(READ, `${STREAM}/bootstrap`, 'bootstrap', always(handleBootstrap)), ...READS },
+  { ...row(READ, `${STREAM}/bootstrap`, 'bootstrap', always(handleBootstrap)), ...LINKED },
   { ...row(READ, '/{bucket}', 'bucket', always(handleDescribeBucket)), ...bucket('list') },
   { ...row(['PUT'], '/{bucket}', 'bucket', always(handleCreateBucket)), ...bucket('create') },
   { ...row(['DELETE'], '/{bucket}', 'bucket', always(handleDeleteBucket)), ...bucket('delete') },
@@ -221,6 +225,10 @@ export const CLIENT_ROWS: readonly RouteRow[] = [
       using('sessions', (call, sessions) => sessions.handle(call)),
     ),
     ...ANY,
+  },
+  {
+    ...service(['POST'], 'tokens', using('narrowing', handleNarrow)),
+    ...{ ...ANY, bodyBytesMax: NARROWING_BODY_BYTES_MAX },
   },
   { ...openApi('client'), ...ANY },
   METRICS,

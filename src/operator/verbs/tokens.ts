@@ -117,6 +117,6 @@ function shownOf(token: ListedToken, file: TokenFile): Record<string, unknown> {
   return { id, state: stateOf(token, file), sha256, expires_at, scopes };
 }
 
-function textOf({ bucket, streams, operations }: Scope): string {
-  return `${bucket}/${streams}:${operations.join(',')}`;
+function textOf({ bucket, stream, streams, operations }: Scope): string {
+  return `${bucket}/${stream === undefined ? streams : JSON.stringify(stream)}:${operations.join(',')}`;
 }

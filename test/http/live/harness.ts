@@ -58,7 +58,17 @@ function newMetrics(): HttpMetrics {
       bytesIn: 0,
       bytesOut: 0,
     },
-    access: { missing: 0, unknown: 0, expired: 0, revoked: 0, oversized: 0, invalid: 0, denied: 0, hidden: 0 },
+    access: {
+      missing: 0,
+      unknown: 0,
+      expired: 0,
+      revoked: 0,
+      oversized: 0,
+      invalid: 0,
+      misplaced: 0,
+      denied: 0,
+      hidden: 0,
+    },
   };
 }
 

@@ -1,0 +1,56 @@
+/** Why a token opens nothing, as clients and metrics are told. */
+import type { ErrorCode } from '../base/errors.ts';
+import type { SignedFault, TokenFault } from './token-book.ts';
+
+export interface AdmissionRefusal {
+  readonly code: ErrorCode;
+  readonly detail: string;
+}
+
+/** Why a request has no rights. `several`: it has more than one token. `misplaced`: a URL holds one, and this is no read. */
+export type CredentialFault = 'missing' | 'several' | 'misplaced' | TokenFault;
+
+const unauthorized = (detail: string): AdmissionRefusal => ({ code: 'UNAUTHORIZED', detail });
+
+const FAULTS: Readonly<Record<Exclude<CredentialFault, SignedFault>, AdmissionRefusal>> = {
+  missing: unauthorized(''),
+  several: { code: 'INVALID_QUERY', detail: 'a request has one token, in the Authorization header or once in the URL' },
+  misplaced: unauthorized('a token in the URL opens reads; send others in the Authorization header'),
+  unknown: unauthorized('the token is not known'),
+  expired: unauthorized('the token has expired'),
+  revoked: unauthorized('the token was revoked'),
+  oversized: unauthorized('the token is longer than a token may be'),
+};
+
+const SIGNED_FAULTS: Readonly<Record<SignedFault, AdmissionRefusal>> = {
+  malformed: unauthorized('the token is no JWT, or a claim has the wrong type'),
+  'not-yet-valid': unauthorized('the token is not valid yet (nbf)'),
+  'unknown-key': unauthorized('the key of the token (kid) is not known'),
+  'ambiguous-key': unauthorized('the token names no key (kid), and there are several'),
+  'wrong-algorithm': unauthorized('the token has another algorithm than its key'),
+  'wrong-signature': unauthorized('the signature of the token is wrong'),
+  foreign: unauthorized('the token is of another issuer (iss), for others (aud), or without an end (exp)'),
+  'without-id': unauthorized('the token has no id (jti or sub), or one that is too long'),
+  'wrong-scopes': unauthorized('the scopes of the token are no list of scopes as a file of tokens has them'),
+  orphaned: unauthorized('the token from which this one was made is not valid any more, or allows less'),
+  'only-for-urls': unauthorized('the token is for URLs (access_token) and not for the Authorization header'),
+  'not-for-urls': unauthorized(
+    'the token in the URL was not made for URLs, which logs keep: POST /__svc/tokens makes one',
+  ),
+};
+
+function isSigned(fault: CredentialFault): fault is SignedFault {
+  return Object.hasOwn(SIGNED_FAULTS, fault);
+}
+
+export function faultRefusal(fault: CredentialFault): AdmissionRefusal {
+  return isSigned(fault) ? SIGNED_FAULTS[fault] : FAULTS[fault];
+}
+
+/** Refusals of tokens, for the metrics. `invalid`: signed ones that are neither expired nor revoked. */
+export type RefusedTokens = Record<Exclude<CredentialFault, SignedFault | 'several'> | 'invalid', number>;
+
+export function countedAs(fault: CredentialFault): keyof RefusedTokens {
+  if (fault === 'several' || fault === 'only-for-urls' || fault === 'not-for-urls') return 'misplaced';
+  return isSigned(fault) ? 'invalid' : fault;
+}
