@@ -172,6 +172,9 @@ export class Mistake extends Failure {}
 
 /** The node's own sentence, or its status. */
 export function refusal({ status, text, hadToken }: HttpReply): string {
+  const [, why] = /: (the token (?:has expired|was revoked))$/m.exec(text) ?? [];
+  if (status === 401 && hadToken && why !== undefined)
+    return `it refuses the bearer token of MILLRACE_ADMIN_TOKEN or --token-file: ${why}`;
   if (status === 401 && hadToken) return 'it has another bearer token than MILLRACE_ADMIN_TOKEN or --token-file gives';
   if (status === 401) return 'it wants a bearer token: set MILLRACE_ADMIN_TOKEN or give --token-file';
   const sentence = reasonIn(text) ?? text.trim().split('\n')[0] ?? '';

@@ -1,5 +1,5 @@
 /**
- * Changes the file of tokens with scopes as an operator would in an editor, so that comments stay. What comes out is read
+ * Changes a file of tokens with scopes or roles as an operator would in an editor, so that comments stay. What comes out is read
  * as a node reads it before it replaces the file, and must differ from the file before by that one token only.
  */
 import { createHash, randomBytes } from 'node:crypto';
@@ -26,7 +26,7 @@ export interface IssuedToken {
 
 export interface TokenWish {
   readonly id: string;
-  readonly scopes: readonly Scope[];
+  readonly rights: Pick<ListedToken, 'scopes' | 'role'>;
   readonly expiresAtMs: number | undefined;
 }
 
@@ -85,12 +85,12 @@ export class TokenFile {
   }
 
   /** Makes a token and writes its digest. */
-  issue({ id, scopes, expiresAtMs }: TokenWish): IssuedToken {
+  issue({ id, rights, expiresAtMs }: TokenWish): IssuedToken {
     const { tokens, revoked } = this.list;
     if (tokens.some((one) => one.id === id)) throw new Failure(`there is a token ${id} already; revoke it first`);
     if (revoked.includes(id)) throw new Failure(`${id} is revoked in ${this.path}; take another id`);
     const token = randomBytes(TOKEN_BYTES).toString('hex');
-    const entry = { id, sha256: createHash('sha256').update(token).digest('hex'), expiresAtMs, scopes };
+    const entry = { id, sha256: createHash('sha256').update(token).digest('hex'), expiresAtMs, ...rights };
     const gap = this.#text === '' || this.#text.endsWith('\n') ? '' : '\n';
     this.#replace(`${this.#text}${gap}${written(entry)}`, { tokens: [...tokens, entry], revoked });
     return { token, entry };
@@ -124,7 +124,7 @@ function listOf(text: string, path: string): TokenList {
 }
 
 /** The entry as TOML, whose strings take the escapes of JSON. */
-function written({ id, sha256, expiresAtMs, scopes }: ListedToken): string {
+function written({ id, sha256, expiresAtMs, scopes, role }: ListedToken): string {
   const text = JSON.stringify;
   const expiry = expiresAtMs === undefined ? [] : [`expires_at = ${new Date(expiresAtMs).toISOString()}`];
   const tables = scopes.flatMap(({ bucket, stream, streams, operations }) => [
@@ -132,5 +132,6 @@ function written({ id, sha256, expiresAtMs, scopes }: ListedToken): string {
     stream === undefined ? `streams = ${text(streams)}` : `stream = ${text(stream)}`,
     `operations = [${operations.map((operation) => text(operation)).join(', ')}]`,
   ]);
-  return [`\n[[tokens]]`, `id = ${text(id)}`, `sha256 = "${sha256}"`, ...expiry, ...tables, ''].join('\n');
+  const rights = role === undefined ? tables : [`role = "${role}"`];
+  return [`\n[[tokens]]`, `id = ${text(id)}`, `sha256 = "${sha256}"`, ...expiry, ...rights, ''].join('\n');
 }

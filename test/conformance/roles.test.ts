@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { OperatorRole } from '../../src/base/scopes.ts';
 import { type RawResponse, requestOnce } from '../support/raw-client.ts';
-import { bearer, withRole } from '../support/scoped-tokens.ts';
+import { ctl, scratchFile } from '../support/ctl.ts';
+import { bearer, textOf, withRole } from '../support/scoped-tokens.ts';
 import { TestServer, removeFolder, temporaryFolder, within } from '../support/server.ts';
 import { PATIENCE_MS } from '../support/until.ts';
 
@@ -37,10 +38,10 @@ async function statusOf(token: string, method: string, path: string): Promise<nu
   return (await ask(token, method, path)).status;
 }
 
-const OPERATOR_ROLES = { watcher: 'observe', runner: 'operate', breaker: 'destroy' } as const;
+const ROLES = { watcher: 'observe', runner: 'operate', breaker: 'destroy' } as const;
 
 before(async () => {
-  write(OPERATOR_ROLES);
+  write(ROLES);
   await server.start();
 });
 after(async () => {
@@ -65,14 +66,31 @@ test('each role does its part, and lists are whole', async () => {
   assert.equal((await requestOnce(server.port, 'GET', '/shop/one', bearer('breaker'))).status, 200);
 });
 
+test('the tool says which role a call takes, and why a token is refused', async () => {
+  const toml = `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`;
+  const config = scratchFile('cluster.toml', toml);
+  const run = async (token: string, ...args: string[]): ReturnType<typeof ctl> =>
+    await ctl([...args, '--config', config], { env: { MILLRACE_ADMIN_TOKEN: textOf(token) } });
+  assert.equal((await run('watcher', 'status')).code, 0);
+  const refused = await run('watcher', 'bucket', 'purge', '--bucket', 'none', '--confirm', 'none');
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, /403 \(.*: this takes the role destroy, and "watcher" has observe\)/);
+  assert.equal((await run('breaker', 'bucket', 'purge', '--bucket', 'none', '--confirm', 'none')).code, 0);
+  write(ROLES, ['runner']);
+  await reload();
+  assert.match((await run('runner', 'status')).stdout, /it refuses the bearer token .*: the token was revoked/);
+  write(ROLES);
+  await reload();
+});
+
 test('a reload changes, revokes and adds tokens; live readers end with theirs', async () => {
-  write({ ...OPERATOR_ROLES, guest: 'operate' });
+  write({ ...ROLES, guest: 'operate' });
   assert.equal((await reload())['admin_tokens'], 'changed');
   const live = `http://127.0.0.1:${server.adminPort}/__svc/streams/shop/one?offset=-1&live=sse`;
   const answer = await fetch(live, { headers: bearer('guest') });
   assert.equal(answer.status, 200);
   const rest = within(answer.text(), PATIENCE_MS, 'the end of the answer');
-  write({ ...OPERATOR_ROLES, guest: 'operate', watcher: 'operate' }, ['guest']);
+  write({ ...ROLES, guest: 'operate', watcher: 'operate' }, ['guest']);
   await reload();
   assert.match(await rest, /event: error\ndata:.*valid bearer token/);
   assert.equal(await statusOf('guest', 'GET', '/__svc/metrics'), 401);
@@ -87,7 +105,7 @@ test('a reload changes, revokes and adds tokens; live readers end with theirs', 
     /its tokens have scopes, which are for the plane of http\.tokens_file/,
   );
   assert.equal(await statusOf('runner', 'GET', '/__svc/metrics'), 200);
-  write(OPERATOR_ROLES);
+  write(ROLES);
   await reload();
   assert.equal(await statusOf('watcher', 'GET', '/__svc/streams/shop/one'), 403);
 });

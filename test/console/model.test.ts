@@ -6,11 +6,14 @@ import {
   append,
   close,
   create,
+  deliverAgain,
   drain,
   flush,
+  mayDo,
   purge,
   quote,
   remove,
+  roleIn,
   transfer,
   undrain,
 } from '../../src/console/model/actions.ts';
@@ -30,6 +33,7 @@ import { matrixOf } from '../../src/console/model/matrix.ts';
 import { PLOTS, valuesOf } from '../../src/console/model/plots.ts';
 import { type Round, answered, failed, nodesKnownTo } from '../../src/console/model/samples.ts';
 import { formatValue } from '../../src/console/model/units.ts';
+import { ADMIN_ROWS } from '../../src/http/routes/table.ts';
 import { parseCommandLine } from '../../src/operator/command-line.ts';
 import { VERBS } from '../../src/operator/verbs.ts';
 
@@ -248,6 +252,27 @@ test('each action names a line that the tool takes', () => {
   }
   assert.deepEqual(words(purge(nasty).command).slice(4, 5), [nasty]);
   assert.equal(quote("it's"), `'it'\\''s'`);
+});
+
+/** Finds the row of an action among those of the admin plane. */
+function roleOf({ method, path }: Action): string | undefined {
+  const fits = (pattern: string): boolean =>
+    new RegExp(`^${pattern.replace(/\{\w+\}/g, '[^/]+')}$`).test(path.split('?')[0] ?? '');
+  return ADMIN_ROWS.find(({ methods, pattern }) => methods.includes(method) && fits(pattern))?.role;
+}
+
+test('each action takes the role that its route takes', () => {
+  const actions = [
+    ...[drain(2), undrain(2), transfer(3, 1, 2), purge('b'), flush('b', 'a/b'), deliverAgain('x', 1)],
+    ...[create('b', 's', 'text/plain'), append('b', 's', 'text/plain', 'x'), close('b', 's'), remove('b', 's')],
+  ];
+  for (const action of actions) assert.equal(action.needs, roleOf(action), action.title);
+  assert.deepEqual(
+    [mayDo(undefined, 'observe'), mayDo('operate', 'observe'), mayDo('operate', 'destroy')],
+    [...[false, true, false]],
+  );
+  const told = [{ role: 'operate' }, { role: 'admin' }, null, 'operate'].map((json) => roleIn(json));
+  assert.deepEqual(told, ['operate', undefined, undefined, undefined]);
 });
 
 test('what takes something away has to be typed', () => {

@@ -107,6 +107,27 @@ test('inspect shows state and scopes', async () => {
   assert.equal(all.length, 3);
 });
 
+test('a token with a role goes to a file of its own', async () => {
+  const file = join(folder, 'roles.toml');
+  const { stdout } = await done('issue', file, 'grafana', '--role', 'observe');
+  await done('issue', file, 'night', '--role', 'destroy', '--expires-in', '1h');
+  const [grafana, night] = readTokensFile(file, file, 'role').tokens;
+  const sha256 = createHash('sha256').update(stdout.trim()).digest('hex');
+  assert.deepEqual(grafana, { id: 'grafana', sha256, expiresAtMs: undefined, scopes: [], role: 'observe' });
+  assert.equal(night?.role, 'destroy');
+  assert.match(
+    (await done('inspect', file)).stdout,
+    /^id +state +expires +role\ngrafana +valid +never +observe\nnight/,
+  );
+  const shown = JSON.parse((await done('inspect', file, 'grafana', '-o', 'json')).stdout) as object;
+  assert.deepEqual(shown, { id: 'grafana', state: 'valid', sha256, expires_at: null, role: 'observe' });
+  await done('revoke', file, 'grafana');
+  assert.deepEqual(
+    readTokensFile(file, file, 'role').tokens.map(({ id }) => id),
+    ['night'],
+  );
+});
+
 test('revoke takes one entry out and leaves the rest as it was written', async () => {
   const file = join(folder, 'revoke.toml');
   writeFileSync(file, WRITTEN);
@@ -143,7 +164,10 @@ test('what is wrong is one sentence, and the file stays', async () => {
       /"shop" names no operations; write BUCKET\/STREAMS:create,append,\.\.\.$/,
     ],
     [2, ['issue', file, 'two', '--scopes', '/s:read'], /scopes\[0\]\.bucket/],
-    [2, ['issue', file, 'two'], /token issue needs --scopes/],
+    [2, ['issue', file, 'two'], /token issue needs --scopes or --role/],
+    [2, ['issue', file, 'two', '--scopes', 'b:read', '--role', 'observe'], /--scopes or --role, and not both/],
+    [2, ['issue', file, 'two', '--role', 'admin'], /--role admin: expected observe or operate or destroy/],
+    [1, ['issue', file, 'two', '--role', 'observe'], /a file has tokens with scopes or tokens with roles, not both/],
     [
       2,
       ['issue', file, 'two', '--scopes', 'b:read', '--expires-in', '99999h'],

@@ -128,8 +128,8 @@ const PROGRAMS: readonly Floor[] = [
     ],
   },
   // The page and the tool share their findings.
-  { 'console/model': ['nodes'] },
-  { 'console/page': ['console/model', 'nodes'] },
+  { 'console/model': ['base', 'nodes'] },
+  { 'console/page': ['base', 'console/model', 'nodes'] },
 ];
 
 export const FLOORS: readonly Floor[] = [...CORE, ...STREAM, ...SHARD, ...ADAPTERS, ...PROGRAMS];

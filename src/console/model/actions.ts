@@ -1,7 +1,12 @@
 /** Actions of the page: the request, the line of the tool that does the same, and the text to type first. */
 
+import { OPERATOR_ROLES, type OperatorRole } from '../../base/scopes.ts';
+import { isObject } from '../../nodes/report.ts';
+
 export interface Action {
   readonly title: string;
+  /** The node refuses tokens with less, so the page does not offer it to them. */
+  readonly needs: OperatorRole;
   /** Says in a sentence or two what happens. */
   readonly about: string;
   /** As a terminal takes it. */
@@ -20,6 +25,16 @@ export interface Action {
   readonly body?: string;
 }
 
+/** Undefined: the node has not told the role yet. */
+export function mayDo(role: OperatorRole | undefined, needed: OperatorRole): boolean {
+  return role !== undefined && OPERATOR_ROLES.indexOf(role) >= OPERATOR_ROLES.indexOf(needed);
+}
+
+/** Reads the answer to /__svc/whoami; undefined: it holds no role. */
+export function roleIn(json: unknown): OperatorRole | undefined {
+  return isObject(json) ? OPERATOR_ROLES.find((role) => role === json['role']) : undefined;
+}
+
 const PLAIN = /^[\w@%+=:,./-]+$/;
 
 /** For a shell. */
@@ -36,6 +51,7 @@ const MARK = '/__svc/leadership-shed/maintenance';
 export function drain(node: number): Action {
   return {
     title: `Drain node ${node}`,
+    needs: 'operate',
     about: `Marks node ${node} for maintenance: it hands its leaderships to the others, one a second, and takes none until undrain.`,
     command: line('drain', '--node', String(node)),
     confirm: `node ${node}`,
@@ -48,6 +64,7 @@ export function drain(node: number): Action {
 export function undrain(node: number): Action {
   return {
     title: `Undrain node ${node}`,
+    needs: 'operate',
     about: `Lifts the mark of node ${node}: it may lead again.`,
     command: line('undrain', '--node', String(node)),
     node,
@@ -59,6 +76,7 @@ export function undrain(node: number): Action {
 export function transfer(group: number, leader: number, to: number): Action {
   return {
     title: `Hand group ${group} to node ${to}`,
+    needs: 'operate',
     about: `Node ${leader} hands the leadership of group ${group} to node ${to}. Writes to the group wait for a moment.`,
     command: line('transfer', '--group', String(group), '--to', String(to)),
     node: leader,
@@ -70,6 +88,7 @@ export function transfer(group: number, leader: number, to: number): Action {
 export function purge(bucket: string): Action {
   return {
     title: `Purge bucket ${bucket}`,
+    needs: 'destroy',
     about: 'Erases the bucket with all its streams, and their objects in the cold store. Nothing brings them back.',
     command: line('bucket', 'purge', '--bucket', bucket, '--confirm', bucket),
     confirm: bucket,
@@ -83,6 +102,7 @@ export function purge(bucket: string): Action {
 export function flush(bucket: string, stream: string): Action {
   return {
     title: `Flush ${bucket}/${stream}`,
+    needs: 'operate',
     about: "Moves the stream's bytes to the cold store now.",
     command: line('flush-cold', '--bucket', bucket, '--stream', stream),
     takesLong: true,
@@ -95,6 +115,7 @@ export function deliverAgain(id: string, driver: number): Action {
   const path = `/__svc/subscriptions/${encodeURIComponent(id)}/deliver`;
   return {
     title: `Deliver ${id} again`,
+    needs: 'operate',
     about: 'Tries the delivery that failed now, and not when its pause is over.',
     command: `curl -X POST "$MILLRACE_ADMIN_URL"${path.replaceAll("'", '%27')}`,
     node: driver,
@@ -120,6 +141,7 @@ function nameOf(bucket: string, stream: string): string {
 export function create(bucket: string, stream: string, contentType: string): Action {
   return {
     title: `Create ${bucket}/${stream}`,
+    needs: 'operate',
     about: `Makes the stream ${bucket}/${stream} of the type ${contentType}.`,
     command: line('stream', 'create', nameOf(bucket, stream), '--content-type', contentType),
     method: 'PUT',
@@ -131,6 +153,7 @@ export function create(bucket: string, stream: string, contentType: string): Act
 export function append(bucket: string, stream: string, contentType: string, body: string): Action {
   return {
     title: `Append to ${bucket}/${stream}`,
+    needs: 'destroy',
     about: 'What was appended stays: a byte at an offset never changes.',
     command: line('stream', 'append', nameOf(bucket, stream), body),
     method: 'POST',
@@ -143,6 +166,7 @@ export function append(bucket: string, stream: string, contentType: string, body
 export function close(bucket: string, stream: string): Action {
   return {
     title: `Close ${bucket}/${stream}`,
+    needs: 'destroy',
     about:
       'Nothing can be appended afterwards, and readers are told that the end is reached. A closed stream stays closed.',
     command: `${line('stream', 'append', nameOf(bucket, stream), '--close')} < /dev/null`,
@@ -157,6 +181,7 @@ export function close(bucket: string, stream: string): Action {
 export function remove(bucket: string, stream: string): Action {
   return {
     title: `Delete ${bucket}/${stream}`,
+    needs: 'destroy',
     about: 'Removes the stream with everything in it. Nothing brings it back.',
     command: line('stream', 'rm', nameOf(bucket, stream)),
     confirm: stream,

@@ -73,17 +73,18 @@ export class Api {
   async own(path: string, ask: Ask = {}): Promise<PageAnswer> {
     const { method = 'GET', headers = {}, body, timeoutMs = TIMEOUT_MS, bytesMax = BYTES_MAX, signal } = ask;
     const late = AbortSignal.timeout(timeoutMs);
+    const token = this.#token;
     try {
       const answer = await fetch(path, {
         method,
-        headers: this.#token === '' ? headers : { ...headers, authorization: `Bearer ${this.#token}` },
+        headers: token === '' ? headers : { ...headers, authorization: `Bearer ${token}` },
         cache: 'no-store',
         credentials: 'omit',
         redirect: 'manual',
         signal: signal === undefined ? late : AbortSignal.any([late, signal]),
         ...(body === undefined ? {} : { body }),
       });
-      if (answer.status === 401) throw new NoAnswer(this.#locked(), 'locked');
+      if (answer.status === 401) throw this.#refused(token);
       return { status: answer.status, headers: answer.headers, ...(await bounded(answer, bytesMax)) };
     } catch (error) {
       if (error instanceof NoAnswer) throw error;
@@ -93,9 +94,13 @@ export class Api {
     }
   }
 
-  #locked(): string {
-    if (this.#kind === 'cluster') return 'open the address that millracectl console printed, or give the key in it';
-    return this.hasToken ? 'this is not the admin token of the node' : 'the node asks for its admin token';
+  /** A token that opens nothing is not kept, unless another one was given meanwhile. */
+  #refused(token: string): NoAnswer {
+    if (token === this.#token) this.forget();
+    if (this.#kind === 'cluster')
+      return new NoAnswer('open the address that millracectl console printed, or give the key in it', 'locked');
+    const reason = token === '' ? 'the node asks for an admin token' : 'the node does not take this admin token';
+    return new NoAnswer(reason, 'locked');
   }
 }
 

@@ -88,6 +88,7 @@ function Frame({ desk, words }: { desk: Desk; words: readonly string[] }) {
         </nav>
         <Health watch={watch} />
         <div class="tools">
+          {watch.role !== undefined && watch.role !== 'destroy' && <span>role: {watch.role}</span>}
           {watch.api.hasToken && (
             <button type="button" onClick={() => (watch.api.forget(), location.reload())}>
               Forget token

@@ -1,7 +1,8 @@
 /** Parts that several views share. */
 import { type ComponentChildren, createContext } from 'preact';
 import { useContext, useId, useLayoutEffect, useReducer } from 'preact/hooks';
-import type { Action } from '../model/actions.ts';
+import type { OperatorRole } from '../../base/scopes.ts';
+import { type Action, mayDo } from '../model/actions.ts';
 import type { Watch } from './watch.ts';
 
 export interface Desk {
@@ -25,8 +26,15 @@ export function useRounds({ watch }: Desk): void {
   useLayoutEffect(() => watch.subscribe(() => draw(0)), [watch]);
 }
 
+/** Whether the token of the page has the role. */
+export function useRole(needed: OperatorRole): boolean {
+  return mayDo(useDesk().watch.role, needed);
+}
+
+/** Absent where the token of the page may not do it. */
 export function ActionButton({ action, label, done }: { action: Action; label: string; done?: () => void }) {
   const { propose } = useDesk();
+  if (!useRole(action.needs)) return null;
   const className = action.isFinal === true ? 'final' : '';
   return (
     <button type="button" class={className} onClick={() => propose(action, done)} aria-label={action.title}>

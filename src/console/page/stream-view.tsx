@@ -6,7 +6,7 @@ import { formatNumber } from '../model/units.ts';
 import { jsonOf } from './api.ts';
 import { ContentView } from './content-view.tsx';
 import { useLoad } from './load.ts';
-import { ActionButton, Choice, Fact, Note, useDesk } from './parts.tsx';
+import { ActionButton, Choice, Fact, Note, useDesk, useRole } from './parts.tsx';
 import { type Facts, type Place, readFacts } from './reader.ts';
 
 export interface StreamProps {
@@ -16,13 +16,16 @@ export interface StreamProps {
 
 export function StreamView({ bucket, stream }: StreamProps) {
   const { watch } = useDesk();
+  const seesContent = useRole('operate');
+  const appends = useRole('destroy');
   // The same node for the whole visit: another one may be a moment behind.
   const [node, setNode] = useState(watch.anyNode);
   const place: Place = { api: watch.api, node, bucket, stream };
-  const { value, problem, again } = useLoad(`${node}/${bucket}/${stream}`, async (signal) => {
+  const { value, problem, again } = useLoad(`${node}/${bucket}/${stream}/${seesContent}`, async (signal) => {
     const facts = await readFacts(place, signal);
+    if (!seesContent) return { facts, attributes: undefined };
     const answer = await watch.api.node(node, `${streamPath(bucket, stream)}/attrs`, { signal });
-    return { facts, attributes: answer.status === 200 ? jsonOf(answer) : undefined };
+    return { facts, attributes: answer.status === 200 ? jsonOf(answer) : {} };
   });
   const asked = watch.nodes.filter(({ isAsked }) => isAsked);
   return (
@@ -50,8 +53,13 @@ export function StreamView({ bucket, stream }: StreamProps) {
       {value !== undefined && problem === undefined && (
         <>
           <FactList facts={value.facts} attributes={value.attributes} />
-          <ContentView key={node} place={place} facts={value.facts} />
-          {!value.facts.isClosed && <AppendForm bucket={bucket} stream={stream} facts={value.facts} done={again} />}
+          {seesContent && <ContentView key={node} place={place} facts={value.facts} />}
+          {watch.role === 'observe' && (
+            <Note kind="info">Its content and attributes take a token with the role operate.</Note>
+          )}
+          {appends && !value.facts.isClosed && (
+            <AppendForm bucket={bucket} stream={stream} facts={value.facts} done={again} />
+          )}
         </>
       )}
     </section>
@@ -85,9 +93,11 @@ function FactList({ facts, attributes }: { facts: Facts; attributes: unknown }) 
       <Fact name="Lifetime">{lifetime.length === 0 ? 'no end' : lifetime.join(', ')}</Fact>
       <Fact name="Retention floor">{floor === 0 ? 'none' : formatNumber(floor)}</Fact>
       <Fact name="Snapshot">{snapshot === null ? 'none' : `at ${Number(snapshot)}`}</Fact>
-      <Fact name="Attributes">
-        <code>{JSON.stringify(attributes ?? {})}</code>
-      </Fact>
+      {attributes !== undefined && (
+        <Fact name="Attributes">
+          <code>{JSON.stringify(attributes)}</code>
+        </Fact>
+      )}
     </dl>
   );
 }

@@ -6,7 +6,7 @@ import { type BucketOrder, type StreamPage, bucketsOf, quotaOf, sortedBuckets, s
 import { formatNumber, formatTime } from '../model/units.ts';
 import { type PageAnswer, NoAnswer, jsonOf, sentenceOf, sound, textOf } from './api.ts';
 import { useLoad } from './load.ts';
-import { ActionButton, Note, PageButtons, useDesk } from './parts.tsx';
+import { ActionButton, Note, PageButtons, useDesk, useRole } from './parts.tsx';
 import { StreamView } from './stream-view.tsx';
 
 /** Some ten thousand buckets; the page says when there are more. */
@@ -162,7 +162,7 @@ function Streams({ bucket }: { bucket: string }) {
       <p class="buttons">
         <PageButtons starts={starts} next={value?.next} show={setStarts} />
       </p>
-      <CreateForm bucket={bucket} done={again} />
+      {useRole('operate') && <CreateForm bucket={bucket} done={again} />}
     </section>
   );
 }

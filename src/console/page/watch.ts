@@ -1,6 +1,8 @@
 /** Asks all nodes again and again, and keeps what follows. The views show this and nothing of their own. */
 import { isObject } from '../../nodes/report.ts';
 import { type Finding, findings } from '../../nodes/findings.ts';
+import type { OperatorRole } from '../../base/scopes.ts';
+import { roleIn } from '../model/actions.ts';
 import { History } from '../model/history.ts';
 import { LagWatch } from '../model/lag.ts';
 import { samplesIn, valuesBefore } from '../model/past.ts';
@@ -34,6 +36,8 @@ export class Watch {
   /** Why the page shows nothing: a token is asked for, or the tool is gone. */
   locked: string | undefined;
   problem: string | undefined;
+  /** The role of the token; undefined until a node has told it. */
+  role: OperatorRole | undefined;
   #label = '';
   #hasPast = false;
   #looks = 0;
@@ -86,6 +90,7 @@ export class Watch {
   unlock(token: string): void {
     this.api.unlock(token);
     this.locked = undefined;
+    this.role = undefined;
     void this.look();
   }
 
@@ -124,12 +129,27 @@ export class Watch {
     this.history.add(Date.now(), valuesOf(round, this.round));
     this.lag.add(round, performance.now());
     this.round = round;
+    void this.#readRole();
     if (!this.#hasPast && round.some(({ report }) => report !== undefined)) void this.#readPast();
     const [own] = round;
     if (this.kind !== 'node' || own?.report === undefined || own.metrics === undefined) return;
     this.nodes = nodesKnownTo(own.report, own.metrics).map((node) =>
       node.isAsked ? { ...node, host: location.host } : node,
     );
+  }
+
+  /** Each round: a reload of the node may give the token another role. */
+  async #readRole(): Promise<void> {
+    try {
+      const answer = await this.api.node(this.anyNode, '/__svc/whoami', { timeoutMs: TIMEOUT_MS });
+      // A node of a version without roles has no such route, and tokens with all rights only.
+      const role = answer.status === 404 ? 'destroy' : roleIn(jsonOf(answer));
+      if (role === undefined || role === this.role) return;
+      this.role = role;
+      this.#tell();
+    } catch {
+      // The round says so, and the next one asks again.
+    }
   }
 
   /** Once. A node that does not answer now has no past for this page. */

@@ -1,11 +1,17 @@
-/** The file of tokens with scopes. Asks no node: each reads its file again at SIGHUP. */
-import type { ListedToken, Scope } from '../../base/scopes.ts';
+/** Files of tokens with scopes or roles. Asks no node: each reads its file again at SIGHUP. */
+import { OPERATOR_ROLES, type ListedToken, type Scope } from '../../base/scopes.ts';
 import type { Verb } from '../context.ts';
-import type { Flag } from '../flags.ts';
+import type { Flag, Values } from '../flags.ts';
+import { UsageError } from '../../nodes/failure.ts';
 import { OUTPUT, formatTable, wantsJson } from '../output.ts';
 import { TokenFile, scopesOf } from '../token-file.ts';
 
-const FILE: Flag = { kind: 'text', value: 'FILE', about: 'that http.tokens_file names', required: true };
+const FILE: Flag = {
+  kind: 'text',
+  value: 'FILE',
+  about: 'that http.tokens_file or http.admin_tokens_file names',
+  required: true,
+};
 const ID: Flag = { kind: 'text', value: 'ID', about: 'of the token: letters, digits, _, - and .', required: true };
 const { required: _required, ...ONE } = ID;
 
@@ -14,11 +20,12 @@ const LIFE_SECONDS_MAX = 10 * 366 * 86_400;
 
 export const tokenIssue: Verb = {
   name: 'token issue',
-  about: 'make a token with scopes, add its digest to the file, and print it, once',
+  about: 'make a token with scopes or a role, add its digest to the file, and print it, once',
   words: ['file', 'id'],
   examples: [
     "millracectl token issue /etc/millrace/tokens.toml till-7 --scopes 'shop/orders-*:append,read' --expires-in 720h",
     "millracectl token issue tokens.toml reports --scopes 'shop:read,list;logs/app:read'",
+    'millracectl token issue /etc/millrace/admin-tokens.toml grafana --role observe',
   ],
   flags: {
     file: FILE,
@@ -26,8 +33,13 @@ export const tokenIssue: Verb = {
     scopes: {
       kind: 'text',
       value: 'BUCKET/STREAMS:OPERATION,OPERATION;...',
-      about: 'what it may do; streams are a name or a beginning with *',
-      required: true,
+      about: 'what it may do on the client plane; streams are a name or a beginning with *',
+    },
+    role: {
+      kind: 'text',
+      value: OPERATOR_ROLES.join('|'),
+      about: 'what it may do on the admin plane',
+      choices: OPERATOR_ROLES,
     },
     'expires-in': {
       kind: 'seconds',
@@ -39,9 +51,9 @@ export const tokenIssue: Verb = {
   run: ({ values, say, err }) => {
     const file = TokenFile.read(values.required('file'), 'empty');
     const id = values.required('id');
-    const scopes = scopesOf(values.required('scopes'));
+    const rights = rightsOf(values);
     const expiresAtMs = values.has('expires-in') ? Date.now() + values.ms('expires-in') : undefined;
-    const { token, entry } = file.issue({ id, scopes, expiresAtMs });
+    const { token, entry } = file.issue({ id, rights, expiresAtMs });
     if (wantsJson(values)) say(JSON.stringify({ token, ...shownOf(entry, file) }));
     else {
       err.say(`token ${id}: in ${file.path}, ${lifeOf(entry)}; nodes take it at SIGHUP. This is shown once:`);
@@ -53,7 +65,7 @@ export const tokenIssue: Verb = {
 
 export const tokenInspect: Verb = {
   name: 'token inspect',
-  about: 'show the tokens of the file, or one of them: state and scopes',
+  about: 'show the tokens of the file, or one of them: state and rights',
   words: ['file', 'id'],
   examples: [
     'millracectl token inspect /etc/millrace/tokens.toml',
@@ -70,11 +82,16 @@ export const tokenInspect: Verb = {
       return Promise.resolve();
     }
     const rows = tokens.flatMap((one) =>
-      one.scopes.map((scope, i) =>
-        i === 0 ? [one.id, stateOf(one, file), expiryOf(one), textOf(scope)] : ['', '', '', textOf(scope)],
+      rightsIn(one).map((right, i) =>
+        i === 0 ? [one.id, stateOf(one, file), expiryOf(one), right] : ['', '', '', right],
       ),
     );
-    const heads = [{ head: 'id' }, { head: 'state' }, { head: 'expires' }, { head: 'scopes' }];
+    const heads = [
+      { head: 'id' },
+      { head: 'state' },
+      { head: 'expires' },
+      { head: tokens[0]?.role === undefined ? 'scopes' : 'role' },
+    ];
     for (const line of formatTable(heads, rows)) say(line);
     return Promise.resolve();
   },
@@ -95,6 +112,18 @@ export const tokenRevoke: Verb = {
   },
 };
 
+function rightsOf(values: Values): Pick<ListedToken, 'scopes' | 'role'> {
+  const scopes = values.text('scopes');
+  const role = OPERATOR_ROLES.find((one) => one === values.text('role'));
+  if (scopes !== undefined && role === undefined) return { scopes: scopesOf(scopes) };
+  if (scopes === undefined && role !== undefined) return { scopes: [], role };
+  throw new UsageError('token issue needs --scopes or --role, and not both; see token issue --help');
+}
+
+function rightsIn({ role, scopes }: ListedToken): string[] {
+  return role === undefined ? scopes.map(textOf) : [role];
+}
+
 type State = 'valid' | 'expired' | 'revoked';
 
 function stateOf({ id, expiresAtMs = Infinity }: ListedToken, { list }: TokenFile): State {
@@ -112,9 +141,9 @@ function lifeOf(token: ListedToken): string {
 
 /** The names of members are those of the file. */
 function shownOf(token: ListedToken, file: TokenFile): Record<string, unknown> {
-  const { id, sha256, scopes, expiresAtMs } = token;
+  const { id, sha256, scopes, role, expiresAtMs } = token;
   const expires_at = expiresAtMs === undefined ? null : expiryOf(token);
-  return { id, state: stateOf(token, file), sha256, expires_at, scopes };
+  return { id, state: stateOf(token, file), sha256, expires_at, ...(role === undefined ? { scopes } : { role }) };
 }
 
 function textOf({ bucket, stream, streams, operations }: Scope): string {
