@@ -45,12 +45,22 @@ export function readEnvironment(environment: EnvironmentVariables): ReadonlyMap<
 function checkName(name: string): void {
   if (!name.startsWith(PREFIX) || OTHERS.has(name)) return;
   if (!name.includes(DOT) && OF_A_SERVICE.test(name)) return;
-  const written = name.slice(PREFIX.length).toLowerCase();
-  // There are several tokens; the client plane's keeps strangers out.
-  const key = written === 'token' ? 'http.client_token' : nearest(written.replaceAll(DOT, '.'), OPTION_KEYS);
+  const key = keyMeantBy(name.slice(PREFIX.length).toLowerCase().replaceAll(DOT, '.'));
   throw new ConfigError(
     key === undefined
       ? `${name}: no key has this variable; src/config/README.md lists them`
       : `${name}: unknown key; did you mean ${variableOf(key)} (${key})?`,
   );
+}
+
+/** Ports and tokens are several; the client plane's are what strangers meet. */
+const GUESSES: ReadonlyMap<string, OptionKey> = new Map([
+  ['port', 'server.listen'],
+  ['host', 'server.listen'],
+  ['token', 'http.client_token'],
+]);
+
+/** The key that a guessed or mistyped name was meant to be. */
+export function keyMeantBy(written: string): OptionKey | undefined {
+  return GUESSES.get(written) ?? nearest(written, OPTION_KEYS);
 }

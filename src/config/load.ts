@@ -4,7 +4,7 @@ import process from 'node:process';
 import { parseArgs } from 'node:util';
 import { type Config, toConfig } from './config.ts';
 import { helpText } from './describe.ts';
-import { CONFIG_VARIABLE, type EnvironmentVariables, readEnvironment, variableOf } from './environment.ts';
+import { CONFIG_VARIABLE, type EnvironmentVariables, keyMeantBy, readEnvironment, variableOf } from './environment.ts';
 import { ConfigError } from './error.ts';
 import { type Defaulted, type ValueKind, type Option, refuse } from './kinds.ts';
 import { isOptionKey, OPTION_KEYS, type OptionKey, OPTIONS, type OptionValues } from './options.ts';
@@ -148,10 +148,19 @@ function valueOfFlag(
   }
   if (!TEXT_FLAGS.includes(name)) {
     const known = [...TEXT_FLAGS, ...SWITCHES].map((one) => `--${one}`);
-    throw new ConfigError(`--${name}: unknown flag${suggest(`--${name}`, known) || '; see --help'}`);
+    const near = suggest(`--${name}`, known) || settingMeantBy(name.replaceAll('-', '_'));
+    throw new ConfigError(`--${name}: unknown flag${near || '; see --help'}`);
   }
   // The next flag does not count as the value. A negative number does, and its kind refuses it.
   const isMissing = value === undefined || value === '' || (isInline !== true && /^-(?!\d)/.test(value));
   if (isMissing) throw new ConfigError(`--${name}: expected a value; see --help`);
   return value;
+}
+
+/** Few keys have flags: a guessed one may be another name of a flag, or a key that only the file and the environment set. */
+function settingMeantBy(name: string): string {
+  const key = keyMeantBy(name);
+  if (key === undefined) return '';
+  const { flag } = OPTIONS[key] as Option<unknown>;
+  return `; did you mean ${flag === undefined ? variableOf(key) : `--${flag.name}`} (${key})?`;
 }

@@ -126,6 +126,14 @@ test('every option of the table has a place in Config, and every default is one 
 test('bad flags are refused by name', () => {
   assert.equal(refusal(['--core', '2']), '--core: unknown flag; did you mean --cores?');
   assert.equal(refusal(['--zzzzzzzz']), '--zzzzzzzz: unknown flag; see --help');
+  for (const [guess, meant] of [
+    ['--data-dir', '--data (storage.data_dir)'],
+    ['--port', '--listen (server.listen)'],
+    ['--storage.data_dir', '--data (storage.data_dir)'],
+    ['--token', 'MILLRACE_HTTP__CLIENT_TOKEN (http.client_token)'],
+    ['--client-token-file', 'MILLRACE_HTTP__CLIENT_TOKEN_FILE (http.client_token_file)'],
+  ] as const)
+    assert.equal(refusal([guess, 'x']), `${guess}: unknown flag; did you mean ${meant}?`);
   for (const name of Object.getOwnPropertyNames(Object.prototype)) {
     for (const argv of [[`--${name}`], [`--${name}`, 'x'], [`--${name}=x`]]) {
       assert.equal(refusal(argv), `--${name}: unknown flag; see --help`);

@@ -141,6 +141,8 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
     await page.evaluate(`${LIST}.scrollTo({ top: 0 })`);
     await append(2000);
     assert.equal(await page.evaluate(`${LIST}.scrollTop`), 0, 'a reader who went back stays there');
+    await cluster.client(2).expect(204, 'POST', '/demo/tail', json, `{"long":"${'x'.repeat(300)}"}`);
+    await lines.getByText(/^\{"long":"x{150}…$/).waitFor();
     assert.deepEqual(complaints, []);
     await page.context().close();
   });

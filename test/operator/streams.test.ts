@@ -212,6 +212,14 @@ describe('millracectl stream and bucket', () => {
     assert.match(wrong.stderr, /it answered 400/, 'nothing is taken for lines that is not');
     assert.equal(await said('stream cat demo/lines'), '{"a":1}\n{"a":2}\n{"a":3}\n');
     await said('stream rm demo/lines --yes');
+    const hinted = await tool(['stream', 'append', 'demo/lines', '--create'], '{"a":1}\n{"a":2}\n');
+    assert.match(
+      hinted.stderr,
+      /^demo\/lines keeps these lines of JSON as bytes; --content-type application\/json makes/m,
+    );
+    const plain = await tool(['stream', 'append', 'demo/lines', '--create'], '{"a":1}\n2\n');
+    assert.equal(plain.stderr, '');
+    await said('stream rm demo/lines --yes');
   });
 
   test('bench measures three parts on streams that it removes', async () => {

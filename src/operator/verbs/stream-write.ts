@@ -67,7 +67,7 @@ export const streamAppend: Verb = {
     ...CLIENT_FLAGS,
   },
   run: async (context) => {
-    const { values, say } = context;
+    const { values, say, progress } = context;
     const file = values.text('file');
     const data = values.text('data');
     if (data !== undefined && file !== undefined)
@@ -81,9 +81,16 @@ export const streamAppend: Verb = {
     const facts = await factsOf(client, name);
     const pieces = data === undefined ? piecesOf(file ?? '-', context) : [Buffer.from(data)];
     const writer = new Writer(client, name, facts);
+    let mayBeRecords = values.isSet('create') && type === DEFAULT_TYPE;
     try {
-      for await (const { bytes, count } of bodiesOf(pieces, name, facts, isJsonLines))
+      for await (const { bytes, count } of bodiesOf(pieces, name, facts, isJsonLines)) {
+        if (mayBeRecords && beginsWithRecords(bytes))
+          progress.note(
+            `${name.text} keeps these lines of JSON as bytes; --content-type application/json makes them records`,
+          );
+        mayBeRecords = false;
         await writer.append(bytes, count);
+      }
       if (values.isSet('close')) await writer.close();
     } catch (error) {
       if (!(error instanceof Failure) || writer.bytes === 0) throw error;
@@ -124,6 +131,14 @@ async function areRecords(lines: AsyncIterable<readonly Buffer[]>): Promise<bool
   }
   return count > 1;
 }
+
+function beginsWithRecords(bytes: Buffer): boolean {
+  const [first = '', second = ''] = bytes.subarray(0, LOOKED_AT_BYTES).toString('utf8').split('\n');
+  return first.startsWith('{') && second.startsWith('{') && isValue(Buffer.from(first)) && isValue(Buffer.from(second));
+}
+
+/** Two lines of this length say whether a text is lines of JSON. */
+const LOOKED_AT_BYTES = 16_384;
 
 function isValue(text: Buffer): boolean {
   try {
