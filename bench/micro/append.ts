@@ -10,7 +10,7 @@ import { HttpNode, HttpServerContext } from '../../src/http/server-context.ts';
 import { StaticTokens } from '../../src/access/static-tokens.ts';
 import { CorsPolicy } from '../../src/access/cors.ts';
 import { ClientRouter } from '../../src/http/router.ts';
-import { CLIENT_ROWS, bindRows } from '../../src/http/routes/table.ts';
+import { bindRows } from '../../src/http/routes/table.ts';
 import { serve } from '../../src/http/server.ts';
 import type { UwsApp, UwsRequest, UwsResponse } from '../../src/http/uws.ts';
 import { Gateway } from '../../src/gateway/gateway.ts';
@@ -23,6 +23,7 @@ import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { Reply } from '../../src/protocol/reply.ts';
 import { REQUEST } from '../../src/protocol/request.ts';
 import { newConnections } from '../../test/http/new-connections.ts';
+import { unaudited } from '../../test/http/unaudited.ts';
 import { NO_FORKS } from '../../test/http/no-forks.ts';
 import { SETTINGS, newOperations } from '../../test/http/planes.ts';
 import { ScriptedGateway } from '../../test/support/scripted-gateway.ts';
@@ -124,6 +125,7 @@ const shards = new Gateway(16, [link], fail);
 const server = new HttpServerContext(
   new HttpNode({
     ...{ gateway: shards, forks: NO_FORKS, metrics: new HttpCounters(), connections: newConnections(), monotonicMs },
+    ...unaudited(),
     writes: new QuotaGate(shards, monotonicMs, fail),
     understandsConditions: () => true,
     requestIdPrefix: '1-0',
@@ -133,7 +135,7 @@ const server = new HttpServerContext(
 );
 const cors = new CorsPolicy(['loopback'], 'POST');
 const router = new ClientRouter(
-  bindRows(CLIENT_ROWS, { ...newOperations(new ScriptedGateway()), knows: () => false }),
+  bindRows('client', { ...newOperations(new ScriptedGateway()), knows: () => false }),
   shards,
 );
 const policy = new ClientPolicy({ hosts: SETTINGS.clientHosts, cors, hasToken: hasToken || hasScopes, routes: router });

@@ -86,7 +86,9 @@ function placesOf(values: OptionValues) {
       tokens,
       adminToken: secretOf(values, 'http.admin_token', 'http.admin_token_file'),
       adminTokens: listOf(values, 'http.admin_tokens_file', 'role'),
+      trustedProxies: values['http.trusted_proxies'],
     },
+    audit: { file: values['audit.file'] },
     subscriptions: {
       publicUrl: values['subscriptions.public_url'],
       signingKey: signingKeyOf(values),

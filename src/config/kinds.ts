@@ -2,7 +2,7 @@
  * Options and their types: a kind turns a TOML value into the value of `Config`, or says what it expected. The
  * tables are options.ts and cold-options.ts.
  */
-import { isIPv6 } from 'node:net';
+import { isIP, isIPv6 } from 'node:net';
 import { resolve } from 'node:path';
 import { ConfigError } from './error.ts';
 import { type Address, formatAddress, isPublicUrl, parseAddress } from '../base/address.ts';
@@ -334,4 +334,27 @@ function inRange(value: number | undefined, min: number, max: number): number | 
 function isOrigin(written: string): boolean {
   if (!/^https?:\/\//.test(written) || !URL.canParse(written)) return false;
   return new URL(written).origin === written;
+}
+
+/** Addresses, and networks with the number of their leading bits. */
+export const networks: ValueKind<readonly string[]> = {
+  label: 'list',
+  expected: 'a list of addresses and networks such as ["10.0.0.7", "192.168.0.0/16", "fd00::/8"]',
+  parse: (raw) => {
+    if (!Array.isArray(raw)) return undefined;
+    const list: string[] = [];
+    for (const item of raw) {
+      if (typeof item !== 'string' || !isNetwork(item)) return undefined;
+      list.push(item);
+    }
+    return list;
+  },
+  fromText: listFromText,
+  format: (value) => JSON.stringify(value),
+};
+
+function isNetwork(written: string): boolean {
+  const match = /^([0-9A-Fa-f:.]+)(?:\/(\d{1,3}))?$/.exec(written);
+  const family = isIP(match?.[1] ?? '');
+  return family !== 0 && Number(match?.[2] ?? 0) <= (family === 4 ? 32 : 128);
 }

@@ -240,6 +240,17 @@ export const OPTIONS = {
     'TOML file with tokens that have [roles](../access/README.md#roles-of-operators), beside the admin token, which has all. With it the admin plane requires one of them.',
   ),
 
+  'http.trusted_proxies': option(
+    kind.networks,
+    noHosts,
+    'Addresses and networks of proxies whose `X-Forwarded-For` is believed: the [audit log](../audit/README.md) names the last address in it that is none of these. SIGHUP reads it again.',
+  ),
+
+  'audit.file': optional(
+    kind.path,
+    'Where the [audit log](../audit/README.md) goes. Without it: into the process log, as lines of the component `audit`.',
+  ),
+
   'subscriptions.public_url': optional(
     kind.url,
     'Under which webhook receivers reach the cluster: callbacks and public keys. Without it: as the client did that made the subscription.',

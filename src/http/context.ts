@@ -2,7 +2,9 @@
 import type { Access, PlaneHosts } from '../access/admission.ts';
 import type { RefusedTokens } from '../access/token-faults.ts';
 import type { Connections } from '../access/connections.ts';
+import type { Senders } from '../access/senders.ts';
 import type { TokenBook } from '../access/token-book.ts';
+import type { AuditTrail } from '../audit/trail.ts';
 import type { OperatorRole, ScopedOperation } from '../base/scopes.ts';
 import type { ErrorLog, Forks, RequestTraces, ShardGateway, WriteGateway } from '../ports.ts';
 
@@ -101,6 +103,8 @@ export interface RouteTraits {
   readonly bodyBytesMax?: number;
   /** For the console's page alone, so the OpenAPI document is silent about it. */
   readonly isForConsole?: true;
+  /** It leaves a line in the audit log (audited.ts). */
+  readonly isAudited?: boolean;
   /** The path of the route, as in the table of routes. */
   readonly pattern?: string;
 }
@@ -166,6 +170,8 @@ export interface HttpContext {
   monotonicMs(): number;
   readonly logError: ErrorLog;
   readonly connections: Connections;
+  readonly senders: Senders;
+  readonly audit: AuditTrail;
   /** Begins the ids that this node gives to requests; another one for each run of the node. */
   readonly requestIdPrefix: string;
   /** Undefined: requests are not traced. */

@@ -89,6 +89,8 @@ export class WriteHeaders {
   forkOffset: string | undefined = undefined;
   forkSubOffset: string | undefined = undefined;
   forwardedProto: string | undefined = undefined;
+  /** X-Forwarded-For. */
+  forwardedFor = '';
   requestId: string | undefined = undefined;
   contentEncoding = '';
   acceptEncoding = '';
@@ -134,6 +136,7 @@ export class WriteHeaders {
     this.ifMatch = '';
     this.ifNoneMatch = '';
     this.authorization = '';
+    this.forwardedFor = '';
     this.origin = '';
     this.site = '';
     this.referer = '';
@@ -181,6 +184,7 @@ export class WriteHeaders {
         return;
       case 15:
         if (name === 'accept-encoding') this.acceptEncoding = joined(this.acceptEncoding, value);
+        else if (name === 'x-forwarded-for') this.forwardedFor = joined(this.forwardedFor, value);
         return;
       case 16:
         if (name === 'content-encoding') this.contentEncoding = joined(this.contentEncoding, value);

@@ -17,8 +17,10 @@ import type { StreamName } from '../protocol/flat-path.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { type Asking, type Request, fillRequest } from '../protocol/request.ts';
 import type { Credentials } from '../access/admission.ts';
+import type { AdmissionRefusal } from '../access/token-faults.ts';
 import type { BodyBudget } from '../access/bodies.ts';
 import type { GrantHolder } from '../access/grant-holders.ts';
+import { type AuditedRequest, askedOf, leaveLine } from './audited.ts';
 import { type Consumer, BodyReader } from './body.ts';
 import { type RouteFamily, NO_ROUTE, type Operation, type RouteTraits } from './context.ts';
 import { type GuardedAbort, type ResponseOwner, type SocketOwner, guardAbort, whenGone } from './guard.ts';
@@ -80,6 +82,10 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   /** The reader of bodies, made for the first one. */
   #body: BodyReader<RequestContext> | undefined = undefined;
   #request: Request | undefined = undefined;
+  /** The audit log gets a line when the request is over. */
+  #asked: AuditedRequest | undefined = undefined;
+  /** Status of the answer that went out; 0: none. */
+  #status = 0;
   readonly #reply = new ReplyAnswer<RequestContext>(this);
   readonly #pool: ContextPool;
   readonly #abort: GuardedAbort;
@@ -260,6 +266,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
 
   /** The status of an event stream is out; what follows is not counted. */
   opened(status: number): void {
+    this.#status = status;
     this.server.count(this.operation, status, this.startedMs);
   }
 
@@ -285,6 +292,23 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   /** Ends the request with a refusal that no shard gave. */
   refuse(code: ErrorCode, detail?: string): void {
     this.respond((res) => this.responder.error(res, this.family, code, detail));
+  }
+
+  /** Ends it with a refusal for who sends it. Only inside the route handler. */
+  deny({ code, detail }: AdmissionRefusal): void {
+    this.audit().isDenied = true;
+    this.refuse(code, detail);
+  }
+
+  /** The audit log names the token that the sender gets. */
+  issued(token: string): void {
+    if (this.#asked !== undefined) this.#asked.token = token;
+  }
+
+  /** Leaves a line in the audit log when the request is over. Only inside the route handler. */
+  audit(): AuditedRequest {
+    this.#status = 0;
+    return (this.#asked ??= askedOf(this));
   }
 
   /** Ends it with what a shard refused. */
@@ -315,6 +339,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
 
   /** The answer with `status` is written. */
   done(status: number): void {
+    this.#status = status;
     this.server.count(this.operation, status, this.startedMs);
     this.end();
   }
@@ -352,6 +377,9 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   /** Answered, or the client is gone. A reply that is on its way is dropped when it comes. */
   protected end(): void {
     if (this.res === undefined) return;
+    const asked = this.#asked;
+    this.#asked = undefined;
+    if (asked !== undefined) leaveLine(this, asked, this.#status);
     this.res = undefined;
     if (this.#hold === 'live' && typeof this.credentials === 'object')
       this.server.holders.release(this.credentials, this);

@@ -86,6 +86,8 @@ export class Responder {
   /** The last response whose status was written, and the last one that was answered whole. */
   begun: UwsResponse | undefined = undefined;
   ended: UwsResponse | undefined = undefined;
+  /** The code of the refusal that was begun last. */
+  code = '';
   readonly #backpressure: ResponseBackpressure;
   readonly #ids: RequestIds;
   readonly #noStore: Heads;
@@ -123,7 +125,8 @@ export class Responder {
     this.begun = res;
     res.writeStatus(this.#heads(cache).of(status));
     if (status < 400) return;
-    res.writeHeader(ERROR_HEADER, code ?? generalCode(status));
+    this.code = code ?? generalCode(status);
+    res.writeHeader(ERROR_HEADER, this.code);
     res.writeHeader(REQUEST_ID_HEADER, this.#ids.of(res));
   }
 

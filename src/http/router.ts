@@ -74,10 +74,11 @@ class Resource {
 function handle(call: RequestContext, row: Route): unknown {
   call.route = row;
   call.operation = row.operation;
+  if (row.isAudited === true) call.audit();
   const { credentials } = call;
   if (credentials !== 'open' && credentials !== 'all') {
     const refusal = scopeRefusal(call, row);
-    if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
+    if (refusal !== undefined) return call.deny(refusal);
   }
   if (row.takesConditions !== true && isConditional(call) && isWrite(call)) {
     return call.refuse('INVALID_HEADER', 'If-Match and If-None-Match go with single writes of a stream, not with this');

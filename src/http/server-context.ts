@@ -7,6 +7,7 @@ import { BodyBudget, SlowBodies } from '../access/bodies.ts';
 import { GrantHolders } from '../access/grant-holders.ts';
 import type { TokenBook } from '../access/token-book.ts';
 import { Compression } from './compression.ts';
+import type { PlaneKind } from './audited.ts';
 import type { HttpContext, HttpSettings, Operation } from './context.ts';
 import { WriteHeaders } from './headers.ts';
 import { Live } from './live/live.ts';
@@ -55,6 +56,13 @@ export class HttpNode {
   }
 }
 
+interface PlaneParts {
+  readonly plane?: PlaneKind;
+  readonly address?: string;
+  /** With scopes or roles. */
+  readonly tokens?: TokenBook | undefined;
+}
+
 /** The state that the requests of one plane share. */
 export class HttpServerContext {
   readonly node: HttpNode;
@@ -62,6 +70,7 @@ export class HttpServerContext {
   readonly gateway: ShardGateway;
   readonly writes: WriteGateway;
   readonly settings: HttpSettings;
+  readonly plane: PlaneKind;
   /** The host on which the plane listens, for traces. */
   readonly address: string;
   readonly ids: RequestIds;
@@ -83,11 +92,11 @@ export class HttpServerContext {
   closing = false;
   #idle: (() => void) | undefined;
 
-  /** `tokens`: of this plane, with scopes or roles. */
-  constructor(node: HttpNode, address = '', tokens?: TokenBook) {
+  constructor(node: HttpNode, { plane = 'client', address = '', tokens }: PlaneParts = {}) {
     const { ctx } = node;
     this.node = node;
     this.ctx = ctx;
+    this.plane = plane;
     this.address = address;
     this.gateway = ctx.gateway;
     this.writes = ctx.writes;

@@ -63,8 +63,10 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
       ...{ uws, tls, name, log: ctx.logError, connections: ctx.connections[name] },
       install: (app) => serve(app, plane),
     });
-  const client = newClientPlane(new HttpServerContext(node, clientHosts.listen, clientTokens), operations);
-  const admin = newAdminPlane(new HttpServerContext(node, adminHosts.listen, adminTokens), operations);
+  const ofClient = new HttpServerContext(node, { plane: 'client', address: clientHosts.listen, tokens: clientTokens });
+  const ofAdmin = new HttpServerContext(node, { plane: 'admin', address: adminHosts.listen, tokens: adminTokens });
+  const client = newClientPlane(ofClient, operations);
+  const admin = newAdminPlane(ofAdmin, operations);
   const planes = [client.server, admin.server];
   const { history, metrics } = operations;
   beginHistory(admin.server, metrics, history);
@@ -104,7 +106,7 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
 function newClientPlane(server: HttpServerContext, operations: Operations): Plane {
   const { corsOrigins, clientHosts: hosts, clientToken: token, clientTokens: book } = server.settings;
   const cors = new CorsPolicy(corsOrigins, methodsOf(CLIENT_ROWS));
-  const rows = bindRows(CLIENT_ROWS, { ...operations, knows: () => false });
+  const rows = bindRows('client', { ...operations, knows: () => false });
   const router = new ClientRouter(rows, server.gateway);
   const policy = new ClientPolicy({ hosts, cors, hasToken: token !== '' || book !== undefined, routes: router });
   const refused = server.ctx.metrics.access;
@@ -114,7 +116,7 @@ function newClientPlane(server: HttpServerContext, operations: Operations): Plan
 
 function newAdminPlane(server: HttpServerContext, operations: Operations): Plane {
   const { adminHosts, adminToken: token, adminTokens: book } = server.settings;
-  const router = new AdminRouter(bindRows(ADMIN_ROWS, { ...operations, knows: (headers) => admission.knows(headers) }));
+  const router = new AdminRouter(bindRows('admin', { ...operations, knows: (headers) => admission.knows(headers) }));
   const policy = new AdminPolicy(adminHosts, router);
   const refused = server.ctx.metrics.access;
   const admission = new RequestAdmission({ policy, token, book, routes: router, refused });
@@ -190,8 +192,8 @@ function handle({ server, admission, router }: Plane, call: RequestContext, req:
   const asks = call.handshake === undefined ? call.method : askForSocket(headers, req);
   const credentials = admission.credentialsOf(headers, req, asks);
   const refusal = admission.refuses(headers, req, asks, credentials);
-  if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
   call.credentials = credentials;
+  if (refusal !== undefined) return call.deny(refusal);
   if (call.method === 'options') {
     const allow = router.allow(req.getUrl());
     return call.respond((res) => call.responder.preflight(res, allow));

@@ -32,6 +32,7 @@ export interface Opened {
   services?: { stop(): void; close(): Promise<void> };
   tracing?: Tracing;
   tokens?: { stop(): void } | undefined;
+  audit?: { close(): Promise<void> };
   planes?: Planes;
 }
 
@@ -49,10 +50,11 @@ export async function closeAll(opened: Opened, graceMs: number): Promise<Closed>
       return undefined;
     }
   };
-  const { lock, services, tokens, planes, tracing, shards, gateway, json, cold } = opened;
+  const { lock, services, tokens, planes, audit, tracing, shards, gateway, json, cold } = opened;
   await end(() => tokens?.stop());
   await end(() => services?.stop());
   await end(() => planes?.close(graceMs));
+  await end(() => audit?.close());
   // Beside the rest: a receiver that hangs must not keep the shards from their checkpoints.
   const traced = end(() => tracing?.stop());
   await end(() => services?.close());

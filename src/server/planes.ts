@@ -3,8 +3,10 @@ import { type Address, formatAddress } from '../base/address.ts';
 import { toHex } from '../base/hex.ts';
 import { REQUEST_RING_BYTES } from '../base/limits.ts';
 import { NO_COLD_STORE_METRICS } from '../cold/service/start.ts';
+import { Senders } from '../access/senders.ts';
 import { StaticTokens } from '../access/static-tokens.ts';
 import type { TokenBook } from '../access/token-book.ts';
+import type { AuditEntry } from '../audit/entry.ts';
 import type { TokenList } from '../base/scopes.ts';
 import type { Config, ScopedTokens } from '../config/config.ts';
 import type { ClusterTls } from '../config/tls.ts';
@@ -18,6 +20,7 @@ import { describeShed } from '../placement/state/shed.ts';
 import { Sessions } from '../session/sessions.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import { ClientTokens } from './client-tokens.ts';
+import { openAudit } from './audit.ts';
 import { CertificateWatch, LINKS_CERTIFICATE, PLANES_CERTIFICATE } from './certificate-watch.ts';
 import type { NodeCore } from './core.ts';
 import { openConnections } from './file-limit.ts';
@@ -47,6 +50,11 @@ export interface ReloadedPlanes extends Pick<Planes, 'renewCertificates'> {
   }): void;
   /** Certificates of the links between nodes, or their mode. */
   changeClusterTls(tls: ClusterTls | undefined): void;
+  trustProxies(proxies: readonly string[]): void;
+  /** Writes what a reload has changed into the audit log. */
+  tell(changes: readonly AuditEntry[]): void;
+  /** The audit file may have been moved. */
+  reopenAudit(): void;
 }
 
 export interface BoundPlanes {
@@ -67,10 +75,14 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
   opened.tokens = tokens;
   const { adminTokens } = config.http;
   const roles = adminTokens && new StaticTokens(adminTokens);
+  const senders = new Senders(config.http.trustedProxies);
+  const audit = openAudit(config, host);
+  opened.audit = audit;
   const watched = (): object => ({
-    ...{ ...volume.metrics(), ...certificates.metrics(), ...ofLinks.metrics(), ...tokens?.metrics() },
+    ...{ ...volume.metrics(), ...certificates.metrics(), ...ofLinks.metrics() },
+    ...{ ...tokens?.metrics(), ...audit.metrics() },
   });
-  const planes = composePlanes(node, { tokens, roles }, watched);
+  const planes = composePlanes(node, { tokens, roles, senders, audit: audit.trail }, watched);
   opened.planes = planes;
   tokens?.start();
   certificates.start(config.server.tls);
@@ -96,17 +108,23 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
     if (now !== undefined) tokens?.change({ scoped: now, client: token });
     planes.grantsChanged();
   };
-  return { planes: { changeTokens, renewCertificates, changeClusterTls }, client, admin };
+  const told: Pick<ReloadedPlanes, 'trustProxies' | 'tell' | 'reopenAudit'> = {
+    trustProxies: (proxies) => senders.trust(proxies),
+    tell: (changes) => changes.forEach((change) => audit.trail.changed(change)),
+    reopenAudit: () => audit.reopen(),
+  };
+  return { planes: { changeTokens, renewCertificates, changeClusterTls, ...told }, client, admin };
 }
 
-interface Books {
+/** The parts that decide who may ask, and tell of it. */
+interface AccessParts extends Pick<HttpContext, 'senders' | 'audit'> {
   /** The client plane asks it. */
   readonly tokens: ClientTokens | undefined;
   /** The admin plane asks it. */
   readonly roles: TokenBook | undefined;
 }
 
-function composePlanes(node: NodeParts, books: Books, watched: () => object): Planes {
+function composePlanes(node: NodeParts, access: AccessParts, watched: () => object): Planes {
   const { config, host, core, services, tracing } = node;
   const { runtime } = host;
   const { quotas, forks, subscriptions, backups } = services;
@@ -120,9 +138,10 @@ function composePlanes(node: NodeParts, books: Books, watched: () => object): Pl
     understandsConditions: () => core.membership.clusterId !== null,
     forks,
     metrics,
-    settings: httpSettings(config, books),
+    settings: httpSettings(config, access),
     monotonicMs: () => runtime.monotonicMs(),
     connections: openConnections(config, http, runtime),
+    ...{ senders: access.senders, audit: access.audit },
     requestIdPrefix: `${config.raft.nodeId}-${toHex(runtime.randomBytes(RUN_BYTES))}`,
     ...(tracing.traces === undefined ? {} : { traces: tracing.traces }),
     // pino leaves out what is undefined.
@@ -156,7 +175,7 @@ function composePlanes(node: NodeParts, books: Books, watched: () => object): Pl
       control: subscriptions.api,
       inspection: subscriptions.inspection,
       sessions,
-      ...(books.tokens?.narrowing === undefined ? {} : { narrowing: books.tokens.narrowing }),
+      ...(access.tokens?.narrowing === undefined ? {} : { narrowing: access.tokens.narrowing }),
     },
   });
 }
@@ -201,7 +220,7 @@ function nodeMetrics({ config, host, core, services, tracing }: NodeParts): Read
 }
 
 /** The part of the configuration that HTTP code needs. */
-function httpSettings({ http, server, runtime }: Config, { tokens, roles }: Books): HttpSettings {
+function httpSettings({ http, server, runtime }: Config, { tokens, roles }: AccessParts): HttpSettings {
   return {
     longPollTimeoutMs: http.longPollTimeoutMs,
     sseKeepaliveMs: http.sseKeepaliveMs,

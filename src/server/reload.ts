@@ -10,6 +10,7 @@ import { loadConfig } from '../config/load.ts';
 import type { Logger, NodeLog } from '../logging/logger.ts';
 import { endOfCertificate } from './certificate-watch.ts';
 import type { ReloadedPlanes } from './planes.ts';
+import { tokenChanges } from './token-changes.ts';
 
 type Outcome = 'none' | 'unchanged' | 'changed';
 
@@ -50,8 +51,9 @@ export class Reloads {
       this.#log.warn('nothing is reloaded while the node starts or stops');
       return;
     }
-    // The log file is opened again even when the rest fails.
+    // The log files are opened again even when the rest fails.
     this.#nodeLog.reopen();
+    this.#planes.reopenAudit();
     try {
       this.#reload(this.#planes);
     } catch (error) {
@@ -71,8 +73,10 @@ export class Reloads {
     if (certificate === 'changed' && now.server.tls !== undefined) planes.renewCertificates(now.server.tls);
     const [linksBefore, links] = [listed(before.cluster.tls), listed(now.cluster.tls)];
     if (linksBefore !== links) planes.changeClusterTls(now.cluster.tls);
-    const { clientToken, adminToken, tokens, adminTokens } = now.http;
+    const { clientToken, adminToken, tokens, adminTokens, trustedProxies } = now.http;
     planes.changeTokens({ client: clientToken ?? '', admin: adminToken ?? '', scoped: tokens, roles: adminTokens });
+    planes.trustProxies(trustedProxies);
+    planes.tell(tokenChanges(before, now));
     this.#config = now;
     this.#pems = pems;
     const said = {

@@ -1,19 +1,85 @@
-/** A token with scopes opens a session, and each of its frames is held against them, as HTTP's requests are. */
+/**
+ * The rights with which a session was opened: each of its frames is held against them, as HTTP's requests are. What the
+ * audit log tells of HTTP's requests it tells of these.
+ */
+import type { Credentials } from '../access/admission.ts';
+import type { GrantHolder } from '../access/grant-holders.ts';
 import type { Grant } from '../access/scopes.ts';
-import { type ScopeRefusal, countRefusal, streamRefusal } from '../http/scope-gate.ts';
+import type { SenderAddress } from '../access/senders.ts';
+import type { AuditEntry } from '../audit/entry.ts';
+import { type ErrorCode, ERRORS } from '../base/errors.ts';
+import { whoOf } from '../http/audited.ts';
+import { type ScopeRefusal, countRefusal, grantOf, streamRefusal } from '../http/scope-gate.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
+import type { StreamName } from '../protocol/flat-path.ts';
 import type { Frame } from './frame.ts';
 import { rightOf } from './operations.ts';
 
-/** The refusal of what the token does not allow; undefined: it allows it. */
-export function forbids(grant: Grant, frame: Frame, { ctx, holders }: HttpServerContext): ScopeRefusal | undefined {
-  const { access } = ctx.metrics;
-  // The session is about to end, but the timer that ends it may be late.
-  if (holders.isOver(grant)) {
-    access.expired++;
-    return { code: 'UNAUTHORIZED', detail: 'the token has expired' };
+/** How a session came about. */
+export interface SessionOpening {
+  readonly requestId: string;
+  readonly credentials: Credentials;
+  readonly sender: SenderAddress;
+}
+
+export class SessionRights {
+  /** Undefined: all rights. */
+  readonly #grant: Grant | undefined;
+  readonly #server: HttpServerContext;
+  readonly #opening: SessionOpening;
+
+  constructor(server: HttpServerContext, opening: SessionOpening) {
+    this.#grant = grantOf(opening.credentials);
+    this.#server = server;
+    this.#opening = opening;
   }
-  const refusal = streamRefusal(grant, rightOf(frame), frame.bucket, frame.stream);
-  if (refusal !== undefined) countRefusal(access, refusal.code);
-  return refusal;
+
+  /** The session hears when they end. */
+  hold(session: GrantHolder): void {
+    if (this.#grant !== undefined) this.#server.holders.hold(this.#grant, session);
+  }
+
+  release(session: GrantHolder): void {
+    if (this.#grant !== undefined) this.#server.holders.release(this.#grant, session);
+  }
+
+  /** The refusal of what the token does not allow; undefined: it allows it. */
+  forbids(frame: Frame): ScopeRefusal | undefined {
+    if (this.#grant === undefined) return undefined;
+    const refusal = this.#refusalOf(this.#grant, frame);
+    if (refusal !== undefined) {
+      const { ctx } = this.#server;
+      ctx.audit.denied({ event: 'denied', ...this.#line(rightOf(frame), frame), ...outcomeOf(refusal.code) });
+    }
+    return refusal;
+  }
+
+  /** A deletion is over. */
+  deleted(target: StreamName, code: ErrorCode): void {
+    this.#server.ctx.audit.changed({ event: 'deleted', ...this.#line('delete', target), ...outcomeOf(code) });
+  }
+
+  #refusalOf(grant: Grant, frame: Frame): ScopeRefusal | undefined {
+    const { ctx, holders } = this.#server;
+    const { access } = ctx.metrics;
+    // The session is about to end, but the timer that ends it may be late.
+    if (holders.isOver(grant)) {
+      access.expired++;
+      return { code: 'UNAUTHORIZED', detail: 'the token has expired' };
+    }
+    const refusal = streamRefusal(grant, rightOf(frame), frame.bucket, frame.stream);
+    if (refusal !== undefined) countRefusal(access, refusal.code);
+    return refusal;
+  }
+
+  #line(operation: string, { bucket, stream }: StreamName): Omit<AuditEntry, 'event'> {
+    const { requestId, credentials, sender } = this.#opening;
+    const { plane } = this.#server;
+    const what = `session ${operation}`;
+    return { plane, ...whoOf(plane, credentials), ...sender, what, bucket, stream, request_id: requestId };
+  }
+}
+
+function outcomeOf(code: ErrorCode): Pick<AuditEntry, 'status' | 'code'> {
+  return code === 'OK' ? { status: 204 } : { status: ERRORS[code].bucketed, code };
 }

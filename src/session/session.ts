@@ -4,8 +4,8 @@
  * protocol is told why and loses the connection.
  */
 import type { GrantHolder } from '../access/grant-holders.ts';
-import type { Grant } from '../access/scopes.ts';
 import { ownCopy } from '../base/bytes.ts';
+import { errorCode } from '../base/errors.ts';
 import {
   SESSION_IN_FLIGHT_BYTES_MAX,
   SESSION_READ_BYTES_MAX,
@@ -38,7 +38,7 @@ import {
 } from './messages.ts';
 import { SessionOutbox, ReadTurns } from './outbox.ts';
 import { operationOf, readBytesOf } from './operations.ts';
-import { forbids } from './rights.ts';
+import { type SessionOpening, SessionRights } from './rights.ts';
 import { FollowedStream, type SubscriptionOwner } from './subscription.ts';
 
 // Codes with which a WebSocket closes (RFC 6455 7.4.1).
@@ -62,8 +62,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
   readonly requestId: string;
   readonly server: HttpServerContext;
   readonly #home: SessionHome;
-  /** The rights of its token; undefined: all. */
-  readonly #grant: Grant | undefined;
+  readonly #rights: SessionRights;
   /** Requests without an answer, and subscriptions. */
   readonly #pending = new Map<number, PendingRequest>();
   readonly #subscriptions = new Map<number, FollowedStream>();
@@ -78,18 +77,18 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
   #leaders: Uint8Array | undefined;
   #isLeaving = false;
 
-  constructor(home: SessionHome, requestId: string, grant?: Grant) {
+  constructor(home: SessionHome, opening: SessionOpening) {
     this.#home = home;
-    this.#grant = grant;
     this.server = home.server;
-    this.requestId = requestId;
-    this.outbox = new SessionOutbox(home.server, requestId, () => this.#endIfSent());
+    this.#rights = new SessionRights(home.server, opening);
+    this.requestId = opening.requestId;
+    this.outbox = new SessionOutbox(home.server, this.requestId, () => this.#endIfSent());
     this.turns = new ReadTurns(this.outbox);
   }
 
   opened(socket: OpenSocket): void {
     this.outbox.open(socket);
-    if (this.#grant !== undefined) this.server.holders.hold(this.#grant, this);
+    this.#rights.hold(this);
     writeHello(this.outbox.out, this.requestId);
     this.tellLeaders();
     this.outbox.send();
@@ -134,7 +133,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
 
   closed(): void {
     this.outbox.close();
-    if (this.#grant !== undefined) this.server.holders.release(this.#grant, this);
+    this.#rights.release(this);
     for (const subscription of this.#subscriptions.values()) subscription.leave();
     this.#subscriptions.clear();
     // Those at the shards end with their replies.
@@ -172,7 +171,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
       return this.#cut(PROTOCOL_ERROR, `the id ${id} is in use`);
     const fault = nameFault(frame.bucket, frame.stream);
     if (fault !== undefined) return this.refuse({ id, code: 'INVALID_NAME', detail: fault });
-    const forbidden = this.#grant === undefined ? undefined : forbids(this.#grant, frame, this.server);
+    const forbidden = this.#rights.forbids(frame);
     if (forbidden !== undefined) return this.refuse({ id, ...forbidden });
     const full = this.#fullFor(frame);
     if (full !== undefined) return this.refuse({ id, ...full });
@@ -287,6 +286,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
 
   #reply(request: PendingRequest, reply: Reply): void {
     const from = this.outbox.out.length;
+    if (request.operation?.right === 'delete') this.#rights.deleted(request.lane.target, errorCode(reply.code));
     try {
       this.#answered(request, from, !this.outbox.isOpen ? 0 : this.#write(request, reply));
     } catch (error) {
@@ -316,6 +316,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
   }
 
   #answerRefused(request: PendingRequest, refused: RequestRefusal): void {
+    if (request.operation?.right === 'delete') this.#rights.deleted(request.lane.target, refused.code);
     const from = this.outbox.out.length;
     this.#answered(request, from, this.#refused(refused));
   }

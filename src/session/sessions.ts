@@ -6,9 +6,9 @@ import {
   SESSION_UNSENT_BYTES_MAX,
   SESSIONS_MAX,
 } from '../base/limits.ts';
+import { senderOf } from '../http/audited.ts';
 import type { SocketLimits } from '../http/guard.ts';
 import type { RequestContext } from '../http/request.ts';
-import { grantOf } from '../http/scope-gate.ts';
 import { type SessionPort, protocolsOf } from '../http/sockets.ts';
 import { Frame } from './frame.ts';
 import { MessageWriter } from './messagepack.ts';
@@ -60,7 +60,8 @@ export class Sessions implements SessionPort {
       if (this.#open.size === 0) this.#idle?.();
     };
     const home = { server, frame: this.#frame, leaders: () => this.#leaders, ended };
-    const session = new ClientSession(home, call.requestId, grantOf(call.credentials));
+    const { requestId, credentials } = call;
+    const session = new ClientSession(home, { requestId, credentials, sender: senderOf(call) });
     this.#open.add(session);
     sessions.open = this.#open.size;
     sessions.opened++;

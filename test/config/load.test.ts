@@ -63,6 +63,7 @@ test('without flags and file: the documented defaults, loopback only', () => {
     tokens: undefined,
     adminToken: undefined,
     adminTokens: undefined,
+    trustedProxies: [],
   });
 });
 

@@ -6,13 +6,14 @@ import { CorsPolicy } from '../../src/access/cors.ts';
 import { serve } from '../../src/http/server.ts';
 import { ClientPolicy, RequestAdmission } from '../../src/access/admission.ts';
 import { ClientRouter } from '../../src/http/router.ts';
-import { CLIENT_ROWS, bindRows } from '../../src/http/routes/table.ts';
+import { bindRows } from '../../src/http/routes/table.ts';
 import { HttpNode, HttpServerContext } from '../../src/http/server-context.ts';
 import { type UwsApp, type UwsRequest, loadUws } from '../../src/http/uws.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { newConnections } from './new-connections.ts';
+import { unaudited } from './unaudited.ts';
 import { NO_FORKS } from './no-forks.ts';
 import { SETTINGS, newOperations } from './planes.ts';
 
@@ -43,6 +44,7 @@ for (const token of ['', TOKEN]) {
         metrics: new HttpCounters(),
         settings: SETTINGS,
         connections: newConnections(),
+        ...unaudited(),
         writes: gateway.writes,
         understandsConditions: () => true,
         requestIdPrefix: '1-0',
@@ -55,7 +57,7 @@ for (const token of ['', TOKEN]) {
     const asked: string[] = [];
     const cors = new CorsPolicy(['loopback'], 'GET, OPTIONS');
     const hosts = { listen: '127.0.0.1', names: ['x'] };
-    const router = new ClientRouter(bindRows(CLIENT_ROWS, { ...newOperations(gateway), knows: () => false }), gateway);
+    const router = new ClientRouter(bindRows('client', { ...newOperations(gateway), knows: () => false }), gateway);
     const policy = new ClientPolicy({ hosts, cors, hasToken: token !== '', routes: router });
     serve(noting(app, asked), {
       server,

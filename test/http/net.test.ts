@@ -1,6 +1,7 @@
 // Handlers with every bug that would end the process: each ends in an answer or with its connection, and one log line.
 import assert from 'node:assert/strict';
 import { newConnections } from './new-connections.ts';
+import { unaudited } from './unaudited.ts';
 import { test } from 'node:test';
 import { serve } from '../../src/http/server.ts';
 import { CorsPolicy } from '../../src/access/cors.ts';
@@ -143,6 +144,7 @@ const server = new HttpServerContext(
     metrics: new HttpCounters(),
     settings: SETTINGS,
     connections: newConnections(),
+    ...unaudited(),
     writes: new ScriptedGateway().writes,
     understandsConditions: () => true,
     requestIdPrefix: '1-0',

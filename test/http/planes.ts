@@ -10,6 +10,7 @@ import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { consolePage } from '../../src/console/built-page.ts';
 import { openBackups } from '../../src/backup/backups.ts';
 import { NO_FORKS } from './no-forks.ts';
+import { unaudited } from './unaudited.ts';
 import { Sessions } from '../../src/session/sessions.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 
@@ -122,8 +123,11 @@ export async function startPlanes(
   {
     connections = newConnections(),
     understandsConditions = () => true,
+    senders = unaudited().senders,
+    audit = unaudited().audit,
     ...settings
-  }: Partial<HttpSettings> & Pick<Partial<HttpContext>, 'connections' | 'understandsConditions'> = {},
+  }: Partial<HttpSettings> &
+    Pick<Partial<HttpContext>, 'connections' | 'understandsConditions' | 'senders' | 'audit'> = {},
   hasClusterPlane = true,
   services: Pick<Operations, 'control' | 'webhookKeys'> & Partial<Pick<Operations, 'backups' | 'sessions'>> = {},
 ): Promise<Rig> {
@@ -139,7 +143,7 @@ export async function startPlanes(
       forks: NO_FORKS,
       metrics: counters,
       settings: { ...SETTINGS, ...settings },
-      connections,
+      ...{ connections, senders, audit },
       writes: gateway.writes,
       understandsConditions,
       requestIdPrefix: '7-c0ffee00',

@@ -80,7 +80,7 @@ test('a client that takes nothing is told of the last leaders alone, when it tak
   const server = new HttpServerContext(node);
   const session = new ClientSession(
     { server, frame: new Frame(), leaders: () => leaders, ended: () => undefined },
-    'id',
+    { requestId: 'id', credentials: 'open', sender: { from: '' } },
   );
   session.opened({
     send: (bytes) => sent.push(Buffer.from(bytes as Uint8Array)),

@@ -65,10 +65,15 @@ export async function startNginxWith(t: TestContext, configuration: string, port
 export interface HaproxyOptions {
   readonly upstreamPort: number;
   readonly denied?: string;
+  /** Appends the client's address to X-Forwarded-For. */
+  readonly forwardsAddress?: true;
 }
 
 /** Connections to the server are shared among all clients. The result is the port. */
-export async function startHaproxy(t: TestContext, { upstreamPort, denied }: HaproxyOptions): Promise<number> {
+export async function startHaproxy(
+  t: TestContext,
+  { upstreamPort, denied, forwardsAddress }: HaproxyOptions,
+): Promise<number> {
   const folder = temporaryFolder('haproxy');
   const port = await freePort();
   writeFileSync(
@@ -84,6 +89,7 @@ defaults
 frontend clients
   bind 127.0.0.1:${port}
   http-request set-uri %[pathq]
+  ${forwardsAddress === undefined ? '' : 'option forwardfor'}
   ${denied === undefined ? '' : `http-request deny if { path_beg ${denied} }`}
   default_backend nodes
 backend nodes

@@ -30,6 +30,7 @@ const READERS: Table = {
   'src/topics/feed.ts': "cursors of the protocol count the clock's intervals",
   'src/http/live/long-poll.ts': "cursors of the protocol count the clock's intervals",
   'src/access/token-clock.ts': 'when tokens end',
+  'src/audit/audit-log.ts': 'the moment in its lines',
   'src/tracing/otlp-traces.ts': 'spans carry it',
   'src/operator/verbs/status.ts': 'shown to operators',
   'src/operator/verbs/tokens.ts': 'when tokens end',

@@ -25,6 +25,7 @@ const CORE: readonly Floor[] = [
       config: ['base'],
       digest: ['base'],
       access: ['base'],
+      audit: ['base'],
       mailbox: ['base'],
       metrics: ['base'],
       threads: ['base'],
@@ -105,10 +106,21 @@ const ADAPTERS: readonly Floor[] = [
   { 'backup/import': [...PURE, 'digest', 'backup/format', 'backup/export', 'gateway'] },
   {
     backup: ['base', 'backup/export', 'backup/import'],
-    http: ['base', 'protocol', 'topics', 'access', 'digest', 'gateway', 'tenants', 'placement/state', 'console'],
+    http: [
+      'base',
+      'protocol',
+      'topics',
+      'access',
+      'audit',
+      'digest',
+      'gateway',
+      'tenants',
+      'placement/state',
+      'console',
+    ],
   },
   // Another form of the same operations, by the same functions.
-  { session: ['base', 'protocol', 'topics', 'access', 'http'] },
+  { session: ['base', 'protocol', 'topics', 'access', 'audit', 'http'] },
 ];
 
 /** Programs: the node, its threads, and on top the tool, which no part of a node may import. */

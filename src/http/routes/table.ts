@@ -12,6 +12,7 @@ import type { AdminCall } from '../../protocol/queries/administration.ts';
 import type { ControlPort, Inspection, WebhookKeys } from '../../subscriptions/ports.ts';
 import type { ColdObjects } from '../../tenants/bucket-purge.ts';
 import { type DocumentedPlane, serveApiDocument } from '../api-document.ts';
+import { type PlaneKind, isAudited } from '../audited.ts';
 import type { Right } from '../context.ts';
 import type { WriteHeaders } from '../headers.ts';
 import type { PathPattern } from '../paths.ts';
@@ -323,11 +324,12 @@ export const ADMIN_ROWS: readonly AdminRow[] = [
   { ...tenant(['PUT'], 'quota', always(handlePutQuota)), ...OPERATE, bodyBytesMax: QUOTA_BODY_BYTES_MAX },
 ];
 
-/** The routes that a node with these services has. */
-export function bindRows(rows: readonly RouteRow[], services: PlaneServices): readonly Route[] {
-  return rows.flatMap(({ bind, allow, ...traits }) => {
+/** The routes of a plane that a node with these services has. */
+export function bindRows(plane: PlaneKind, services: PlaneServices): readonly Route[] {
+  return (plane === 'client' ? CLIENT_ROWS : ADMIN_ROWS).flatMap(({ bind, allow, ...row }) => {
     const handler = bind(services);
     if (handler === undefined) return [];
+    const traits = { ...row, isAudited: isAudited(plane, row) };
     if (allow === undefined) return [{ ...traits, handler }];
     return [{ ...traits, handler, allow: (url: string) => allow(services, url) }];
   });

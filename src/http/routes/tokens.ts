@@ -27,5 +27,6 @@ function answer(call: RequestContext, port: NarrowingPort, body: string): void {
     return call.refuse('INSUFFICIENT_SCOPE', made.reason);
   }
   const { id, token, expiresAtMs } = made;
+  call.issued(id);
   return call.json(201, { id, token, expires_at: new Date(expiresAtMs).toISOString() });
 }

@@ -2,6 +2,7 @@
 // streams.
 import assert from 'node:assert/strict';
 import { newConnections } from '../new-connections.ts';
+import { unaudited } from '../unaudited.ts';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
@@ -126,6 +127,7 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
     forks: NO_FORKS,
     metrics: newMetrics(),
     connections: newConnections(),
+    ...unaudited(),
     writes: gateway,
     understandsConditions: () => true,
     requestIdPrefix: '1-0',

@@ -2,6 +2,7 @@
 // reader may lose, repeat or reorder a byte.
 import assert from 'node:assert/strict';
 import { newConnections } from '../new-connections.ts';
+import { unaudited } from '../unaudited.ts';
 import { test } from 'node:test';
 import type { HttpContext, ReadParams } from '../../../src/http/context.ts';
 import { BUFFERED_BYTES_MAX } from '../../../src/http/live/live.ts';
@@ -29,6 +30,7 @@ class World {
       gateway: this.gateway,
       forks: NO_FORKS,
       connections: newConnections(),
+      ...unaudited(),
       writes: this.gateway,
       understandsConditions: () => true,
       requestIdPrefix: '1-0',

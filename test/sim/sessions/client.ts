@@ -105,7 +105,10 @@ export class SessionClient {
     };
     this.wire = new Wire(owner, world.random.pick([0, 4096, 64 * 1024]));
     const ended = (): void => undefined;
-    this.session = new ClientSession({ ...home, leaders: () => undefined, ended }, `${name}`);
+    this.session = new ClientSession(
+      { ...home, leaders: () => undefined, ended },
+      { requestId: `${name}`, credentials: 'open', sender: { from: '' } },
+    );
     this.session.opened(this.wire);
   }
 

@@ -4,6 +4,7 @@ import { HttpCounters } from '../../../src/metrics/http-metrics.ts';
 import type { ShardGateway } from '../../../src/ports.ts';
 import { newConnections } from '../../http/new-connections.ts';
 import { NO_FORKS } from '../../http/no-forks.ts';
+import { unaudited } from '../../http/unaudited.ts';
 
 type Bounds = Pick<HttpSettings, 'inflightBodyBytes' | 'watchersPerCoreMax'>;
 
@@ -11,6 +12,7 @@ export function contextOver(gateway: ShardGateway, bounds: Bounds, monotonicMs: 
   return {
     ...{ gateway, monotonicMs, writes: gateway, forks: NO_FORKS, metrics: new HttpCounters() },
     connections: newConnections(),
+    ...unaudited(),
     understandsConditions: () => true,
     requestIdPrefix: '1-0',
     logError: (error) => {
