@@ -126,11 +126,11 @@ export async function openCluster(context: Context): Promise<Cluster> {
   });
 }
 
-/** The client planes that --url, the cluster file or neither names. */
-export async function openStreams(context: Context, agents?: Agents): Promise<StreamClient> {
+/** The client planes that --url or the cluster file names; else `fallback`. */
+export async function openStreams(context: Context, agents?: Agents, fallback = CLIENT_URL): Promise<StreamClient> {
   const { values, signal, progress, err } = context;
   const patienceMs = patienceOf(values);
-  return new StreamClient(await clientUrls(context), {
+  return new StreamClient(await clientUrls(context, fallback), {
     timeoutMs: values.ms('http-timeout-secs'),
     patienceMs,
     agents,
@@ -157,9 +157,9 @@ export function askingSource(context: Context): HttpSourceOptions {
 const patienceOf = (values: Values): number =>
   values.has('retry-secs') ? values.ms('retry-secs') : RETRY_SECONDS * 1000;
 
-async function clientUrls(context: Context): Promise<readonly string[]> {
+async function clientUrls(context: Context, fallback: string): Promise<readonly string[]> {
   const [url, config] = [context.values.text('url'), context.values.text('config')];
-  if (url === undefined) return config === undefined ? [CLIENT_URL] : await clientUrlsIn(config, context);
+  if (url === undefined) return config === undefined ? [fallback] : await clientUrlsIn(config, context);
   if (!/^https?:\/\//.test(url) || !URL.canParse(url))
     throw new UsageError(`--url ${url}: expected an http:// or https:// address`);
   return [url.replace(/\/+$/, '')];

@@ -17,6 +17,7 @@ import { streamCat, streamLs, streamStat, streamTail } from './verbs/stream-read
 import { streamAttrs, streamFork, streamSnapshot } from './verbs/stream-parts.ts';
 import { streamAppend, streamClose, streamCreate, streamRm } from './verbs/stream-write.ts';
 import { subscriptionLs, subscriptionStat } from './verbs/subscriptions.ts';
+import { sign } from './verbs/sign.ts';
 import { tokenInspect, tokenIssue, tokenRevoke } from './verbs/tokens.ts';
 import { bucketLs, bucketPurge, bucketQuota, flushCold, usage, webhookKeys } from './verbs/tenants.ts';
 
@@ -59,6 +60,7 @@ export const VERBS: readonly Verb[] = [
   tokenIssue,
   tokenInspect,
   tokenRevoke,
+  sign,
   backupCreate,
   backupVerify,
   restore,

@@ -1,0 +1,95 @@
+/** URLs that browsers read a stream with, without a header: the token in them is made by a node. */
+import { type Verb, CLIENT_FLAGS, openStreams } from '../context.ts';
+import { Failure, UsageError, printable, reasonOf } from '../../nodes/failure.ts';
+import { membersOf } from '../../nodes/http-client.ts';
+import { OUTPUT, wantsJson } from '../output.ts';
+import { expectStatus } from '../streams/stream-client.ts';
+
+const DAY_SECONDS = 86_400;
+const QUARTER_SECONDS = 900;
+
+export const sign: Verb = {
+  name: 'sign',
+  about: 'print a URL with a token that reads its stream, for EventSource and links',
+  words: ['link'],
+  examples: [
+    "millracectl sign 'https://streams.example/shop/orders?offset=now&live=sse' --for 15m",
+    'millracectl sign http://127.0.0.1:4437/v1/stream/demo/log -o json',
+  ],
+  flags: {
+    link: { kind: 'text', value: 'URL', about: 'of a stream, its snapshots or bootstrap', required: true },
+    for: { kind: 'seconds', about: 'how long it is valid', fallback: QUARTER_SECONDS, min: 1, max: DAY_SECONDS },
+    ...OUTPUT,
+    ...CLIENT_FLAGS,
+  },
+  run: async (context) => {
+    const { values, say, err } = context;
+    const url = urlOf(values.required('link'));
+    const { bucket, stream } = namedIn(url);
+    const wish = {
+      scopes: [{ bucket, stream, operations: ['read'] }],
+      expires_in: Math.ceil(values.ms('for') / 1000),
+      use: 'url',
+    };
+    // Asks where it leads, unless other nodes are named.
+    const client = await openStreams(context, undefined, url.origin);
+    const body = Buffer.from(JSON.stringify(wish));
+    const answer = await client.call({ method: 'POST', path: '/__svc/tokens', body, mayRepeat: true });
+    if (answer.status === 404) throw new Failure('the nodes sign no tokens: http.signing_key_file gives them a key');
+    const made = membersOf(expectStatus(answer, printable(`${bucket}/${stream}`), 201).body.toString());
+    const { id, token, expires_at: end } = made;
+    if (typeof id !== 'string' || typeof token !== 'string' || typeof end !== 'string')
+      throw new Failure('the node answered without a token');
+    const query = url.search === '' ? `?access_token=${token}` : `${url.search}&access_token=${token}`;
+    const signed = `${url.origin}${url.pathname}${query}`;
+    if (wantsJson(values)) return say(JSON.stringify({ url: signed, id, expires_at: end }));
+    err.say(`token ${printable(id)}, valid until ${printable(end)}:`);
+    say(signed);
+  },
+};
+
+function urlOf(text: string): URL {
+  if (!/^https?:\/\//.test(text) || !URL.canParse(text)) throw refused(text, 'expected an http:// or https:// address');
+  const url = new URL(text);
+  if (url.searchParams.has('access_token')) throw refused(text, 'it has a token already');
+  return url;
+}
+
+const FLAT = '/v1/stream/';
+const DEFAULT_BUCKET = '_default';
+/** Below a stream, and read with such a token. */
+const BELOW = /^(?:|snapshot(?:\/\d+)?|bootstrap)$/;
+
+interface Named {
+  readonly bucket: string;
+  readonly stream: string;
+}
+
+/** As nodes read paths: on the flat route the first / ends the bucket, and on the bucketed one a segment is a name. */
+function namedIn({ pathname, href }: URL): Named {
+  if (pathname.startsWith(FLAT)) {
+    const path = decoded(pathname.slice(FLAT.length), href);
+    const at = path.indexOf('/');
+    return named(at < 0 ? DEFAULT_BUCKET : path.slice(0, at), path.slice(at + 1), href);
+  }
+  const [, bucket = '', stream = '', ...below] = pathname.split('/');
+  if (!BELOW.test(below.join('/'))) throw refused(href, 'it is not of a stream, its snapshots or bootstrap');
+  return named(decoded(bucket, href), decoded(stream, href), href);
+}
+
+function named(bucket: string, stream: string, href: string): Named {
+  if (bucket === '' || stream === '') throw refused(href, 'expected the path of a stream');
+  return { bucket, stream };
+}
+
+function decoded(segment: string, href: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch (error) {
+    throw refused(href, reasonOf(error));
+  }
+}
+
+function refused(url: string, reason: string): UsageError {
+  return new UsageError(`sign ${printable(url)}: ${reason}`);
+}
