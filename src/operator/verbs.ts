@@ -18,6 +18,7 @@ import { streamAttrs, streamFork, streamSnapshot } from './verbs/stream-parts.ts
 import { streamAppend, streamClose, streamCreate, streamRm } from './verbs/stream-write.ts';
 import { subscriptionLs, subscriptionStat } from './verbs/subscriptions.ts';
 import { sign } from './verbs/sign.ts';
+import { audit } from './verbs/audit.ts';
 import { tokenInspect, tokenIssue, tokenRevoke } from './verbs/tokens.ts';
 import { bucketLs, bucketPurge, bucketQuota, flushCold, usage, webhookKeys } from './verbs/tenants.ts';
 
@@ -61,6 +62,7 @@ export const VERBS: readonly Verb[] = [
   tokenInspect,
   tokenRevoke,
   sign,
+  audit,
   backupCreate,
   backupVerify,
   restore,

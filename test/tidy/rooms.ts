@@ -135,7 +135,7 @@ const PROGRAMS: readonly Floor[] = [
   {
     // A client of the nodes like any other.
     operator: [
-      ...['base', 'config', 'threads', 'console', 'nodes', 'exporter'],
+      ...['base', 'config', 'audit', 'threads', 'console', 'nodes', 'exporter'],
       ...['backup/format', 'backup/tool', 'stream/backup'],
     ],
   },

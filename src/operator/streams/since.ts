@@ -16,7 +16,7 @@ const DEFAULT_FIELD = 'time';
 const SECONDS_MAX = 1e11;
 const MOMENT = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/;
 
-const TIME = 'how long ago, as 10m, or when, as 2026-01-31T12:00Z';
+export const TIME = 'how long ago, as 10m, or when, as 2026-01-31T12:00Z';
 
 export const WRITTEN_SINCE: Flag = {
   kind: 'text',
