@@ -1,4 +1,4 @@
-// Real reverse proxies on loopback in front of a server: nginx and HAProxy, without root, each with its own
+// Real reverse proxies on loopback in front of a server: nginx, HAProxy and Caddy, without root, each with its own
 // configuration. They die with the test process.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -13,8 +13,10 @@ import { PATIENCE_MS } from './until.ts';
 
 const POLL_MS = 20;
 
+export type Proxy = 'nginx' | 'haproxy' | 'caddy';
+
 /** Why the program cannot be used here; undefined when it can. */
-export function proxyMissing(program: 'nginx' | 'haproxy'): string | undefined {
+export function proxyMissing(program: Proxy): string | undefined {
   const found = spawnSync('sh', ['-c', `PATH="$PATH:/usr/sbin" command -v ${program}`]).status === 0;
   return found ? undefined : `${program} is not installed: apt-get install -y --no-install-recommends ${program}`;
 }
@@ -62,6 +64,22 @@ export async function startNginxWith(t: TestContext, configuration: string, port
   await start(t, ['/usr/sbin/nginx', '-e', 'stderr', '-p', folder, '-c', path], port, folder);
 }
 
+export async function startHaproxyWith(t: TestContext, configuration: string, port: number): Promise<void> {
+  const folder = temporaryFolder('haproxy');
+  const path = join(folder, 'haproxy.cfg');
+  writeFileSync(path, configuration);
+  await start(t, ['/usr/sbin/haproxy', '-db', '-f', path], port, folder);
+}
+
+export async function startCaddyWith(t: TestContext, configuration: string, port: number): Promise<void> {
+  const folder = temporaryFolder('caddy');
+  const path = join(folder, 'Caddyfile');
+  writeFileSync(path, configuration);
+  // It keeps its files where these variables say.
+  const own = ['HOME', 'XDG_DATA_HOME', 'XDG_CONFIG_HOME'].map((name) => `${name}=${folder}`);
+  await start(t, ['/usr/bin/env', ...own, 'caddy', 'run', '--adapter', 'caddyfile', '--config', path], port, folder);
+}
+
 export interface HaproxyOptions {
   readonly upstreamPort: number;
   readonly denied?: string;
@@ -74,10 +92,9 @@ export async function startHaproxy(
   t: TestContext,
   { upstreamPort, denied, forwardsAddress }: HaproxyOptions,
 ): Promise<number> {
-  const folder = temporaryFolder('haproxy');
   const port = await freePort();
-  writeFileSync(
-    join(folder, 'haproxy.cfg'),
+  await startHaproxyWith(
+    t,
     `global
   maxconn 200
 defaults
@@ -95,8 +112,8 @@ frontend clients
 backend nodes
   server node 127.0.0.1:${upstreamPort} pool-max-conn 2
 `,
+    port,
   );
-  await start(t, ['/usr/sbin/haproxy', '-db', '-f', join(folder, 'haproxy.cfg')], port, folder);
   return port;
 }
 
