@@ -9,8 +9,10 @@
  */
 import { timingSafeEqual } from 'node:crypto';
 import type { CorsPolicy } from './cors.ts';
+import type { FailedTokens } from './failed-tokens.ts';
 import type { Grant } from './scopes.ts';
-import { RememberedGrants, type TokenBook } from './token-book.ts';
+import type { Connected } from './senders.ts';
+import { RememberedGrants, type TokenBook, type TokenFault } from './token-book.ts';
 import {
   type AdmissionRefusal,
   type CredentialFault,
@@ -27,7 +29,11 @@ interface SenderHeaders {
   readonly site: string;
   readonly referer: string;
   readonly authorization: string;
+  /** X-Forwarded-For. */
+  readonly forwardedFor?: string;
 }
+
+type TokenHeaders = Pick<SenderHeaders, 'authorization' | 'forwardedFor'>;
 
 /** Each look at the URL is a call into native code: for probes, refusals, and reads where URLs may hold tokens. */
 interface UrlSource {
@@ -203,6 +209,8 @@ export interface AdmissionOptions {
   readonly book?: TokenBook | undefined;
   readonly routes: RouteAccess;
   readonly refused?: RefusedTokens;
+  /** Undefined: any number of wrong tokens is verified. */
+  readonly failed?: FailedTokens;
 }
 
 export class RequestAdmission {
@@ -212,9 +220,10 @@ export class RequestAdmission {
   /** The grants of tokens in URLs; undefined: none is taken from there. */
   readonly #linked: RememberedGrants | undefined;
   readonly #refused: RefusedTokens | undefined;
+  readonly #failed: FailedTokens | undefined;
   #token: string;
 
-  constructor({ policy, token, book, routes, refused }: AdmissionOptions) {
+  constructor({ policy, token, book, routes, refused, failed }: AdmissionOptions) {
     this.#policy = policy;
     this.#token = token;
     this.#grants = book === undefined ? undefined : new RememberedGrants(book);
@@ -222,6 +231,7 @@ export class RequestAdmission {
     this.#linked = linked && new RememberedGrants({ grantOf: linked });
     this.#routes = routes;
     this.#refused = refused;
+    this.#failed = failed;
   }
 
   /**
@@ -241,8 +251,8 @@ export class RequestAdmission {
   }
 
   /** Does the request carry a token of the plane, if there is one? */
-  knows(headers: Pick<SenderHeaders, 'authorization'>): boolean {
-    const credentials = this.#headerCredentials(headers.authorization);
+  knows(headers: TokenHeaders): boolean {
+    const credentials = this.#headerCredentials(headers);
     return credentials === 'open' || isKnown(credentials);
   }
 
@@ -251,19 +261,23 @@ export class RequestAdmission {
    * has no token elsewhere.
    */
   credentialsOf(
-    { authorization }: Pick<SenderHeaders, 'authorization'>,
+    headers: TokenHeaders,
     target: Pick<UrlSource, 'getQuery'>,
     method: string,
+    peer?: Connected,
   ): Credentials {
-    const credentials = this.#headerCredentials(authorization);
+    const credentials = this.#headerCredentials(headers, peer);
     if (this.#linked === undefined || (!isRead(method) && credentials !== 'missing')) return credentials;
     const [token, ...more] = tokensInQuery(target.getQuery());
     if (token === undefined) return credentials;
     if (credentials !== 'missing' || more.length > 0) return 'several';
-    return isRead(method) ? linkedCredentials(this.#linked, token) : 'misplaced';
+    if (!isRead(method)) return 'misplaced';
+    const header = `Bearer ${token}`;
+    return this.#linked.remembered(header) ?? this.#verified(this.#linked, { header, token }, headers, peer);
   }
 
-  #headerCredentials(authorization: string): Credentials {
+  #headerCredentials(headers: TokenHeaders, peer?: Connected): Credentials {
+    const { authorization } = headers;
     const token = this.#token;
     const grants = this.#grants;
     if (grants === undefined) {
@@ -275,7 +289,18 @@ export class RequestAdmission {
     if (known !== undefined) return known;
     if (!isBearer(authorization)) return 'missing';
     if (token !== '' && isAuthorized(authorization, token)) return 'all';
-    return grants.grantOf(authorization, bearerOf(authorization));
+    return this.#verified(grants, { header: authorization, token: bearerOf(authorization) }, headers, peer);
+  }
+
+  #verified(
+    grants: RememberedGrants,
+    { header, token }: { readonly header: string; readonly token: string },
+    { forwardedFor = '' }: TokenHeaders,
+    peer: Connected | undefined,
+  ): Credentials {
+    const verify = (): Grant | TokenFault => grants.grantOf(header, token);
+    if (this.#failed === undefined || peer === undefined) return verify();
+    return this.#failed.bounded(token, { peer, forwardedFor }, verify);
   }
 
   /** `credentials`: those of the same request. */
@@ -302,11 +327,6 @@ export class RequestAdmission {
 
 function isRead(method: string): boolean {
   return method === 'get' || method === 'head';
-}
-
-function linkedCredentials(grants: RememberedGrants, token: string): Credentials {
-  const header = `Bearer ${token}`;
-  return grants.remembered(header) ?? grants.grantOf(header, token);
 }
 
 const IN_QUERY = 'access_token=';

@@ -7,8 +7,8 @@ export interface AdmissionRefusal {
   readonly detail: string;
 }
 
-/** Why a request has no rights. `several`: it has more than one token. `misplaced`: a URL holds one, and this is no read. */
-export type CredentialFault = 'missing' | 'several' | 'misplaced' | TokenFault;
+/** Why a request has no rights. `throttled`: too many wrong ones were verified. `several`: it has more than one token. `misplaced`: a URL holds one, and this is no read. */
+export type CredentialFault = 'missing' | 'several' | 'misplaced' | 'throttled' | TokenFault;
 
 const unauthorized = (detail: string): AdmissionRefusal => ({ code: 'UNAUTHORIZED', detail });
 
@@ -16,6 +16,7 @@ const FAULTS: Readonly<Record<Exclude<CredentialFault, SignedFault>, AdmissionRe
   missing: unauthorized(''),
   several: { code: 'INVALID_QUERY', detail: 'a request has one token, in the Authorization header or once in the URL' },
   misplaced: unauthorized('a token in the URL opens reads; send others in the Authorization header'),
+  throttled: { code: 'TOKEN_FAILURES', detail: '' },
   unknown: unauthorized('the token is not known'),
   expired: unauthorized('the token has expired'),
   revoked: unauthorized('the token was revoked'),

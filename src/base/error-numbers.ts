@@ -104,4 +104,5 @@ export const NUMBERED = [
   'SESSIONS_FULL',
   'SESSION_FULL',
   'INSUFFICIENT_SCOPE',
+  'TOKEN_FAILURES',
 ] as const;

@@ -125,6 +125,7 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
   INFLIGHT_FULL: row(503, 'too many request bodies are in flight on this node; retry', true),
   ANSWERS_FULL: row(503, 'too many answers wait for slow clients on this node; retry', true),
   SESSIONS_FULL: row(503, 'too many sessions are open on this node; retry', true),
+  TOKEN_FAILURES: row(429, 'too many wrong tokens came from this address, so this one was not looked at; retry', true),
   SESSION_FULL: row(429, 'the session has as much under way as it may; wait for answers, then retry', true),
   WATCHERS_FULL: row(503, 'too many live readers wait on this core; retry', true),
   NO_LEADER: row(503, 'no leader is known for the group of this stream; retry', true),

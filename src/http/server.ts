@@ -17,6 +17,7 @@
 import { AdminPolicy, ClientPolicy, RequestAdmission } from '../access/admission.ts';
 import type { HttpContext, HttpSettings } from './context.ts';
 import { CorsPolicy } from '../access/cors.ts';
+import { FailedTokens } from '../access/failed-tokens.ts';
 import { failSafely, isDead, serveSockets } from './guard.ts';
 import type { WriteHeaders } from './headers.ts';
 import { Listener } from './listener.ts';
@@ -110,7 +111,8 @@ function newClientPlane(server: HttpServerContext, operations: Operations): Plan
   const router = new ClientRouter(rows, server.gateway);
   const policy = new ClientPolicy({ hosts, cors, hasToken: token !== '' || book !== undefined, routes: router });
   const refused = server.ctx.metrics.access;
-  const admission = new RequestAdmission({ policy, token, book, routes: router, refused });
+  const failed = new FailedTokens(server.ctx.senders, () => server.ctx.monotonicMs());
+  const admission = new RequestAdmission({ policy, token, book, routes: router, refused, failed });
   return { server, cors, router, admission, sessions: operations.sessions };
 }
 
@@ -190,7 +192,7 @@ function handle({ server, admission, router }: Plane, call: RequestContext, req:
   const { fault } = headers.framing;
   if (fault !== undefined) return refuseFraming(call, fault);
   const asks = call.handshake === undefined ? call.method : askForSocket(headers, req);
-  const credentials = admission.credentialsOf(headers, req, asks);
+  const credentials = admission.credentialsOf(headers, req, asks, call.res);
   const refusal = admission.refuses(headers, req, asks, credentials);
   call.credentials = credentials;
   if (refusal !== undefined) return call.deny(refusal);

@@ -74,7 +74,18 @@ export class HttpCounters {
     ...{ open: 0, opened: 0, refused: 0, faults: 0, requests: 0, refusals: 0, events: 0, bytesIn: 0, bytesOut: 0 },
   };
   readonly access = {
-    ...{ missing: 0, unknown: 0, expired: 0, revoked: 0, oversized: 0, invalid: 0, misplaced: 0, denied: 0, hidden: 0 },
+    ...{
+      missing: 0,
+      unknown: 0,
+      expired: 0,
+      revoked: 0,
+      oversized: 0,
+      invalid: 0,
+      misplaced: 0,
+      throttled: 0,
+      denied: 0,
+      hidden: 0,
+    },
   };
 
   readonly #latencies = new Map<OperationName, Latency>(OPERATIONS.map((name) => [name, new Latency()]));

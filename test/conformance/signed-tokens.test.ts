@@ -128,6 +128,23 @@ test('a signed token opens what its claim says, and what is refused says why', a
   assert.deepEqual([metrics['token_invalid'], metrics['token_expired']], [5, 1]);
 });
 
+test('a flood of wrong tokens is verified no further, and tokens that were verified before go on', async () => {
+  const wrong = signed(AGENT, { key: NEXT.privateKey });
+  const good = signed(AGENT);
+  assert.equal((await ask(good, 'GET', '/chat/agent-1')).status, 200);
+  let refused: RawResponse | undefined;
+  for (let round = 0; round < 100 && refused === undefined; round++) {
+    const answers = await Promise.all(Array.from({ length: 50 }, () => ask(wrong, 'GET', '/chat/agent-1')));
+    refused = answers.find(({ status }) => status !== 401);
+  }
+  assert.deepEqual(
+    [refused?.status, refused?.headers.get('millrace-error'), refused?.headers.get('retry-after')],
+    [429, 'TOKEN_FAILURES', '1'],
+  );
+  assert.equal((await ask(good, 'GET', '/chat/agent-1')).status, 200);
+  await until('they are looked at again', async () => (await ask(wrong, 'GET', '/chat/agent-1')).status === 401);
+});
+
 test('keys of the server count beside those of the file', async () => {
   const token = signed(AGENT, { key: PUBLISHED.privateKey, kid: 'published' });
   await until('the keys of the server', async () => (await ask(token, 'GET', '/chat/agent-1')).status === 200);

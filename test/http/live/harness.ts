@@ -66,6 +66,7 @@ function newMetrics(): HttpMetrics {
       revoked: 0,
       oversized: 0,
       invalid: 0,
+      throttled: 0,
       misplaced: 0,
       denied: 0,
       hidden: 0,

@@ -196,6 +196,7 @@ function snapshot(server: HttpServerContext, source: MetricsSource, status: Node
     token_revoked: access.revoked,
     token_oversized: access.oversized,
     token_invalid: access.invalid,
+    token_throttled: access.throttled,
     token_misplaced: access.misplaced,
     scope_denied: access.denied,
     scope_hidden: access.hidden,
