@@ -48,6 +48,7 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
   TOO_MANY_FRAMES: row(413, 'the batch holds more than 512 frames; split it into several batches'),
   TOO_MANY_RECORDS: row(413, 'the JSON array holds more than 100,000 records; split it into several appends'),
   UNAUTHORIZED: row(401, 'a valid bearer token is required'),
+  CLIENT_CERTIFICATE_REQUIRED: row(403, 'this plane takes requests with a valid client certificate only'),
   INSUFFICIENT_SCOPE: row(403, 'the token does not allow that'),
   CONTENT_ENCODING: row(415, 'bodies are taken as they are, without Content-Encoding'),
   UNSUPPORTED_MEDIA_TYPE: row(415, 'Content-Type must be application/json'),

@@ -235,9 +235,13 @@ export const OPTIONS = {
   ),
   'http.admin_token': optional(kind.token, 'Bearer token that the admin plane requires.'),
   'http.admin_token_file': optional(kind.path, 'File with the token, instead of `http.admin_token`.'),
+  'http.admin_client_ca_file': optional(
+    kind.path,
+    'PEM certificates of authorities. With it, and `server.tls_cert`, the admin plane takes requests with a [client certificate](../access/operators.md#client-certificates) of theirs only, beside the token. SIGHUP reads it again.',
+  ),
   'http.admin_tokens_file': optional(
     kind.path,
-    'TOML file with tokens that have [roles](../access/README.md#roles-of-operators), beside the admin token, which has all. With it the admin plane requires one of them.',
+    'TOML file with tokens that have [roles](../access/operators.md#roles), beside the admin token, which has all. With it the admin plane requires one of them.',
   ),
 
   'http.trusted_proxies': option(

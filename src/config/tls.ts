@@ -11,6 +11,8 @@ import { readText } from './text-file.ts';
 export interface PlaneTls {
   readonly certPath: string;
   readonly keyPath: string;
+  /** Authorities whose certificates clients of the admin plane must have; undefined: they need none. */
+  readonly adminCaPath?: string;
 }
 
 /** TLS of the links. The texts are PEM: shard threads get them as they are. */
@@ -24,12 +26,22 @@ export interface ClusterTls {
 export function tlsOf(values: OptionValues): PlaneTls | undefined {
   const certPath = values['server.tls_cert'];
   const keyPath = values['server.tls_key'];
-  if (certPath === undefined && keyPath === undefined) return undefined;
+  const adminCaPath = values['http.admin_client_ca_file'];
+  if (certPath === undefined && keyPath === undefined) {
+    if (adminCaPath === undefined) return undefined;
+    throw refuse(
+      'server.tls_cert',
+      undefined,
+      'a certificate, because http.admin_client_ca_file asks for those of clients',
+    );
+  }
   if (certPath === undefined) throw refuse('server.tls_cert', undefined, 'the certificate of server.tls_key');
   if (keyPath === undefined) throw refuse('server.tls_key', undefined, 'the private key of server.tls_cert');
   const pems = { cert: readText('server.tls_cert', certPath), key: readText('server.tls_key', keyPath) };
   checkPair('server.tls_cert and server.tls_key', pems);
-  return { certPath, keyPath };
+  if (adminCaPath === undefined) return { certPath, keyPath };
+  checkAuthorities('http.admin_client_ca_file', readText('http.admin_client_ca_file', adminCaPath));
+  return { certPath, keyPath, adminCaPath };
 }
 
 export function clusterTlsOf(values: OptionValues): ClusterTls | undefined {

@@ -22,7 +22,7 @@ interface AuditedRow {
 const NARROWING = '/__svc/tokens';
 /** Asked by monitors and by the console's page all the time, and about no tenant's data. */
 const ROUTINE: ReadonlySet<string> = new Set([
-  ...['/__svc/metrics', '/__svc/metrics/history', '/__svc/openapi.json', '/__svc/leadership-shed'],
+  ...['/__svc/metrics', '/__svc/metrics/history', '/__svc/openapi.json', '/__svc/leadership-shed', '/__svc/whoami'],
 ]);
 
 export function isAudited(plane: PlaneKind, { methods, pattern, access }: AuditedRow): boolean {

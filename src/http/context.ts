@@ -60,7 +60,7 @@ export interface HttpSettings {
   /** Tokens of the admin plane with roles; undefined: it has none. */
   readonly adminTokens?: TokenBook | undefined;
   /** PEM files; undefined: plain HTTP. Both planes alike. */
-  readonly tls: { readonly certPath: string; readonly keyPath: string } | undefined;
+  readonly tls: { readonly certPath: string; readonly keyPath: string; readonly adminCaPath?: string } | undefined;
 }
 
 /** Operation names of the latency histograms. */

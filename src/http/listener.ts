@@ -8,6 +8,7 @@
 import { createServer } from 'node:net';
 import { resolve as resolvePath } from 'node:path';
 import { formatAddress } from '../base/address.ts';
+import { readAuthorities } from '../access/client-certificates.ts';
 import type { PlaneConnections } from '../access/connections.ts';
 import type { HttpSettings } from './context.ts';
 import type { ErrorLog } from '../ports.ts';
@@ -29,7 +30,7 @@ type Tls = HttpSettings['tls'];
 
 export interface ListenerOptions {
   readonly uws: Uws;
-  readonly name: string;
+  readonly name: 'client' | 'admin';
   readonly tls: Tls;
   /** Registers the routes with an app. */
   readonly install: (app: UwsApp) => void;
@@ -44,9 +45,11 @@ export class Listener {
   #socket: UwsListenSocket | undefined;
   #address: { readonly host: string; readonly port: number } | undefined;
   #closed = false;
+  #authorities: string | undefined;
 
   constructor(options: ListenerOptions) {
     this.#options = options;
+    this.#authorities = readAuthorities(this.#caPathOf(options.tls));
     this.#apps.push(this.#make(options.tls));
   }
 
@@ -62,11 +65,22 @@ export class Listener {
     const { host, port } = this.#address;
     this.#apps.push(this.#make(tls));
     this.stopListening();
-    if (this.#open(host, port) !== undefined) return;
+    if (this.#open(host, port) !== undefined) return this.#endStrangers(tls);
     this.#apps.pop();
     const failure = `the ${this.#options.name} plane could not listen again with the new certificate`;
     if (this.#open(host, port) === undefined) throw new Error(`${failure}, nor with the old one: restart this node`);
     throw new Error(failure);
+  }
+
+  /** Connections that began with other authorities end. */
+  #endStrangers(tls: Tls): void {
+    const before = this.#authorities;
+    this.#authorities = readAuthorities(this.#caPathOf(tls));
+    if (this.#authorities !== before) for (const app of this.#apps.splice(0, this.#apps.length - 1)) app.close();
+  }
+
+  #caPathOf(tls: Tls): string | undefined {
+    return this.#options.name === 'admin' ? tls?.adminCaPath : undefined;
   }
 
   stopListening(): void {
@@ -83,10 +97,13 @@ export class Listener {
 
   #make(tls: Tls): UwsApp {
     const { uws, install, connections, log } = this.#options;
+    const caPath = this.#caPathOf(tls);
+    // With `ca_file_name` the library checks the certificates of clients, and does not require them.
+    const ca = caPath === undefined ? {} : { ca_file_name: resolvePath(caPath) };
     const app =
       tls === undefined
         ? uws.App()
-        : uws.SSLApp({ cert_file_name: resolvePath(tls.certPath), key_file_name: resolvePath(tls.keyPath) });
+        : uws.SSLApp({ cert_file_name: resolvePath(tls.certPath), key_file_name: resolvePath(tls.keyPath), ...ca });
     install(app);
     watchConnections(app, log, (res, by) => connections.changed(res, by));
     return app;

@@ -15,6 +15,7 @@
  * HTTP/1.0, absolute-form targets and `*` are answered 505 by the library before any of our code runs.
  */
 import { AdminPolicy, ClientPolicy, RequestAdmission } from '../access/admission.ts';
+import { ClientCertificates } from '../access/client-certificates.ts';
 import type { HttpContext, HttpSettings } from './context.ts';
 import { CorsPolicy } from '../access/cors.ts';
 import { FailedTokens } from '../access/failed-tokens.ts';
@@ -123,7 +124,8 @@ function newAdminPlane(server: HttpServerContext, operations: Operations): Plane
   const refused = server.ctx.metrics.access;
   const admission = new RequestAdmission({ policy, token, book, routes: router, refused });
   // Only the console's own page may ask, and it needs no CORS header.
-  return { server, cors: new CorsPolicy([], methodsOf(ADMIN_ROWS)), router, admission };
+  const certificates = server.settings.tls?.adminCaPath === undefined ? undefined : new ClientCertificates();
+  return { server, cors: new CorsPolicy([], methodsOf(ADMIN_ROWS)), router, admission, certificates };
 }
 
 function delay(ms: number): Promise<void> {
@@ -137,6 +139,8 @@ export interface Plane {
   readonly cors: CorsPolicy;
   readonly admission: RequestAdmission;
   readonly router: Router;
+  /** Undefined: its clients need none. */
+  readonly certificates?: ClientCertificates | undefined;
   /** Undefined: the plane has no WebSockets. */
   readonly sessions?: SessionPort | undefined;
 }
@@ -187,10 +191,12 @@ export function serve(app: UwsApp, plane: Plane): void {
 }
 
 /** Returns nothing, unless a handler is async by mistake: then its promise, for the net. */
-function handle({ server, admission, router }: Plane, call: RequestContext, req: UwsRequest): unknown {
+function handle({ server, admission, router, certificates }: Plane, call: RequestContext, req: UwsRequest): unknown {
   const { headers } = server;
   const { fault } = headers.framing;
   if (fault !== undefined) return refuseFraming(call, fault);
+  const stranger = certificates?.refuses(call.res);
+  if (stranger !== undefined) return call.deny(stranger);
   const asks = call.handshake === undefined ? call.method : askForSocket(headers, req);
   const credentials = admission.credentialsOf(headers, req, asks, call.res);
   const refusal = admission.refuses(headers, req, asks, credentials);

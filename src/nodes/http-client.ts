@@ -22,6 +22,8 @@ export interface ClientOptions {
   readonly token: string | undefined;
   /** PEM: nodes are believed whose certificates lead to one of these. Undefined: those that Node.js knows. */
   readonly ca: string | undefined;
+  /** PEM: certificate and key that admin planes are shown, where they ask. */
+  readonly identity?: string | undefined;
   /** Ends everything that is under way, with Interrupted. */
   readonly signal: AbortSignal;
 }
@@ -104,7 +106,12 @@ function checkHeaders(headers: RequestHead['headers']): void {
 
 /** A request whose body is the caller's to send. Throws BadHeader. */
 export function open(
-  { token, ca, agents }: Pick<ClientOptions, 'token' | 'ca'> & { readonly agents?: Agents | undefined },
+  {
+    token,
+    ca,
+    identity,
+    agents,
+  }: Pick<ClientOptions, 'token' | 'ca' | 'identity'> & { readonly agents?: Agents | undefined },
   { method, url, headers, signal }: RequestHead,
 ): ClientRequest {
   const isTls = url.startsWith('https:');
@@ -120,6 +127,7 @@ export function open(
     agent: agents?.[isTls ? 'https:' : 'http:'] ?? false,
     headers: all,
     ...(isTls && ca !== undefined ? { ca } : {}),
+    ...(isTls && identity !== undefined ? { cert: identity, key: identity } : {}),
   });
 }
 
@@ -222,6 +230,8 @@ export function causeOf(error: unknown): string {
 
 const UNKNOWN_CERTIFICATE = 'its certificate is not known here; --ca-file names a file with its authority';
 
+const REFUSED_CERTIFICATE = 'it does not take this client certificate; --cert-file names one with its key';
+
 const CODES: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection lost',
@@ -236,6 +246,9 @@ const CODES: Readonly<Record<string, string>> = {
   ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak TLS; is its address http://?',
   ERR_SSL_PACKET_LENGTH_TOO_LONG: 'it does not speak TLS; is its address http://?',
   ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another name',
+  ERR_SSL_TLSV1_ALERT_UNKNOWN_CA: REFUSED_CERTIFICATE,
+  ERR_SSL_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE: REFUSED_CERTIFICATE,
+  ERR_SSL_SSLV3_ALERT_CERTIFICATE_EXPIRED: REFUSED_CERTIFICATE,
   CERT_HAS_EXPIRED: 'its certificate has expired',
   DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_CERTIFICATE,
   SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_CERTIFICATE,

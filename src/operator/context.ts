@@ -1,5 +1,5 @@
 /** Every verb gets a `Context`; several share the flags declared here. */
-import { X509Certificate } from 'node:crypto';
+import { X509Certificate, createPrivateKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Cluster } from '../nodes/cluster.ts';
 import { clientUrlOf, readClusterFile } from '../nodes/cluster-file.ts';
@@ -75,6 +75,12 @@ export const CA_FILE: Flag = {
   about: 'PEM: only certificates of these authorities are believed; or MILLRACE_CA_FILE',
   env: 'MILLRACE_CA_FILE',
 };
+export const CERT_FILE: Flag = {
+  kind: 'text',
+  value: 'FILE',
+  about: 'PEM: certificate and key for admin planes that ask for them; or MILLRACE_CERT_FILE',
+  env: 'MILLRACE_CERT_FILE',
+};
 /** The address of a client plane. */
 export const ADDRESS: Flag = {
   kind: 'text',
@@ -90,6 +96,7 @@ export const asking = (timeoutSeconds = 10): Readonly<Record<string, Flag>> => (
   'http-timeout-secs': seconds(timeoutSeconds, 'bound of one call to a node'),
   'token-file': TOKEN_FILE,
   'ca-file': CA_FILE,
+  'cert-file': CERT_FILE,
   context: CONTEXT,
 });
 
@@ -122,6 +129,7 @@ export async function openCluster(context: Context): Promise<Cluster> {
     timeoutMs: values.ms('http-timeout-secs'),
     token: tokenOf(context, ADMIN_TOKEN),
     ca: authoritiesOf(values.text('ca-file')),
+    identity: identityOf(values.text('cert-file')),
     signal,
   });
 }
@@ -206,6 +214,18 @@ function authoritiesOf(path: string | undefined): string | undefined {
     throw new UsageError(`${source}: expected certificates in PEM`);
   }
   return text;
+}
+
+function identityOf(path: string | undefined): string | undefined {
+  if (path === undefined) return undefined;
+  const source = `--cert-file ${path}`;
+  const text = textOf(source, path);
+  try {
+    if (new X509Certificate(text).checkPrivateKey(createPrivateKey(text))) return text;
+  } catch {
+    // Said below.
+  }
+  throw new UsageError(`${source}: expected a certificate and its private key in PEM`);
 }
 
 function textOf(source: string, path: string): string {

@@ -14,7 +14,7 @@ import { isObject } from '../nodes/report.ts';
 import { writeWhole } from './whole-file.ts';
 
 /** Flags that a context may hold. Those that name files are kept as absolute paths. */
-export const CONTEXT_FLAGS = ['config', 'url', 'token-file', 'client-token-file', 'ca-file'] as const;
+export const CONTEXT_FLAGS = ['config', 'url', 'token-file', 'client-token-file', 'ca-file', 'cert-file'] as const;
 const OWNER_ONLY = 0o600;
 const FOLDER_MODE = 0o700;
 

@@ -17,6 +17,8 @@ type Outcome = 'none' | 'unchanged' | 'changed';
 interface Pems {
   readonly cert: string;
   readonly key: string;
+  /** Authorities of clients of the admin plane; empty: they need no certificate. */
+  readonly ca: string;
 }
 
 /** Exists from the start of the process: an unhandled signal would end it. */
@@ -97,6 +99,7 @@ export class Reloads {
 function checkSwitches(before: Config, now: Config): void {
   const switches = [
     ['server.tls_cert', before.server.tls, now.server.tls],
+    ['http.admin_client_ca_file', before.server.tls?.adminCaPath, now.server.tls?.adminCaPath],
     ['http.client_token', before.http.clientToken, now.http.clientToken],
     ['http.signing_key_file', signs(before), signs(now)],
     ['http.tokens_file, or http.jwt_issuer,', before.http.tokens, now.http.tokens],
@@ -128,7 +131,9 @@ function signs({ http: { tokens } }: Config): unknown {
 
 function readPems({ server: { tls } }: Config): Pems | undefined {
   if (tls === undefined) return undefined;
-  return { cert: readFileSync(tls.certPath, 'utf8'), key: readFileSync(tls.keyPath, 'utf8') };
+  const { certPath, keyPath, adminCaPath } = tls;
+  const ca = adminCaPath === undefined ? '' : readFileSync(adminCaPath, 'utf8');
+  return { cert: readFileSync(certPath, 'utf8'), key: readFileSync(keyPath, 'utf8'), ca };
 }
 
 function listed(settings: object | undefined): string | undefined {
@@ -136,7 +141,7 @@ function listed(settings: object | undefined): string | undefined {
 }
 
 function textOf(pems: Pems | undefined): string | undefined {
-  return pems === undefined ? undefined : `${pems.cert}\0${pems.key}`;
+  return pems === undefined ? undefined : `${pems.cert}\0${pems.key}\0${pems.ca}`;
 }
 
 function outcome(before: string | undefined, now: string | undefined): Outcome {

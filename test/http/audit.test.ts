@@ -20,7 +20,7 @@ const TOKENS = [
 ];
 const VALUES: Readonly<Record<string, string>> = { bucket: 'b', stream: 's', node: '2', id: 'x' };
 /** Not called by people: probes, numbers, documents, and the page, which holds no data. */
-const SILENT = /^\/$|__svc\/(?:health|ready|metrics|metrics\/history|openapi\.json|leadership-shed)$/;
+const SILENT = /^\/$|__svc\/(?:health|ready|metrics|metrics\/history|openapi\.json|whoami|leadership-shed)$/;
 
 const CONTROL: ControlPort = {
   open: ({ rights }) => ({

@@ -55,6 +55,7 @@ const JUDGES: Table = {
   'src/subscriptions/service/driver.ts': 'leases and pauses in the log',
   'src/subscriptions/webhooks/webhook-keys.ts': 'when tokens end',
   'src/access/scopes.ts': 'when tokens end',
+  'src/access/client-certificates.ts': 'when certificates end',
   'src/access/jwt-verifier.ts': 'when tokens begin and end',
   'src/access/narrowed-tokens.ts': 'when tokens end',
   'src/access/grant-holders.ts': 'how long until tokens end, looked at again each minute',

@@ -196,7 +196,6 @@ function service(methods: readonly Method[], path: string, bind: Bind): RouteRow
 const METRICS = service(READ, 'metrics', using('metrics', handleMetrics));
 const USAGE = service(READ, 'usage', always(handleUsage));
 
-/** Both planes have them. */
 const PROBE_ROWS: readonly (RouteRow & { readonly access: 'probe' })[] = [
   { ...service(READ, 'health', always(answerHealth)), access: 'probe' },
   {

@@ -1,6 +1,6 @@
 /** Clusters by name. */
 import type { Flag } from '../flags.ts';
-import { ADDRESS, CA_FILE, CLIENT_TOKEN_FILE, CONFIG, TOKEN_FILE, type Verb } from '../context.ts';
+import { ADDRESS, CA_FILE, CERT_FILE, CLIENT_TOKEN_FILE, CONFIG, TOKEN_FILE, type Verb } from '../context.ts';
 import { readClusterFile } from '../../nodes/cluster-file.ts';
 import { CONTEXT_FLAGS, Contexts } from '../contexts.ts';
 import { UsageError } from '../../nodes/failure.ts';
@@ -25,6 +25,7 @@ export const contextAdd: Verb = {
     'token-file': TOKEN_FILE,
     'client-token-file': CLIENT_TOKEN_FILE,
     'ca-file': { kind: 'text', value: 'FILE', about: CA_FILE.about },
+    'cert-file': { kind: 'text', value: 'FILE', about: CERT_FILE.about },
   },
   run: async ({ values, env, stdin, say }) => {
     const given = CONTEXT_FLAGS.flatMap((flag): [string, string][] => {
