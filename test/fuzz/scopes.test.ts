@@ -1,21 +1,23 @@
 // A client with a token for some streams tries to get at others: 6,000 drawn requests, in all spellings of paths, on
-// every route, as forks, subscriptions and conditional reads. What is out of its scopes neither shows nor changes.
+// every route, as forks, subscriptions and conditional reads, with tokens that it had made of its own, in headers and in
+// URLs. What is out of its scopes neither shows nor changes, and a URL changes nothing.
 import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { SCOPED_OPERATIONS } from '../../src/base/scopes.ts';
 import { ConnectionLost, type HeaderList, RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
 import { type Random, createRandom, seedFromEnvironment } from '../support/random.ts';
-import { bearer, listed } from '../support/scoped-tokens.ts';
+import { listed, textOf } from '../support/scoped-tokens.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
 
 const ROOT = { Authorization: 'Bearer root-0123456789abcdef0123456789abcdef' };
 const folder = temporaryFolder('scopes-fuzz');
-const file = join(folder, 'tokens.toml');
+const [file, keyFile] = [join(folder, 'tokens.toml'), join(folder, 'key.pem')];
 const server = new TestServer({
   ...{ cores: 2, groups: 8, longPollTimeout: '50ms' },
-  http: `client_token = "${ROOT.Authorization.slice(7)}"\ntokens_file = "${file}"`,
+  http: `client_token = "${ROOT.Authorization.slice(7)}"\ntokens_file = "${file}"\nsigning_key_file = "${keyFile}"`,
 });
 
 /** No request holds this text, so an answer that does has it from where the token may not look. */
@@ -40,6 +42,7 @@ async function root(method: string, path: string, headers: HeaderList = {}, body
 const pathOf = (bucket: string, stream: string): string => `/${bucket}/${encodeURIComponent(stream)}`;
 
 before(async () => {
+  writeFileSync(keyFile, generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));
   const { id, sha256 } = listed('attacker', []);
   const operations = JSON.stringify(SCOPED_OPERATIONS);
   const scopes = `[[tokens.scopes]]\nbucket = "shop"\nstreams = "open-*"\noperations = ${operations}\n`;
@@ -168,7 +171,55 @@ const SERVICE = [
 ];
 const METHODS = ['GET', 'GET', 'GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'];
 
-function drawnHeaders(random: Random): HeaderList {
+/** Tokens that nodes made for the attacker, the latest ones. */
+class Collected {
+  readonly #tokens: string[] = [];
+
+  add(token: string): void {
+    this.#tokens.unshift(token);
+    this.#tokens.length = Math.min(this.#tokens.length, 8);
+  }
+
+  drawn(random: Random): string {
+    return this.#tokens.length === 0 ? 'none' : random.pick(this.#tokens);
+  }
+
+  isIn(text: string): boolean {
+    return this.#tokens.some((token) => text.includes(token));
+  }
+}
+
+/** The body of a wish for another one: what it asks for may be more than the attacker has. */
+function drawnWish(random: Random): string {
+  const scope = (): object => ({
+    bucket: random.pick(['shop', 'shop', 'vault', '_default', '*']),
+    [random.chance(0.5) ? 'stream' : 'streams']: random.pick([
+      'open-1',
+      'open-*',
+      'open-1',
+      'secret',
+      's*',
+      '*',
+      'gold/1',
+    ]),
+    operations: random.chance(0.6) ? ['read'] : SCOPED_OPERATIONS.filter(() => random.chance(0.5)),
+  });
+  const fair = { bucket: 'shop', streams: 'open-*', operations: ['read'] };
+  const scopes = random.chance(0.5) ? [fair] : Array.from({ length: random.int(1, 2) }, scope);
+  return JSON.stringify({ scopes, expires_in: random.int(1, 1000), ...(random.chance(0.8) ? { use: 'url' } : {}) });
+}
+
+/** Tokens of the query, in ways that count and in others. */
+function drawnQuery(random: Random, query: string, collected: Collected): string {
+  const one = (): string => {
+    const token = random.chance(0.8) ? collected.drawn(random) : random.pick([textOf('attacker'), '', 'a.b.c', '%00']);
+    return `${random.chance(0.9) ? 'access_token' : random.pick(['ACCESS_TOKEN', 'access%5ftoken'])}=${token}`;
+  };
+  const pairs = random.chance(0.1) ? `${one()}&${one()}` : one();
+  return query === '' ? `?${pairs}` : `${query}&${pairs}`;
+}
+
+function drawnHeaders(random: Random, authorization: HeaderList): HeaderList {
   const fork = random.chance(0.2) ? { 'Stream-Forked-From': drawnPath(random) } : {};
   const more: readonly HeaderList[] = [
     ...[
@@ -189,7 +240,7 @@ function drawnHeaders(random: Random): HeaderList {
     ],
     { authorization: `${ROOT.Authorization}x` },
   ];
-  return { ...bearer('attacker'), 'Content-Type': 'text/plain', ...fork, ...random.pick(more) };
+  return { ...authorization, 'Content-Type': 'text/plain', ...fork, ...random.pick(more) };
 }
 
 function drawnBody(random: Random): string {
@@ -203,19 +254,40 @@ function drawnBody(random: Random): string {
   return random.pick(['', 'x', '\0\0\0\x01x', '{}', subscription, '{"streams":["vault/gold/1"]}', '{"worker":"me"}']);
 }
 
+/** The token is one that a node made for the attacker. */
+async function tryHidden(token: string, what: string): Promise<void> {
+  for (const [bucket, stream] of HIDDEN) {
+    const path = pathOf(bucket, stream);
+    const answers = [
+      await requestOnce(server.port, 'GET', path, { Authorization: `Bearer ${token}` }),
+      await requestOnce(server.port, 'GET', `${path}?access_token=${token}`),
+    ];
+    for (const { status, body } of answers)
+      assert((status === 401 || status === 404) && !body.includes(CANARY), `${what}: ${path} ${status}`);
+  }
+}
+
 test('no request of a token gets at what is out of its scopes', async () => {
   const seed = seedFromEnvironment();
   const random = createRandom(seed);
   const unchanged = await hiddenState();
   let client = await RawClient.connect(server.port);
   const statuses = new Map<number, number>();
+  const collected = new Collected();
+  let linked = 0;
   for (let i = 0; i < 6000; i++) {
-    const method = random.pick(METHODS);
-    const path = random.chance(0.75)
-      ? `${drawnPath(random)}${random.pick(BELOW)}${random.pick(QUERIES)}`
-      : `${random.pick(SERVICE)}${random.pick(QUERIES)}`;
-    const headers = drawnHeaders(random);
-    const body = method === 'POST' || method === 'PUT' ? drawnBody(random) : '';
+    const isWish = random.chance(0.05);
+    const method = isWish ? 'POST' : random.pick(METHODS);
+    const drawn = random.chance(0.75) ? `${drawnPath(random)}${random.pick(BELOW)}` : random.pick(SERVICE);
+    const isLink = !isWish && random.chance(0.3);
+    const known = isLink && random.chance(0.6) ? `${pathOf('shop', random.pick(OPEN))}${random.pick(BELOW)}` : drawn;
+    const place = isWish ? '/__svc/tokens' : known;
+    const path = `${place}${isLink ? drawnQuery(random, random.pick(QUERIES), collected) : random.pick(QUERIES)}`;
+    const isUnsigned = isLink && random.chance(0.8);
+    const own = random.chance(0.8) ? textOf('attacker') : collected.drawn(random);
+    const authorization = isUnsigned ? {} : { Authorization: `Bearer ${own}` };
+    const headers = isWish ? authorization : drawnHeaders(random, authorization);
+    const body = isWish ? drawnWish(random) : method === 'POST' || method === 'PUT' ? drawnBody(random) : '';
     const what = `seed ${seed}: ${method} ${path} ${JSON.stringify(headers)} ${body}`;
     if (!client.isOpen) client = await RawClient.connect(server.port);
     let answer: RawResponse;
@@ -229,9 +301,21 @@ test('no request of a token gets at what is out of its scopes', async () => {
     statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
     const told = [...answer.headers.values(), answer.body.toString()].join('\n');
     assert(!told.includes(CANARY), `${what}: ${answer.status} ${told}`);
+    // The redirect to a snapshot leads on with the token that came.
+    if (answer.status !== 307) assert(!collected.isIn(told), `${what}: ${answer.status} ${told}`);
+    if (isUnsigned && answer.status < 300) {
+      assert(['GET', 'HEAD', 'OPTIONS'].includes(method), `${what}: ${answer.status} ${told}`);
+      if (method === 'GET') linked++;
+    }
+    if (isWish && answer.status === 201) {
+      const { token } = JSON.parse(answer.body.toString()) as { readonly token: string };
+      collected.add(token);
+      await tryHidden(token, what);
+    }
   }
   client.destroy();
   for (const status of [200, 201, 204, 400, 403, 404])
     assert((statuses.get(status) ?? 0) > 5, `seed ${seed}: ${status} among ${JSON.stringify([...statuses])}`);
+  assert(linked > 5, `seed ${seed}: ${linked} reads by URL`);
   assert.deepEqual(await hiddenState(), unchanged, `seed ${seed}`);
 });
