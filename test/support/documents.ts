@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { REPO_ROOT } from './paths.ts';
 
 const AT_THE_TOP = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md'];
-const FOLDERS = ['src', 'workers', 'bench', 'test', 'scripts'];
+const FOLDERS = ['.github', 'src', 'workers', 'bench', 'test', 'scripts'];
 const FENCE = '```';
 
 /** Paths from the repository's root. */
