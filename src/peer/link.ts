@@ -74,8 +74,9 @@ export class PeerLink {
   readonly #options: LinkOptions;
   readonly #egress: Egress;
   #socket: Socket | undefined;
-  /** Buffer for joining frames; reused when the socket has nothing left to read from it. */
+  /** Buffer for joining frames, and what of it was used since the socket had nothing left to read from it. */
   #joined = NO_BYTES;
+  #joinedBytes = 0;
   #remote: PeerIdentity | undefined;
   /** The peer takes a large request in pieces, between which other frames pass. */
   takesRequestPieces = false;
@@ -179,8 +180,8 @@ export class PeerLink {
     const nowMs = runtime.monotonicMs();
     socket.cork();
     let joined = this.#joined;
-    let from = 0;
-    let to = 0;
+    let from = socket.writableLength === 0 ? 0 : this.#joinedBytes;
+    let to = from;
     const writeJoined = (): void => {
       if (to > from) socket.write(joined.subarray(from, to));
       from = to;
@@ -205,8 +206,8 @@ export class PeerLink {
     }
     writeJoined();
     socket.uncork();
-    // The socket still reads from it what the kernel did not accept immediately.
-    this.#joined = socket.writableLength === 0 ? joined : NO_BYTES;
+    // The socket still reads from it what the kernel did not accept immediately, with TLS until the end of the write.
+    [this.#joined, this.#joinedBytes] = [joined, to];
   }
 
   /** The peer runs, as `boot`: connect now instead of later, and not to an earlier run. */
@@ -370,7 +371,7 @@ export class PeerLink {
     } else {
       socket?.destroy();
     }
-    this.#socket = undefined;
+    [this.#socket, this.#joined] = [undefined, NO_BYTES];
     const wasConnected = this.#remote !== undefined;
     this.#remote = undefined;
     // It may come back as another version.

@@ -170,6 +170,8 @@ export class PeerListener {
 }
 
 const NOTHING = new Uint8Array(0);
+/** As many as the pings of one read of the socket ask for; each that is missing narrows the peer's window. */
+const UNREAD_PONGS_BYTES_MAX = 64 * 1024;
 
 function keyOf({ node, shard }: PeerIdentity): string {
   return `${node}/${shard}`;
@@ -365,8 +367,8 @@ class Incoming implements Session {
   #onPing(payload: Uint8Array): void {
     if (payload.length > 0) this.#options.handler.onAddress(this, payload);
 
-    // A peer that does not read its pongs needs no more of them.
-    if (this.#socket.writableLength > 0) return;
+    // A peer that does not read its pongs needs no more of them. With TLS some always wait for the end of a write.
+    if (this.#socket.writableLength > UNREAD_PONGS_BYTES_MAX) return;
     this.#socket.write(sealFrame(new Uint8Array(FRAME_HEAD_BYTES), FRAME_KIND.pong));
   }
 }

@@ -1,12 +1,16 @@
 // TLS between nodes: which certificates are taken, what plain and encrypted links do beside each other, and strangers.
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { connect as connectPlain, createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { type ConnectionOptions, type TLSSocket, connect } from 'node:tls';
-import { hasUri, nodeUri } from '../../src/base/node-uri.ts';
+import { nodeUri } from '../../src/base/node-uri.ts';
+import { FRAME_HEAD_BYTES, FRAME_KIND, sealFrame } from '../../src/peer/codec/frame.ts';
+import { NONCE_BYTES } from '../../src/peer/codec/handshake.ts';
+import { ConnectorHandshake } from '../../src/peer/handshake.ts';
 import { ClusterProbe } from '../../src/peer/probe.ts';
 import { PeerTls, type PeerTlsSettings, looksLikeTls } from '../../src/peer/tls.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
@@ -14,7 +18,7 @@ import { Authority, type CertificateWish } from '../support/node-certificates.ts
 import { requestOnce } from '../support/raw-client.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 import { closed } from '../support/sockets.ts';
-import { HOST, type LogLine, type Overrides, type TestPeer, Waiter, makePeer } from './fixture.ts';
+import { GROUP_COUNT, HOST, SECRET, type LogLine, type Overrides, type TestPeer, Waiter, makePeer } from './fixture.ts';
 
 type Mode = PeerTlsSettings['mode'];
 
@@ -69,23 +73,6 @@ test('the first bytes tell TLS from the handshake and from HTTP', () => {
     [[], false],
   ];
   for (const [bytes, told] of cases) assert.equal(looksLikeTls(new Uint8Array(bytes)), told, String(bytes));
-});
-
-test('a certificate names a node by its whole URI', () => {
-  const uri = nodeUri('my cluster/é', 12);
-  assert.equal(uri, 'millrace://my%20cluster%2F%C3%A9/node/12');
-  assert.equal(hasUri(`DNS:node12.example, URI:${uri}`, uri), true);
-  for (const names of [
-    undefined,
-    '',
-    `URI:${uri}3`,
-    `URI:${nodeUri('my cluster/é', 1)}`,
-    `URI:${nodeUri('other', 12)}`,
-    `DNS:${uri}`,
-    // As Node.js writes one DNS name with blanks and commas in it.
-    `DNS:"a, URI:${uri}, b"`,
-  ])
-    assert.equal(hasUri(names, uri), false, names);
 });
 
 const FITTING: readonly [Mode | undefined, Mode | undefined, encrypted: number][] = [
@@ -296,6 +283,34 @@ test('nothing below TLS 1.3, and no session is resumed', async (t) => {
     const again = await dialTls(t, port, { cert, key, session });
     assert.equal(again.isSessionReused(), false);
   }
+});
+
+test('every ping of a burst is answered, or the window of a busy link would narrow for good', async (t) => {
+  const waiter = new Waiter();
+  const one = makePeer(t, waiter, 1, { tls: settingsOf(1, 'require') });
+  const port = await one.peers.start();
+  const { cert, key } = settingsOf(2, 'dial');
+  const socket = await dialTls(t, port, { cert, key });
+  const self = { clusterId: CLUSTER, groupCount: GROUP_COUNT, node: 2, shard: 0, shardCount: 1, boot: 77 };
+  const handshake = new ConnectorHandshake({ self, toNode: 1, toShard: 0, nonce: randomBytes(NONCE_BYTES) }, SECRET);
+  let pongs = 0;
+  let linked = false;
+  socket.on('data', (chunk: Buffer) => {
+    if (linked) {
+      pongs += chunk.length / FRAME_HEAD_BYTES;
+      return waiter.note();
+    }
+    const step = handshake.receive(chunk);
+    if (step.kind === 'say') socket.write(step.bytes);
+    linked = step.kind === 'done';
+    waiter.note();
+  });
+  socket.write(handshake.start());
+  await waiter.until('a session', () => linked);
+  const ping = sealFrame(new Uint8Array(FRAME_HEAD_BYTES), FRAME_KIND.ping);
+  const BURST = 500;
+  socket.write(Buffer.concat(Array.from({ length: BURST }, () => ping)));
+  await waiter.until('all pongs', () => pongs === BURST);
 });
 
 test('HTTP on the cluster port: by certificate where TLS is required, and probes of the nodes', async (t) => {
