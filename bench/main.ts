@@ -28,7 +28,7 @@ import { singleWriter } from './scenarios/single-writer.ts';
 import { slowDisk } from './scenarios/slow-disk.ts';
 import { bare, broadcaster } from './targets/bare.ts';
 import { etcd } from './targets/etcd.ts';
-import { millraceCluster, millraceClusterBefore } from './targets/millrace-cluster.ts';
+import { millraceCluster, millraceClusterBefore, millraceClusterTls } from './targets/millrace-cluster.ts';
 import { millrace, millraceBefore } from './targets/millrace.ts';
 import { nats } from './targets/nats.ts';
 import { redis } from './targets/redis.ts';
@@ -63,6 +63,7 @@ const TARGETS: readonly Target[] = [
   redis,
   millraceCluster,
   millraceClusterBefore,
+  millraceClusterTls,
   etcd,
   nats,
 ];

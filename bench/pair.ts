@@ -21,6 +21,7 @@ export interface Pair {
 const PAIRS = [
   ['millrace', 'millrace-before'],
   ['millrace-cluster', 'millrace-cluster-before'],
+  ['millrace-cluster-tls', 'millrace-cluster'],
 ] as const;
 
 /** Without a figure of the target, NaN: the line is left out. */

@@ -1,12 +1,16 @@
-// Throughput of the peer links of two nodes on loopback, both ends in one thread. `--smoke` sends a few turns, for
-// tests.
+// Throughput of the peer links of two nodes on loopback, both ends in one thread; with `--tls` by TLS. `--smoke` sends a
+// few turns, for tests.
 
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
+import { tmpdir } from 'node:os';
 import { Peers, type PeerHandler } from '../../src/peer/peers.ts';
 import type { Message } from '../../src/raft/types.ts';
+import type { PeerTlsSettings } from '../../src/peer/tls.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
+import { Authority } from '../../test/support/node-certificates.ts';
 import { describeMachine, machineLine } from '../machine.ts';
+import { removeFolder, temporaryFolder } from '../processes.ts';
 
 const SMOKE = process.argv.includes('--smoke');
 /** In each turn the leader sends one entry per group, and the follower answers all of them in one frame. */
@@ -33,11 +37,23 @@ const append: Message = {
   round: 1,
 };
 
+/** Certificates of both nodes. */
+const TLS = process.argv.includes('--tls') ? makeTls() : undefined;
+
+function makeTls(): PeerTlsSettings[] {
+  const folder = temporaryFolder(tmpdir(), 'peer-links');
+  const authority = new Authority(folder);
+  const made = [1, 2].map((node) => authority.settings('require', authority.certify(node, { cluster: 'bench' })));
+  removeFolder(folder);
+  return made;
+}
+
 function makePeers(node: number, onRaft: PeerHandler['onRaft'], onLinkUp: () => void): Peers {
   const ignore = (): void => {};
   return new Peers({
     self: { clusterId: 'bench', groupCount: GROUPS, node, shard: 0, shardCount: 1, boot: node },
     secret: 'bench',
+    tls: TLS?.[node - 1],
     listen: { host: HOST, port: 0 },
     peers: [],
     handler: {
@@ -97,6 +113,7 @@ async function main(): Promise<void> {
   await bothLinked;
 
   const startMs = performance.now();
+  const startCpu = process.cpuUsage();
   for (let turn = 0; turn < TURNS; turn++) {
     for (let group = 0; group < GROUPS; group++) leader.sendRaft(2, group, append);
     leader.flush();
@@ -104,10 +121,13 @@ async function main(): Promise<void> {
   }
   await done;
   const seconds = (performance.now() - startMs) / 1000;
+  const { user, system } = process.cpuUsage(startCpu);
   assert.equal(leader.counters().peer_dropped_frames, 0);
   const messages = 2 * TURNS * GROUPS;
   const megabytes = (TURNS * GROUPS * DATA_BYTES) / 1e6;
-  console.log(`${Math.round(messages / seconds)} messages/s and ${(megabytes / seconds).toFixed(0)} MB/s of entries`);
+  console.log(
+    `${Math.round(messages / seconds)} messages/s and ${(megabytes / seconds).toFixed(0)} MB/s of entries, ${((user + system) / messages).toFixed(2)} us of processor time a message`,
+  );
   await Promise.all([leader.stop(), follower.stop()]);
 }
 

@@ -11,7 +11,13 @@ import { startChild } from '../processes.ts';
 import { check, type Check, type ScenarioReport } from '../report.ts';
 import { type LoadResult, type Rounds, median } from '../stats.ts';
 import { etcd } from '../targets/etcd.ts';
-import { commitsOfNodes, leadersPerNode, millraceCluster, millraceClusterBefore } from '../targets/millrace-cluster.ts';
+import {
+  commitsOfNodes,
+  leadersPerNode,
+  millraceCluster,
+  millraceClusterBefore,
+  millraceClusterTls,
+} from '../targets/millrace-cluster.ts';
 import { nats } from '../targets/nats.ts';
 import { NODES } from '../targets/nodes.ts';
 import { referenceFile } from '../targets/reference.ts';
@@ -144,6 +150,7 @@ async function run(context: Context): Promise<ScenarioReport[]> {
   const targets = selectTargets(context, NAME, [
     millraceCluster,
     millraceClusterBefore,
+    millraceClusterTls,
     referenceFile,
     etcd,
     nats,

@@ -36,7 +36,7 @@ export interface Scenario {
 export function selectTargets(context: Context, scenario: string, targets: readonly Target[]): Target[] {
   return targets.filter((target) => {
     if (target.isBefore && context.start.before === undefined) return false;
-    if (context.only !== undefined && !context.only.has(target.name)) return false;
+    if (context.only === undefined ? target.isExtra : !context.only.has(target.name)) return false;
     const reason = target.missing(context.start);
     if (reason !== undefined) context.notRun(`${scenario}: ${target.name}: ${reason}`);
     return reason === undefined;

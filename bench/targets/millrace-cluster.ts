@@ -3,6 +3,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Authority } from '../../test/support/node-certificates.ts';
 import { HttpExchange } from '../load/exchange.ts';
 import { entryOf, missingEntry } from './millrace.ts';
 import { startNodes, type NodePlace } from './nodes.ts';
@@ -35,6 +36,17 @@ peers = [${peers.join(', ')}]
 `;
 }
 
+function tlsToml({ id }: NodePlace, authority: Authority): string {
+  const { certPath, keyPath } = authority.certify(id);
+  return `
+[cluster]
+tls = "require"
+tls_cert = "${certPath}"
+tls_key = "${keyPath}"
+tls_ca = "${authority.caPath}"
+`;
+}
+
 /** Every node takes a create in every group: leaders are elected and every follower knows them. */
 async function ready(places: readonly NodePlace[]): Promise<void> {
   const deadline = Date.now() + READY_TIMEOUT_MS;
@@ -56,7 +68,13 @@ async function ready(places: readonly NodePlace[]): Promise<void> {
 
 const DURABILITY = 'fsync on a majority of three nodes before every acknowledgement';
 
-function start(name: RunningCluster['name'], entry: string, options: StartOptions): Promise<RunningCluster> {
+function start(
+  name: RunningCluster['name'],
+  entry: string,
+  options: StartOptions,
+  links: 'plain' | 'tls' = 'plain',
+): Promise<RunningCluster> {
+  let authority: Authority | undefined;
   return startNodes(
     {
       name,
@@ -67,7 +85,9 @@ function start(name: RunningCluster['name'], entry: string, options: StartOption
       command: (place, all) => {
         mkdirSync(place.dir);
         const file = join(place.dir, 'node.toml');
-        writeFileSync(file, toml({ ...place, dir: join(place.dir, 'data') }, all));
+        if (links === 'tls') authority ??= new Authority(join(place.dir, 'authority'));
+        const tls = authority === undefined ? '' : tlsToml(place, authority);
+        writeFileSync(file, toml({ ...place, dir: join(place.dir, 'data') }, all) + tls);
         return [process.execPath, ...options.nodeArgs, entry, '--config', file];
       },
       ready,
@@ -89,6 +109,15 @@ export const millraceClusterBefore: Target<RunningCluster> = {
   isBefore: true,
   missing: (options) => missingEntry('before', options),
   start: (options) => start('millrace-cluster-before', entryOf('before', options), options),
+};
+
+/** Its links by TLS; to compare with millrace-cluster in the same run. */
+export const millraceClusterTls: Target<RunningCluster> = {
+  ...millraceCluster,
+  name: 'millrace-cluster-tls',
+  durability: `${DURABILITY}, links by TLS`,
+  isExtra: true,
+  start: (options) => start('millrace-cluster-tls', entryOf('now', options), options, 'tls'),
 };
 
 interface Metrics {

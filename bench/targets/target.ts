@@ -13,6 +13,7 @@ export type TargetName =
   | 'redis'
   | 'millrace-cluster'
   | 'millrace-cluster-before'
+  | 'millrace-cluster-tls'
   | 'etcd'
   | 'nats';
 
@@ -39,6 +40,8 @@ export interface Target<R extends Running = Running> {
   readonly durability: string;
   /** It runs `StartOptions.before`, and only when there is one. */
   readonly isBefore?: true;
+  /** Only when it is asked for by name. */
+  readonly isExtra?: true;
   /** Why the target cannot run here, in one line that says what to do; undefined when it can. */
   missing(options: StartOptions): string | undefined;
   start(options: StartOptions): Promise<R>;
