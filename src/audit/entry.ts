@@ -19,6 +19,8 @@ export interface AuditEntry {
   /** Method and route, or method and path where no route was looked for. */
   readonly what: string;
   readonly path?: string;
+  /** Parameters of a change that its route reads. */
+  readonly parameters?: Readonly<Record<string, string>>;
   readonly bucket?: string;
   readonly stream?: string;
   /** Status of the answer; 0: the sender left before there was one. */

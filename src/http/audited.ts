@@ -8,6 +8,7 @@ import type { AuditEntry } from '../audit/entry.ts';
 import type { AuditTrail } from '../audit/trail.ts';
 import { generalCode } from '../base/errors.ts';
 import type { HttpContext, RouteTraits } from './context.ts';
+import { collect } from './query.ts';
 import type { UwsResponse } from './uws.ts';
 
 export type PlaneKind = 'client' | 'admin';
@@ -30,6 +31,9 @@ export function isAudited(plane: PlaneKind, { methods, pattern, access }: Audite
   return access !== 'open' && access !== 'probe' && !ROUTINE.has(pattern);
 }
 
+/** Parameters that say what an operator changes. */
+const PARAMETERS: ReadonlySet<string> = new Set(['upto', 'addr', 'voters', 'adopt', 'min_hot_bytes', 'max_bytes']);
+
 /** Names hold up to 1 KiB, and a path may hold anything. */
 const PATH_CHARS_MAX = 512;
 const METHOD_CHARS_MAX = 16;
@@ -38,7 +42,7 @@ const METHOD_CHARS_MAX = 16;
 interface AuditedCall {
   readonly server: { readonly plane: PlaneKind; readonly ctx: Pick<HttpContext, 'audit' | 'senders'> };
   readonly res: UwsResponse | undefined;
-  readonly req: { getUrl(): string };
+  readonly req: { getUrl(): string; getQuery(): string | undefined };
   readonly headers: { readonly forwardedFor: string };
   readonly method: string;
   readonly route: RouteTraits;
@@ -53,13 +57,22 @@ interface AuditedCall {
 export interface AuditedRequest {
   readonly sender: SenderAddress;
   readonly path: string;
+  readonly parameters: AuditEntry['parameters'];
   isDenied: boolean;
   /** The id of the token that was given. */
   token?: string;
 }
 
 export function askedOf(call: AuditedCall): AuditedRequest {
-  return { sender: senderOf(call), path: call.req.getUrl().slice(0, PATH_CHARS_MAX), isDenied: false };
+  const { req } = call;
+  const path = req.getUrl().slice(0, PATH_CHARS_MAX);
+  return { sender: senderOf(call), path, parameters: parametersOf(req.getQuery() ?? ''), isDenied: false };
+}
+
+/** A query may hold a token. */
+function parametersOf(query: string): AuditEntry['parameters'] {
+  const collected = collect(query.slice(0, PATH_CHARS_MAX), PARAMETERS);
+  return collected.ok && collected.value.size > 0 ? Object.fromEntries(collected.value) : undefined;
 }
 
 /** Only inside the route handler. */
@@ -74,12 +87,13 @@ export function leaveLine(call: AuditedCall, asked: AuditedRequest, status: numb
   const { server, credentials, route, requestId } = call;
   const outcome = outcomeOf(call, status);
   const { plane, ctx } = server;
-  const { sender, path, token } = asked;
+  const { sender, path, parameters, token } = asked;
   const method = call.method.slice(0, METHOD_CHARS_MAX).toUpperCase();
   const { pattern } = route;
   const line = {
     ...{ plane, ...whoOf(plane, credentials), ...sender },
     ...{ what: `${method} ${pattern ?? path}`, path, ...(pattern?.includes('{bucket}') === true ? namesOf(call) : {}) },
+    ...(parameters === undefined || plane === 'client' ? {} : { parameters }),
     ...{ ...outcome, ...(token === undefined ? {} : { token }), request_id: requestId },
   };
   write(ctx.audit, line, { method, isDenied: asked.isDenied || isDenial(outcome) });

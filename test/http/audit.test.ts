@@ -232,6 +232,17 @@ test('the address is that which a trusted proxy tells, and otherwise that of the
   );
 });
 
+test('a change of the voters says which, and nothing else of the query', async (t) => {
+  const { adminPort, log } = await start(t);
+  const path = `/__svc/raft/0/membership?token=${WRONG}&voters=1,2`;
+  await requestOnce(adminPort, 'POST', path, withToken(ADMIN));
+  const [line] = log.take();
+  assert.deepEqual(
+    [line?.what, line?.path, line?.parameters],
+    ['POST /__svc/raft/{group}/membership', '/__svc/raft/0/membership', { voters: '1,2' }],
+  );
+});
+
 test('no line of any of these holds a token', async (t) => {
   const { port, adminPort, log } = await start(t);
   for (const to of [port, adminPort]) {
