@@ -21,7 +21,7 @@ import { Sessions } from '../../src/session/sessions.ts';
 import { Refusal, refusalAnswer } from '../../src/subscriptions/service/api-refusal.ts';
 import { type Shape, exampleOf } from '../support/examples.ts';
 import { type HeaderList, RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
-import { bookOf, bearer, listed, scopeOf, withRole } from '../support/scoped-tokens.ts';
+import { bookOf, bearer, flooded, listed, scopeOf, strictBookOf, withRole } from '../support/scoped-tokens.ts';
 import type { Asked, Script } from '../support/scripted-gateway.ts';
 import { type Rig, startPlanes } from './planes.ts';
 
@@ -38,9 +38,8 @@ export interface Scene {
   readonly guarded: Rig;
   /** Knows a token whose scopes allow nothing that a route does, and on the admin plane one that observes. */
   readonly scoped: Rig;
-  /** Has room for a few bytes of bodies only. */
+  /** These have room for a few bytes of bodies only, and for no session. */
   readonly tight: Rig;
-  /** Has room for no session. */
   readonly crowded: Rig;
   readonly behind: Behind;
 }
@@ -65,7 +64,7 @@ export async function startScene(t: TestContext): Promise<Scene> {
   return {
     rig: await start({ corsOrigins: ['loopback'], longPollTimeoutMs: 1 }),
     guarded: await start({ clientToken: 'c'.repeat(32), adminToken: 'a'.repeat(32) }),
-    scoped: await start({ clientTokens: bookOf([NARROW]), adminTokens: bookOf([withRole('narrow', 'observe')]) }),
+    scoped: await start({ clientTokens: strictBookOf([NARROW]), adminTokens: bookOf([withRole('narrow', 'observe')]) }),
     tight: await start({ inflightBodyBytes: 4 }),
     crowded: await start({}, new Sessions(0)),
     behind,
@@ -73,8 +72,8 @@ export async function startScene(t: TestContext): Promise<Scene> {
 }
 
 const NARROW = listed('narrow', [scopeOf('b', 's', 'subscribe')]);
-async function shootNarrow({ scoped }: Scene, entry: CatalogEntry, shot: Shot = {}): Promise<RawResponse> {
-  const headers = { ...usual(entry).headers, ...bearer('narrow') };
+async function shootNarrow({ scoped }: Scene, entry: CatalogEntry, shot: Shot = {}, token = bearer('narrow')) {
+  const headers = { ...usual(entry).headers, ...token };
   return await shoot(scoped, { ...entry, planes: entry.planes.slice(0, 1) }, { ...shot, headers });
 }
 
@@ -202,6 +201,7 @@ const shooting =
 /** By code, or by code and the id of the operation. Others come from the shards. */
 const PROVOCATIONS: ReadonlyMap<string, Provocation> = new Map<string, Provocation>([
   ['UNAUTHORIZED', async ({ guarded }, entry) => await shoot(guarded, entry)],
+  ['TOKEN_FAILURES', (scene, entry) => flooded((wrong) => shootNarrow(scene, entry, {}, wrong))],
   ['INSUFFICIENT_SCOPE', (scene, entry) => shootNarrow(scene, entry)],
   ['BUCKET_NOT_FOUND createBucket', (scene, entry) => shootNarrow(scene, entry, { values: { bucket: 'other' } })],
   ['INVALID_HEADER', ({ rig }, entry) => twoLengths(portOf(entry, rig), entry)],

@@ -1,6 +1,8 @@
 // Tokens with scopes for tests: the text of each is its id, made long enough.
 import { createHash } from 'node:crypto';
+import { isJwt } from '../../src/access/jwt-tokens.ts';
 import { StaticTokens } from '../../src/access/static-tokens.ts';
+import type { TokenBook } from '../../src/access/token-book.ts';
 import type { ListedToken, OperatorRole, Scope, ScopedOperation } from '../../src/base/scopes.ts';
 
 export function textOf(id: string): string {
@@ -27,4 +29,25 @@ export function bookOf(tokens: readonly ListedToken[], revoked: readonly string[
 /** A token of the admin plane. */
 export function withRole(id: string, role: OperatorRole, expiresAtMs?: number): ListedToken {
   return { ...listed(id, [], expiresAtMs), role };
+}
+
+/** The same for a plane whose issuer has signed none of what comes. */
+export function strictBookOf(tokens: readonly ListedToken[]): TokenBook {
+  const book = bookOf(tokens);
+  return {
+    grantOf: (token, nowMs) => (isJwt(token) ? 'wrong-signature' : book.grantOf(token, nowMs)),
+    holds: (grant) => book.holds(grant),
+  };
+}
+
+const TRIES_MAX = 1000;
+
+/** Asks with wrong tokens until the plane looks at no more of them. */
+export async function flooded<Answer extends { readonly status: number }>(
+  ask: (token: { readonly Authorization: string }) => Promise<Answer>,
+): Promise<Answer> {
+  for (let tries = 1; ; tries++) {
+    const answer = await ask({ Authorization: 'Bearer a.b.c' });
+    if (answer.status !== 401 || tries === TRIES_MAX) return answer;
+  }
 }
