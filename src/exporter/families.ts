@@ -360,6 +360,11 @@ export const FAMILIES: readonly Family[] = [
     'When the certificate of the links between nodes ends, in seconds since 1970; absent without TLS',
     MS,
   ),
+  counter(
+    'audit_write_errors',
+    'audit_write_errors',
+    'Tries to write the audit log that failed; lines are lost when they go on',
+  ),
   // The cold store.
   gauge(
     'cold_store_reachable',
