@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
 import { createSigner } from 'fast-jwt';
+import { JwtTokens } from '../../src/access/jwt-tokens.ts';
 import { NarrowedTokens, type SignedToken } from '../../src/access/narrowed-tokens.ts';
 import { isWithin, narrowingFault, parseWish } from '../../src/access/narrowing.ts';
 import {
@@ -15,7 +16,7 @@ import {
   rangesOf,
 } from '../../src/access/scopes.ts';
 import type { ParentBook } from '../../src/access/token-book.ts';
-import { NODE_ISSUER, type NodeKey } from '../../src/base/jwt-key.ts';
+import { type JwtKey, NODE_ISSUER, type NodeKey } from '../../src/base/jwt-key.ts';
 import { NARROWED_DEPTH_MAX, NARROWED_SECONDS_MAX, URL_TOKEN_SECONDS_MAX } from '../../src/base/limits.ts';
 import { SCOPED_OPERATIONS, type Scope, type ScopedOperation, parseScopes } from '../../src/base/scopes.ts';
 import { type Random, createRandom, seedFromEnvironment } from '../support/random.ts';
@@ -222,6 +223,41 @@ test('the children of the token with all rights end when it is another one', () 
   world.client = 'another';
   assert.equal(world.nodes.grantOf(child.token, NOW_MS), 'orphaned');
   assert(!world.nodes.holds(below));
+});
+
+test('the children of an issuer token end with its id and with its key, by the clock that its skew allows', () => {
+  const [issuer, other] = [keyOf('issuer'), keyOf('other')];
+  const asKeys = (...keys: readonly NodeKey[]): readonly JwtKey[] =>
+    keys.map(({ id, pem }) => ({ id, algorithm: 'EdDSA', pem }));
+  const rules = { issuer: 'https://id.example', audience: 'millrace', clockSkewMs: 30_000 };
+  const jwt = new JwtTokens(rules, { keys: asKeys(issuer, other), revoked: [] });
+  const nodes = new NarrowedTokens(jwt, { keys: [FIRST], revoked: [] }, () => 'child');
+  const sign = createSigner({
+    key: issuer.secret,
+    algorithm: 'EdDSA',
+    kid: 'issuer',
+    iss: rules.issuer,
+    aud: 'millrace',
+  });
+  const sent = sign({ exp: NOW_MS / 1000 + 10, jti: 'agent-7', scopes: SHOP });
+  assert.equal(nodes.grantOf(sent, NOW_MS), 'foreign');
+  const parent = jwt.grantOf(sent, NOW_MS);
+  assert(typeof parent === 'object', JSON.stringify(parent));
+  const made = nodes.narrow(parent, { scopes: ONE, lifeMs: 3_600_000, isForUrl: false }, NOW_MS);
+  assert(typeof made === 'object' && 'token' in made, JSON.stringify(made));
+  assert.equal(made.expiresAtMs, parent.expiresAtMs, 'both end at one moment of one clock');
+  assert.equal(jwt.grantOf(made.token, NOW_MS), 'foreign');
+  const held = nodes.grantOf(made.token, made.expiresAtMs - 1);
+  assert(typeof held === 'object', JSON.stringify(held));
+  assert.equal(nodes.grantOf(made.token, made.expiresAtMs), 'expired');
+  nodes.replace({ keys: [FIRST], revoked: ['agent-7'] });
+  assert.equal(nodes.grantOf(made.token, NOW_MS), 'revoked');
+  nodes.replace({ keys: [FIRST], revoked: [] });
+  assert(nodes.holds(held));
+  jwt.replace({ keys: asKeys(other), revoked: [] });
+  assert(!nodes.holds(held));
+  assert.equal(nodes.grantOf(made.token, NOW_MS), 'orphaned');
+  assert.equal(nodes.narrow(parent, { scopes: ONE, lifeMs: 1000, isForUrl: false }, NOW_MS), 'ended');
 });
 
 test('keys rotate: the first signs and all verify, and a line stays with its key', () => {
