@@ -35,7 +35,7 @@ export class ClientCertificates {
   }
 }
 
-/** Both builds of the library have the method, and neither has it in its types. Without it every request is refused. */
+/** The library has the method (seen in 20.51), and not in its types. Without it every request is refused. */
 function certificateOf(response: object | undefined): string {
   if (response === undefined || !('getX509Certificate' in response)) return '';
   const { getX509Certificate: read } = response;

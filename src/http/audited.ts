@@ -1,38 +1,12 @@
-/**
- * Which requests leave a line in the audit log, and what it says. On the admin plane those of every row but probes,
- * metrics and documents; on the client plane those that delete or make tokens; on both, requests that are refused for who sends them.
- */
+/** A request in the audit log: its beginning is kept in the route handler, and its end leaves a line. */
 import type { Credentials } from '../access/admission.ts';
 import type { SenderAddress } from '../access/senders.ts';
 import type { AuditEntry } from '../audit/entry.ts';
-import type { AuditTrail } from '../audit/trail.ts';
+import { PARAMETERS, type PlaneKind, leave } from '../audit/requests.ts';
 import { generalCode } from '../base/errors.ts';
 import type { HttpContext, RouteTraits } from './context.ts';
 import { collect } from './query.ts';
 import type { UwsResponse } from './uws.ts';
-
-export type PlaneKind = 'client' | 'admin';
-
-interface AuditedRow {
-  readonly methods: readonly string[];
-  readonly pattern: string;
-  readonly access?: string;
-}
-
-/** It gives a token to the holder of another one. */
-const NARROWING = '/__svc/tokens';
-/** Asked by monitors and by the console's page all the time, and about no tenant's data. */
-const ROUTINE: ReadonlySet<string> = new Set([
-  ...['/__svc/metrics', '/__svc/metrics/history', '/__svc/openapi.json', '/__svc/leadership-shed', '/__svc/whoami'],
-]);
-
-export function isAudited(plane: PlaneKind, { methods, pattern, access }: AuditedRow): boolean {
-  if (plane === 'client') return pattern === NARROWING || methods.includes('DELETE') || methods.includes('*');
-  return access !== 'open' && access !== 'probe' && !ROUTINE.has(pattern);
-}
-
-/** Parameters that say what an operator changes. */
-const PARAMETERS: ReadonlySet<string> = new Set(['upto', 'addr', 'voters', 'adopt', 'min_hot_bytes', 'max_bytes']);
 
 /** Names hold up to 1 KiB, and a path may hold anything. */
 const PATH_CHARS_MAX = 512;
@@ -85,7 +59,6 @@ type Outcome = Required<Pick<AuditEntry, 'status'>> & Pick<AuditEntry, 'code'>;
 /** The request is over. `status` is that of its answer; 0: the sender left before. */
 export function leaveLine(call: AuditedCall, asked: AuditedRequest, status: number): void {
   const { server, credentials, route, requestId } = call;
-  const outcome = outcomeOf(call, status);
   const { plane, ctx } = server;
   const { sender, path, parameters, token } = asked;
   const method = call.method.slice(0, METHOD_CHARS_MAX).toUpperCase();
@@ -94,33 +67,14 @@ export function leaveLine(call: AuditedCall, asked: AuditedRequest, status: numb
     ...{ plane, ...whoOf(plane, credentials), ...sender },
     ...{ what: `${method} ${pattern ?? path}`, path, ...(pattern?.includes('{bucket}') === true ? namesOf(call) : {}) },
     ...(parameters === undefined || plane === 'client' ? {} : { parameters }),
-    ...{ ...outcome, ...(token === undefined ? {} : { token }), request_id: requestId },
+    ...{ ...outcomeOf(call, status), ...(token === undefined ? {} : { token }), request_id: requestId },
   };
-  write(ctx.audit, line, { method, isDenied: asked.isDenied || isDenial(outcome) });
-}
-
-type Line = Omit<AuditEntry, 'event'>;
-
-function write(audit: AuditTrail, line: Line, { method, isDenied }: { method: string; isDenied: boolean }): void {
-  if (isDenied) return audit.denied({ event: 'denied', ...line });
-  if (line.plane === 'client') {
-    // Calls about subscriptions come by one row.
-    if (method === 'DELETE') audit.changed({ event: 'deleted', ...line });
-    else if (line.token !== undefined) audit.changed({ event: 'tokens', ...line });
-    return undefined;
-  }
-  const isRead = method === 'GET' || method === 'HEAD';
-  return isRead ? audit.read({ event: 'admin', ...line }) : audit.changed({ event: 'admin', ...line });
+  leave(ctx.audit, line, { method, isDenied: asked.isDenied });
 }
 
 function outcomeOf({ res, responder }: AuditedCall, status: number): Outcome {
   if (status < 400) return { status };
   return { status, code: responder.begun === res ? responder.code : generalCode(status) };
-}
-
-/** A producer that another one fenced is not refused for who it is, although flat routes say 403. */
-function isDenial({ status, code }: Outcome): boolean {
-  return status === 401 || (status === 403 && code !== 'PRODUCER_EPOCH_STALE');
 }
 
 function namesOf({ bucket, stream }: AuditedCall): Pick<AuditEntry, 'bucket' | 'stream'> {

@@ -23,7 +23,7 @@
  */
 import type { ErrorLog } from '../ports.ts';
 import { type ResponseOwner, guardAbort, whenGone, whenWritable } from './guard.ts';
-import type { RequestIds } from './request-ids.ts';
+import type { RequestIds } from '../audit/request-ids.ts';
 import type { UwsResponse } from './uws.ts';
 
 /** Bytes that wait for slow clients in this process. Slow clients have most of an answer here for a second. */

@@ -14,7 +14,7 @@ import { conditionText } from '../protocol/condition.ts';
 import { parseBooleanTrue, parseProducer, parseTtl, parseUint53 } from '../protocol/header-values.ts';
 import { normalizeContentType } from '../protocol/media-type.ts';
 import type { ErrorCode } from '../base/errors.ts';
-import { REQUEST_ID_HEADER } from './request-ids.ts';
+import { REQUEST_ID_HEADER } from '../audit/request-ids.ts';
 import { parseRfc3339 } from './timestamps.ts';
 import type { UwsRequest } from './uws.ts';
 

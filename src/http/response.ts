@@ -20,7 +20,7 @@ import type { CorsBlocks, CorsPolicy } from '../access/cors.ts';
 import type { HeaderWriter } from '../access/stored-type.ts';
 import type { ResponseBackpressure } from './backpressure.ts';
 import { Heads, PositionHead, staticBlock } from './heads.ts';
-import { REQUEST_ID_HEADER, type RequestIds } from './request-ids.ts';
+import { REQUEST_ID_HEADER, type RequestIds } from '../audit/request-ids.ts';
 import type { UwsResponse } from './uws.ts';
 
 /** The kinds of Cache-Control; `read` and `turn` mean what http.read_cache makes of them. */

@@ -7,11 +7,11 @@ import { BodyBudget, SlowBodies } from '../access/bodies.ts';
 import { GrantHolders } from '../access/grant-holders.ts';
 import type { TokenBook } from '../access/token-book.ts';
 import { Compression } from './compression.ts';
-import type { PlaneKind } from './audited.ts';
+import type { PlaneKind } from '../audit/requests.ts';
 import type { HttpContext, HttpSettings, Operation } from './context.ts';
 import { WriteHeaders } from './headers.ts';
 import { Live } from './live/live.ts';
-import { RequestIds } from './request-ids.ts';
+import { RequestIds } from '../audit/request-ids.ts';
 
 /** Four requests of the largest size; usual ones take a few hundred bytes. */
 const STRANGER_BYTES_MAX = 4 * SUBSCRIPTION_BODY_BYTES_MAX;

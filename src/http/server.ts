@@ -29,7 +29,8 @@ import { beginHistory } from './routes/admin/node.ts';
 import { ADMIN_ROWS, CLIENT_ROWS, type Operations, SESSION_PATH, bindRows, methodsOf } from './routes/table.ts';
 import { HttpNode, HttpServerContext } from './server-context.ts';
 import { TracedRequest } from './traced-request.ts';
-import { type SessionPort, authorizationOf } from './sockets.ts';
+import type { SessionPort } from './sockets.ts';
+import { authorizationOf } from '../access/socket-tokens.ts';
 import { type UwsApp, type UwsHandshake, type UwsRequest, type UwsResponse, loadUws } from './uws.ts';
 
 export interface PlaneOptions {

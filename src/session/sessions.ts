@@ -9,7 +9,8 @@ import {
 import { senderOf } from '../http/audited.ts';
 import type { SocketLimits } from '../http/guard.ts';
 import type { RequestContext } from '../http/request.ts';
-import { type SessionPort, protocolsOf } from '../http/sockets.ts';
+import type { SessionPort } from '../http/sockets.ts';
+import { protocolsOf } from '../access/socket-tokens.ts';
 import { Frame } from './frame.ts';
 import { MessageWriter } from './messagepack.ts';
 import { PROTOCOL, writeLeaders } from './messages.ts';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CorsPolicy } from '../../src/access/cors.ts';
-import { RequestIds } from '../../src/http/request-ids.ts';
+import { RequestIds } from '../../src/audit/request-ids.ts';
 import { Responder } from '../../src/http/response.ts';
 import { ResponseBackpressure } from '../../src/http/backpressure.ts';
 import type { UwsResponse } from '../../src/http/uws.ts';

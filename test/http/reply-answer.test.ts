@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { CorsPolicy } from '../../src/access/cors.ts';
 import { ResponseBackpressure } from '../../src/http/backpressure.ts';
 import { ReplyAnswer } from '../../src/http/reply-answer.ts';
-import { RequestIds } from '../../src/http/request-ids.ts';
+import { RequestIds } from '../../src/audit/request-ids.ts';
 import { Responder } from '../../src/http/response.ts';
 import { Reply } from '../../src/protocol/reply.ts';
 

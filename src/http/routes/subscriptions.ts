@@ -8,7 +8,7 @@ import { declaredBytes } from '../headers.ts';
 import { CONTROL_PREFIX } from '../paths.ts';
 import type { BodyConsumer, RequestContext } from '../request.ts';
 import { INSUFFICIENT, JSON_TYPE, type Responder } from '../response.ts';
-import { controlRights } from '../subscription-rights.ts';
+import { controlRights } from '../../tenants/subscription-rights.ts';
 import type { UwsResponse } from '../uws.ts';
 
 export function handleControl(call: RequestContext, port: ControlPort): void {

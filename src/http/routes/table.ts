@@ -12,7 +12,7 @@ import type { AdminCall } from '../../protocol/queries/administration.ts';
 import type { ControlPort, Inspection, WebhookKeys } from '../../subscriptions/ports.ts';
 import type { ColdObjects } from '../../tenants/bucket-purge.ts';
 import { type DocumentedPlane, serveApiDocument } from '../api-document.ts';
-import { type PlaneKind, isAudited } from '../audited.ts';
+import { type PlaneKind, isAudited } from '../../audit/requests.ts';
 import type { Right } from '../context.ts';
 import type { WriteHeaders } from '../headers.ts';
 import type { PathPattern } from '../paths.ts';

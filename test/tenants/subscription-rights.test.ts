@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { type Grant, decide } from '../../src/access/scopes.ts';
 import { Glob } from '../../src/base/glob.ts';
 import type { Scope } from '../../src/base/scopes.ts';
-import { controlRights } from '../../src/http/subscription-rights.ts';
+import { controlRights } from '../../src/tenants/subscription-rights.ts';
 import { splitFlatPath } from '../../src/protocol/flat-path.ts';
 import { createRandom } from '../support/random.ts';
 import { scopeOf } from '../support/scoped-tokens.ts';

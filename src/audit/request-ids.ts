@@ -3,7 +3,6 @@
  * X-Request-Id when that is well formed, else one of this node. One is made only when a refusal or a
  * log line needs it: answers that succeed cost nothing.
  */
-import type { UwsResponse } from './uws.ts';
 
 /** In small letters, as names of headers come and go here. */
 export const REQUEST_ID_HEADER = 'x-request-id';
@@ -18,19 +17,19 @@ export class RequestIds {
   readonly #prefix: string;
   #made = 0;
   /** The ids by response: the library makes a response object for each request. */
-  readonly #ids = new WeakMap<UwsResponse, string>();
+  readonly #ids = new WeakMap<object, string>();
 
   constructor(prefix: string) {
     this.#prefix = prefix;
   }
 
   /** Keeps what the client sent, as it came; it is looked at when it is needed. */
-  keep(res: UwsResponse, sent: string): void {
+  keep(res: object, sent: string): void {
     if (sent.length <= SENT_CHARS_MAX) this.#ids.set(res, sent);
   }
 
   /** The id of the request which `res` answers, the same as long as it lives. Harmless on a dead response. */
-  of(res: UwsResponse): string {
+  of(res: object): string {
     const known = this.#ids.get(res);
     if (known !== undefined && WELL_FORMED.test(known)) return known;
     const id = `${this.#prefix}-${(++this.#made).toString(36)}`;
