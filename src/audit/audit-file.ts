@@ -72,8 +72,10 @@ export class AuditFile {
     if (this.#isClosed) return;
     this.#begin();
     const { runtime } = this.#options;
-    const hangs = new Promise<'hangs'>((resolve) => void runtime.setTimer(CLOSE_MS, () => resolve('hangs')));
+    let cancel: (() => void) | undefined;
+    const hangs = new Promise<'hangs'>((resolve) => (cancel = runtime.setTimer(CLOSE_MS, () => resolve('hangs'))));
     const outcome = await Promise.race([this.#writing, hangs]);
+    cancel?.();
     this.#isClosed = true;
     this.#cancelRetry?.();
     // A write that hangs still has it.
