@@ -17,7 +17,7 @@ const folder = temporaryFolder('scopes-fuzz');
 const [file, keyFile] = [join(folder, 'tokens.toml'), join(folder, 'key.pem')];
 const server = new TestServer({
   ...{ cores: 2, groups: 8, longPollTimeout: '50ms' },
-  http: `client_token = "${ROOT.Authorization.slice(7)}"\ntokens_file = "${file}"\nsigning_key_file = "${keyFile}"`,
+  http: `client_token = "${ROOT.Authorization.slice(7)}"\ntokens_file = "${file}"\nsigning_key_file = "${keyFile}"\ntrusted_proxies = ["127.0.0.1"]`,
 });
 
 /** No request holds this text, so an answer that does has it from where the token may not look. */
@@ -254,13 +254,21 @@ function drawnBody(random: Random): string {
   return random.pick(['', 'x', '\0\0\0\x01x', '{}', subscription, '{"streams":["vault/gold/1"]}', '{"worker":"me"}']);
 }
 
+let senders = 0;
+
+/** Requests from one address would be refused unseen after twenty wrong tokens in a second. */
+function fromAnother(): { readonly 'X-Forwarded-For': string } {
+  const n = senders++;
+  return { 'X-Forwarded-For': `10.${(n >> 16) & 255}.${(n >> 8) & 255}.${n & 255}` };
+}
+
 /** The token is one that a node made for the attacker. */
 async function tryHidden(token: string, what: string): Promise<void> {
   for (const [bucket, stream] of HIDDEN) {
     const path = pathOf(bucket, stream);
     const answers = [
-      await requestOnce(server.port, 'GET', path, { Authorization: `Bearer ${token}` }),
-      await requestOnce(server.port, 'GET', `${path}?access_token=${token}`),
+      await requestOnce(server.port, 'GET', path, { ...fromAnother(), Authorization: `Bearer ${token}` }),
+      await requestOnce(server.port, 'GET', `${path}?access_token=${token}`, fromAnother()),
     ];
     for (const { status, body } of answers)
       assert((status === 401 || status === 404) && !body.includes(CANARY), `${what}: ${path} ${status}`);
@@ -286,7 +294,7 @@ test('no request of a token gets at what is out of its scopes', async () => {
     const isUnsigned = isLink && random.chance(0.8);
     const own = random.chance(0.8) ? textOf('attacker') : collected.drawn(random);
     const authorization = isUnsigned ? {} : { Authorization: `Bearer ${own}` };
-    const headers = isWish ? authorization : drawnHeaders(random, authorization);
+    const headers = { ...fromAnother(), ...(isWish ? authorization : drawnHeaders(random, authorization)) };
     const body = isWish ? drawnWish(random) : method === 'POST' || method === 'PUT' ? drawnBody(random) : '';
     const what = `seed ${seed}: ${method} ${path} ${JSON.stringify(headers)} ${body}`;
     if (!client.isOpen) client = await RawClient.connect(server.port);
