@@ -29,7 +29,7 @@ export interface KnownTokens {
 
 /** Signs tokens for holders of others. */
 export interface Narrowing {
-  narrow(parent: Grant | undefined, wish: NarrowingWish): SignedToken | NarrowingRefusal;
+  holder(parent: Grant | undefined): (wish: NarrowingWish) => SignedToken | NarrowingRefusal;
 }
 
 const ID_BYTES = 16;
@@ -62,10 +62,14 @@ export class ClientTokens implements TokenBook, ParentBook {
     const narrowed = this.#narrowed;
     this.urlGrantOf = narrowed && ((token, nowMs) => this.#own(narrowed.urlGrantOf(token, nowMs)));
     this.narrowing = narrowed && {
-      narrow: (parent, wish) => {
-        const made = narrowed.narrow(parent, wish, TOKEN_CLOCK.nowMs());
-        if (typeof made === 'object' && 'token' in made) this.#signed++;
-        return made;
+      holder: (parent) => {
+        const { client } = this.#tokens;
+        return (wish) => {
+          if (parent === undefined && this.#tokens.client !== client) return 'ended';
+          const made = narrowed.narrow(parent, wish, TOKEN_CLOCK.nowMs());
+          if (typeof made === 'object' && 'token' in made) this.#signed++;
+          return made;
+        };
       },
     };
     if (jwt === undefined) return;

@@ -2,7 +2,9 @@
 // they end with the token from which they were made.
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
+import { once } from 'node:events';
 import { renameSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { type HeaderList, type RawResponse, requestOnce } from '../support/raw-client.ts';
@@ -189,5 +191,21 @@ test('another token with all rights ends the children of the one before, and a k
   assert.equal((await ask(by(next.token), 'GET', '/shop/b-1')).status, 200);
   await change({ revoked: [next.id], keys: [NEW_KEY, OLD_KEY] });
   assert.match((await ask(by(next.token), 'GET', '/shop/b-1')).body.toString(), /revoked/);
+  await change({});
+});
+
+test('a body that comes when the token with all rights is another one already makes no token', async () => {
+  const wish = JSON.stringify({ scopes: [scope('b-1', 'read')], expires_in: 60 });
+  const socket = connect(server.port, '127.0.0.1');
+  await once(socket, 'connect');
+  const head = `POST /__svc/tokens HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${ROOT}\r\nContent-Length: ${wish.length}\r\n\r\n`;
+  socket.write(head + wish.slice(0, 1));
+  // An answer on another connection: the node has read what was sent before.
+  await ask(BY_ROOT, 'GET', '/shop/a-1');
+  await change({ root: NEXT_ROOT });
+  const answer = once(socket, 'data') as Promise<[Buffer]>;
+  socket.write(wish.slice(1));
+  assert.match((await within(answer, PATIENCE_MS, 'the answer'))[0].toString(), /^HTTP\/1\.1 401 /);
+  socket.destroy();
   await change({});
 });

@@ -86,7 +86,7 @@ export function newOperations(gateway: ScriptedGateway): Operations {
     sessions: new Sessions(),
     // Tokens with scopes may narrow nothing here.
     narrowing: {
-      narrow: (parent) =>
+      holder: (parent) => () =>
         parent === undefined ? { id: 'made', token: 'a.b.c', expiresAtMs: 0 } : { reason: 'planned' },
     },
     console: consolePage('<!doctype html><style>b{color:red}</style><script>1</script>'),

@@ -7,20 +7,26 @@ import { declaredBytes } from '../headers.ts';
 import type { RequestContext } from '../request.ts';
 import { countRefusal, grantOf } from '../scope-gate.ts';
 
+export type Narrow = (wish: NarrowingWish) => SignedToken | NarrowingRefusal;
+
 export interface NarrowingPort {
-  /** `parent`: of the sender; undefined: all rights. */
-  narrow(parent: Grant | undefined, wish: NarrowingWish): SignedToken | NarrowingRefusal;
+  /**
+   * `parent`: of the sender; undefined: all rights. Asked when the token is looked at and not when the body is there: a
+   * token with all rights that was replaced in between gives nothing.
+   */
+  holder(parent: Grant | undefined): Narrow;
 }
 
 export function handleNarrow(call: RequestContext, port: NarrowingPort): void {
-  const consume = (_: RequestContext, body: Uint8Array): void => answer(call, port, decodeUtf8(body));
+  const narrow = port.holder(grantOf(call.credentials));
+  const consume = (_: RequestContext, body: Uint8Array): void => answer(call, narrow, decodeUtf8(body));
   return call.readBody(declaredBytes(call.headers.contentLength ?? ''), { consume });
 }
 
-function answer(call: RequestContext, port: NarrowingPort, body: string): void {
+function answer(call: RequestContext, narrow: Narrow, body: string): void {
   const parsed = parseWish(body);
   if (!parsed.ok) return call.refuse('INVALID_REQUEST', parsed.reason);
-  const made = port.narrow(grantOf(call.credentials), parsed.wish);
+  const made = narrow(parsed.wish);
   if (made === 'ended') return call.refuse('UNAUTHORIZED', 'the token has ended');
   if ('reason' in made) {
     countRefusal(call.server.ctx.metrics.access, 'INSUFFICIENT_SCOPE');
