@@ -7,6 +7,8 @@ import { expectStatus } from '../streams/stream-client.ts';
 
 const DAY_SECONDS = 86_400;
 const QUARTER_SECONDS = 900;
+/** A signed token; anything else of a hostile node could drive the terminal. */
+const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 
 export const sign: Verb = {
   name: 'sign',
@@ -38,7 +40,7 @@ export const sign: Verb = {
     if (answer.status === 404) throw new Failure('the nodes sign no tokens: http.signing_key_file gives them a key');
     const made = membersOf(expectStatus(answer, printable(`${bucket}/${stream}`), 201).body.toString());
     const { id, token, expires_at: end } = made;
-    if (typeof id !== 'string' || typeof token !== 'string' || typeof end !== 'string')
+    if (typeof id !== 'string' || typeof token !== 'string' || typeof end !== 'string' || !TOKEN.test(token))
       throw new Failure('the node answered without a token');
     const query = url.search === '' ? `?access_token=${token}` : `${url.search}&access_token=${token}`;
     const signed = `${url.origin}${url.pathname}${query}`;
@@ -79,6 +81,8 @@ function namedIn({ pathname, href }: URL): Named {
 
 function named(bucket: string, stream: string, href: string): Named {
   if (bucket === '' || stream === '') throw refused(href, 'expected the path of a stream');
+  // In a scope it would stand for all buckets.
+  if (bucket === '*') throw refused(href, 'a bucket with this name cannot be signed for');
   return { bucket, stream };
 }
 
