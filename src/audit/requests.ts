@@ -40,8 +40,8 @@ export function leave(
 ): void {
   if (isDenied || isDenial(line)) return audit.denied({ event: 'denied', ...line });
   if (line.plane === 'client') {
-    // Calls about subscriptions come by one row.
-    if (method === 'DELETE') audit.changed({ event: 'deleted', ...line });
+    // Calls about subscriptions come by one row. On the open ones a sender without rights deletes nothing.
+    if (method === 'DELETE' && line.reason === undefined) audit.changed({ event: 'deleted', ...line });
     else if (line.token !== undefined) audit.changed({ event: 'tokens', ...line });
     return undefined;
   }

@@ -6,7 +6,7 @@ import { Repeats } from './repeats.ts';
 /** The longest time for which something is counted and not yet told. */
 const INTERVAL_MS = 60_000;
 
-/** Ten tell what a stranger is after. Together at most 1.5 GB a day, from hundreds of addresses at once. */
+/** Ten tell what a stranger is after. Together at most 5 GB a day, from hundreds of addresses at once. */
 const DENIALS = { written: 10, keys: 256 };
 /** The console's page asks the same every few seconds. */
 const READS = { written: 1, keys: 256 };

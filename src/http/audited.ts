@@ -10,6 +10,8 @@ import type { UwsResponse } from './uws.ts';
 
 /** Names hold up to 1 KiB, and a path may hold anything. */
 const PATH_CHARS_MAX = 512;
+/** A path stands in its own member as well. */
+const WHAT_CHARS_MAX = 128;
 const METHOD_CHARS_MAX = 16;
 
 /** A request (request.ts). */
@@ -43,10 +45,15 @@ export function askedOf(call: AuditedCall): AuditedRequest {
   return { sender: senderOf(call), path, parameters: parametersOf(req.getQuery() ?? ''), isDenied: false };
 }
 
-/** A query may hold a token. */
+/** A query may hold a token. Each is looked for by itself, as its route does: others hide none by being malformed. */
 function parametersOf(query: string): AuditEntry['parameters'] {
-  const collected = collect(query.slice(0, PATH_CHARS_MAX), PARAMETERS);
-  return collected.ok && collected.value.size > 0 ? Object.fromEntries(collected.value) : undefined;
+  if (query === '') return undefined;
+  const found = [...PARAMETERS].flatMap((name) => {
+    const collected = collect(query, new Set([name]));
+    const value = collected.ok ? collected.value.get(name) : undefined;
+    return value === undefined ? [] : [[name, value.slice(0, PATH_CHARS_MAX)] as const];
+  });
+  return found.length === 0 ? undefined : Object.fromEntries(found);
 }
 
 /** Only inside the route handler. */
@@ -65,7 +72,11 @@ export function leaveLine(call: AuditedCall, asked: AuditedRequest, status: numb
   const { pattern } = route;
   const line = {
     ...{ plane, ...whoOf(plane, credentials), ...sender },
-    ...{ what: `${method} ${pattern ?? path}`, path, ...(pattern?.includes('{bucket}') === true ? namesOf(call) : {}) },
+    ...{
+      what: `${method} ${pattern ?? path.slice(0, WHAT_CHARS_MAX)}`,
+      path,
+      ...(pattern?.includes('{bucket}') === true ? namesOf(call) : {}),
+    },
     ...(parameters === undefined || plane === 'client' ? {} : { parameters }),
     ...{ ...outcomeOf(call, status), ...(token === undefined ? {} : { token }), request_id: requestId },
   };
@@ -77,8 +88,13 @@ function outcomeOf({ res, responder }: AuditedCall, status: number): Outcome {
   return { status, code: responder.begun === res ? responder.code : generalCode(status) };
 }
 
-function namesOf({ bucket, stream }: AuditedCall): Pick<AuditEntry, 'bucket' | 'stream'> {
-  return stream === '' ? { bucket } : { bucket, stream };
+/** Cut as paths are. */
+export function namesOf({
+  bucket,
+  stream,
+}: Pick<AuditedCall, 'bucket' | 'stream'>): Pick<AuditEntry, 'bucket' | 'stream'> {
+  const cut = bucket.slice(0, PATH_CHARS_MAX);
+  return stream === '' ? { bucket: cut } : { bucket: cut, stream: stream.slice(0, PATH_CHARS_MAX) };
 }
 
 export function whoOf(plane: PlaneKind, credentials: Credentials): Pick<AuditEntry, 'who' | 'reason'> {

@@ -8,7 +8,7 @@ import type { Grant } from '../access/scopes.ts';
 import type { SenderAddress } from '../access/senders.ts';
 import type { AuditEntry } from '../audit/entry.ts';
 import { type ErrorCode, ERRORS } from '../base/errors.ts';
-import { whoOf } from '../http/audited.ts';
+import { namesOf, whoOf } from '../http/audited.ts';
 import { type ScopeRefusal, countRefusal, grantOf, streamRefusal } from '../http/scope-gate.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
 import type { StreamName } from '../protocol/flat-path.ts';
@@ -76,7 +76,8 @@ export class SessionRights {
     const { requestId, credentials, sender } = this.#opening;
     const { plane } = this.#server;
     const what = `session ${operation}`;
-    return { plane, ...whoOf(plane, credentials), ...sender, what, bucket, stream, request_id: requestId };
+    const names = namesOf({ bucket, stream });
+    return { plane, ...whoOf(plane, credentials), ...sender, what, ...names, request_id: requestId };
   }
 }
 

@@ -38,10 +38,10 @@ interface Audited extends Rig {
   readonly log: AuditRig;
 }
 
-async function start(t: TestContext, proxies: readonly string[] = []): Promise<Audited> {
+async function start(t: TestContext, proxies: readonly string[] = [], control = CONTROL): Promise<Audited> {
   const log = new AuditRig(proxies);
   const settings = { clientToken: CLIENT, adminToken: ADMIN, clientTokens: bookOf(TOKENS) };
-  const rig = await startPlanes(t, { ...settings, ...log }, true, { control: CONTROL });
+  const rig = await startPlanes(t, { ...settings, ...log }, true, { control });
   rig.gateway.script = (_, reply) => void (reply.code = errorNumber('STREAM_NOT_FOUND'));
   return { ...rig, log };
 }
@@ -256,4 +256,29 @@ test('no line of any of these holds a token', async (t) => {
   log.audit.tell();
   const text = JSON.stringify(log.take());
   for (const secret of ['secret', 'token-of-', '0123456789']) assert(!text.includes(secret), secret);
+});
+
+test('a stranger leaves no line about a deletion on the routes that are open to all', async (t) => {
+  const refusing: ControlPort = { ...CONTROL, open: () => ({ run: () => Promise.resolve({ status: 405 }) }) };
+  const { port, log } = await start(t, [], refusing);
+  for (const path of ['jwks.json', 'subscriptions/x/callback', 'subscriptions/x/ack', 'subscriptions/x/release'])
+    await requestOnce(port, 'DELETE', `/v1/stream/__ds/${path}`);
+  await requestOnce(port, 'DELETE', '/b/s', withToken(CLIENT));
+  await until('the line of the client is there', () => log.lines.length > 0);
+  assert.deepEqual(
+    log.take().map(({ event, path }) => [event, path]),
+    [['deleted', '/b/s']],
+  );
+});
+
+test('no other parameter hides what a call of an operator changes, and names are cut', async (t) => {
+  const { adminPort, port, log } = await start(t);
+  const membership = '/__svc/raft/3/membership';
+  for (const query of [`x=${'y'.repeat(600)}&voters=1,2,3`, 'upto=%zz&voters=1,2,3', 'voters=1,2,3&max_bytes=%'])
+    await requestOnce(adminPort, 'POST', `${membership}?${query}`, withToken(ADMIN));
+  await until('three lines', () => log.lines.length === 3);
+  for (const { parameters } of log.take()) assert.deepEqual(parameters, { voters: '1,2,3' });
+  await requestOnce(port, 'DELETE', `/b/${'s'.repeat(700)}`, withToken(CLIENT));
+  await until('the line of the deletion', () => log.lines.length > 0);
+  assert.equal(log.take()[0]?.stream, 's'.repeat(512));
 });
