@@ -1,14 +1,11 @@
 // A real browser follows 500 streams over one connection, while the node at its other end is killed: no event is
 // missing, none comes twice.
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { rolldown } from 'rolldown';
 import { connect } from '../../src/client/client.ts';
-import { chromiumMissing, startChromium, visit } from '../support/chromium.ts';
+import { chromiumMissing, servePage, startChromium, visit } from '../support/chromium.ts';
 import { withCluster } from '../support/cluster.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 
@@ -52,21 +49,15 @@ test('500 streams on one connection of a browser outlive the node that is killed
   const missing = chromiumMissing();
   if (missing !== undefined) return t.skip(missing);
   const html = `<!doctype html><title>followers</title><script type="module">${await programOfPage()}</script>`;
-  const pages = createServer((_request, response) => response.setHeader('content-type', 'text/html').end(html));
-  pages.listen(0, '127.0.0.1');
-  await once(pages, 'listening');
+  const address = await servePage(t, html);
   const browser = await startChromium();
-  t.after(async () => {
-    await browser.close();
-    pages.close();
-  });
+  t.after(() => browser.close());
   await withCluster({ process: true, groups: 4 }, async (cluster) => {
     const urls = cluster.ids.map((id) => cluster.node(id).url);
     const client = connect(urls);
     t.after(() => client.close());
     const streams = Array.from({ length: STREAMS }, (_, i) => client.stream('b', `s${i}`, TEXT));
     await Promise.all(streams.map((stream) => stream.create(TEXT)));
-    const address = `http://127.0.0.1:${(pages.address() as AddressInfo).port}/`;
     const { page, complaints } = await visit(browser, address);
     const sockets: string[] = [];
     page.on('websocket', (socket) => void sockets.push(new URL(socket.url()).port));

@@ -24,12 +24,6 @@ function write(roles: Readonly<Record<string, OperatorRole>>, revoked: readonly 
   renameSync(`${file}.new`, file);
 }
 
-async function reload(): Promise<Record<string, unknown>> {
-  const from = server.log().length;
-  process.kill(server.pid, 'SIGHUP');
-  return JSON.parse(await server.logged(/"reloaded|"the reload failed/, from)) as Record<string, unknown>;
-}
-
 async function ask(token: string, method: string, path: string, body?: string): Promise<RawResponse> {
   return await requestOnce(server.adminPort, method, path, { ...bearer(token), 'Content-Type': 'text/plain' }, body);
 }
@@ -77,35 +71,38 @@ test('the tool says which role a call takes, and why a token is refused', async 
   assert.match(refused.stderr, /403 \(.*: this takes the role destroy, and "watcher" has observe\)/);
   assert.equal((await run('breaker', 'bucket', 'purge', '--bucket', 'none', '--confirm', 'none')).code, 0);
   write(ROLES, ['runner']);
-  await reload();
+  await server.hangUp();
   assert.match((await run('runner', 'status')).stdout, /it refuses the bearer token .*: the token was revoked/);
   write(ROLES);
-  await reload();
+  await server.hangUp();
 });
 
 test('a reload changes, revokes and adds tokens; live readers end with theirs', async () => {
   write({ ...ROLES, guest: 'operate' });
-  assert.equal((await reload())['admin_tokens'], 'changed');
+  assert.equal((await server.hangUp())['admin_tokens'], 'changed');
   const live = `http://127.0.0.1:${server.adminPort}/__svc/streams/shop/one?offset=-1&live=sse`;
   const answer = await fetch(live, { headers: bearer('guest') });
   assert.equal(answer.status, 200);
   const rest = within(answer.text(), PATIENCE_MS, 'the end of the answer');
   write({ ...ROLES, guest: 'operate', watcher: 'operate' }, ['guest']);
-  await reload();
+  await server.hangUp();
   assert.match(await rest, /event: error\ndata:.*valid bearer token/);
   assert.equal(await statusOf('guest', 'GET', '/__svc/metrics'), 401);
   assert.equal(await statusOf('watcher', 'GET', '/__svc/streams/shop/one'), 200, 'the watcher operates now');
   // A file that cannot be used, or is that of the other plane, leaves the tokens before.
   writeFileSync(file, `[[tokens]]\nid = "x"\nsha256 = "${'a'.repeat(64)}"\nrole = "admin"\n`);
-  assert.match(String((await reload())['reason']), /tokens\[0\]\.role: expected one of observe, operate, destroy/);
+  assert.match(
+    String((await server.hangUp())['reason']),
+    /tokens\[0\]\.role: expected one of observe, operate, destroy/,
+  );
   const scopes = '[[tokens.scopes]]\nbucket = "*"\noperations = ["read"]\n';
   writeFileSync(file, `[[tokens]]\nid = "x"\nsha256 = "${'a'.repeat(64)}"\n${scopes}`);
   assert.match(
-    String((await reload())['reason']),
+    String((await server.hangUp())['reason']),
     /its tokens have scopes, which are for the plane of http\.tokens_file/,
   );
   assert.equal(await statusOf('runner', 'GET', '/__svc/metrics'), 200);
   write(ROLES);
-  await reload();
+  await server.hangUp();
   assert.equal(await statusOf('watcher', 'GET', '/__svc/streams/shop/one'), 403);
 });

@@ -59,12 +59,6 @@ function write(tokens: readonly ListedToken[], revoked: readonly string[] = []):
   renameSync(`${file}.new`, file);
 }
 
-async function reload(): Promise<Record<string, unknown>> {
-  const from = server.log().length;
-  process.kill(server.pid, 'SIGHUP');
-  return JSON.parse(await server.logged(/"reloaded|"the reload failed/, from)) as Record<string, unknown>;
-}
-
 async function ask(token: string, method: string, path: string, body?: string): Promise<RawResponse> {
   const authorization = token === ROOT ? { Authorization: `Bearer ${ROOT}` } : bearer(token);
   return await requestOnce(server.port, method, path, { ...authorization, 'Content-Type': 'text/plain' }, body);
@@ -191,7 +185,7 @@ const POLL = 'offset=now&live=long-poll&timeout=60s';
 
 test('live readers and sessions end when their token is revoked, and others go on', async () => {
   write([...ALWAYS, listed('guest', [scopeOf('shop', 'live', 'read')])]);
-  assert.equal((await reload())['tokens'], 'changed');
+  assert.equal((await server.hangUp())['tokens'], 'changed');
   const guest = await follow('guest', SSE);
   const poll = follow('guest', POLL);
   const reader = await follow('reader', SSE);
@@ -205,7 +199,7 @@ test('live readers and sessions end when their token is revoked, and others go o
   await within(waitersAre(4), PATIENCE_MS, 'four live readers');
 
   write([...ALWAYS, listed('guest', [scopeOf('shop', 'live', 'read')])], ['guest']);
-  assert.equal((await reload())['tokens'], 'changed');
+  assert.equal((await server.hangUp())['tokens'], 'changed');
   assert.match(await guest.rest, /event: error\ndata:.*valid bearer token/);
   const polled = await poll;
   assert.equal(polled.status, 401);
@@ -214,10 +208,10 @@ test('live readers and sessions end when their token is revoked, and others go o
   // The reader with the other token is still there.
   assert.equal((await ask(ROOT, 'POST', '/shop/live', 'end')).status, 204);
   write(ALWAYS.filter(({ id }) => id !== 'reader'));
-  await reload();
+  await server.hangUp();
   assert.match(await reader.rest, /end/);
   write(ALWAYS);
-  await reload();
+  await server.hangUp();
 });
 
 async function waitersAre(count: number): Promise<void> {
@@ -232,7 +226,7 @@ test('live readers and sessions end when their token expires', async () => {
   // On a slow machine the token is over before it is used; then one that lasts longer is tried.
   for (const lifeMs of [1500, 6000, 24_000]) {
     write([...ALWAYS, listed('brief', [scopeOf('shop', 'live', 'read')], Date.now() + lifeMs)]);
-    await reload();
+    await server.hangUp();
     const sse = await follow('brief', SSE);
     const polling = follow('brief', POLL);
     const headers = [`Authorization: ${bearer('brief').Authorization}`];
@@ -247,7 +241,7 @@ test('live readers and sessions end when their token expires', async () => {
     const after = await ask('brief', 'GET', '/shop/live');
     assert.match(after.headers.get('www-authenticate') ?? '', /invalid_token.*the token has expired/);
     write(ALWAYS);
-    await reload();
+    await server.hangUp();
     return;
   }
   assert.fail('no token lasted until it was used');
@@ -382,8 +376,8 @@ test('a subscription follows nothing that its maker may not', async () => {
 
 test('a file that cannot be used leaves the tokens before', async () => {
   writeFileSync(file, '[[tokens]]\nid = "x"\n');
-  assert.match(String((await reload())['reason']), /tokens\.toml: tokens\[0\]/);
+  assert.match(String((await server.hangUp())['reason']), /tokens\.toml: tokens\[0\]/);
   assert.equal((await ask('reader', 'GET', '/shop/live')).status, 200);
   write(ALWAYS);
-  assert.equal((await reload())['tokens'], 'unchanged');
+  assert.equal((await server.hangUp())['tokens'], 'unchanged');
 });

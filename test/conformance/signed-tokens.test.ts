@@ -60,12 +60,6 @@ function writeFiles(keys: readonly KeyObject[], revoked: readonly string[] = [])
   }
 }
 
-async function reload(): Promise<Record<string, unknown>> {
-  const from = server.log().length;
-  process.kill(server.pid, 'SIGHUP');
-  return JSON.parse(await server.logged(/"reloaded|"the reload failed/, from)) as Record<string, unknown>;
-}
-
 async function ask(token: string, method: string, path: string, body?: string): Promise<RawResponse> {
   const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'text/plain' };
   return await requestOnce(server.port, method, path, headers, body);
@@ -178,11 +172,11 @@ test('live readers end when their key, or the id of their token, is withdrawn', 
     signed(AGENT, { key: NEXT.privateKey }),
   ];
   writeFiles([OURS.publicKey, NEXT.publicKey]);
-  assert.equal((await reload())['tokens'], 'changed');
+  assert.equal((await server.hangUp())['tokens'], 'changed');
   const readers = [follow(old), follow(lost), follow(kept)];
   await waiting(3);
   writeFiles([NEXT.publicKey], ['lost']);
-  await reload();
+  await server.hangUp();
   const ended = await within(Promise.all(readers.slice(0, 2)), PATIENCE_MS, 'the end of two readers');
   assert.deepEqual(
     ended.map(({ status }) => status),
@@ -197,6 +191,6 @@ test('live readers end when their key, or the id of their token, is withdrawn', 
 
 test('keys that cannot be used leave those before', async () => {
   writeFileSync(keysFile, 'no key');
-  assert.match(String((await reload())['reason']), /http\.jwt_keys_file = .*: it holds neither PEM nor JSON/);
+  assert.match(String((await server.hangUp())['reason']), /http\.jwt_keys_file = .*: it holds neither PEM nor JSON/);
   assert.equal((await ask(signed(AGENT, { key: NEXT.privateKey }), 'GET', '/chat/agent-1')).status, 200);
 });

@@ -111,9 +111,7 @@ describe('the console with tokens of operators', { skip: chromiumMissing() ?? fa
     const { page } = await open('runner');
     assert.equal(await page.evaluate('sessionStorage.length'), 1);
     write(['runner']);
-    const from = server.log().length;
-    process.kill(server.pid, 'SIGHUP');
-    await server.logged(/"reloaded/, from);
+    assert.equal((await server.hangUp())['msg'], 'reloaded');
     await page.getByText('the node does not take this admin token').waitFor();
     assert.equal(await page.evaluate('sessionStorage.length'), 0);
     await page.getByLabel('Admin token').fill(textOf('watcher'));

@@ -36,7 +36,6 @@ interface Rig {
   readonly file: string;
   readonly tokens: string;
   configure(adminToken: string): void;
-  hangUp(): Promise<void>;
 }
 
 async function start(t: TestContext): Promise<Rig> {
@@ -55,12 +54,7 @@ async function start(t: TestContext): Promise<Rig> {
     removeFolder(folder);
   });
   await server.start();
-  const hangUp = async (): Promise<void> => {
-    const from = server.log().length;
-    process.kill(server.pid, 'SIGHUP');
-    await server.logged(/"reloaded/, from);
-  };
-  return { server, file, tokens, configure, hangUp };
+  return { server, file, tokens, configure };
 }
 
 const withToken = (token: string): Record<string, string> => ({ Authorization: `Bearer ${token}` });
@@ -74,7 +68,7 @@ async function untilLines(file: string, count: number): Promise<Line[]> {
 }
 
 test('the file takes the lines, is rotated, tells of tokens by their ids, and holds no secret', async (t) => {
-  const { server, file, tokens, configure, hangUp } = await start(t);
+  const { server, file, tokens, configure } = await start(t);
   const { port, adminPort } = server;
   await server.waitUntil('ready');
   assert.equal(
@@ -99,7 +93,7 @@ test('the file takes the lines, is rotated, tells of tokens by their ids, and ho
   renameSync(file, `${file}.1`);
   writeFileSync(tokens, fileOfTokens(['b', 'c'], ['b']));
   configure(NEXT_ADMIN);
-  await hangUp();
+  assert.equal((await server.hangUp())['msg'], 'reloaded');
   const after = await untilLines(file, 4);
   assert.deepEqual(
     after.map(({ event, what, token }) => [event, what, token]),
@@ -110,7 +104,7 @@ test('the file takes the lines, is rotated, tells of tokens by their ids, and ho
       ['tokens', 'revocation added', 'b'],
     ],
   );
-  await hangUp();
+  assert.equal((await server.hangUp())['msg'], 'reloaded');
   assert.equal((await requestOnce(adminPort, 'GET', '/__svc/usage', withToken(ADMIN))).status, 401);
   assert.equal(await server.stop(), 0);
   const all = readFileSync(`${file}.1`, 'utf8') + readFileSync(file, 'utf8') + server.log();

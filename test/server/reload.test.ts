@@ -17,25 +17,17 @@ import { TestServer, removeFolder, temporaryFolder, withServer } from '../suppor
 const OLD = 'the-old-token-0123456789abcdef';
 const NEW = 'the-new-token-0123456789abcdef';
 
-/** Sends the signal and waits for the line that it causes. */
-async function hangUp(server: TestServer): Promise<Record<string, unknown>> {
-  const from = server.log().length;
-  process.kill(server.pid, 'SIGHUP');
-  const line = await server.logged(/"reloaded|"the reload failed/, from);
-  return JSON.parse(line) as Record<string, unknown>;
-}
-
 async function statusWith(port: number, token: string): Promise<number> {
   return (await requestOnce(port, 'GET', '/b', { Authorization: `Bearer ${token}` })).status;
 }
 
 test('SIGHUP without anything to reload changes nothing', async () => {
   await withServer({ process: true }, async (server) => {
-    const said = await hangUp(server);
+    const said = await server.hangUp();
     assert.deepEqual([said['certificate'], said['client_token'], said['admin_token']], ['none', 'none', 'none']);
     // Twice in a row, as impatient tools do.
     process.kill(server.pid, 'SIGHUP');
-    await hangUp(server);
+    await server.hangUp();
     assert.equal((await requestOnce(server.port, 'PUT', '/b')).status, 201);
     assert.equal(await server.stop(), 0);
   });
@@ -57,7 +49,7 @@ test('SIGHUP while the modules load does not end the process', async () => {
   server.entry = SERVER_ENTRY;
   try {
     await server.start();
-    await hangUp(server);
+    await server.hangUp();
     assert.equal(await server.stop(), 0);
   } finally {
     await server.dispose();
@@ -74,14 +66,14 @@ test('a token file is read again; one that cannot be used leaves the token befor
     await server.start();
     assert.deepEqual([await statusWith(server.port, OLD), await statusWith(server.port, NEW)], [404, 401]);
     writeFileSync(file, `${NEW}\n`);
-    assert.equal((await hangUp(server))['client_token'], 'changed');
+    assert.equal((await server.hangUp())['client_token'], 'changed');
     assert.deepEqual([await statusWith(server.port, OLD), await statusWith(server.port, NEW)], [401, 404]);
     writeFileSync(file, 'two words\n');
-    assert.match(String((await hangUp(server))['reason']), /client_token_file/);
+    assert.match(String((await server.hangUp())['reason']), /client_token_file/);
     writeFileSync(server.configFile, '[http]\n');
-    assert.match(String((await hangUp(server))['reason']), /http\.client_token was set at the start and is not now/);
+    assert.match(String((await server.hangUp())['reason']), /http\.client_token was set at the start and is not now/);
     writeFileSync(server.configFile, 'this is not TOML\n');
-    assert.match(String((await hangUp(server))['reason']), /not valid TOML/);
+    assert.match(String((await server.hangUp())['reason']), /not valid TOML/);
     assert.deepEqual([await statusWith(server.port, OLD), await statusWith(server.port, NEW)], [401, 404]);
   } finally {
     await server.dispose();
@@ -134,7 +126,7 @@ test('a certificate is renewed on both planes; connections go on; a bad one leav
     const early = await Promise.all(ports.map((port) => dial(t, port)));
     const first = early.map(serialOf);
     makeCertificate(folder);
-    const said = await hangUp(server);
+    const said = await server.hangUp();
     assert.equal(said['certificate'], 'changed');
     const endMs = Date.parse(String(said['certificate_valid_to']));
     assert.ok(endMs > Date.now());
@@ -146,15 +138,15 @@ test('a certificate is renewed on both planes; connections go on; a bad one leav
       assert.equal(await ask(late), 'HTTP/1.1 200 OK');
       assert.equal(await ask(early[i] as TLSSocket), 'HTTP/1.1 200 OK', 'an old connection goes on');
     }
-    assert.equal((await hangUp(server))['certificate'], 'unchanged');
+    assert.equal((await server.hangUp())['certificate'], 'unchanged');
     const second = serialOf(await dial(t, server.port));
     // A key of another certificate.
     const key = readFileSync(keyPath);
     makeCertificate(folder);
     writeFileSync(keyPath, key);
-    assert.match(String((await hangUp(server))['reason']), /the key belongs to another certificate/);
+    assert.match(String((await server.hangUp())['reason']), /the key belongs to another certificate/);
     writeFileSync(certPath, 'nothing');
-    assert.match(String((await hangUp(server))['reason']), /server\.tls_cert/);
+    assert.match(String((await server.hangUp())['reason']), /server\.tls_cert/);
     assert.equal(serialOf(await dial(t, server.port)), second);
     // Everything that was opened on the way is closed at the end.
     assert.equal(await server.stop(), 0);

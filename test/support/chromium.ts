@@ -1,7 +1,11 @@
 // Debian's chromium, headless, driven by Playwright. Pages may ask one origin only, and
 // every complaint of the browser is kept.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { TestContext } from 'node:test';
 import { type Browser, type Page, chromium } from 'playwright-core';
 import { PATIENCE_MS } from './until.ts';
 
@@ -21,6 +25,16 @@ export async function startChromium(): Promise<Browser> {
   assert(executablePath !== undefined, chromiumMissing());
   // Its own sandbox needs a kernel feature that containers lack; it opens pages of this test only.
   return await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+}
+
+/** A page of another origin than the nodes'. The result is its address. */
+export async function servePage(t: TestContext, html: string): Promise<string> {
+  const pages = createServer((_request, response) => response.setHeader('content-type', 'text/html').end(html));
+  pages.listen(0, '127.0.0.1');
+  await once(pages, 'listening');
+  // A browser may keep its connection until it is closed.
+  t.after(() => pages.close());
+  return `http://127.0.0.1:${(pages.address() as AddressInfo).port}/`;
 }
 
 export interface Visit {

@@ -171,6 +171,13 @@ export class TestServer {
   }
 
   /** The command line of the process. */
+  /** Sends SIGHUP, and waits for the line that it causes: settings are read again, or why they are not. */
+  async hangUp(): Promise<Record<string, unknown>> {
+    const from = this.log().length;
+    process.kill(this.pid, 'SIGHUP');
+    return JSON.parse(await this.logged(/"reloaded|"the reload failed/, from)) as Record<string, unknown>;
+  }
+
   command(): string[] {
     const { node, nodeArgs = [], wrapper = [] } = this.options;
     const flags = node === undefined ? [...OPTIMIZE_LATE, '--require', PRELOAD] : [];

@@ -1,12 +1,9 @@
 // A real browser's EventSource: `onmessage` sees what is appended, and its own reconnects lose and repeat nothing.
 import { generateKeyPairSync } from 'node:crypto';
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { chromiumMissing, startChromium, visit } from '../../support/chromium.ts';
+import { chromiumMissing, servePage, startChromium, visit } from '../../support/chromium.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../../support/server.ts';
 import { until } from '../../support/until.ts';
 
@@ -15,14 +12,11 @@ const TEXT = { 'Content-Type': 'text/plain' };
 test('onmessage of a browser sees each append once, also when the node restarts', async (t) => {
   const missing = chromiumMissing();
   if (missing !== undefined) return t.skip(missing);
-  const pages = createServer((_request, response) => response.setHeader('content-type', 'text/html').end('<p>reader'));
-  pages.listen(0, '127.0.0.1');
-  await once(pages, 'listening');
+  const address = await servePage(t, '<p>reader');
   const browser = await startChromium();
   const server = new TestServer();
   t.after(async () => {
     await browser.close();
-    pages.close();
     await server.dispose();
   });
   await server.start();
@@ -30,7 +24,7 @@ test('onmessage of a browser sees each append once, also when the node restarts'
     void (await server.client.expect(204, 'POST', '/b/s', TEXT, text));
   await server.client.expect(201, 'PUT', '/b/s', TEXT);
   await append('one;');
-  const { page } = await visit(browser, `http://127.0.0.1:${(pages.address() as AddressInfo).port}/`);
+  const { page } = await visit(browser, address);
   await page.evaluate(`
     globalThis.seen = '';
     new EventSource('${server.url}/b/s?offset=-1&live=sse&event=message').onmessage = ({ data }) => { seen += data; };
@@ -58,13 +52,10 @@ test('a browser reads by a token in the URL, comes back with it, and stops when 
   const files = `signing_key_file = "${keyFile}"\ntokens_file = "${tokensFile}"\n`;
   const http = `client_token = "${root.Authorization.slice(7)}"\n${files}sse_lifetime = "1s"`;
   const server = new TestServer({ process: true, http });
-  const pages = createServer((_request, response) => response.setHeader('content-type', 'text/html').end('<p>reader'));
-  pages.listen(0, '127.0.0.1');
-  await once(pages, 'listening');
+  const address = await servePage(t, '<p>reader');
   const browser = await startChromium();
   t.after(async () => {
     await browser.close();
-    pages.close();
     await server.dispose();
     removeFolder(folder);
   });
@@ -75,7 +66,7 @@ test('a browser reads by a token in the URL, comes back with it, and stops when 
   const wish = { scopes: [{ bucket: 'b', stream: 's', operations: ['read'] }], expires_in: 600, use: 'url' };
   const { body } = await server.client.expect(201, 'POST', '/__svc/tokens', root, JSON.stringify(wish));
   const { id, token } = JSON.parse(body.toString()) as { readonly id: string; readonly token: string };
-  const { page } = await visit(browser, `http://127.0.0.1:${(pages.address() as AddressInfo).port}/`);
+  const { page } = await visit(browser, address);
   await page.evaluate(`
     globalThis.seen = '';
     globalThis.opened = 0;
