@@ -183,40 +183,34 @@ function prefixOf(written: string): string | undefined {
 /** `loopback`: every origin of this host's loopback, by http and https. */
 const NAMED_ORIGINS: ReadonlySet<string> = new Set(['*', 'null', 'loopback']);
 
-export const origins: ValueKind<readonly string[]> = {
-  label: 'list',
-  expected: 'a list of origins such as ["https://app.example"], ["loopback"], ["*"] for any, or [] for none',
-  parse: (raw) => {
-    if (!Array.isArray(raw)) return undefined;
-    const list: string[] = [];
-    for (const item of raw) {
-      if (typeof item !== 'string' || !(NAMED_ORIGINS.has(item) || isOrigin(item))) return undefined;
-      list.push(item);
-    }
-    return list;
-  },
-  fromText: listFromText,
-  format: (value) => JSON.stringify(value),
-};
+export const origins = listOfTexts(
+  'a list of origins such as ["https://app.example"], ["loopback"], ["*"] for any, or [] for none',
+  (item) => (NAMED_ORIGINS.has(item) || isOrigin(item) ? item : undefined),
+);
 
 /** Names or addresses without a port, as they stand in a Host header; without brackets, in small letters. */
-export const hosts: ValueKind<readonly string[]> = {
-  label: 'list',
-  expected: 'a list of host names or addresses without ports, such as ["millrace.example"]',
-  parse: (raw) => {
-    if (!Array.isArray(raw)) return undefined;
-    const list: string[] = [];
-    for (const item of raw) {
-      if (typeof item !== 'string') return undefined;
-      const host = item.replace(/^\[|\]$/g, '').toLowerCase();
-      if (!/^[a-z0-9._-]{1,253}$/.test(host) && !isIPv6(host)) return undefined;
-      list.push(host);
-    }
-    return list;
+export const hosts = listOfTexts(
+  'a list of host names or addresses without ports, such as ["millrace.example"]',
+  (item) => {
+    const host = item.replace(/^\[|\]$/g, '').toLowerCase();
+    return /^[a-z0-9._-]{1,253}$/.test(host) || isIPv6(host) ? host : undefined;
   },
-  fromText: listFromText,
-  format: (value) => JSON.stringify(value),
-};
+);
+
+/** `read`: an item as it is kept; undefined: it is none. */
+function listOfTexts(expected: string, read: (item: string) => string | undefined): ValueKind<readonly string[]> {
+  return {
+    label: 'list',
+    expected,
+    parse: (raw) => {
+      if (!Array.isArray(raw)) return undefined;
+      const list = raw.map((item: unknown) => (typeof item === 'string' ? read(item) : undefined));
+      return list.every((item) => item !== undefined) ? list : undefined;
+    },
+    fromText: listFromText,
+    format: (value) => JSON.stringify(value),
+  };
+}
 
 export type PlaneName = 'client' | 'admin';
 const PLANE_NAMES: ReadonlySet<unknown> = new Set<PlaneName>(['client', 'admin']);
@@ -337,21 +331,10 @@ function isOrigin(written: string): boolean {
 }
 
 /** Addresses, and networks with the number of their leading bits. */
-export const networks: ValueKind<readonly string[]> = {
-  label: 'list',
-  expected: 'a list of addresses and networks such as ["10.0.0.7", "192.168.0.0/16", "fd00::/8"]',
-  parse: (raw) => {
-    if (!Array.isArray(raw)) return undefined;
-    const list: string[] = [];
-    for (const item of raw) {
-      if (typeof item !== 'string' || !isNetwork(item)) return undefined;
-      list.push(item);
-    }
-    return list;
-  },
-  fromText: listFromText,
-  format: (value) => JSON.stringify(value),
-};
+export const networks = listOfTexts(
+  'a list of addresses and networks such as ["10.0.0.7", "192.168.0.0/16", "fd00::/8"]',
+  (item) => (isNetwork(item) ? item : undefined),
+);
 
 function isNetwork(written: string): boolean {
   const match = /^([0-9A-Fa-f:.]+)(?:\/(\d{1,3}))?$/.exec(written);
