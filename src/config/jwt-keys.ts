@@ -7,13 +7,13 @@ import { caughtMessage } from '../base/caught.ts';
 import type { JwtAlgorithm, JwtKey } from '../base/jwt-key.ts';
 import { JWT_KEYS_MAX, JWT_KEY_ID_CHARS_MAX } from '../base/limits.ts';
 import { isTable } from '../base/scopes.ts';
+import { pemBlocks } from './text-file.ts';
 
 /** Keys, or why there are none. */
 export type ParsedKeys =
   | { readonly ok: true; readonly keys: readonly JwtKey[] }
   | { readonly ok: false; readonly reason: string };
 
-const PEM_BLOCK = /-----BEGIN ([A-Z0-9 ]+)-----[^-]*-----END \1-----/g;
 const PEM_PUBLIC: ReadonlySet<string> = new Set(['PUBLIC KEY', 'RSA PUBLIC KEY', 'CERTIFICATE']);
 const RSA_BITS_MIN = 2048;
 /** A larger one takes the main thread half a millisecond and more for each token. */
@@ -22,11 +22,11 @@ const USABLE = `Ed25519, P-256, or RSA of ${RSA_BITS_MIN} to ${RSA_BITS_MAX} bit
 
 /** A file of the operator: every key in it must be usable. */
 export function parseKeyFile(text: string): ParsedKeys {
-  const blocks = [...text.matchAll(PEM_BLOCK)];
+  const blocks = pemBlocks(text);
   if (blocks.length === 0) return parseJwks(text, 'all');
   if (blocks.length > JWT_KEYS_MAX) return bad(`it holds ${blocks.length} keys, and ${JWT_KEYS_MAX} are the most`);
   const keys: JwtKey[] = [];
-  for (const [i, [pem, label = '']] of blocks.entries()) {
+  for (const [i, { pem, label }] of blocks.entries()) {
     const name = `key ${i + 1}`;
     if (label.includes('PRIVATE')) return bad(`${name} is a private key: give nodes the public one only`);
     if (!PEM_PUBLIC.has(label)) return bad(`${name} is a ${label}, and no public key`);

@@ -4,9 +4,8 @@ import { SIGNING_KEYS_MAX } from '../base/limits.ts';
 import type { NodeKey } from '../base/jwt-key.ts';
 import { ConfigError } from './error.ts';
 import type { OptionValues } from './options.ts';
-import { readTextFile } from './text-file.ts';
+import { pemBlocks, readTextFile } from './text-file.ts';
 
-const PEM_BLOCK = /-----BEGIN ([A-Z0-9 ]+)-----[^-]*-----END \1-----/g;
 /** 72 bits tell some keys apart, and are short in a URL. */
 const ID_CHARS = 12;
 
@@ -19,13 +18,13 @@ export function signingKeysOf(values: OptionValues): readonly NodeKey[] {
   if (parents.every((key) => values[key] === undefined)) {
     throw new ConfigError(`${label}: there is no token from which others could be made; set http.client_token_file`);
   }
-  const blocks = [...readTextFile(path, label).matchAll(PEM_BLOCK)];
+  const blocks = pemBlocks(readTextFile(path, label));
   if (blocks.length === 0 || blocks.length > SIGNING_KEYS_MAX) {
     throw new ConfigError(
       `${label}: expected 1 to ${SIGNING_KEYS_MAX} private keys in PEM, and it has ${blocks.length}`,
     );
   }
-  return blocks.map(([pem], i) => {
+  return blocks.map(({ pem }, i) => {
     const key = keyOf(pem);
     if (key !== undefined) return key;
     throw new ConfigError(

@@ -6,7 +6,7 @@ import { hasUri, nodeUri } from '../base/node-uri.ts';
 import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
 import type { OptionKey, OptionValues } from './options.ts';
-import { readText } from './text-file.ts';
+import { pemBlocks, readText } from './text-file.ts';
 
 export interface PlaneTls {
   readonly certPath: string;
@@ -74,10 +74,10 @@ function checkPair(keys: string, { cert, key }: { readonly cert: string; readonl
 }
 
 function checkAuthorities(name: OptionKey, ca: string): void {
-  const found = ca.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
+  const found = pemBlocks(ca).filter(({ label }) => label === 'CERTIFICATE');
   try {
     if (found.length === 0) throw new Error('there is none');
-    for (const one of found) void new X509Certificate(one);
+    for (const { pem } of found) void new X509Certificate(pem);
   } catch (error) {
     throw new ConfigError(`${name}: expected certificates in PEM (${caughtMessage(error)})`);
   }
