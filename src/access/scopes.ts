@@ -3,7 +3,7 @@
  * Everything that no scope allows is refused. A stream of which nothing is in scope looks like one that is not there. Its
  * holder is told which operation is missing when the stream is in scope otherwise.
  */
-import { OPERATOR_ROLES, type OperatorRole, type Scope, type ScopedOperation } from '../base/scopes.ts';
+import { type OperatorRole, type Scope, type ScopedOperation, includesRole } from '../base/scopes.ts';
 
 /** The rights of a valid token. Grants are compared as objects: a token whose rights change gets another one. */
 export interface Grant {
@@ -27,7 +27,7 @@ export function isExpired({ expiresAtMs }: Grant, nowMs: number): boolean {
 
 /** A call of the admin plane. Undefined: it takes all rights. */
 export function hasRole({ role }: Grant, needed: OperatorRole | undefined): boolean {
-  return role !== undefined && needed !== undefined && OPERATOR_ROLES.indexOf(role) >= OPERATOR_ROLES.indexOf(needed);
+  return needed !== undefined && includesRole(role, needed);
 }
 
 /** An operation on one stream. */

@@ -36,6 +36,11 @@ export const OPERATOR_ROLES = ['observe', 'operate', 'destroy'] as const;
 
 export type OperatorRole = (typeof OPERATOR_ROLES)[number];
 
+/** May a token with the role do what takes `needed`? Undefined: it has none. */
+export function includesRole(role: OperatorRole | undefined, needed: OperatorRole): boolean {
+  return role !== undefined && OPERATOR_ROLES.indexOf(role) >= OPERATOR_ROLES.indexOf(needed);
+}
+
 /** The kind of rights in a file: scopes open the client plane, and a role the admin plane. */
 export type RightsKind = 'scopes' | 'role';
 

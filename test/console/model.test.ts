@@ -1,6 +1,7 @@
 // The console's view of the nodes' answers, without a browser.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { includesRole } from '../../src/base/scopes.ts';
 import {
   type Action,
   append,
@@ -9,7 +10,6 @@ import {
   deliverAgain,
   drain,
   flush,
-  mayDo,
   purge,
   quote,
   remove,
@@ -268,7 +268,7 @@ test('each action takes the role that its route takes', () => {
   ];
   for (const action of actions) assert.equal(action.needs, roleOf(action), action.title);
   assert.deepEqual(
-    [mayDo(undefined, 'observe'), mayDo('operate', 'observe'), mayDo('operate', 'destroy')],
+    [includesRole(undefined, 'observe'), includesRole('operate', 'observe'), includesRole('operate', 'destroy')],
     [...[false, true, false]],
   );
   const told = [{ role: 'operate' }, { role: 'admin' }, null, 'operate'].map((json) => roleIn(json));

@@ -25,11 +25,6 @@ export interface Action {
   readonly body?: string;
 }
 
-/** Undefined: the node has not told the role yet. */
-export function mayDo(role: OperatorRole | undefined, needed: OperatorRole): boolean {
-  return role !== undefined && OPERATOR_ROLES.indexOf(role) >= OPERATOR_ROLES.indexOf(needed);
-}
-
 /** Reads the answer to /__svc/whoami; undefined: it holds no role. */
 export function roleIn(json: unknown): OperatorRole | undefined {
   return isObject(json) ? OPERATOR_ROLES.find((role) => role === json['role']) : undefined;

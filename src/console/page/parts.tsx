@@ -1,8 +1,8 @@
 /** Parts that several views share. */
 import { type ComponentChildren, createContext } from 'preact';
 import { useContext, useId, useLayoutEffect, useReducer } from 'preact/hooks';
-import type { OperatorRole } from '../../base/scopes.ts';
-import { type Action, mayDo } from '../model/actions.ts';
+import { type OperatorRole, includesRole } from '../../base/scopes.ts';
+import type { Action } from '../model/actions.ts';
 import type { Watch } from './watch.ts';
 
 export interface Desk {
@@ -26,9 +26,9 @@ export function useRounds({ watch }: Desk): void {
   useLayoutEffect(() => watch.subscribe(() => draw(0)), [watch]);
 }
 
-/** Whether the token of the page has the role. */
+/** Whether the token of the page has the role; false until the node has told it. */
 export function useRole(needed: OperatorRole): boolean {
-  return mayDo(useDesk().watch.role, needed);
+  return includesRole(useDesk().watch.role, needed);
 }
 
 /** Absent where the token of the page may not do it. */
