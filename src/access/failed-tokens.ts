@@ -1,7 +1,7 @@
 /**
  * How many signed tokens that are wrong are verified. One costs the main thread up to half a millisecond, ten times as
- * much as a request, and a stranger who knows issuer and audience can make any number of them. Beyond a number in a second, from
- * one address or from all, tokens that are not remembered are refused unseen. Those that are remembered go on.
+ * much as a request, and a stranger who knows issuer and audience can make any number of them. Beyond a number in a
+ * second, from one address or from all, tokens that are not remembered are refused unseen. Those that are go on.
  */
 import { isJwt } from './jwt-tokens.ts';
 import type { Connected, Senders } from './senders.ts';

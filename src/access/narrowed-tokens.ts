@@ -47,17 +47,15 @@ export class NarrowedTokens implements TokenBook {
   readonly #parents: ParentBook;
   readonly #newId: () => string;
   readonly #lines = new WeakMap<Grant, Line>();
-  #signers: readonly Signer[];
-  #verifier: JwtVerifier;
-  #revoked: ReadonlySet<string>;
+  #signers: readonly Signer[] = [];
+  #verifier = verifierOf([]);
+  #revoked: ReadonlySet<string> = new Set();
 
   /** `newId`: random, so that it is revoked alone. */
-  constructor(parents: ParentBook, { keys, revoked }: NarrowedState, newId: () => string) {
+  constructor(parents: ParentBook, state: NarrowedState, newId: () => string) {
     this.#parents = parents;
     this.#newId = newId;
-    this.#signers = keys.map((key) => new Signer(key));
-    this.#verifier = verifierOf(keys);
-    this.#revoked = new Set(revoked);
+    this.replace(state);
   }
 
   /** Other keys, revocations or parents from the next token on. */

@@ -7,7 +7,10 @@ export interface AdmissionRefusal {
   readonly detail: string;
 }
 
-/** Why a request has no rights. `throttled`: too many wrong ones were verified. `several`: it has more than one token. `misplaced`: a URL holds one, and this is no read. */
+/**
+ * Why a request has no rights. `throttled`: too many wrong ones were verified. `several`: it has more than one token.
+ * `misplaced`: a URL holds one, and this is no read.
+ */
 export type CredentialFault = 'missing' | 'several' | 'misplaced' | 'throttled' | TokenFault;
 
 const unauthorized = (detail: string): AdmissionRefusal => ({ code: 'UNAUTHORIZED', detail });

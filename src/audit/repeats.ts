@@ -28,10 +28,6 @@ export class Repeats {
     this.#bounds = bounds;
   }
 
-  get isEmpty(): boolean {
-    return this.#counted.size === 0;
-  }
-
   /** Returns whether the line is to be written. */
   take(key: string, entry: AuditEntry): boolean {
     const known = this.#counted.get(key);

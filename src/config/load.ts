@@ -157,7 +157,7 @@ function valueOfFlag(
   return value;
 }
 
-/** Few keys have flags: a guessed one may be another name of a flag, or a key that only the file and the environment set. */
+/** Few keys have flags: a guessed one may be another name of a flag, or a key that has none. */
 function settingMeantBy(name: string): string {
   const key = keyMeantBy(name);
   if (key === undefined) return '';

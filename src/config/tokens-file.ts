@@ -1,6 +1,7 @@
 /**
- * A file of tokens with scopes or with roles, TOML with a table for each token. Whatever is not understood is refused with its place:
- * a misspelt key must neither widen a right nor make a token last longer. Tokens are kept as their SHA-256 only.
+ * A file of tokens with scopes or with roles, TOML with a table for each token. Whatever is not understood is refused
+ * with its place: a misspelt key must neither widen a right nor make a token last longer. Tokens are kept as their
+ * SHA-256 only.
  */
 import { createHash } from 'node:crypto';
 import { SCOPED_TOKEN_BYTES_MAX, TOKENS_PER_FILE_MAX, TOKEN_ID_CHARS_MAX } from '../base/limits.ts';

@@ -1,7 +1,7 @@
 /**
  * The one layer at which a token with scopes or a role is held against a request: between the route and its handler,
  * behind the reading of the path and before any byte of a body. Each row says what it needs: a right on the client plane,
- * a role on the admin plane. A row that says nothing refuses such a token. Sessions come with frames instead of routes and ask the same decisions.
+ * a role on the admin plane. A row that says nothing refuses such a token. Sessions, with frames for routes, ask the same.
  */
 import type { Credentials } from '../access/admission.ts';
 import { type ScopeDecision, type Grant, decide, decideBucket, hasRole, rangesOf } from '../access/scopes.ts';

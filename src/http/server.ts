@@ -51,7 +51,7 @@ export interface Planes {
   openRequests(): number;
   /** From the next request on. A plane that asks for no token keeps asking for none. */
   changeTokens(tokens: { readonly client: string; readonly admin: string }): void;
-  /** Tokens with scopes or roles are others now. Live readers and sessions of those that are gone, or have other rights, end. */
+  /** Tokens with scopes or roles are others now. Live readers and sessions of those that lost a right end. */
   grantsChanged(): void;
   /** From the next connection on. Throws when a plane cannot have them, which keeps those that it has. */
   renewCertificates(files: NonNullable<HttpSettings['tls']>): void;

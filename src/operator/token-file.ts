@@ -1,6 +1,6 @@
 /**
- * Changes a file of tokens with scopes or roles as an operator would in an editor, so that comments stay. What comes out is read
- * as a node reads it before it replaces the file, and must differ from the file before by that one token only.
+ * Changes a file of tokens with scopes or roles as an operator would in an editor, so that comments stay. What comes out
+ * is read as a node reads it before it replaces the file, and must differ from the file before by that one token only.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';

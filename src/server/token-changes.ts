@@ -21,13 +21,8 @@ export function tokenChanges(before: Config, now: Config): AuditEntry[] {
 /** The ids that are there, each with what its entry says. */
 type Written = ReadonlyMap<string, string>;
 
-/** Several tokens may have one id, while the next one takes the place of the one before. */
 function writtenOf(list: TokenList | undefined): Written {
-  const written = new Map<string, string>();
-  for (const token of list?.tokens ?? []) {
-    written.set(token.id, `${written.get(token.id) ?? ''}${JSON.stringify(token)}`);
-  }
-  return written;
+  return new Map(list?.tokens.map((token) => [token.id, JSON.stringify(token)]));
 }
 
 function revokedOf(list: TokenList | undefined): Written {
