@@ -105,8 +105,9 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
     planes.changeTokens(changes);
     if (changes.roles !== undefined) roles?.replace(changes.roles);
     const { scoped: now, client: token } = changes;
-    if (now !== undefined) tokens?.change({ scoped: now, client: token });
-    planes.grantsChanged();
+    // They tell the planes themselves.
+    if (tokens !== undefined && now !== undefined) tokens.change({ scoped: now, client: token });
+    else planes.grantsChanged();
   };
   const told: Pick<ReloadedPlanes, 'trustProxies' | 'tell' | 'reopenAudit'> = {
     trustProxies: (proxies) => senders.trust(proxies),
