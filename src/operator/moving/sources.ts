@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Failure, UsageError, reasonOf } from '../../nodes/failure.ts';
 import type { Input } from '../streams/pipes.ts';
-import { type NamedStream, parseStreamName, streamName } from '../streams/stream-name.ts';
+import { DEFAULT_BUCKET, FLAT_ROUTE, type NamedStream, parseStreamName, streamName } from '../streams/stream-name.ts';
 import { isExportFolder, readIndex } from './export-folder.ts';
 import { type HttpSourceOptions, httpSource } from './http-source.ts';
 import { type ImportSource, fileSource } from './import-source.ts';
@@ -23,8 +23,6 @@ export interface Placed {
   readonly source: ImportSource;
 }
 
-const FLAT_ROUTE = '/v1/stream/';
-const DEFAULT_BUCKET = '_default';
 const JSON_TYPE = 'application/json';
 const TEXT_TYPE = 'text/plain; charset=utf-8';
 const BYTES_TYPE = 'application/octet-stream';

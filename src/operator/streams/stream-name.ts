@@ -15,6 +15,10 @@ export interface NamedStream {
   readonly path: string;
 }
 
+/** The paths of the flat route, in which a name without a / is in the default bucket. */
+export const FLAT_ROUTE = '/v1/stream/';
+export const DEFAULT_BUCKET = '_default';
+
 /** The first / ends the bucket; further ones belong to the stream. */
 export function parseStreamName(text: string): NamedStream {
   const at = text.indexOf('/');
@@ -28,7 +32,7 @@ export function streamName(bucket: string, stream: string): NamedStream {
   const text = printable(raw);
   if (HALF_PAIR.test(raw)) throw new Failure(`${text}: the name is not valid Unicode`);
   const segments = stream.split('/').map(encodeURIComponent).join('/');
-  return { bucket, stream, text, raw, path: `/v1/stream/${encodeURIComponent(bucket)}/${segments}` };
+  return { bucket, stream, text, raw, path: `${FLAT_ROUTE}${encodeURIComponent(bucket)}/${segments}` };
 }
 
 /** Attributes and snapshots are only below the bucketed route. */

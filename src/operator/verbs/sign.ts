@@ -4,6 +4,7 @@ import { Failure, UsageError, printable, reasonOf } from '../../nodes/failure.ts
 import { membersOf } from '../../nodes/http-client.ts';
 import { OUTPUT, wantsJson } from '../output.ts';
 import { expectStatus } from '../streams/stream-client.ts';
+import { DEFAULT_BUCKET, FLAT_ROUTE } from '../streams/stream-name.ts';
 
 const DAY_SECONDS = 86_400;
 const QUARTER_SECONDS = 900;
@@ -57,8 +58,6 @@ function urlOf(text: string): URL {
   return url;
 }
 
-const FLAT = '/v1/stream/';
-const DEFAULT_BUCKET = '_default';
 /** Below a stream, and read with such a token. */
 const BELOW = /^(?:|snapshot(?:\/\d+)?|bootstrap)$/;
 
@@ -69,8 +68,8 @@ interface Named {
 
 /** As nodes read paths: on the flat route the first / ends the bucket, and on the bucketed one a segment is a name. */
 function namedIn({ pathname, href }: URL): Named {
-  if (pathname.startsWith(FLAT)) {
-    const path = decoded(pathname.slice(FLAT.length), href);
+  if (pathname.startsWith(FLAT_ROUTE)) {
+    const path = decoded(pathname.slice(FLAT_ROUTE.length), href);
     const at = path.indexOf('/');
     return named(at < 0 ? DEFAULT_BUCKET : path.slice(0, at), path.slice(at + 1), href);
   }
