@@ -6,8 +6,8 @@ import { type JsonWebKey, type KeyObject, createPublicKey } from 'node:crypto';
 import { caughtMessage } from '../base/caught.ts';
 import type { JwtAlgorithm, JwtKey } from '../base/jwt-key.ts';
 import { JWT_KEYS_MAX, JWT_KEY_ID_CHARS_MAX } from '../base/limits.ts';
+import { type PemBlock, pemBlocks } from '../base/pem.ts';
 import { isTable } from '../base/scopes.ts';
-import { pemBlocks } from './text-file.ts';
 
 /** Keys, or why there are none. */
 export type ParsedKeys =
@@ -22,7 +22,12 @@ const USABLE = `Ed25519, P-256, or RSA of ${RSA_BITS_MIN} to ${RSA_BITS_MAX} bit
 
 /** A file of the operator: every key in it must be usable. */
 export function parseKeyFile(text: string): ParsedKeys {
-  const blocks = pemBlocks(text);
+  let blocks: readonly PemBlock[];
+  try {
+    blocks = pemBlocks(text);
+  } catch (error) {
+    return bad(caughtMessage(error));
+  }
   if (blocks.length === 0) return parseJwks(text, 'all');
   if (blocks.length > JWT_KEYS_MAX) return bad(`it holds ${blocks.length} keys, and ${JWT_KEYS_MAX} are the most`);
   const keys: JwtKey[] = [];

@@ -1,10 +1,12 @@
 /** Keys with which nodes sign tokens for holders of others: Ed25519 in PEM, of which the first signs and all verify. */
 import { createHash, createPrivateKey, createPublicKey } from 'node:crypto';
 import { SIGNING_KEYS_MAX } from '../base/limits.ts';
+import { caughtMessage } from '../base/caught.ts';
 import type { NodeKey } from '../base/jwt-key.ts';
+import { type PemBlock, pemBlocks } from '../base/pem.ts';
 import { ConfigError } from './error.ts';
 import type { OptionValues } from './options.ts';
-import { pemBlocks, readTextFile } from './text-file.ts';
+import { readTextFile } from './text-file.ts';
 
 /** 72 bits tell some keys apart, and are short in a URL. */
 const ID_CHARS = 12;
@@ -18,7 +20,7 @@ export function signingKeysOf(values: OptionValues): readonly NodeKey[] {
   if (parents.every((key) => values[key] === undefined)) {
     throw new ConfigError(`${label}: there is no token from which others could be made; set http.client_token_file`);
   }
-  const blocks = pemBlocks(readTextFile(path, label));
+  const blocks = blocksOf(readTextFile(path, label), label);
   if (blocks.length === 0 || blocks.length > SIGNING_KEYS_MAX) {
     throw new ConfigError(
       `${label}: expected 1 to ${SIGNING_KEYS_MAX} private keys in PEM, and it has ${blocks.length}`,
@@ -31,6 +33,14 @@ export function signingKeysOf(values: OptionValues): readonly NodeKey[] {
       `${label}: block ${i + 1} is no Ed25519 private key: "openssl genpkey -algorithm ed25519" makes one`,
     );
   });
+}
+
+function blocksOf(text: string, label: string): readonly PemBlock[] {
+  try {
+    return pemBlocks(text);
+  } catch (error) {
+    throw new ConfigError(`${label}: ${caughtMessage(error)}`);
+  }
 }
 
 function keyOf(pem: string): NodeKey | undefined {

@@ -14,13 +14,6 @@ export function readTextFile(path: string, label: string): string {
   }
 }
 
-const PEM_BLOCK = /-----BEGIN ([A-Z0-9 ]+)-----[^-]*-----END \1-----/g;
-
-/** The blocks of a PEM file, each with its label. */
-export function pemBlocks(text: string): { readonly pem: string; readonly label: string }[] {
-  return [...text.matchAll(PEM_BLOCK)].map(([pem, label = '']) => ({ pem, label }));
-}
-
 /** The file that an option names. Throws ConfigError. */
 export function readText(key: OptionKey, path: string): string {
   try {

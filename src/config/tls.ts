@@ -3,10 +3,11 @@ import { X509Certificate, createPrivateKey } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import { caughtMessage } from '../base/caught.ts';
 import { hasUri, nodeUri } from '../base/node-uri.ts';
+import { certificatesIn } from '../base/pem.ts';
 import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
 import type { OptionKey, OptionValues } from './options.ts';
-import { pemBlocks, readText } from './text-file.ts';
+import { readText } from './text-file.ts';
 
 export interface PlaneTls {
   readonly certPath: string;
@@ -66,6 +67,7 @@ function checkPair(keys: string, { cert, key }: { readonly cert: string; readonl
   try {
     const fits = new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
     if (!fits) throw new Error('the key belongs to another certificate');
+    for (const pem of certificatesIn(cert)) void new X509Certificate(pem);
     // Also what OpenSSL refuses, such as keys that are too short.
     createSecureContext({ cert, key });
   } catch (error) {
@@ -74,10 +76,10 @@ function checkPair(keys: string, { cert, key }: { readonly cert: string; readonl
 }
 
 function checkAuthorities(name: OptionKey, ca: string): void {
-  const found = pemBlocks(ca).filter(({ label }) => label === 'CERTIFICATE');
   try {
+    const found = certificatesIn(ca);
     if (found.length === 0) throw new Error('there is none');
-    for (const { pem } of found) void new X509Certificate(pem);
+    for (const pem of found) void new X509Certificate(pem);
   } catch (error) {
     throw new ConfigError(`${name}: expected certificates in PEM (${caughtMessage(error)})`);
   }

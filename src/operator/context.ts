@@ -1,6 +1,7 @@
 /** Every verb gets a `Context`; several share the flags declared here. */
 import { X509Certificate, createPrivateKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { certificatesIn } from '../base/pem.ts';
 import { Cluster } from '../nodes/cluster.ts';
 import { clientUrlOf, readClusterFile } from '../nodes/cluster-file.ts';
 import type { Flag, Values, VerbDescription } from './flags.ts';
@@ -208,10 +209,12 @@ function authoritiesOf(path: string | undefined): string | undefined {
   const source = `--ca-file ${path}`;
   const text = textOf(source, path);
   try {
+    const found = certificatesIn(text);
     // TLS would silently ignore a text that is no certificate, and trust no node.
-    void new X509Certificate(text);
-  } catch {
-    throw new UsageError(`${source}: expected certificates in PEM`);
+    if (found.length === 0) throw new Error('there is none');
+    for (const pem of found) void new X509Certificate(pem);
+  } catch (error) {
+    throw new UsageError(`${source}: expected certificates in PEM (${reasonOf(error)})`);
   }
   return text;
 }
@@ -221,7 +224,8 @@ function identityOf(path: string | undefined): string | undefined {
   const source = `--cert-file ${path}`;
   const text = textOf(source, path);
   try {
-    if (new X509Certificate(text).checkPrivateKey(createPrivateKey(text))) return text;
+    const [own = ''] = certificatesIn(text);
+    if (new X509Certificate(own).checkPrivateKey(createPrivateKey(text))) return text;
   } catch {
     // Said below.
   }

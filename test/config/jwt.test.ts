@@ -62,6 +62,7 @@ test('what is missing or would open the node is refused in a sentence', (t) => {
     [`KEYS${RULES}jwt_clock_skew = "1h"\n`, /http\.jwt_clock_skew/],
   ];
   for (const [http, expected] of cases) assert.throws(() => load(t, http), expected, http);
+  assert.throws(() => load(t, `KEYS${RULES}`, PUBLIC + PUBLIC.slice(0, 60)), /block 2, at line \d+, is cut off/);
   const secret = PAIR.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
   assert.throws(
     () => load(t, `KEYS${RULES}`, secret),

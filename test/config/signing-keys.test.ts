@@ -47,6 +47,7 @@ test('what cannot sign is refused in a sentence that shows no key', (t) => {
     [privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(), /block 1 is no Ed25519 private key: "openssl/],
     [`${pem}${publicKey.export({ type: 'spki', format: 'pem' }).toString()}`, /block 2 is no Ed25519 private key/],
     [pem.replace(/\n[\w+/=]{8}/, '\nAAAAAAAA'), /block 1 is no Ed25519/],
+    [pem + pem.slice(0, 60), /block 2, at line \d+, is cut off/],
     [pem, /no token from which others could be made; set http\.client_token_file/, ''],
     [pem, /http\.jwt_issuer = "urn:millrace:node": that is what nodes call themselves/, jwt],
   ];

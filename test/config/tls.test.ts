@@ -39,6 +39,20 @@ test('what cannot work is refused, with what to change', () => {
   const nameless = makeCertificate(folder);
   const empty = join(folder, 'empty');
   writeFileSync(empty, 'nothing\n');
+  const ca = readFileSync(authority.caPath, 'utf8');
+  const cut = (name: string, text: string): string => {
+    const path = join(folder, name);
+    writeFileSync(path, text);
+    return path;
+  };
+  const end = '-----END CERTIFICATE-----';
+  const cutEnd = cut('cut-end', ca + ca.slice(0, 300));
+  const cutStart = cut('cut-start', `# ours\n${ca.slice(300)}${ca}`);
+  const cutMiddle = cut('cut-middle', ca.replace(end, '') + ca);
+  const cutMark = cut('cut-mark', ca + ca.replace('-----BEGIN', '----BEGIN'));
+  const cutBytes = cut('cut-bytes', ca + ca.replace(/\n.{64}\n/, '\n'));
+  const cutChain = cut('cut-chain', readFileSync(good.certPath, 'utf8') + ca.slice(0, -10));
+  const lines = ca.trimEnd().split('\n').length;
   const cases: readonly [Record<string, unknown>, RegExp][] = [
     [tables(good, { tls: 'on' }), /^cluster\.tls = "on": expected one of "off", "accept", "dial", "require"/],
     [
@@ -49,6 +63,15 @@ test('what cannot work is refused, with what to change', () => {
     [tables(good, { tls_ca: undefined }), /^cluster\.tls_ca is missing/],
     [tables(good, { tls_ca: '/nowhere' }), /^cluster\.tls_ca = "\/nowhere": expected a readable file/],
     [tables(good, { tls_ca: empty }), /^cluster\.tls_ca: expected certificates in PEM \(there is none\)/],
+    [
+      tables(good, { tls_ca: cutEnd }),
+      new RegExp(`^cluster\\.tls_ca: .*\\(block 2, at line ${lines + 1}, is cut off\\)`),
+    ],
+    [tables(good, { tls_ca: cutStart }), /^cluster\.tls_ca: .*\(block 1, at line \d+, is cut off\)/],
+    [tables(good, { tls_ca: cutMiddle }), /^cluster\.tls_ca: .*\(block 1, at line 1, is cut off\)/],
+    [tables(good, { tls_ca: cutMark }), /^cluster\.tls_ca: .*\(block 2, at line \d+, is cut off\)/],
+    [tables(good, { tls_ca: cutBytes }), /^cluster\.tls_ca: expected certificates in PEM/],
+    [tables(good, { tls_cert: cutChain }), /^cluster\.tls_cert and cluster\.tls_key: .*\(block 2, .* is cut off\)/],
     [
       tables(good, { tls_key: other.keyPath }),
       /^cluster\.tls_cert and cluster\.tls_key: .*belongs to another certificate/,

@@ -35,6 +35,7 @@ function file(name: string, text: string): string {
 }
 
 const good = file('good.toml', '[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = 1\n');
+const cut = file('cut.pem', '-----BEGIN CERTIFICATE-----\nMIIB\n');
 const status = (path: string): string[] => ['status', '--config', path];
 
 test('verbs and flags', async () => {
@@ -69,6 +70,7 @@ test('verbs and flags', async () => {
       '--token-file',
       join(folder, 'nothing'),
     ),
+    usage(/--ca-file .*certificates in PEM \(block 1, at line 1, is cut off\)$/m, ...status(good), '--ca-file', cut),
     usage(/--ca-file .* cannot be read: illegal operation on a directory$/m, ...status(good), '--ca-file', folder),
   ]);
 });
