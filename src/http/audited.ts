@@ -5,7 +5,7 @@ import type { AuditEntry } from '../audit/entry.ts';
 import { PARAMETERS, type PlaneKind, leave } from '../audit/requests.ts';
 import { generalCode } from '../base/errors.ts';
 import type { HttpContext, RouteTraits } from './context.ts';
-import { collect } from './query.ts';
+import { collect } from '../protocol/query-string.ts';
 import type { UwsResponse } from './uws.ts';
 
 /** Names hold up to 1 KiB, and a path may hold anything. */

@@ -10,14 +10,14 @@
  * Only large answers of JSON streams come in two forms, as they are or compressed; each has an ETag of its own,
  * because a strong one names bytes. Both say `Vary`, also in a 304.
  */
-import { prefersGzip } from './compression.ts';
+import { prefersGzip } from '../protocol/accept-encoding.ts';
 import type { ReadParams } from './context.ts';
 import { isRecordRead } from './query.ts';
 import type { RequestContext } from './request.ts';
 import { type CacheControl, RECORD_EXTENSION, type Responder } from './response.ts';
 import { type HeaderWriter, shownContentType, writeStoredType } from '../access/stored-type.ts';
 import type { UwsResponse } from './uws.ts';
-import { GZIP_SUFFIX, rangeTag } from '../protocol/condition.ts';
+import { GZIP_SUFFIX, etagMatches, rangeTag } from '../protocol/condition.ts';
 import { formatOffset } from '../protocol/header-values.ts';
 import { READ_FLAG_ENVELOPE, readCreatedAtMs, readIncarnation } from '../protocol/queries/read.ts';
 import { READ_OFFSET, READ_RECORD } from '../protocol/read-fields.ts';
@@ -54,18 +54,6 @@ export function readEtag(reply: Reply, params: ReadParams): string {
   const flags =
     (reply.flags & (REPLY_CLOSED | REPLY_UP_TO_DATE)) | (params.readFlags & READ_FLAG_ENVELOPE ? 1 << 16 : 0);
   return `"${rangeTag(readIncarnation(reply), readCreatedAtMs(reply), reply.startOffset, reply.nextOffset, flags)}"`;
-}
-
-/** If-None-Match: `*`, or a list of tags; a weak tag matches its strong twin (RFC 9110 13.1.2). */
-export function etagMatches(ifNoneMatch: string, etag: string): boolean {
-  if (ifNoneMatch === '') return false;
-  if (ifNoneMatch === etag || ifNoneMatch.trim() === '*') return true;
-  if (!ifNoneMatch.includes(etag)) return false;
-  // Tags of ours hold no comma and no quote inside, so a split at commas cannot tear one apart.
-  return ifNoneMatch.split(',').some((item) => {
-    const tag = item.trim();
-    return tag === etag || (tag.startsWith('W/') && tag.slice(2) === etag);
-  });
 }
 
 function cacheOfRead(params: ReadParams, reply: Reply): CacheControl {

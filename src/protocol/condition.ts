@@ -62,3 +62,15 @@ function names(tags: string, tag: string | undefined): boolean {
   if (tag === undefined) return false;
   return tags === ANY || tags.split(',').includes(tag);
 }
+
+/** If-None-Match: `*`, or a list of tags; a weak tag matches its strong twin (RFC 9110 13.1.2). */
+export function etagMatches(ifNoneMatch: string, etag: string): boolean {
+  if (ifNoneMatch === '') return false;
+  if (ifNoneMatch === etag || ifNoneMatch.trim() === '*') return true;
+  if (!ifNoneMatch.includes(etag)) return false;
+  // Tags of ours hold no comma and no quote inside, so a split at commas cannot tear one apart.
+  return ifNoneMatch.split(',').some((item) => {
+    const tag = item.trim();
+    return tag === etag || (tag.startsWith('W/') && tag.slice(2) === etag);
+  });
+}

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isAuthorized } from '../../src/access/admission.ts';
 import { CorsPolicy } from '../../src/access/cors.ts';
-import { etagMatches } from '../../src/http/read-response.ts';
+import { etagMatches } from '../../src/protocol/condition.ts';
 
 test('any origin', () => {
   const policy = new CorsPolicy(['*'], 'GET, OPTIONS');

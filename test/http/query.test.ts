@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ReadParams } from '../../src/http/context.ts';
-import { parseListQuery, parseReadQuery } from '../../src/http/query.ts';
+import { parseReadQuery } from '../../src/http/query.ts';
+import { parseListQuery } from '../../src/protocol/query-string.ts';
 import { READ_FLAG_ENVELOPE } from '../../src/protocol/queries/read.ts';
 import {
   READ_NOW,

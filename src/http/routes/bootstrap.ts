@@ -15,7 +15,7 @@ import { formatOffset } from '../../protocol/header-values.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 import { REPLY_CLOSED } from '../../protocol/reply.ts';
 import { requestFor } from '../../protocol/request.ts';
-import { collect } from '../query.ts';
+import { collect } from '../../protocol/query-string.ts';
 import type { RequestContext } from '../request.ts';
 import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../../access/stored-type.ts';
 import type { StreamHead, StreamingResponse } from '../streaming.ts';

@@ -8,7 +8,7 @@ import {
   deleteBucket,
   listStreams,
 } from '../../tenants/bucket-streams.ts';
-import { parseListQuery } from '../query.ts';
+import { parseListQuery } from '../../protocol/query-string.ts';
 import type { RequestContext } from '../request.ts';
 import { grantOf } from '../scope-gate.ts';
 import { listCovered } from '../../tenants/covered-streams.ts';

@@ -9,7 +9,7 @@ import { type Position } from '../../protocol/position-command.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { type Request, requestFor } from '../../protocol/request.ts';
 import { declaredBytes } from '../headers.ts';
-import { type QueryResult, collect } from '../query.ts';
+import { type QueryResult, collect } from '../../protocol/query-string.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
 import { writeRecordRange } from '../response.ts';
 import type { UwsResponse } from '../uws.ts';

@@ -13,7 +13,7 @@ import { fromHex } from '../../../base/hex.ts';
 import { DIGEST_BYTES } from '../../../digest/blake3.ts';
 import { decodeUrlPart, parseUint53 } from '../../../protocol/header-values.ts';
 import { guardData, readData } from '../../guard.ts';
-import { collect } from '../../query.ts';
+import { collect } from '../../../protocol/query-string.ts';
 import type { Backups, ImportRequest } from '../../../backup/ports.ts';
 import type { RequestContext } from '../../request.ts';
 import type { UwsResponse } from '../../uws.ts';

@@ -3,8 +3,8 @@
  * asks for one. Everything it shows it fetches from the other routes of this plane.
  */
 import type { ConsolePage } from '../../../console/built-page.ts';
-import { prefersGzip } from '../../compression.ts';
-import { etagMatches } from '../../read-response.ts';
+import { prefersGzip } from '../../../protocol/accept-encoding.ts';
+import { etagMatches } from '../../../protocol/condition.ts';
 import type { RequestContext } from '../../request.ts';
 
 export function handleConsole(call: RequestContext, page: ConsolePage): void {

@@ -19,7 +19,7 @@ import { QUERIES } from '../../../protocol/operations.ts';
 import type { Reply } from '../../../protocol/reply.ts';
 import type { AdminCall, AdminRequest, CallOutcome } from '../../../protocol/queries/administration.ts';
 import { requestFor } from '../../../protocol/request.ts';
-import { type QueryResult, collect } from '../../query.ts';
+import { type QueryResult, collect } from '../../../protocol/query-string.ts';
 import type { ReplyRenderer, RequestContext } from '../../request.ts';
 import { JSON_TYPE, TEXT_PLAIN } from '../../response.ts';
 import type { Handler } from '../../router.ts';

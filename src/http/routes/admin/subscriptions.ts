@@ -1,7 +1,7 @@
 /** Subscriptions for operators: GET /__svc/subscriptions?after&limit, and POST /__svc/subscriptions/{id}/deliver. */
 import { decodeUrlPart, parseUint53 } from '../../../protocol/header-values.ts';
 import type { Inspection } from '../../../subscriptions/ports.ts';
-import { collect } from '../../query.ts';
+import { collect } from '../../../protocol/query-string.ts';
 import type { RequestContext } from '../../request.ts';
 
 /** Whether each has something pending is looked up for all of its streams. */
