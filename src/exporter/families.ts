@@ -351,13 +351,13 @@ export const FAMILIES: readonly Family[] = [
   gauge(
     'certificate_end_timestamp_seconds',
     'certificate_end_unix_ms',
-    'When the certificate of the planes ends, in seconds since 1970; absent without TLS',
+    'When the first certificate of the planes ends, authorities of clients too, in seconds since 1970; absent without TLS',
     MS,
   ),
   gauge(
     'cluster_certificate_end_timestamp_seconds',
     'cluster_certificate_end_unix_ms',
-    'When the certificate of the links between nodes ends, in seconds since 1970; absent without TLS',
+    'When the first certificate of the links between nodes ends, authorities too, in seconds since 1970; absent without TLS',
     MS,
   ),
   counter(

@@ -89,8 +89,9 @@ const CERTIFICATE_URGENT_MS = 7 * 86_400_000;
 /** None while it lasts, or without one. */
 function certificateFaults(leftMs: number | undefined, name: string, refusers: string): Fault[] {
   if (leftMs === undefined || leftMs >= CERTIFICATE_WARN_MS) return [];
-  if (leftMs <= 0) return [bad(`${name} has ended, and ${refusers} refuse it: renew it, and send SIGHUP`)];
-  const text = `${name} ends in ${formatAge(leftMs)}: renew it, and send SIGHUP`;
+  if (leftMs <= 0)
+    return [bad(`${name} has ended, and ${refusers} refuse it: renew what its log names, and send SIGHUP`)];
+  const text = `${name} ends in ${formatAge(leftMs)}: renew what its log names, and send SIGHUP`;
   return [leftMs < CERTIFICATE_URGENT_MS ? bad(text) : warn(text)];
 }
 
@@ -154,8 +155,10 @@ function faultsOf(report: NodeReport, foreign: readonly number[]): Fault[] {
       bad(`it has other rows than most replicas in ${report.differingGroups} of its groups, and takes theirs`),
     );
   if (report.undecidedGroups > 0) faults.push(bad(undecidedOf(report)));
-  faults.push(...certificateFaults(report.certificateLeftMs, 'its certificate', 'clients'));
-  faults.push(...certificateFaults(report.linkCertificateLeftMs, 'its certificate for links', 'other nodes'));
+  faults.push(...certificateFaults(report.certificateLeftMs, 'its certificate or an authority', 'clients'));
+  faults.push(
+    ...certificateFaults(report.linkCertificateLeftMs, 'its certificate or an authority for links', 'other nodes'),
+  );
   if (behind.length > 0) faults.push(bad(`not caught up in ${nameGroups(behind)}, reads wait`));
   return faults;
 }

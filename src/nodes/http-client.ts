@@ -248,8 +248,9 @@ const CODES: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another name',
   ERR_SSL_TLSV1_ALERT_UNKNOWN_CA: REFUSED_CERTIFICATE,
   ERR_SSL_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE: REFUSED_CERTIFICATE,
-  ERR_SSL_SSLV3_ALERT_CERTIFICATE_EXPIRED: REFUSED_CERTIFICATE,
-  CERT_HAS_EXPIRED: 'its certificate has expired',
+  ERR_SSL_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+    'this client certificate has ended, or its authority in http.admin_client_ca_file of that node has; renew it',
+  CERT_HAS_EXPIRED: 'its certificate has expired, or the authority of it in --ca-file has',
   DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_CERTIFICATE,
   SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_CERTIFICATE,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_CERTIFICATE,

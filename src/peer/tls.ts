@@ -3,7 +3,7 @@
  * so another node's does not pass for this one, whatever address it comes from. What is said inside is the same
  * handshake, with the secret, and the same frames.
  */
-import { constants } from 'node:crypto';
+import { X509Certificate, constants } from 'node:crypto';
 import type { Socket } from 'node:net';
 import {
   type ConnectionOptions,
@@ -17,6 +17,7 @@ import {
 import { type Address, formatAddress } from '../base/address.ts';
 import { assert } from '../base/assert.ts';
 import { hasUri, nodeUri } from '../base/node-uri.ts';
+import { certificatesIn } from '../base/pem.ts';
 import type { LinkRefusal } from './codec/handshake.ts';
 
 export interface PeerTlsSettings {
@@ -43,7 +44,6 @@ interface InForce {
 const VERSIONS = { minVersion: 'TLSv1.3', maxVersion: 'TLSv1.3' } as const;
 
 const ADVICE: Readonly<Record<string, (shower: number, judge: number) => string>> = {
-  CERT_HAS_EXPIRED: (shower) => `renew cluster.tls_cert of node ${shower} and send that node SIGHUP`,
   CERT_NOT_YET_VALID: (shower, judge) => `compare the clocks of nodes ${shower} and ${judge}`,
   INVALID_PURPOSE: (shower) => `cluster.tls_cert of node ${shower} has to be for clients and servers`,
 };
@@ -167,8 +167,19 @@ export class PeerTls {
   }
 
   #unaccepted(node: number, code: string): string {
-    const advice = (ADVICE[code] ?? unknownAuthority)(node, this.#node);
+    const advice =
+      code === 'CERT_HAS_EXPIRED' ? this.#renewal(node) : (ADVICE[code] ?? unknownAuthority)(node, this.#node);
     return `node ${this.#node} does not accept the certificate of node ${node} (${code}): ${advice}`;
+  }
+
+  /** OpenSSL does not say which one of the chain has ended. */
+  #renewal(shower: number): string {
+    const authorities = certificatesIn(this.#inForce?.settings.ca ?? '').map((pem) => new X509Certificate(pem));
+    const ends = authorities.map(({ subject, validTo }) => `${subject.replaceAll('\n', ', ')} ends ${validTo}`);
+    return (
+      `renew cluster.tls_cert of node ${shower} and send that node SIGHUP, or renew its authority, if that has ended ` +
+      `(in cluster.tls_ca of node ${this.#node}: ${ends.join('; ').slice(0, 300)})`
+    );
   }
 
   #listen({ cert, key, ca }: PeerTlsSettings): Server {

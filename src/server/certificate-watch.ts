@@ -1,7 +1,11 @@
-/** When a certificate of the node ends: for the metrics, and a line a day in the log from 30 days before. */
+/**
+ * When the first of the certificates ends that the planes, or the links, need: their own, its chain, and the authorities
+ * of the other side. For the metrics, and a line a day in the log from 30 days before.
+ */
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { caughtMessage } from '../base/caught.ts';
+import { certificatesIn } from '../base/pem.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { Logger } from '../logging/logger.ts';
 
@@ -17,20 +21,31 @@ export function endOfCertificate(pem: string): number {
 
 export const PLANES_CERTIFICATE = {
   ...{ name: 'the certificate of the planes', metric: 'certificate_end_unix_ms', refusers: 'clients' },
+  ...{ key: 'server.tls_cert', authorities: 'http.admin_client_ca_file' },
 } as const;
 export const LINKS_CERTIFICATE = {
   ...{ name: 'the certificate of the node links', metric: 'cluster_certificate_end_unix_ms', refusers: 'other nodes' },
+  ...{ key: 'cluster.tls_cert', authorities: 'cluster.tls_ca' },
 } as const;
 type Watched = typeof PLANES_CERTIFICATE | typeof LINKS_CERTIFICATE;
 
-/** PEM, or where it is. */
-type Source = { readonly cert: string } | { readonly certPath: string };
+/** PEM, or where it is. `ca`: the authorities of the other side. */
+type Source =
+  | { readonly cert: string; readonly ca: string }
+  | { readonly certPath: string; readonly adminCaPath?: string };
+
+interface Ending {
+  readonly endMs: number;
+  readonly name: string;
+  /** The consequence of its end. */
+  readonly refused: string;
+}
 
 export class CertificateWatch {
   readonly #watched: Watched;
   readonly #runtime: Runtime;
   readonly #log: Logger;
-  #endMs: number | undefined;
+  #first: Ending | undefined;
 
   constructor(watched: Watched, runtime: Runtime, log: Logger) {
     this.#watched = watched;
@@ -48,12 +63,13 @@ export class CertificateWatch {
     this.#runtime.setTimer(DAY_MS, daily);
   }
 
-  /** This one is in use now; undefined: none. */
+  /** These are in use now; undefined: none. */
   renewed(tls: Source | undefined): void {
-    this.#endMs = undefined;
+    this.#first = undefined;
     if (tls === undefined) return;
     try {
-      this.#endMs = endOfCertificate('cert' in tls ? tls.cert : readFileSync(tls.certPath, 'utf8'));
+      const endings = 'cert' in tls ? this.#endings(tls) : this.#endings(readPems(tls));
+      this.#first = endings.reduce((first, other) => (other.endMs < first.endMs ? other : first));
     } catch (error) {
       // The planes have read it, so another file is in its place now.
       const file = 'certPath' in tls ? tls.certPath : undefined;
@@ -63,21 +79,48 @@ export class CertificateWatch {
   }
 
   metrics(): Readonly<Record<string, number | null>> {
-    return { [this.#watched.metric]: this.#endMs ?? null };
+    return { [this.#watched.metric]: this.#first?.endMs ?? null };
+  }
+
+  #endings({ cert, ca }: { readonly cert: string; readonly ca: string }): Ending[] {
+    const { name, refusers, key, authorities } = this.#watched;
+    const own = certificatesIn(cert).map((pem, i) => ({
+      endMs: endOfCertificate(pem),
+      name: i === 0 ? name : `certificate ${i + 1} of ${key} (${subjectOf(pem)})`,
+      refused: `${refusers} refuse it`,
+    }));
+    const trusted = certificatesIn(ca).map((pem, i) => ({
+      endMs: endOfCertificate(pem),
+      name: `authority ${i + 1} of ${authorities} (${subjectOf(pem)})`,
+      refused: 'what it signed is refused',
+    }));
+    if (own.length === 0) throw new Error('it holds none');
+    return [...own, ...trusted];
   }
 
   #look(): void {
-    if (this.#endMs === undefined) return;
-    const leftMs = this.#endMs - this.#runtime.nowMs();
+    if (this.#first === undefined) return;
+    const { endMs, name, refused } = this.#first;
+    const leftMs = endMs - this.#runtime.nowMs();
     if (leftMs >= WARN_DAYS * DAY_MS) return;
-    const end = new Date(this.#endMs).toISOString();
-    const { name, refusers } = this.#watched;
-    if (leftMs <= 0)
-      this.#log.error({ end }, `${name} has ended, and ${refusers} refuse it: renew it, and send SIGHUP`);
+    const end = new Date(endMs).toISOString();
+    if (leftMs <= 0) this.#log.error({ end }, `${name} has ended, and ${refused}: renew it, and send SIGHUP`);
     else
       this.#log[leftMs < URGENT_DAYS * DAY_MS ? 'error' : 'warn'](
         { days: Math.floor(leftMs / DAY_MS), end },
         `${name} ends soon: renew it, and send SIGHUP`,
       );
   }
+}
+
+function readPems({ certPath, adminCaPath }: { readonly certPath: string; readonly adminCaPath?: string }): {
+  readonly cert: string;
+  readonly ca: string;
+} {
+  const ca = adminCaPath === undefined ? '' : readFileSync(adminCaPath, 'utf8');
+  return { cert: readFileSync(certPath, 'utf8'), ca };
+}
+
+function subjectOf(pem: string): string {
+  return new X509Certificate(pem).subject.replaceAll('\n', ', ').slice(0, 100);
 }

@@ -154,8 +154,11 @@ test('a certificate that ends soon is said', () => {
   const days = (left: number): string =>
     shown(NODES, [node(1, [group(0, 1)], { certificateLeftMs: left * 86_400_000 }), silent(2), silent(3)]).join('\n');
   assert.doesNotMatch(days(31), /certificate/);
-  assert.match(days(29), /node 1 \(h1\): its certificate ends in 29 d: renew it, and send SIGHUP/);
-  assert.match(days(-1), /its certificate has ended, and clients refuse it/);
+  assert.match(
+    days(29),
+    /node 1 \(h1\): its certificate or an authority ends in 29 d: renew what its log names, and send SIGHUP/,
+  );
+  assert.match(days(-1), /its certificate or an authority has ended, and clients refuse it/);
   const shownLinks = shown(NODES, [
     node(1, [group(0, 1)], { linkCertificateLeftMs: 6 * 86_400_000 }),
     silent(2),
@@ -163,7 +166,7 @@ test('a certificate that ends soon is said', () => {
   ]);
   assert.match(
     shownLinks.join('\n'),
-    /node 1 \(h1\): its certificate for links ends in 6 d: renew it, and send SIGHUP/,
+    /node 1 \(h1\): its certificate or an authority for links ends in 6 d: renew what its log names, and send SIGHUP/,
   );
   const metrics = { raft_groups: [], unix_ms: 5000, certificate_end_unix_ms: 7000 };
   assert.equal(parseMetrics(metrics)?.certificateLeftMs, 2000);

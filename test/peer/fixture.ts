@@ -201,3 +201,26 @@ export async function linkedPair(
   await waiter.until('both ways', () => two.peers.connected(1, 0) && one.peers.connected(2, 0));
   return [one, two];
 }
+
+export function reasons(lines: readonly LogLine[]): string {
+  return lines.map(({ message, fields }) => `${message}: ${String(fields['reason'])}`).join('\n');
+}
+
+export interface Pair {
+  readonly one: TestPeer;
+  readonly two: TestPeer;
+  readonly waiter: Waiter;
+  readonly port: number;
+}
+
+/** Node 2 dials node 1, which dials no node. */
+export async function pair(t: TestContext, first: Overrides, second: Overrides): Promise<Pair> {
+  const waiter = new Waiter();
+  const limits = { logWindowMs: 0, handshakeTimeoutMs: 2000 };
+  const one = makePeer(t, waiter, 1, { limits, ...first });
+  const two = makePeer(t, waiter, 2, { limits, ...second });
+  const port = await one.peers.start();
+  await two.peers.start();
+  two.peers.setPeers([{ node: 1, address: { host: HOST, port } }]);
+  return { one, two, waiter, port };
+}

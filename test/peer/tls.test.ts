@@ -18,7 +18,7 @@ import { Authority, type CertificateWish } from '../support/node-certificates.ts
 import { requestOnce } from '../support/raw-client.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 import { closed } from '../support/sockets.ts';
-import { GROUP_COUNT, HOST, SECRET, type LogLine, type Overrides, type TestPeer, Waiter, makePeer } from './fixture.ts';
+import { GROUP_COUNT, HOST, SECRET, Waiter, makePeer, pair, reasons } from './fixture.ts';
 
 type Mode = PeerTlsSettings['mode'];
 
@@ -37,29 +37,6 @@ let others = 0;
 /** Another certificate than the node should have. */
 function otherwise(wish: CertificateWish, of = authority): PeerTlsSettings {
   return of.settings('dial', of.certify(100 + ++others, { cluster: CLUSTER, ...wish }));
-}
-
-function reasons(lines: readonly LogLine[]): string {
-  return lines.map(({ message, fields }) => `${message}: ${String(fields['reason'])}`).join('\n');
-}
-
-interface Pair {
-  readonly one: TestPeer;
-  readonly two: TestPeer;
-  readonly waiter: Waiter;
-  readonly port: number;
-}
-
-/** Node 2 dials node 1, which dials no node. */
-async function pair(t: TestContext, first: Overrides, second: Overrides): Promise<Pair> {
-  const waiter = new Waiter();
-  const limits = { logWindowMs: 0, handshakeTimeoutMs: 2000 };
-  const one = makePeer(t, waiter, 1, { limits, ...first });
-  const two = makePeer(t, waiter, 2, { limits, ...second });
-  const port = await one.peers.start();
-  await two.peers.start();
-  two.peers.setPeers([{ node: 1, address: { host: HOST, port } }]);
-  return { one, two, waiter, port };
 }
 
 test('the first bytes tell TLS from the handshake and from HTTP', () => {

@@ -41,13 +41,32 @@ export class Authority {
   readonly #folder: string;
   readonly caPath: string;
 
-  constructor(folder: string) {
+  /** `until`: when it ends itself, in days from now. */
+  constructor(folder: string, until = 3) {
     mkdirSync(folder, { recursive: true });
     this.#folder = folder;
     this.caPath = join(folder, 'ca.pem');
     writeFileSync(join(folder, 'config'), CONFIG);
     writeFileSync(join(folder, 'index'), '');
-    this.#openssl('req', '-x509', ...NEW_KEY, '-days', '3', '-keyout', 'ca.key', '-out', 'ca.pem', '-subj', '/CN=test');
+    writeFileSync(join(folder, 'extensions'), 'basicConstraints=critical,CA:TRUE\n');
+    this.#openssl('req', '-new', ...NEW_KEY, '-keyout', 'ca.key', '-out', 'ca.csr', '-subj', '/CN=test');
+    const times = ['-startdate', written(-2), '-enddate', written(until)];
+    const itself = [
+      '-selfsign',
+      '-config',
+      'config',
+      '-extfile',
+      'extensions',
+      '-batch',
+      '-notext',
+      '-keyfile',
+      'ca.key',
+    ];
+    this.#openssl('ca', ...itself, ...times, '-in', 'ca.csr', '-out', 'ca.pem');
+  }
+
+  get ca(): string {
+    return readFileSync(this.caPath, 'utf8');
   }
 
   /** Takes the place of the one before. */
@@ -64,8 +83,7 @@ export class Authority {
   }
 
   settings(mode: PeerTlsSettings['mode'], { certPath, keyPath }: NodeCertificate): PeerTlsSettings {
-    const [cert, key, ca] = [certPath, keyPath, this.caPath].map((path) => readFileSync(path, 'utf8'));
-    return { mode, cert: cert ?? '', key: key ?? '', ca: ca ?? '' };
+    return { mode, cert: readFileSync(certPath, 'utf8'), key: readFileSync(keyPath, 'utf8'), ca: this.ca };
   }
 
   #openssl(...args: readonly string[]): void {
