@@ -12,7 +12,7 @@ import type { CorsPolicy } from './cors.ts';
 import type { FailedTokens } from './failed-tokens.ts';
 import type { Grant } from './scopes.ts';
 import type { Connected } from './senders.ts';
-import { RememberedGrants, type TokenBook, type TokenFault } from './token-book.ts';
+import { RememberedGrants, headerOf, type TokenBook, type TokenFault } from './token-book.ts';
 import {
   type AdmissionRefusal,
   type CredentialFault,
@@ -228,7 +228,7 @@ export class RequestAdmission {
     this.#token = token;
     this.#grants = book === undefined ? undefined : new RememberedGrants(book);
     const linked = book?.urlGrantOf;
-    this.#linked = linked && new RememberedGrants({ grantOf: linked });
+    this.#linked = linked && new RememberedGrants({ grantOf: linked, holds: (grant) => book.holds(grant) });
     this.#routes = routes;
     this.#refused = refused;
     this.#failed = failed;
@@ -246,8 +246,8 @@ export class RequestAdmission {
 
   /** The book gives other grants now. */
   changeGrants(): void {
-    this.#grants?.forget();
-    this.#linked?.forget();
+    this.#grants?.change();
+    this.#linked?.change();
   }
 
   /** Does the request carry a token of the plane, if there is one? */
@@ -272,8 +272,7 @@ export class RequestAdmission {
     if (token === undefined) return credentials;
     if (credentials !== 'missing' || more.length > 0) return 'several';
     if (!isRead(method)) return 'misplaced';
-    const header = `Bearer ${token}`;
-    return this.#linked.remembered(header) ?? this.#verified(this.#linked, { header, token }, headers, peer);
+    return this.#verified(this.#linked, token, headers, peer);
   }
 
   #headerCredentials(headers: TokenHeaders, peer?: Connected): Credentials {
@@ -289,16 +288,19 @@ export class RequestAdmission {
     if (known !== undefined) return known;
     if (!isBearer(authorization)) return 'missing';
     if (token !== '' && isAuthorized(authorization, token)) return 'all';
-    return this.#verified(grants, { header: authorization, token: bearerOf(authorization) }, headers, peer);
+    return this.#verified(grants, bearerOf(authorization), headers, peer);
   }
 
   #verified(
     grants: RememberedGrants,
-    { header, token }: { readonly header: string; readonly token: string },
+    token: string,
     { forwardedFor = '' }: TokenHeaders,
     peer: Connected | undefined,
   ): Credentials {
-    const verify = (): Grant | TokenFault => grants.grantOf(header, token);
+    // The header may spell it otherwise.
+    const known = grants.remembered(headerOf(token));
+    if (known !== undefined) return known;
+    const verify = (): Grant | TokenFault => grants.grantOf(token);
     if (this.#failed === undefined || peer === undefined) return verify();
     return this.#failed.bounded(token, { peer, forwardedFor }, verify);
   }

@@ -1,7 +1,8 @@
 /**
- * How many signed tokens that are wrong are verified. One costs the main thread up to half a millisecond, ten times as
- * much as a request, and a stranger who knows issuer and audience can make any number of them. Beyond a number in a
- * second, from one address or from all, tokens that are not remembered are refused unseen. Those that are go on.
+ * How many signed tokens with a wrong signature are verified. One costs the main thread up to half a millisecond, ten
+ * times as much as a request, and a stranger who knows issuer and audience can make any number of them. Beyond a number
+ * in a second, from one address or from all, tokens that are not remembered are refused unseen. Those that are go on. A
+ * token that was real and has ended proves nothing against its address.
  */
 import { isJwt } from './jwt-tokens.ts';
 import type { Connected, Senders } from './senders.ts';
@@ -13,11 +14,6 @@ const INTERVAL_MS = 1000;
 const FROM_ADDRESS_MAX = 20;
 /** From very many addresses: half of the thread at worst, and the addresses that are kept. */
 const FROM_ALL_MAX = 1000;
-
-/** Said of a token before its signature is looked at. */
-const CHEAP: ReadonlySet<TokenFault> = new Set<TokenFault>([
-  ...(['unknown', 'oversized', 'malformed', 'unknown-key', 'ambiguous-key', 'wrong-algorithm', 'foreign'] as const),
-]);
 
 type Verified = Grant | TokenFault;
 
@@ -48,7 +44,8 @@ export class FailedTokens {
     const failed = this.#failures.get(network) ?? 0;
     if (failed >= FROM_ADDRESS_MAX || this.#all >= FROM_ALL_MAX) return 'throttled';
     const found = verify();
-    if (typeof found !== 'string' || CHEAP.has(found)) return found;
+    // All others are seen at once, or were real once, and remembered.
+    if (found !== 'wrong-signature') return found;
     this.#failures.set(network, failed + 1);
     this.#all++;
     return found;

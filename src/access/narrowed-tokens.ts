@@ -75,7 +75,7 @@ export class NarrowedTokens implements TokenBook {
   urlGrantOf(token: string, nowMs: number): Grant | TokenFault {
     const grant = this.#granted(token, nowMs);
     if (typeof grant === 'object') return grant.isForUrl === true ? grant : 'not-for-urls';
-    return grant === 'foreign' || grant === 'malformed' ? 'not-for-urls' : grant;
+    return grant === 'foreign' || grant === 'malformed' ? 'foreign-in-url' : grant;
   }
 
   holds(grant: Grant): boolean {

@@ -19,7 +19,8 @@ export type SignedFault =
   | 'wrong-scopes'
   | 'orphaned'
   | 'only-for-urls'
-  | 'not-for-urls';
+  | 'not-for-urls'
+  | 'foreign-in-url';
 
 export interface TokenBook {
   /** The rights of the token, or why it has none. `token` is what a stranger sent. */
@@ -46,54 +47,82 @@ export interface ParentBook {
   parentsNamed(id: string): readonly ParentToken[];
 }
 
+/** Said of a token before its signature is looked at, or because that is wrong: a stranger can make any number of them. */
+const UNPROVEN: ReadonlySet<TokenFault> = new Set<TokenFault>([
+  ...(['unknown', 'oversized', 'malformed', 'foreign', 'foreign-in-url'] as const),
+  ...(['unknown-key', 'ambiguous-key', 'wrong-algorithm', 'wrong-signature'] as const),
+]);
+
 /** Bytes of Authorization headers that are remembered: some ten thousand signed tokens. The oldest are forgotten. */
 const REMEMBERED_BYTES_MAX = 8 * 1024 * 1024;
+/** For so long a token that was real has ended without another look: its parent or its time may come yet. */
+const FAULT_MS = 1000;
+
+interface Remembered {
+  readonly found: Grant | TokenFault;
+  readonly sinceMs: number;
+  /** How often the book had changed. */
+  changes: number;
+}
 
 /**
- * Remembers the grants of headers that came before, so that a request costs one look-up. Only valid tokens are
- * remembered, so a client without one can put nothing in.
+ * Remembers what became of headers that came before, so that a request costs one look-up. Only tokens that are or were
+ * valid are remembered, so a client without one can put nothing in.
  */
 export class RememberedGrants {
-  readonly #book: Pick<TokenBook, 'grantOf'>;
-  readonly #known = new Map<string, Grant>();
+  readonly #book: Pick<TokenBook, 'grantOf' | 'holds'>;
+  readonly #known = new Map<string, Remembered>();
   #bytes = 0;
+  #changes = 0;
 
-  constructor(book: Pick<TokenBook, 'grantOf'>) {
+  constructor(book: Pick<TokenBook, 'grantOf' | 'holds'>) {
     this.#book = book;
   }
 
   /** Undefined: the header did not come before. */
-  remembered(header: string): Grant | 'expired' | undefined {
+  remembered(header: string): Grant | TokenFault | undefined {
     const known = this.#known.get(header);
-    if (known === undefined || known.expiresAtMs === Infinity) return known;
-    return isExpired(known, TOKEN_CLOCK.nowMs()) ? 'expired' : known;
+    if (known === undefined) return undefined;
+    const { found } = known;
+    if (typeof found === 'string') {
+      const isFresh = Math.abs(TOKEN_CLOCK.nowMs() - known.sinceMs) < FAULT_MS;
+      return isFresh && known.changes === this.#changes ? found : undefined;
+    }
+    if (known.changes !== this.#changes) {
+      if (!this.#book.holds(found)) return undefined;
+      known.changes = this.#changes;
+    }
+    return found.expiresAtMs !== Infinity && isExpired(found, TOKEN_CLOCK.nowMs()) ? 'expired' : found;
   }
 
-  /** `token`: the one in the header. */
-  grantOf(header: string, token: string): Grant | TokenFault {
+  /** For a token that is not remembered. */
+  grantOf(token: string): Grant | TokenFault {
     // A character takes at least a byte, and visible ASCII takes no more.
     if (token.length > SCOPED_TOKEN_BYTES_MAX) return 'oversized';
-    const found = this.#book.grantOf(token, TOKEN_CLOCK.nowMs());
-    if (typeof found === 'string') return found;
-    // Other spellings of one token take no room from those of others.
-    if (header === `Bearer ${token}`) this.#remember(header, found);
+    const sinceMs = TOKEN_CLOCK.nowMs();
+    const found = this.#book.grantOf(token, sinceMs);
+    const isProven = typeof found !== 'string' || !UNPROVEN.has(found);
+    if (isProven) this.#remember(headerOf(token), { found, sinceMs, changes: this.#changes });
     return found;
   }
 
-  /** The header was not known, or has expired. */
-  #remember(header: string, grant: Grant): void {
+  #remember(header: string, one: Remembered): void {
     for (const oldest of this.#known.keys()) {
       if (this.#bytes + header.length <= REMEMBERED_BYTES_MAX) break;
       this.#known.delete(oldest);
       this.#bytes -= oldest.length;
     }
     if (!this.#known.has(header)) this.#bytes += header.length;
-    this.#known.set(header, grant);
+    this.#known.set(header, one);
   }
 
-  /** The book gives other grants now. */
-  forget(): void {
-    this.#known.clear();
-    this.#bytes = 0;
+  /** The book gives other grants now. Those that it still holds are not verified again. */
+  change(): void {
+    this.#changes++;
   }
+}
+
+/** The usual spelling, under which all others are remembered too. */
+export function headerOf(token: string): string {
+  return `Bearer ${token}`;
 }

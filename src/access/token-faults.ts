@@ -26,6 +26,10 @@ const FAULTS: Readonly<Record<Exclude<CredentialFault, SignedFault>, AdmissionRe
   oversized: unauthorized('the token is longer than a token may be'),
 };
 
+const NOT_FOR_URLS = unauthorized(
+  'the token in the URL was not made for URLs, which logs keep: POST /__svc/tokens makes one',
+);
+
 const SIGNED_FAULTS: Readonly<Record<SignedFault, AdmissionRefusal>> = {
   malformed: unauthorized('the token is no JWT, or a claim has the wrong type'),
   'not-yet-valid': unauthorized('the token is not valid yet (nbf)'),
@@ -38,9 +42,8 @@ const SIGNED_FAULTS: Readonly<Record<SignedFault, AdmissionRefusal>> = {
   'wrong-scopes': unauthorized('the scopes of the token are no list of scopes as a file of tokens has them'),
   orphaned: unauthorized('the token from which this one was made is not valid any more, or allows less'),
   'only-for-urls': unauthorized('the token is for URLs (access_token) and not for the Authorization header'),
-  'not-for-urls': unauthorized(
-    'the token in the URL was not made for URLs, which logs keep: POST /__svc/tokens makes one',
-  ),
+  'not-for-urls': NOT_FOR_URLS,
+  'foreign-in-url': NOT_FOR_URLS,
 };
 
 function isSigned(fault: CredentialFault): fault is SignedFault {
@@ -54,7 +57,9 @@ export function faultRefusal(fault: CredentialFault): AdmissionRefusal {
 /** Refusals of tokens, for the metrics. `invalid`: signed ones that are neither expired nor revoked. */
 export type RefusedTokens = Record<Exclude<CredentialFault, SignedFault | 'several'> | 'invalid', number>;
 
+const MISPLACED: ReadonlySet<CredentialFault> = new Set(['only-for-urls', 'not-for-urls', 'foreign-in-url'] as const);
+
 export function countedAs(fault: CredentialFault): keyof RefusedTokens {
-  if (fault === 'several' || fault === 'only-for-urls' || fault === 'not-for-urls') return 'misplaced';
+  if (fault === 'several' || MISPLACED.has(fault)) return 'misplaced';
   return isSigned(fault) ? 'invalid' : fault;
 }

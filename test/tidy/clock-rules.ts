@@ -55,6 +55,7 @@ const JUDGES: Table = {
   'src/subscriptions/service/driver.ts': 'leases and pauses in the log',
   'src/subscriptions/webhooks/webhook-keys.ts': 'when tokens end',
   'src/access/scopes.ts': 'when tokens end',
+  'src/access/token-book.ts': 'whether tokens have ended, looked at again each second and after a jump',
   'src/access/client-certificates.ts': 'when certificates end',
   'src/access/jwt-verifier.ts': 'when tokens begin and end',
   'src/access/narrowed-tokens.ts': 'when tokens end',
