@@ -2,6 +2,7 @@
 import { assert } from '../base/assert.ts';
 import { BODY_BYTES_MAX, ENTRY_BYTES_MAX } from '../base/limits.ts';
 import { FRAME_PAYLOAD_BYTES_MAX } from './codec/frame.ts';
+import type { HandshakeRateLimits } from './handshake-rate.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -11,6 +12,8 @@ export interface PeerLimits {
   readonly handshakeTimeoutMs: number;
   /** Concurrent handshakes; beyond it the oldest is closed, because an honest handshake takes milliseconds. */
   readonly handshakesMax: number;
+  /** How many TLS handshakes may begin. */
+  readonly tlsHandshakes: HandshakeRateLimits;
   /** Concurrent sessions (nodes times their shards). Peers know the secret, so this bounds mistakes, not attacks. */
   readonly sessionsMax: number;
   /** Concurrent HTTP connections: those of the peers and of a few operators. */
@@ -63,6 +66,7 @@ export const SNAPSHOT_ACK_BYTES = 256 * KIB;
 export const PEER_LIMITS: PeerLimits = {
   handshakeTimeoutMs: 5000,
   handshakesMax: 64,
+  tlsHandshakes: { fromAddress: 50, fromStrangers: 200 },
   sessionsMax: 1024,
   httpConnectionsMax: 64,
   httpIdleMs: 10_000,

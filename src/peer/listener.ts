@@ -11,6 +11,7 @@ import { FrameReader } from './codec/frame-reader.ts';
 import { encodeRefusal, type LinkRefusal, NONCE_BYTES, type PeerIdentity } from './codec/handshake.ts';
 import { ClusterHttp, looksLikeHttp } from './cluster-http.ts';
 import type { Runtime } from '../base/runtime.ts';
+import { HandshakeRate } from './handshake-rate.ts';
 import { AcceptorHandshake, misfit } from './handshake.ts';
 import type { PeerLimits } from './limits.ts';
 import type { Address } from '../base/address.ts';
@@ -67,6 +68,7 @@ export class PeerListener {
   readonly http: ClusterHttp;
   readonly #options: PeerListenerOptions;
   readonly #server: Server;
+  readonly #rate: HandshakeRate;
   /** Connections in the handshake, oldest first. */
   readonly #strangers = new Set<Incoming>();
   #told: SessionCount = { all: 0, encrypted: 0 };
@@ -75,6 +77,7 @@ export class PeerListener {
 
   constructor(options: PeerListenerOptions) {
     this.#options = options;
+    this.#rate = new HandshakeRate(options.limits.tlsHandshakes, () => options.runtime.monotonicMs());
     this.http = new ClusterHttp(options);
     this.#server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
   }
@@ -135,6 +138,7 @@ export class PeerListener {
     }
     const incoming: Incoming = new Incoming(socket, this.#options, {
       admit: (peer) => this.#admit(incoming, peer),
+      throttles: (address) => this.#rate.refusal(address),
       speaksHttp: (carrier, bytes) => {
         this.#strangers.delete(incoming);
         this.http.take(carrier, bytes);
@@ -153,6 +157,7 @@ export class PeerListener {
     if (before !== undefined) before.fail('replaced by a newer connection of the same shard');
     this.#strangers.delete(incoming);
     this.#sessions.set(key, incoming);
+    this.#rate.proven(incoming.address);
     return undefined;
   }
 
@@ -180,6 +185,8 @@ function keyOf({ node, shard }: PeerIdentity): string {
 interface Owner {
   /** Undefined: admitted. */
   admit(peer: PeerIdentity): LinkRefusal | undefined;
+  /** Why no TLS handshake may begin now. */
+  throttles(address: string): string | undefined;
   /** `bytes` are the first received; the socket has no listeners any more. */
   speaksHttp(socket: Socket, bytes: Uint8Array): void;
   gone(wasSession: boolean): void;
@@ -192,7 +199,7 @@ class Incoming implements Session {
   #secured: TLSSocket | undefined;
   readonly #options: PeerListenerOptions;
   readonly #owner: Owner;
-  readonly #address: string;
+  readonly address: string;
   readonly #handshake: AcceptorHandshake;
   readonly #reader = new FrameReader();
   /** Frames that arrive in pieces. */
@@ -209,7 +216,7 @@ class Incoming implements Session {
     this.#socket = socket;
     this.#options = options;
     this.#owner = owner;
-    this.#address = socket.remoteAddress ?? 'unknown';
+    this.address = socket.remoteAddress ?? 'unknown';
     this.#handshake = new AcceptorHandshake({
       ...{ introduce, secret, nonce: runtime.randomBytes(NONCE_BYTES), newest },
       faultOf: (node) => tls.faultOf(this.#secured, node),
@@ -246,7 +253,7 @@ class Incoming implements Session {
   fail(reason: string): void {
     if (this.#over) return;
     const { log } = this.#options;
-    const address = this.#address;
+    const { address } = this;
     if (this.#peer === undefined) {
       log.warn(address, 'peer connection refused', { address, reason });
     } else {
@@ -303,6 +310,8 @@ class Incoming implements Session {
     const { tls } = this.#options;
     if (!tls.accepts || this.#secured !== undefined)
       return this.fail('it speaks TLS: set cluster.tls = "accept" on this node before other nodes dial by TLS');
+    const throttled = this.#owner.throttles(this.address);
+    if (throttled !== undefined) return this.fail(throttled);
     this.#socket.off('data', this.#onData);
     tls.accept(this.#socket, bytes, {
       onSecured: (socket) => {
@@ -333,7 +342,7 @@ class Incoming implements Session {
 
   #refuse({ code, text }: LinkRefusal, say: Uint8Array): void {
     const reason = `${code}: ${text}`;
-    this.#options.log.warn(this.#address, 'peer connection refused', { address: this.#address, reason });
+    this.#options.log.warn(this.address, 'peer connection refused', { address: this.address, reason });
     this.#end();
     if (say.length === 0) {
       this.#socket.destroy();

@@ -334,6 +334,19 @@ test('half handshakes of TLS are bounded in time and number', async (t) => {
   assert.equal(one.peers.counters().peer_refused_connections, sockets.length);
 });
 
+test('handshakes of TLS are bounded in a second, and refused before they begin', async (t) => {
+  const waiter = new Waiter();
+  const limits = { tlsHandshakes: { fromAddress: 3, fromStrangers: 200 }, logWindowMs: 0 };
+  const one = makePeer(t, waiter, 1, { tls: settingsOf(1, 'require'), limits });
+  const port = await one.peers.start();
+  const dials = await Promise.allSettled(Array.from({ length: 20 }, () => dialTls(t, port, {})));
+  const refused = dials.filter(({ status }) => status === 'rejected').length;
+  // Another second may begin meanwhile.
+  assert(refused > 0);
+  assert.match(reasons(one.warnings()), /more than 3 TLS handshakes in a second from one address/);
+  assert.equal(one.peers.counters().peer_refused_connections, refused);
+});
+
 test('hostile bytes behind the beginning of TLS end their own connection alone', async (t) => {
   const { one, two, waiter, port } = await pair(t, { tls: settingsOf(1, 'accept') }, { tls: settingsOf(2, 'dial') });
   await waiter.until('a link', () => two.peers.connected(1, 0));

@@ -1,0 +1,20 @@
+// The rate of TLS handshakes: one address and all strangers have bounds, nodes that proved themselves the first alone.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { HandshakeRate } from '../../src/peer/handshake-rate.ts';
+
+test('addresses and strangers have a bound in each second, and strangers keep no node out', () => {
+  const clock = { ms: 0 };
+  const rate = new HandshakeRate({ fromAddress: 3, fromStrangers: 5 }, () => clock.ms);
+  const begun = (address: string, tries: number): number =>
+    Array.from({ length: tries }, () => rate.refusal(address)).filter((refusal) => refusal === undefined).length;
+  rate.proven('10.0.0.2');
+  assert.deepEqual([begun('192.0.2.1', 9), begun('192.0.2.2', 9), begun('192.0.2.3', 9)], [3, 2, 0]);
+  assert.match(rate.refusal('192.0.2.1') ?? '', /^more than 3 .* from one address/);
+  assert.match(rate.refusal('192.0.2.3') ?? '', /^more than 5 .* from strangers/);
+  assert.equal(begun('10.0.0.2', 9), 3);
+  clock.ms = 999;
+  assert.equal(begun('192.0.2.3', 1), 0);
+  clock.ms = 1000;
+  assert.equal(begun('192.0.2.3', 9), 3);
+});
