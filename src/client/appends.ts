@@ -3,7 +3,7 @@ import type { NodeChannel } from './channel.ts';
 import { ConnectionLost, StreamError, clientError } from './error.ts';
 import { placeOf } from './leaders.ts';
 import type { NodePool } from './pool.ts';
-import { type QueuedAppend, ProducerQueue, type SentBatch } from './producer.ts';
+import { type QueuedAppend, ProducerQueue, type SentBatch, type StableProducer } from './producer.ts';
 import { type EndSignal, type Room, raced, sleep, spreadMs } from './waiting.ts';
 import { KIND, type StreamPath, type WireOptions, type WireRequest } from './wire.ts';
 
@@ -11,14 +11,19 @@ import { KIND, type StreamPath, type WireOptions, type WireRequest } from './wir
 const APPEND_COST_BYTES = 256;
 /** Appends that wait for room. They hold what their caller made, so a caller that does not wait is told. */
 const WAITING_MAX = 100_000;
-const ID_BYTES = 12;
 /** Before a large append is sent again over HTTP while the session goes on. */
 const ELSEWHERE_MS = 500;
 
-export interface AppendsHome {
+interface AppendsHome {
   readonly pool: NodePool;
   /** Bytes of appends of all streams of the client. */
   readonly room: Room;
+}
+
+export interface StreamContext extends AppendsHome {
+  readonly path: StreamPath;
+  readonly contentType: string | undefined;
+  readonly producer: StableProducer | undefined;
 }
 
 interface AppendParts {
@@ -33,14 +38,15 @@ export class StreamAppends {
   readonly #home: AppendsHome;
   readonly #path: StreamPath;
   readonly #place: bigint;
-  readonly #producer = new ProducerQueue(producerId());
+  readonly #producer: ProducerQueue;
   #isRunning = false;
   #wake: () => void = () => undefined;
 
-  constructor(home: AppendsHome, path: StreamPath, contentType: string | undefined) {
+  constructor({ path, contentType, producer, ...home }: StreamContext) {
     this.#home = home;
     this.#path = path;
     this.#place = placeOf(path);
+    this.#producer = new ProducerQueue(producer);
     this.contentType = contentType;
   }
 
@@ -159,10 +165,4 @@ export class StreamAppends {
     if (first.bytes.length === 0) return { ...request, options: { ...producer, 'stream-closed': true } };
     return { ...request, body: first.bytes, options: { ...typed, 'stream-closed': true } };
   }
-}
-
-/** Random, so that no two writers ever share one. `crypto.randomUUID` is missing on pages without TLS. */
-function producerId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(ID_BYTES));
-  return `c-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
 }

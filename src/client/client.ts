@@ -2,11 +2,13 @@
 import type { WebSocketConstructor } from './channel.ts';
 import { clientError } from './error.ts';
 import { NodePool } from './pool.ts';
+import type { StableProducer } from './producer.ts';
 import { MillraceStream } from './stream.ts';
 import { Room } from './waiting.ts';
 
 export type { WebSocketConstructor, WebSocketLike } from './channel.ts';
 export { StreamError } from './error.ts';
+export type { StableProducer } from './producer.ts';
 export type { RecordFollowOptions, RecordStream, StreamRecord } from './records.ts';
 export type {
   CreateOptions,
@@ -25,6 +27,8 @@ export { MillraceStream } from './stream.ts';
 /** Appends that are not durable yet, of all streams. */
 const IN_FLIGHT_BYTES = 8 * 1024 * 1024;
 
+const PRODUCER_ID = /^[!-~]{1,1024}$/;
+
 export interface ConnectOptions {
   /** The client token of the nodes, if they have one. */
   readonly token?: string;
@@ -37,6 +41,8 @@ export interface ConnectOptions {
 export interface OpenOptions {
   /** Its content type, if the program knows it; else the node is asked before the first append. */
   readonly contentType?: string;
+  /** The program's own, so that what it appends again after a restart takes effect once. */
+  readonly producer?: StableProducer;
 }
 
 /** A client of the nodes with these URLs, all of one cluster. It connects when it is first used. */
@@ -65,18 +71,27 @@ export class MillraceClient {
   }
 
   /** Asks nothing. Each call is a writer of its own: appends of two of them have no order. */
-  stream(bucket: string, name: string, { contentType }: OpenOptions = {}): MillraceStream {
+  stream(bucket: string, name: string, { contentType, producer }: OpenOptions = {}): MillraceStream {
     const wrong = [bucket, name].find((part) => /^\.{0,2}$/.test(part));
     if (wrong !== undefined)
       throw clientError('INVALID_ARGUMENT', `"${wrong}" cannot be the name of a bucket or stream`);
+    if (producer !== undefined) checkProducer(producer);
     const path = { bucket, stream: name };
-    return new MillraceStream({ pool: this.#pool, room: this.#room, path, contentType });
+    return new MillraceStream({ pool: this.#pool, room: this.#room, path, contentType, producer });
   }
 
   /** Ends the connection and everything that waits. Await what has to be durable before. */
   close(): void {
     this.#pool.close();
   }
+}
+
+function checkProducer({ id, epoch = 0, seq = 0 }: StableProducer): void {
+  if (!PRODUCER_ID.test(id))
+    throw clientError('INVALID_ARGUMENT', `"${id}" is no id of a producer; write 1 to 1,024 visible ASCII characters`);
+  const wrong = [epoch, seq].find((value) => !Number.isSafeInteger(value) || value < 0);
+  if (wrong !== undefined)
+    throw clientError('INVALID_ARGUMENT', `${wrong} is no epoch or sequence of a producer; give a whole number from 0`);
 }
 
 function platformSocket(): WebSocketConstructor | undefined {

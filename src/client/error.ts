@@ -36,6 +36,16 @@ export class StreamError extends Error {
     return wholeNumber(this.fields.get('stream-next-offset'));
   }
 
+  /** `PRODUCER_EPOCH_STALE`: the epoch of the process that took over. */
+  get producerEpoch(): number | undefined {
+    return wholeNumber(this.fields.get('producer-epoch'));
+  }
+
+  /** `PRODUCER_SEQ_CONFLICT`: the sequence that comes next. */
+  get producerSeq(): number | undefined {
+    return wholeNumber(this.fields.get('producer-expected-seq'));
+  }
+
   /** How long to wait before the same is asked again; undefined: the answer would be the same. */
   get retryAfterMs(): number | undefined {
     const seconds = wholeNumber(this.fields.get('retry-after'));

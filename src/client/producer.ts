@@ -16,6 +16,8 @@ const BATCH_BYTES_MAX = 31 * 1024;
 /** Bytes that an append adds to the frame of its batch. */
 const HEAD_BYTES = 5;
 
+const ID_BYTES = 12;
+
 /** Refusals of a body whatever the state of the stream, so that those behind it are not concerned. */
 const OF_CONTENT: ReadonlySet<string> = new Set([
   ...['INVALID_JSON', 'EMPTY_JSON_ARRAY', 'EMPTY_BODY', 'BODY_TOO_LARGE', 'TOO_MANY_RECORDS'],
@@ -39,6 +41,16 @@ export interface SentBatch {
   readonly size: number;
 }
 
+/** The identity of a program that repeats its appends after a restart: append by append, each has its sequence. */
+export interface StableProducer {
+  /** Visible ASCII, at most 1,024 characters; two programs must not share one. */
+  readonly id: string;
+  /** 0 when left out. The first append of a higher one fences those that write with a lower one; its sequences begin with 0. */
+  readonly epoch?: number;
+  /** The sequence of the first append, 0 when left out: how many appends of this epoch came before. */
+  readonly seq?: number;
+}
+
 export interface SendingBounds {
   /** Batches under way. */
   readonly batches: number;
@@ -50,8 +62,10 @@ export class ProducerQueue {
   readonly id: string;
   /** Offsets count the bytes of bodies; those of JSON streams do not. */
   hasByteOffsets = false;
-  #epoch = 0;
-  #seq = 0;
+  /** A batch is an append, and keeps its sequence in the next process. */
+  readonly #isStable: boolean;
+  #epoch: number;
+  #seq: number;
   #queue: QueuedAppend[] = [];
   /** Batches that are not acknowledged, in their order. */
   #sent: SentBatch[] = [];
@@ -61,10 +75,15 @@ export class ProducerQueue {
   readonly #alone = new Set<QueuedAppend>();
   #isHolding = false;
   #pauseMs = 0;
-  #fenced: StreamError | undefined;
+  /** It takes nothing any more. */
+  #ended: StreamError | undefined;
 
-  constructor(id: string) {
-    this.id = id;
+  /** Without a stable one: of this process. */
+  constructor(stable: StableProducer | undefined) {
+    this.id = stable?.id ?? randomId();
+    this.#isStable = stable !== undefined;
+    this.#epoch = stable?.epoch ?? 0;
+    this.#seq = stable?.seq ?? 0;
   }
 
   get isIdle(): boolean {
@@ -77,8 +96,8 @@ export class ProducerQueue {
   }
 
   push(append: QueuedAppend): void {
-    if (this.#fenced === undefined) this.#queue.push(append);
-    else append.failed(this.#fenced);
+    if (this.#ended === undefined) this.#queue.push(append);
+    else append.failed(this.#ended);
   }
 
   /** The program does not wait any longer. True: it was not sent, and will not be. */
@@ -149,6 +168,8 @@ export class ProducerQueue {
   failAll(error: StreamError): void {
     const appends = [...this.#sent.splice(0).flatMap((batch) => batch.appends), ...this.#queue.splice(0)];
     this.#alone.clear();
+    // Which of them have taken effect, and so which sequence comes next, only the program can find out.
+    if (this.#isStable) this.#ended = error;
     this.#renew();
     for (const append of appends) append.failed(error);
   }
@@ -158,7 +179,7 @@ export class ProducerQueue {
     let count = 0;
     let size = 0;
     for (const append of queue) {
-      const isSingle = append.closes || this.#alone.has(append);
+      const isSingle = this.#isStable || append.closes || this.#alone.has(append);
       const bytes = append.bytes.length + HEAD_BYTES;
       if (count > 0 && (isSingle || count === APPENDS_MAX || size + bytes > BATCH_BYTES_MAX)) break;
       count++;
@@ -171,8 +192,8 @@ export class ProducerQueue {
 
   /** Refused for good, with everything behind it unless that is not concerned. */
   #fail(index: number, error: StreamError): void {
-    if (!OF_CONTENT.has(error.code)) {
-      if (error.code === 'PRODUCER_EPOCH_STALE') this.#fenced = error;
+    if (this.#isStable || !OF_CONTENT.has(error.code)) {
+      if (error.code === 'PRODUCER_EPOCH_STALE') this.#ended = error;
       return this.#failFrom(index, error);
     }
     const [refused, ...behind] = this.#sent.splice(index);
@@ -198,4 +219,10 @@ export class ProducerQueue {
     this.#epoch++;
     this.#seq = 0;
   }
+}
+
+/** So that no two writers ever share one. `crypto.randomUUID` is missing on pages without TLS. */
+function randomId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(ID_BYTES));
+  return `c-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
 }

@@ -1,5 +1,5 @@
 /** One stream, as a program sees it. */
-import { type AppendsHome, StreamAppends } from './appends.ts';
+import { StreamAppends, type StreamContext } from './appends.ts';
 import { isClosed } from './channel.ts';
 import { StreamError, clientError, wholeNumber } from './error.ts';
 import { pathOf } from './http-channel.ts';
@@ -78,11 +78,6 @@ export interface PublishedSnapshot {
   readonly digest: string;
 }
 
-export interface StreamContext extends AppendsHome {
-  readonly path: StreamPath;
-  readonly contentType: string | undefined;
-}
-
 export class MillraceStream {
   readonly bucket: string;
   readonly name: string;
@@ -94,7 +89,7 @@ export class MillraceStream {
     this.#parts = parts;
     this.bucket = parts.path.bucket;
     this.name = parts.path.stream;
-    this.#appends = new StreamAppends(parts, parts.path, parts.contentType);
+    this.#appends = new StreamAppends(parts);
   }
 
   /** Makes the stream, unless it is there with the same configuration; another one is refused with 409. */
@@ -201,7 +196,7 @@ export class MillraceStream {
     };
     const request = { ...path, kind: 0, options, route: { method: 'PUT', suffix: '' } };
     const { fields } = await this.#parts.pool.ask(request, signalsOf(signal));
-    return new MillraceStream({ ...this.#parts, path, contentType: fields.get('content-type') });
+    return new MillraceStream({ ...this.#parts, path, contentType: fields.get('content-type'), producer: undefined });
   }
 
   /** Publishes what the program made of everything below a place, so that readers may begin there. */

@@ -59,7 +59,7 @@ interface Outcome {
 /** The connection, and what is left of those before it. */
 class World {
   readonly stream = new ModelStream();
-  readonly producer = new ProducerQueue('p');
+  readonly producer = new ProducerQueue(undefined);
   readonly outcomes: Outcome[] = [];
   readonly #random: Random;
   #flight: SentBatch[] = [];
@@ -196,7 +196,7 @@ function appendTo(producer: ProducerQueue, texts: readonly string[]): Outcome[] 
 const BOUNDS = { batches: Number.POSITIVE_INFINITY, bytes: 200 * 1024 };
 
 test('a refusal about the stream ends all that waits, and later appends begin a new epoch', () => {
-  const producer = new ProducerQueue('p');
+  const producer = new ProducerQueue(undefined);
   const first = appendTo(producer, ['a', 'b']);
   const sent = producer.next(BOUNDS);
   const behind = appendTo(producer, ['c', '', 'd']);
@@ -214,7 +214,7 @@ test('a refusal about the stream ends all that waits, and later appends begin a 
 });
 
 test('a producer that another one fenced takes nothing more', () => {
-  const producer = new ProducerQueue('p');
+  const producer = new ProducerQueue(undefined);
   const [before] = appendTo(producer, ['a']);
   const sent = producer.next(BOUNDS);
   assert(sent !== undefined);
@@ -224,7 +224,7 @@ test('a producer that another one fenced takes nothing more', () => {
 });
 
 test('five batches are under way at most, a large one alone, and an append that is not sent can be taken back', () => {
-  const producer = new ProducerQueue('p');
+  const producer = new ProducerQueue(undefined);
   const kib = (n: number): string => 'x'.repeat(n * 1024);
   appendTo(
     producer,
@@ -233,7 +233,7 @@ test('five batches are under way at most, a large one alone, and an append that 
   const sent = Array.from({ length: 6 }, () => producer.next(BOUNDS));
   assert.equal(sent.filter((batch) => batch !== undefined).length, 5);
   assert.equal(producer.out, 5);
-  const large = new ProducerQueue('q');
+  const large = new ProducerQueue(undefined);
   appendTo(large, ['a', kib(300), 'b']);
   const [small, ...none] = [large.next(BOUNDS), large.next(BOUNDS)];
   assert(small !== undefined);

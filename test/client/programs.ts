@@ -25,10 +25,14 @@ export function installClient(folder: string): void {
   }
 }
 
+/** Flags with which this Node has a WebSocket. */
+export function flagsOfNode(): readonly string[] {
+  return process.versions.node.startsWith('20.') ? ['--experimental-websocket', '--no-warnings'] : [];
+}
+
 export function runProgram(file: string, code: string): Run {
   writeFileSync(file, code);
-  const flags = process.versions.node.startsWith('20.') ? ['--experimental-websocket', '--no-warnings'] : [];
-  return run([process.execPath, ...flags, file]);
+  return run([process.execPath, ...flagsOfNode(), file]);
 }
 
 export function promisedBy(lines: readonly string[]): string[] {

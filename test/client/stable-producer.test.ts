@@ -1,0 +1,108 @@
+// Producers that outlive a process: a program is killed while it appends, starts again and repeats its input.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import process from 'node:process';
+import { createInterface } from 'node:readline';
+import { after, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { StreamError, connect } from '../../src/client/client.ts';
+import { codeOf, textOf } from './answers.ts';
+import { NoSocket } from './no-socket.ts';
+import { startNode } from './node.ts';
+import { flagsOfNode } from './programs.ts';
+
+const TEXT = { contentType: 'text/plain' };
+const COUNT = 400;
+const WRITER = fileURLToPath(new URL('./repeating-writer.process.js', import.meta.url));
+const { server, client } = await startNode();
+const far = connect(server.url, { WebSocket: NoSocket });
+after(() => far.close());
+
+async function textIn(name: string): Promise<string> {
+  let text = '';
+  for await (const { data } of client.stream('b', name).follow({ live: false })) text += textOf(data);
+  return text;
+}
+
+/** Runs the writer until it has said so many lines, then kills it; to its end when it says fewer. */
+async function write(name: string, linesMax: number): Promise<readonly string[]> {
+  const child = spawn(process.execPath, [...flagsOfNode(), WRITER, server.url, name, String(COUNT)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const exited = once(child, 'exit');
+  const lines: string[] = [];
+  for await (const line of createInterface({ input: child.stdout })) {
+    lines.push(line);
+    if (lines.length === linesMax) child.kill('SIGKILL');
+  }
+  await exited;
+  return lines;
+}
+
+test('a program that is killed and repeats its input with its own producer appends it once', async () => {
+  await client.stream('b', 'killed').create(TEXT);
+  for (const lines of [3, 150, 250]) assert((await write('killed', lines)).length >= lines, 'it was killed on its way');
+  const whole = Array.from({ length: COUNT }, (_, i) => `${i};`).join('');
+  assert(whole.startsWith(await textIn('killed')));
+  const last = await write('killed', Number.POSITIVE_INFINITY);
+  assert.equal(last.length, COUNT);
+  assert.equal(last.at(-1), `${COUNT - 1} ${whole.length}`);
+  assert.equal(await textIn('killed'), whole);
+});
+
+for (const [way, writer] of [
+  ['a session', client],
+  ['HTTP', far],
+] as const) {
+  test(`over ${way} a higher epoch fences the process before, which is told of it and takes nothing more`, async () => {
+    const name = `fenced ${way}`;
+    await writer.stream('b', name).create(TEXT);
+    const older = writer.stream('b', name, { producer: { id: 'p' } });
+    await Promise.all([older.append('a'), older.append('b')]);
+    const newer = writer.stream('b', name, { producer: { id: 'p', epoch: 3 } });
+    assert.equal(await newer.append('c'), 3);
+    const refusals = await Promise.all(
+      ['d', 'e'].map(async (text) => await older.append(text).catch((e: unknown) => e)),
+    );
+    for (const error of refusals) {
+      assert(error instanceof StreamError);
+      assert.deepEqual([error.status, error.code, error.producerEpoch], [409, 'PRODUCER_EPOCH_STALE', 3]);
+    }
+    assert.equal(await codeOf(older.append('f')), '409 PRODUCER_EPOCH_STALE');
+    assert.equal(await textIn(name), 'abc');
+    // One of the same epoch goes on where the other one was, and a fork has a writer of its own.
+    const resumed = writer.stream('b', name, { producer: { id: 'p', epoch: 3, seq: 1 } });
+    assert.equal(await resumed.append('d'), 4);
+    const fork = await resumed.fork({ name: `fork of ${name}` });
+    assert.equal(await fork.append('!'), 5);
+    assert.equal(await resumed.close(), 4);
+    const repeated = writer.stream('b', name, { producer: { id: 'p', epoch: 3 } });
+    assert.deepEqual(await Promise.all([repeated.append('c'), repeated.append('d'), repeated.close()]), [3, 4, 4]);
+  });
+
+  test(`over ${way} a sequence that leaves a gap names the one that is missing, and any refusal ends the writer`, async () => {
+    const name = `gap ${way}`;
+    await writer.stream('b', name).create({ contentType: 'application/json' });
+    const first = writer.stream('b', name, { producer: { id: 'p' } });
+    await first.append('1');
+    const ahead = writer.stream('b', name, { producer: { id: 'p', seq: 5 } });
+    const refusal: unknown = await ahead.append('6').catch((error: unknown) => error);
+    assert(refusal instanceof StreamError);
+    assert.deepEqual([refusal.code, refusal.producerSeq], ['PRODUCER_SEQ_CONFLICT', 1]);
+    const codes = await Promise.all(['{', '2', '3'].map(async (json) => await codeOf(first.append(json))));
+    assert.deepEqual(
+      codes,
+      Array.from({ length: 3 }, () => '400 INVALID_JSON'),
+    );
+    assert.equal(await codeOf(first.append('4')), '400 INVALID_JSON');
+    const again = writer.stream('b', name, { producer: { id: 'p', seq: 1 } });
+    await Promise.all([again.append('2'), again.append('3')]);
+    assert.equal(await textIn(name), '[1,2,3]');
+  });
+}
+
+test('what is no producer is refused at once', () => {
+  for (const producer of [{ id: '' }, { id: 'é' }, { id: 'p', epoch: -1 }, { id: 'p', seq: 0.5 }])
+    assert.throws(() => client.stream('b', 's', { producer }), { code: 'INVALID_ARGUMENT' });
+});
