@@ -27,7 +27,7 @@ const ENTRIES = {
   ),
 };
 /** Small, plain JavaScript, loaded by every start. All other packages are native, find files of their own, or are loaded when needed. */
-const INSIDE = ['cli-progress', 'lru-cache', 'pino', 'prom-client', 'smol-toml', 'yaml', 'yargs'];
+const INSIDE = ['cli-progress', 'fast-jwt', 'lru-cache', 'pino', 'prom-client', 'smol-toml', 'yaml', 'yargs'];
 /** Files that modules read from their own folder. */
 const FILES = ['src/console/page.html', 'src/http/openapi-admin.json', 'src/http/openapi-client.json'];
 
