@@ -70,7 +70,7 @@ export function giveTo({ uid, gid }: User, path: string): void {
 const NO_CONTEXTS = join(tmpdir(), 'millrace-no-contexts');
 
 const environment = (env: Readonly<Record<string, string>>): NodeJS.ProcessEnv => {
-  return { ...process.env, XDG_CONFIG_HOME: NO_CONTEXTS, ...env };
+  return { ...process.env, NODE_EXTRA_CA_CERTS: '', XDG_CONFIG_HOME: NO_CONTEXTS, ...env };
 };
 
 /** The text that has come from the two streams so far. */

@@ -170,7 +170,6 @@ export class TestServer {
     return await within(found, PATIENCE_MS, `a log line like ${String(pattern)}`);
   }
 
-  /** The command line of the process. */
   /** Sends SIGHUP, and waits for the line that it causes: settings are read again, or why they are not. */
   async hangUp(): Promise<Record<string, unknown>> {
     const from = this.log().length;
@@ -178,6 +177,7 @@ export class TestServer {
     return JSON.parse(await this.logged(/"reloaded|"the reload failed/, from)) as Record<string, unknown>;
   }
 
+  /** The command line of the process. */
   command(): string[] {
     const { node, nodeArgs = [], wrapper = [] } = this.options;
     const flags = node === undefined ? [...OPTIMIZE_LATE, '--require', PRELOAD] : [];
@@ -187,6 +187,8 @@ export class TestServer {
   #env(): Record<string, string> {
     const { env, tickMs, wrapper } = this.options;
     return {
+      // Certificates of the host, which each process would parse.
+      NODE_EXTRA_CA_CERTS: '',
       ...(tickMs === undefined ? {} : { TEST_TICK_MS: String(tickMs) }),
       // A wrapper looks at calls of the system.
       ...(wrapper === undefined ? { TEST_CODE_CACHE: CODE_CACHE } : {}),
