@@ -37,7 +37,8 @@ function refusalsOfRow({ planes, method, path, row }: Asked, bodyRefusals: Opera
   const isClients = planes.includes('client');
   const refusals: Refusal[] = ['INVALID_HEADER', 'STOPPING'];
   if (row.access === undefined) refusals.push('UNAUTHORIZED');
-  if (isClients && row.access === undefined) refusals.push('TOKEN_FAILURES', ...refusalsOfScopes(row.right));
+  if (isClients && row.access === undefined)
+    refusals.push('TOKEN_FAILURES', 'RATE_LIMITED', ...refusalsOfScopes(row.right));
   // Every token with a role has the first one.
   if (row.role !== undefined && row.role !== 'observe') refusals.push('INSUFFICIENT_SCOPE');
   if (row.access !== 'probe') refusals.push('HOST_NOT_ALLOWED');

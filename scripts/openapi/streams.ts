@@ -125,7 +125,7 @@ export const STREAM_OPERATIONS: Operations = {
       ...NO_STREAM,
       ...COLD,
       ...(['INVALID_QUERY', 'RECORDS_UNAVAILABLE', 'RECORD_OUT_OF_RANGE', 'OFFSET_INSIDE_RECORD'] as const),
-      ...(['STREAM_GONE', 'OFFSET_OUT_OF_RANGE', 'ANSWERS_FULL', 'WATCHERS_FULL'] as const),
+      ...(['STREAM_GONE', 'OFFSET_OUT_OF_RANGE', 'ANSWERS_FULL', 'WATCHERS_FULL', 'READERS_LIMITED'] as const),
     ],
   },
 

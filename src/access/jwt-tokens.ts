@@ -40,8 +40,9 @@ export class JwtTokens implements TokenBook, ParentBook {
   grantOf(token: string, nowMs: number): Grant | TokenFault {
     const verified = this.#verifier.verify(token);
     if (typeof verified === 'string') return verified;
-    const grant = grantOfClaims(verified.claims, this.#rules.clockSkewMs, nowMs);
-    if (typeof grant === 'string') return grant;
+    const found = grantOfClaims(verified.claims, this.#rules.clockSkewMs, nowMs);
+    if (typeof found === 'string') return found;
+    const grant = { ...found, account: accountOf(found.id) };
     if (this.#revoked.has(grant.id)) return 'revoked';
     this.#sources.set(grant, { pem: verified.key.pem, id: grant.id });
     return grant;
@@ -59,13 +60,18 @@ export class JwtTokens implements TokenBook, ParentBook {
     return source !== undefined && this.holds(grant) ? { seed: seedOf(source.pem) } : undefined;
   }
 
-  parentsNamed(): readonly ParentToken[] {
-    return this.#verifier.keys.map(({ pem }) => ({ seed: seedOf(pem) }));
+  parentsNamed(id: string): readonly ParentToken[] {
+    return this.#verifier.keys.map(({ pem }) => ({ seed: seedOf(pem), account: accountOf(id) }));
   }
 }
 
 function seedOf(pem: string): string {
   return `issuer ${pem}`;
+}
+
+/** No id in a file has a colon, so a name that an issuer's user chose uses up nothing of a token in the file. */
+function accountOf(id: string): string {
+  return `issuer:${id}`;
 }
 
 /** Three parts: a static token has no dots, or is not in the file. */

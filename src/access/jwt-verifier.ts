@@ -3,6 +3,7 @@
  * the algorithm, never the token.
  */
 import { TOKEN_ERROR_CODES, createDecoder, createVerifier } from 'fast-jwt';
+import { isUseLimits, parseUseLimits } from '../base/use-limits.ts';
 import type { JwtKey } from '../base/jwt-key.ts';
 import { JWT_KEY_ID_CHARS_MAX, JWT_TRIES_MAX, TOKEN_ID_CHARS_MAX } from '../base/limits.ts';
 import { parseScopes } from '../base/scopes.ts';
@@ -97,7 +98,11 @@ export function grantOfClaims(claims: Claims, clockSkewMs: number, nowMs: number
   const id = jti ?? sub;
   if (typeof id !== 'string' || id === '' || id.length > TOKEN_ID_CHARS_MAX) return 'without-id';
   const parsed = parseScopes(claims['scopes']);
-  return parsed.ok ? { id, expiresAtMs, scopes: parsed.scopes } : 'wrong-scopes';
+  if (!parsed.ok) return 'wrong-scopes';
+  const grant = { id, expiresAtMs, scopes: parsed.scopes };
+  if (claims['limits'] === undefined) return grant;
+  const limits = parseUseLimits(claims['limits'], 'limits');
+  return isUseLimits(limits) ? { ...grant, limits } : 'wrong-limits';
 }
 
 function verifierOf({ algorithm, pem }: JwtKey, { issuer, audience }: JwtRules): Verify {

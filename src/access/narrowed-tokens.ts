@@ -11,7 +11,7 @@ import { NARROWED_DEPTH_MAX, SCOPED_TOKEN_BYTES_MAX, TOKEN_ID_CHARS_MAX } from '
 import { type Claims, JwtVerifier, grantOfClaims } from './jwt-verifier.ts';
 import { type NarrowingWish, isWithin, narrowingFault } from './narrowing.ts';
 import { type Grant, isExpired } from './scopes.ts';
-import type { ParentBook, TokenBook, TokenFault } from './token-book.ts';
+import type { ParentBook, ParentToken, TokenBook, TokenFault } from './token-book.ts';
 
 /** The `id` of the token with all rights, which no other one can have. */
 export const ALL_RIGHTS_ID = '';
@@ -95,8 +95,10 @@ export class NarrowedTokens implements TokenBook {
     const id = this.#newId();
     const { scopes, isForUrl } = wish;
     const use = isForUrl ? { use: 'url' } : {};
+    const limits = parent?.limits === undefined ? {} : { limits: parent.limits };
     const token =
-      this.#signer(line.keyId)?.sign({ exp, jti: id, from: line.ids, seal: line.seal, ...use, scopes }) ?? '';
+      this.#signer(line.keyId)?.sign({ exp, jti: id, from: line.ids, seal: line.seal, ...use, ...limits, scopes }) ??
+      '';
     if (token.length <= SCOPED_TOKEN_BYTES_MAX) return { id, token, expiresAtMs: exp * 1000 };
     return { reason: `the token would have ${token.length} bytes, and ${SCOPED_TOKEN_BYTES_MAX} are the most` };
   }
@@ -109,17 +111,23 @@ export class NarrowedTokens implements TokenBook {
     const line = lineOf(claims, key.id);
     if (typeof found === 'string') return found;
     if (line === undefined) return 'malformed';
-    const grant: Grant = claims['use'] === 'url' ? { ...found, isForUrl: true } : found;
+    // Children of the token with all rights are counted each for itself, and their children as them.
+    const account = this.#parentOf(line)?.account ?? `node:${line.ids[1] ?? found.id}`;
+    const grant: Grant = { ...found, account, ...(claims['use'] === 'url' ? { isForUrl: true } : {}) };
     this.#lines.set(grant, line);
     return this.#faultOf(line, grant) ?? grant;
   }
 
-  #faultOf({ keyId, seal, ids }: Line, grant: Grant): TokenFault | undefined {
-    if (this.#revoked.has(grant.id) || ids.some((id) => this.#revoked.has(id))) return 'revoked';
-    const signer = this.#signer(keyId);
-    const [first = ALL_RIGHTS_ID] = ids;
-    const parent = signer && this.#parents.parentsNamed(first).find(({ seed }) => signer.sealOf(seed) === seal);
+  #faultOf(line: Line, grant: Grant): TokenFault | undefined {
+    if ([grant.id, ...line.ids].some((id) => this.#revoked.has(id))) return 'revoked';
+    const parent = this.#parentOf(line);
     return parent !== undefined && isWithin(grant, parent.grant) ? undefined : 'orphaned';
+  }
+
+  /** The first parent; undefined: it is valid no longer. */
+  #parentOf({ keyId, seal, ids: [first = ALL_RIGHTS_ID] }: Line): ParentToken | undefined {
+    const signer = this.#signer(keyId);
+    return signer && this.#parents.parentsNamed(first).find(({ seed }) => signer.sealOf(seed) === seal);
   }
 
   /** The line of the parent's children; undefined: the parent is valid no longer. */

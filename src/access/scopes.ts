@@ -3,6 +3,7 @@
  * Everything that no scope allows is refused. A stream of which nothing is in scope looks like one that is not there. Its
  * holder is told which operation is missing when the stream is in scope otherwise.
  */
+import type { UseLimits } from '../base/use-limits.ts';
 import { type OperatorRole, type Scope, type ScopedOperation, includesRole } from '../base/scopes.ts';
 
 /** The rights of a valid token. Grants are compared as objects: a token whose rights change gets another one. */
@@ -16,6 +17,10 @@ export interface Grant {
   readonly role?: OperatorRole;
   /** It comes in URLs and in nothing else, and reads what a link or an event stream reads. */
   readonly isForUrl?: true;
+  /** Counts what it uses, where that is not its id: one that was made from another token is counted as that. */
+  readonly account?: string;
+  /** Limits that the token itself says. */
+  readonly limits?: UseLimits;
 }
 
 /** `hidden`: nothing of it is in scope. `denied`: it is in scope, and the operation is not. */

@@ -56,7 +56,7 @@ export class StaticTokens implements TokenBook, ParentBook {
 
   parentOf(grant: Grant): ParentToken | undefined {
     const sha256 = this.#grants.get(grant);
-    return sha256 === undefined ? undefined : { seed: `file ${sha256}`, grant };
+    return sha256 === undefined ? undefined : { seed: `file ${sha256}`, grant, account: grant.id };
   }
 
   parentsNamed(id: string): readonly ParentToken[] {

@@ -17,6 +17,7 @@ export type SignedFault =
   | 'foreign'
   | 'without-id'
   | 'wrong-scopes'
+  | 'wrong-limits'
   | 'orphaned'
   | 'only-for-urls'
   | 'not-for-urls'
@@ -37,6 +38,8 @@ export interface ParentToken {
   readonly seed: string;
   /** The rights that it has now. Undefined: all, or those that it always had. */
   readonly grant?: Grant;
+  /** Counts what it and its children use; undefined: it has no limits, and each child is counted for itself. */
+  readonly account?: string;
 }
 
 /** A book of tokens that may be narrowed. */

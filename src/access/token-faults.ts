@@ -40,6 +40,7 @@ const SIGNED_FAULTS: Readonly<Record<SignedFault, AdmissionRefusal>> = {
   foreign: unauthorized('the token is of another issuer (iss), for others (aud), or without an end (exp)'),
   'without-id': unauthorized('the token has no id (jti or sub), or one that is too long'),
   'wrong-scopes': unauthorized('the scopes of the token are no list of scopes as a file of tokens has them'),
+  'wrong-limits': unauthorized('the limits of the token are no table of limits as a file of tokens has them'),
   orphaned: unauthorized('the token from which this one was made is not valid any more, or allows less'),
   'only-for-urls': unauthorized('the token is for URLs (access_token) and not for the Authorization header'),
   'not-for-urls': NOT_FOR_URLS,

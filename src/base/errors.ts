@@ -9,7 +9,7 @@ export interface ErrorRow {
   readonly bucketed: number;
   /** Status on /v1/stream/{path} (the public protocol wins there). */
   readonly flat: number;
-  /** Answered with Retry-After: 1. */
+  /** Answered with Retry-After: 1; a rate limit says how long. */
   readonly retry: boolean;
   readonly text: string;
 }
@@ -127,6 +127,8 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
   ANSWERS_FULL: row(503, 'too many answers wait for slow clients on this node; retry', true),
   SESSIONS_FULL: row(503, 'too many sessions are open on this node; retry', true),
   TOKEN_FAILURES: row(429, 'too many wrong tokens came from this address, so this one was not looked at; retry', true),
+  RATE_LIMITED: row(429, 'more came than the limits allow; retry after the time in Retry-After', true),
+  READERS_LIMITED: row(429, 'more live readers came than the limits allow; retry', true),
   SESSION_FULL: row(429, 'the session has as much under way as it may; wait for answers, then retry', true),
   WATCHERS_FULL: row(503, 'too many live readers wait on this core; retry', true),
   NO_LEADER: row(503, 'no leader is known for the group of this stream; retry', true),

@@ -18,6 +18,8 @@ export const TOKEN_BYTES_MAX = 4 * KIB;
 export const SCOPED_TOKEN_BYTES_MAX = 8 * KIB;
 /** Tokens of a file: about 2 MiB with usual scopes, which are compared when the file is read again. More: refused. */
 export const TOKENS_PER_FILE_MAX = 4096;
+/** Buckets with limits of their own in a file: as many as tokens. More: refused. */
+export const LIMITED_BUCKETS_MAX = 4096;
 /** Scopes of one token: each request of its holder may look at all of them, in about a microsecond. More: refused. */
 export const SCOPES_PER_TOKEN_MAX = 32;
 /** Operations that a scope lists: all of them twice over. More: refused. */

@@ -2,6 +2,7 @@
  * The rights of a token with scopes as files and claims write them: words, shapes, and the reading of values from
  * outside. The decision about a request is in access/scopes.ts.
  */
+import type { UseLimits } from './use-limits.ts';
 import { SCOPES_PER_TOKEN_MAX, SCOPE_NAME_CHARS_MAX, SCOPE_OPERATIONS_MAX } from './limits.ts';
 
 /** Operations that a scope names. Everything that no scope names is refused. */
@@ -54,6 +55,8 @@ export interface ListedToken {
   /** None with a role. */
   readonly scopes: readonly Scope[];
   readonly role?: OperatorRole;
+  /** Undefined: those of every token. */
+  readonly limits?: UseLimits;
 }
 
 export interface TokenList {

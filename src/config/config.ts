@@ -8,6 +8,8 @@ import type { OptionKey, OptionValues } from './options.ts';
 import { asksForToken, checkDoors } from './doors.ts';
 import type { RightsKind, TokenList } from '../base/scopes.ts';
 import type { NodeKey } from '../base/jwt-key.ts';
+import { type NodeLimits, NO_LIMITS } from '../base/use-limits.ts';
+import { readLimitsFile } from './limits-file.ts';
 import { type JwtConfig, jwtOf } from './jwt.ts';
 import { readText } from './text-file.ts';
 import { clusterTlsOf, tlsOf } from './tls.ts';
@@ -86,6 +88,7 @@ function placesOf(values: OptionValues) {
       tokens,
       adminToken: secretOf(values, 'http.admin_token', 'http.admin_token_file'),
       adminTokens: listOf(values, 'http.admin_tokens_file', 'role'),
+      limits: limitsOf(values),
       trustedProxies: values['http.trusted_proxies'],
     },
     audit: { file: values['audit.file'] },
@@ -124,6 +127,11 @@ function listOf(
 ): TokenList | undefined {
   const path = values[key];
   return path === undefined ? undefined : readTokensFile(path, `${key} = ${JSON.stringify(path)}`, kind);
+}
+
+function limitsOf(values: OptionValues): NodeLimits {
+  const path = values['http.limits_file'];
+  return path === undefined ? NO_LIMITS : readLimitsFile(path, `http.limits_file = ${JSON.stringify(path)}`);
 }
 
 function tracingOf(values: OptionValues) {

@@ -214,6 +214,10 @@ export const OPTIONS = {
     kind.path,
     'TOML file with tokens that have [scopes](../access/README.md#tokens-with-scopes), beside the token with all rights. With it the client plane requires one of them.',
   ),
+  'http.limits_file': optional(
+    kind.path,
+    'TOML file with [limits](../access/limits.md) of tokens and buckets: requests, bytes and live readers. SIGHUP reads it again.',
+  ),
   'http.jwt_keys_file': optional(
     kind.path,
     'Public keys of an issuer whose [tokens](../access/README.md#tokens-that-an-issuer-signs) have scopes: PEM or JWK. SIGHUP reads it again.',

@@ -4,6 +4,7 @@
  * SHA-256 only.
  */
 import { createHash } from 'node:crypto';
+import { isUseLimits, parseUseLimits } from '../base/use-limits.ts';
 import { SCOPED_TOKEN_BYTES_MAX, TOKENS_PER_FILE_MAX, TOKEN_ID_CHARS_MAX } from '../base/limits.ts';
 import {
   OPERATOR_ROLES,
@@ -63,7 +64,7 @@ export function toTokens(document: Table, file: string): TokenList {
   };
 }
 
-const ENTRY_KEYS: ReadonlySet<string> = new Set(['id', 'token', 'sha256', 'expires_at', 'scopes', 'role']);
+const ENTRY_KEYS: ReadonlySet<string> = new Set(['id', 'token', 'sha256', 'expires_at', 'scopes', 'role', 'limits']);
 const ID_EXPECTED = `expected an id of letters, digits, "_", "-" and ".", at most ${TOKEN_ID_CHARS_MAX}`;
 
 type Fault = (below: string, reason: string) => ConfigError;
@@ -71,7 +72,7 @@ type Fault = (below: string, reason: string) => ConfigError;
 function toEntry(raw: unknown, fault: Fault): ListedToken {
   if (!isTable(raw)) throw fault('', 'expected a table with id, sha256, expires_at, and scopes or role');
   checkKeys(raw, ENTRY_KEYS, (key) =>
-    fault(`.${key}`, 'unknown key; a token has id, sha256 or token, expires_at, and scopes or role'),
+    fault(`.${key}`, 'unknown key; a token has id, sha256 or token, expires_at, and scopes or role, and limits'),
   );
   const { id, expires_at: expiresAt } = raw;
   if (!isId(id)) throw fault('.id', ID_EXPECTED);
@@ -81,7 +82,16 @@ function toEntry(raw: unknown, fault: Fault): ListedToken {
     sha256: digestOf(raw, fault),
     expiresAtMs: expiresAt === undefined ? undefined : timeOf(expiresAt, fault),
     ...rights,
+    ...limitsOf(raw, fault),
   };
+}
+
+function limitsOf({ limits: written, role }: Table, fault: Fault): Pick<ListedToken, 'limits'> {
+  if (written === undefined) return {};
+  if (role !== undefined) throw fault('.limits', 'tokens with a role have none');
+  const limits = parseUseLimits(written, '.limits');
+  if (!isUseLimits(limits)) throw fault(limits.place, limits.reason);
+  return { limits };
 }
 
 function rightsOf({ scopes, role: written }: Table, fault: Fault): Pick<ListedToken, 'scopes' | 'role'> {

@@ -34,10 +34,16 @@ export interface Consumer<Call> {
   tooLarge?(call: Call): void;
 }
 
+/** Counts bytes against limits (access/request-meters.ts). */
+export interface Spending {
+  spend(bytes: number): void;
+}
+
 /** The request that the body belongs to. */
 interface BodyOwner extends ResponseOwner {
   /** Answered, or the client is gone: what still comes is thrown away. */
   readonly isOver: boolean;
+  readonly meters: Spending;
   /** Cuts the connection; `status` is what the metrics count. */
   close(status: number): void;
 }
@@ -146,6 +152,7 @@ export class BodyReader<Owner extends BodyOwner> {
       this.#owner.fail('INFLIGHT_FULL');
       return false;
     }
+    this.#owner.meters.spend(size - this.#heldBytes);
     this.#heldBytes = size;
     return true;
   }

@@ -2,6 +2,7 @@
 import type { Access, PlaneHosts } from '../access/admission.ts';
 import type { RefusedTokens } from '../access/token-faults.ts';
 import type { Connections } from '../access/connections.ts';
+import type { LimitBook } from '../access/limit-book.ts';
 import type { Senders } from '../access/senders.ts';
 import type { TokenBook } from '../access/token-book.ts';
 import type { AuditTrail } from '../audit/trail.ts';
@@ -172,6 +173,8 @@ export interface HttpContext {
   readonly connections: Connections;
   readonly senders: Senders;
   readonly audit: AuditTrail;
+  /** Undefined: the client plane has none. */
+  readonly limits?: LimitBook;
   /** Begins the ids that this node gives to requests; another one for each run of the node. */
   readonly requestIdPrefix: string;
   /** Undefined: requests are not traced. */

@@ -1,6 +1,7 @@
 /** Turns the reply of a shard into an answer without a look-up, a promise or an allocation for each request. */
 import type { ErrorLog } from '../ports.ts';
 import type { Reply } from '../protocol/reply.ts';
+import type { Spending } from './body.ts';
 import type { RouteFamily } from './context.ts';
 import type { ResponseOwner } from './guard.ts';
 import type { Responder } from './response.ts';
@@ -21,6 +22,7 @@ interface Asked extends ResponseOwner {
   readonly server: { readonly logError: ErrorLog };
   readonly family: RouteFamily;
   readonly responder: Responder;
+  readonly meters: Spending;
   /** Undefined once the request is answered or its client is gone. */
   readonly res: UwsResponse | undefined;
   done(status: number): void;
@@ -60,6 +62,7 @@ export class ReplyAnswer<Call extends Asked> {
     this.isAwaited = false;
     const { res } = this.#call;
     if (res === undefined) return this.#call.over();
+    if (reply.body !== undefined) this.#call.meters.spend(reply.body.length);
     this.#reply = reply;
     res.cork(this.#corked);
     this.#reply = undefined;

@@ -19,6 +19,7 @@ import { type Asking, type Request, fillRequest } from '../protocol/request.ts';
 import type { Credentials } from '../access/admission.ts';
 import type { AdmissionRefusal } from '../access/token-faults.ts';
 import type { BodyBudget } from '../access/bodies.ts';
+import { RequestMeters } from '../access/request-meters.ts';
 import type { GrantHolder } from '../access/grant-holders.ts';
 import { type AuditedRequest, askedOf, leaveLine } from './audited.ts';
 import { type Consumer, BodyReader } from './body.ts';
@@ -50,9 +51,8 @@ export interface ContextPool {
 }
 
 /**
- * The response is held by the running handler alone; the context, which serves other requests after the
- * answer; others who may know the context longer than that; a live reader, which is not counted as
- * open, because a node that stops ends its live readers first.
+ * The response is held by the running handler alone; the context, which serves other requests after the answer; others who
+ * may know the context longer; a live reader, which is not counted as open: a node that stops ends live readers first.
  */
 type Hold = 'handler' | 'context' | 'others' | 'live';
 
@@ -71,6 +71,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   responder: Responder;
   /** The rights of the sender; none before they are known. */
   credentials: Credentials = 'missing';
+  readonly meters: RequestMeters;
   startedMs = 0;
   /** Undefined once the answer has ended, so nothing can touch a dead response. */
   res: UwsResponse | undefined = undefined;
@@ -93,6 +94,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   constructor(server: HttpServerContext, responder: Responder, pool: ContextPool) {
     this.server = server;
     this.gateway = server.gateway;
+    this.meters = new RequestMeters(server.limits);
     this.responder = responder;
     this.#pool = pool;
     this.#abort = guardAbort(server.logError, this, () => this.#aborted());
@@ -184,10 +186,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
     whenGone(res, this.#abort);
   }
 
-  /**
-   * Accepts the request and reads its body, up to the bound of its route; call it last in the route handler.
-   * `declared`: Content-Length, -1 when unknown. `budget`: where the bytes are counted.
-   */
+  /** Accepts the request and reads its body; call it last in the handler. `declared`: Content-Length, -1: unknown. */
   readBody(declared: number, consumer: BodyConsumer, budget: BodyBudget = this.server.budget): void {
     this.accept();
     const { res, route } = this;
@@ -290,8 +289,8 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   }
 
   /** Ends the request with a refusal that no shard gave. */
-  refuse(code: ErrorCode, detail?: string): void {
-    this.respond((res) => this.responder.error(res, this.family, code, detail));
+  refuse(code: ErrorCode, detail?: string, retrySeconds?: number): void {
+    this.respond((res) => this.responder.error(res, this.family, { code, detail, retrySeconds }));
   }
 
   /** Ends it with a refusal for who sends it. Only inside the route handler. */
@@ -381,6 +380,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
     this.#asked = undefined;
     if (asked !== undefined) leaveLine(this, asked, this.#status);
     this.res = undefined;
+    this.meters.removeReader();
     if (this.#hold === 'live' && typeof this.credentials === 'object')
       this.server.holders.release(this.credentials, this);
     this.#answer?.release?.();

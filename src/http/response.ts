@@ -45,7 +45,7 @@ const ERROR_HEADER = 'millrace-error';
 export const TEXT_PLAIN = 'text/plain; charset=utf-8';
 export const JSON_TYPE = 'application/json';
 export const RECORD_EXTENSION = 'json-record-coordinates-v1';
-export const RETRY_AFTER_SECONDS = '1';
+const RETRY_AFTER_SECONDS = '1';
 const encoder = new TextEncoder();
 /** Characters that fit the cork buffer however they are encoded: the sentences of refusals, most documents. */
 const SHORT_TEXT_LENGTH = 2048;
@@ -64,6 +64,18 @@ export const CODES_WITH_OFFSET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   ...(['SNAPSHOT_BEYOND_TAIL', 'SNAPSHOT_MISMATCH', 'SNAPSHOT_STALE', 'SNAPSHOT_CONFLICT'] as const),
   ...(['RETENTION_BACKWARDS', 'RETENTION_BEYOND_SNAPSHOT'] as const),
 ]);
+
+/** `detail` follows the sentence of the code. */
+interface Refused {
+  readonly code: ErrorCode;
+  readonly detail?: string | undefined;
+  /** When a repeat may succeed, if that is known. */
+  readonly retrySeconds?: number | undefined;
+}
+
+export function retryAfter(seconds?: number): string {
+  return seconds === undefined ? RETRY_AFTER_SECONDS : String(seconds);
+}
 
 export interface ResponderOptions {
   readonly cors: CorsBlocks;
@@ -202,30 +214,30 @@ export class Responder {
     return status;
   }
 
-  /** A whole refusal. `detail` follows the sentence of its code. Call it corked. */
-  error(res: UwsResponse, family: RouteFamily, code: ErrorCode, detail = ''): number {
-    this.#beginRefusal(res, family, code, detail);
-    return this.#endRefusal(res, family, { code, detail });
+  /** A whole refusal. Call it corked. */
+  error(res: UwsResponse, family: RouteFamily, refused: Refused): number {
+    this.#beginRefusal(res, family, refused);
+    return this.#endRefusal(res, family, refused);
   }
 
   /** error() for a reply with a code other than OK: what the reply knows goes into headers and sentence. */
   refusal(res: UwsResponse, family: RouteFamily, reply: Reply): number {
     const code = errorCode(reply.code);
-    this.#beginRefusal(res, family, code);
+    this.#beginRefusal(res, family, { code });
     writeRefusalHeaders(res, code, reply);
     return this.#endRefusal(res, family, { code, detail: explanation(reply) });
   }
 
-  #beginRefusal(res: UwsResponse, family: RouteFamily, code: ErrorCode, detail = ''): void {
+  #beginRefusal(res: UwsResponse, family: RouteFamily, { code, detail = '', retrySeconds }: Refused): void {
     const row = ERRORS[code];
     this.begin(res, row[family], 'no-store', code);
-    if (row.retry) res.writeHeader('retry-after', RETRY_AFTER_SECONDS);
+    if (row.retry) res.writeHeader('retry-after', retryAfter(retrySeconds));
     if (code === 'CONTENT_ENCODING') res.writeHeader('accept-encoding', 'identity');
     const challenge = challengeOf(code, detail);
     if (challenge !== undefined) res.writeHeader('www-authenticate', challenge);
   }
 
-  #endRefusal(res: UwsResponse, family: RouteFamily, { code, detail }: { code: ErrorCode; detail: string }): number {
+  #endRefusal(res: UwsResponse, family: RouteFamily, { code, detail = '' }: Refused): number {
     const row = ERRORS[code];
     const json = JSON_BODIES.get(code);
     res.writeHeader('content-type', json === undefined ? TEXT_PLAIN : JSON_TYPE);

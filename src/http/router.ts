@@ -80,6 +80,8 @@ function handle(call: RequestContext, row: Route): unknown {
     const refusal = scopeRefusal(call, row);
     if (refusal !== undefined) return call.deny(refusal);
   }
+  const limited = call.meters.enter(call.path.bucket, call.startedMs);
+  if (limited !== undefined) return call.refuse(limited.code, limited.detail, limited.retrySeconds);
   if (row.takesConditions !== true && isConditional(call) && isWrite(call)) {
     return call.refuse('INVALID_HEADER', 'If-Match and If-None-Match go with single writes of a stream, not with this');
   }

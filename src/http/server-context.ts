@@ -5,6 +5,7 @@ import { type Request, newRequest } from '../protocol/request.ts';
 import { ResponseBackpressure } from './backpressure.ts';
 import { BodyBudget, SlowBodies } from '../access/bodies.ts';
 import { GrantHolders } from '../access/grant-holders.ts';
+import { LimitBook } from '../access/limit-book.ts';
 import type { TokenBook } from '../access/token-book.ts';
 import { Compression } from './compression.ts';
 import type { PlaneKind } from '../audit/requests.ts';
@@ -81,6 +82,8 @@ export class HttpServerContext {
   readonly slowBodies: SlowBodies;
   /** Live readers and sessions whose tokens have scopes or roles. */
   readonly holders: GrantHolders;
+  /** The client plane's; operators have none. */
+  readonly limits: LimitBook;
   readonly logError: ErrorLog;
   /** The headers of the request whose route handler runs. */
   readonly headers = new WriteHeaders();
@@ -102,6 +105,7 @@ export class HttpServerContext {
     this.writes = ctx.writes;
     this.settings = ctx.settings;
     this.holders = new GrantHolders((grant) => tokens?.holds(grant) === true);
+    this.limits = (plane === 'client' ? ctx.limits : undefined) ?? new LimitBook();
     this.ids = node.ids;
     this.budget = node.budget;
     this.backpressure = node.backpressure;

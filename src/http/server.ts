@@ -208,6 +208,8 @@ function handle({ server, admission, router, certificates }: Plane, call: Reques
     return call.respond((res) => call.responder.preflight(res, allow));
   }
   if (server.closing) return call.refuse('STOPPING');
+  const limited = call.meters.begin(credentials, call.startedMs);
+  if (limited !== undefined) return call.refuse(limited.code, limited.detail, limited.retrySeconds);
   return router.route(call, req.getUrl());
 }
 

@@ -8,6 +8,7 @@
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Reply } from '../protocol/reply.ts';
+import type { Spending } from './body.ts';
 import type { ResponseBackpressure } from './backpressure.ts';
 import { type ResponseOwner, whenWritable } from './guard.ts';
 import type { Responder } from './response.ts';
@@ -21,6 +22,7 @@ const RENEWAL_MS = 3000;
 export interface ResponseHolder extends ResponseOwner {
   readonly server: HttpServerContext;
   readonly responder: Responder;
+  readonly meters: Spending;
   /** Undefined: answered, cut, or the client is gone. */
   readonly res: UwsResponse | undefined;
   done(status: number): void;
@@ -102,6 +104,7 @@ export class StreamingResponse {
     this.#giveBack();
     // A chunk of no bytes would end the body.
     if (piece.length === 0) return next();
+    this.#holder.meters.spend(piece.length);
     if (this.#backpressure.writePiece(res, typeof piece === 'string' ? encodeUtf8(piece) : piece)) return next();
     this.#waitingBytes = piece.length;
     this.#backpressure.usedBytes += piece.length;
@@ -123,8 +126,9 @@ export class StreamingResponse {
 
   /** A whole answer at once, in place of begin and what follows it. HEAD: `size` is what GET would bring, if known. */
   whole({ status, headers }: StreamHead, body: Uint8Array | undefined, size?: number): void {
-    const { res, responder } = this.#holder;
+    const { res, responder, meters } = this.#holder;
     if (res === undefined) return;
+    meters.spend(body?.length ?? 0);
     res.cork(() => {
       responder.begin(res, status);
       headers(res);

@@ -119,7 +119,7 @@ export class ClientTokens implements TokenBook, ParentBook {
   parentsNamed(id: string): readonly ParentToken[] {
     const { client } = this.#tokens;
     if (id === ALL_RIGHTS_ID) return client === '' ? [] : [{ seed: `all rights ${client}` }];
-    return [...this.#static.parentsNamed(id), ...(this.#jwt?.parentsNamed() ?? [])];
+    return [...this.#static.parentsNamed(id), ...(this.#jwt?.parentsNamed(id) ?? [])];
   }
 
   /** The files were read again. An issuer with other rules, or another server of keys, takes a restart. */

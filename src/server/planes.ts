@@ -3,6 +3,7 @@ import { type Address, formatAddress } from '../base/address.ts';
 import { toHex } from '../base/hex.ts';
 import { REQUEST_RING_BYTES } from '../base/limits.ts';
 import { NO_COLD_STORE_METRICS } from '../cold/service/start.ts';
+import { LimitBook, type LimitSettings } from '../access/limit-book.ts';
 import { Senders } from '../access/senders.ts';
 import { StaticTokens } from '../access/static-tokens.ts';
 import type { TokenBook } from '../access/token-book.ts';
@@ -51,6 +52,8 @@ export interface ReloadedPlanes extends Pick<Planes, 'renewCertificates'> {
   /** Certificates of the links between nodes, or their mode. */
   changeClusterTls(tls: ClusterTls | undefined): void;
   trustProxies(proxies: readonly string[]): void;
+  /** Limits of tokens and buckets are others now. */
+  changeLimits(config: Config): void;
   /** Writes what a reload has changed into the audit log. */
   tell(changes: readonly AuditEntry[]): void;
   /** The audit file may have been moved. */
@@ -75,6 +78,7 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
   opened.tokens = tokens;
   const { adminTokens } = config.http;
   const roles = adminTokens && new StaticTokens(adminTokens);
+  const limits = new LimitBook(limitsOf(config));
   const senders = new Senders(config.http.trustedProxies);
   const audit = openAudit(config, host);
   opened.audit = audit;
@@ -82,7 +86,7 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
     ...{ ...volume.metrics(), ...certificates.metrics(), ...ofLinks.metrics() },
     ...{ ...tokens?.metrics(), ...audit.metrics() },
   });
-  const planes = composePlanes(node, { tokens, roles, senders, audit: audit.trail }, watched);
+  const planes = composePlanes(node, { tokens, roles, senders, limits, audit: audit.trail }, watched);
   opened.planes = planes;
   tokens?.start();
   certificates.start(config.server.tls);
@@ -109,7 +113,8 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
     if (tokens !== undefined && now !== undefined) tokens.change({ scoped: now, client: token });
     else planes.grantsChanged();
   };
-  const told: Pick<ReloadedPlanes, 'trustProxies' | 'tell' | 'reopenAudit'> = {
+  const told: Pick<ReloadedPlanes, 'trustProxies' | 'changeLimits' | 'tell' | 'reopenAudit'> = {
+    changeLimits: (now) => limits.replace(limitsOf(now)),
     trustProxies: (proxies) => senders.trust(proxies),
     tell: (changes) => changes.forEach((change) => audit.trail.changed(change)),
     reopenAudit: () => audit.reopen(),
@@ -117,8 +122,13 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
   return { planes: { changeTokens, renewCertificates, changeClusterTls, ...told }, client, admin };
 }
 
+function limitsOf({ http: { limits, tokens } }: Config): LimitSettings {
+  const own = tokens?.list.tokens.flatMap(({ id, limits: one }) => (one === undefined ? [] : [[id, one] as const]));
+  return { node: limits, tokens: own ?? [] };
+}
+
 /** The parts that decide who may ask, and tell of it. */
-interface AccessParts extends Pick<HttpContext, 'senders' | 'audit'> {
+interface AccessParts extends Pick<HttpContext, 'senders' | 'audit' | 'limits'> {
   /** The client plane asks it. */
   readonly tokens: ClientTokens | undefined;
   /** The admin plane asks it. */
@@ -143,6 +153,7 @@ function composePlanes(node: NodeParts, access: AccessParts, watched: () => obje
     monotonicMs: () => runtime.monotonicMs(),
     connections: openConnections(config, http, runtime),
     ...{ senders: access.senders, audit: access.audit },
+    ...(access.limits === undefined ? {} : { limits: access.limits }),
     requestIdPrefix: `${config.raft.nodeId}-${toHex(runtime.randomBytes(RUN_BYTES))}`,
     ...(tracing.traces === undefined ? {} : { traces: tracing.traces }),
     // pino leaves out what is undefined.

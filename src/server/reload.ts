@@ -1,6 +1,6 @@
 /**
- * SIGHUP: reopens the log file, reads the configuration again, and applies what can change at run time: certificates
- * and tokens. Everything else waits for the next start. An unreadable or invalid configuration changes nothing.
+ * SIGHUP: reopens the log file, reads the configuration again, and applies what can change at run time: certificates,
+ * tokens and limits. Everything else waits for the next start. An unreadable or invalid configuration changes nothing.
  */
 import { readFileSync } from 'node:fs';
 import process from 'node:process';
@@ -78,6 +78,7 @@ export class Reloads {
     const { clientToken, adminToken, tokens, adminTokens, trustedProxies } = now.http;
     planes.changeTokens({ client: clientToken ?? '', admin: adminToken ?? '', scoped: tokens, roles: adminTokens });
     planes.trustProxies(trustedProxies);
+    planes.changeLimits(now);
     planes.tell(tokenChanges(before, now));
     this.#config = now;
     this.#pems = pems;
@@ -88,6 +89,7 @@ export class Reloads {
       ...(now.cluster.tls === undefined ? {} : { cluster_tls_mode: now.cluster.tls.mode }),
       client_token: outcome(before.http.clientToken, now.http.clientToken),
       tokens: outcome(listed(before.http.tokens), listed(now.http.tokens)),
+      limits: outcome(listed(before.http.limits), listed(now.http.limits)),
       admin_token: outcome(before.http.adminToken, now.http.adminToken),
       admin_tokens: outcome(listed(before.http.adminTokens), listed(now.http.adminTokens)),
     };

@@ -7,7 +7,7 @@ import {
   SESSION_REQUESTS_MAX,
   SESSION_SUBSCRIPTIONS_MAX,
 } from '../base/limits.ts';
-import { RETRY_AFTER_SECONDS, writeRefusalHeaders } from '../http/response.ts';
+import { retryAfter, writeRefusalHeaders } from '../http/response.ts';
 import { type Reply, explanation } from '../protocol/reply.ts';
 import type { MessageWriter } from './messagepack.ts';
 
@@ -137,10 +137,12 @@ export interface RequestRefusal {
   readonly detail: string;
   /** The shard's own words, if it was one that refused. */
   readonly reply?: Reply;
+  /** When a repeat may succeed, if it is known. */
+  readonly retrySeconds?: number;
 }
 
 /** Returns the status. */
-export function writeRefused(fields: FieldWriter, { id, code, detail, reply }: RequestRefusal): number {
+export function writeRefused(fields: FieldWriter, { id, code, detail, reply, retrySeconds }: RequestRefusal): number {
   const { bucketed: status, retry, text } = ERRORS[code];
   const { out } = fields;
   out.array(6);
@@ -151,7 +153,7 @@ export function writeRefused(fields: FieldWriter, { id, code, detail, reply }: R
   out.text(detail === '' ? text : `${text}: ${detail}`);
   fields.begin();
   if (reply !== undefined) writeRefusalHeaders(fields, code, reply);
-  if (retry) fields.writeHeader('retry-after', RETRY_AFTER_SECONDS);
+  if (retry) fields.writeHeader('retry-after', retryAfter(retrySeconds));
   fields.end();
   return status;
 }

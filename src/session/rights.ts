@@ -4,6 +4,8 @@
  */
 import type { Credentials } from '../access/admission.ts';
 import type { GrantHolder } from '../access/grant-holders.ts';
+import type { LimitRefusal } from '../access/meter.ts';
+import { RequestMeters } from '../access/request-meters.ts';
 import type { Grant } from '../access/scopes.ts';
 import type { SenderAddress } from '../access/senders.ts';
 import type { AuditEntry } from '../audit/entry.ts';
@@ -27,11 +29,14 @@ export class SessionRights {
   readonly #grant: Grant | undefined;
   readonly #server: HttpServerContext;
   readonly #opening: SessionOpening;
+  /** Used for the frame that is taken. It counts for its token first, and for the bucket if the token allows it. */
+  readonly #meters: RequestMeters;
 
   constructor(server: HttpServerContext, opening: SessionOpening) {
     this.#grant = grantOf(opening.credentials);
     this.#server = server;
     this.#opening = opening;
+    this.#meters = new RequestMeters(server.limits);
   }
 
   /** The session hears when they end. */
@@ -43,8 +48,29 @@ export class SessionRights {
     if (this.#grant !== undefined) this.#server.holders.release(this.#grant, session);
   }
 
-  /** The refusal of what the token does not allow; undefined: it allows it. */
-  forbids(frame: Frame): ScopeRefusal | undefined {
+  /** The refusal of what the token does not allow, or of what is too much; undefined: it may be done. */
+  refuses(frame: Frame, nowMs: number): ScopeRefusal | LimitRefusal | undefined {
+    const meters = this.#meters;
+    const { credentials } = this.#opening;
+    const refusal = meters.begin(credentials, nowMs) ?? this.#forbids(frame) ?? meters.enter(frame.bucket, nowMs);
+    if (refusal === undefined) meters.spend(frame.bytes.length);
+    return refusal;
+  }
+
+  /** Bytes of an answer. */
+  spend({ bucket }: StreamName, bytes: number): void {
+    this.#meters.follow(this.#opening.credentials, bucket);
+    this.#meters.spend(bytes);
+  }
+
+  /** The meters of what follows a stream of the bucket, for as long as it does. */
+  metersOf(bucket: string): RequestMeters {
+    const meters = new RequestMeters(this.#server.limits);
+    meters.follow(this.#opening.credentials, bucket);
+    return meters;
+  }
+
+  #forbids(frame: Frame): ScopeRefusal | undefined {
     if (this.#grant === undefined) return undefined;
     const refusal = this.#refusalOf(this.#grant, frame);
     if (refusal !== undefined) {

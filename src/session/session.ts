@@ -62,7 +62,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
   readonly requestId: string;
   readonly server: HttpServerContext;
   readonly #home: SessionHome;
-  readonly #rights: SessionRights;
+  readonly rights: SessionRights;
   /** Requests without an answer, and subscriptions. */
   readonly #pending = new Map<number, PendingRequest>();
   readonly #subscriptions = new Map<number, FollowedStream>();
@@ -80,7 +80,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
   constructor(home: SessionHome, opening: SessionOpening) {
     this.#home = home;
     this.server = home.server;
-    this.#rights = new SessionRights(home.server, opening);
+    this.rights = new SessionRights(home.server, opening);
     this.requestId = opening.requestId;
     this.outbox = new SessionOutbox(home.server, this.requestId, () => this.#endIfSent());
     this.turns = new ReadTurns(this.outbox);
@@ -88,7 +88,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
 
   opened(socket: OpenSocket): void {
     this.outbox.open(socket);
-    this.#rights.hold(this);
+    this.rights.hold(this);
     writeHello(this.outbox.out, this.requestId);
     this.tellLeaders();
     this.outbox.send();
@@ -133,7 +133,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
 
   closed(): void {
     this.outbox.close();
-    this.#rights.release(this);
+    this.rights.release(this);
     for (const subscription of this.#subscriptions.values()) subscription.leave();
     this.#subscriptions.clear();
     // Those at the shards end with their replies.
@@ -171,8 +171,8 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
       return this.#cut(PROTOCOL_ERROR, `the id ${id} is in use`);
     const fault = nameFault(frame.bucket, frame.stream);
     if (fault !== undefined) return this.refuse({ id, code: 'INVALID_NAME', detail: fault });
-    const forbidden = this.#rights.forbids(frame);
-    if (forbidden !== undefined) return this.refuse({ id, ...forbidden });
+    const refusal = this.rights.refuses(frame, startedMs);
+    if (refusal !== undefined) return this.refuse({ id, ...refusal });
     const full = this.#fullFor(frame);
     if (full !== undefined) return this.refuse({ id, ...full });
     this.#add(frame, startedMs);
@@ -286,7 +286,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
 
   #reply(request: PendingRequest, reply: Reply): void {
     const from = this.outbox.out.length;
-    if (request.operation?.right === 'delete') this.#rights.deleted(request.lane.target, errorCode(reply.code));
+    if (request.operation?.right === 'delete') this.rights.deleted(request.lane.target, errorCode(reply.code));
     try {
       this.#answered(request, from, !this.outbox.isOpen ? 0 : this.#write(request, reply));
     } catch (error) {
@@ -301,6 +301,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
     if (readBytes > 0 && !this.outbox.takes(reply.body, readBytes)) {
       return this.#refused({ id, code: 'ANSWERS_FULL', detail: '' });
     }
+    if (reply.body !== undefined) this.rights.spend(request.lane.target, reply.body.length);
     if (reply.code === 0) return operation.answer(this.outbox.fields, request, reply);
     return operation.answerRefusal?.(this.outbox.fields, request, reply) ?? this.#refused(refusalOf(id, reply));
   }
@@ -316,7 +317,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
   }
 
   #answerRefused(request: PendingRequest, refused: RequestRefusal): void {
-    if (request.operation?.right === 'delete') this.#rights.deleted(request.lane.target, refused.code);
+    if (request.operation?.right === 'delete') this.rights.deleted(request.lane.target, refused.code);
     const from = this.outbox.out.length;
     this.#answered(request, from, this.#refused(refused));
   }

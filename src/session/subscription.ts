@@ -8,6 +8,7 @@
  *    │  └──credit, or its turn─────────┘
  *   RETRYING (mailbox was full)          closed, deleted, refused, unsubscribed ──► DONE
  */
+import type { RequestMeters } from '../access/request-meters.ts';
 import { shownContentType } from '../access/stored-type.ts';
 import { type ErrorCode, errorCode } from '../base/errors.ts';
 import { SESSION_CREDIT_BYTES_MAX, SESSION_READ_BYTES_MIN } from '../base/limits.ts';
@@ -25,6 +26,7 @@ import { Timed } from '../topics/clock.ts';
 import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES, type Topic } from '../topics/topic.ts';
 import type { Frame } from './frame.ts';
 import { type RequestRefusal, beginEvent, endWith, refusalOf } from './messages.ts';
+import type { SessionRights } from './rights.ts';
 import type { SessionOutbox, ReadTurns } from './outbox.ts';
 
 const WAITING = 0;
@@ -43,6 +45,7 @@ export interface SubscriptionOwner {
   readonly outbox: SessionOutbox;
   readonly turns: ReadTurns;
   refuse(refused: RequestRefusal): void;
+  readonly rights: Pick<SessionRights, 'metersOf'>;
   wrote(subscription: FollowedStream): void;
 }
 
@@ -54,6 +57,7 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
   #credit: number;
   #params: ReadParams | undefined;
   #topic: Topic | undefined;
+  #meters: RequestMeters | undefined;
   readonly #position: ReadPosition = { mode: READ_OFFSET, value: 0, maxBytes: 0, maxRecords: 0, readFlags: 0 };
   /** Everything below was sent. */
   #offset = 0;
@@ -96,6 +100,13 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
       server.ctx.metrics.live.refused++;
       return { code: live.refusal, detail: '' };
     }
+    const meters = this.#owner.rights.metersOf(frame.bucket);
+    const limited = meters.addReader();
+    if (limited !== undefined) {
+      server.ctx.metrics.live.refused++;
+      return limited;
+    }
+    this.#meters = meters;
     const { params } = parsed.value;
     this.#params = params;
     Object.assign(this.#position, { mode: params.mode, value: params.value, maxRecords: params.maxRecords });
@@ -123,6 +134,7 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
     const topic = this.#topic;
     if (topic === undefined) return;
     this.#topic = undefined;
+    this.#meters?.removeReader();
     this.#owner.turns.forget(this);
     const { server } = this.#owner;
     server.node.live.clock.cancel(this);
@@ -211,6 +223,7 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
     if (params !== undefined) writeReadState(fields, reply, params);
     endWith(fields, body);
     this.#hasBegun = true;
+    this.#meters?.spend(body?.length ?? 0);
     if (!planted('session-credit-free')) this.#credit -= body?.length ?? 0;
     this.#owner.server.ctx.metrics.sessions.events++;
     if (isClosed) this.leave();

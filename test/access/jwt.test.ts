@@ -74,7 +74,10 @@ test('a token of each algorithm gives its scopes until it expires, by the clock 
     const sent = token({ alg, kid }, CLAIMS, signer(privateKey));
     assert(isJwt(sent));
     const expiresAtMs = CLAIMS.exp * 1000 + RULES.clockSkewMs;
-    assert.deepEqual(tokens.grantOf(sent, NOW_MS), { id: 'agent-1', expiresAtMs, scopes: SCOPES });
+    assert.deepEqual(tokens.grantOf(sent, NOW_MS), {
+      ...{ id: 'agent-1', account: 'issuer:agent-1' },
+      ...{ expiresAtMs, scopes: SCOPES },
+    });
     assert.equal(tokens.grantOf(sent, expiresAtMs), 'expired');
     assert.equal(tokens.grantOf(sent, Number.NaN), 'expired');
   }

@@ -162,7 +162,7 @@ const ONE = [exactly('shop', 'a1', 'read')];
 test('a child has its rights until its time, and never beyond its parent', () => {
   const world = new World();
   const { id, token, expiresAtMs } = world.narrow(world.parent(), ONE);
-  assert.deepEqual(world.grant(token), { id, expiresAtMs: NOW_MS + 60_000, scopes: ONE });
+  assert.deepEqual(world.grant(token), { id, account: 'parent', expiresAtMs: NOW_MS + 60_000, scopes: ONE });
   assert.equal(expiresAtMs, NOW_MS + 60_000);
   assert.equal(world.nodes.grantOf(token, expiresAtMs), 'expired');
   assert.equal(world.narrow(world.parent(), ONE, 5000).expiresAtMs, NOW_MS + 100_000);

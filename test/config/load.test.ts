@@ -4,6 +4,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { NO_LIMITS } from '../../src/base/use-limits.ts';
 import { toConfig } from '../../src/config/config.ts';
 import { describeOptions } from '../../src/config/describe.ts';
 import { doorWarnings } from '../../src/config/doors.ts';
@@ -64,6 +65,7 @@ test('without flags and file: the documented defaults, loopback only', () => {
     adminToken: undefined,
     adminTokens: undefined,
     trustedProxies: [],
+    limits: NO_LIMITS,
   });
 });
 

@@ -1,5 +1,6 @@
 // Both planes over a fake gateway on free ports of the loopback.
 import assert from 'node:assert/strict';
+import { LimitBook } from '../../src/access/limit-book.ts';
 import { newConnections } from './new-connections.ts';
 import type { TestContext } from 'node:test';
 import type { HttpContext, HttpSettings } from '../../src/http/context.ts';
@@ -125,9 +126,14 @@ export async function startPlanes(
     understandsConditions = () => true,
     senders = unaudited().senders,
     audit = unaudited().audit,
+    limits = new LimitBook(),
+    monotonicMs = () => performance.now(),
     ...settings
   }: Partial<HttpSettings> &
-    Pick<Partial<HttpContext>, 'connections' | 'understandsConditions' | 'senders' | 'audit'> = {},
+    Pick<
+      Partial<HttpContext>,
+      'connections' | 'understandsConditions' | 'senders' | 'audit' | 'limits' | 'monotonicMs'
+    > = {},
   hasClusterPlane = true,
   services: Pick<Operations, 'control' | 'webhookKeys'> & Partial<Pick<Operations, 'backups' | 'sessions'>> = {},
 ): Promise<Rig> {
@@ -143,11 +149,10 @@ export async function startPlanes(
       forks: NO_FORKS,
       metrics: counters,
       settings: { ...SETTINGS, ...settings },
-      ...{ connections, senders, audit },
+      ...{ connections, senders, audit, limits, monotonicMs },
       writes: gateway.writes,
       understandsConditions,
       requestIdPrefix: '7-c0ffee00',
-      monotonicMs: () => performance.now(),
       logError: (error) => errors.push(error),
     },
     operations: {

@@ -2,7 +2,6 @@
 // sockets, with a gateway in place of the shards.
 import type { TestContext } from 'node:test';
 import { ERRORS, type ErrorCode, MillraceError, errorNumber } from '../../src/base/errors.ts';
-import type { Backups } from '../../src/backup/ports.ts';
 import type { CatalogEntry } from '../../scripts/openapi/catalog.ts';
 import type { Content } from '../../scripts/openapi/operation.ts';
 import { SCHEMAS } from '../../scripts/openapi/schemas.ts';
@@ -16,21 +15,15 @@ import {
   REPLY_UP_TO_DATE,
   type Reply,
 } from '../../src/protocol/reply.ts';
-import type { ControlAnswer, ControlPort, WebhookKeys } from '../../src/subscriptions/ports.ts';
 import { Sessions } from '../../src/session/sessions.ts';
-import { Refusal, refusalAnswer } from '../../src/subscriptions/service/api-refusal.ts';
+import { Refusal } from '../../src/subscriptions/service/api-refusal.ts';
 import { type Shape, exampleOf } from '../support/examples.ts';
 import { type HeaderList, RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
 import { bookOf, bearer, flooded, listed, scopeOf, strictBookOf, withRole } from '../support/scoped-tokens.ts';
 import type { Asked, Script } from '../support/scripted-gateway.ts';
+import { LIMITED, secondOf } from './limited.ts';
 import { type Rig, startPlanes } from './planes.ts';
-
-/** The next actions of the stand-ins behind the planes. */
-interface Behind {
-  control: ControlAnswer | Error;
-  keys: string | Error | undefined;
-  backup: ErrorCode | 'answer' | 'conflict';
-}
+import { type Behind, standInsOf } from './stand-ins.ts';
 
 export interface Scene {
   readonly rig: Rig;
@@ -41,6 +34,8 @@ export interface Scene {
   /** These have room for a few bytes of bodies only, and for no session. */
   readonly tight: Rig;
   readonly crowded: Rig;
+  /** The token has one request, and the bucket no live reader. */
+  readonly limited: Rig;
   readonly behind: Behind;
 }
 
@@ -58,7 +53,7 @@ const JSON_BODY = { 'Content-Type': 'application/json' };
 
 export async function startScene(t: TestContext): Promise<Scene> {
   const behind: Behind = { control: { status: 200, json: {} }, keys: undefined, backup: 'answer' };
-  const services = { control: controlOf(behind), webhookKeys: keysOf(behind), backups: backupsOf(behind) };
+  const services = standInsOf(behind);
   const start = async (settings: Parameters<typeof startPlanes>[1], sessions = new Sessions()): Promise<Rig> =>
     await startPlanes(t, settings, false, { ...services, sessions });
   return {
@@ -67,6 +62,7 @@ export async function startScene(t: TestContext): Promise<Scene> {
     scoped: await start({ clientTokens: strictBookOf([NARROW]), adminTokens: bookOf([withRole('narrow', 'observe')]) }),
     tight: await start({ inflightBodyBytes: 4 }),
     crowded: await start({}, new Sessions(0)),
+    limited: await start(LIMITED),
     behind,
   };
 }
@@ -77,51 +73,9 @@ async function shootNarrow({ scoped }: Scene, entry: CatalogEntry, shot: Shot = 
   return await shoot(scoped, { ...entry, planes: entry.planes.slice(0, 1) }, { ...shot, headers });
 }
 
-function controlOf(behind: Behind): ControlPort {
-  const refusal = (error: unknown): ControlAnswer | undefined => {
-    if (error instanceof Refusal) return refusalAnswer(error);
-    if (!(error instanceof MillraceError)) return undefined;
-    const { flat: status, retry, text } = ERRORS[error.code];
-    return { status, retry, json: { error: { code: error.code, message: text } } };
-  };
-  const run = async (): Promise<ControlAnswer> => {
-    const { control } = behind;
-    if (control instanceof Error) throw control;
-    return await Promise.resolve(control);
-  };
-  return { open: () => ({ run }), refusal };
-}
-
-function keysOf(behind: Behind): WebhookKeys {
-  const answer = async (): Promise<unknown> => {
-    const { keys } = behind;
-    if (keys instanceof Error) throw keys;
-    return await Promise.resolve(keys ?? { kid: null, keys: [] });
-  };
-  return { show: answer, rotate: answer };
-}
-
-function backupsOf(behind: Behind): Backups {
-  return {
-    lineage: { cluster_id: null, restored_from: [] },
-    exports: {},
-    coldGraces: undefined,
-    exportGroup: (_, sink) => {
-      const { backup } = behind;
-      if (backup !== 'answer' && backup !== 'conflict') return sink.fail(backup);
-      sink.begin(1, 'digest');
-      return sink.end();
-    },
-    importGroup: (_, _wanted, sink) => {
-      const end = (): void => {
-        const { backup } = behind;
-        if (backup === 'answer') sink.json(200, exampleOf(SCHEMAS.Imported));
-        else if (backup === 'conflict') sink.json(409, exampleOf(SCHEMAS.ImportConflict));
-        else sink.fail(backup);
-      };
-      return { push: () => undefined, end, abort: () => undefined };
-    },
-  };
+async function shootLimited({ limited }: Scene, entry: CatalogEntry, token: string, shot: Shot = {}) {
+  const headers = { ...usual(entry).headers, ...bearer(token) };
+  return await shoot(limited, { ...entry, planes: ['client'] }, { ...shot, headers });
 }
 
 /** One request of an operation. */
@@ -202,6 +156,8 @@ const shooting =
 const PROVOCATIONS: ReadonlyMap<string, Provocation> = new Map<string, Provocation>([
   ['UNAUTHORIZED', async ({ guarded }, entry) => await shoot(guarded, entry)],
   ['TOKEN_FAILURES', (scene, entry) => flooded((wrong) => shootNarrow(scene, entry, {}, wrong))],
+  ['RATE_LIMITED', (scene, entry) => secondOf(() => shootLimited(scene, entry, 'busy'))],
+  ['READERS_LIMITED', (scene, entry) => shootLimited(scene, entry, 'reader', { query: 'offset=-1&live=sse' })],
   ['INSUFFICIENT_SCOPE', (scene, entry) => shootNarrow(scene, entry)],
   ['BUCKET_NOT_FOUND createBucket', (scene, entry) => shootNarrow(scene, entry, { values: { bucket: 'other' } })],
   ['INVALID_HEADER', ({ rig }, entry) => twoLengths(portOf(entry, rig), entry)],

@@ -41,6 +41,7 @@ function callThat(crashed: unknown[]): ConstructorParameters<typeof ReplyAnswer>
       ids: IDS,
     }),
     res: undefined,
+    meters: { spend: () => assert.fail('nothing is spent') },
     fail: assert.fail,
     done: () => assert.fail('it is not answered as if all were well'),
     crash: (error) => crashed.push(error),

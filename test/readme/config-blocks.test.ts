@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { loadConfig } from '../../src/config/load.ts';
+import { readLimitsFile } from '../../src/config/limits-file.ts';
 import { readTokensFile } from '../../src/config/tokens-file.ts';
 import { scratchFile } from '../support/ctl.ts';
 import { blocksOf, documentPaths, readDocument } from '../support/documents.ts';
@@ -16,13 +17,19 @@ const blocks = documentPaths().flatMap((path) =>
 );
 
 test('configurations in documents are accepted', () => {
-  const configs = blocks.filter(({ text }) => !/\[\[(nodes|tokens)\]\]/.test(text));
+  const configs = blocks.filter(({ text }) => !/\[\[(nodes|tokens)\]\]|^\[bucket\]/m.test(text));
   assert(configs.length >= 2, 'there are some');
   for (const { path, heading, text } of configs) {
     const secret = scratchFile('secret', SECRET);
     const local = text.replaceAll(/"\/etc\/millrace\/[\w-]+"/g, `"${secret}"`);
     assert.doesNotThrow(() => loadConfig(['--config', scratchFile('millrace.toml', local)]), `${path}, ${heading}`);
   }
+});
+
+test('limits in documents are accepted', () => {
+  const [limits, ...more] = blocks.filter(({ text }) => /^\[bucket\]/m.test(text));
+  assert(limits !== undefined && more.length === 0);
+  assert.equal(readLimitsFile(scratchFile('limits.toml', limits.text), limits.path).buckets.length, 1);
 });
 
 test('tokens in documents are accepted', () => {

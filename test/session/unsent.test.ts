@@ -2,6 +2,7 @@
 // delivered its answers.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { RequestMeters } from '../../src/access/request-meters.ts';
 import { READER_STALL_MS_MAX, SESSION_FOLLOW_BYTES_MAX } from '../../src/base/limits.ts';
 import { serveSockets } from '../../src/http/guard.ts';
 import { HttpServerContext } from '../../src/http/server-context.ts';
@@ -81,7 +82,8 @@ test('a subscription that has left does not wait for a turn to read', async (t) 
   assert(turns.take({ resume: none }, SESSION_FOLLOW_BYTES_MAX));
   const frame = new Frame();
   frame.read(new MessageReader(pack([SUBSCRIBE, 1, 'b', 's', MUCH, { offset: 0 }])));
-  const owner = { server, requestId: '', outbox, turns, refuse: none, wrote: none };
+  const rights = { metersOf: (): RequestMeters => new RequestMeters(server.limits) };
+  const owner = { server, requestId: '', outbox, turns, refuse: none, wrote: none, rights };
   const [leaves, stays] = [new FollowedStream(owner, frame), new FollowedStream(owner, frame)];
   const resumed: FollowedStream[] = [];
   for (const subscription of [leaves, stays]) {
@@ -192,7 +194,9 @@ test('a subscription reads a large record again when its socket has become full 
   const frame = new Frame();
   frame.read(new MessageReader(pack([SUBSCRIBE, 1, 'b', 's', 4 * MIB, { offset: 0 }])));
   const none = (): void => undefined;
-  const owner = { server, requestId: '', outbox, turns: new ReadTurns(outbox), refuse: none, wrote: none };
+  const rights = { metersOf: (): RequestMeters => new RequestMeters(server.limits) };
+  const turns = new ReadTurns(outbox);
+  const owner = { server, requestId: '', outbox, turns, refuse: none, wrote: none, rights };
   const subscription = new FollowedStream(owner, frame);
   assert.equal(subscription.start(frame), undefined);
   buffered = 2 * MIB;

@@ -144,6 +144,7 @@ class LongPoll extends LiveReader {
 
   /** Answers with the bytes of an answer or event, or does so when they are compressed. */
   #bring(reply: Reply): void {
+    this.call?.meters.spend(reply.body?.length ?? 0);
     const later = (answer: Reply): void => {
       if (this.state === PACKING) this.#answer((res, call) => this.#ok(call, res, answer));
     };

@@ -23,9 +23,11 @@ type Gauge = 'longPolls' | 'sseReaders';
 
 /** Starts one more live reader, or refuses the request when there is no room. */
 export function startReader(call: RequestContext, refusal: ErrorCode | undefined, make: () => LiveReader): void {
-  if (refusal === undefined) return make().start();
+  const limited = refusal === undefined ? call.meters.addReader() : undefined;
+  if (refusal === undefined && limited === undefined) return make().start();
   call.server.ctx.metrics.live.refused++;
-  return call.refuse(refusal);
+  if (limited !== undefined) return call.refuse(limited.code, limited.detail, limited.retrySeconds);
+  if (refusal !== undefined) return call.refuse(refusal);
 }
 
 export abstract class LiveReader extends Timed implements Member, EventReader, ReplyHandler, Answer {

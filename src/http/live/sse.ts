@@ -223,6 +223,7 @@ class SseReader extends LiveReader implements FeedReader {
     const wasStalled = this.#socket.isStalled;
     const res = this.call?.res;
     if (res === undefined) return true;
+    this.call?.meters.spend(bytes.length);
     const taken = this.#socket.write(res, bytes);
     if (!taken && !wasStalled) this.live.clock.schedule(this, PROBE_MS);
     return taken;

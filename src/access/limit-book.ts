@@ -1,0 +1,120 @@
+/**
+ * The meters of this node, by token and by bucket. Only those that have a limit are metered, so a node without limits
+ * keeps nothing and asks no clock. Names come from outside: a bounded number is kept, and the one that was made first
+ * goes first. Each node counts what it serves itself.
+ */
+import { type UseLimits, type NodeLimits, NO_LIMITS } from '../base/use-limits.ts';
+import { Meter } from './meter.ts';
+import type { Grant } from './scopes.ts';
+
+/** Meters of tokens, and as many of buckets: a few hundred bytes each, and the name. More: the oldest is forgotten, and refilled. */
+const METERS_MAX = 10_000;
+/** A bucket's name has at most so many characters in a sentence. */
+const SHOWN_CHARS_MAX = 80;
+
+export interface LimitSettings {
+  readonly node: NodeLimits;
+  /** Tokens of the file with limits of their own, by id. */
+  readonly tokens: readonly (readonly [id: string, allowance: UseLimits])[];
+}
+
+export class LimitBook {
+  readonly tokens = new Meters('token');
+  readonly buckets = new Meters('bucket');
+
+  constructor(settings: LimitSettings = { node: NO_LIMITS, tokens: [] }) {
+    this.replace(settings);
+  }
+
+  /** Other limits from the next request on. */
+  replace({ node, tokens }: LimitSettings): void {
+    this.tokens.replace(node.token, tokens);
+    this.buckets.replace(node.bucket, node.buckets);
+  }
+
+  /** Undefined: it has no limits. A token that was made from another one counts as that, else making them would lift the limit. */
+  ofToken({ id, account = id, limits }: Grant): Meter | undefined {
+    return this.tokens.of(account, limits);
+  }
+
+  /** Undefined: it has no limits. Empty: the request names none. */
+  ofBucket(name: string): Meter | undefined {
+    return name === '' ? undefined : this.buckets.of(name);
+  }
+}
+
+interface Named {
+  readonly meter: Meter;
+  /** The claim of the newest token that came. */
+  claimed: UseLimits | undefined;
+}
+
+class Meters {
+  readonly #kind: 'token' | 'bucket';
+  readonly #meters = new Map<string, Named>();
+  #all: UseLimits = {};
+  #own: ReadonlyMap<string, UseLimits> = new Map();
+  /** Neither all nor single ones have limits here. */
+  #isFree = true;
+
+  constructor(kind: 'token' | 'bucket') {
+    this.#kind = kind;
+  }
+
+  get all(): Iterable<readonly [name: string, { readonly meter: Meter }]> {
+    return this.#meters;
+  }
+
+  get size(): number {
+    return this.#meters.size;
+  }
+
+  /** `all`: of each one; `own`: of single ones, in place of those. */
+  replace(all: UseLimits, own: readonly (readonly [name: string, allowance: UseLimits])[]): void {
+    this.#all = all;
+    this.#own = new Map(own.map(([name, allowance]) => [name, { ...all, ...allowance }]));
+    this.#isFree = isEmpty(all) && own.length === 0;
+    for (const [name, { meter, claimed }] of this.#meters) meter.allow(this.#allowanceOf(name, claimed));
+  }
+
+  /** `claimed`: limits that the token itself says. */
+  of(name: string, claimed?: UseLimits): Meter | undefined {
+    if (this.#isFree && claimed === undefined) return undefined;
+    const known = this.#meters.get(name);
+    if (known === undefined) return this.#make(name, claimed);
+    if (claimed !== known.claimed) {
+      known.claimed = claimed;
+      known.meter.allow(this.#allowanceOf(name, claimed));
+    }
+    return known.meter;
+  }
+
+  #allowanceOf(name: string, claimed: UseLimits | undefined): UseLimits {
+    return this.#own.get(name) ?? { ...this.#all, ...claimed };
+  }
+
+  #make(name: string, claimed: UseLimits | undefined): Meter | undefined {
+    const allowance = this.#allowanceOf(name, claimed);
+    if (isEmpty(allowance)) return undefined;
+    if (this.#meters.size >= METERS_MAX) this.#makeRoom();
+    const shown = name.length > SHOWN_CHARS_MAX ? `${name.slice(0, SHOWN_CHARS_MAX)}...` : name;
+    const meter = new Meter(`the ${this.#kind} ${JSON.stringify(shown)}`, allowance);
+    // A name that is a part of a URL would keep all of it.
+    this.#meters.set(Buffer.from(name, 'utf16le').toString('utf16le'), { meter, claimed });
+    return meter;
+  }
+
+  /** Those with live readers stay: they are as many as there are readers at most. */
+  #makeRoom(): void {
+    let left = METERS_MAX / 16;
+    for (const [name, { meter }] of this.#meters) {
+      if (meter.used.readers > 0) continue;
+      this.#meters.delete(name);
+      if (--left <= 0) return;
+    }
+  }
+}
+
+function isEmpty(allowance: UseLimits): boolean {
+  return Object.keys(allowance).length === 0;
+}

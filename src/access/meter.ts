@@ -1,0 +1,123 @@
+/**
+ * The use that one token or one bucket makes of this node, held against its limits. Pure: the caller says what time it is, and a
+ * clock that jumps neither refills a rate beyond one second nor takes from it.
+ */
+import type { UseLimits } from '../base/use-limits.ts';
+
+export interface LimitRefusal {
+  readonly code: 'RATE_LIMITED' | 'READERS_LIMITED';
+  readonly detail: string;
+  /** When a repeat may succeed. */
+  readonly retrySeconds: number;
+}
+
+/** A debt of more seconds is forgiven: the limit was raised from next to nothing, or one body was very large. */
+const DEBT_SECONDS_MAX = 3600;
+
+/** The units of one second may be used at once. Any use beyond them is a debt, which time pays off. */
+class Rate {
+  #perSecond = Infinity;
+  #left = Infinity;
+  #atMs = -Infinity;
+
+  /** Another limit; what was used of the old one stays used. */
+  limit(perSecond = Infinity): void {
+    if (perSecond === this.#perSecond) return;
+    const used = this.#perSecond === Infinity ? 0 : this.#perSecond - this.#left;
+    this.#perSecond = perSecond;
+    this.#left = perSecond - used;
+  }
+
+  refill(clockMs: number): void {
+    if (this.#perSecond === Infinity) return;
+    const earned = (Math.max(0, clockMs - this.#atMs) * this.#perSecond) / 1000;
+    this.#atMs = clockMs;
+    this.#left = Math.min(this.#perSecond, this.#left + earned);
+  }
+
+  /** Seconds until `units` are left; 0: they are. */
+  secondsUntil(units: number): number {
+    return this.#left >= units ? 0 : (units - this.#left) / this.#perSecond;
+  }
+
+  spend(units: number): void {
+    if (this.#perSecond === Infinity) return;
+    this.#left = Math.max(this.#left - units, -DEBT_SECONDS_MAX * this.#perSecond);
+  }
+}
+
+export interface Used {
+  requests: number;
+  bytes: number;
+  /** Requests and live readers that were refused. */
+  refused: number;
+  /** Live readers that there are. */
+  readers: number;
+}
+
+export class Meter {
+  readonly used: Used = { requests: 0, bytes: 0, refused: 0, readers: 0 };
+  /** For sentences, such as `the bucket "shop"`. */
+  readonly #whose: string;
+  readonly #requests = new Rate();
+  readonly #bytes = new Rate();
+  #allowance: UseLimits = {};
+
+  constructor(whose: string, allowance: UseLimits) {
+    this.#whose = whose;
+    this.allow(allowance);
+  }
+
+  get allowance(): UseLimits {
+    return this.#allowance;
+  }
+
+  /** From now on. What was used stays used. */
+  allow(allowance: UseLimits): void {
+    this.#allowance = allowance;
+    this.#requests.limit(allowance.requests_per_second);
+    this.#bytes.limit(allowance.bytes_per_second);
+  }
+
+  /**
+   * One request begins, unless there were too many. How many bytes it has is not known yet, and a body may be larger
+   * than what a second allows: so it may begin while any are left, and makes a debt.
+   */
+  begin(clockMs: number): LimitRefusal | undefined {
+    this.#requests.refill(clockMs);
+    this.#bytes.refill(clockMs);
+    const forRequest = this.#requests.secondsUntil(1);
+    const forBytes = this.#bytes.secondsUntil(1);
+    if (forRequest === 0 && forBytes === 0) {
+      this.#requests.spend(1);
+      this.used.requests++;
+      return undefined;
+    }
+    this.used.refused++;
+    const limit = forRequest >= forBytes ? 'requests_per_second' : 'bytes_per_second';
+    const detail = `${this.#whose} has ${limit} = ${this.#allowance[limit]} on this node; slow down, or have that raised`;
+    const retrySeconds = Math.max(1, Math.ceil(Math.max(forRequest, forBytes)));
+    return { code: 'RATE_LIMITED', detail, retrySeconds };
+  }
+
+  spend(bytes: number): void {
+    this.used.bytes += bytes;
+    this.#bytes.spend(bytes);
+  }
+
+  /** One more live reader, unless there are too many. */
+  addReader(): LimitRefusal | undefined {
+    const { live_readers: most = Infinity } = this.#allowance;
+    if (this.used.readers < most) {
+      this.used.readers++;
+      return undefined;
+    }
+    this.used.refused++;
+    const detail = `${this.#whose} has live_readers = ${most} on this node; end one, or have that raised`;
+    return { code: 'READERS_LIMITED', detail, retrySeconds: 1 };
+  }
+
+  removeReader(): void {
+    this.used.readers--;
+  }
+}
