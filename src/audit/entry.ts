@@ -30,7 +30,7 @@ export interface AuditEntry {
   /** Why a token opens nothing. */
   readonly reason?: string;
   readonly request_id?: string;
-  /** So many like this one came after it within the minute. */
+  /** So many like this one came after it within the minute; of changes, within the second. */
   readonly repeated?: number;
   /** The id of the token or key that an event `tokens` is about. */
   readonly token?: string;

@@ -28,7 +28,7 @@ export class Repeats {
     this.#bounds = bounds;
   }
 
-  /** Returns whether the line is to be written. */
+  /** Returns whether the line is to be written. The first `entry` of a key is the line that counts the others. */
   take(key: string, entry: AuditEntry): boolean {
     const known = this.#counted.get(key);
     if (known === undefined && this.#counted.size >= this.#bounds.keys) {

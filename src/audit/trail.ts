@@ -5,11 +5,15 @@ import { Repeats } from './repeats.ts';
 
 /** The longest time for which something is counted and not yet told. */
 const INTERVAL_MS = 60_000;
+/** The same for what changed things. */
+const CHANGES_MS = 1000;
 
 /** Ten tell what a stranger is after. Together at most 5 GB a day, from hundreds of addresses at once. */
 const DENIALS = { written: 10, keys: 256 };
 /** The console's page asks the same every few seconds. */
 const READS = { written: 1, keys: 256 };
+/** More than a job makes that cleans up. A token that deletes in a loop takes 3 GB a day. */
+const CHANGES = { written: 100, keys: 256 };
 
 export interface AuditTrailOptions {
   readonly runtime: Pick<Runtime, 'setTimer'>;
@@ -21,7 +25,11 @@ export class AuditTrail {
   readonly #options: AuditTrailOptions;
   readonly #denials = new Repeats(DENIALS);
   readonly #reads = new Repeats(READS);
+  readonly #changes = new Repeats(CHANGES);
+  /** Requests that were refused, such as those about names that are not there. */
+  readonly #failures = new Repeats(DENIALS);
   #cancel: (() => void) | undefined;
+  #cancelChanges: (() => void) | undefined;
   /** Lines that were written. */
   lines = 0;
 
@@ -29,10 +37,22 @@ export class AuditTrail {
     this.#options = options;
   }
 
-  /** Something that changes things: each has its line. */
-  changed(entry: AuditEntry): void {
+  /** The node did it by itself, or was told so by its files. */
+  told(entry: AuditEntry): void {
     this.lines++;
     this.#options.write(entry);
+  }
+
+  /** A request that changes things, or tried to. Those that are counted had other addresses and names. */
+  changed(entry: AuditEntry): void {
+    const { event, plane, who, what, status = 0, code } = entry;
+    // A holder may come from many addresses.
+    const key = [event, plane, who, what, code];
+    const place = plane === undefined ? {} : { plane };
+    const like = { event, ...place, who, what, status, ...(code === undefined ? {} : { code }) };
+    if (status >= 400 && status < 500) return this.#repeatable(this.#failures, key, entry, like);
+    if (this.#changes.take(JSON.stringify(key), like)) this.told(entry);
+    this.#cancelChanges ??= this.#options.runtime.setTimer(CHANGES_MS, () => this.#tellChanges());
   }
 
   /** Counted by sender and reason: what was asked for is in the lines that are written. */
@@ -47,8 +67,9 @@ export class AuditTrail {
     this.#repeatable(this.#reads, [who, from, what, path, status], entry);
   }
 
-  #repeatable(repeats: Repeats, key: readonly unknown[], entry: AuditEntry): void {
-    if (repeats.take(JSON.stringify(key), entry)) this.changed(entry);
+  /** `like`: what a count says of those that it stands for. */
+  #repeatable(repeats: Repeats, key: readonly unknown[], entry: AuditEntry, like = entry): void {
+    if (repeats.take(JSON.stringify(key), like)) this.told(entry);
     this.#cancel ??= this.#options.runtime.setTimer(INTERVAL_MS, () => this.tell());
   }
 
@@ -56,6 +77,14 @@ export class AuditTrail {
   tell(): void {
     this.#cancel?.();
     this.#cancel = undefined;
-    for (const repeats of [this.#denials, this.#reads]) for (const entry of repeats.drain()) this.changed(entry);
+    this.#tellChanges();
+    for (const repeats of [this.#denials, this.#reads, this.#failures])
+      for (const entry of repeats.drain()) this.told(entry);
+  }
+
+  #tellChanges(): void {
+    this.#cancelChanges?.();
+    this.#cancelChanges = undefined;
+    for (const entry of this.#changes.drain()) this.told(entry);
   }
 }

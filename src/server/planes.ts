@@ -116,7 +116,7 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
   const told: Pick<ReloadedPlanes, 'trustProxies' | 'changeLimits' | 'tell' | 'reopenAudit'> = {
     changeLimits: (now) => limits.replace(limitsOf(now)),
     trustProxies: (proxies) => senders.trust(proxies),
-    tell: (changes) => changes.forEach((change) => audit.trail.changed(change)),
+    tell: (changes) => changes.forEach((change) => audit.trail.told(change)),
     reopenAudit: () => audit.reopen(),
   };
   return { planes: { changeTokens, renewCertificates, changeClusterTls, ...told }, client, admin };

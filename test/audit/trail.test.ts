@@ -50,3 +50,28 @@ test('a page that polls leaves a line a minute for each path, and a change alway
   rig.audit.tell();
   assert.equal(rig.take().length, 0);
 });
+
+test('a token that deletes in a loop has a hundred lines a second, and one that says how many more', () => {
+  const rig = new AuditRig();
+  let address = 0;
+  const deleted = (status: number, who = 'token:a', code?: string): void => {
+    const sender = { who, from: `2001:db8::${++address}`, plane: 'client', request_id: `r-${address}` } as const;
+    const outcome = code === undefined ? { status } : { status, code };
+    rig.audit.changed({ event: 'deleted', what: 'DELETE /{bucket}/{stream}', stream: 's', ...sender, ...outcome });
+  };
+  for (let i = 0; i < 523; i++) deleted(204);
+  for (let i = 0; i < 523; i++) deleted(404, 'token:a', 'STREAM_NOT_FOUND');
+  deleted(204, 'token:b');
+  deleted(503, 'token:a', 'SHARD_BUSY');
+  assert.equal(
+    rig.take().length,
+    100 + 10 + 2,
+    'one that may have happened, and other tokens, have lines of their own',
+  );
+  rig.audit.tell();
+  const counts = rig.take().map(({ status, code, repeated, stream, from }) => [status, code, repeated, stream, from]);
+  assert.deepEqual(counts, [
+    [204, undefined, 423, undefined, undefined],
+    [404, 'STREAM_NOT_FOUND', 513, undefined, undefined],
+  ]);
+});
