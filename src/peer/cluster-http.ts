@@ -12,6 +12,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import process from 'node:process';
+import { TLSSocket } from 'node:tls';
 import { BODY_BYTES_MAX } from '../base/limits.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { PeerLimits } from './limits.ts';
@@ -66,6 +67,12 @@ export class ClusterHttp {
     socket.unshift(bytes);
     this.#server.emit('connection', socket);
     process.nextTick(() => socket.resume());
+  }
+
+  /** Only TLS is taken from now on. */
+  endPlain(): void {
+    for (const socket of [...this.#connections.keys()])
+      if (!(socket instanceof TLSSocket)) this.#end(socket, 'cluster.tls was changed to "require"');
   }
 
   stop(): void {

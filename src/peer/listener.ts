@@ -126,8 +126,9 @@ export class PeerListener {
   /** The settings of TLS were changed. */
   onTlsChange(): void {
     if (!this.#options.tls.isRequired) return;
-    for (const incoming of [...this.#sessions.values()])
-      if (!incoming.isEncrypted) incoming.fail('cluster.tls was changed to "require"');
+    for (const incoming of [...this.#strangers, ...this.#sessions.values()])
+      if (incoming.isPlain) incoming.fail('cluster.tls was changed to "require"');
+    this.http.endPlain();
   }
 
   #accept(socket: Socket): void {
@@ -208,6 +209,8 @@ class Incoming implements Session {
   #peer: PeerIdentity | undefined;
   /** The first bytes until the protocol is known; then undefined. */
   #opening: Uint8Array | undefined = NOTHING;
+  /** From the first bytes of its handshake on. */
+  #isTls = false;
   #silentTicks = 0;
   #over = false;
 
@@ -238,6 +241,11 @@ class Incoming implements Session {
 
   get isEncrypted(): boolean {
     return this.#secured !== undefined;
+  }
+
+  /** It has said something, and not in TLS. What has said nothing is judged when it does. */
+  get isPlain(): boolean {
+    return !this.#isTls && this.#opening === undefined;
   }
 
   get peer(): PeerIdentity {
@@ -312,6 +320,7 @@ class Incoming implements Session {
       return this.fail('it speaks TLS: set cluster.tls = "accept" on this node before other nodes dial by TLS');
     const throttled = this.#owner.throttles(this.address);
     if (throttled !== undefined) return this.fail(throttled);
+    this.#isTls = true;
     this.#socket.off('data', this.#onData);
     tls.accept(this.#socket, bytes, {
       onSecured: (socket) => {

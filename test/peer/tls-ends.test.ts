@@ -1,12 +1,17 @@
 // The end of an authority of node links: the side that trusted it says so.
 import assert from 'node:assert/strict';
-import { X509Certificate } from 'node:crypto';
+import { X509Certificate, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { type Socket, connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { NONCE_BYTES } from '../../src/peer/codec/handshake.ts';
+import { ConnectorHandshake } from '../../src/peer/handshake.ts';
 import type { PeerTlsSettings } from '../../src/peer/tls.ts';
 import { Authority } from '../support/node-certificates.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
-import { pair, reasons } from './fixture.ts';
+import { closed } from '../support/sockets.ts';
+import { GROUP_COUNT, HOST, SECRET, Waiter, makePeer, pair, reasons } from './fixture.ts';
 
 const folder = temporaryFolder('peer-tls-ends');
 process.on('exit', () => removeFolder(folder));
@@ -28,4 +33,30 @@ test('an authority that has ended is named, by the side that trusted it', async 
   const judged = await pair(t, { tls: one }, { tls: { ...good(2), ca: old.ca } });
   await judged.waiter.until('the log line', () => judged.two.warnings().length > 0);
   assert.match(reasons(judged.two.warnings()), told(2));
+});
+
+test('what is plain on the port ends when TLS becomes required: HTTP, and a link that is half made', async (t) => {
+  const waiter = new Waiter();
+  const settings = (mode: PeerTlsSettings['mode']): PeerTlsSettings =>
+    authority.settings(mode, authority.certify(1, { cluster: CLUSTER }));
+  const one = makePeer(t, waiter, 1, { tls: settings('accept'), limits: { logWindowMs: 0 } });
+  const port = await one.peers.start();
+  const silent = connect({ host: HOST, port });
+  t.after(() => silent.destroy());
+  await once(silent, 'connect');
+  const dial = async (bytes: Uint8Array): Promise<Socket> => {
+    const socket = connect({ host: HOST, port }, () => socket.write(bytes));
+    t.after(() => socket.destroy());
+    socket.on('error', () => undefined);
+    await once(socket, 'data');
+    return socket.resume();
+  };
+  const self = { clusterId: CLUSTER, groupCount: GROUP_COUNT, node: 2, shard: 0, shardCount: 1, boot: 7 };
+  const handshake = new ConnectorHandshake({ self, toNode: 1, toShard: 0, nonce: randomBytes(NONCE_BYTES) }, SECRET);
+  const half = await dial(handshake.start());
+  const http = await dial(Buffer.from('GET /__svc/leadership-shed HTTP/1.1\r\nHost: x\r\n\r\n'));
+  one.peers.changeTls(settings('require'));
+  await Promise.all([closed(half), closed(http)]);
+  assert.equal(silent.destroyed, false, 'it may begin with TLS');
+  assert.equal(one.peers.counters().cluster_http_connections, 0);
 });
