@@ -76,6 +76,12 @@ test('what cannot be signed is refused in words', async () => {
     [[`${server.url}/shop/%zz`], 2, /URI malformed/],
     [[`${server.url}/shop/a?access_token=x`], 2, /has a token already/],
     [[`${server.url}/shop/a`, '--for', '25h'], 2, /--for 25h: expected seconds from 1 to 86400/],
+    [
+      ['https://streams.example/shop/a'],
+      2,
+      /the token would go to https:\/\/streams\.example: name the nodes to ask, such as --url https:\/\/streams\.example/,
+    ],
+    [['http://127.0.0.1.evil.example/shop/a'], 2, /the token would go to http:\/\/127\.0\.0\.1\.evil\.example/],
     [[`${server.url}/vault/a`], 1, /no scope of the token covers read/],
     [[`${plain.url}/shop/a`], 1, /http\.signing_key_file gives them a key/],
   ];

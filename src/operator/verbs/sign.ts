@@ -1,5 +1,6 @@
 /** URLs that browsers read a stream with, without a header: the token in them is made by a node. */
 import { type Verb, CLIENT_FLAGS, openStreams } from '../context.ts';
+import { isLoopback } from '../../nodes/http-server.ts';
 import { Failure, UsageError, printable, reasonOf } from '../../nodes/failure.ts';
 import { membersOf } from '../../nodes/http-client.ts';
 import { OUTPUT, wantsJson } from '../output.ts';
@@ -16,7 +17,7 @@ export const sign: Verb = {
   about: 'print a URL with a token that reads its stream, for EventSource and links',
   words: ['link'],
   examples: [
-    "millracectl sign 'https://streams.example/shop/orders?offset=now&live=sse' --for 15m",
+    "millracectl sign 'https://streams.example/shop/orders?live=sse&offset=now' --url https://streams.example",
     'millracectl sign http://127.0.0.1:4437/v1/stream/demo/log -o json',
   ],
   flags: {
@@ -34,7 +35,13 @@ export const sign: Verb = {
       expires_in: Math.ceil(values.ms('for') / 1000),
       use: 'url',
     };
-    // Asks where it leads, unless other nodes are named.
+    // A URL may come from a page or a message. Elsewhere than on this host the operator says that the token may go there.
+    const isNamed = values.text('url') !== undefined || values.text('config') !== undefined;
+    if (!isNamed && !isLoopback(url.hostname.replaceAll(/[[\]]/g, '')))
+      throw refused(
+        url.href,
+        `the token would go to ${url.origin}: name the nodes to ask, such as --url ${url.origin}, or use a context`,
+      );
     const client = await openStreams(context, undefined, url.origin);
     const body = Buffer.from(JSON.stringify(wish));
     const answer = await client.call({ method: 'POST', path: '/__svc/tokens', body, mayRepeat: true });
