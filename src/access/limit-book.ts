@@ -4,11 +4,13 @@
  * goes first. Each node counts what it serves itself.
  */
 import { type UseLimits, type NodeLimits, NO_LIMITS } from '../base/use-limits.ts';
-import { Meter } from './meter.ts';
+import { Meter, type Used } from './meter.ts';
 import type { Grant } from './scopes.ts';
 
 /** Meters of tokens, and as many of buckets: a few hundred bytes each, and the name. More: the oldest is forgotten, and refilled. */
 const METERS_MAX = 10_000;
+/** Tokens in the metrics, and as many buckets. */
+const SHOWN_MAX = 16;
 /** A bucket's name has at most so many characters in a sentence. */
 const SHOWN_CHARS_MAX = 80;
 
@@ -32,6 +34,13 @@ export class LimitBook {
     this.buckets.replace(node.bucket, node.buckets);
   }
 
+  metrics(): Readonly<Record<string, unknown>> {
+    return {
+      limit_refusals: this.tokens.refused + this.buckets.refused,
+      limited: [...this.tokens.busiest(), ...this.buckets.busiest()],
+    };
+  }
+
   /** Undefined: it has no limits. A token that was made from another one counts as that, else making them would lift the limit. */
   ofToken({ id, account = id, limits }: Grant): Meter | undefined {
     return this.tokens.of(account, limits);
@@ -49,6 +58,12 @@ interface Named {
   claimed: UseLimits | undefined;
 }
 
+/** One line of the metrics. */
+export interface MeteredUse extends Used {
+  readonly kind: 'token' | 'bucket';
+  readonly name: string;
+}
+
 class Meters {
   readonly #kind: 'token' | 'bucket';
   readonly #meters = new Map<string, Named>();
@@ -56,13 +71,32 @@ class Meters {
   #own: ReadonlyMap<string, UseLimits> = new Map();
   /** Neither all nor single ones have limits here. */
   #isFree = true;
+  /** Refusals by meters that are not kept any more. */
+  #forgotten = 0;
 
   constructor(kind: 'token' | 'bucket') {
     this.#kind = kind;
   }
 
-  get all(): Iterable<readonly [name: string, { readonly meter: Meter }]> {
-    return this.#meters;
+  /** Refusals of all that there are and were. */
+  get refused(): number {
+    let sum = this.#forgotten;
+    for (const { meter } of this.#meters.values()) sum += meter.used.refused;
+    return sum;
+  }
+
+  /** Those that were refused most, and of them those that asked most: as many as a page shows. */
+  busiest(): MeteredUse[] {
+    const top: MeteredUse[] = [];
+    for (const [name, { meter }] of this.#meters) {
+      const use = { kind: this.#kind, name, ...meter.used };
+      const last = top[SHOWN_MAX - 1];
+      if (last !== undefined && isBusier(last, use)) continue;
+      const place = top.findIndex((other) => isBusier(use, other));
+      top.splice(place < 0 ? top.length : place, 0, use);
+      top.length = Math.min(top.length, SHOWN_MAX);
+    }
+    return top;
   }
 
   get size(): number {
@@ -110,9 +144,14 @@ class Meters {
     for (const [name, { meter }] of this.#meters) {
       if (meter.used.readers > 0) continue;
       this.#meters.delete(name);
+      this.#forgotten += meter.used.refused;
       if (--left <= 0) return;
     }
   }
+}
+
+function isBusier(one: Used, other: Used): boolean {
+  return one.refused > other.refused || (one.refused === other.refused && one.requests > other.requests);
 }
 
 function isEmpty(allowance: UseLimits): boolean {

@@ -394,4 +394,5 @@ export const FAMILIES: readonly Family[] = [
   counter('forks_made', 'forks_made', 'Forks'),
   counter('forks_failed', 'forks_failed', 'Forks that were given up'),
   counter('quota_refusals', 'quota_refusals', 'Writes refused by quotas'),
+  counter('limit_refusals', 'limit_refusals', 'Requests and live readers refused by limits of tokens and buckets'),
 ];

@@ -84,7 +84,7 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
   opened.audit = audit;
   const watched = (): object => ({
     ...{ ...volume.metrics(), ...certificates.metrics(), ...ofLinks.metrics() },
-    ...{ ...tokens?.metrics(), ...audit.metrics() },
+    ...{ ...tokens?.metrics(), ...audit.metrics(), ...limits.metrics() },
   });
   const planes = composePlanes(node, { tokens, roles, senders, limits, audit: audit.trail }, watched);
   opened.planes = planes;

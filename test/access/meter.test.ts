@@ -1,7 +1,7 @@
 // Limits of one token or bucket: rates with a burst of one second, debts of bytes, live readers, and clocks that jump.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LimitBook } from '../../src/access/limit-book.ts';
+import { LimitBook, type MeteredUse } from '../../src/access/limit-book.ts';
 import { Meter } from '../../src/access/meter.ts';
 import { RequestMeters } from '../../src/access/request-meters.ts';
 import type { Grant } from '../../src/access/scopes.ts';
@@ -153,4 +153,21 @@ test('what is no limit is refused with its place', () => {
     assert.equal(parsed.place, place);
   }
   assert.deepEqual(parseUseLimits({ bytes_per_second: 2 ** 40 }, 'x'), { bytes_per_second: 2 ** 40 });
+});
+
+test('metrics show those that were refused most, and count those that are gone', () => {
+  const book = bookOf({ bucket: { requests_per_second: 1 } });
+  for (let i = 0; i < 100; i++) for (let n = 0; n <= i; n++) book.ofBucket(`b${i}`)?.begin(0);
+  for (let n = 0; n < 2; n++) book.ofToken({ ...GRANT, id: 'vip' })?.begin(0);
+  const all = 4950;
+  const { limited, limit_refusals } = book.metrics() as { limited: MeteredUse[]; limit_refusals: number };
+  assert.equal(limit_refusals, all);
+  assert.deepEqual(limited[0], { kind: 'token', name: 'vip', requests: 2, bytes: 0, refused: 0, readers: 0 });
+  assert.deepEqual(limited[1], { kind: 'bucket', name: 'b99', requests: 1, bytes: 0, refused: 99, readers: 0 });
+  assert.deepEqual(
+    limited.slice(1).map(({ name }) => name),
+    Array.from({ length: 16 }, (_, i) => `b${99 - i}`),
+  );
+  for (let i = 0; i < 20_000; i++) book.ofBucket(`c${i}`)?.begin(0);
+  assert.equal(book.metrics()['limit_refusals'], all);
 });

@@ -196,6 +196,19 @@ test('rates come from two rounds; a restart is a gap, and statuses of nodes add 
   assert.equal(new Set(PLOTS.map(({ id }) => id)).size, PLOTS.length);
 });
 
+test('refusals by limits are a line of each token and bucket that has some, and other answers are none', () => {
+  const at = (atMs: number, limited: unknown): Round => [answered(1, atMs, { ...metricsOf(1, {}), limited })];
+  const use = (refused: number, name = 'shop'): object => ({ kind: 'bucket', name, refused });
+  const before = at(0, [use(1), use(0, 'quiet')]);
+  const values = valuesOf(at(2000, [use(5), use(0, 'quiet'), 7, null]), before);
+  assert.deepEqual(
+    [...values].filter(([name]) => name.startsWith('limits/')),
+    [['limits/bucket shop', 2]],
+  );
+  for (const odd of [undefined, 'x', [{}], { bucket: 1 }])
+    assert(!valuesOf(at(2000, odd), before).has('limits/bucket shop'));
+});
+
 test('the history has a gap where a line did not exist, and is bounded', () => {
   const history = new History();
   history.add(1000, new Map([['a/x', 1]]));

@@ -86,6 +86,22 @@ function commitMs({ now, before }: Pair): number | undefined {
   return before === undefined || batches <= 0 ? undefined : grown('wal_sync_ns') / batches / 1_000_000;
 }
 
+/** The tokens and buckets that a node names, as lines are labelled. */
+function limitedIn(metrics: Json): string[] {
+  return usesIn(metrics).flatMap(({ kind, name, refused }) =>
+    refused === 0 ? [] : [`${String(kind)} ${String(name)}`],
+  );
+}
+
+function refusedOf(metrics: Json, label: string): number | undefined {
+  const refused = usesIn(metrics).find(({ kind, name }) => `${String(kind)} ${String(name)}` === label)?.['refused'];
+  return typeof refused === 'number' ? refused : undefined;
+}
+
+function usesIn({ limited }: Json): Json[] {
+  return Array.isArray(limited) ? limited.filter(isObject) : [];
+}
+
 export const PLOTS: readonly Plot[] = [
   {
     id: 'appends',
@@ -152,6 +168,14 @@ export const PLOTS: readonly Plot[] = [
     unit: 'count',
     about: 'long-polls and event streams that wait',
     lines: gauge('live_read_waiters'),
+  },
+  {
+    id: 'limits',
+    title: 'Refused by limits',
+    unit: 'per second',
+    about: 'requests and live readers that a token or a bucket had too many of',
+    lines: (pair) => limitedIn(pair.now).map((name) => [name, rate((metrics) => refusedOf(metrics, name))(pair)]),
+    isSum: true,
   },
   {
     id: 'mailbox',
