@@ -77,8 +77,9 @@ export class Group {
   readonly #waiting: Waiting[] = [];
   /** Wall clock of the last command; small steps back are hidden. */
   #lastNowMs = 0;
-  /** Monotonic clock at the start of this turn. */
+  /** The monotonic clock at the start of this turn, and of the last one in which an entry was committed. */
   #clockMs = 0;
+  #committedMs = 0;
   /** Receives every query for something that is missing here. Undefined: no other node can know more. */
   onMissing: ((slot: number) => void) | undefined = undefined;
   /** On a follower: hands the renewal of a stream's lifetime (by key) to the leader. */
@@ -244,6 +245,7 @@ export class Group {
     }
     const last = entries[entries.length - 1];
     if (last === undefined) return;
+    this.#committedMs = this.#clockMs;
     this.raft.applied(last.index);
     this.watchers.applied(last.index);
   }
@@ -270,13 +272,15 @@ export class Group {
   }
 
   /**
-   * Answers requests that have waited too long on a node that no longer leads: the new leader may or may not have their
-   * entries. On a leader they keep waiting, for the disk or for a majority.
+   * Answers requests that have waited too long. The new leader may or may not have entries of this node. While it leads,
+   * they wait for the disk and a majority, as long as something is committed now and then.
    */
-  expireWaiting(waitMs: number): void {
-    if (this.leads) return;
-    while (this.#waiting.length > 0 && this.#clockMs - (this.#waiting[0] as Waiting).sinceMs > waitMs) {
-      this.#refuseAll((this.#waiting.shift() as Waiting).slots, 'OUTCOME_UNKNOWN');
+  expireWaiting({ followerMs, leaderMs }: { readonly followerMs: number; readonly leaderMs: number }): void {
+    const [waitMs, fromMs] = this.leads ? [leaderMs, this.#committedMs] : [followerMs, 0];
+    for (let first = this.#waiting[0]; first !== undefined; first = this.#waiting[0]) {
+      if (this.#clockMs - Math.max(first.sinceMs, fromMs) <= waitMs) return;
+      this.#waiting.shift();
+      this.#refuseAll(first.slots, 'OUTCOME_UNKNOWN');
     }
   }
 
@@ -286,15 +290,14 @@ export class Group {
     state.lineage = this.state.lineage + 1;
     this.state = state;
     this.watchers.replace(state, this.raft.commitIndex);
-    for (const waiting of this.#waiting.splice(0)) this.#refuseAll(waiting.slots, 'OUTCOME_UNKNOWN');
+    for (const { slots } of this.#waiting.splice(0)) this.#refuseAll(slots, 'OUTCOME_UNKNOWN');
     this.raft.applied(state.appliedIndex);
   }
 
   /** Answers every waiting request; the outcome of their writes is unknown here. */
   failWaiting(): void {
     for (const waiting of this.#waiting.splice(0)) this.#refuseAll(waiting.slots, 'OUTCOME_UNKNOWN');
-    this.#refuseAll(this.#slots, 'STOPPING');
-    this.#slots = [];
+    this.#refuseAll(this.#slots.splice(0), 'STOPPING');
     this.#entry.finish();
     this.#refuseAll(this.large.drop(), 'STOPPING');
   }

@@ -23,11 +23,17 @@ interface GroupIdentity {
   look(group: Group): void;
 }
 
+/**
+ * A leader may hear from a follower and commit nothing all the same: what it would send is damaged, and the third node is
+ * away. Proxies give a request a minute.
+ */
+const WAITS = { followerMs: LEADER_WAIT_MS, leaderMs: 30_000 };
+
 /** Once a tick. */
 export function tickGroups(groups: readonly Group[], replication: Replication, identity?: GroupIdentity): void {
   for (const group of groups) {
     group.raft.tick();
-    group.expireWaiting(LEADER_WAIT_MS);
+    group.expireWaiting(WAITS);
     group.large.areUnderstood = replication.knowPieces(group);
     if (replication.hasOthers || identity !== undefined) recordConfiguration(group, identity?.firstOf(group));
     identity?.look(group);

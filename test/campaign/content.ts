@@ -143,7 +143,10 @@ async function patient(
 ): Promise<RawResponse> {
   for (let attempt = 1; ; attempt++) {
     const answer = await ask();
-    if (isAlone && answer.headers.get('millrace-error') === 'ROW_DAMAGED') return answer;
+    const code = answer.headers.get('millrace-error');
+    if (isAlone && code === 'ROW_DAMAGED') return answer;
+    // The node has waited for half a minute, and a pair that cannot agree goes on so.
+    if (tries < LATER_MAX && code === 'OUTCOME_UNKNOWN') return answer;
     if (answer.status !== 503 || answer.headers.get('retry-after') === undefined || attempt >= tries) return answer;
     await delay(LATER_MS);
   }

@@ -12,7 +12,7 @@ export interface Verdict {
 
 const EXIT_REFUSED = 2;
 /** A node that ends while it serves, because of what it found on its disk. */
-const NAMES_DAMAGE = /is damaged|not readable|cannot be read|restore the right millrace\.json/;
+const NAMES_DAMAGE = /is damaged|is not what was written|not readable|cannot be read|restore the right millrace\.json/;
 
 /** A start that failed, or a node that ended: refused when it said a sentence and no more. */
 export function ofEnd(code: number | string, output: string): Verdict {

@@ -80,6 +80,35 @@ test('requests that wait when the group stops get an unknown outcome', () => {
   assert.equal(host.group.seal(), false, 'what was gathered is gone');
 });
 
+test('a leader that commits nothing answers what waits; one that commits slowly does not', () => {
+  const host = new Host();
+  host.elect();
+  const waits = { followerMs: 1000, leaderMs: 30_000 };
+  const at = (clockMs: number): void => {
+    host.group.beginTurn(clockMs);
+    host.group.expireWaiting(waits);
+  };
+  host.submit(1);
+  host.group.seal();
+  host.work();
+  at(20_000);
+  host.submit(2);
+  host.group.seal();
+  host.work();
+  assert.equal(host.answers.size, 0);
+  at(30_001);
+  assert.deepEqual([...host.answers], [[1, 'OUTCOME_UNKNOWN']]);
+  host.answerFrom2();
+  assert.equal(host.answers.get(2), 'OK');
+  host.submit(3);
+  host.group.seal();
+  host.work();
+  at(60_000);
+  assert.equal(host.answers.has(3), false, 'an entry was committed at 30 s');
+  at(60_002);
+  assert.equal(host.answers.get(3), 'OUTCOME_UNKNOWN');
+});
+
 test('a group snapshot begins another lineage: its leader may have lost what readers hold', () => {
   const { group } = new Host();
   for (let lineage = 1; lineage <= 3; lineage++) {
