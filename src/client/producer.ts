@@ -62,7 +62,7 @@ export class ProducerQueue {
   readonly id: string;
   /** Offsets count the bytes of bodies; those of JSON streams do not. */
   hasByteOffsets = false;
-  /** A batch is an append, and keeps its sequence in the next process. */
+  /** A batch is an append, so that another process gives it the same sequence. */
   readonly #isStable: boolean;
   #epoch: number;
   #seq: number;
@@ -78,7 +78,7 @@ export class ProducerQueue {
   /** It takes nothing any more. */
   #ended: StreamError | undefined;
 
-  /** Without a stable one: of this process. */
+  /** Without a stable one its identity ends with the process, as it is random. */
   constructor(stable: StableProducer | undefined) {
     this.id = stable?.id ?? randomId();
     this.#isStable = stable !== undefined;
