@@ -2,6 +2,7 @@
  * The store of `assistant-stream/resumable`, the resumable streams of assistant-ui, on Millrace: each stream is a log as
  * `resumable-stream.ts` writes them, whose text is the chunks in base64. A producer that dies is found dead by its readers.
  */
+import { base64Of, bytesOf } from './base64.ts';
 import { type MillraceClient, StreamError } from './client.ts';
 import { ResumableLog, TTL_SECONDS, isCode } from './resumable-log.ts';
 import { PRODUCER_TIMEOUT_MS, type SignsOfLife, checkTimeout, signsOfLife } from './signs-of-life.ts';
@@ -188,12 +189,4 @@ function superseded(streamId: string): StreamError {
 
 function refusal(code: 'missing' | 'finalized' | 'invalid-id', sentence: string): StreamError {
   return new StreamError({ status: 0, code, sentence });
-}
-
-function base64Of(bytes: Uint8Array): string {
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
-}
-
-function bytesOf(base64: string): Uint8Array {
-  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
 }

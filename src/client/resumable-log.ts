@@ -178,7 +178,7 @@ function broken(fact: string): StreamError {
   return refusal('BAD_ANSWER', `this is no resumable stream: ${fact}`);
 }
 
-function refusal(code: ClientCode, sentence: string): StreamError {
+export function refusal(code: ClientCode, sentence: string): StreamError {
   return new StreamError({ status: 0, code, sentence });
 }
 

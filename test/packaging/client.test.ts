@@ -40,6 +40,7 @@ import { MillraceClient, type StreamRecord, StreamError, connect } from 'millrac
 import { createResumableStreamStore } from 'millrace-client/assistant-stream';
 import { createResumableStreamContext } from 'millrace-client/resumable-stream';
 import { createReadableStream, createWritableStream } from 'millrace-client/web-streams';
+import { createStreamer } from 'millrace-client/workflow-streams';
 const client: MillraceClient = connect(process.argv.slice(2));
 const stream = client.stream('b', 'package');
 await stream.create({ contentType: 'application/json' });
@@ -58,6 +59,7 @@ await createResumableStreamContext({ client, bucket: '' })
   .hasExistingStream('text')
   .catch((error: unknown) => console.log(error instanceof StreamError && error.code));
 console.log(await createResumableStreamStore({ client }).status('text'));
+console.log((await createStreamer({ client }).streams.list('run')).length);
 client.close();
 `;
 
@@ -74,7 +76,7 @@ test('it runs in an empty folder, with a WebSocket and without one', async () =>
     assert.equal(await within(program.exited, PATIENCE_MS, 'the program'), 0, program.output());
     assert.equal(
       program.output(),
-      '2\nINVALID_ARGUMENT\n[{"n":1},{"n":8}]\nSTREAM_CLOSED\nINVALID_ARGUMENT\nmissing\n',
+      '2\nINVALID_ARGUMENT\n[{"n":1},{"n":8}]\nSTREAM_CLOSED\nINVALID_ARGUMENT\nmissing\n0\n',
     );
     await server.client.expect(204, 'DELETE', '/b/package');
   }
@@ -100,6 +102,7 @@ const MODULES = {
   'index.js': 'msgpackr',
   'resumable-stream.js': './index.js',
   'web-streams.js': './index.js',
+  'workflow-streams.js': './index.js',
 };
 
 test('it is its modules, their types, and what its users read', () => {
