@@ -20,8 +20,7 @@ const CHECK_MS = 2_000;
 
 type Size = 'small' | 'large';
 
-/** Before the first thread is started. */
-export function allowGarbage(size: Size = 'small'): void {
+function allowGarbage(size: Size): void {
   const percent = size === 'small' ? SMALL_HEAP_PERCENT : LARGE_HEAP_PERCENT;
   // All heaps of the process obey it at their next collection.
   setFlagsFromString(`--heap-growing-percent=${percent}`);
@@ -35,7 +34,10 @@ interface HeapSizeOptions {
   readonly allow?: (size: Size) => void;
 }
 
-/** Follows the memory of the process, where the system reports it. */
+/**
+ * Allows garbage as to a small process, and follows its memory where the system reports it. Begins when the shards serve:
+ * Node and the bundles have code caches, which V8 refuses from the first change of its flags on.
+ */
 export function followHeapSize({
   runtime,
   cachedBytes,
@@ -43,6 +45,7 @@ export function followHeapSize({
   allow = allowGarbage,
 }: HeapSizeOptions): void {
   let size: Size = 'small';
+  allow(size);
   const check = (): void => {
     const bytes = processBytes();
     // Not while all file descriptors are in use.

@@ -5,7 +5,6 @@ import process from 'node:process';
 import { ConfigError } from '../config/error.ts';
 import type { Logger } from '../logging/logger.ts';
 import type { Closed } from '../threads/thread-pool.ts';
-import { allowGarbage } from './heap-growth.ts';
 import type { LaunchedNode, NodeFailure } from './launch.ts';
 
 export const EXIT_FAILURE = 1;
@@ -18,7 +17,6 @@ const PARENT_LOOK_MS = 500;
 
 /** Before the first thread is started. */
 export function prepareProcess(): void {
-  allowGarbage();
   // For everything that this process and its threads create: folders 0700, files 0600.
   process.umask(0o077);
   // The reader of the greeting is gone, or the disk that it goes to is full: no reason not to serve.

@@ -7,7 +7,7 @@ const MIB = 1024 * 1024;
 /** The garbage allowed after each look, when process and caches have so much. */
 function followed(looks: readonly (readonly [processMib: number | undefined, cachedMib: number])[]): string[] {
   let again = (): void => undefined;
-  let size = 'small';
+  let size = 'none';
   let [process, cached]: readonly [number | undefined, number] = [1, 0];
   followHeapSize({
     runtime: { setTimer: (_, run) => ((again = run), () => undefined) },
@@ -15,6 +15,7 @@ function followed(looks: readonly (readonly [processMib: number | undefined, cac
     cachedBytes: () => cached * MIB,
     allow: (next) => void (size = next),
   });
+  assert.equal(size, 'small', 'before the first look');
   return looks.map((look) => {
     [process, cached] = look;
     again();
