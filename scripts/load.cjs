@@ -12,14 +12,14 @@ const process = require('node:process');
 const { Script, constants } = require('node:vm');
 const { crc32 } = require('node:zlib');
 
-/** Tests have caches of their own, since they run with other flags. `made` hears of a script without a cache. */
-exports.settings = { folder: __dirname, made: undefined };
+/** `made` hears of a script that was compiled without a cache. */
+exports.settings = { made: undefined };
 
 exports.load = function load(name) {
-  const { folder, made } = exports.settings;
+  const { made } = exports.settings;
   const filename = join(__dirname, `${name}.cjs`);
   const bytes = readFileSync(filename);
-  const cache = join(folder, `${name}-${process.version}-${process.arch}-${crc32(bytes).toString(16)}.cache`);
+  const cache = join(__dirname, `${name}-${process.version}-${process.arch}-${crc32(bytes).toString(16)}.cache`);
   const cachedData = made === undefined ? read(cache) : undefined;
   // Node reads the source maps of what it loads itself.
   if ((cachedData === undefined && made === undefined) || process.sourceMapsEnabled) return require(filename);

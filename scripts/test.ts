@@ -2,9 +2,8 @@
  * `npm test`, or `npm test -- conformance crash` for the files whose path contains one of
  * the words. test/README.md says what the flags do.
  */
-import { spawnSync } from 'node:child_process';
 import { setMaxListeners } from 'node:events';
-import { existsSync, mkdtempSync, readdirSync, rmdirSync } from 'node:fs';
+import { mkdtempSync, rmdirSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -13,12 +12,8 @@ import { parseArgs } from 'node:util';
 import { Costs, writeCostTable, writeCosts } from './suite/costs.ts';
 import { planRun } from './suite/plan.ts';
 import { runSuite } from './suite/suite.ts';
-import { OPTIMIZE_LATE } from './suite/unit.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const CODE_CACHE = join(ROOT, 'dist/test/code-cache');
-const FILLS_CODE_CACHE = join(ROOT, 'dist/test/support/code-cache.process.js');
-const CODE_CACHE_TIMEOUT_MS = 60_000;
 const COSTS = join(ROOT, 'scripts/suite/costs.json');
 
 /** One file. One that is known to take longer than a fraction of it gets more. */
@@ -44,7 +39,6 @@ async function main(argv: readonly string[]): Promise<number> {
   const stop = new AbortController();
   setMaxListeners(0, stop.signal);
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
-  if (words.length === 0 && !values.quick) fillCodeCache();
   const scratch = mkdtempSync(join(tmpdir(), 'millrace-suite-'));
   const { isGood, results } = await runSuite({
     place: { tests, scratch },
@@ -64,15 +58,6 @@ async function main(argv: readonly string[]): Promise<number> {
     // Outputs of files that failed stay.
   }
   return isGood ? 0 : 1;
-}
-
-/** Costs as much as it saves in a hundred starts of servers. Tests do without it when it fails. */
-function fillCodeCache(): void {
-  if (existsSync(CODE_CACHE) && readdirSync(CODE_CACHE).length > 0) return;
-  spawnSync(process.execPath, [...OPTIMIZE_LATE, FILLS_CODE_CACHE], {
-    stdio: 'ignore',
-    timeout: CODE_CACHE_TIMEOUT_MS,
-  });
 }
 
 process.exitCode = await main(process.argv.slice(2));

@@ -6,8 +6,7 @@ const { chmodSync, renameSync, writeFileSync } = require('node:fs');
 const process = require('node:process');
 const { settings } = require('../dist/bundle/load.cjs');
 
-/** A test waits longer: its nodes take part in a cluster meanwhile. */
-const AFTER_MS = Number(process.env.TEST_CODE_CACHE_AFTER_MS ?? 1500);
+const AFTER_MS = 1500;
 /** Where V8 keeps the hash of its flags in a code cache. */
 const FLAGS_HASH = [12, 16];
 

@@ -49,14 +49,6 @@ export interface UnitResult {
   readonly fault: string | undefined;
 }
 
-/**
- * Flags of Node for a process with nodes that live for seconds. V8 would spend a fifth of the processor on optimizing code that
- * is thrown away soon; so it waits thirty times longer (67,584 units of bytecode by default). Later versions have no such flag.
- */
-export const OPTIMIZE_LATE: readonly string[] = process.versions.node.startsWith('20.')
-  ? ['--interrupt-budget=2000000']
-  : [];
-
 /** Node 20 has a WebSocket behind a flag, which the client library is tested with. */
 const WEB_SOCKET: readonly string[] = process.versions.node.startsWith('20.') ? ['--experimental-websocket'] : [];
 
@@ -67,6 +59,8 @@ const WEB_SOCKET: readonly string[] = process.versions.node.startsWith('20.') ? 
 const CERTIFICATES = 'NODE_EXTRA_CA_CERTS';
 const isAboutPackages = (file: string): boolean => file.startsWith('packaging/');
 
+/** The file says why it waits. */
+const OPTIMIZE_LATE = fileURLToPath(new URL('../../../scripts/suite/optimize-late.cjs', import.meta.url));
 const EVENTS = new URL('./events.js', import.meta.url).href;
 const SHARED = fileURLToPath(new URL('./shared-process.js', import.meta.url));
 
@@ -91,7 +85,7 @@ export async function runUnit(unit: Unit, { tests, scratch }: Place, signal: Abo
     [
       // Not by the environment, which servers under test would inherit.
       ...(unit.mapsSources ? ['--enable-source-maps'] : []),
-      ...(unit.hasNodes ? OPTIMIZE_LATE : []),
+      ...(unit.hasNodes ? ['--require', OPTIMIZE_LATE] : []),
       ...WEB_SOCKET,
       ...['--test-reporter', 'spec', '--test-reporter-destination', 'stdout'],
       ...['--test-reporter', EVENTS, '--test-reporter-destination', events],

@@ -22,6 +22,3 @@ export const SERVER_ENTRY: string = join(REPO_ROOT, 'dist', 'main.js');
 
 /** The program itself: the file above asks whether this Node will do, and loads it. */
 export const SERVER_BUNDLE: string = join(REPO_ROOT, 'dist', 'bundle', 'start-main.cjs');
-
-/** A whole run fills it before the first server starts. */
-export const CODE_CACHE: string = join(REPO_ROOT, 'dist/test/code-cache');

@@ -1,14 +1,12 @@
 // Loaded before the program of a server, and in its threads, by `--require`. CommonJS, because after an `--import` Node
 // loads a shard thread as a module of both kinds, for a fifth more processor.
 //
-// - TEST_TICK_MS is how often the shards tick. The program itself is the one that ships, which has no option for it.
-// - TEST_CODE_CACHE is a folder with what V8 compiled of the bundles (code-cache.process.ts) with the flags of tests, or gets
-//   it after TEST_CODE_CACHE_AFTER_MS.
+// TEST_TICK_MS is how often the shards tick. The program itself is the one that ships, which has no option for it.
 const Module = require('node:module');
 const threads = require('node:worker_threads');
-const { settings } = require('../../dist/bundle/load.cjs');
+require('../../scripts/suite/optimize-late.cjs');
 
-const { TEST_TICK_MS, TEST_CODE_CACHE, TEST_CODE_CACHE_AFTER_MS } = process.env;
+const { TEST_TICK_MS } = process.env;
 
 if (TEST_TICK_MS !== undefined) {
   const tickMs = Number(TEST_TICK_MS);
@@ -21,6 +19,3 @@ if (TEST_TICK_MS !== undefined) {
   };
   Module.syncBuiltinESMExports();
 }
-
-if (TEST_CODE_CACHE !== undefined) settings.folder = TEST_CODE_CACHE;
-if (TEST_CODE_CACHE_AFTER_MS !== undefined) require('../../scripts/write-code-cache.cjs');

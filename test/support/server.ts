@@ -7,8 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { EXIT_CODE_BAD_START, EmbeddedRun, type Instance, LOG_TAIL_CHARS, type Run, run } from './instance.ts';
-import { OPTIMIZE_LATE } from '../../scripts/suite/unit.ts';
-import { CODE_CACHE, REPO_ROOT, SERVER_BUNDLE } from './paths.ts';
+import { REPO_ROOT, SERVER_BUNDLE } from './paths.ts';
 import { PatientClient } from './patient.ts';
 import { freePort } from './ports.ts';
 import { requestOnce } from './raw-client.ts';
@@ -180,18 +179,16 @@ export class TestServer {
   /** The command line of the process. */
   command(): string[] {
     const { node, nodeArgs = [], wrapper = [] } = this.options;
-    const flags = node === undefined ? [...OPTIMIZE_LATE, '--require', PRELOAD] : [];
+    const flags = node === undefined ? ['--require', PRELOAD] : [];
     return [...wrapper, node ?? process.execPath, ...flags, ...nodeArgs, this.entry, ...this.#flags()];
   }
 
   #env(): Record<string, string> {
-    const { env, tickMs, wrapper } = this.options;
+    const { env, tickMs } = this.options;
     return {
       // Certificates of the host, which each process would parse.
       NODE_EXTRA_CA_CERTS: '',
       ...(tickMs === undefined ? {} : { TEST_TICK_MS: String(tickMs) }),
-      // A wrapper looks at calls of the system.
-      ...(wrapper === undefined ? { TEST_CODE_CACHE: CODE_CACHE } : {}),
       ...env,
     };
   }

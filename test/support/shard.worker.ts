@@ -4,15 +4,12 @@ import { fileURLToPath } from 'node:url';
 import { type MessagePort, parentPort } from 'node:worker_threads';
 import type { ShardData } from '../../src/server/shards.ts';
 import { threadEntry } from '../../src/threads/entry.ts';
-import { CODE_CACHE } from './paths.ts';
 
 interface Shard {
   serve(data: ShardData, port: MessagePort): Promise<void>;
 }
 
 const entry = threadEntry('shard');
-const load = createRequire(entry);
-(load('./load.cjs') as { settings: { folder: string } }).settings.folder = CODE_CACHE;
-const shard = load(fileURLToPath(entry)) as Shard;
+const shard = createRequire(entry)(fileURLToPath(entry)) as Shard;
 // A failure ends the thread, as it ends one of a server.
 parentPort?.on('message', ({ data, port }: { data: ShardData; port: MessagePort }) => void shard.serve(data, port));
