@@ -22,9 +22,18 @@ export interface NodeLimits {
   readonly bucket: UseLimits;
   /** Single buckets, whose limits stand in place of those above. */
   readonly buckets: readonly (readonly [name: string, allowance: UseLimits])[];
+  /** Each bucket without a quota of its own. */
+  readonly quota: DefaultQuota;
 }
 
-export const NO_LIMITS: NodeLimits = { token: {}, bucket: {}, buckets: [] };
+/** -1: no bound. */
+export interface DefaultQuota {
+  readonly streamsMax: number;
+  readonly bytesMax: number;
+}
+
+export const NO_QUOTA: DefaultQuota = { streamsMax: -1, bytesMax: -1 };
+export const NO_LIMITS: NodeLimits = { token: {}, bucket: {}, buckets: [], quota: NO_QUOTA };
 
 /** More than a node can do: a larger number is a slip of the key. */
 const MOST: Readonly<Record<LimitName, number>> = {

@@ -7,6 +7,7 @@
  * replica's. A write that does not fit is marked, and refused.
  */
 import { errorCode, errorNumber, type ErrorCode } from '../base/errors.ts';
+import { type DefaultQuota, NO_QUOTA } from '../base/use-limits.ts';
 import { QUOTA_BUCKETS_MAX } from '../base/limits.ts';
 import type { BucketResult } from '../protocol/queries/summaries.ts';
 import { type ShardAnswer, callShards, firstRefusal, resultsOf } from './shard-client.ts';
@@ -43,6 +44,7 @@ export class QuotaGate implements WriteGateway {
   readonly #entries = new Map<string, QuotaEntry>();
   readonly #held = new HeldRequests();
   readonly #unchecked: UncheckedWrites;
+  #default = NO_QUOTA;
 
   constructor(inner: ShardGateway, monotonicMs: () => number, later: (ms: number, run: () => void) => void) {
     this.#inner = inner;
@@ -62,6 +64,13 @@ export class QuotaGate implements WriteGateway {
     });
   }
 
+  /** The quota of each bucket that has none of its own. Writes that wait are held against it when the groups answer. */
+  set default(quota: DefaultQuota) {
+    this.#default = quota;
+    this.#unchecked.forgetAll();
+    for (const entry of this.#entries.values()) entry.toldAtMs = -Infinity;
+  }
+
   get groupCount(): number {
     return this.#inner.groupCount;
   }
@@ -77,7 +86,7 @@ export class QuotaGate implements WriteGateway {
    * of a fork went before, so a quota is known.
    */
   reserve(bucket: string, bytes: number, done: (room: Reserved) => void, denied: (reply: Reply) => void): void {
-    const entry = this.#entries.get(bucket);
+    const entry = this.#known(bucket);
     if (entry === undefined) return queueMicrotask(() => done({ used: () => undefined, end: () => undefined }));
     let left = bytes;
     const room: Reserved = {
@@ -122,7 +131,7 @@ export class QuotaGate implements WriteGateway {
 
   #count(request: Request, handler: ReplyHandler): boolean {
     const { bucket } = request.command;
-    const entry = this.#unchecked.isFree(bucket) ? undefined : this.#entries.get(bucket);
+    const entry = this.#unchecked.isFree(bucket) ? undefined : this.#known(bucket);
     if (entry === undefined) return this.#unchecked.send(request, handler);
     const need = needOf(request);
     if (need.streams === 0 && need.bytes === 0) return this.#inner.send(request, handler);
@@ -211,11 +220,16 @@ export class QuotaGate implements WriteGateway {
     this.counters.asked++;
     entry.askedAtMs = this.#monotonicMs();
     let isInside = true;
-    callShards(this.#inner, QUERIES.bucket, { bucket: entry.bucket, isSoon }, (answers) => {
-      const take = (): void => this.#told(entry, answers, isSoon);
-      if (isInside) queueMicrotask(take);
-      else take();
-    });
+    callShards(
+      this.#inner,
+      QUERIES.bucket,
+      { bucket: entry.bucket, isSoon, countsAll: isBounded(this.#default) },
+      (answers) => {
+        const take = (): void => this.#told(entry, answers, isSoon);
+        if (isInside) queueMicrotask(take);
+        else take();
+      },
+    );
     isInside = false;
   }
 
@@ -234,12 +248,20 @@ export class QuotaGate implements WriteGateway {
     entry.isLate = isUnconfirmed;
     entry.isTold = true;
     const parts = resultsOf(answers);
-    entry.streamsMax = Math.max(-1, ...parts.map((part) => part.streamsMax));
-    entry.bytesMax = Math.max(-1, ...parts.map((part) => part.retainedBytesMax));
+    const own = {
+      streamsMax: Math.max(-1, ...parts.map((part) => part.streamsMax)),
+      bytesMax: Math.max(-1, ...parts.map((part) => part.retainedBytesMax)),
+    };
+    Object.assign(entry, isBounded(own) ? own : this.#default);
     entry.streams = parts.reduce((sum, { streams }) => sum + streams, 0);
     entry.bytes = parts.reduce((sum, { retainedBytes }) => sum + retainedBytes, 0);
     if (!isBounded(entry)) this.#entries.delete(entry.bucket);
     for (const one of entry.waiting.splice(0)) one.grant(!fits(entry, one.need));
+  }
+
+  /** Undefined: no quota is known. */
+  #known(bucket: string): QuotaEntry | undefined {
+    return this.#entries.get(bucket) ?? (isBounded(this.#default) ? this.#entryOf(bucket) : undefined);
   }
 
   #entryOf(bucket: string): QuotaEntry {

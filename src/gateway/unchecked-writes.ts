@@ -85,7 +85,7 @@ export class UncheckedWrites {
     if (this.#last?.bucket === bucket) this.#last = undefined;
   }
 
-  #forgetAll(): void {
+  forgetAll(): void {
     this.#free.clear();
     this.#last = undefined;
   }
@@ -137,7 +137,7 @@ export class UncheckedWrites {
     const known = this.#free.get(bucket);
     if (known !== undefined) known.atMs = atMs;
     else {
-      if (this.#free.size >= QUOTA_BUCKETS_MAX) this.#forgetAll();
+      if (this.#free.size >= QUOTA_BUCKETS_MAX) this.forgetAll();
       this.#free.set(bucket, { bucket, atMs });
     }
   }

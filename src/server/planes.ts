@@ -79,6 +79,7 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
   const { adminTokens } = config.http;
   const roles = adminTokens && new StaticTokens(adminTokens);
   const limits = new LimitBook(limitsOf(config));
+  node.services.quotas.default = config.http.limits.quota;
   const senders = new Senders(config.http.trustedProxies);
   const audit = openAudit(config, host);
   opened.audit = audit;
@@ -114,7 +115,10 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
     else planes.grantsChanged();
   };
   const told: Pick<ReloadedPlanes, 'trustProxies' | 'changeLimits' | 'tell' | 'reopenAudit'> = {
-    changeLimits: (now) => limits.replace(limitsOf(now)),
+    changeLimits: (now) => {
+      limits.replace(limitsOf(now));
+      node.services.quotas.default = now.http.limits.quota;
+    },
     trustProxies: (proxies) => senders.trust(proxies),
     tell: (changes) => changes.forEach((change) => audit.trail.told(change)),
     reopenAudit: () => audit.reopen(),

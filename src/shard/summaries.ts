@@ -55,12 +55,14 @@ function answerList(groups: readonly Group[], query: Query, nowMs: number, reply
 }
 
 function answerBucket(groups: readonly Group[], query: Query, reply: Reply): void {
-  const name = encodeUtf8(QUERIES.bucket.request.read(query).bucket);
+  const { bucket: text, countsAll = false } = QUERIES.bucket.request.read(query);
+  const name = encodeUtf8(text);
   const sum = { streams: 0, exists: false, retainedBytes: 0, streamsMax: -1, retainedBytesMax: -1 };
   for (const { state, quotaExtras } of groups) {
     const bucket = state.buckets.of(state.tx, name, 0, name.length);
     sum.streams += bucket.streamCount;
-    sum.retainedBytes += bucket.retainedBytes + quotaExtras.of(state, bucket);
+    const hasQuota = countsAll || bucket.streamsMax >= 0 || bucket.retainedBytesMax >= 0;
+    sum.retainedBytes += bucket.retainedBytes + (hasQuota ? quotaExtras.of(state, bucket) : 0);
     sum.exists ||= bucket.exists;
     sum.streamsMax = Math.max(sum.streamsMax, bucket.streamsMax);
     sum.retainedBytesMax = Math.max(sum.retainedBytesMax, bucket.retainedBytesMax);

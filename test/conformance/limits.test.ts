@@ -113,11 +113,35 @@ test('a session is held to the limits of its token, and of each bucket', async (
   other.socket.destroy();
 });
 
+test('a bucket without a quota of its own has that of the file', async () => {
+  put(limitsFile, '[quota]\nmax_streams = 2\nmax_retained_bytes = 1000\n');
+  assert.equal((await server.hangUp())['limits'], 'changed');
+  const create = async (name: string, body = ''): Promise<number> =>
+    (await ask(ROOT, 'PUT', `/small/${name}`, body)).status;
+  assert.deepEqual([await create('a', 'x'.repeat(1001)), await create('a', 'x'.repeat(900))], [429, 201]);
+  const refused = await ask(ROOT, 'POST', '/small/a', 'x'.repeat(101));
+  assert.deepEqual([refused.status, refused.headers.get('millrace-error')], [429, 'QUOTA_EXCEEDED']);
+  assert.match(refused.body.toString(), /max_retained_bytes is 1000, it has 900/);
+  assert.deepEqual([await create('b'), await create('c')], [201, 429]);
+  const quota = JSON.stringify({ max_streams: 3 });
+  const path = '/__svc/quota/small';
+  const set = await requestOnce(server.adminPort, 'PUT', path, { 'Content-Type': 'application/json' }, quota);
+  assert.equal(set.status, 204);
+  assert.deepEqual([await create('c', 'x'.repeat(2000)), await create('d')], [201, 429], 'its own, in place of that');
+  put(limitsFile, '');
+  assert.equal((await server.hangUp())['limits'], 'changed');
+});
+
 test('a file that is wrong changes nothing, and other limits of a token end none of its readers', async () => {
   for (const [text, why] of [
     ['[bucket]\nrequests = 1', /bucket\.requests: unknown key; there are requests_per_second, /],
-    ['[tokens]', /tokens: unknown key; the file has \[token\], \[bucket\] and tables such as \[buckets\.shop\]/],
+    [
+      '[tokens]',
+      /tokens: unknown key; the file has \[token\], \[bucket\], \[quota\] and tables such as \[buckets\.shop\]/,
+    ],
     ['[buckets.shop]\nlive_readers = 0', /buckets\.shop\.live_readers: expected a whole number from 1 to 10000000/],
+    ['[quota]\nmax_streams = -1', /quota\.max_streams: expected a whole number/],
+    ['[quota]\nstreams = 1', /quota\.streams: unknown key; there are max_streams and max_retained_bytes/],
     ['buckets = 3', /buckets: expected a table for each bucket/],
     ['[bucket', /not valid TOML/],
   ] as const) {
@@ -127,7 +151,7 @@ test('a file that is wrong changes nothing, and other limits of a token end none
     assert(String(said['reason']).startsWith(`${limitsFile}:`), String(said['reason']));
   }
   put(limitsFile, '');
-  assert.equal((await server.hangUp())['limits'], 'changed');
+  assert.equal((await server.hangUp())['limits'], 'unchanged');
   putTokens('limits = { requests_per_second = 1000 }');
   assert.equal((await server.hangUp())['tokens'], 'changed');
   const protocol = `millrace.session.v1, millrace.bearer.${textOf('till')}`;

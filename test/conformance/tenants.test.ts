@@ -157,6 +157,18 @@ serverSuite('quota', { process: true, cores: 1, groups: 1 }, ({ server, test, ex
     await expect(201, `PUT /${freshBucket()}/a`, { headers: TEXT, body: 'x'.repeat(100) });
   });
 
+  test('attributes count', async () => {
+    const bucket = freshBucket();
+    await put(204, bucket, '{"max_retained_bytes":100}');
+    const attributes = JSON.stringify({ title: 'x'.repeat(80) });
+    await expect(201, `PUT /${bucket}/a`, { headers: { ...TEXT, 'Stream-Attrs': attributes } });
+    const { used_retained_bytes: used } = (await get(bucket)) as { readonly used_retained_bytes: number };
+    assert(used >= 80 && used <= 120, `${used}`);
+    await expect(429, `POST /${bucket}/a`, { headers: TEXT, body: 'y'.repeat(50) });
+    await expect(204, `PUT /${bucket}/a/attrs`, { headers: JSON_TYPE, body: '{}' });
+    await expect(204, `POST /${bucket}/a`, { headers: TEXT, body: 'y'.repeat(50) });
+  });
+
   test('survives a restart, is cleared by an empty call', async () => {
     const bucket = freshBucket();
     await put(204, bucket, '{"max_streams":0}');

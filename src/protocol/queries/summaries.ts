@@ -31,6 +31,8 @@ export interface BucketRequest {
   readonly bucket: string;
   /** Answers soon with what this node has, if the leaders have not confirmed by then: a writer waits for the answer. */
   readonly isSoon?: boolean;
+  /** Counts all that quotas count, also where the bucket has no quota of its own. */
+  readonly countsAll?: boolean;
 }
 
 /** Totals over the groups of one shard. */

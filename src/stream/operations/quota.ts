@@ -36,16 +36,14 @@ interface Pass {
 }
 
 /**
- * Bytes that count towards a bucket's quota in addition to those of its streams: published snapshots and producer
- * state. No gauge holds them, so they are looked up for a bounded number of streams at a time. In a bucket of many
- * streams the figure is as recent as the last complete pass.
+ * Bytes that count towards a bucket's quota in addition to those of its streams: published snapshots, attributes and
+ * producer state. No gauge holds them, so they are looked up for a bounded number of streams at a time. In a bucket of
+ * many streams the figure is as recent as the last complete pass.
  */
 export class QuotaExtras {
   readonly #passes = new Map<string, Pass>();
 
-  /** 0 for a bucket without a quota. */
   of(state: State, bucket: Bucket): number {
-    if (bucket.streamsMax < 0 && bucket.retainedBytesMax < 0) return 0;
     const pass = this.#passOf(bucket.text);
     let seen = 0;
     let last: Uint8Array = NOTHING;
@@ -78,6 +76,7 @@ export class QuotaExtras {
 
 function bytesOf(state: State, head: Head): number {
   let bytes = head.snapshotOffset < 0 ? 0 : state.snapshots.of(state.tx, head.incarnation).size;
+  if (head.hasAttributes) bytes += state.attributes(head)?.length ?? 0;
   if (!head.hasProducers) return bytes;
   // Reads the stored rows: those of the last second may be missing.
   const start = incarnationKey(state.prefix, TAG.producer, head.incarnation);
