@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import process from 'node:process';
+import { nodeUri } from '../base/node-uri.ts';
 import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
@@ -69,6 +70,7 @@ export class Reloads {
     const now = loadConfig(this.#argv);
     checkSwitches(before, now);
     checkIssuer(before, now);
+    checkIdentity(before, now);
     const pems = readPems(now);
     const certificate = outcome(textOf(this.#pems), textOf(pems));
     // First the steps that may fail.
@@ -124,6 +126,16 @@ function checkIssuer(before: Config, now: Config): void {
   if (rulesOf(before) === rulesOf(now)) return;
   const keys = 'http.jwks_url, http.jwt_issuer, http.jwt_audience or http.jwt_clock_skew';
   throw new ConfigError(`${keys} changed: that takes a restart`);
+}
+
+/** The certificate of the links was checked against the new identity, and the node lives under the old one. */
+function checkIdentity(before: Config, now: Config): void {
+  if (now.cluster.tls === undefined) return;
+  const identityOf = ({ cluster, raft }: Config): string => nodeUri(cluster.name, raft.nodeId);
+  if (identityOf(before) === identityOf(now)) return;
+  throw new ConfigError(
+    `cluster.name or raft.node_id changed (${identityOf(before)} is ${identityOf(now)} now): that takes a restart`,
+  );
 }
 
 /** Undefined: nodes sign no tokens. */

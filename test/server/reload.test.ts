@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { type TLSSocket, connect } from 'node:tls';
+import { Authority } from '../support/node-certificates.ts';
 import { makeCertificate } from '../support/certificate.ts';
 import { SERVER_ENTRY } from '../support/paths.ts';
 import { requestOnce } from '../support/raw-client.ts';
@@ -150,6 +151,29 @@ test('a certificate is renewed on both planes; connections go on; a bad one leav
     assert.equal(serialOf(await dial(t, server.port)), second);
     // Everything that was opened on the way is closed at the end.
     assert.equal(await server.stop(), 0);
+  } finally {
+    await server.dispose();
+    removeFolder(folder);
+  }
+});
+
+test('a certificate for another cluster.name is not taken while the node lives under the name before', async () => {
+  const folder = temporaryFolder('renamed');
+  const authority = new Authority(folder);
+  const server = new TestServer({ process: true });
+  const configure = (cluster: string): void => {
+    const { certPath, keyPath } = authority.certify(1, { cluster });
+    const files = `tls_cert = "${certPath}"\ntls_key = "${keyPath}"\ntls_ca = "${authority.caPath}"\n`;
+    writeFileSync(server.configFile, `[cluster]\nname = "${cluster}"\ntls = "accept"\n${files}`);
+  };
+  try {
+    configure('orders');
+    await server.start();
+    configure('orders');
+    assert.equal((await server.hangUp())['cluster_tls'], 'changed');
+    configure('carts');
+    const { reason } = await server.hangUp();
+    assert.match(String(reason), /orders\/node\/1 is millrace:\/\/carts\/node\/1 now\): that takes a restart/);
   } finally {
     await server.dispose();
     removeFolder(folder);
