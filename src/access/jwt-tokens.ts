@@ -54,19 +54,20 @@ export class JwtTokens implements TokenBook, ParentBook {
     return this.#verifier.keys.some(({ pem }) => pem === source.pem);
   }
 
-  /** A token of an issuer never changes, so its key and its id stand for it. */
+  /** A token of an issuer never changes, so issuer, audience, key and id stand for it. */
   parentOf(grant: Grant): ParentToken | undefined {
     const source = this.#sources.get(grant);
-    return source !== undefined && this.holds(grant) ? { seed: seedOf(source.pem) } : undefined;
+    return source !== undefined && this.holds(grant) ? { seed: this.#seedOf(source.pem) } : undefined;
   }
 
   parentsNamed(id: string): readonly ParentToken[] {
-    return this.#verifier.keys.map(({ pem }) => ({ seed: seedOf(pem), account: accountOf(id) }));
+    return this.#verifier.keys.map(({ pem }) => ({ seed: this.#seedOf(pem), account: accountOf(id) }));
   }
-}
 
-function seedOf(pem: string): string {
-  return `issuer ${pem}`;
+  /** The same key may sign for an issuer, or for nodes, that is trusted no longer after a restart. */
+  #seedOf(pem: string): string {
+    return `issuer ${JSON.stringify([this.#rules.issuer, this.#rules.audience])} ${pem}`;
+  }
 }
 
 /** No id in a file has a colon, so a name that an issuer's user chose uses up nothing of a token in the file. */

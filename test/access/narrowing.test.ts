@@ -254,6 +254,11 @@ test('the children of an issuer token end with its id and with its key, by the c
   assert.equal(nodes.grantOf(made.token, NOW_MS), 'revoked');
   nodes.replace({ keys: [FIRST], revoked: [] });
   assert(nodes.holds(held));
+  for (const changed of [{ issuer: 'https://other.example' }, { audience: 'others' }]) {
+    const restarted = new JwtTokens({ ...rules, ...changed }, { keys: asKeys(issuer, other), revoked: [] });
+    const there = new NarrowedTokens(restarted, { keys: [FIRST], revoked: [] }, () => 'child');
+    assert.equal(there.grantOf(made.token, NOW_MS), 'orphaned', JSON.stringify(changed));
+  }
   jwt.replace({ keys: asKeys(other), revoked: [] });
   assert(!nodes.holds(held));
   assert.equal(nodes.grantOf(made.token, NOW_MS), 'orphaned');
