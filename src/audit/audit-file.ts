@@ -3,7 +3,7 @@
  * request waiting; what waits is bounded. While the file cannot be written, up to the bound waits for the next attempt.
  * More lines are lost and counted, and the file says so as soon as it can: nothing is missing silently.
  */
-import { closeSync, fstatSync, openSync, write as writeTo, writeSync } from 'node:fs';
+import { close, closeSync, fstat, open, openSync, write as writeTo, writeSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import type { Runtime } from '../base/runtime.ts';
@@ -18,6 +18,7 @@ const CLOSE_MS = 2000;
 const OWNER_ONLY = 0o600;
 
 const write = promisify(writeTo);
+const [openFile, closeFile, statOf] = [promisify(open), promisify(close), promisify(fstat)];
 
 export interface AuditFileOptions {
   readonly path: string;
@@ -123,12 +124,12 @@ export class AuditFile {
     const { path, runtime } = this.#options;
     if (runtime.monotonicMs() < this.#nextLookMs) return;
     this.#nextLookMs = runtime.monotonicMs() + LOOK_MS;
-    const opened = fstatSync(this.#fd);
+    const opened = await statOf(this.#fd);
     const named = await stat(path).catch(() => undefined);
     if (named?.dev === opened.dev && named.ino === opened.ino) return;
     const before = this.#fd;
-    this.#fd = openSync(path, 'a', OWNER_ONLY);
-    closeSync(before);
+    this.#fd = await openFile(path, 'a', OWNER_ONLY);
+    await closeFile(before);
   }
 
   /** Takes off what was written, which on a full disk may end within a line. */

@@ -1,6 +1,7 @@
 // The audit log's own file: rotation, a disk that is full, and what is lost when too much waits.
 import assert from 'node:assert/strict';
-import { readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import fs, { readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { AuditFile } from '../../src/audit/audit-file.ts';
@@ -46,8 +47,11 @@ test('lines of one turn arrive in order, in a file for its owner alone', async (
   assert.equal(statSync(path).mode & 0o777, 0o600);
 });
 
-test('after a rotation lines go to a new file, and none is lost', async (t) => {
+test('after a rotation lines go to a new file, none is lost, and the main thread waits for no disk', async (t) => {
   const { file, path, lines } = open(t);
+  const waits = ['openSync', 'closeSync', 'fstatSync'] as const;
+  const mocks = waits.map((name) => t.mock.method(fs, name, () => assert.fail(`${name} would hang with the disk`)));
+  syncBuiltinESMExports();
   file.add('one\n');
   await until('it is there', () => lines().length === 1);
   renameSync(path, `${path}.1`);
@@ -61,6 +65,8 @@ test('after a rotation lines go to a new file, and none is lost', async (t) => {
     }
   });
   assert.deepEqual([lines(`${path}.1`), lines()], [['one'], ['two']]);
+  for (const { mock } of mocks) mock.restore();
+  syncBuiltinESMExports();
 });
 
 test('on a full disk lines wait, the trouble is told once, and a gap is told in the file', async (t) => {
