@@ -6,6 +6,7 @@ import { Environment, LmdbTx } from '../src/store/environment.ts';
 
 assert(!isMainThread, 'workers/checkpoint runs in a worker thread');
 const data = workerData as WriterData;
-const environment = new Environment(data.directory, 'write');
+const environment = new Environment(data.directory);
 data.port.once('close', () => void environment.close());
-serveWriter(data, (write) => environment.commit(write), new LmdbTx(environment.state));
+const rows = new LmdbTx(environment.state, { beforeWrite: (key, change) => environment.beforeWrite(key, change) });
+serveWriter(data, (write) => environment.commit(write), rows);

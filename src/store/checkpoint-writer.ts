@@ -6,6 +6,7 @@ import process from 'node:process';
 import { type MessagePort, MessageChannel, Worker, receiveMessageOnPort } from 'node:worker_threads';
 import type { Pending } from '../base/overlay.ts';
 import type { Tx } from '../base/tx.ts';
+import { PageDamage } from './lmdb-damage.ts';
 import { type SentRows, rowsToSend, sentRows } from './shared-rows.ts';
 import { endForeignLine, isFull } from './volume.ts';
 
@@ -72,6 +73,7 @@ export interface WriterData {
 }
 
 export interface WriteFailure {
+  readonly isPageDamage: boolean;
   readonly code: unknown;
   readonly message: string;
 }
@@ -111,7 +113,7 @@ export class ThreadWriter implements CheckpointWriter {
       case WRITTEN:
         return 'written';
       default:
-        return { failed: receiveMessageOnPort(this.#port)?.message ?? new Error('a checkpoint failed') };
+        return { failed: failureOf(receiveMessageOnPort(this.#port)?.message) };
     }
   }
 
@@ -129,6 +131,11 @@ export class ThreadWriter implements CheckpointWriter {
   }
 }
 
+function failureOf(failure: WriteFailure | undefined): unknown {
+  if (failure === undefined) return new Error('a checkpoint failed');
+  return failure.isPageDamage ? new PageDamage(failure.message) : failure;
+}
+
 /** The thread's side: takes changes until the port closes. */
 export function serveWriter({ directory, state, port }: WriterData, commit: (write: () => void) => void, tx: Tx): void {
   Atomics.store(state, SERVES, 1);
@@ -142,7 +149,7 @@ export function serveWriter({ directory, state, port }: WriterData, commit: (wri
       const { message } = error as { message: string };
       // Judged at once: space that is freed a moment later would make an error of the disk of it.
       const code = isFull(directory, error) ? 'ENOSPC' : (error as { code?: unknown }).code;
-      port.postMessage({ code, message } satisfies WriteFailure);
+      port.postMessage({ isPageDamage: error instanceof PageDamage, code, message } satisfies WriteFailure);
       outcome = FAILED;
     }
     Atomics.store(state, 0, outcome);

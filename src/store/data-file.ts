@@ -6,12 +6,15 @@
  */
 import { closeSync, existsSync, fstatSync, openSync } from 'node:fs';
 import { viewOf } from '../base/bytes.ts';
+import { keysBesideStray } from './key-order.ts';
 import { PageDamage, StateError } from './lmdb-damage.ts';
 import { MetaPages, type MetaTrust } from './meta-pages.ts';
+import { FIRST_KEY, type KeyRange, PathCheck, type Pages } from './path-check.ts';
 import {
   BRANCH,
   DEPTH_MAX,
   FIRST_PAGE,
+  FREE_FLAGS,
   KINDS,
   LEAF,
   NODE,
@@ -32,8 +35,9 @@ export const DOUBTED = '.doubted';
 
 /** Leaves that a start looks at: 128 MiB of rows, which take some 0.3 s, or some seconds from a disk that seeks. */
 const LEAVES_MAX = 32_768;
-/** Before all keys. */
-const FIRST_KEY = new Uint8Array(0);
+/** Leaves of the free list that are looked at before a commit. */
+const FREE_LEAVES_MAX = 32;
+const FREE_NUMBER_BYTES = 8;
 
 /** A leaf, and the key from which on its rows are there. */
 interface Leaf {
@@ -81,6 +85,14 @@ export class LeafReader {
   }
 
   /**
+   * For the commit that is under way, or for reads as long as no more than one commit has ended since: LMDB writes over
+   * no page of the two last ones. Throws StateError.
+   */
+  paths(table: string, free: 'checked' | 'skipped'): PathCheck {
+    return new DataFile(this.#path, this.#file, 'shared').paths(table, free);
+  }
+
+  /**
    * Leaves as of the last commit, also while another thread commits, as long as a read transaction of before holds its
    * pages. Returns where a cursor may go to: the first key of the next leaf, which is sound; undefined: everywhere.
    * Throws StateError.
@@ -95,12 +107,6 @@ export class LeafReader {
     this.#isClosed = true;
     closeSync(this.#file);
   }
-}
-
-/** Keys from one on; the end is the first key behind them, undefined: there is none. */
-export interface KeyRange {
-  readonly from: Uint8Array;
-  readonly to: Uint8Array | undefined;
 }
 
 /** Told of what a table holds, in the order of the keys. */
@@ -140,6 +146,8 @@ function orGap(range: KeyRange, reader: TableReader, read: () => void): void {
   }
 }
 
+const keysOf = (rows: readonly Row[]): Uint8Array[] => rows.map(({ key }) => key);
+
 class DataFile extends MetaPages {
   #leavesLeft = 0;
 
@@ -151,13 +159,49 @@ class DataFile extends MetaPages {
   checkTrees(leavesMax: number): void {
     this.#leavesLeft = leavesMax;
     this.#walk(TREE.decode(this.meta.free));
+    if (leavesMax === Infinity) this.#checkFree(Infinity);
     this.#walk(TREE.decode(this.meta.tables));
     for (const { tree } of this.#tables()) this.#walk(tree);
   }
 
-  checkLeaves({ table, from, leaves, long }: LeafRange): Uint8Array | undefined {
+  paths(table: string, free: 'checked' | 'skipped'): PathCheck {
+    if (free === 'checked') this.#checkFree(FREE_LEAVES_MAX);
+    const pages: Pages = {
+      pageBytes: this.pageBytes,
+      lastPage: Number(this.meta.lastPage),
+      read: (at, bytes) => this.read(at, bytes),
+      need: (isSound, what) => this.need(isSound, what),
+    };
+    return new PathCheck(pages, this.#tree(table));
+  }
+
+  /** Pages that LMDB takes for free, as far as one commit may read of them. */
+  #checkFree(leavesMax: number): void {
+    let left = leavesMax;
+    for (const { page } of this.#leavesOf(TREE.decode(this.meta.free))) {
+      if (left-- <= 0) return;
+      for (const { long, value } of this.#rowsOf(page)) {
+        if (long !== undefined) this.#checkLongHead(...long);
+        const list = viewOf(long === undefined ? value() : this.#longStart(long[0]));
+        const bytes = long?.[1] ?? list.byteLength;
+        const count = list.byteLength < FREE_NUMBER_BYTES ? Infinity : list.getBigUint64(0, true);
+        this.need(count < bytes / FREE_NUMBER_BYTES, `page ${page} counts more free pages than it names`);
+      }
+    }
+  }
+
+  #longStart(page: bigint): Uint8Array {
+    return this.read(Number(page) * this.pageBytes + PAGE_HEAD_BYTES, FREE_NUMBER_BYTES);
+  }
+
+  #tree(table: string): Tree {
     const tree = [...this.#tables()].find(({ name }) => name === `${table}\0`)?.tree;
     this.need(tree !== undefined, `it has no table ${table}`);
+    return tree;
+  }
+
+  checkLeaves({ table, from, leaves, long }: LeafRange): Uint8Array | undefined {
+    const tree = this.#tree(table);
     let left = leaves;
     for (const leaf of this.#leavesOf(tree, from)) {
       const rows = this.#longRows(leaf.page);
@@ -180,7 +224,11 @@ class DataFile extends MetaPages {
       this.#needReach(page);
       const children = depth > 1 ? this.#children({ page, from: range.from }) : [];
       const rows = depth > 1 ? [] : this.#rowsOf(page);
-      this.#checkOrder(page, depth > 1 ? children.map(({ from }) => from) : rows.map(({ key }) => key), range);
+      this.#checkOrder(
+        page,
+        depth > 1 ? children.map(({ from }) => from) : keysBesideStray(keysOf(rows), range),
+        range,
+      );
       for (const { key, value } of rows)
         orGap({ from: key, to: Uint8Array.of(...key, 0) }, reader, () => reader.row(key, value()));
       for (const [i, child] of children.entries())
@@ -204,10 +252,12 @@ class DataFile extends MetaPages {
 
   /** All branch pages, that their children are pages of the file, and leaves. */
   #walk(tree: Tree): void {
-    for (const { page } of this.#leavesOf(tree)) {
+    for (const { page, from } of this.#leavesOf(tree)) {
       if (this.#leavesLeft-- <= 0) continue;
-      const long = this.#longRows(page);
-      if (this.#leavesLeft === Infinity) for (const [first, bytes] of long) this.#checkLong(first, bytes);
+      const rows = this.#rowsOf(page);
+      if (this.#leavesLeft < Infinity) continue;
+      if (tree.flags !== FREE_FLAGS) this.#checkOrder(page, keysOf(rows), { from, to: undefined });
+      for (const { long } of rows) if (long !== undefined) this.#checkLong(...long);
     }
   }
 
@@ -289,8 +339,13 @@ class DataFile extends MetaPages {
 
   /** LMDB frees as many pages as their head says: more than the row fills when it was written again in its commit. */
   #checkLong(page: bigint, bytes: number): void {
-    // All of it: LMDB ends the process where the disk cannot read it.
-    const head = PAGE_HEAD.decode(this.read(Number(page) * this.pageBytes, PAGE_HEAD_BYTES + bytes));
+    // LMDB ends the process where the disk cannot read it.
+    this.read(Number(page) * this.pageBytes, PAGE_HEAD_BYTES + bytes);
+    this.#checkLongHead(page, bytes);
+  }
+
+  #checkLongHead(page: bigint, bytes: number): void {
+    const head = PAGE_HEAD.decode(this.read(Number(page) * this.pageBytes, PAGE_HEAD_BYTES));
     const pages = head.lower + head.upper * 0x1_0000;
     const isSound = head.page === page && (head.flags & KINDS) === OVERFLOW && pages >= this.#pagesOf(bytes);
     const isInside = page + BigInt(pages) - 1n <= this.meta.lastPage;

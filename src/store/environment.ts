@@ -10,13 +10,14 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Database, type RootDatabase, open } from 'lmdb';
 import type { RowRange, SnapshotReader } from '../shard/ports.ts';
-import { assert } from '../base/assert.ts';
 import type { Tx } from '../base/tx.ts';
 import { RowDamage } from '../base/row-damage.ts';
 import { DOUBTED, type LeafRange, LeafReader, checkDataFile } from './data-file.ts';
 import { rowSize, writeRow } from '../base/row-bytes.ts';
+import { KeyOrder, OUT_OF_ORDER } from './key-order.ts';
 import { PageDamage, isLmdbDamage } from './lmdb-damage.ts';
-import { CheckedRows, type RowTable } from './row-check.ts';
+import { type Change, FIRST_KEY, type KeyRange, type PathCheck, type Walk } from './path-check.ts';
+import { CheckedRows, type CheckedRowsOptions, type RowTable } from './row-check.ts';
 
 /** Address space reserved for the map; the file itself grows as needed. */
 const MAP_BYTES = 256 * 1024 * 1024 * 1024;
@@ -57,10 +58,12 @@ export class Environment {
   /** Rows without checksums, of versions before format 4. */
   readonly unchecked: Table;
   readonly state: Table;
-  /** Undefined: this thread only writes. */
-  readonly #leaves: LeafReader | undefined;
+  readonly #leaves: LeafReader;
+  /** For the commit that is under way, and for reads until the next one has ended. */
+  #toWrite: PathCheck | undefined;
+  #toRead: PathCheck | undefined;
 
-  constructor(directory: string, use: 'read and write' | 'write' = 'read and write') {
+  constructor(directory: string) {
     this.#path = join(directory, 'data.mdb');
     checkDataFile(this.#path);
     const binary = { encoding: 'binary', keyEncoding: 'binary' } as const;
@@ -77,16 +80,38 @@ export class Environment {
     this.log = this.#root.openDB<Uint8Array, Uint8Array>({ name: 'log', ...binary });
     this.unchecked = this.#root.openDB<Uint8Array, Uint8Array>({ name: 'state', ...binary });
     this.state = this.#root.openDB<Uint8Array, Uint8Array>({ name: STATE_TABLE, ...binary });
-    if (use !== 'write') this.#leaves = new LeafReader(this.#path);
+    this.#leaves = new LeafReader(this.#path);
   }
 
   /** Runs `write` in one transaction; when this returns, everything it wrote is on disk. Throws when it is not. */
   commit(write: () => void): void {
-    this.#root.transactionSync(write);
+    this.#toWrite = undefined;
+    try {
+      this.#root.transactionSync(write);
+    } finally {
+      this.#toRead = undefined;
+    }
+  }
+
+  /** Inside a commit, before it writes this row: throws StateError instead of letting LMDB change damaged pages. */
+  beforeWrite(key: Uint8Array, change: Change): void {
+    this.#doubting(() => {
+      this.#toWrite ??= this.#leaves.paths(STATE_TABLE, 'checked');
+      this.#toWrite.beforeWrite(key, change);
+    });
+  }
+
+  /** Before a cursor walks: up to where it may, as PathCheck tells it. Throws StateError. */
+  beforeWalk(walk: Walk): KeyRange {
+    return this.#doubting(() => {
+      this.#toRead ??= this.#leaves.paths(STATE_TABLE, 'skipped');
+      return this.#toRead.beforeWalk(walk);
+    });
   }
 
   /** Reads see from now on what another thread has committed. */
   refresh(): void {
+    this.#toRead = undefined;
     this.state.resetReadTxn();
   }
 
@@ -108,16 +133,11 @@ export class Environment {
     // It keeps the pages of the last commit from being used again.
     const transaction = this.state.useReadTransaction();
     try {
-      return this.#doubting(() => this.#latestLeaves()({ table: STATE_TABLE, from, leaves: LEAVES, long }));
+      return this.#doubting(() => this.#leaves.latest()({ table: STATE_TABLE, from, leaves: LEAVES, long }));
     } finally {
       transaction.done();
       this.refresh();
     }
-  }
-
-  #latestLeaves(): ReturnType<LeafReader['latest']> {
-    assert(this.#leaves !== undefined, 'a thread that only writes reads no leaves');
-    return this.#leaves.latest();
   }
 
   #doubting<T>(check: () => T): T {
@@ -148,15 +168,18 @@ export class Environment {
     const transaction = this.state.useReadTransaction();
     const { state } = this;
     // The tree that the cursor walks: later commits have others, and use no page of it again.
-    const check = this.#doubting(() => this.#latestLeaves());
+    const check = this.#doubting(() => this.#leaves.latest());
     const ahead = (from: Uint8Array): Uint8Array | undefined =>
       this.#doubting(() => check({ table: STATE_TABLE, from, leaves: LEAVES_AHEAD, long: 'skipped' }));
     const checks = new CheckedRows(state, { reads: { transaction }, noticed });
     const rows = (function* () {
       for (const range of ranges) {
+        const order = new KeyOrder('ascending', range[0]);
         for (const part of checkedRanges(range, ahead))
-          for (const { key, value } of state.getRange({ ...part, transaction }))
+          for (const { key, value } of state.getRange({ ...part, transaction })) {
+            if (!order.follows(key)) throw new RowDamage(key, OUT_OF_ORDER);
             yield { key, value: checks.open(key, value) };
+          }
       }
     })();
     let held: { key: Uint8Array; value: Uint8Array } | undefined;
@@ -188,7 +211,7 @@ export class Environment {
   }
 
   async close(): Promise<void> {
-    this.#leaves?.close();
+    this.#leaves.close();
     await this.#root.close();
   }
 }
@@ -229,11 +252,19 @@ export class LmdbTx implements Tx {
 
   /** LMDB may say that a page is not what it wrote: of all rows there, this one is asked for. */
   #judged(key: Uint8Array, error: unknown): unknown {
-    if (!isLmdbDamage(error) || this.#damaged.doubted === undefined) return error;
+    if (!isLmdbDamage(error) && !(error instanceof PageDamage)) return error;
+    if (this.#damaged.doubted === undefined) return error;
     this.#damaged.doubted();
     const damage = new RowDamage(key.slice(), UNREADABLE);
     this.#damaged.noticed?.(damage);
     return damage;
+  }
+
+  #need(isInOrder: boolean, key: Uint8Array): void {
+    if (isInOrder) return;
+    const damage = new RowDamage(key, OUT_OF_ORDER);
+    this.#damaged.noticed?.(damage);
+    throw damage;
   }
 
   put(key: Uint8Array, value: Uint8Array): void {
@@ -250,15 +281,19 @@ export class LmdbTx implements Tx {
     reverse: boolean,
     visit: (key: Uint8Array, value: Uint8Array) => boolean,
   ): void {
-    if (compare(start, end) >= 0) return;
-    // lmdb-js walks backwards from `start` (inclusive) to `end` (exclusive); our bounds are [start, end) both ways.
-    const options = reverse ? { start: end, end: start, reverse: true } : { start, end };
+    const way = reverse ? 'back' : 'forward';
+    const order = new KeyOrder(reverse ? 'descending' : 'ascending', reverse ? end : start);
     try {
-      for (const { key, value } of this.#table.getRange(options)) {
-        if (reverse && compare(key, end) >= 0) continue;
-        if (!visit(key, this.#rows.open(key, value))) return;
+      for (const part of this.#parts({ start, end, way })) {
+        // lmdb-js walks back from `start` (inclusive) to `end` (exclusive); our bounds are [start, end) both ways.
+        const options = reverse ? { start: part.end, end: part.start, reverse: true } : part;
+        for (const { key, value } of this.#table.getRange(options)) {
+          this.#need(order.follows(key), key);
+          if (reverse && compare(key, end) === 0) continue;
+          if (!visit(key, this.#rows.open(key, value))) return;
+        }
       }
-      if (!reverse) return;
+      if (!reverse || compare(start, end) >= 0) return;
       const first = this.#rows.get(start);
       if (first !== undefined) visit(start, first);
     } catch (error) {
@@ -267,18 +302,36 @@ export class LmdbTx implements Tx {
   }
 
   keys(start: Uint8Array, end: Uint8Array, visit: (key: Uint8Array) => boolean): void {
-    if (compare(start, end) >= 0) return;
+    const order = new KeyOrder('ascending', start);
     try {
-      for (const { key } of this.#table.getRange({ start, end })) if (!visit(key)) return;
+      for (const part of this.#parts({ start, end, way: 'forward' })) {
+        for (const { key } of this.#table.getRange(part)) {
+          this.#need(order.follows(key), key);
+          if (!visit(key)) return;
+        }
+      }
     } catch (error) {
       throw this.#judged(start, error);
+    }
+  }
+
+  /** The walk in parts, before each of which its leaf is looked at. */
+  *#parts({ start, end, way }: Walk): IterableIterator<Omit<Walk, 'way'>> {
+    for (let rest = { start, end }; compare(rest.start, rest.end) < 0;) {
+      const { from, to } = this.#damaged.beforeWalk?.({ ...rest, way }) ?? { from: FIRST_KEY, to: undefined };
+      const middle = way === 'forward' ? (to ?? end) : from;
+      const isLast = way === 'forward' ? compare(middle, end) >= 0 : compare(middle, start) <= 0;
+      if (isLast) return void (yield rest);
+      yield way === 'forward' ? { start: rest.start, end: middle } : { start: middle, end: rest.end };
+      rest = way === 'forward' ? { start: middle, end } : { start, end: middle };
     }
   }
 }
 
 /** Told of what cannot be read. Without `doubted`, what LMDB says of a page is thrown as it is. */
-interface Damaged {
-  readonly noticed?: (damage: RowDamage) => void;
+interface Damaged extends Pick<CheckedRowsOptions, 'noticed' | 'beforeWrite'> {
+  /** Before a cursor walks: up to where it may. */
+  readonly beforeWalk?: (walk: Walk) => KeyRange;
   readonly doubted?: () => void;
 }
 

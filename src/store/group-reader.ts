@@ -12,6 +12,7 @@ import { type Database, type RootDatabase, type Transaction, open } from 'lmdb';
 import { RowDamage } from '../base/row-damage.ts';
 import { LeafReader } from './data-file.ts';
 import { STATE_TABLE, UNREADABLE, checkedRanges } from './environment.ts';
+import { KeyOrder, OUT_OF_ORDER } from './key-order.ts';
 import { PageDamage } from './lmdb-damage.ts';
 import { CheckedRows } from './row-check.ts';
 import { OWN_TAG, halfOf, systemKey, tagKey } from './rows.ts';
@@ -82,9 +83,12 @@ export class GroupReader {
     const transaction = this.#transaction;
     for (const tag of tags) {
       const [start, end] = [tagKey(this.#prefix, tag), tagKey(this.#prefix, tag + 1)];
+      const order = new KeyOrder('ascending', start);
       for (const part of checkedRanges([start, end], (from) => this.#checkLeaves(from)))
-        for (const { key, value } of this.#state.getRange({ ...part, transaction }))
+        for (const { key, value } of this.#state.getRange({ ...part, transaction })) {
+          if (!order.follows(key)) throw new RowDamage(key, OUT_OF_ORDER);
           yield { key: plain(key), value: this.#checks.open(key, value) };
+        }
     }
   }
 

@@ -7,11 +7,12 @@ import { linkSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync, statSy
 import { basename, join } from 'node:path';
 import { caughtMessage } from '../base/caught.ts';
 import type { Tx } from '../base/tx.ts';
-import { type KeyRange, readTable } from './data-file.ts';
+import { readTable } from './data-file.ts';
 import { Environment, LmdbTx, STATE_TABLE } from './environment.ts';
 import { PageDamage } from './lmdb-damage.ts';
 import { freeAside, syncFolder } from './log-files.ts';
 import { ownRow } from './own-rows.ts';
+import type { KeyRange } from './path-check.ts';
 import { ALL_GROUPS, OWN_TAG, RUN_KEY, SYSTEM_PREFIX, halfOf, prefixKey, systemKey } from './rows.ts';
 import { ShardStore, type StoreOptions } from './shard-store.ts';
 import { isFull } from './volume.ts';

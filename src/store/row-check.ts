@@ -8,6 +8,7 @@ import { PAGE_VALUE_BYTES } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
 import { RowDamage } from '../base/row-damage.ts';
 import { struct, u32, u8 } from '../base/struct.ts';
+import type { Change } from './path-check.ts';
 import { MOVED_PREFIX } from './rows.ts';
 
 const CHECK_BYTES = u32(0).bytes;
@@ -29,7 +30,9 @@ export interface RowTable {
   removeSync(key: Uint8Array): unknown;
 }
 
-interface CheckedRowsOptions {
+export interface CheckedRowsOptions {
+  /** May throw. */
+  readonly beforeWrite?: (key: Uint8Array, change: Change) => void;
   /** For lmdb-js, of reads. */
   readonly reads?: object;
   /** Told of each damaged row before it is thrown. */
@@ -59,12 +62,19 @@ export class CheckedRows {
     if (this.#scratch.length < length + CHECK_BYTES) this.#scratch = new Uint8Array(2 * (length + CHECK_BYTES));
     this.#scratch.set(value);
     viewOf(this.#scratch).setUint32(length, checkOf(key, value), true);
-    this.#table.putSync(key, this.#scratch.subarray(0, length + CHECK_BYTES));
+    this.#put(key, this.#scratch.subarray(0, length + CHECK_BYTES));
+  }
+
+  #put(key: Uint8Array, stored: Uint8Array): void {
+    this.#options.beforeWrite?.(key, 'put');
+    this.#table.putSync(key, stored);
   }
 
   delete(key: Uint8Array): void {
-    this.#table.removeSync(key);
-    this.#table.removeSync(movedKey(key));
+    for (const each of [key, movedKey(key)]) {
+      this.#options.beforeWrite?.(each, 'delete');
+      this.#table.removeSync(each);
+    }
   }
 
   /** The value of a row as the table holds it. A full page is put together in `page`. */
@@ -91,8 +101,8 @@ export class CheckedRows {
     for (let i = 0; i < CHECK_BYTES; i++) page[PLACES[i] as number] = check >>> (8 * i);
     const isMoved = moved.some((byte) => byte !== 0);
     page[FORM_AT] = (PAGE_VALUE_BYTES - value.length) | (isMoved ? MOVED : 0);
-    this.#table.putSync(key, page);
-    if (isMoved) this.#table.putSync(movedKey(key), moved);
+    this.#put(key, page);
+    if (isMoved) this.#put(movedKey(key), moved);
   }
 
   #openFull(key: Uint8Array, stored: Uint8Array, page: Uint8Array): Uint8Array {

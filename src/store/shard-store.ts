@@ -116,6 +116,8 @@ export class ShardStore extends OwnRows implements ShardStorage {
     const rows = new LmdbTx(this.#environment.state, {
       noticed: this.#noticed,
       doubted: () => this.#environment.doubt(),
+      beforeWrite: (key, change) => this.#environment.beforeWrite(key, change),
+      beforeWalk: (walk) => this.#environment.beforeWalk(walk),
     });
     this.tx = new WriteBehind(rows);
     this.#writer = writer?.(directory) ?? new InlineWriter((write) => this.#environment.commit(write), rows);

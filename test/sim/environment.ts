@@ -9,6 +9,7 @@ import type { RowDamage } from '../../src/base/row-damage.ts';
 import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import type { SimDisk } from './disk.ts';
 import { latin1 } from '../support/sorted-rows.ts';
+import type { KeyRange } from '../../src/store/path-check.ts';
 import { CheckedRows } from '../../src/store/row-check.ts';
 import { Table } from './table.ts';
 
@@ -145,6 +146,12 @@ class SimEnvironment {
 
   /** There are no pages. */
   checkLeaves(): undefined {}
+
+  beforeWrite(): void {}
+
+  beforeWalk(): KeyRange {
+    return { from: new Uint8Array(0), to: undefined };
+  }
 
   /** Reads see every commit. */
   refresh(): void {}

@@ -1,9 +1,10 @@
 // A leaf of a data file that nothing has open, which cannot be read from now on.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { type KeyRange, readTable } from '../../src/store/data-file.ts';
+import { readTable } from '../../src/store/data-file.ts';
 import { STATE_TABLE } from '../../src/store/environment.ts';
 import { PageDamage } from '../../src/store/lmdb-damage.ts';
+import type { KeyRange } from '../../src/store/path-check.ts';
 
 const PAGE_BYTES = 4096;
 
