@@ -59,7 +59,7 @@ export interface ChaosResult {
   readonly leftOut: readonly string[];
   readonly logs: string;
   /** Each node's memory at the end. */
-  readonly residentBytes: readonly number[];
+  readonly memory: readonly { readonly residentBytes: number; readonly anonymousBytes: number }[];
 }
 
 type Act = (stage: Stage) => Promise<void>;
@@ -98,9 +98,9 @@ export async function chaos(options: ChaosOptions): Promise<ChaosResult> {
     await ended(world, lives);
     const kept = world.kept.length;
     await judgeTheEnd(world);
-    const residentBytes = cluster.ids.map((id) => cluster.node(id).memory().residentBytes);
+    const memory = cluster.ids.map((id) => cluster.node(id).memory());
     const leftOut = disk === undefined ? [`disk full: ${reason}`] : [];
-    return { world, strikes, cores, kept, leftOut, logs: cluster.logs(), residentBytes };
+    return { world, strikes, cores, kept, leftOut, logs: cluster.logs(), memory };
   } catch (error) {
     process.stderr.write(cluster.logs());
     throw error;

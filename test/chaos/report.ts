@@ -33,6 +33,8 @@ function machine(): string {
   return `${cpus().length} × ${first?.model.trim()}, ${Math.round(totalmem() / MIB / 1024)} GiB, Linux ${release()}, Node ${process.version}`;
 }
 
+const mib = (bytes: number): string => `${Math.round(bytes / MIB)} MiB`;
+
 function count(value: number): string {
   return value.toLocaleString('en-US');
 }
@@ -43,7 +45,7 @@ function table(heads: readonly string[], rows: readonly (readonly string[])[]): 
 }
 
 export function reportOf({ options, begun, loadAtBegin }: Circumstances, result: ChaosResult): string {
-  const { world, strikes, cores, kept, leftOut, residentBytes } = result;
+  const { world, strikes, cores, kept, leftOut, memory } = result;
   const { appends, ...counts } = world.counts;
   const { violations } = world;
   const isDirty = git('status', '--porcelain', '--untracked-files=no') !== '';
@@ -56,8 +58,9 @@ export function reportOf({ options, begun, loadAtBegin }: Circumstances, result:
     ['Machine', machine()],
     ['Load average', `${loadAtBegin.toFixed(1)} at the begin, ${(loadavg()[0] ?? 0).toFixed(1)} at the end`],
     ['Cluster', `${options.nodes} nodes and a spare, ${world.cluster.groupIds.length} groups, \`--cores ${cores}\``],
-    ['Resident at the end', residentBytes.map((bytes) => `${Math.round(bytes / MIB)} MiB`).join(', ')],
-    ['The run itself', `${Math.round(process.memoryUsage.rss() / MIB)} MiB`],
+    ['Resident at the end', memory.map(({ residentBytes: bytes }) => mib(bytes)).join(', ')],
+    ['without mapped files', memory.map(({ anonymousBytes: bytes }) => mib(bytes)).join(', ')],
+    ['The run itself', mib(process.memoryUsage.rss())],
   ];
   const work: readonly (readonly [string, number])[] = [
     ['appends acknowledged', appends.acknowledged],
