@@ -3,7 +3,7 @@ import { backup } from './backup.ts';
 import { leader, minority, staged, wire } from './cluster.ts';
 import type { Verdict } from './ending.ts';
 import type { Prepared } from './prepared.ts';
-import { shard } from './shard.ts';
+import { open, shard } from './shard.ts';
 import { single } from './single.ts';
 import { PLACES, type Trial } from './trial.ts';
 
@@ -21,6 +21,8 @@ export async function runTrial(trial: Trial, { prepared, folder, note }: Bench):
   switch (trial.scene) {
     case 'shard':
       return await shard({ trial, prepared, folder, note }, place);
+    case 'open':
+      return await open({ trial, prepared, folder, note }, place);
     case 'single':
     case 'running':
       return await single({ trial, prepared, folder, note }, place);

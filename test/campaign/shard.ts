@@ -1,12 +1,12 @@
-// Trials of a shard alone: its files are opened and its groups answer, without threads and without HTTP.
+// Trials of a shard alone: its groups answer, without threads and without HTTP.
 import assert from 'node:assert/strict';
 import { cpSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { errorCode } from '../../src/base/errors.ts';
 import { fnv1a64mod } from '../../src/base/hash.ts';
-import { QUERIES } from '../../src/protocol/operations.ts';
+import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 import { REPLY_CLOSED, REPLY_UP_TO_DATE, type Reply } from '../../src/protocol/reply.ts';
-import { requestFor } from '../../src/protocol/request.ts';
+import { type Request, type StreamTarget, beginCommand, newRequest, requestFor } from '../../src/protocol/request.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
@@ -24,6 +24,11 @@ import type { SingleTrial } from './single.ts';
 import type { Place } from './trial.ts';
 
 const AGAIN = 0.2;
+/** Streams that a shard gets beside those that are there, and the turns in which it writes all that to its state. */
+const PROBES = 12;
+const PROBE_BYTES = 6000;
+const TURNS = 30;
+const TURN_MS = 100;
 
 export async function shard({ trial, prepared, folder, note }: SingleTrial, place: Place): Promise<Verdict> {
   await prepared.make('single');
@@ -37,20 +42,45 @@ export async function shard({ trial, prepared, folder, note }: SingleTrial, plac
   const phases: readonly Phase[] = how === 'killed' ? ['early', 'late'] : ['early'];
   const starts = random.chance(AGAIN) ? 2 : 1;
   for (let i = 1; ; i++) {
-    const verdict = await lookAt(join(folder, 'shard-0'), phases);
+    const verdict = await lookAt(join(folder, 'shard-0'), expectedOf(phases));
     if (verdict.ending !== 'served' || i === starts) return verdict;
   }
 }
 
-async function lookAt(directory: string, phases: readonly Phase[]): Promise<Verdict> {
+/** The files change while the shard has them open; it is read, writes over pages and frees some, and is opened again. */
+export async function open({ trial, prepared, folder, note }: SingleTrial, place: Place): Promise<Verdict> {
+  await prepared.make('single');
+  const random = createRandom(trial.seed ^ 0x6f);
+  const how = random.pick(SINGLES);
+  const directory = join(folder, 'shard-0');
+  cpSync(join(prepared.single(how), 'shard-0'), directory, { recursive: true });
+  const phases: readonly Phase[] = how === 'killed' ? ['early', 'late'] : ['early'];
+  const expected = expectedOf(phases);
+  const deleted = random.pick(expected.filter(({ content }) => content !== undefined));
+  const later = expected.map((one) => (one === deleted ? { ...one, content: undefined } : one));
+  const verdict = await withShard(directory, (asked) => {
+    note(`${how}: ${damage(filesOf(place, folder), [], trial.fault, random)}`);
+    const wrong = expected.flatMap((one) => asked.differs(one) ?? []);
+    asked.change(deleted);
+    return [...wrong, ...later.flatMap((one) => asked.differs(one) ?? [])];
+  });
+  return verdict.ending === 'served' ? await lookAt(directory, later) : verdict;
+}
+
+async function lookAt(directory: string, expected: readonly Expected[]): Promise<Verdict> {
   // A node does not open such a shard.
   const { size = 0 } = statSync(join(directory, 'data.mdb'), { throwIfNoEntry: false }) ?? {};
   if (size === 0) return { ending: 'refused', why: 'data.mdb is missing or empty' };
+  return await withShard(directory, (asked) => expected.flatMap((one) => asked.differs(one) ?? []));
+}
+
+/** `body` tells what is wrong. */
+async function withShard(directory: string, body: (asked: AskedShard) => readonly string[]): Promise<Verdict> {
   let store: ShardStore | undefined;
   try {
     store = new ShardStore(directory, STORE_OPTIONS);
     const asked = new AskedShard(store, GROUPS);
-    const wrong = expectedOf(phases).flatMap((one) => asked.differs(one) ?? []);
+    const wrong = body(asked);
     asked.stop();
     return ofLooks([{ refused: asked.refused, wrong }]);
   } catch (error) {
@@ -78,6 +108,7 @@ export class AskedShard {
   readonly refused: string[] = [];
   #slot = 0;
   #nowMs = PROCESS_RUNTIME.nowMs();
+  #clockMs = PROCESS_RUNTIME.monotonicMs();
 
   constructor(storage: ShardStore, groups: number) {
     this.#groups = groups;
@@ -90,7 +121,7 @@ export class AskedShard {
       runtime: PROCESS_RUNTIME,
       log: () => undefined,
     });
-    this.#shard.start(PROCESS_RUNTIME.monotonicMs());
+    this.#shard.start(this.#clockMs);
     this.#turn();
   }
 
@@ -120,8 +151,32 @@ export class AskedShard {
     }
   }
 
+  /** Deletes the stream, and creates some. */
+  change(deleted: Pick<Expected, 'bucket' | 'stream'>): void {
+    const ask = (request: Request): void => {
+      this.#source.push(request, ++this.#slot);
+      const code = errorCode(find(this.#turn(), this.#slot).code);
+      if (code !== 'OK') this.refused.push(code);
+    };
+    const at = ({ bucket, stream }: Pick<Expected, 'bucket' | 'stream'>): StreamTarget => ({
+      ...{ bucket, stream },
+      group: fnv1a64mod(bucket, stream, this.#groups),
+    });
+    for (let n = 0; n < PROBES; n++) {
+      const request = newRequest();
+      const command = beginCommand(request, COMMANDS.create, at({ bucket: deleted.bucket, stream: `probe-${n}` }));
+      command.contentType = 'text/plain';
+      command.payload = new Uint8Array(PROBE_BYTES).fill(n);
+      ask(request);
+    }
+    const request = newRequest();
+    beginCommand(request, COMMANDS.deleteStream, at(deleted));
+    ask(request);
+    for (let n = 0; n < TURNS; n++) this.#turn(TURN_MS);
+  }
+
   stop(): void {
-    this.#shard.stop(++this.#nowMs, PROCESS_RUNTIME.monotonicMs());
+    this.#shard.stop(++this.#nowMs, ++this.#clockMs);
   }
 
   #ask(bucket: string, stream: string, value: number): Reply {
@@ -130,8 +185,10 @@ export class AskedShard {
     return find(this.#turn(), this.#slot);
   }
 
-  #turn(): Reply[] {
-    this.#shard.turn(++this.#nowMs, PROCESS_RUNTIME.monotonicMs());
+  #turn(afterMs = 1): Reply[] {
+    this.#nowMs += afterMs;
+    this.#clockMs += afterMs;
+    this.#shard.turn(this.#nowMs, this.#clockMs);
     return this.#target.take();
   }
 }

@@ -4,11 +4,11 @@ import { createRandom } from '../support/random.ts';
 import { FAULTS, type Fault, IN_PLACE } from './faults.ts';
 
 /**
- * Where the damage is: in the files of a shard that is opened without a node around it, which takes a tenth of the time;
- * in those of a single node before it starts, or while it serves; of one of three nodes before it starts, or while it
+ * Where the damage is: in the files of a shard that is opened without a node around it, which takes a tenth of the time,
+ * or in those that it has open; in those of a single node before it starts, or while it serves; of one of three nodes before it starts, or while it
  * leads; in frames of a group snapshot; in the part of one that a node has; in a backup.
  */
-export const SCENES = ['shard', 'single', 'minority', 'running', 'leader', 'wire', 'staged', 'backup'] as const;
+export const SCENES = ['shard', 'open', 'single', 'minority', 'running', 'leader', 'wire', 'staged', 'backup'] as const;
 export type Scene = (typeof SCENES)[number];
 export const PLACES = ['segments', 'state', 'identity', 'cold'] as const;
 export type Place = (typeof PLACES)[number];
@@ -20,9 +20,10 @@ export interface Trial {
   readonly fault: Fault;
 }
 
-/** Trials of a cluster take ten times as long as others. */
+/** Trials of a cluster take ten times as long as others. Open shards come by name alone: older seeds keep their trials. */
 const SHARES: Readonly<Record<Scene, number>> = {
   shard: 75,
+  open: 0,
   single: 9,
   running: 3,
   backup: 5,
@@ -57,6 +58,7 @@ function sceneOf(random: Random, only: readonly string[]): Scene {
 function placeOf(scene: Scene, random: Random): Trial['place'] {
   switch (scene) {
     case 'shard':
+    case 'open':
       return random.pick(['segments', 'state'] as const);
     case 'single':
     case 'running':
@@ -75,7 +77,7 @@ function placeOf(scene: Scene, random: Random): Trial['place'] {
 
 function faultOf(scene: Scene, random: Random): Fault {
   if (scene === 'wire') return 'flip';
-  return random.pick(scene === 'running' || scene === 'leader' ? IN_PLACE : FAULTS);
+  return random.pick(['open', 'running', 'leader'].includes(scene) ? IN_PLACE : FAULTS);
 }
 
 /** The command that runs it again. */
