@@ -19,6 +19,14 @@ export const COLD_OPTIONS = {
     'Directory of the `dir` backend; the nodes of a cluster share it. A single node may leave it out.',
     { defaultNote: '`cold` in storage.data_dir' },
   ),
+  'storage.cold.encryption_recipients_file': optional(
+    kind.path,
+    'Recipients of age (`age1...`), one a line, for whom new objects are [encrypted](../encryption/README.md#cold-objects). SIGHUP reads it again.',
+  ),
+  'storage.cold.encryption_identity_file': optional(
+    kind.path,
+    'Identities of age (`AGE-SECRET-KEY-1...`), one a line, that open encrypted objects: the same on all nodes. SIGHUP reads it again.',
+  ),
   'storage.cold.max_hot_size_per_group': option(
     kind.size(0, 1024 * GIB),
     64 * MIB,

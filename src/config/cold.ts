@@ -1,5 +1,6 @@
 /** The cold tier's part of `Config`. */
 import { join, resolve } from 'node:path';
+import { identitiesIn, recipientsIn } from './age-keys.ts';
 import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
 import type { OptionValues } from './options.ts';
@@ -34,6 +35,7 @@ export function coldOf(values: OptionValues) {
     backend,
     root: values['storage.cold.root'] ?? '',
     dir: values['storage.cold.dir'] ?? join(resolve(values['storage.data_dir']), 'cold'),
+    keys: keysOf(values),
     maxHotBytesPerGroup,
     flushIntervalMs: values['storage.cold.flush_interval'],
     flushBytes,
@@ -49,6 +51,25 @@ export function coldOf(values: OptionValues) {
     cacheBytesMax: values['storage.cold.cache.max_size'],
     readAheadChunks: values['storage.cold.cache.readahead_blocks'],
     s3: s3Of(values),
+  };
+}
+
+/** Keys of age for objects; undefined: none are encrypted. */
+function keysOf(values: OptionValues) {
+  const path = values['storage.cold.encryption_identity_file'];
+  const recipientsPath = values['storage.cold.encryption_recipients_file'];
+  if (path === undefined) {
+    if (recipientsPath === undefined) return undefined;
+    throw refuse(
+      'storage.cold.encryption_identity_file',
+      undefined,
+      'the identity of a recipient in storage.cold.encryption_recipients_file, because nodes read what they write',
+    );
+  }
+  return {
+    identities: identitiesIn(path, 'storage.cold.encryption_identity_file'),
+    recipients:
+      recipientsPath === undefined ? [] : recipientsIn(recipientsPath, 'storage.cold.encryption_recipients_file'),
   };
 }
 

@@ -10,6 +10,7 @@ import type { TokenBook } from '../access/token-book.ts';
 import type { AuditEntry } from '../audit/entry.ts';
 import type { TokenList } from '../base/scopes.ts';
 import type { Config, ScopedTokens } from '../config/config.ts';
+import type { ColdConfig } from '../config/cold.ts';
 import type { ClusterTls } from '../config/tls.ts';
 import { VERSION } from '../config/version.ts';
 import { readConsolePage } from '../console/built-page.ts';
@@ -51,6 +52,8 @@ export interface ReloadedPlanes extends Pick<Planes, 'renewCertificates'> {
   }): void;
   /** Certificates of the links between nodes, or their mode. */
   changeClusterTls(tls: ClusterTls | undefined): void;
+  /** Keys of cold objects; whether they can be used shows later. */
+  changeColdKeys(keys: ColdConfig['keys']): void;
   trustProxies(proxies: readonly string[]): void;
   /** Limits of tokens and buckets are others now. */
   changeLimits(config: Config): void;
@@ -114,7 +117,8 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
     if (tokens !== undefined && now !== undefined) tokens.change({ scoped: now, client: token });
     else planes.grantsChanged();
   };
-  const told: Pick<ReloadedPlanes, 'trustProxies' | 'changeLimits' | 'tell' | 'reopenAudit'> = {
+  const told: Omit<ReloadedPlanes, 'changeTokens' | 'renewCertificates' | 'changeClusterTls'> = {
+    changeColdKeys: (keys) => void node.core.cold?.changeKeys(keys),
     changeLimits: (now) => {
       limits.replace(limitsOf(now));
       node.services.quotas.default = now.http.limits.quota;

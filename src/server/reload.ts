@@ -77,6 +77,8 @@ export class Reloads {
     if (certificate === 'changed' && now.server.tls !== undefined) planes.renewCertificates(now.server.tls);
     const [linksBefore, links] = [listed(before.cluster.tls), listed(now.cluster.tls)];
     if (linksBefore !== links) planes.changeClusterTls(now.cluster.tls);
+    const [keysBefore, keys] = [listed(before.storage.cold.keys), listed(now.storage.cold.keys)];
+    if (keysBefore !== keys) planes.changeColdKeys(now.storage.cold.keys);
     const { clientToken, adminToken, tokens, adminTokens, trustedProxies } = now.http;
     planes.changeTokens({ client: clientToken ?? '', admin: adminToken ?? '', scoped: tokens, roles: adminTokens });
     planes.trustProxies(trustedProxies);
@@ -89,6 +91,7 @@ export class Reloads {
       ...(pems === undefined ? {} : { certificate_valid_to: new Date(endOfCertificate(pems.cert)).toISOString() }),
       cluster_tls: outcome(linksBefore, links),
       ...(now.cluster.tls === undefined ? {} : { cluster_tls_mode: now.cluster.tls.mode }),
+      ...(keysBefore === keys ? {} : { cold_keys: outcome(keysBefore, keys) }),
       client_token: outcome(before.http.clientToken, now.http.clientToken),
       tokens: outcome(listed(before.http.tokens), listed(now.http.tokens)),
       limits: outcome(listed(before.http.limits), listed(now.http.limits)),

@@ -24,6 +24,7 @@ const CORE: readonly Floor[] = [
       json: ['base'],
       config: ['base'],
       digest: ['base'],
+      encryption: [],
       access: ['base'],
       audit: ['base'],
       mailbox: ['base'],
@@ -46,7 +47,7 @@ const CORE: readonly Floor[] = [
     'peer/codec': ['base', 'raft', 'raft/codec'],
     gateway: ['base', 'protocol', 'mailbox'],
     topics: ['base', 'protocol'],
-    'cold/store': ['base', 'protocol', 'digest'],
+    'cold/store': ['base', 'protocol', 'digest', 'encryption'],
     tracing: ['base', 'protocol', 'config', 'logging'],
   },
 ];
@@ -90,10 +91,20 @@ const ADAPTERS: readonly Floor[] = [
     store: ['base', 'peer/codec'],
     peer: ['base', 'raft', 'raft/codec', 'peer/codec'],
     tenants: ['base', 'protocol', 'access', 'gateway'],
-    'backup/format': ['base', 'protocol', 'stream/backup', 'digest', 'cold/store'],
+    'backup/format': ['base', 'protocol', 'stream/backup', 'digest', 'encryption', 'cold/store'],
     'forks/service': ['base', 'protocol', 'stream/forks', 'gateway'],
     'subscriptions/webhooks': ['base', 'protocol', 'subscriptions/state', 'gateway'],
-    'cold/service': [...PURE, 'config', 'digest', 'cold/shard', 'cold/store', 'gateway', 'logging', 'threads'],
+    'cold/service': [
+      ...PURE,
+      'config',
+      'digest',
+      'encryption',
+      'cold/shard',
+      'cold/store',
+      'gateway',
+      'logging',
+      'threads',
+    ],
   },
   {
     placement: ['base', 'protocol', 'placement/state', 'config', 'gateway', 'logging', 'peer'],
@@ -130,7 +141,10 @@ const PROGRAMS: readonly Floor[] = [
   {
     exporter: ['base', 'nodes'],
     // Backups as the tool makes, verifies and restores them.
-    'backup/tool': ['base', 'config', 'threads', 'nodes', 'backup/format', 'stream/backup', 'subscriptions/state'],
+    'backup/tool': [
+      ...['base', 'config', 'encryption', 'threads', 'nodes'],
+      ...['backup/format', 'stream/backup', 'subscriptions/state'],
+    ],
   },
   {
     // A client of the nodes like any other.
@@ -155,6 +169,7 @@ export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^lmdb$/, 'store'],
   [/^@node-rs\/crc32$/, 'store', 'peer/codec'],
   [/^(@napi-rs\/blake-hash|blake3)$/, 'digest'],
+  [/^age-encryption$/, 'encryption'],
   [/^piscina$/, 'threads', 'backup/tool', 'workers'],
   [/^msgpackr$/, 'protocol', 'backup/format', 'client'],
   [/^@(aws-sdk|smithy)\//, 'cold/store'],

@@ -32,6 +32,7 @@ const DIRECT: Table = {
   'src/cold/store/dir-store.ts': 'names and ages of files on a real disk',
   'src/cold/store/perform.ts': 'an object of its own in a real store',
   'src/cold/store/s3-upload.ts': 'ages of uploads in a real store',
+  'src/encryption/age.ts': 'salts, with the rest of node:crypto',
   'src/subscriptions/webhooks/webhook-keys.ts': 'secrets, with the rest of node:crypto',
   'src/operator/': 'a separate program at a terminal, which no simulator runs',
   'src/exporter/': 'a part of the tool',

@@ -13,7 +13,8 @@ import { threadEntry } from '../../threads/entry.ts';
 import { type Closed, ThreadPool, ThreadsFailed } from '../../threads/thread-pool.ts';
 import type { ColdFailure, ColdOp, ColdOutcome, ColdStorage, ColdTask } from '../ports.ts';
 import { mergeBytes } from '../store/merge-objects.ts';
-import type { Backend } from '../store/perform.ts';
+import type { AgeKeys } from '../../encryption/age.ts';
+import type { Backend, ColdWork } from '../store/perform.ts';
 
 /** Concurrent tasks per thread: they wait for the network nearly all the time. Also connections per thread. */
 export const TASKS_PER_THREAD = 32;
@@ -35,6 +36,8 @@ const STOPPED: ColdFailure = { ok: false, failure: 'stopped', message: 'the serv
 
 export interface ColdServiceOptions {
   readonly backend: Backend;
+  /** Undefined: objects are not encrypted. */
+  readonly keys?: AgeKeys | undefined;
   /** Bound of one operation. */
   readonly timeoutMs: number;
   readonly runtime: Runtime;
@@ -56,8 +59,10 @@ export class ColdService implements ColdStorage {
     cold_store_merges: 0,
     cold_store_merge_errors: 0,
   };
-  readonly #threads: ThreadPool<ColdTask, ColdOutcome>;
+  readonly #threads: ThreadPool<ColdWork, ColdOutcome>;
   readonly #options: ColdServiceOptions;
+  /** Those of the tasks to come. */
+  keys: AgeKeys | undefined;
   #closed = false;
   #tasks = 0;
   #bytes = 0;
@@ -67,6 +72,7 @@ export class ColdService implements ColdStorage {
 
   constructor(options: ColdServiceOptions) {
     this.#options = options;
+    this.keys = options.keys;
     this.#threads = new ThreadPool({
       title: 'the threads of the cold store',
       entry: threadEntry('pool'),
@@ -103,7 +109,8 @@ export class ColdService implements ColdStorage {
   /** Never rejects. The body of a put is detached from the caller's memory. */
   run<Task extends ColdTask>(task: Task): Promise<ColdOutcome<Task['op']>> {
     if (this.#closed) return Promise.resolve(STOPPED);
-    const bytes = bytesOf(task);
+    // Encrypted bytes are there twice.
+    const bytes = bytesOf(task) * (this.keys === undefined ? 1 : 2);
     // A single task is always accepted when there is nothing else.
     const isFull = this.#tasks >= TASKS_MAX || (this.#tasks > 0 && this.#bytes + bytes > BYTES_MAX);
     if (isFull) return Promise.resolve(BUSY);
@@ -166,7 +173,7 @@ export class ColdService implements ColdStorage {
 
   async #perform(task: ColdTask): Promise<ColdOutcome> {
     try {
-      return await this.#threads.run(task, task.op === 'put' ? [task.body.buffer] : []);
+      return await this.#threads.run({ task, keys: this.keys }, task.op === 'put' ? [task.body.buffer] : []);
     } catch (error) {
       if (this.#closed) return STOPPED;
       if (error instanceof ThreadsFailed) return { ok: false, failure: 'no-threads', message: error.message };

@@ -4,12 +4,14 @@
  * without it, and it is retried until it answers.
  */
 import process from 'node:process';
+import { caughtMessage } from '../../base/caught.ts';
 import { COMPACT_RUN_MIN } from '../../base/limits.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import type { Config } from '../../config/config.ts';
 import type { ColdConfig } from '../../config/cold.ts';
 import { ConfigError } from '../../config/error.ts';
 import type { ColdGraces } from '../../backup/ports.ts';
+import { Age, AgeError, type AgeKeys } from '../../encryption/age.ts';
 import type { ColdFailure, ColdSettings } from '../ports.ts';
 import { assembleRead } from '../../stream/cold/assemble.ts';
 import { ReadCollector } from '../../stream/core/collect.ts';
@@ -30,6 +32,8 @@ const DIRECTORY_TIMEOUT_MS = 30_000;
 
 export interface ColdStore {
   readonly service: ColdService;
+  /** Tasks to come use these, unless they cannot be used: the log says so. */
+  changeKeys(keys: AgeKeys | undefined): Promise<void>;
   /** How shards use it, except for the name of their run. */
   readonly use: Omit<ColdSettings, 'run'>;
   /** Starts to answer reads of cold bytes. */
@@ -54,8 +58,10 @@ export async function startColdStore(config: Config, host: ColdHost): Promise<Co
   const backend = await backendOf(config.storage.dataDir, cold, runtime);
   if (backend === undefined) return undefined;
   const watched: { health?: ColdHealth } = {};
+  await tryKeys(cold.keys);
   const service = new ColdService({
     backend,
+    keys: cold.keys,
     runtime,
     onOutcome: (op, outcome) => watched.health?.met(op, outcome),
     timeoutMs: backend.kind === 's3' ? cold.s3.timeoutMs : DIRECTORY_TIMEOUT_MS,
@@ -75,6 +81,14 @@ export async function startColdStore(config: Config, host: ColdHost): Promise<Co
   let reader: ColdReader | undefined;
   return {
     service,
+    changeKeys: async (keys) => {
+      try {
+        await tryKeys(keys);
+        service.keys = keys;
+      } catch (error) {
+        log.error({ reason: caughtMessage(error) }, 'the keys of the cold store stay as they were');
+      }
+    },
     use: useOf(cold, shardCount),
     serve: (gateway) => {
       const collector = new ReadCollector();
@@ -90,7 +104,7 @@ export async function startColdStore(config: Config, host: ColdHost): Promise<Co
       gateway.useCold(reader);
     },
     metrics: () => ({
-      cold_store: { ...describe(cold), ...health.report() },
+      cold_store: { ...describe(cold), object_encryption: stateOf(service.keys), ...health.report() },
       cold_pool_tasks: service.tasks,
       cold_pool_bytes: service.bytes,
       ...service.counters,
@@ -111,7 +125,15 @@ export async function startColdStore(config: Config, host: ColdHost): Promise<Co
 
 /** The metrics without a cold store. */
 export const NO_COLD_STORE_METRICS: Readonly<Record<string, unknown>> = {
-  cold_store: { backend: 'none', root: null, bucket: null, region: null, endpoint: null, encryption: null },
+  cold_store: {
+    backend: 'none',
+    root: null,
+    bucket: null,
+    region: null,
+    endpoint: null,
+    encryption: null,
+    object_encryption: null,
+  },
 };
 
 function watch(service: ColdService, { runtime, log }: ColdHost): ColdHealth {
@@ -161,6 +183,25 @@ function hint(cold: ColdConfig, failed: ColdFailure): string {
   return mayBeEncryption
     ? ` (storage.cold.s3.server_side_encryption is "${cold.s3.encryption}"; "none" if the store cannot encrypt)`
     : '';
+}
+
+/** Nodes must be able to read what they write. */
+async function tryKeys(keys: AgeKeys | undefined): Promise<void> {
+  if (keys === undefined) return;
+  try {
+    const age = await Age.of(keys);
+    if (age.seals) await age.tryOut('both');
+  } catch (error) {
+    if (!(error instanceof AgeError)) throw error;
+    throw new ConfigError(
+      `storage.cold.encryption_identity_file and storage.cold.encryption_recipients_file: ${error.message}`,
+    );
+  }
+}
+
+function stateOf(keys: AgeKeys | undefined): 'none' | 'reads' | 'writes' {
+  if (keys === undefined) return 'none';
+  return keys.recipients.length === 0 ? 'reads' : 'writes';
 }
 
 function describe(cold: ColdConfig): Record<string, unknown> {

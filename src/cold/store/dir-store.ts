@@ -59,20 +59,32 @@ export class DirStore implements ObjectStore {
   }
 
   async read(key: string, offset: number, { parts, length }: Parts): Promise<void> {
+    const at = await this.#fill(key, offset, parts);
+    if (at < offset + length)
+      throw new StoreError('bad', `${key}: the object ends at byte ${at} of ${offset + length}`);
+  }
+
+  async readUpTo(key: string, offset: number, bytesMax: number): Promise<Uint8Array<ArrayBuffer>> {
+    const bytes = new Uint8Array(bytesMax);
+    return bytes.subarray(0, (await this.#fill(key, offset, [bytes])) - offset);
+  }
+
+  /** Returns where the object ends, or the parts. */
+  async #fill(key: string, offset: number, parts: readonly Uint8Array[]): Promise<number> {
     checkKey(key);
-    await this.#guard(key, async () => {
+    return await this.#guard(key, async () => {
       const file = await open(pathOf(this.#root, key), 'r');
       try {
         let at = offset;
         for (const part of parts) {
           for (let done = 0; done < part.length;) {
             const { bytesRead } = await file.read(part, done, part.length - done, at);
-            if (bytesRead === 0)
-              throw new StoreError('bad', `${key}: the object ends at byte ${at} of ${offset + length}`);
+            if (bytesRead === 0) return at;
             done += bytesRead;
             at += bytesRead;
           }
         }
+        return at;
       } finally {
         await file.close();
       }

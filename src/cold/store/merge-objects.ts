@@ -5,7 +5,8 @@
 import { digestOf, sameDigest } from '../../digest/blake3.ts';
 import type { ChunkRef } from '../../protocol/cold.ts';
 import type { ColdTask, MergeSlice, MergedObject, MergedSlice } from '../ports.ts';
-import { type ObjectStore, StoreError } from './store.ts';
+import type { Objects } from './sealed-objects.ts';
+import { StoreError } from './store.ts';
 
 /** Undefined: the chunks are not what their references say. */
 export type MergeChunks = (
@@ -38,7 +39,7 @@ type Chunks = Map<ChunkRef, Uint8Array | string>;
 
 /** Slices with a missing or bad source are omitted; any other failure fails the whole merge. */
 export async function mergeObject(
-  store: ObjectStore,
+  store: Objects,
   task: Extract<ColdTask, { readonly op: 'merge' }>,
   signal: AbortSignal,
   merge: MergeChunks,
@@ -69,7 +70,7 @@ function mergeSlice({ incarnation, refs }: MergeSlice, chunks: Chunks, merge: Me
   return merge(incarnation, refs, sources) ?? `${refs[0]?.key} and what follows do not hold what they should`;
 }
 
-async function fetchAll(store: ObjectStore, slices: readonly MergeSlice[], signal: AbortSignal): Promise<Chunks> {
+async function fetchAll(store: Objects, slices: readonly MergeSlice[], signal: AbortSignal): Promise<Chunks> {
   const ranges = rangesOf(slices);
   const chunks: Chunks = new Map();
   let next = 0;
@@ -104,7 +105,7 @@ function rangesOf(slices: readonly MergeSlice[]): Range[] {
   return ranges;
 }
 
-async function fetchRange(store: ObjectStore, range: Range, signal: AbortSignal, chunks: Chunks): Promise<void> {
+async function fetchRange(store: Objects, range: Range, signal: AbortSignal, chunks: Chunks): Promise<void> {
   let bytes: Uint8Array;
   try {
     bytes = await store.get(range.key, range.at, range.end - range.at, signal);

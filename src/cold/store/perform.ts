@@ -4,10 +4,12 @@
  */
 import { randomBytes } from 'node:crypto';
 import { DIGEST_BYTES, digestOf, sameDigest } from '../../digest/blake3.ts';
+import { AGE_BYTES, Age, type AgeKeys, isAge } from '../../encryption/age.ts';
 import type { ColdOp, ColdOutcome, ColdResults, ColdTask, Extent, StoredRange } from '../ports.ts';
 import { DirStore } from './dir-store.ts';
 import { type MergeChunks, mergeObject } from './merge-objects.ts';
 import type { S3Options } from './s3-store.ts';
+import { type Objects, SealedObjects } from './sealed-objects.ts';
 import { type ObjectStore, Parts, StoreError } from './store.ts';
 
 /** Which store to use, as plain data that can be sent to a thread. */
@@ -25,9 +27,39 @@ export async function openStore(backend: Backend): Promise<ObjectStore> {
 /** A thread's means for its tasks. */
 export interface Performer {
   readonly store: ObjectStore;
+  /** How the bytes of objects are written and read. */
+  readonly objects: Objects;
   readonly signal: AbortSignal;
   /** The state machine's merge function. */
   readonly merge: MergeChunks;
+}
+
+/** The work of a thread: keys may change between tasks. */
+export interface ColdWork {
+  readonly task: ColdTask;
+  /** Undefined: objects are not encrypted. */
+  readonly keys: AgeKeys | undefined;
+}
+
+/** The objects of a store by the keys of the last task. */
+export class KeyedObjects {
+  readonly #store: ObjectStore;
+  #keys = '';
+  #objects: Promise<Objects>;
+
+  constructor(store: ObjectStore) {
+    this.#store = store;
+    this.#objects = Promise.resolve(store);
+  }
+
+  by(keys: AgeKeys | undefined): Promise<Objects> {
+    const text = keys === undefined ? '' : JSON.stringify(keys);
+    if (text === this.#keys) return this.#objects;
+    this.#keys = text;
+    const store = this.#store;
+    const sealed = keys && Age.of(keys).then((age) => new SealedObjects(store, age));
+    return (this.#objects = sealed ?? Promise.resolve(store));
+  }
 }
 
 /** Never rejects. */
@@ -41,15 +73,16 @@ export async function perform(performer: Performer, task: ColdTask): Promise<Col
   }
 }
 
-async function run({ store, signal, merge }: Performer, task: ColdTask): Promise<ColdResults[ColdOp]> {
+async function run(performer: Performer, task: ColdTask): Promise<ColdResults[ColdOp]> {
+  const { store, objects, signal, merge } = performer;
   switch (task.op) {
     case 'put': {
       const digests = digestsOf(task.body, task.slices);
-      await store.put(task.key, task.body, signal);
+      await objects.put(task.key, task.body, signal);
       return digests;
     }
     case 'get':
-      return await readVerified(store, task.refs, signal);
+      return await readVerified(performer, task.refs);
     case 'list':
       return await store.list(task.prefix, task.after, task.limit, signal);
     case 'remove':
@@ -59,25 +92,34 @@ async function run({ store, signal, merge }: Performer, task: ColdTask): Promise
       await probe(store, signal);
       return undefined;
     case 'merge':
-      return await mergeObject(store, task, signal, merge);
+      return await mergeObject(objects, task, signal, merge);
   }
 }
 
 async function readVerified(
-  store: ObjectStore,
+  performer: Performer,
   refs: readonly StoredRange[],
-  signal: AbortSignal,
 ): Promise<readonly Uint8Array<ArrayBuffer>[]> {
   const [first] = refs;
   if (first === undefined) return [];
   const { key, at: offset } = first;
   const parts = new Parts(refs.map(({ length }) => length));
-  await store.read(key, offset, parts, signal);
+  await performer.objects.read(key, offset, parts, performer.signal);
   for (const [i, { at, length, digest }] of refs.entries()) {
     if (sameDigest(digestOf(parts.parts[i] as Uint8Array), digest)) continue;
-    throw new StoreError('bad', `${key}: bytes ${at} to ${at + length} are not what was written (BLAKE3 differs)`);
+    const place = `${key}: bytes ${at} to ${at + length}`;
+    throw new StoreError(
+      'bad',
+      (await withoutKey(performer, key)) ?? `${place} are not what was written (BLAKE3 differs)`,
+    );
   }
   return parts.parts;
+}
+
+/** Why the bytes of an object differ: they are encrypted, and this node has no keys. */
+async function withoutKey({ store, objects, signal }: Performer, key: string): Promise<string | undefined> {
+  if (objects !== store || !isAge(await store.readUpTo(key, 0, AGE_BYTES, signal))) return undefined;
+  return `${key}: it is encrypted, and this node has no storage.cold.encryption_identity_file`;
 }
 
 function digestsOf(body: Uint8Array, slices: readonly Extent[]): Uint8Array<ArrayBuffer> {

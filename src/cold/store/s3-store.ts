@@ -130,6 +130,18 @@ export class S3Store implements ObjectStore {
   }
 
   async read(key: string, offset: number, parts: Parts, signal: AbortSignal): Promise<void> {
+    await this.#fill(key, offset, parts, signal);
+    parts.finish(key, offset);
+  }
+
+  async readUpTo(key: string, offset: number, bytesMax: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+    const parts = new Parts([bytesMax]);
+    await this.#fill(key, offset, parts, signal);
+    return (parts.parts[0] as Uint8Array<ArrayBuffer>).subarray(0, parts.filled);
+  }
+
+  /** As much as there is. */
+  async #fill(key: string, offset: number, parts: Parts, signal: AbortSignal): Promise<void> {
     checkKey(key);
     await this.#send(key, signal, async (abortSignal) => {
       const answer = await this.#client.send(
@@ -141,7 +153,6 @@ export class S3Store implements ObjectStore {
         { abortSignal },
       );
       await drain(answer.Body as Readable, (bytes) => parts.add(key, bytes));
-      parts.finish(key, offset);
     });
   }
 

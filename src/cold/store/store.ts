@@ -20,6 +20,8 @@ export interface ObjectStore {
   put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void>;
   /** From `offset` on, exactly as many bytes as `parts` holds. */
   read(key: string, offset: number, parts: Parts, signal: AbortSignal): Promise<void>;
+  /** As many bytes from `offset` on as there are, `bytesMax` at most. */
+  readUpTo(key: string, offset: number, bytesMax: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
   /** Exactly `length` bytes from `offset` on. */
   get(key: string, offset: number, length: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
   /** Objects whose key begins with `prefix` and sorts after `after`; foreign ones are listed too. */
@@ -73,6 +75,11 @@ export class Parts {
       this.#part++;
       this.#at = 0;
     }
+  }
+
+  /** How many bytes have arrived. */
+  get filled(): number {
+    return this.#filled;
   }
 
   /** All bytes have arrived; `offset` is where the range begins in the object. */

@@ -3,59 +3,13 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
-import { DirStore, makeDirStore } from '../../../src/cold/store/dir-store.ts';
 import { probe } from '../../../src/cold/store/perform.ts';
-import { S3Store } from '../../../src/cold/store/s3-store.ts';
 import type { StoreFailure } from '../../../src/cold/ports.ts';
 import { type ObjectStore, StoreError } from '../../../src/cold/store/store.ts';
-import { Ceph, cephMissing } from '../../support/ceph.ts';
-import { removeFolder, temporaryFolder } from '../../support/server.ts';
-import { s3Options } from './s3.ts';
-
-interface Backend {
-  readonly name: string;
-  readonly skip: string | undefined;
-  start(): Promise<void>;
-  stop(): Promise<void>;
-  open(root: string): Promise<ObjectStore>;
-}
+import { directory, s3 } from './backends.ts';
 
 const { signal } = new AbortController();
 const bytesOf = (length: number): Uint8Array => new Uint8Array(randomBytes(length));
-
-function directory(): Backend {
-  let folder = '';
-  return {
-    name: 'directory',
-    skip: undefined,
-    start: async () => {
-      folder = temporaryFolder('cold');
-      await Promise.resolve();
-    },
-    stop: async () => {
-      removeFolder(folder);
-      await Promise.resolve();
-    },
-    open: async (root) => {
-      await makeDirStore(folder, root);
-      return new DirStore(folder, root);
-    },
-  };
-}
-
-function s3(): Backend {
-  let ceph: Ceph | undefined;
-  return {
-    name: 'S3 (Ceph)',
-    skip: cephMissing(),
-    start: async () => {
-      ceph = await Ceph.start();
-      await ceph.createBucket('cold');
-    },
-    stop: async () => ceph?.stop(),
-    open: (root) => Promise.resolve(new S3Store(s3Options(ceph as Ceph), root)),
-  };
-}
 
 for (const backend of [directory(), s3()]) {
   describe(`object store: ${backend.name}`, { skip: backend.skip ?? false }, () => {
@@ -82,6 +36,23 @@ for (const backend of [directory(), s3()]) {
         assert.deepEqual(part, body.slice(offset, offset + length), `${offset}+${length}`);
         assert.equal(part.buffer.byteLength, length, 'memory of its own, so that it can be sent to another thread');
       }
+    });
+
+    it('returns what there is when asked for up to so many bytes', async () => {
+      const body = bytesOf(1000);
+      await store.put('up-to', body, signal);
+      for (const [offset, bytesMax] of [
+        [0, 10],
+        [0, 1000],
+        [0, 5000],
+        [990, 10],
+        [990, 5000],
+      ] as const)
+        assert.deepEqual(
+          await store.readUpTo('up-to', offset, bytesMax, signal),
+          body.slice(offset, offset + bytesMax),
+        );
+      await fails('missing', store.readUpTo('nothing', 0, 10, signal));
     });
 
     it('says what is wrong with a read', async () => {

@@ -1,0 +1,183 @@
+// Encrypted objects in each kind of store: ranges of them, beside older ones and those of other keys, and whatever the
+// owner of the store may do to them.
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { after, before, describe, it } from 'node:test';
+import { generateX25519Identity, identityToRecipient } from 'age-encryption';
+import type { ColdOutcome } from '../../../src/cold/ports.ts';
+import { KeyedObjects, perform } from '../../../src/cold/store/perform.ts';
+import type { ObjectStore } from '../../../src/cold/store/store.ts';
+import { digestOf } from '../../../src/digest/blake3.ts';
+import { type AgeKeys, headerEnd, isAge } from '../../../src/encryption/age.ts';
+import { CHUNK_BYTES, SALT_BYTES, SEALED_CHUNK_BYTES } from '../../../src/encryption/payload.ts';
+import { directory, s3 } from './backends.ts';
+
+const { signal } = new AbortController();
+const MIB = 1024 * 1024;
+/** Not multiples of anything. */
+const SMALL = 5_003;
+const LARGE = 3 * MIB + 17;
+
+async function newKeys(...older: readonly AgeKeys[]): Promise<AgeKeys> {
+  const identity = await generateX25519Identity();
+  return {
+    identities: [identity, ...older.flatMap(({ identities }) => identities)],
+    recipients: [await identityToRecipient(identity)],
+  };
+}
+
+interface Asked {
+  readonly key: string;
+  readonly body: Uint8Array;
+  readonly at: number;
+  readonly length: number;
+}
+
+/** A thread of the pool at work. Bytes are verified by the digests that the state machine has of them. */
+class Thread {
+  readonly #store: ObjectStore;
+  readonly #keyed: KeyedObjects;
+
+  constructor(store: ObjectStore) {
+    this.#store = store;
+    this.#keyed = new KeyedObjects(store);
+  }
+
+  async put(keys: AgeKeys | undefined, key: string, body: Uint8Array): Promise<void> {
+    const objects = await this.#keyed.by(keys);
+    const task = { op: 'put', key, body: Uint8Array.from(body), slices: [{ at: 0, length: body.length }] } as const;
+    const outcome = await perform({ store: this.#store, objects, signal, merge: () => undefined }, task);
+    assert(outcome.ok, JSON.stringify(outcome));
+    assert.deepEqual(outcome.value, digestOf(body), 'digests are those of what was put');
+  }
+
+  async get(keys: AgeKeys | undefined, { key, body, at, length }: Asked): Promise<ColdOutcome> {
+    const objects = await this.#keyed.by(keys);
+    const refs = [{ key, at, length, digest: digestOf(body.subarray(at, at + length)) }];
+    return await perform({ store: this.#store, objects, signal, merge: () => undefined }, { op: 'get', refs });
+  }
+
+  async reads(keys: AgeKeys | undefined, asked: Asked): Promise<void> {
+    const outcome = await this.get(keys, asked);
+    assert(outcome.ok, JSON.stringify(outcome));
+    const [bytes] = outcome.value as readonly Uint8Array[];
+    assert.deepEqual(bytes, asked.body.slice(asked.at, asked.at + asked.length));
+    assert.equal(bytes?.buffer.byteLength, asked.length, 'memory of its own, so that it can be sent to another thread');
+  }
+
+  async refuses(keys: AgeKeys | undefined, asked: Asked, why: RegExp): Promise<void> {
+    const outcome = await this.get(keys, asked);
+    assert(!outcome.ok && outcome.failure === 'bad', `${asked.key} from ${asked.at}: ${JSON.stringify(outcome)}`);
+    assert.match(outcome.message, why);
+    assert(outcome.message.startsWith(asked.key), outcome.message);
+  }
+}
+
+const whole = (key: string, body: Uint8Array): Asked => ({ key, body, at: 0, length: body.length });
+
+for (const backend of [directory(), s3()]) {
+  describe(`encrypted objects: ${backend.name}`, { skip: backend.skip ?? false }, () => {
+    let store: ObjectStore;
+    let thread: Thread;
+    before(async () => {
+      await backend.start();
+      store = await backend.open('some/root');
+      thread = new Thread(store);
+    });
+    after(async () => {
+      store.close();
+      await backend.stop();
+    });
+
+    const rawBytes = (key: string): Promise<Uint8Array> => store.readUpTo(key, 0, 2 * LARGE, signal);
+
+    it('gives any range, of small and of large ones', async () => {
+      const keys = await newKeys();
+      for (const size of [1, SMALL, CHUNK_BYTES, 4 * CHUNK_BYTES, 4 * CHUNK_BYTES + 1, LARGE]) {
+        const [key, body] = [`ranges/${size}`, new Uint8Array(randomBytes(size))];
+        await thread.put(keys, key, body);
+        assert(isAge(await rawBytes(key)));
+        for (const at of [0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, size - 70_000, size - 1].filter(
+          (one) => one >= 0 && one < size,
+        ))
+          for (const length of new Set([1, 100, 65_536, 70_000, size - at].map((one) => Math.min(one, size - at))))
+            await thread.reads(keys, { key, body, at, length });
+      }
+    });
+
+    it('reads what was written before there were keys, and for keys that came before these', async () => {
+      const first = await newKeys();
+      const second = await newKeys(first);
+      for (const size of [SMALL, LARGE]) {
+        const body = new Uint8Array(randomBytes(size));
+        await thread.put(undefined, `plain/${size}`, body);
+        assert.deepEqual(await rawBytes(`plain/${size}`), body, 'without keys byte for byte what it was');
+        await thread.put(first, `first/${size}`, body);
+        await thread.put({ ...second, recipients: [] }, `reads/${size}`, body);
+        assert.deepEqual(await rawBytes(`reads/${size}`), body, 'without a recipient as well');
+        for (const key of ['plain', 'first', 'reads']) {
+          await thread.reads(second, whole(`${key}/${size}`, body));
+          await thread.reads(second, { key: `${key}/${size}`, body, at: size - 1000, length: 1000 });
+        }
+        await thread.put(second, `second/${size}`, body);
+        await thread.refuses(first, whole(`second/${size}`, body), /none of 1 identities opens it/);
+        await thread.refuses(undefined, whole(`second/${size}`, body), /no storage.cold.encryption_identity_file/);
+        // An object that could not be opened is asked for again, as an operator adds the key.
+        await thread.reads(second, whole(`second/${size}`, body));
+      }
+    });
+
+    it('refuses what was changed, cut off, swapped or put together', async () => {
+      const keys = await newKeys();
+      for (const size of [2 * CHUNK_BYTES, LARGE]) {
+        const [body, other] = [new Uint8Array(randomBytes(size)), new Uint8Array(randomBytes(size))];
+        await thread.put(keys, `good/${size}`, body);
+        await thread.put(keys, `other/${size}`, other);
+        const [good, foreign] = [await rawBytes(`good/${size}`), await rawBytes(`other/${size}`)];
+        const chunksAt = (headerEnd(good) ?? 0) + SALT_BYTES;
+        let count = 0;
+        const refuses = async (planted: Uint8Array, why: RegExp): Promise<void> => {
+          const key = `planted/${size}-${count++}`;
+          await store.put(key, planted, signal);
+          await thread.refuses(keys, whole(key, body), why);
+        };
+        for (const at of [0, 30, 60, 130, chunksAt - 1, chunksAt, chunksAt + CHUNK_BYTES + 500, good.length - 1]) {
+          const changed = Uint8Array.from(good);
+          changed[at] = (changed[at] ?? 0) ^ 1;
+          await refuses(changed, at === 0 ? /BLAKE3 differs/ : /altered|none of 1 identities|not what was written/);
+        }
+        for (const bytes of [100, chunksAt - 1, chunksAt + SEALED_CHUNK_BYTES, good.length - 1])
+          await refuses(good.subarray(0, bytes), /cut off|the object ends at byte/);
+        const chunk = (i: number): Uint8Array =>
+          good.subarray(chunksAt + i * SEALED_CHUNK_BYTES).subarray(0, SEALED_CHUNK_BYTES);
+        const rest = good.subarray(chunksAt + 2 * SEALED_CHUNK_BYTES);
+        await refuses(Buffer.concat([good.subarray(0, chunksAt), chunk(1), chunk(0), rest]), /altered or cut off/);
+        await refuses(foreign, /BLAKE3 differs/);
+      }
+    });
+  });
+}
+
+it('readers of an object ask for its beginning once', async () => {
+  const backend = directory();
+  await backend.start();
+  try {
+    const store = await backend.open('');
+    const [keys, body] = [await newKeys(), new Uint8Array(randomBytes(LARGE))];
+    const thread = new Thread(store);
+    await thread.put(keys, 'large', body);
+    const asked: number[] = [];
+    const read = store.readUpTo.bind(store);
+    store.readUpTo = (key, offset, bytesMax, ended) => {
+      asked.push(offset);
+      return read(key, offset, bytesMax, ended);
+    };
+    const ranges = [MIB, 2 * MIB, 0].map((at) => ({ key: 'large', body, at, length: MIB }));
+    await Promise.all(ranges.map((one) => thread.reads(keys, one)));
+    assert.equal(asked.filter((offset) => offset === 0).length, 1);
+    for (const one of ranges) await thread.reads(keys, one);
+    assert.equal(asked.length, 2 * ranges.length + 1);
+  } finally {
+    await backend.stop();
+  }
+});
