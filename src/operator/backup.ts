@@ -1,10 +1,13 @@
 /** The work of the verbs about backups. Loaded when one of them runs, because most calls need nothing of it. */
-import { type Location, openLocation, unfinished } from '../backup/format/location.ts';
+import { type Location, unfinished } from '../backup/format/location.ts';
+import { type BackupOptions, openBackup } from '../backup/format/sealed-location.ts';
 import { type GroupEntry, MANIFEST, type Manifest, objectName, writeManifest } from '../backup/format/manifest.ts';
 import { createGroup, endUnfinished, sendOrder } from '../backup/tool/create.ts';
 import { coldNote, infoOf, lineageOf } from '../backup/tool/info.ts';
 import { checkFree, checkResumable, restoreGroups } from '../backup/tool/restore.ts';
 import { verifyBackup } from '../backup/tool/verify.ts';
+import { identitiesIn, recipientsIn } from '../config/age-keys.ts';
+import { ConfigError } from '../config/error.ts';
 import type { Cluster } from '../nodes/cluster.ts';
 import { Failure, Interrupted, UsageError } from '../nodes/failure.ts';
 import { Fault } from '../stream/backup/fault.ts';
@@ -20,7 +23,7 @@ const LEADERS_WAIT_MS = 10_000;
 const LEADERS_LOOK_MS = 500;
 
 export async function createBackup(context: Context): Promise<void> {
-  await atLocation(context, async (location) => {
+  await atLocation(context, 'recipients-file', async (location) => {
     const { progress, say } = context;
     const createdMs = createdOf(context);
     const cluster = await openCluster(context);
@@ -90,9 +93,9 @@ async function whatIsIn(location: Location, groupCount: number): Promise<string>
 }
 
 export async function checkBackup(context: Context): Promise<void> {
-  await atLocation(context, async (location) => {
+  await atLocation(context, 'identity-file', async (location, keys) => {
     const { values, progress, say } = context;
-    const { manifest, buckets } = await verifyBackup(location, context);
+    const { manifest, buckets } = await verifyBackup(location, { ...context, keys });
     const { groups, created_unix_ms: createdMs } = manifest;
     progress.end();
     say(
@@ -104,10 +107,10 @@ export async function checkBackup(context: Context): Promise<void> {
 }
 
 export async function restoreBackup(context: Context): Promise<void> {
-  await atLocation(context, async (location) => {
+  await atLocation(context, 'identity-file', async (location, keys) => {
     const { values, progress, say } = context;
     const cluster = await openCluster(context);
-    const { manifest, buckets } = await verifyBackup(location, context);
+    const { manifest, buckets } = await verifyBackup(location, { ...context, keys });
     await checkTarget(manifest, (await infoOf(cluster)).groupCount);
     const { groups } = manifest;
     await leadersOf(cluster, progress);
@@ -151,21 +154,36 @@ async function leadersOf(cluster: Cluster, progress: ProgressBar): Promise<void>
   });
 }
 
+type Keys = BackupOptions['keys'];
+
+/** For each direction its own: a machine that creates backups need not be able to read them. */
+function keysOf({ values }: Context, flag: 'identity-file' | 'recipients-file'): Keys {
+  const path = values.text(flag);
+  if (path === undefined) return undefined;
+  return flag === 'identity-file'
+    ? { identities: identitiesIn(path, `--${flag}`), recipients: [] }
+    : { identities: [], recipients: recipientsIn(path, `--${flag}`) };
+}
+
 async function atLocation(
-  { values, signal, env, giveWay }: Context,
-  work: (location: Location) => Promise<void>,
+  context: Context,
+  flag: Parameters<typeof keysOf>[1],
+  work: (location: Location, keys: Keys) => Promise<void>,
 ): Promise<void> {
+  const { values, signal, env, giveWay } = context;
   giveWay();
   try {
-    const location = await openLocation(values.required('location'), { signal, env });
+    const keys = keysOf(context, flag);
+    const location = await openBackup(values.required('location'), { signal, env, keys });
     try {
-      await work(location);
+      await work(location, keys);
     } finally {
       location.close();
     }
   } catch (error) {
     if (signal.aborted && !(error instanceof Failure)) throw new Interrupted();
-    if (error instanceof Fault) throw new Failure(error.message, undefined, { cause: error });
+    if (error instanceof Fault || error instanceof ConfigError)
+      throw new Failure(error.message, undefined, { cause: error });
     throw error;
   }
 }

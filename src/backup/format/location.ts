@@ -21,6 +21,8 @@ const S3_RETRIES = 5;
 export interface Location {
   /** As the operator wrote it. */
   readonly text: string;
+  /** Files are encrypted: `sizeOf` tells of them as they lie there, and `read` takes the size of what is in them. */
+  readonly isSealed?: true;
   /**
    * Whether the location is empty. A missing directory is created, and holds `mark` until that is written or
    * `release`d, so that only one of several concurrent calls gets true. Throws a Fault when it cannot be written.

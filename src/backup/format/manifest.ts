@@ -5,6 +5,8 @@ import { check } from '../../stream/backup/fault.ts';
 import type { Location } from './location.ts';
 
 export const MANIFEST = 'manifest.json';
+/** A manifest of this format is a shell around an encrypted one (sealed-location.ts). */
+export const SEALED_FORMAT_VERSION = 2;
 const MANIFEST_BYTES_MAX = 64 * 1024 * 1024;
 const CLUSTER_ID = /^[0-9a-f]{32}$/;
 /** A part of format 1, word for word. */
@@ -87,6 +89,10 @@ export function parseManifest(text: string): Manifest {
   check(isTable(parsed), `${MANIFEST} is not a manifest`);
   const { format_version: version, raft_group_count: count, groups, created_unix_ms: created } = parsed;
   check(isCount(version) && version >= 1, `${MANIFEST} names no format version`);
+  check(
+    parsed['encryption'] === undefined,
+    'the backup is encrypted: name a file with an identity that it is for (--identity-file)',
+  );
   check(
     version <= BACKUP_FORMAT_VERSION,
     `the backup has format version ${version}; this program reads up to ${BACKUP_FORMAT_VERSION}, use a newer one`,

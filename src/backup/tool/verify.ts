@@ -6,6 +6,7 @@ import type { Piscina } from 'piscina';
 import type { Location } from '../format/location.ts';
 import { type GroupEntry, type Manifest, readManifest } from '../format/manifest.ts';
 import { VERIFIER_LOADED } from '../format/verify.ts';
+import type { AgeKeys } from '../../encryption/age.ts';
 import { threadEntry } from '../../threads/entry.ts';
 import type { EnvironmentVariables } from '../../config/environment.ts';
 import { Failure, Interrupted } from '../../nodes/failure.ts';
@@ -28,6 +29,8 @@ interface VerifyingContext {
   readonly signal: AbortSignal;
   /** The environment of the threads. */
   readonly env: EnvironmentVariables;
+  /** Those of an encrypted backup. */
+  readonly keys?: AgeKeys | undefined;
 }
 
 /** The answer of a thread (workers/verify.ts). */
@@ -35,7 +38,7 @@ type Answer = { readonly fault: string } | { readonly bucketNames: readonly stri
 
 export async function verifyBackup(
   location: Location,
-  { progress, signal, env }: VerifyingContext,
+  { progress, signal, env, keys }: VerifyingContext,
 ): Promise<VerifiedBackup> {
   const manifest = await readManifest(location);
   const threads = Math.max(1, Math.min(THREADS_MAX, availableParallelism(), manifest.groups.length));
@@ -54,7 +57,7 @@ export async function verifyBackup(
   let done = 0;
   const buckets = new Set<string>();
   const verify = async (one: GroupEntry): Promise<void> => {
-    const answer = await pool.run({ location: location.text, entry: one, groupCount, stop }, { name: 'verify' });
+    const answer = await pool.run({ location: location.text, keys, entry: one, groupCount, stop }, { name: 'verify' });
     if ('fault' in answer) throw new Failure(answer.fault);
     for (const name of answer.bucketNames) buckets.add(name);
     progress.step(++done, groupCount, `groups verified`);

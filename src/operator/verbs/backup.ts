@@ -11,6 +11,8 @@ const LOCATION: Flag = {
 };
 /** A node that reads a large snapshot answers small calls late. */
 const TIMEOUT_SECONDS = 30;
+const IDENTITY: Flag = { kind: 'text', value: 'FILE', about: 'file with the identity of age for an encrypted backup' };
+const RECIPIENTS: Flag = { kind: 'text', value: 'FILE', about: 'encrypt the backup for the recipients of age in it' };
 const CREATED: Flag = { kind: 'text', value: 'MS', about: 'time to write into the manifest, in ms since 1970' };
 
 export const backupCreate: Verb = {
@@ -23,6 +25,7 @@ export const backupCreate: Verb = {
   flags: {
     config: CONFIG,
     location: LOCATION,
+    'recipients-file': RECIPIENTS,
     'created-unix-ms': CREATED,
     ...OUTPUT,
     ...asking(TIMEOUT_SECONDS),
@@ -34,7 +37,7 @@ export const backupVerify: Verb = {
   name: 'backup-verify',
   about: 'check that a backup is complete, unaltered and restorable; asks no cluster',
   examples: ['millracectl backup-verify --location s3://backups/millrace/2026-11-21'],
-  flags: { location: LOCATION, ...OUTPUT },
+  flags: { location: LOCATION, 'identity-file': IDENTITY, ...OUTPUT },
   run: async (context) => await (await import('../backup.ts')).checkBackup(context),
 };
 
@@ -48,6 +51,7 @@ export const restore: Verb = {
   flags: {
     config: CONFIG,
     location: LOCATION,
+    'identity-file': IDENTITY,
     resume: { kind: 'switch', about: 'go on with a restore that was interrupted' },
     'adopt-cold-objects': {
       kind: 'switch',
