@@ -18,6 +18,7 @@ import { cluster } from './scenarios/cluster.ts';
 import { coldAppends } from './scenarios/cold-appends.ts';
 import { coldBounded } from './scenarios/cold-bounded.ts';
 import { coldReplay } from './scenarios/cold-replay.ts';
+import { fairness } from './scenarios/fairness.ts';
 import { fanOut } from './scenarios/fan-out.ts';
 import { largeBodies } from './scenarios/large-bodies.ts';
 import { replay } from './scenarios/replay.ts';
@@ -44,6 +45,7 @@ const SCENARIOS: readonly Scenario[] = [
   fanOut,
   replay,
   scale,
+  fairness,
   cluster,
   clusterIdle,
   largeBodies,

@@ -17,7 +17,8 @@ async function start(name: Running['name'], entry: string, options: StartOptions
   const folder = temporaryFolder(options.dir, 'millrace');
   const [port, adminPort] = [await freePort(), await freePort()];
   const flags = ['--data', folder, '--listen', `127.0.0.1:${port}`, '--admin-listen', `127.0.0.1:${adminPort}`];
-  const args = [...options.nodeArgs, entry, ...flags, '--cores', String(options.cores)];
+  const config = options.config === undefined ? [] : ['--config', options.config];
+  const args = [...options.nodeArgs, entry, ...flags, ...config, '--cores', String(options.cores)];
   const child = startChild(process.execPath, args, options.cpus);
   await waitForPort(child, port, 'millrace');
   await waitForLeaders(port);

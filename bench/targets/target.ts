@@ -26,6 +26,8 @@ export interface StartOptions {
   readonly cores: number;
   /** Flags for node itself (profiling); only millrace takes them. */
   readonly nodeArgs: readonly string[];
+  /** Configuration of a single node of millrace, beside its flags. */
+  readonly config?: string;
   /** Prefix of the commands of a cluster's nodes. */
   readonly wrapper?: readonly [file: string, ...args: string[]];
   /** The compiled entry point of millrace. */
