@@ -43,7 +43,7 @@ const TRIAL_ROUNDS = 4;
 const LATENCY_POWER = 0.25;
 /** A rate this many times the one that counted as late: the path is not thin. */
 const WIDE_FACTOR = 1.5;
-/** UseLimits on top of an established latency, because waits vary. */
+/** Allowance on top of an established latency, because waits vary. */
 const PROVEN_FACTOR = 1.5;
 
 interface Piece {
