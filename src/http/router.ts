@@ -8,6 +8,7 @@ import { checkEncoding } from './headers.ts';
 import { CONTROL_PREFIX, type Groups, KnownPaths, type PathPattern, newPath, parsePath } from './paths.ts';
 import type { RequestContext } from './request.ts';
 import { scopeRefusal } from './scope-gate.ts';
+import { refuseLimited } from './limited.ts';
 
 export type Handler = (call: RequestContext) => void;
 
@@ -81,7 +82,7 @@ function handle(call: RequestContext, row: Route): unknown {
     if (refusal !== undefined) return call.deny(refusal);
   }
   const limited = call.meters.enter(call.path.bucket, call.startedMs);
-  if (limited !== undefined) return call.refuse(limited.code, limited.detail, limited.retrySeconds);
+  if (limited !== undefined) return refuseLimited(call, limited);
   if (row.takesConditions !== true && isConditional(call) && isWrite(call)) {
     return call.refuse('INVALID_HEADER', 'If-Match and If-None-Match go with single writes of a stream, not with this');
   }

@@ -32,6 +32,7 @@ import { TracedRequest } from './traced-request.ts';
 import type { SessionPort } from './sockets.ts';
 import { authorizationOf } from '../access/socket-tokens.ts';
 import { type UwsApp, type UwsHandshake, type UwsRequest, type UwsResponse, loadUws } from './uws.ts';
+import { refuseLimited } from './limited.ts';
 
 export interface PlaneOptions {
   readonly ctx: HttpContext;
@@ -209,7 +210,7 @@ function handle({ server, admission, router, certificates }: Plane, call: Reques
   }
   if (server.closing) return call.refuse('STOPPING');
   const limited = call.meters.begin(credentials, call.startedMs);
-  if (limited !== undefined) return call.refuse(limited.code, limited.detail, limited.retrySeconds);
+  if (limited !== undefined) return refuseLimited(call, limited);
   return router.route(call, req.getUrl());
 }
 

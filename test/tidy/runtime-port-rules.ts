@@ -27,6 +27,7 @@ const DIRECT: Table = {
   'src/http/live/long-poll.ts': 'cursors of the protocol',
   'src/http/live/sse.ts': 'cursors of the protocol; spread of real connections',
   'src/http/routes/bootstrap.ts': 'the boundary of a multipart answer',
+  'src/http/limited.ts': 'deadlines of real sockets',
   'src/http/routes/streams.ts': 'deadlines of real sockets',
   'src/backup/import/spool.ts': 'names of files on a real disk',
   'src/cold/store/dir-store.ts': 'names and ages of files on a real disk',

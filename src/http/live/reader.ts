@@ -10,6 +10,7 @@ import type { Answer, RequestContext } from '../request.ts';
 import { Timed } from '../../topics/clock.ts';
 import type { Live } from './live.ts';
 import { type EventReader, type Member, type ReadPosition, RETRY_MS, type Topic } from '../../topics/topic.ts';
+import { refuseLimited } from '../limited.ts';
 
 export const READING = 0;
 /** The mailbox was full; the clock tries again. */
@@ -26,7 +27,7 @@ export function startReader(call: RequestContext, refusal: ErrorCode | undefined
   const limited = refusal === undefined ? call.meters.addReader() : undefined;
   if (refusal === undefined && limited === undefined) return make().start();
   call.server.ctx.metrics.live.refused++;
-  if (limited !== undefined) return call.refuse(limited.code, limited.detail, limited.retrySeconds);
+  if (limited !== undefined) return refuseLimited(call, limited);
   if (refusal !== undefined) return call.refuse(refusal);
 }
 
