@@ -26,8 +26,22 @@ const ENTRIES = {
     ]),
   ),
 };
-/** Small, plain JavaScript, loaded by every start. All other packages are native, find files of their own, or are loaded when needed. */
-const INSIDE = ['cli-progress', 'fast-jwt', 'lru-cache', 'pino', 'prom-client', 'smol-toml', 'yaml', 'yargs'];
+/**
+ * Small, plain JavaScript, loaded by every start. `age-encryption`, loaded when needed, is a module without a form in CommonJS: a
+ * bundle with a code cache cannot import one from outside ("A dynamic import callback was not specified"). All other packages are native, find
+ * files of their own, or are loaded when needed.
+ */
+const INSIDE = [
+  'age-encryption',
+  'cli-progress',
+  'fast-jwt',
+  'lru-cache',
+  'pino',
+  'prom-client',
+  'smol-toml',
+  'yaml',
+  'yargs',
+];
 /** Files that modules read from their own folder. */
 const FILES = ['src/console/page.html', 'src/http/openapi-admin.json', 'src/http/openapi-client.json'];
 
