@@ -59,22 +59,23 @@ export class StreamAppends {
   async append({ bytes, closes, signals }: AppendParts): Promise<number> {
     const { pool, room } = this.#home;
     const all = [...signals, pool.closed];
+    const seq = this.#producer.reserve();
     if (room.waiting >= WAITING_MAX) {
       throw clientError('QUEUE_FULL', `${room.waiting} appends wait for room, as many as may; await some, or ready()`);
     }
     const cost = bytes.length + APPEND_COST_BYTES;
     await room.take(cost, all);
     try {
-      return await this.#queued(bytes, closes, all);
+      return await this.#queued({ bytes, closes, seq }, all);
     } finally {
       room.give(cost);
     }
   }
 
-  async #queued(bytes: Uint8Array, closes: boolean, signals: readonly EndSignal[]): Promise<number> {
+  async #queued(parts: Omit<QueuedAppend, 'done' | 'failed'>, signals: readonly EndSignal[]): Promise<number> {
     let cancel: () => unknown = () => undefined;
     const durable = new Promise<number>((done, failed) => {
-      const append: QueuedAppend = { bytes, closes, done, failed };
+      const append: QueuedAppend = { ...parts, done, failed };
       cancel = (): unknown => this.#producer.cancel(append);
       this.#producer.push(append);
     });

@@ -29,6 +29,8 @@ const OUT_OF_TURN: ReadonlySet<string> = new Set(['PRODUCER_SEQ_CONFLICT', 'PROD
 export interface QueuedAppend {
   readonly bytes: Uint8Array;
   readonly closes: boolean;
+  /** A stable producer reserved it; others count batches. */
+  readonly seq?: number | undefined;
   /** It is durable, and the stream's next offset is behind it. */
   done(offset: number): void;
   failed(error: StreamError): void;
@@ -93,6 +95,14 @@ export class ProducerQueue {
   /** Batches under way. */
   get out(): number {
     return this.#out.size;
+  }
+
+  /**
+   * The sequence of the append that the program makes now. A program that repeats its input gives it to the same append,
+   * whichever left before they were sent: one that is missing at the node has those behind it refused.
+   */
+  reserve(): number | undefined {
+    return this.#isStable ? this.#seq++ : undefined;
   }
 
   push(append: QueuedAppend): void {
@@ -187,7 +197,8 @@ export class ProducerQueue {
       this.#alone.delete(append);
       if (isSingle) break;
     }
-    return { epoch: this.#epoch, seq: this.#seq++, appends: queue.splice(0, count), size };
+    const appends = queue.splice(0, count);
+    return { epoch: this.#epoch, seq: appends[0]?.seq ?? this.#seq++, appends, size };
   }
 
   /** Refused for good, with everything behind it unless that is not concerned. */

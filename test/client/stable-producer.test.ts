@@ -6,7 +6,9 @@ import process from 'node:process';
 import { createInterface } from 'node:readline';
 import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { StreamError, connect } from '../../src/client/client.ts';
+import { MillraceStream, StreamError, connect } from '../../src/client/client.ts';
+import { NodePool } from '../../src/client/pool.ts';
+import { Room } from '../../src/client/waiting.ts';
 import { codeOf, textOf } from './answers.ts';
 import { NoSocket } from './no-socket.ts';
 import { startNode } from './node.ts';
@@ -14,6 +16,7 @@ import { flagsOfNode } from './programs.ts';
 
 const TEXT = { contentType: 'text/plain' };
 const COUNT = 400;
+const LETTERS = 'abcdefghijkl';
 const WRITER = fileURLToPath(new URL('./repeating-writer.process.js', import.meta.url));
 const { server, client } = await startNode();
 const far = connect(server.url, { WebSocket: NoSocket });
@@ -101,6 +104,71 @@ for (const [way, writer] of [
     assert.equal(await textIn(name), '[1,2,3]');
   });
 }
+
+/** Two appends of a byte have room in it. */
+const narrow = connect(server.url, { inFlightBytes: 600 });
+after(() => narrow.close());
+
+/** Where more than may be wait for room, and do not. */
+class CrowdedRoom extends Room {
+  isCrowded = false;
+
+  override get waiting(): number {
+    return this.isCrowded ? Number.POSITIVE_INFINITY : super.waiting;
+  }
+}
+
+/** Appends the rest of the input behind one that was not sent, and then, with another writer, the input again. */
+async function repeatBehindGap(name: string, older: MillraceStream, rest: readonly string[]): Promise<void> {
+  const before = await textIn(name);
+  const refusals = await Promise.all(rest.map(async (text) => await older.append(text).catch((e: unknown) => e)));
+  for (const error of refusals) {
+    assert(error instanceof StreamError);
+    assert.deepEqual([error.code, error.producerSeq], ['PRODUCER_SEQ_CONFLICT', before.length]);
+  }
+  assert.equal(await textIn(name), before);
+  const again = client.stream('b', name, { producer: { id: 'p' } });
+  await Promise.all(Array.from(LETTERS, async (letter) => await again.append(letter)));
+  assert.equal(await textIn(name), LETTERS);
+}
+
+for (const [place, writer] of [
+  ['is queued', client],
+  ['waits for room', narrow],
+] as const) {
+  test(`an append that is aborted while it ${place} keeps its sequence, so those behind it take no other one`, async () => {
+    const name = `aborted ${place}`;
+    await client.stream('b', name).create(TEXT);
+    const stream = writer.stream('b', name, { producer: { id: 'p' } });
+    const aborted = new AbortController();
+    const outcomes = Array.from(LETTERS, async (letter, i) => {
+      const options = i === 8 ? { signal: aborted.signal } : {};
+      return await codeOf(stream.append(letter, options));
+    });
+    aborted.abort(new Error('not this one'));
+    assert.deepEqual(await Promise.all(outcomes), [
+      ...Array.from({ length: 8 }, () => 'no error'),
+      'Error: not this one',
+      ...Array.from({ length: 3 }, () => '409 PRODUCER_SEQ_CONFLICT'),
+    ]);
+    await repeatBehindGap(name, stream, ['m', 'n']);
+  });
+}
+
+test('an append that is refused because too many wait keeps its sequence too', async () => {
+  await client.stream('b', 'full').create(TEXT);
+  const room = new CrowdedRoom(1024 * 1024);
+  const pool = new NodePool({ urls: [server.url], token: undefined, socket: undefined });
+  after(() => pool.close());
+  const path = { bucket: 'b', stream: 'full' };
+  const stream = new MillraceStream({ pool, room, path, contentType: undefined, producer: { id: 'p' } });
+  const first = stream.append('a');
+  room.isCrowded = true;
+  assert.equal(await codeOf(stream.append('b')), '0 QUEUE_FULL');
+  room.isCrowded = false;
+  await first;
+  await repeatBehindGap('full', stream, ['c', 'd']);
+});
 
 test('what is no producer is refused at once', () => {
   for (const producer of [{ id: '' }, { id: 'é' }, { id: 'p', epoch: -1 }, { id: 'p', seq: 0.5 }])
