@@ -93,6 +93,8 @@ export class Room {
   /** Each takes its bytes when its turn has come. */
   readonly #waiting = new Set<{ readonly bytes: number; readonly enter: () => void }>();
   #taken = 0;
+  /** Places whose turn has come, and whose callers go on a moment later: those who come now stay behind them. */
+  #entering = 0;
 
   constructor(most: number) {
     this.#most = most;
@@ -103,7 +105,7 @@ export class Room {
   }
 
   async take(bytes: number, signals: readonly EndSignal[]): Promise<void> {
-    if (this.#waiting.size === 0 && this.#fits(bytes)) {
+    if (this.#waiting.size === 0 && this.#entering === 0 && this.#fits(bytes)) {
       this.#taken += bytes;
       return;
     }
@@ -117,12 +119,15 @@ export class Room {
     });
     const place = { bytes, enter };
     this.#waiting.add(place);
+    this.#admit();
     try {
       await raced(entered, signals);
     } catch (error) {
       if (hasEntered) this.give(bytes);
       else this.#leave(place);
       throw error;
+    } finally {
+      if (hasEntered) this.#entering--;
     }
   }
 
@@ -141,6 +146,7 @@ export class Room {
       if (!this.#fits(place.bytes)) return;
       this.#waiting.delete(place);
       this.#taken += place.bytes;
+      this.#entering++;
       place.enter();
     }
   }

@@ -170,6 +170,16 @@ test('an append that is refused because too many wait keeps its sequence too', a
   await repeatBehindGap('full', stream, ['c', 'd']);
 });
 
+test('an append that finds room does not overtake one that waited for it', async () => {
+  await client.stream('b', 'turns').create(TEXT);
+  const stream = narrow.stream('b', 'turns', { producer: { id: 'p' } });
+  const first = stream.append('a'.repeat(500));
+  const second = stream.append('b');
+  await first;
+  await Promise.all([second, stream.append('c')]);
+  assert.match(await textIn('turns'), /^a+bc$/);
+});
+
 test('what is no producer is refused at once', () => {
   for (const producer of [{ id: '' }, { id: 'é' }, { id: 'p', epoch: -1 }, { id: 'p', seq: 0.5 }])
     assert.throws(() => client.stream('b', 's', { producer }), { code: 'INVALID_ARGUMENT' });
