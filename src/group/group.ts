@@ -163,7 +163,7 @@ export class Group {
       this.#sink.send(reply);
       return;
     }
-    if (isLarge) this.large.answerTo(slot);
+    if (isLarge) this.large.answerTo(slot, this.#clockMs);
     else this.#slots.push(slot);
   }
 
@@ -271,12 +271,11 @@ export class Group {
     this.#slots.push(slot);
   }
 
-  /**
-   * Answers requests that have waited too long. The new leader may or may not have entries of this node. While it leads,
-   * they wait for the disk and a majority, as long as something is committed now and then.
-   */
+  /** Answers what has waited too long: on a former leader, or on one that has committed nothing meanwhile. */
   expireWaiting({ followerMs, leaderMs }: { readonly followerMs: number; readonly leaderMs: number }): void {
     const [waitMs, fromMs] = this.leads ? [leaderMs, this.#committedMs] : [followerMs, 0];
+    if (this.leads && this.#clockMs - fromMs > waitMs)
+      this.#refuseAll(this.large.expire(this.#clockMs - waitMs), 'OUTCOME_UNKNOWN');
     for (let first = this.#waiting[0]; first !== undefined; first = this.#waiting[0]) {
       if (this.#clockMs - Math.max(first.sinceMs, fromMs) <= waitMs) return;
       this.#waiting.shift();

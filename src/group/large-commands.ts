@@ -18,6 +18,7 @@ import { commandsWhere } from '../protocol/operations.ts';
 import type { State } from '../stream/core/state.ts';
 import type { JsonNormalizer } from '../json/json-records.ts';
 import type { CommandSink, EntryBuilder, PieceSource } from './entry.ts';
+import { NO_SLOT } from './reply-slot.ts';
 
 /** How large commands are cut, in bytes. */
 export interface PieceBounds {
@@ -41,6 +42,8 @@ export const PIECE_BOUNDS: PieceBounds = {
 /** A command that waits. */
 interface Large extends PieceSource {
   slot: number;
+  /** Since when, on the monotonic clock. */
+  sinceMs: number;
   /** Bytes in pieces already. */
   offset: number;
   /** Names stream and producer; undefined: no producer. */
@@ -106,9 +109,9 @@ export class LargeCommands implements CommandSink {
   }
 
   /** The one that was added last is answered to `slot`. */
-  answerTo(slot: number): void {
+  answerTo(slot: number, clockMs: number): void {
     const last = this.#queue[this.#queue.length - 1];
-    if (last !== undefined) last.slot = slot;
+    if (last !== undefined) Object.assign(last, { slot, sinceMs: clockMs });
   }
 
   /** Size of the piece that can be cut now; 0: none. */
@@ -151,6 +154,19 @@ export class LargeCommands implements CommandSink {
     return first.slot;
   }
 
+  /** Gives up those that wait since before then; returns their slots. One that has begun goes on, for no client. */
+  expire(beforeMs: number): number[] {
+    const late = this.#queue.findIndex(({ sinceMs }) => sinceMs >= beforeMs);
+    const given = this.#queue.splice(0, late < 0 ? this.#queue.length : late);
+    const slots = given.map(({ slot }) => slot);
+    const [first] = given;
+    for (const { totalBytes, offset } of given) this.bytes -= totalBytes - offset;
+    if (first === undefined || first.offset === 0) return slots;
+    this.bytes += first.totalBytes - first.offset;
+    this.#queue.unshift({ ...first, slot: NO_SLOT });
+    return slots;
+  }
+
   /** Forgets all of them; returns their slots. */
   drop(): number[] {
     this.bytes = 0;
@@ -159,7 +175,7 @@ export class LargeCommands implements CommandSink {
 
   #push(command: Command, parts: readonly Uint8Array[]): void {
     const totalBytes = parts.reduce((sum, { length }) => sum + length, 0);
-    this.#queue.push({ slot: -1, parts, totalBytes, offset: 0, sequence: sequenceOf(command) });
+    this.#queue.push({ slot: NO_SLOT, sinceMs: 0, parts, totalBytes, offset: 0, sequence: sequenceOf(command) });
     this.bytes += totalBytes;
   }
 }

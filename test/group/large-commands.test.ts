@@ -198,3 +198,30 @@ test('where a member does not know pieces, commands stay whole', () => {
   }
   assert(!kinds.has(COMMANDS.piece.number));
 });
+
+test('a leader that commits nothing answers large commands; one that has begun goes on for no client', () => {
+  const host = leader();
+  const first = bodyOf(3 * PIECE_BYTES, 'a');
+  append(host, 2, first);
+  append(host, 3, bodyOf(3 * PIECE_BYTES, 'b'));
+  host.group.cut(NOW);
+  host.group.seal();
+  host.work();
+  const waits = { followerMs: 1000, leaderMs: 30_000 };
+  const at = (clockMs: number): void => {
+    host.group.beginTurn(clockMs);
+    host.group.expireWaiting(waits);
+  };
+  at(30_000);
+  assert.equal(host.answers.size, 1);
+  append(host, 4, bodyOf(3 * PIECE_BYTES, 'c'));
+  at(30_001);
+  assert.deepEqual(
+    [2, 3, 4].map((slot) => host.answers.get(slot)),
+    ['OUTCOME_UNKNOWN', 'OUTCOME_UNKNOWN', undefined],
+  );
+  finish(host);
+  assert.equal(host.answers.get(4), 'OK');
+  assert.equal(content(host), first.toString('latin1') + bodyOf(3 * PIECE_BYTES, 'c').toString('latin1'));
+  assert.equal(host.group.large.bytes, 0);
+});
