@@ -1,14 +1,16 @@
 /**
  * The meters of this node, by token and by bucket. Only those that have a limit are metered, so a node without limits
- * keeps nothing and asks no clock. Names come from outside: a bounded number is kept, and the one that was made first
- * goes first. Each node counts what it serves itself.
+ * keeps nothing and asks no clock. Names come from outside: a bounded number is kept, and those that use
+ * nothing go first. Each node counts what it serves itself.
  */
 import { type UseLimits, type NodeLimits, NO_LIMITS } from '../base/use-limits.ts';
 import { Meter, type Used } from './meter.ts';
 import type { Grant } from './scopes.ts';
 
-/** Meters of tokens, and as many of buckets: a few hundred bytes each, and the name. More: the oldest is forgotten, and refilled. */
+/** Meters of tokens, and as many of buckets: a few hundred bytes each, and the name. More: some are forgotten, and begin afresh. */
 const METERS_MAX = 10_000;
+/** So many are forgotten at once: a look at all of them takes a fraction of a millisecond. */
+const ROOM = METERS_MAX / 16;
 /** Tokens in the metrics, and as many buckets. */
 const SHOWN_MAX = 16;
 /** A bucket's name has at most so many characters in a sentence. */
@@ -21,8 +23,10 @@ export interface LimitSettings {
 }
 
 export class LimitBook {
-  readonly tokens = new Meters('token');
-  readonly buckets = new Meters('bucket');
+  /** When the newest request came. */
+  clockMs = 0;
+  readonly tokens = new Meters('token', () => this.clockMs);
+  readonly buckets = new Meters('bucket', () => this.clockMs);
 
   constructor(settings: LimitSettings = { node: NO_LIMITS, tokens: [] }) {
     this.replace(settings);
@@ -42,8 +46,8 @@ export class LimitBook {
   }
 
   /** Undefined: it has no limits. A token that was made from another one counts as that, else making them would lift the limit. */
-  ofToken({ id, account = id, limits }: Grant): Meter | undefined {
-    return this.tokens.of(account, limits);
+  ofToken({ id, account = id, limits, expiresAtMs }: Grant): Meter | undefined {
+    return this.tokens.of(account, limits, expiresAtMs);
   }
 
   /** Undefined: it has no limits. Empty: the request names none. */
@@ -54,8 +58,9 @@ export class LimitBook {
 
 interface Named {
   readonly meter: Meter;
-  /** The claim of the newest token that came. */
+  /** The claim of the token that expires last, so that two tokens of one holder do not undo each other's limits. */
   claimed: UseLimits | undefined;
+  untilMs: number;
 }
 
 /** One line of the metrics. */
@@ -71,11 +76,15 @@ class Meters {
   #own: ReadonlyMap<string, UseLimits> = new Map();
   /** Neither all nor single ones have limits here. */
   #isFree = true;
+  readonly #clockMs: () => number;
+  /** So many make it worth while to look for some that can be forgotten. */
+  #manyMeters = METERS_MAX;
   /** Refusals by meters that are not kept any more. */
   #forgotten = 0;
 
-  constructor(kind: 'token' | 'bucket') {
+  constructor(kind: 'token' | 'bucket', clockMs: () => number) {
     this.#kind = kind;
+    this.#clockMs = clockMs;
   }
 
   /** Refusals of all that there are and were. */
@@ -111,13 +120,13 @@ class Meters {
     for (const [name, { meter, claimed }] of this.#meters) meter.allow(this.#allowanceOf(name, claimed));
   }
 
-  /** `claimed`: limits that the token itself says. */
-  of(name: string, claimed?: UseLimits): Meter | undefined {
+  /** `claimed`: limits that the token itself says, which expires then. */
+  of(name: string, claimed?: UseLimits, untilMs = 0): Meter | undefined {
     if (this.#isFree && claimed === undefined) return undefined;
     const known = this.#meters.get(name);
-    if (known === undefined) return this.#make(name, claimed);
-    if (claimed !== known.claimed) {
-      known.claimed = claimed;
+    if (known === undefined) return this.#make(name, claimed, untilMs);
+    if (claimed !== known.claimed && untilMs > known.untilMs) {
+      Object.assign(known, { claimed, untilMs });
       known.meter.allow(this.#allowanceOf(name, claimed));
     }
     return known.meter;
@@ -127,26 +136,29 @@ class Meters {
     return this.#own.get(name) ?? { ...this.#all, ...claimed };
   }
 
-  #make(name: string, claimed: UseLimits | undefined): Meter | undefined {
+  #make(name: string, claimed: UseLimits | undefined, untilMs: number): Meter | undefined {
     const allowance = this.#allowanceOf(name, claimed);
     if (isEmpty(allowance)) return undefined;
-    if (this.#meters.size >= METERS_MAX) this.#makeRoom();
+    if (this.#meters.size >= this.#manyMeters) this.#makeRoom();
     const shown = name.length > SHOWN_CHARS_MAX ? `${name.slice(0, SHOWN_CHARS_MAX)}...` : name;
     const meter = new Meter(`the ${this.#kind} ${JSON.stringify(shown)}`, allowance);
     // A name that is a part of a URL would keep all of it.
-    this.#meters.set(Buffer.from(name, 'utf16le').toString('utf16le'), { meter, claimed });
+    this.#meters.set(Buffer.from(name, 'utf16le').toString('utf16le'), { meter, claimed, untilMs });
     return meter;
   }
 
-  /** Those with live readers stay: they are as many as there are readers at most. */
+  /**
+   * Those that use nothing now go first, or naming ten thousand others would free one that is at its limit. Single ones with limits of their own stay,
+   * and so do those with live readers, of which there is a bounded number.
+   */
   #makeRoom(): void {
-    let left = METERS_MAX / 16;
-    for (const [name, { meter }] of this.#meters) {
-      if (meter.used.readers > 0) continue;
-      this.#meters.delete(name);
-      this.#forgotten += meter.used.refused;
-      if (--left <= 0) return;
+    const clockMs = this.#clockMs();
+    const others = [...this.#meters].filter(([name, { meter }]) => meter.used.readers === 0 && !this.#own.has(name));
+    const idle = others.filter(([, { meter }]) => meter.isIdle(clockMs));
+    for (const [name, { meter }] of [...idle, ...others].slice(0, ROOM)) {
+      if (this.#meters.delete(name)) this.#forgotten += meter.used.refused;
     }
+    this.#manyMeters = Math.max(METERS_MAX, this.#meters.size + ROOM);
   }
 }
 

@@ -25,7 +25,7 @@ class Rate {
     if (perSecond === this.#perSecond) return;
     const used = this.#perSecond === Infinity ? 0 : this.#perSecond - this.#left;
     this.#perSecond = perSecond;
-    this.#left = perSecond - used;
+    this.#left = perSecond === Infinity ? Infinity : Math.max(perSecond - used, -DEBT_SECONDS_MAX * perSecond);
   }
 
   refill(clockMs: number): void {
@@ -38,6 +38,11 @@ class Rate {
   /** Seconds until `units` are left; 0: they are. */
   secondsUntil(units: number): number {
     return this.#left >= units ? 0 : (units - this.#left) / this.#perSecond;
+  }
+
+  /** All of a second is left, or will have come back by then. */
+  isFull(clockMs: number): boolean {
+    return this.#perSecond === Infinity || this.secondsUntil(this.#perSecond) * 1000 <= clockMs - this.#atMs;
   }
 
   spend(units: number): void {
@@ -119,5 +124,10 @@ export class Meter {
 
   removeReader(): void {
     this.used.readers--;
+  }
+
+  /** Forgetting it would lift no limit. */
+  isIdle(clockMs: number): boolean {
+    return this.used.readers === 0 && this.#requests.isFull(clockMs) && this.#bytes.isFull(clockMs);
   }
 }

@@ -15,6 +15,7 @@ export class RequestMeters {
 
   /** The sender of a request is known. Before its route, so that no request of a token goes uncounted. */
   begin(credentials: Credentials, clockMs: number): LimitRefusal | undefined {
+    this.#book.clockMs = clockMs;
     this.follow(credentials, '');
     return this.#token?.begin(clockMs);
   }

@@ -131,10 +131,10 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
   /** Ends it without a word. A read under way keeps its turn until the shard has answered. */
   leave(): void {
     this.#state = DONE;
+    this.#meters?.removeReader();
     const topic = this.#topic;
     if (topic === undefined) return;
     this.#topic = undefined;
-    this.#meters?.removeReader();
     this.#owner.turns.forget(this);
     const { server } = this.#owner;
     server.node.live.clock.cancel(this);

@@ -123,6 +123,44 @@ test('names from outside are kept up to a number, and what has live readers stay
   assert.notEqual(book.ofBucket('b49999')?.begin(0), undefined, 'the newest are known');
 });
 
+test('naming others frees no bucket that is at its limit', () => {
+  const book = bookOf({ bucket: { requests_per_second: 10 }, buckets: [['named', { requests_per_second: 1 }]] });
+  const named = book.ofBucket('named');
+  const shop = book.ofBucket('shop');
+  for (let i = 0; i < 20; i++) shop?.begin(0);
+  for (let i = 0; i < 9998; i++) book.ofBucket(`old${i}`)?.begin(-5000);
+  for (let i = 0; i < 20_000; i++) book.ofBucket(`other${i}`);
+  assert.equal(book.ofBucket('shop'), shop);
+  book.clockMs = 5000;
+  for (let i = 0; i < 20_000; i++) book.ofBucket(`more${i}`);
+  assert.notEqual(book.ofBucket('shop'), shop, 'it has been idle since');
+  assert.equal(book.ofBucket('named'), named);
+});
+
+test("two tokens of one holder do not undo each other's limits", () => {
+  const book = bookOf({});
+  const one = { ...GRANT, expiresAtMs: 2000, limits: { requests_per_second: 1 } };
+  const two = { ...GRANT, expiresAtMs: 1000, limits: { bytes_per_second: 10 } };
+  let passed = 0;
+  for (let i = 0; i < 100; i++)
+    for (const grant of [one, two]) if (book.ofToken(grant)?.begin(0) === undefined) passed++;
+  assert.equal(passed, 1);
+  assert.deepEqual(
+    book.ofToken({ ...two, expiresAtMs: 3000 })?.allowance,
+    { bytes_per_second: 10 },
+    'the last to expire',
+  );
+});
+
+test('a debt is forgiven after an hour, of a limit that was lowered too', () => {
+  const meter = new Meter('x', { bytes_per_second: 50_000_000 });
+  meter.begin(0);
+  meter.spend(5_000_000_000);
+  meter.allow({ bytes_per_second: 100_000 });
+  assert.equal(meter.begin(0)?.retrySeconds, 3601);
+  assert.equal(meter.begin(3_601_000), undefined);
+});
+
 test('what a bucket refuses holds no reader of its token', () => {
   const book = bookOf({ token: { live_readers: 2 }, bucket: { live_readers: 1 } });
   const [one, two] = [new RequestMeters(book), new RequestMeters(book)];

@@ -137,7 +137,7 @@ test('live readers are bounded, and their places come back when they leave', asy
 });
 
 test('a refusal is told late, to who is still there', async (t) => {
-  const { port, book } = await start(t, { bucket: { requests_per_second: 1 } });
+  const { port, book, clock, counters } = await start(t, { bucket: { requests_per_second: 1 } });
   assert.equal((await requestOnce(port, 'HEAD', '/shop/s')).status, 200);
   const client = await RawClient.connect(port);
   client.socket.write('HEAD /shop/s HTTP/1.1\r\nHost: x\r\n\r\n');
@@ -145,7 +145,10 @@ test('a refusal is told late, to who is still there', async (t) => {
   client.destroy();
   const late = requestOnce(port, 'HEAD', '/shop/s');
   assert.equal(await Promise.race([late, requestOnce(port, 'HEAD', '/other/s')]).then(({ status }) => status), 200);
+  clock.nowMs += 250;
   assert.equal((await late).status, 429);
+  const { latency_us: latencies } = counters.snapshot();
+  for (const { max } of Object.values(latencies)) assert(max < 1000, 'the wait is not counted');
 });
 
 test('operators have no limits', async (t) => {
