@@ -14,7 +14,7 @@ const COLUMNS = [
   ...['append', 'batch', 'close', 'read', 'long_poll', 'bootstrap'].map((name) => `latency_us.${name}.count`),
   ...['latency_us.append.buckets', 'latency_us.read.buckets', 'responses_by_status'],
   ...['appended_bytes', 'read_bytes', 'read_cache_hit_bytes', 'sse_rendered_bytes', 'raft_apply_entries'],
-  ...['wal_batches', 'wal_sync_ns', 'log_file_bytes', 'live_read_waiters', 'mailbox_depths'],
+  ...['wal_batches', 'wal_sync_ns', 'log_file_bytes', 'live_read_waiters', 'mailbox_depths', 'limit_refusals'],
   ...['cold_hot_bytes', 'cold_flush_backlog_bytes', 'volume_free_bytes', 'process_rss_bytes'],
 ];
 

@@ -1,6 +1,7 @@
 // Every TOML block of the documents that is a node's configuration, or its tokens, is one that a node takes. Changed are only files
 // that the test has not.
 import assert from 'node:assert/strict';
+import { chmodSync } from 'node:fs';
 import { test } from 'node:test';
 import { loadConfig } from '../../src/config/load.ts';
 import { readLimitsFile } from '../../src/config/limits-file.ts';
@@ -9,6 +10,19 @@ import { scratchFile } from '../support/ctl.ts';
 import { blocksOf, documentPaths, readDocument } from '../support/documents.ts';
 
 const SECRET = '8f14e45fceea167a5a36dedd4bea2543\n';
+/** Contents in place of files, by the end of their names. */
+const CONTENTS: readonly (readonly [end: string, content: string])[] = [
+  ['-identity.txt', `AGE-SECRET-KEY-1${'Q'.repeat(58)}\n`],
+  ['-recipients.txt', `age1${'q'.repeat(58)}\n`],
+  ['', SECRET],
+];
+
+function standIn(named: string): string {
+  const content = CONTENTS.find(([end]) => named.endsWith(`${end}"`))?.[1] ?? SECRET;
+  const file = scratchFile('secret', content);
+  chmodSync(file, 0o600);
+  return JSON.stringify(file);
+}
 
 const blocks = documentPaths().flatMap((path) =>
   blocksOf(readDocument(path))
@@ -20,8 +34,7 @@ test('configurations in documents are accepted', () => {
   const configs = blocks.filter(({ text }) => !/\[\[(nodes|tokens)\]\]|^\[bucket\]/m.test(text));
   assert(configs.length >= 2, 'there are some');
   for (const { path, heading, text } of configs) {
-    const secret = scratchFile('secret', SECRET);
-    const local = text.replaceAll(/"\/etc\/millrace\/[\w-]+"/g, `"${secret}"`);
+    const local = text.replaceAll(/"\/etc\/millrace\/[\w.-]+"/g, standIn);
     assert.doesNotThrow(() => loadConfig(['--config', scratchFile('millrace.toml', local)]), `${path}, ${heading}`);
   }
 });

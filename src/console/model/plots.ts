@@ -174,7 +174,10 @@ export const PLOTS: readonly Plot[] = [
     title: 'Refused by limits',
     unit: 'per second',
     about: 'requests and live readers that a token or a bucket had too many of',
-    lines: (pair) => limitedIn(pair.now).map((name) => [name, rate((metrics) => refusedOf(metrics, name))(pair)]),
+    lines: (pair) => [
+      ['all', rate((metrics) => numberIn(metrics, 'limit_refusals'))(pair)],
+      ...limitedIn(pair.now).map((name) => [name, rate((metrics) => refusedOf(metrics, name))(pair)] as const),
+    ],
     isSum: true,
   },
   {
