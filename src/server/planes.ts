@@ -52,8 +52,8 @@ export interface ReloadedPlanes extends Pick<Planes, 'renewCertificates'> {
   }): void;
   /** Certificates of the links between nodes, or their mode. */
   changeClusterTls(tls: ClusterTls | undefined): void;
-  /** Keys of cold objects; whether they can be used shows later. */
-  changeColdKeys(keys: ColdConfig['keys']): void;
+  /** Resolves with what puts these keys of cold objects in use. Throws ConfigError for those that cannot be used. */
+  tryColdKeys(keys: ColdConfig['keys']): Promise<(() => void) | undefined>;
   trustProxies(proxies: readonly string[]): void;
   /** Limits of tokens and buckets are others now. */
   changeLimits(config: Config): void;
@@ -118,7 +118,7 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
     else planes.grantsChanged();
   };
   const told: Omit<ReloadedPlanes, 'changeTokens' | 'renewCertificates' | 'changeClusterTls'> = {
-    changeColdKeys: (keys) => void node.core.cold?.changeKeys(keys),
+    tryColdKeys: async (keys) => await node.core.cold?.tryKeys(keys),
     changeLimits: (now) => {
       limits.replace(limitsOf(now));
       node.services.quotas.default = now.http.limits.quota;

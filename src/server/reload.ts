@@ -1,6 +1,7 @@
 /**
  * SIGHUP: reopens the log file, reads the configuration again, and applies what can change at run time: certificates,
- * tokens and limits. Everything else waits for the next start. An unreadable or invalid configuration changes nothing.
+ * tokens, limits and the keys of cold objects. Everything else waits for the next start. A configuration that is
+ * unreadable, invalid, or would end a start changes nothing.
  */
 import { readFileSync } from 'node:fs';
 import process from 'node:process';
@@ -30,6 +31,8 @@ export class Reloads {
   #config: Config;
   #pems: Pems | undefined;
   #planes: ReloadedPlanes | undefined;
+  /** One reload after the other: keys are tried in the meantime, and the last signal has the last word. */
+  #last = Promise.resolve();
 
   constructor(argv: readonly string[], config: Config, log: NodeLog) {
     this.#argv = argv;
@@ -57,28 +60,34 @@ export class Reloads {
     // The log files are opened again even when the rest fails.
     this.#nodeLog.reopen();
     this.#planes.reopenAudit();
-    try {
-      this.#reload(this.#planes);
-    } catch (error) {
-      const reason = error instanceof ConfigError ? error.message : String(error);
-      this.#log.error({ reason }, 'the reload failed; certificates and tokens stay as they were');
-    }
+    this.#last = this.#last.then(async () => {
+      try {
+        await this.#reload();
+      } catch (error) {
+        const reason = error instanceof ConfigError ? error.message : String(error);
+        this.#log.error({ reason }, 'the reload failed; all settings stay as they were');
+      }
+    });
   }
 
-  #reload(planes: ReloadedPlanes): void {
+  async #reload(): Promise<void> {
     const before = this.#config;
     const now = loadConfig(this.#argv);
     checkSwitches(before, now);
     checkIssuer(before, now);
     checkIdentity(before, now);
+    // First the steps that may fail.
+    const [keysBefore, keys] = [listed(before.storage.cold.keys), listed(now.storage.cold.keys)];
+    const useColdKeys = keysBefore === keys ? undefined : await this.#planes?.tryColdKeys(now.storage.cold.keys);
+    const planes = this.#planes;
+    // The node stops.
+    if (planes === undefined) return;
     const pems = readPems(now);
     const certificate = outcome(textOf(this.#pems), textOf(pems));
-    // First the steps that may fail.
     if (certificate === 'changed' && now.server.tls !== undefined) planes.renewCertificates(now.server.tls);
     const [linksBefore, links] = [listed(before.cluster.tls), listed(now.cluster.tls)];
     if (linksBefore !== links) planes.changeClusterTls(now.cluster.tls);
-    const [keysBefore, keys] = [listed(before.storage.cold.keys), listed(now.storage.cold.keys)];
-    if (keysBefore !== keys) planes.changeColdKeys(now.storage.cold.keys);
+    useColdKeys?.();
     const { clientToken, adminToken, tokens, adminTokens, trustedProxies } = now.http;
     planes.changeTokens({ client: clientToken ?? '', admin: adminToken ?? '', scoped: tokens, roles: adminTokens });
     planes.trustProxies(trustedProxies);

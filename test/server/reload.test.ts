@@ -8,12 +8,19 @@ import { get } from 'node:https';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { type TLSSocket, connect } from 'node:tls';
+import type { ColdConfig } from '../../src/config/cold.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import { NodeLog } from '../../src/logging/logger.ts';
+import type { ReloadedPlanes } from '../../src/server/planes.ts';
+import { Reloads } from '../../src/server/reload.ts';
 import { Authority } from '../support/node-certificates.ts';
 import { makeCertificate } from '../support/certificate.ts';
 import { SERVER_ENTRY } from '../support/paths.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
+import { until } from '../support/until.ts';
 
 const OLD = 'the-old-token-0123456789abcdef';
 const NEW = 'the-new-token-0123456789abcdef';
@@ -43,6 +50,72 @@ Module._load = function (request, ...rest) {
   return load.call(this, request, ...rest);
 };
 `;
+
+/** A node whose keys are tried for as long as the test wants. */
+class FakePlanes implements ReloadedPlanes {
+  readonly trials: (() => void)[] = [];
+  readonly applied: string[] = [];
+
+  async tryColdKeys(keys: ColdConfig['keys']): Promise<() => void> {
+    await new Promise<void>((resolve) => this.trials.push(resolve));
+    return () => this.applied.push(String(keys?.identities.length));
+  }
+
+  trustProxies(proxies: readonly string[]): void {
+    this.applied.push(...proxies);
+  }
+
+  renewCertificates(): void {}
+  changeClusterTls(): void {}
+  changeTokens(): void {}
+  changeLimits(): void {}
+  tell(): void {}
+  reopenAudit(): void {}
+}
+
+test('reloads come one after the other, and nothing is applied before the keys are tried', async () => {
+  const folder = temporaryFolder('reloads');
+  const [file, identities] = [join(folder, 'millrace.toml'), join(folder, 'identities.txt')];
+  const write = (keys: number): void => {
+    writeFileSync(identities, `AGE-SECRET-KEY-1${'Q'.repeat(58)}\n`.repeat(keys), { mode: 0o600 });
+    const cold = `[storage.cold]\nbackend = "dir"\ndir = "${folder}/cold"\nencryption_identity_file = "${identities}"\n`;
+    writeFileSync(file, `${cold}[http]\ntrusted_proxies = ["10.0.0.${keys}"]\n`);
+  };
+  const before = process.listeners('SIGHUP');
+  try {
+    write(1);
+    const argv = ['--config', file];
+    const reloads = new Reloads(argv, loadConfig(argv), NodeLog.open('silent', undefined));
+    const planes = new FakePlanes();
+    const tried = (count: number): Promise<void> => until(`${count} trials`, () => planes.trials.length === count);
+    reloads.begin(planes);
+    write(2);
+    reloads.run();
+    await tried(1);
+    write(3);
+    reloads.run();
+    await setImmediate();
+    assert.deepEqual([planes.trials.length, planes.applied], [1, []]);
+    planes.trials[0]?.();
+    await tried(2);
+    assert.deepEqual(planes.applied, ['2', '10.0.0.2']);
+    planes.trials[1]?.();
+    await until('both are done', () => planes.applied.length === 4);
+    assert.deepEqual(planes.applied.slice(2), ['3', '10.0.0.3']);
+    // The node stops while keys are tried.
+    write(4);
+    reloads.run();
+    await tried(3);
+    reloads.end();
+    planes.trials[2]?.();
+    await setImmediate();
+    assert.equal(planes.applied.length, 4);
+  } finally {
+    for (const listener of process.listeners('SIGHUP'))
+      if (!before.includes(listener)) process.removeListener('SIGHUP', listener);
+    removeFolder(folder);
+  }
+});
 
 test('SIGHUP while the modules load does not end the process', async () => {
   const preload = `data:text/javascript,${encodeURIComponent(HANG_UP_WHILE_LOADING)}`;

@@ -4,7 +4,6 @@
  * without it, and it is retried until it answers.
  */
 import process from 'node:process';
-import { caughtMessage } from '../../base/caught.ts';
 import { COMPACT_RUN_MIN } from '../../base/limits.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import type { Config } from '../../config/config.ts';
@@ -32,8 +31,8 @@ const DIRECTORY_TIMEOUT_MS = 30_000;
 
 export interface ColdStore {
   readonly service: ColdService;
-  /** Tasks to come use these, unless they cannot be used: the log says so. */
-  changeKeys(keys: AgeKeys | undefined): Promise<void>;
+  /** Resolves with what lets tasks to come use these. Throws ConfigError for keys that cannot be used. */
+  tryKeys(keys: AgeKeys | undefined): Promise<() => void>;
   /** How shards use it, except for the name of their run. */
   readonly use: Omit<ColdSettings, 'run'>;
   /** Starts to answer reads of cold bytes. */
@@ -81,13 +80,11 @@ export async function startColdStore(config: Config, host: ColdHost): Promise<Co
   let reader: ColdReader | undefined;
   return {
     service,
-    changeKeys: async (keys) => {
-      try {
-        await tryKeys(keys);
+    tryKeys: async (keys) => {
+      await tryKeys(keys);
+      return () => {
         service.keys = keys;
-      } catch (error) {
-        log.error({ reason: caughtMessage(error) }, 'the keys of the cold store stay as they were');
-      }
+      };
     },
     use: useOf(cold, shardCount),
     serve: (gateway) => {
