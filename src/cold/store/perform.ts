@@ -44,7 +44,7 @@ export interface ColdWork {
 /** The objects of a store by the keys of the last task. */
 export class KeyedObjects {
   readonly #store: ObjectStore;
-  #keys = '';
+  #keys: string | undefined = '';
   #objects: Promise<Objects>;
 
   constructor(store: ObjectStore) {
@@ -52,13 +52,20 @@ export class KeyedObjects {
     this.#objects = Promise.resolve(store);
   }
 
+  /** Rejects when the keys cannot be used; the next task tries them again. */
   by(keys: AgeKeys | undefined): Promise<Objects> {
     const text = keys === undefined ? '' : JSON.stringify(keys);
     if (text === this.#keys) return this.#objects;
     this.#keys = text;
-    const store = this.#store;
-    const sealed = keys && Age.of(keys).then((age) => new SealedObjects(store, age));
-    return (this.#objects = sealed ?? Promise.resolve(store));
+    const objects = this.#of(keys);
+    objects.catch(() => {
+      if (this.#objects === objects) this.#keys = undefined;
+    });
+    return (this.#objects = objects);
+  }
+
+  async #of(keys: AgeKeys | undefined): Promise<Objects> {
+    return keys === undefined ? this.#store : new SealedObjects(this.#store, await Age.of(keys));
   }
 }
 

@@ -64,6 +64,7 @@ export class SealedObjects implements Objects {
     parts.finish(key, offset);
   }
 
+  /** Callers share one request, and so the signal of the first: it is the thread's, the same for all of them. */
   #front(key: string, signal: AbortSignal): Promise<Front> {
     const front = this.#store
       .readUpTo(key, 0, FRONT_BYTES_MAX, signal)

@@ -8,7 +8,7 @@ import type { ColdOutcome } from '../../../src/cold/ports.ts';
 import { KeyedObjects, perform } from '../../../src/cold/store/perform.ts';
 import type { ObjectStore } from '../../../src/cold/store/store.ts';
 import { digestOf } from '../../../src/digest/blake3.ts';
-import { type AgeKeys, headerEnd, isAge } from '../../../src/encryption/age.ts';
+import { Age, type AgeKeys, headerEnd, isAge } from '../../../src/encryption/age.ts';
 import { CHUNK_BYTES, SALT_BYTES, SEALED_CHUNK_BYTES } from '../../../src/encryption/payload.ts';
 import { directory, s3 } from './backends.ts';
 
@@ -74,6 +74,26 @@ class Thread {
 }
 
 const whole = (key: string, body: Uint8Array): Asked => ({ key, body, at: 0, length: body.length });
+
+it('keys that could not be used once are tried again', async (t) => {
+  const backend = directory();
+  await backend.start();
+  const store = await backend.open('some/root');
+  try {
+    const keyed = new KeyedObjects(store);
+    const keys = await newKeys();
+    const of = t.mock.method(Age, 'of', () => Promise.reject(new Error('too many open files')), { times: 1 });
+    await assert.rejects(keyed.by(keys), /too many open files/);
+    const objects = await keyed.by(keys);
+    assert.notEqual(objects, store);
+    assert.equal(await keyed.by(keys), objects);
+    assert.equal(await keyed.by(undefined), store);
+    assert.equal(of.mock.callCount(), 1);
+  } finally {
+    store.close();
+    await backend.stop();
+  }
+});
 
 for (const backend of [directory(), s3()]) {
   describe(`encrypted objects: ${backend.name}`, { skip: backend.skip ?? false }, () => {
