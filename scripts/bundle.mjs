@@ -93,8 +93,18 @@ async function bundle(name, path) {
     entryFileNames: `[name].${isCommon ? 'cjs' : 'js'}`,
     chunkFileNames: `${name}-[name].${isCommon ? 'cjs' : 'js'}`,
   });
-  for (const { type, fileName, code } of output)
-    if (type === 'chunk') writeFileSync(join(RESULT, fileName), ascii(code));
+  for (const { type, fileName, code, isEntry } of output) {
+    if (type !== 'chunk') continue;
+    if (isEntry && CACHED.includes(name)) checkImports(fileName, code);
+    writeFileSync(join(RESULT, fileName), ascii(code));
+  }
+}
+
+/** Node loads the chunks of a cached bundle itself, so those may import from outside. */
+function checkImports(fileName, code) {
+  const found = /\bimport\([^\n)]*\)?/.exec(code);
+  if (found !== null)
+    throw new Error(`${fileName}: a bundle with a code cache cannot run ${found[0]}: bundle it, or move it to a chunk`);
 }
 
 /** V8 reads a file faster whose characters take a byte each. Those that do not stand in strings and regular expressions. */

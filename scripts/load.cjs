@@ -9,7 +9,7 @@ const { readFileSync } = require('node:fs');
 const Module = require('node:module');
 const { dirname, join } = require('node:path');
 const process = require('node:process');
-const { Script, constants } = require('node:vm');
+const { Script } = require('node:vm');
 const { crc32 } = require('node:zlib');
 
 /** `made` hears of a script that was compiled without a cache. */
@@ -23,11 +23,7 @@ exports.load = function load(name) {
   const cachedData = made === undefined ? read(cache) : undefined;
   // Node reads the source maps of what it loads itself.
   if ((cachedData === undefined && made === undefined) || process.sourceMapsEnabled) return require(filename);
-  const script = new Script(Module.wrap(bytes.latin1Slice()), {
-    filename,
-    cachedData,
-    importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
-  });
+  const script = new Script(Module.wrap(bytes.latin1Slice()), { filename, cachedData });
   made?.(script, cache);
   const module = new Module(filename, null);
   module.filename = filename;
