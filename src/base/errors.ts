@@ -143,7 +143,10 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
   BACKPRESSURE: row(503, 'more bytes wait for the cold store than this group may hold; retry', true),
   COLD_UNAVAILABLE: row(503, 'the cold store does not answer; retry', true),
   COLD_READS_FULL: row(503, 'too many reads wait for the cold store on this node; retry', true),
-  COLD_OBJECT_BAD: row(502, 'an object in the cold store is missing, truncated or altered'),
+  COLD_OBJECT_BAD: row(
+    502,
+    'an object in the cold store is missing, truncated, altered, or encrypted for a key that is not here',
+  ),
   NO_COLD_STORE: row(503, 'no cold store is configured on this node'),
   GROUP_IMPORTING: row(503, 'a backup is being restored into the group of this stream; retry', true),
   FORK_FORMING: row(503, 'a fork is being made under this name; retry', true),

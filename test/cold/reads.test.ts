@@ -187,7 +187,10 @@ it('an altered or missing object fails its reads with a sentence, and nothing el
       const answer = await fetch(`${urls[i] ?? ''}?offset=-1`);
       const text = await answer.text();
       assert.equal(answer.status, 502, text);
-      assert.match(text, /^an object in the cold store is missing, truncated or altered: g[0-9a-f]{4}/);
+      assert.match(
+        text,
+        /^an object in the cold store is missing, truncated, altered, or encrypted for a key that is not here: g[0-9a-f]{4}/,
+      );
       assert.match(text, sentence);
     }
     assert.equal(await (await fetch(`${urls[3] ?? ''}?offset=-1`)).text(), 'good'.repeat(1000));

@@ -199,7 +199,10 @@ function testsOf(siteKind: SiteKind, storeOf: () => ColdStore): void {
         const key = (keys.get(name) as string).slice(STORE_ROOT.length + 1);
         for (const query of ['offset=-1', 'offset=10&max_bytes=5', 'offset=0&live=long-poll']) {
           const answer = await expect(site, 502, `GET /${name}/s?${query}`);
-          assert.match(answer.text, /^an object in the cold store is missing, truncated or altered: /);
+          assert.match(
+            answer.text,
+            /^an object in the cold store is missing, truncated, altered, or encrypted for a key that is not here: /,
+          );
           assert(answer.text.includes(key), `${answer.text} names ${key}`);
         }
         const events = await ask(site, `GET /${name}/s?offset=-1&live=sse`);
