@@ -11,8 +11,8 @@ import { isCode, refusal } from './resumable-log.ts';
 const JSON_TYPE = 'application/json';
 const PAGE_CHUNKS = 100;
 const PAGE_CHUNKS_MAX = 1000;
-/** Streams that this process knows to be there; those used longest ago are asked for again. */
-const KNOWN_MAX = 1000;
+/** Beside those with writes under way; those used longest ago are opened again. */
+const WRITERS_MAX = 1000;
 
 export interface WorkflowStreamerOptions {
   readonly client: MillraceClient;
@@ -97,38 +97,49 @@ export function createStreamer(options: WorkflowStreamerOptions): WorkflowStream
   };
 }
 
+/** One for all that this process writes to a stream, as two have no order. */
+interface Writer {
+  readonly stream: MillraceStream;
+  /** Resolves when the stream is there and in the list of its run. */
+  opened: Promise<void>;
+  openedMs: number;
+  /** Writes, of which any keeps it. */
+  underWay: number;
+}
+
 class KeptStreams {
   readonly #client: MillraceClient;
   readonly #bucket: string;
   readonly #ttlSeconds: number | undefined;
-  /** By name, those used last at the end. A stream that is written to has one writer here, which keeps the order of its chunks. */
-  readonly #known = new Map<string, Promise<MillraceStream>>();
+  /** Half of the TTL, so that the list of a run is written to before it expires. */
+  readonly #reopenMs: number;
+  /** By name, those used last at the end. */
+  readonly #writers = new Map<string, Writer>();
 
   constructor({ client, bucket = 'workflow', ttlSeconds }: WorkflowStreamerOptions) {
     this.#client = client;
     this.#bucket = bucket;
     this.#ttlSeconds = ttlSeconds;
+    this.#reopenMs = ttlSeconds === undefined ? Number.POSITIVE_INFINITY : ttlSeconds * 500;
   }
 
   async write(runId: string, name: string, chunks: readonly (string | Uint8Array)[]): Promise<void> {
     const records = chunks.map((chunk) =>
       base64Of(typeof chunk === 'string' ? new TextEncoder().encode(chunk) : chunk),
     );
-    const stream = await this.#opened(runId, name);
-    try {
-      await Promise.all(records.map(async (record) => await stream.records<string>().append(record)));
-    } catch (error) {
-      // A step that is repeated writes behind the end that it made before. No reader of any World sees that.
-      if (isCode(error, 'STREAM_CLOSED')) return;
-      // It may have expired, and the next write makes it again.
-      this.#known.delete(name);
-      throw error;
-    }
+    await this.#writing(runId, name, async (stream) => {
+      try {
+        await Promise.all(records.map(async (record) => await stream.records<string>().append(record)));
+      } catch (error) {
+        // A step that is repeated writes behind the end that it made before. No reader of any World sees that.
+        if (!isCode(error, 'STREAM_CLOSED')) throw error;
+      }
+    });
   }
 
   async close(runId: string, name: string): Promise<void> {
-    await (await this.#opened(runId, name)).close();
-    this.#known.delete(name);
+    await this.#writing(runId, name, async (stream) => await stream.close());
+    this.#writers.delete(name);
   }
 
   /** Readers may come before the first chunk. */
@@ -181,25 +192,46 @@ class KeptStreams {
       : { tailIndex: recordsOf(head).next - 1, done: head.isClosed };
   }
 
-  /** The stream for writers, which is there and is in the list of its run. */
-  async #opened(runId: string, name: string): Promise<MillraceStream> {
-    const opened = this.#known.get(name) ?? this.#open(runId, name);
-    this.#known.delete(name);
-    this.#known.set(name, opened);
-    const [oldest] = this.#known.keys();
-    if (oldest !== undefined && this.#known.size > KNOWN_MAX) this.#known.delete(oldest);
+  /** Writes to the stream, which is there and is in the list of its run. */
+  async #writing(runId: string, name: string, write: (stream: MillraceStream) => Promise<unknown>): Promise<void> {
+    const writer = this.#writerOf(name);
+    const clockMs = performance.now();
+    if (clockMs - writer.openedMs >= this.#reopenMs) {
+      writer.openedMs = clockMs;
+      writer.opened = this.#open(runId, name, writer.stream);
+    }
+    const { opened } = writer;
+    writer.underWay++;
     try {
-      return await opened;
+      await opened;
+      await write(writer.stream);
     } catch (error) {
-      if (this.#known.get(name) === opened) this.#known.delete(name);
+      // It may have expired, and the next write makes it again.
+      if (writer.opened === opened) writer.openedMs = Number.NEGATIVE_INFINITY;
       throw error;
+    } finally {
+      writer.underWay--;
     }
   }
 
-  async #open(runId: string, name: string): Promise<MillraceStream> {
-    const stream = this.#streamOf(name);
+  #writerOf(name: string): Writer {
+    const writer = this.#writers.get(name) ?? {
+      stream: this.#streamOf(name),
+      opened: Promise.resolve(),
+      openedMs: Number.NEGATIVE_INFINITY,
+      underWay: 0,
+    };
+    this.#writers.delete(name);
+    for (const [other, { underWay }] of this.#writers) {
+      if (this.#writers.size < WRITERS_MAX) break;
+      if (underWay === 0) this.#writers.delete(other);
+    }
+    this.#writers.set(name, writer);
+    return writer;
+  }
+
+  async #open(runId: string, name: string, stream: MillraceStream): Promise<void> {
     await Promise.all([this.#make(stream), this.#enlist(runId, name)]);
-    return stream;
   }
 
   async #make(stream: MillraceStream, data?: string): Promise<boolean> {
@@ -214,7 +246,7 @@ class KeptStreams {
     }
   }
 
-  /** Each process that writes may add the name once. */
+  /** Adds the name, which each process that writes may do, and does again before the list expires. */
   async #enlist(runId: string, name: string): Promise<void> {
     const list = this.#listOf(runId);
     if (!(await this.#make(list, JSON.stringify(name)))) await list.records<string>().append(name);

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { connect } from '../../src/client/client.ts';
 import { type WorkflowStreamer, createStreamer } from '../../src/client/workflow-streams.ts';
+import { until } from '../support/until.ts';
 import { codeOf } from './answers.ts';
 import { startNode } from './node.ts';
 
@@ -98,6 +99,18 @@ test('the streams of a run are listed once, whichever process wrote them', async
   await other.streams.close('wrun_4', 'strm_4_user_more');
   assert.deepEqual((await streams.list('wrun_4')).toSorted(), ['strm_4_user', 'strm_4_user_more']);
   assert.deepEqual((await read('strm_4_user_more')).length, 0);
+});
+
+test('a run that writes longer than the TTL keeps its list', async () => {
+  const short = createStreamer({ client, ttlSeconds: 4 });
+  const isListed = async (): Promise<boolean> => {
+    await short.streams.write('wrun_8', 'strm_8_user', 'a');
+    return (await short.streams.list('wrun_8')).includes('strm_8_user');
+  };
+  assert(await isListed());
+  await client.stream('workflow', 'streams of wrun_8').delete();
+  assert.deepEqual(await short.streams.list('wrun_8'), []);
+  await until('the list is made again', isListed);
 });
 
 test('Worlds of version 4 have the same under other names', async () => {
