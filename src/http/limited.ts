@@ -1,11 +1,8 @@
-/**
- * The answer to a request that is beyond a limit. It comes late: a client that repeats at once in place of waiting would
- * keep the main thread as busy as one without a limit. What waits is bounded by the connections.
- */
+/** Refusals by limits are told late, or a client that repeats at once keeps the main thread as busy as without one. */
 import type { LimitRefusal } from '../access/meter.ts';
 import type { RequestContext } from './request.ts';
 
-/** A connection gets so few refusals a second that a thousand of them cost a few percent of a core. */
+/** A thousand connections, which bound what waits, cost a few percent of a core then. */
 const DELAY_MS = 250;
 
 /** Only inside the route handler. */
