@@ -3,12 +3,16 @@
 set -eu
 cd "$(dirname "$0")"
 mkdir -p secrets
-# Of this host nobody else looks in; containers get each file by itself.
+# No other user of this host looks in; containers get each file by itself.
 chmod 700 secrets
-for name in cluster-secret client-token admin-token scrape-token grafana-password; do
+for name in cluster-secret client-token admin-token exporter-token scrape-token grafana-password admin-tokens.toml; do
   if [ ! -s "secrets/$name" ]; then
     # By another name first: what fails must not leave an empty secret behind.
-    openssl rand -hex 32 > secrets/.new
+    case $name in
+      # What nodes know of the exporter's token: make both again for another one.
+      *.toml) printf '[[tokens]]\nid = "exporter"\nrole = "observe"\ntoken = "%s"\n' "$(cat secrets/exporter-token)" ;;
+      *) openssl rand -hex 32 ;;
+    esac > secrets/.new
     mv secrets/.new "secrets/$name"
   fi
   # Who reads it in the container is another user than you.

