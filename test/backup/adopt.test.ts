@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { DirectoryStore } from '../support/cold-store.ts';
-import { ctl, scratchFile } from '../support/ctl.ts';
+import { clusterFileOf, ctl } from '../support/ctl.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import { type RawResponse, requestOnce } from '../support/raw-client.ts';
 import { until } from '../support/until.ts';
@@ -31,9 +31,6 @@ const optionsFor = (store: DirectoryStore, collects: string): { cores: number; g
   groups: GROUPS,
   toml: store.toml + TIMES + collects,
 });
-
-const clusterFile = (server: TestServer): string =>
-  scratchFile('cluster.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`);
 
 async function ok(answer: Promise<RawResponse>, status: number): Promise<string> {
   const { status: got, body } = await answer;
@@ -70,7 +67,7 @@ const keysOf = async (store: DirectoryStore, bucket: string): Promise<string[]> 
   (await store.keys()).filter((key) => key.includes(`/${bucket}/`)).sort();
 
 async function backUp(server: TestServer, location: string): Promise<void> {
-  const created = await ctl(['backup-create', '--config', clusterFile(server), '--location', location]);
+  const created = await ctl(['backup-create', '--config', clusterFileOf(server), '--location', location]);
   assert.equal(created.code, 0, created.stderr);
 }
 
@@ -83,7 +80,7 @@ function withRestored(
   work: (copy: TestServer) => Promise<void>,
 ): Promise<void> {
   return withServer(optionsFor(store, collects), async (copy) => {
-    const restored = await ctl(['restore', '--config', clusterFile(copy), '--location', location, ...flags]);
+    const restored = await ctl(['restore', '--config', clusterFileOf(copy), '--location', location, ...flags]);
     assert.equal(restored.code, 0, restored.stderr);
     await work(copy);
   });

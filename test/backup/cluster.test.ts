@@ -19,7 +19,7 @@ import { s3Options } from '../cold/store/s3.ts';
 import { Ceph, cephMissing } from '../support/ceph.ts';
 import { withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
-import { clusterToml, ctl, scratchFile, spawnCtl } from '../support/ctl.ts';
+import { clusterFileOf, clusterToml, ctl, scratchFile, spawnCtl } from '../support/ctl.ts';
 import { createRandom } from '../support/random.ts';
 import { RawClient } from '../support/raw-client.ts';
 import { withServer } from '../support/server.ts';
@@ -162,10 +162,7 @@ test(
         }
         client.destroy();
         const before = await describeWorld(source, world);
-        const config = scratchFile(
-          'c.toml',
-          `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${source.adminPort}\n`,
-        );
+        const config = clusterFileOf(source);
         const created = await ctl(['backup-create', '--config', config, '--location', location], { env });
         assert.equal(created.code, 0, created.stderr);
         const again = await ctl(['backup-create', '--config', config, '--location', location], { env });

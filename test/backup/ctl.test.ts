@@ -12,18 +12,15 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type CtlResult, ctl, scratchFile } from '../support/ctl.ts';
+import { type CtlResult, clusterFileOf, ctl, scratchFile } from '../support/ctl.ts';
 import { createRandom } from '../support/random.ts';
 import { requestOnce } from '../support/raw-client.ts';
-import { type TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
+import { removeFolder, temporaryFolder, withServer } from '../support/server.ts';
 import { describeWorld, fillWorld } from './world.ts';
 
 const GROUPS = 3;
 const STREAMS = 24;
 const CREATED_MS = 1_700_000_000_000;
-
-const clusterFile = (server: TestServer): string =>
-  scratchFile('cluster.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`);
 
 const failed = (result: CtlResult, sentence: RegExp, code = 1): void => {
   assert.match(result.stderr, sentence);
@@ -43,7 +40,7 @@ test('create, verify, restore; what is altered, incomplete, newer or does not fi
   await withServer({ cores: 2, groups: GROUPS }, async (source) => {
     const world = await fillWorld(source, createRandom(7), STREAMS);
     const before = await describeWorld(source, world);
-    const config = clusterFile(source);
+    const config = clusterFileOf(source);
     const created = await ctl([
       'backup-create',
       '--config',
@@ -87,7 +84,7 @@ test('create, verify, restore; what is altered, incomplete, newer or does not fi
     assert.deepEqual([rest['location'], rest['created_unix_ms']], [backup, CREATED_MS]);
 
     await withServer({ cores: 1, groups: GROUPS }, async (copy) => {
-      const target = clusterFile(copy);
+      const target = clusterFileOf(copy);
       const restored = await ctl(['restore', '--config', target, '--location', backup]);
       assert.equal(restored.code, 0, restored.stderr);
       assert.equal(restored.stdout, `restore complete: ${counts}\n`);
@@ -112,13 +109,13 @@ test('create, verify, restore; what is altered, incomplete, newer or does not fi
       // Other groups are free, and stay so: it may be the wrong cluster.
       const name = world.streams[0] as string;
       assert.equal((await requestOnce(used.port, 'PUT', name)).status, 201);
-      failed(await ctl(['restore', '--config', clusterFile(used), '--location', backup]), /nothing was restored/);
+      failed(await ctl(['restore', '--config', clusterFileOf(used), '--location', backup]), /nothing was restored/);
       for (const other of world.streams.slice(1))
         assert.equal((await requestOnce(used.port, 'HEAD', other)).status, 404, other);
     });
 
     await withServer({ cores: 1, groups: GROUPS + 1 }, async (other) => {
-      const target = clusterFile(other);
+      const target = clusterFileOf(other);
       failed(
         await ctl(['restore', '--config', target, '--location', backup]),
         /the backup has 3 groups and the cluster 4; nothing was restored/,

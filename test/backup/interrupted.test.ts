@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { type Socket, connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { ctl, scratchFile, startCtl } from '../support/ctl.ts';
+import { clusterFileOf, ctl, startCtl } from '../support/ctl.ts';
 import { until } from '../support/until.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { type TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
@@ -86,15 +86,13 @@ const RESTORED_MIB = 32;
 test('a node that is killed while the tool restores: what is there is said, and --resume ends it', async () => {
   const folder = temporaryFolder('backup-killed');
   const location = join(folder, 'backup');
-  const configOf = (server: TestServer): string =>
-    scratchFile('cluster.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`);
   await withServer({ cores: 1, groups: 1 }, async (source) => {
     await writeLargeStream(source.port, RESTORED_MIB);
-    const created = await ctl(['backup-create', '--config', configOf(source), '--location', location]);
+    const created = await ctl(['backup-create', '--config', clusterFileOf(source), '--location', location]);
     assert.equal(created.code, 0, created.stderr);
   });
   await withServer({ process: true, cores: 1, groups: 1 }, async (copy) => {
-    const restore = ['restore', '--config', configOf(copy), '--location', location];
+    const restore = ['restore', '--config', clusterFileOf(copy), '--location', location];
     const run = startCtl(restore);
     await until('the group takes rows', async () => (await status(copy, 'HEAD', '/large/stream')) === 503);
     await copy.kill();
@@ -156,8 +154,6 @@ test('hundreds of megabytes pass through nodes and tool in bounded memory', asyn
   const folder = temporaryFolder('backup-large');
   const options = { process: true, cores: 1, groups: 1, nodeArgs: ['--max-old-space-size=64'] };
   const env = { NODE_OPTIONS: '--max-old-space-size=48' };
-  const configOf = (server: TestServer): string =>
-    scratchFile('cluster.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`);
   const watched = async (server: TestServer, what: string, args: readonly string[]): Promise<void> => {
     const before = anonymousMib(server);
     let peak = before;
@@ -176,9 +172,9 @@ test('hundreds of megabytes pass through nodes and tool in bounded memory', asyn
     await writeLargeStream(source.port, LARGE_MIB);
     await refuseThird(source);
     const location = join(folder, 'backup');
-    await watched(source, 'backup', ['backup-create', '--config', configOf(source), '--location', location]);
+    await watched(source, 'backup', ['backup-create', '--config', clusterFileOf(source), '--location', location]);
     await withServer(options, async (copy) => {
-      await watched(copy, 'restore', ['restore', '--config', configOf(copy), '--location', location]);
+      await watched(copy, 'restore', ['restore', '--config', clusterFileOf(copy), '--location', location]);
       const head = await requestOnce(copy.port, 'HEAD', '/large/stream');
       assert.equal(Number(head.headers.get('stream-next-offset')), LARGE_MIB * MIB);
     });

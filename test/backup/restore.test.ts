@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { type TestContext, after, before, describe, test } from 'node:test';
 import type { Manifest } from '../../src/backup/format/manifest.ts';
 import { until } from '../support/until.ts';
-import { ctl, scratchFile, startCtl } from '../support/ctl.ts';
+import { clusterFileOf, ctl, scratchFile, startCtl } from '../support/ctl.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { removeFolder, temporaryFolder, withServer } from '../support/server.ts';
 
@@ -58,7 +58,7 @@ class StandIn {
     this.#server.listen(0, '127.0.0.1');
     await once(this.#server, 'listening');
     const { port } = this.#server.address() as AddressInfo;
-    return scratchFile('c.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${port}\n`);
+    return clusterFileOf({ adminPort: port });
   }
 
   answer(group: number, status: number, body: unknown): void {
@@ -86,8 +86,7 @@ describe('restore of several groups', () => {
   before(async () => {
     await withServer({ cores: 1, groups: GROUPS }, async (source) => {
       assert.equal((await requestOnce(source.port, 'PUT', '/some/stream')).status, 201);
-      const config = scratchFile('s.toml', `[[nodes]]\nid=1\nhost="127.0.0.1"\nadmin_port=${source.adminPort}\n`);
-      const created = await ctl(['backup-create', '--config', config, '--location', backup]);
+      const created = await ctl(['backup-create', '--config', clusterFileOf(source), '--location', backup]);
       assert.equal(created.code, 0, created.stderr);
     });
     manifest = JSON.parse(readFileSync(join(backup, 'manifest.json'), 'utf8')) as Manifest;

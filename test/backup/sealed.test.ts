@@ -7,16 +7,13 @@ import { type TestContext, test } from 'node:test';
 import { generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { parseManifest } from '../../src/backup/format/manifest.ts';
 import { isAge } from '../../src/encryption/age.ts';
-import { type CtlResult, ctl, scratchFile } from '../support/ctl.ts';
+import { type CtlResult, clusterFileOf, ctl, scratchFile } from '../support/ctl.ts';
 import { createRandom } from '../support/random.ts';
-import { type TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
+import { removeFolder, temporaryFolder, withServer } from '../support/server.ts';
 import { describeWorld, fillWorld } from './world.ts';
 
 const GROUPS = 2;
 const NAMES = ['group-0000.snapshot', 'group-0001.snapshot', 'manifest.json'];
-
-const clusterFile = (server: TestServer): string =>
-  scratchFile('cluster.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`);
 
 interface KeyPair {
   readonly identity: string;
@@ -50,7 +47,7 @@ test('an encrypted backup is created, verified and restored; what is wrong with 
   await withServer({ groups: GROUPS }, async (source) => {
     const world = await fillWorld(source, createRandom(11), 16);
     const before = await describeWorld(source, world);
-    const config = clusterFile(source);
+    const config = clusterFileOf(source);
     const create = (name: string, ...flags: string[]): Promise<CtlResult> =>
       ctl(['backup-create', '--config', config, '--location', at(name), ...flags]);
     for (const name of ['first', 'second']) {
@@ -67,7 +64,7 @@ test('an encrypted backup is created, verified and restored; what is wrong with 
     assert.equal(verified.code, 0, verified.stderr);
     await withServer({ groups: GROUPS }, async (target) => {
       const restore = (...flags: string[]): Promise<CtlResult> =>
-        ctl(['restore', '--config', clusterFile(target), '--location', at('first'), ...flags]);
+        ctl(['restore', '--config', clusterFileOf(target), '--location', at('first'), ...flags]);
       refused(await restore(), /the backup is encrypted: .*--identity-file/, pair);
       refused(await restore('--identity-file', stranger.identityFile), /none of 1 identities opens it/, stranger);
       const restored = await restore(...withKey);

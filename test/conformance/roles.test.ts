@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { OperatorRole } from '../../src/base/scopes.ts';
 import { type RawResponse, requestOnce } from '../support/raw-client.ts';
-import { ctl, scratchFile } from '../support/ctl.ts';
+import { clusterFileOf, ctl } from '../support/ctl.ts';
 import { bearer, textOf, withRole } from '../support/scoped-tokens.ts';
 import { TestServer, removeFolder, temporaryFolder, within } from '../support/server.ts';
 import { PATIENCE_MS } from '../support/until.ts';
@@ -61,8 +61,7 @@ test('each role does its part, and lists are whole', async () => {
 });
 
 test('the tool says which role a call takes, and why a token is refused', async () => {
-  const toml = `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`;
-  const config = scratchFile('cluster.toml', toml);
+  const config = clusterFileOf(server);
   const run = async (token: string, ...args: string[]): ReturnType<typeof ctl> =>
     await ctl([...args, '--config', config], { env: { MILLRACE_ADMIN_TOKEN: textOf(token) } });
   assert.equal((await run('watcher', 'status')).code, 0);

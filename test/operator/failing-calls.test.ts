@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { type CtlResult, ctl, scratchFile } from '../support/ctl.ts';
+import { type CtlResult, clusterFileOf, ctl } from '../support/ctl.ts';
 import { ASYNCHRONOUS_CALLS, FailingCalls } from '../support/failing-calls.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
 
@@ -39,9 +39,6 @@ async function fill({ client }: TestServer): Promise<void> {
   await client.request('PUT', '/demo/text', { 'content-type': 'text/plain' }, Buffer.from(TEXT));
   await client.request('PUT', '/demo/json', JSON_TYPE, Buffer.from(`[${RECORDS.join(',')}]`));
 }
-
-const clusterOf = ({ adminPort }: TestServer): string =>
-  scratchFile('cluster.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${adminPort}\n`);
 
 function assertNamed({ code, stderr }: CtlResult, place: string): void {
   assert.equal(code, 1, stderr);
@@ -86,7 +83,7 @@ test('whatever call of a backup fails, what is reported can be restored, and the
   await fill(server);
   const run = async (verb: string, at: string, config: readonly string[] = []): Promise<CtlResult> =>
     await ctl([verb, '--location', at, ...config]);
-  const source = ['--config', clusterOf(server)];
+  const source = ['--config', clusterFileOf(server)];
   const good = join(folder, 'good');
   assert.equal((await run('backup-create', good, source)).code, 0);
   let failed = 0;
@@ -110,7 +107,7 @@ test('whatever call of a backup fails, what is reported can be restored, and the
   const target = new TestServer({ process: true, cores: 1, groups: 1 });
   t.after(() => target.dispose());
   await target.start();
-  const restore = (): Promise<CtlResult> => run('restore', good, ['--config', clusterOf(target)]);
+  const restore = (): Promise<CtlResult> => run('restore', good, ['--config', clusterFileOf(target)]);
   const fails = async (call: string, skipped: number): Promise<boolean> => {
     calls.plan(call, skipped, 'EIO');
     const result = await restore();

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { type Server, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import { CTL_ENTRY, scratchFile } from '../support/ctl.ts';
+import { CTL_ENTRY, clusterFileOf } from '../support/ctl.ts';
 import { Terminal, scriptMissing } from '../support/terminal.ts';
 
 const skip = scriptMissing() ?? false;
@@ -27,7 +27,7 @@ describe('millracectl on a terminal', { skip }, () => {
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
-    config = scratchFile('c.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${port}\n`);
+    config = clusterFileOf({ adminPort: port });
   });
   after(() => {
     server.closeAllConnections();

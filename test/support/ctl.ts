@@ -144,6 +144,11 @@ export function scratchFile(name: string, text: string): string {
   return file;
 }
 
+/** A cluster file of one node. */
+export function clusterFileOf({ adminPort }: { readonly adminPort: number }): string {
+  return scratchFile('cluster.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${adminPort}\n`);
+}
+
 /** The cluster file of a running cluster. Nodes must have been started once: their ports are chosen then. */
 export function clusterToml(cluster: TestCluster, ids: readonly number[] = cluster.ids): string {
   return ids

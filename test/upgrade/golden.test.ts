@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Ports, type World, repeatProducers } from '../backup/world.ts';
 import { type ClusterOptions, TestCluster } from '../support/cluster.ts';
-import { ctl, scratchFile } from '../support/ctl.ts';
+import { clusterFileOf, ctl } from '../support/ctl.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
 import { IS_THOROUGH } from '../support/thorough.ts';
@@ -161,9 +161,7 @@ async function restoreBackup(version: Version): Promise<void> {
   if (version.hasSharedCold) version.archive.unpack('cold', join(server.dataDir, 'cold'));
   try {
     await server.start();
-    const toml = `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`;
-    const file = scratchFile('cluster.toml', toml);
-    const restored = await ctl(['restore', '--config', file, '--location', location]);
+    const restored = await ctl(['restore', '--config', clusterFileOf(server), '--location', location]);
     assert.equal(restored.code, 0, restored.stderr);
     assert.deepEqual(await version.describe(server, world), seen);
     await appendToSeen(server, seen);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { ctl, scratchFile } from '../../support/ctl.ts';
+import { clusterFileOf, ctl } from '../../support/ctl.ts';
 import { requestOnce } from '../../support/raw-client.ts';
 import { until } from '../../support/until.ts';
 import { type TestServer, removeFolder, temporaryFolder, withServer } from '../../support/server.ts';
@@ -11,9 +11,6 @@ import { type TestServer, removeFolder, temporaryFolder, withServer } from '../.
 const GROUPS = 2;
 const STREAMS = 12;
 const TOML = '[storage.cold]\nbackend = "dir"\nroot = "test"\nflush_interval = "100ms"\n';
-
-const clusterFile = (server: TestServer): string =>
-  scratchFile('cluster.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`);
 
 async function hotBytes(server: TestServer): Promise<number> {
   const answer = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
@@ -33,10 +30,10 @@ test('restore says when the objects of its backup are not in the cold store of t
   const location = join(temporaryFolder('cold-sample'), 'backup');
   await withServer({ cores: 1, groups: GROUPS, toml: TOML }, async (source) => {
     await fill(source);
-    const created = await ctl(['backup-create', '--config', clusterFile(source), '--location', location]);
+    const created = await ctl(['backup-create', '--config', clusterFileOf(source), '--location', location]);
     assert.equal(created.code, 0, created.stderr);
     const restore = (server: TestServer): ReturnType<typeof ctl> =>
-      ctl(['restore', '--config', clusterFile(server), '--location', location]);
+      ctl(['restore', '--config', clusterFileOf(server), '--location', location]);
 
     await withServer({ cores: 1, groups: GROUPS }, async (without) => {
       const result = await restore(without);

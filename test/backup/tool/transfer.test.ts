@@ -8,7 +8,7 @@ import { download, upload } from '../../../src/backup/tool/transfer.ts';
 import { readClusterFile } from '../../../src/nodes/cluster-file.ts';
 import { Cluster } from '../../../src/nodes/cluster.ts';
 import { Failure, Interrupted } from '../../../src/nodes/failure.ts';
-import { scratchFile } from '../../support/ctl.ts';
+import { clusterFileOf } from '../../support/ctl.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -44,7 +44,7 @@ async function start(t: TestContext, transfer: Answer, probe: Answer, timeoutMs 
   });
   const { port } = server.address() as AddressInfo;
   const interrupt = new AbortController();
-  const file = scratchFile('c.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${port}\n`);
+  const file = clusterFileOf({ adminPort: port });
   const options = { timeoutMs, token: undefined, ca: undefined, signal: interrupt.signal };
   const cluster = new Cluster(await readClusterFile(file, process), options);
   const probed = (times: number): Promise<void> =>
