@@ -4,7 +4,8 @@ import { ConfigError } from './error.ts';
 import { readTextFile } from './text-file.ts';
 
 const IDENTITY = /^AGE-SECRET-KEY-(PQ-)?1[02-9AC-HJ-NP-Z]{20,}$/;
-const RECIPIENT = /^age1[02-9a-z]{20,}$/;
+/** Other kinds than X25519 have their name in front: age1pq1... Which kinds there are is up to the package. */
+const RECIPIENT = /^age1(?:[a-z]{1,16}1)?[02-9ac-hj-np-z]{20,}$/;
 const FILE_BYTES_MAX = 64 * 1024;
 const OTHERS = 0o007;
 
