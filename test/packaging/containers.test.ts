@@ -1,8 +1,8 @@
 // The Dockerfile, the compose file and the Kubernetes manifests, read by tools that
 // know their formats. pods.test.ts executes them.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { X509Certificate, createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import process from 'node:process';
@@ -13,6 +13,7 @@ import { validate } from 'dockerfile-utils';
 import { parse } from 'yaml';
 import { VERSION } from '../../src/config/version.ts';
 import { readTokensFile } from '../../src/config/tokens-file.ts';
+import type { ClusterTls } from '../../src/config/tls.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { parseClusterFile } from '../../src/nodes/cluster-file.ts';
 import {
@@ -34,6 +35,7 @@ import { removeFolder, temporaryFolder } from '../support/server.ts';
 
 const NODES = [0, 1, 2];
 const FRONT = 'scripts/docker/front.yaml';
+const LINKS = 'scripts/docker/links.yaml';
 
 const folder = temporaryFolder('containers');
 after(() => removeFolder(folder));
@@ -118,6 +120,35 @@ test('the front for browsers is a compose file on top, and its nginx knows all n
   const configuration = readText(join(dirname(FRONT), front?.volumes?.[0]?.split(':')[0] ?? ''));
   for (const ordinal of NODES) assert(configuration.includes(`server millrace-${ordinal}:4437;`));
   for (const secret of front?.secrets ?? []) assert(configuration.includes(`/run/secrets/${secret};`));
+});
+
+test('the links of the compose file get TLS by a file on top, each with a certificate that names its node', () => {
+  const made = join(folder, 'links-of-compose');
+  mkdirSync(join(made, 'secrets'), { recursive: true });
+  writeFileSync(join(made, 'make.sh'), readText('scripts/docker/make-certificates.sh'));
+  const make = (): Buffer => execFileSync('sh', [join(made, 'make.sh')], { stdio: 'pipe' });
+  make();
+  const { services } = parse(readText(LINKS), { merge: true }) as ComposeFile;
+  const linksOf = (ordinal: number, mounted = ordinal): ClusterTls | undefined => {
+    const name = `millrace-${ordinal}`;
+    const { environment, volumes: [volume = ''] = [] } = services[name] ?? {};
+    const [source = '', target = '', access] = volume.split(':');
+    assert.equal(access, 'ro');
+    const path = join(made, source.replace(/\d$/, String(mounted)));
+    const all = { ...composeFile().services[name]?.environment, ...environment };
+    const local = localized(JSON.stringify(all).replaceAll(`${target}/`, `${path}/`), ordinal, 20_000, folder);
+    return loadConfig([], { ...(JSON.parse(local) as Env), HOSTNAME: name }).cluster.tls;
+  };
+  const before = NODES.map((ordinal) => linksOf(ordinal));
+  assert.throws(() => linksOf(0, 1), /expected the name URI:millrace:\/\/millrace\/node\/1/);
+  make();
+  for (const ordinal of NODES) {
+    const now = linksOf(ordinal);
+    assert.deepEqual([now?.mode, now?.ca], ['require', before[ordinal]?.ca]);
+    assert.notEqual(now?.cert, before[ordinal]?.cert, 'renewed');
+    assert(new X509Certificate(now?.cert ?? '').verify(new X509Certificate(now?.ca ?? '').publicKey));
+  }
+  assert.equal(statSync(join(made, 'secrets/links-ca.key')).mode & 0o077, 0, 'for its owner alone');
 });
 
 test('the parts of the compose file find each other, and the files that they mount', () => {

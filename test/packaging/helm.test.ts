@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import type { StatefulSet } from 'kubernetes-types/apps/v1.js';
 import { parse, parseAllDocuments } from 'yaml';
 import { VERSION } from '../../src/config/version.ts';
 import { EXPORTER_MANIFESTS, type KubernetesObject, MANIFESTS, manifests } from '../support/containers.ts';
@@ -15,7 +16,15 @@ const PRODUCTION = ['--values', join(CHART, 'values-production.yaml')];
 const OPTIONS = [
   ...['exporter.enabled=true', 'serviceMonitor.enabled=true', 'serviceMonitor.labels.release=prometheus'],
   ...['prometheusRule.enabled=true', 'ingress.enabled=true', 'ingress.host=streams.example', 'ingress.tlsSecret=tls'],
-  ...['nodes=5', 'secret=own', 'image.tag=1.2.3', 'storage.className=fast', 'config.HTTP__LONG_POLL_TIMEOUT=20s'],
+  ...[
+    'clusterTls.mode=dial',
+    'clusterTls.secret=links',
+    'nodes=5',
+    'secret=own',
+    'image.tag=1.2.3',
+    'storage.className=fast',
+    'config.HTTP__LONG_POLL_TIMEOUT=20s',
+  ],
 ].flatMap((value) => ['--set', value]);
 
 interface Said {
@@ -101,6 +110,19 @@ helmTest('options: monitoring, an ingress, more nodes, own names', (helm, render
   const set = text('StatefulSet big');
   assert.match(set, /"replicas":5.*5=big-4\.big-nodes:4440.*"MILLRACE_HTTP__LONG_POLL_TIMEOUT","value":"20s"/);
   assert.match(set, /"secretName":"own".*"storageClassName":"fast"/);
+  const { spec } = objects.get('StatefulSet big') as StatefulSet;
+  const { containers: [node] = [], volumes } = spec?.template.spec ?? {};
+  const folder = node?.volumeMounts?.find(({ name }) => name === 'links')?.mountPath;
+  assert.equal(volumes?.find(({ name }) => name === 'links')?.secret?.secretName, 'links');
+  assert.deepEqual(
+    node?.env?.filter(({ name }) => name.startsWith('MILLRACE_CLUSTER__TLS')).map(({ name, value }) => [name, value]),
+    [
+      ['MILLRACE_CLUSTER__TLS', 'dial'],
+      ['MILLRACE_CLUSTER__TLS_CERT', `${folder}/tls.crt`],
+      ['MILLRACE_CLUSTER__TLS_KEY', `${folder}/tls.key`],
+      ['MILLRACE_CLUSTER__TLS_CA', `${folder}/ca.crt`],
+    ],
+  );
   assert.match(text('Deployment big-exporter'), /"image":"millrace:1\.2\.3".*"secretName":"own"/);
   assert.equal(text('ConfigMap big').match(/host = /g)?.length, 5);
 });
@@ -112,6 +134,8 @@ helmTest('what cannot be is refused with a sentence', (helm) => {
     ['node=3', /additional properties 'node' not allowed/],
     ['config.log=x', /invalid propertyName 'log'/],
     ['serviceMonitor.enabled=true', /serviceMonitor\.enabled needs exporter\.enabled/],
+    ['clusterTls.mode=on', /must be one of 'off', 'accept', 'dial', 'require'/],
+    ['clusterTls.mode=require', /clusterTls\.secret is the Secret/],
     ['ingress.enabled=true', /ingress\.host is the name that clients ask for/],
   ] as const) {
     const { code, stderr } = helm('template', 'x', CHART, '--set', value);
