@@ -7,7 +7,7 @@ import { createStreams } from '../load/streams.ts';
 import { runWrk, wrkMissing, writePaths } from '../load/wrk.ts';
 import { check, type ScenarioReport } from '../report.ts';
 import type { LoadResult } from '../stats.ts';
-import { type ColdNode, s3Table, startColdNode } from '../targets/cold-node.ts';
+import { type ColdNode, startColdNode } from '../targets/cold-node.ts';
 import { streamPath } from '../targets/target.ts';
 import { alternate, compare, rowsOf, type Context, type Scenario } from './scenario.ts';
 
@@ -32,16 +32,15 @@ async function run(context: Context): Promise<ScenarioReport[]> {
   }
   const noCeph = cephMissing();
   if (noCeph !== undefined) context.notRun(`${NAME}: S3: ${noCeph}`);
-  const ceph = noCeph === undefined ? await Ceph.start() : undefined;
+  const ceph = noCeph === undefined ? await Ceph.start({ bucket: BUCKET }) : undefined;
   const contestants: Contestant[] = [];
   try {
-    await ceph?.createBucket(BUCKET);
     const start = async (name: string, toml: string): Promise<void> => {
       contestants.push({ name, node: await startColdNode(context.start, toml) });
     };
     await start(OFF, '');
     await start('directory', '[storage.cold]\nbackend = "dir"\n');
-    if (ceph !== undefined) await start('S3 (Ceph)', s3Table(ceph, BUCKET));
+    if (ceph !== undefined) await start('S3 (Ceph)', ceph.coldToml(BUCKET));
     return [await measure(context, contestants)];
   } finally {
     for (const { node } of contestants) await node.stop();

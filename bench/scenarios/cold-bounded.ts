@@ -7,7 +7,7 @@ import { HttpExchange } from '../load/exchange.ts';
 import { createStreams } from '../load/streams.ts';
 import { check, type ScenarioReport } from '../report.ts';
 import { summarize } from '../stats.ts';
-import { type ColdNode, s3Table, startColdNode } from '../targets/cold-node.ts';
+import { type ColdNode, startColdNode } from '../targets/cold-node.ts';
 import { streamPath } from '../targets/target.ts';
 import type { Context, Scenario } from './scenario.ts';
 
@@ -140,11 +140,10 @@ async function run(context: Context): Promise<ScenarioReport[]> {
   const durationMs = context.smoke ? context.durationMs : Math.max(DURATION_MS_MIN, context.durationMs);
   const total = (BYTES_PER_SECOND * durationMs) / 1000;
   const gib = 4 + Math.ceil((1.5 * total) / 2 ** 30);
-  const ceph = await Ceph.start(total > MEMORY_BYTES_MAX ? { store: 'bluestore', gib } : {});
+  const ceph = await Ceph.start({ bucket: BUCKET, ...(total > MEMORY_BYTES_MAX ? { store: 'bluestore', gib } : {}) });
   let node: ColdNode | undefined;
   try {
-    await ceph.createBucket(BUCKET);
-    node = await startColdNode(context.start, s3Table(ceph, BUCKET));
+    node = await startColdNode(context.start, ceph.coldToml(BUCKET));
     return [await measure(context, node, durationMs)];
   } finally {
     await node?.stop();

@@ -7,7 +7,7 @@ import { Ceph, cephMissing } from '../../test/support/ceph.ts';
 import { HttpExchange } from '../load/exchange.ts';
 import { check, type ScenarioReport } from '../report.ts';
 import { type LoadResult, summarize } from '../stats.ts';
-import { type ColdNode, s3Table, startColdNode } from '../targets/cold-node.ts';
+import { type ColdNode, startColdNode } from '../targets/cold-node.ts';
 import { streamPath } from '../targets/target.ts';
 import { alternate, compare, rowsOf, type Context, type Scenario } from './scenario.ts';
 
@@ -113,12 +113,11 @@ async function run(context: Context): Promise<ScenarioReport[]> {
   }
   const mibPerStream = context.smoke ? 2 : 128;
   const paths = Array.from({ length: LANES }, (_, i) => streamPath(`cold-${i}`));
-  const ceph = await Ceph.start();
+  const ceph = await Ceph.start({ bucket: BUCKET });
   const client = ceph.client();
   let node: ColdNode | undefined;
   try {
-    await ceph.createBucket(BUCKET);
-    const started = (node = await startColdNode(context.start, s3Table(ceph, BUCKET)));
+    const started = (node = await startColdNode(context.start, ceph.coldToml(BUCKET)));
     await fill(started, paths, mibPerStream);
     const keys = await listAll(client);
     const contestants = [{ name: 'millrace' }, { name: 'plain-sdk' }] as const;

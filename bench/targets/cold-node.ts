@@ -3,7 +3,6 @@
 import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Ceph } from '../../test/support/ceph.ts';
 import { HttpExchange } from '../load/exchange.ts';
 import {
   cpuMsOf,
@@ -32,18 +31,6 @@ export interface ColdNode {
   /** Resolves when every byte is in the cold store. */
   allCold(): Promise<void>;
   stop(): Promise<void>;
-}
-
-/** `[storage.cold]` for a bucket that exists. */
-export function s3Table(ceph: Ceph, bucket: string): string {
-  return `[storage.cold]
-backend = "s3"
-s3.bucket = "${bucket}"
-s3.endpoint = "${ceph.endpoint}"
-s3.access_key_id = "${ceph.accessKey}"
-s3.secret_access_key = "${ceph.secretKey}"
-s3.server_side_encryption = "none"
-`;
 }
 
 export async function startColdNode(options: StartOptions, toml: string): Promise<ColdNode> {

@@ -5,58 +5,26 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { Ceph, cephMissing } from '../support/ceph.ts';
 import { TestServer } from '../support/server.ts';
 import { until } from '../support/until.ts';
-import { objectsIn } from '../support/cold-store.ts';
+import { type ColdStore, STORE_KINDS, objectsIn } from '../support/cold-store.ts';
 
 const MIB = 1024 * 1024;
 
-interface Backend {
-  readonly name: string;
-  readonly skip: string | undefined;
-  /** The table [storage.cold]. */
-  start(): Promise<string>;
-  stop(): Promise<void>;
-}
-
 const FLUSH = 'flush_interval = "50ms"\nflush_size = 1\n';
 
-const BACKENDS: readonly (() => Backend)[] = [
-  () => ({
-    name: 'directory',
-    skip: undefined,
-    start: () => Promise.resolve(`[storage.cold]\nbackend = "dir"\n${FLUSH}`),
-    stop: () => Promise.resolve(),
-  }),
-  () => {
-    let ceph: Ceph | undefined;
-    return {
-      name: 'S3 (Ceph)',
-      skip: cephMissing(),
-      start: async () => {
-        ceph = await Ceph.start();
-        await ceph.createBucket('cold');
-        const s3 = `s3.bucket = "cold"\ns3.endpoint = "${ceph.endpoint}"\ns3.server_side_encryption = "none"\n`;
-        const keys = `s3.access_key_id = "${ceph.accessKey}"\ns3.secret_access_key = "${ceph.secretKey}"\n`;
-        return `[storage.cold]\nbackend = "s3"\nroot = "t"\n${FLUSH}${s3}${keys}`;
-      },
-      stop: async () => ceph?.stop(),
-    };
-  },
-];
-
-for (const make of BACKENDS) {
-  const backend = make();
-  describe(`reads of cold bytes: ${backend.name}`, { skip: backend.skip ?? false }, () => {
+for (const kind of STORE_KINDS) {
+  describe(`reads of cold bytes: ${kind.name}`, { skip: kind.skip ?? false }, () => {
+    let store: ColdStore;
     let server: TestServer;
     before(async () => {
-      server = new TestServer({ toml: await backend.start() });
+      store = await kind.start();
+      server = new TestServer({ toml: store.toml + FLUSH });
       await server.start();
     });
     after(async () => {
       await server.dispose();
-      await backend.stop();
+      await store.stop();
     });
 
     it('bytes: from every offset, in one go and in steps, hot, cold and across', async () => {

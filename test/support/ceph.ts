@@ -28,6 +28,8 @@ export function cephMissing(): string | undefined {
 }
 
 export interface CephOptions {
+  /** Made at the start. */
+  readonly bucket?: string;
   /** `bluestore` keeps the data in a sparse file instead of memory. */
   readonly store?: 'memstore' | 'bluestore';
   readonly gib?: number;
@@ -50,6 +52,7 @@ export class Ceph {
     const ceph = new Ceph(options);
     try {
       await ceph.#start();
+      if (options.bucket !== undefined) await ceph.createBucket(options.bucket);
     } catch (error) {
       process.stderr.write(`--- ceph (end of its logs) ---\n${ceph.log()}\n`);
       await ceph.stop();
@@ -60,6 +63,19 @@ export class Ceph {
 
   get endpoint(): string {
     return `http://127.0.0.1:${this.#port}`;
+  }
+
+  /** The table of nodes that keep cold objects here; more members may follow. */
+  coldToml(bucket: string, root = ''): string {
+    return `[storage.cold]
+backend = "s3"
+root = "${root}"
+s3.bucket = "${bucket}"
+s3.endpoint = "${this.endpoint}"
+s3.access_key_id = "${this.accessKey}"
+s3.secret_access_key = "${this.secretKey}"
+s3.server_side_encryption = "none"
+`;
   }
 
   /** An ordinary client of the server, for the test's own looks into it. */

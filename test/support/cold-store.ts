@@ -100,22 +100,11 @@ export class S3TestStore implements ColdStore {
   }
 
   static async start(): Promise<S3TestStore> {
-    const ceph = await Ceph.start();
-    await ceph.createBucket(BUCKET);
-    return new S3TestStore(ceph);
+    return new S3TestStore(await Ceph.start({ bucket: BUCKET }));
   }
 
   get toml(): string {
-    const { endpoint, accessKey, secretKey } = this.ceph;
-    return `[storage.cold]
-backend = "s3"
-root = "${STORE_ROOT}"
-s3.bucket = "${BUCKET}"
-s3.endpoint = "${endpoint}"
-s3.access_key_id = "${accessKey}"
-s3.secret_access_key = "${secretKey}"
-s3.server_side_encryption = "none"
-`;
+    return this.ceph.coldToml(BUCKET, STORE_ROOT);
   }
 
   async keys(): Promise<string[]> {

@@ -138,9 +138,8 @@ it(
   'S3: each kind of failure has its sentence, and a server that hangs is given up in time',
   { skip: cephMissing() ?? false },
   async (t) => {
-    const ceph = await Ceph.start();
+    const ceph = await Ceph.start({ bucket: 'cold' });
     t.after(() => ceph.stop());
-    await ceph.createBucket('cold');
     const ask = async (changes: Parameters<typeof s3Options>[1], timeoutMs = 10_000): Promise<string> => {
       const s3 = s3Options(ceph, { timeoutMs, ...changes });
       const service = new ColdService({

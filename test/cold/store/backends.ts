@@ -40,8 +40,7 @@ export function s3(): Backend {
     name: 'S3 (Ceph)',
     skip: cephMissing(),
     start: async () => {
-      ceph = await Ceph.start();
-      await ceph.createBucket('cold');
+      ceph = await Ceph.start({ bucket: 'cold' });
     },
     stop: async () => ceph?.stop(),
     open: (root) => Promise.resolve(new S3Store(s3Options(ceph as Ceph), root)),
