@@ -8,21 +8,24 @@ import { setTimeout as delay } from 'node:timers/promises';
 import {
   CreateMultipartUploadCommand,
   DeleteObjectCommand,
+  GetObjectCommand,
   ListMultipartUploadsCommand,
   ListObjectsV2Command,
   PutObjectCommand,
   type S3Client,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
+import { isAge } from '../../src/encryption/age.ts';
 import { S3Store } from '../../src/cold/store/s3-store.ts';
 import { s3Options } from '../cold/store/s3.ts';
+import { newKeyPair } from '../support/age-keys.ts';
 import { Ceph, cephMissing } from '../support/ceph.ts';
 import { withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
 import { clusterFileOf, clusterToml, ctl, scratchFile, spawnCtl } from '../support/ctl.ts';
 import { createRandom } from '../support/random.ts';
 import { RawClient } from '../support/raw-client.ts';
-import { withServer } from '../support/server.ts';
+import { type TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
 import { describeWorld, fillWorld } from './world.ts';
 
 const GROUPS = 4;
@@ -134,13 +137,60 @@ async function killUpload(sourcePort: number, config: string, env: Environment, 
   store.destroy();
 }
 
+interface Place {
+  /** The cluster file of the source. */
+  readonly config: string;
+  readonly env: Environment;
+  readonly ceph: Ceph;
+}
+
+/** An encrypted backup, whose large group is an upload of several parts; `restored` looks at what comes out of it. */
+async function keepSealed(
+  { config, env, ceph }: Place,
+  restored: (target: TestServer) => Promise<void>,
+): Promise<void> {
+  const folder = temporaryFolder('sealed-s3');
+  const { identityFile, recipientsFile } = await newKeyPair(folder, 'key');
+  const key = ['--identity-file', identityFile];
+  const place = ['--location', 's3://backups/sealed/one'];
+  const created = await ctl(['backup-create', '--config', config, ...place, '--recipients-file', recipientsFile], {
+    env,
+  });
+  assert.equal(created.code, 0, created.stderr);
+  const store = ceph.client();
+  const object = (name: string): { Bucket: string; Key: string } => ({ Bucket: 'backups', Key: `sealed/one/${name}` });
+  for (let group = 0; group < GROUPS; group++) {
+    const { Body } = await store.send(
+      new GetObjectCommand({ ...object(`group-000${group}.snapshot`), Range: 'bytes=0-99' }),
+    );
+    assert(isAge((await Body?.transformToByteArray()) ?? new Uint8Array()), `group ${group} is encrypted`);
+  }
+  const blind = await ctl(['backup-verify', ...place], { env });
+  assert.equal(blind.code, 1);
+  assert.match(blind.stderr, /the backup is encrypted: .*--identity-file/);
+  assert.equal((await ctl(['backup-verify', ...place, ...key], { env })).code, 0);
+  await withServer({ cores: 1, groups: GROUPS }, async (target) => {
+    const done = await ctl(['restore', '--config', clusterFileOf(target), ...place, ...key], { env });
+    assert.equal(done.code, 0, done.stderr);
+    await restored(target);
+  });
+  await store.send(new PutObjectCommand({ ...object('group-0001.snapshot'), Body: BODY }));
+  const altered = await ctl(['backup-verify', ...place, ...key], { env });
+  assert.equal(altered.code, 1);
+  assert.match(
+    altered.stderr,
+    /s3:\/\/backups\/sealed\/one\/group-0001\.snapshot: it is not encrypted in the age format/,
+  );
+  store.destroy();
+  removeFolder(folder);
+}
+
 test(
   'from S3 into three nodes, through any of them, by a tool that is killed and goes on',
   { skip: cephMissing() ?? false },
   async () => {
-    const ceph = await Ceph.start();
+    const ceph = await Ceph.start({ bucket: 'backups' });
     try {
-      await ceph.createBucket('backups');
       const env = {
         AWS_ACCESS_KEY_ID: ceph.accessKey,
         AWS_SECRET_ACCESS_KEY: ceph.secretKey,
@@ -172,6 +222,9 @@ test(
         assert.equal(verified.code, 0, verified.stderr);
         await refuseOthers(config, env);
         await killUpload(source.adminPort, config, env, ceph);
+        await keepSealed({ config, env, ceph }, async (target) => {
+          assert.deepEqual(await describeWorld(target, world), before, 'what was encrypted is what was there');
+        });
 
         await withCluster({ groups: GROUPS }, async (cluster) => {
           const target = scratchFile('target.toml', clusterToml(cluster));
