@@ -5,9 +5,9 @@
  */
 import { type UseLimits, type NodeLimits, NO_LIMITS } from '../base/use-limits.ts';
 import { Meter, type Used } from './meter.ts';
-import type { Grant } from './scopes.ts';
+import { type Grant, decideBucket } from './scopes.ts';
 
-/** Meters of tokens, and as many of buckets: a few hundred bytes each, and the name. More: some are forgotten, and begin afresh. */
+/** Meters of tokens, and as many of buckets: a few hundred bytes each, and the name. Of more some begin afresh. */
 const METERS_MAX = 10_000;
 /** So many are forgotten at once: a look at all of them takes a fraction of a millisecond. */
 const ROOM = METERS_MAX / 16;
@@ -38,22 +38,33 @@ export class LimitBook {
     this.buckets.replace(node.bucket, node.buckets);
   }
 
-  metrics(): Readonly<Record<string, unknown>> {
-    return {
-      limit_refusals: this.tokens.refused + this.buckets.refused,
-      limited: [...this.tokens.busiest(), ...this.buckets.busiest()],
-    };
+  /** `grant`: only its own, and those of buckets that it may list as a whole. */
+  metrics(grant?: Grant): Readonly<Record<string, unknown>> {
+    if (grant === undefined) {
+      const limit_refusals = this.tokens.refused + this.buckets.refused;
+      return { limit_refusals, limited: [...this.tokens.busiest(), ...this.buckets.busiest()] };
+    }
+    const limited = [
+      ...this.tokens.busiest((name) => name === accountOf(grant)),
+      ...this.buckets.busiest((name) => decideBucket(grant, 'list', name) === 'allowed'),
+    ];
+    return { limit_refusals: limited.reduce((sum, { refused }) => sum + refused, 0), limited };
   }
 
-  /** Undefined: it has no limits. A token that was made from another one counts as that, else making them would lift the limit. */
-  ofToken({ id, account = id, limits, expiresAtMs }: Grant): Meter | undefined {
-    return this.tokens.of(account, limits, expiresAtMs);
+  /** Undefined: it has no limits. */
+  ofToken(grant: Grant): Meter | undefined {
+    return this.tokens.of(accountOf(grant), grant.limits, grant.expiresAtMs);
   }
 
   /** Undefined: it has no limits. Empty: the request names none. */
   ofBucket(name: string): Meter | undefined {
     return name === '' ? undefined : this.buckets.of(name);
   }
+}
+
+/** A token that was made from another one counts as that, else making them would lift the limit. */
+function accountOf({ id, account = id }: Grant): string {
+  return account;
 }
 
 interface Named {
@@ -95,9 +106,10 @@ class Meters {
   }
 
   /** Those that were refused most, and of them those that asked most: as many as a page shows. */
-  busiest(): MeteredUse[] {
+  busiest(isShown: (name: string) => boolean = () => true): MeteredUse[] {
     const top: MeteredUse[] = [];
     for (const [name, { meter }] of this.#meters) {
+      if (!isShown(name)) continue;
       const use = { kind: this.#kind, name, ...meter.used };
       const last = top[SHOWN_MAX - 1];
       if (last !== undefined && isBusier(last, use)) continue;
@@ -148,8 +160,8 @@ class Meters {
   }
 
   /**
-   * Those that use nothing now go first, or naming ten thousand others would free one that is at its limit. Single ones with limits of their own stay,
-   * and so do those with live readers, of which there is a bounded number.
+   * Those that use nothing now go first, or naming ten thousand others would free one that is at its limit. Single ones
+   * with limits of their own stay, and so do those with live readers, of which there is a bounded number.
    */
   #makeRoom(): void {
     const clockMs = this.#clockMs();

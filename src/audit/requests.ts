@@ -30,6 +30,15 @@ export const PARAMETERS: ReadonlySet<string> = new Set([
   ...['upto', 'addr', 'voters', 'adopt', 'min_hot_bytes', 'max_bytes'],
 ]);
 
+/** Names hold up to 1 KiB, and a path may hold anything. */
+export const PATH_CHARS_MAX = 512;
+
+/** Cut as paths are. */
+export function namesOf({ bucket, stream }: { bucket: string; stream: string }): Pick<AuditEntry, 'bucket' | 'stream'> {
+  const cut = bucket.slice(0, PATH_CHARS_MAX);
+  return stream === '' ? { bucket: cut } : { bucket: cut, stream: stream.slice(0, PATH_CHARS_MAX) };
+}
+
 type Line = Omit<AuditEntry, 'event'>;
 
 /** `isDenied`: whatever its answer says. */

@@ -2,14 +2,12 @@
 import type { Credentials } from '../access/admission.ts';
 import type { SenderAddress } from '../access/senders.ts';
 import type { AuditEntry } from '../audit/entry.ts';
-import { PARAMETERS, type PlaneKind, leave } from '../audit/requests.ts';
+import { PARAMETERS, PATH_CHARS_MAX, type PlaneKind, leave, namesOf } from '../audit/requests.ts';
 import { generalCode } from '../base/errors.ts';
 import type { HttpContext, RouteTraits } from './context.ts';
 import { collect } from '../protocol/query-string.ts';
 import type { UwsResponse } from './uws.ts';
 
-/** Names hold up to 1 KiB, and a path may hold anything. */
-const PATH_CHARS_MAX = 512;
 /** A path stands in its own member as well. */
 const WHAT_CHARS_MAX = 128;
 const METHOD_CHARS_MAX = 16;
@@ -86,15 +84,6 @@ export function leaveLine(call: AuditedCall, asked: AuditedRequest, status: numb
 function outcomeOf({ res, responder }: AuditedCall, status: number): Outcome {
   if (status < 400) return { status };
   return { status, code: responder.begun === res ? responder.code : generalCode(status) };
-}
-
-/** Cut as paths are. */
-export function namesOf({
-  bucket,
-  stream,
-}: Pick<AuditedCall, 'bucket' | 'stream'>): Pick<AuditEntry, 'bucket' | 'stream'> {
-  const cut = bucket.slice(0, PATH_CHARS_MAX);
-  return stream === '' ? { bucket: cut } : { bucket: cut, stream: stream.slice(0, PATH_CHARS_MAX) };
 }
 
 export function whoOf(plane: PlaneKind, credentials: Credentials): Pick<AuditEntry, 'who' | 'reason'> {

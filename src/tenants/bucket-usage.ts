@@ -5,6 +5,7 @@
  * neither blocks a shard for long nor is ever completely in memory. A bucket's numbers are those of the moment its page
  * was made.
  */
+import { type Grant, decideBucket } from '../access/scopes.ts';
 import { compareText } from '../base/text.ts';
 import { type ShardAnswer, type Refused, callShard, firstRefusal } from '../gateway/shard-client.ts';
 import type { ShardGateway } from '../ports.ts';
@@ -37,8 +38,11 @@ interface Source {
   hasMore: boolean;
 }
 
-/** Reports bucket after bucket; a refusal ends the report. */
-export async function* readUsage(gateway: ShardGateway): AsyncGenerator<BucketUsage | Refused> {
+/**
+ * Reports bucket after bucket; a refusal ends the report. `grant`: only those that it may list as a whole, because meters
+ * tell of all streams of a bucket.
+ */
+export async function* readUsage(gateway: ShardGateway, grant?: Grant): AsyncGenerator<BucketUsage | Refused> {
   const sources = Array.from({ length: gateway.shardCount }, (_, shard): Source => {
     return { shard, rows: [], next: 0, hasMore: true };
   });
@@ -53,7 +57,8 @@ export async function* readUsage(gateway: ShardGateway): AsyncGenerator<BucketUs
     if (bucket === undefined) return;
     const meters = take(sources, bucket);
     // Reserved buckets are the service's own, not a tenant's.
-    if (!bucket.startsWith('__')) yield { bucket, meters };
+    if (bucket.startsWith('__')) continue;
+    if (grant === undefined || decideBucket(grant, 'list', bucket) === 'allowed') yield { bucket, meters };
   }
 }
 

@@ -231,8 +231,8 @@ export const CLIENT_ROWS: readonly RouteRow[] = [
     ...{ ...ANY, bodyBytesMax: NARROWING_BODY_BYTES_MAX },
   },
   { ...openApi('client'), ...ANY },
-  METRICS,
-  USAGE,
+  { ...METRICS, ...ANY },
+  { ...USAGE, ...ANY },
   ...PROBE_ROWS,
   { ...service(['POST'], 'cluster-probe', always(handleClusterProbe)), ...WHOLE },
   // A node without a cluster plane has that one's here too.

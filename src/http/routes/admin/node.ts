@@ -12,6 +12,7 @@ import type { Refused } from '../../../gateway/shard-client.ts';
 import { guardData, readData } from '../../guard.ts';
 import type { WriteHeaders } from '../../headers.ts';
 import type { RequestContext } from '../../request.ts';
+import { grantOf } from '../../scope-gate.ts';
 import type { HttpServerContext } from '../../server-context.ts';
 import type { DrainMark } from '../../../placement/ports.ts';
 import { SHED_DRAIN, describeShed } from '../../../placement/state/shed.ts';
@@ -120,8 +121,13 @@ export interface MetricsSource {
   extra(): Record<string, unknown>;
 }
 
-/** GET /__svc/metrics: JSON of every shard's counters (gateway/node-status.ts) and what the main thread knows. */
+/**
+ * GET /__svc/metrics: JSON of every shard's counters (gateway/node-status.ts) and what the main thread knows. A token with
+ * scopes sees what is its own of that.
+ */
 export function handleMetrics(call: RequestContext, source: MetricsSource): void {
+  const grant = grantOf(call.credentials);
+  if (grant !== undefined) return call.json(200, call.server.limits.metrics(grant));
   call.keep();
   const answer = (status: Awaited<ReturnType<typeof askNodeStatus>>): void =>
     call.guard(() => {

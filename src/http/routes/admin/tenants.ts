@@ -1,4 +1,5 @@
 /** One bucket as a tenant: DELETE /__svc/purge/{bucket}, PUT and GET /__svc/quota/{bucket}; GET /__svc/usage of all. */
+import type { Grant } from '../../../access/scopes.ts';
 import { USAGE_VERSION, WRITE_UNIT_BYTES } from '../../../base/limits.ts';
 import { decodeUtf8, encodeUtf8 } from '../../../base/utf8.ts';
 import type { ShardGateway } from '../../../ports.ts';
@@ -10,6 +11,7 @@ import { METERS, readUsage } from '../../../tenants/bucket-usage.ts';
 import { declaredBytes } from '../../headers.ts';
 import type { RequestContext } from '../../request.ts';
 import { JSON_TYPE } from '../../response.ts';
+import { grantOf } from '../../scope-gate.ts';
 import type { StreamHead, StreamingResponse } from '../../streaming.ts';
 
 export function handlePurge(call: RequestContext, coldObjects: ColdObjects | undefined): void {
@@ -113,14 +115,16 @@ const USAGE_HEAD: StreamHead = { status: 200, headers: (res) => void res.writeHe
 export function handleUsage(call: RequestContext): void {
   const response = call.streaming();
   if (call.responder.headOnly) return response.whole(USAGE_HEAD, undefined);
-  return void writeUsage(response, call.gateway).catch((error: unknown) => call.crash(error));
+  return void writeUsage(response, call.gateway, grantOf(call.credentials)).catch((error: unknown) =>
+    call.crash(error),
+  );
 }
 
 /** Writes bucket after bucket, at the pace of the reader. */
-async function writeUsage(response: StreamingResponse, gateway: ShardGateway): Promise<void> {
+async function writeUsage(response: StreamingResponse, gateway: ShardGateway, grant?: Grant): Promise<void> {
   let text = `{"version":${USAGE_VERSION},"write_unit_bytes":${WRITE_UNIT_BYTES},"buckets":{`;
   let separator = '';
-  for await (const next of readUsage(gateway)) {
+  for await (const next of readUsage(gateway, grant)) {
     if ('code' in next) return response.fail(next.code, next.detail);
     const members = METERS.map((meter, i) => `"${meter}":${next.meters[i]}`).join(',');
     text += `${separator}${JSON.stringify(next.bucket)}:{${members}}`;
