@@ -15,6 +15,7 @@ import { whoOf } from '../http/audited.ts';
 import { type ScopeRefusal, countRefusal, grantOf, streamRefusal } from '../http/scope-gate.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
 import type { StreamName } from '../protocol/flat-path.ts';
+import { nameFault } from '../protocol/names.ts';
 import type { Frame } from './frame.ts';
 import { rightOf } from './operations.ts';
 
@@ -49,11 +50,12 @@ export class SessionRights {
     if (this.#grant !== undefined) this.#server.holders.release(this.#grant, session);
   }
 
-  /** The refusal of what the token does not allow, or of what is too much; undefined: it may be done. */
+  /** The refusal of what is no name, of what the token does not allow, or of what is too much; undefined: it may be done. */
   refuses(frame: Frame, nowMs: number): ScopeRefusal | LimitRefusal | undefined {
     const meters = this.#meters;
     const { credentials } = this.#opening;
-    const refusal = meters.begin(credentials, nowMs) ?? this.#forbids(frame) ?? meters.enter(frame.bucket, nowMs);
+    const limited = meters.begin(credentials, nowMs);
+    const refusal = limited ?? misnamed(frame) ?? this.#forbids(frame) ?? meters.enter(frame.bucket, nowMs);
     if (refusal === undefined) meters.spend(frame.bytes.length);
     return refusal;
   }
@@ -106,6 +108,11 @@ export class SessionRights {
     const names = namesOf({ bucket, stream });
     return { plane, ...whoOf(plane, credentials), ...sender, what, ...names, request_id: requestId };
   }
+}
+
+function misnamed({ bucket, stream }: Frame): ScopeRefusal | undefined {
+  const fault = nameFault(bucket, stream);
+  return fault === undefined ? undefined : { code: 'INVALID_NAME', detail: fault };
 }
 
 function outcomeOf(code: ErrorCode): Pick<AuditEntry, 'status' | 'code'> {

@@ -17,7 +17,6 @@ import { planted } from '../base/planted.ts';
 import type { OpenSocket, SocketOwner } from '../http/guard.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
 import { tellSource } from '../http/routes/streams.ts';
-import { nameFault } from '../protocol/names.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { newRequest } from '../protocol/request.ts';
 import type { Frame } from './frame.ts';
@@ -169,8 +168,6 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
     // A refusal under this id could be that of either request.
     if (this.#pending.has(id) || this.#subscriptions.has(id))
       return this.#cut(PROTOCOL_ERROR, `the id ${id} is in use`);
-    const fault = nameFault(frame.bucket, frame.stream);
-    if (fault !== undefined) return this.refuse({ id, code: 'INVALID_NAME', detail: fault });
     const refusal = this.rights.refuses(frame, startedMs);
     if (refusal !== undefined) return this.refuse({ id, ...refusal });
     const full = this.#fullFor(frame);

@@ -113,6 +113,23 @@ test('a session is held to the limits of its token, and of each bucket', async (
   other.socket.destroy();
 });
 
+test('frames with names that cannot be count, too', async () => {
+  putTokens('limits = { requests_per_second = 2 }');
+  assert.equal((await server.hangUp())['tokens'], 'changed');
+  const session = await SessionClient.connect(server.port, {
+    protocol: `millrace.session.v1, millrace.bearer.${textOf('till')}`,
+  });
+  // The handshake was a request, which time has paid for or not. All come at one moment.
+  const names = ['', '..', '__ds', 'shop'];
+  session.send(...names.map((bucket, id) => [HEAD, id, bucket, '']));
+  const codes = await Promise.all(names.map(async (_, id) => (await session.about(id)).code));
+  assert.equal(codes[0], 'INVALID_NAME');
+  assert.deepEqual(codes.slice(2), ['RATE_LIMITED', 'RATE_LIMITED']);
+  session.socket.destroy();
+  putTokens('');
+  assert.equal((await server.hangUp())['tokens'], 'changed');
+});
+
 test('a bucket without a quota of its own has that of the file', async () => {
   put(limitsFile, '[quota]\nmax_streams = 2\nmax_retained_bytes = 1000\n');
   assert.equal((await server.hangUp())['limits'], 'changed');
