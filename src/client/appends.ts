@@ -4,7 +4,7 @@ import { ConnectionLost, StreamError, clientError } from './error.ts';
 import { placeOf } from './leaders.ts';
 import type { NodePool } from './pool.ts';
 import { type QueuedAppend, ProducerQueue, type SentBatch, type StableProducer } from './producer.ts';
-import { type EndSignal, type Room, raced, sleep, spreadMs } from './waiting.ts';
+import { type EndSignal, type Room, type WaitOptions, raced, sleep, spreadMs } from './waiting.ts';
 import { KIND, type StreamPath, type WireOptions, type WireRequest } from './wire.ts';
 
 /** Memory of an append beside its bytes. */
@@ -13,6 +13,14 @@ const APPEND_COST_BYTES = 256;
 const WAITING_MAX = 100_000;
 /** Before a large append is sent again over HTTP while the session goes on. */
 const ELSEWHERE_MS = 500;
+
+export interface AppendOptions extends WaitOptions {
+  /**
+   * The tail that the stream must have, an offset that a node returned. Of writers that saw one tail one wins, and the
+   * others are refused with `OffsetConflict`. So are appends that wait behind one that is, and expect its end.
+   */
+  readonly expectedOffset?: number | undefined;
+}
 
 interface AppendsHome {
   readonly pool: NodePool;
@@ -29,6 +37,7 @@ export interface StreamContext extends AppendsHome {
 interface AppendParts {
   readonly bytes: Uint8Array;
   readonly closes: boolean;
+  readonly expectedOffset: number | undefined;
   readonly signals: readonly EndSignal[];
 }
 
@@ -56,8 +65,12 @@ export class StreamAppends {
   }
 
   /** Resolves with the stream's offset behind it when a majority of the nodes has it on disk. */
-  async append({ bytes, closes, signals }: AppendParts): Promise<number> {
+  async append({ signals, ...parts }: AppendParts): Promise<number> {
     const { pool, room } = this.#home;
+    const { bytes, expectedOffset = 0 } = parts;
+    if (!Number.isSafeInteger(expectedOffset) || expectedOffset < 0) {
+      throw clientError('INVALID_ARGUMENT', `${expectedOffset} is no offset; expect one that a node returned`);
+    }
     const all = [...signals, pool.closed];
     const seq = this.#producer.reserve();
     if (room.waiting >= WAITING_MAX) {
@@ -66,7 +79,7 @@ export class StreamAppends {
     const cost = bytes.length + APPEND_COST_BYTES;
     await room.take(cost, all);
     try {
-      return await this.#queued({ bytes, closes, seq }, all);
+      return await this.#queued({ ...parts, seq }, all);
     } finally {
       room.give(cost);
     }
@@ -157,13 +170,15 @@ export class StreamAppends {
   #request({ epoch, seq, appends }: SentBatch): WireRequest {
     const [first] = appends;
     const producer = { 'producer-id': this.#producer.id, 'producer-epoch': epoch, 'producer-seq': seq };
-    const typed: WireOptions = { 'content-type': this.contentType ?? '', ...producer };
+    const at: WireOptions =
+      first?.expectedOffset === undefined ? {} : { 'stream-expected-offset': first.expectedOffset };
+    const typed: WireOptions = { 'content-type': this.contentType ?? '', ...producer, ...at };
     const request = { ...this.#path, kind: KIND.append };
     if (first === undefined || appends.length > 1) {
       return { ...request, body: appends.map(({ bytes }) => bytes), options: typed };
     }
     if (!first.closes) return { ...request, body: first.bytes, options: typed };
-    if (first.bytes.length === 0) return { ...request, options: { ...producer, 'stream-closed': true } };
+    if (first.bytes.length === 0) return { ...request, options: { ...producer, ...at, 'stream-closed': true } };
     return { ...request, body: first.bytes, options: { ...typed, 'stream-closed': true } };
   }
 }

@@ -6,8 +6,9 @@ import type { StableProducer } from './producer.ts';
 import { MillraceStream } from './stream.ts';
 import { Room } from './waiting.ts';
 
+export type { AppendOptions } from './appends.ts';
 export type { WebSocketConstructor, WebSocketLike } from './channel.ts';
-export { StreamError } from './error.ts';
+export { OffsetConflict, StreamError } from './error.ts';
 export type { StableProducer } from './producer.ts';
 export type { RecordFollowOptions, RecordStream, StreamRecord } from './records.ts';
 export type {

@@ -53,6 +53,24 @@ export class StreamError extends Error {
   }
 }
 
+/** An append that expected another tail, or the end of such an append. Nothing of it was done. */
+export class OffsetConflict extends StreamError {
+  /** The tail that the stream had. */
+  readonly nextOffset: number;
+
+  constructor(facts: ErrorFacts, nextOffset: number) {
+    super(facts);
+    this.nextOffset = nextOffset;
+  }
+}
+
+/** A node's refusal, as the class that its code has. */
+export function refusalOf(facts: ErrorFacts): StreamError {
+  const offset = wholeNumber(facts.fields?.get('stream-next-offset'));
+  const isConflict = facts.code === 'EXPECTED_OFFSET_CONFLICT' && offset !== undefined;
+  return isConflict ? new OffsetConflict(facts, offset) : new StreamError(facts);
+}
+
 /** The connection ended before an answer came: what was asked may have been done. */
 export class ConnectionLost extends Error {
   override readonly name = 'ConnectionLost';

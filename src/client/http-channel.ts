@@ -3,7 +3,7 @@
  * after a while, so that a session is tried again.
  */
 import { type NodeChannel, isClosed } from './channel.ts';
-import { ConnectionLost, StreamError, clientError, wholeNumber } from './error.ts';
+import { ConnectionLost, StreamError, clientError, refusalOf, wholeNumber } from './error.ts';
 import type { Leaders } from './leaders.ts';
 import type { SendingBounds } from './producer.ts';
 import { type EndSignal, EndSource, backoffMs, raced, sleep } from './waiting.ts';
@@ -144,7 +144,7 @@ export class HttpChannel implements NodeChannel {
     this.hasAnswered = true;
     if (!response.ok) {
       const sentence = new TextDecoder().decode(bytes).slice(0, SENTENCE_CHARS_MAX).trim();
-      throw new StreamError({ status: response.status, code: code ?? 'NO_NODE', sentence, fields });
+      throw refusalOf({ status: response.status, code: code ?? 'NO_NODE', sentence, fields });
     }
     if (response.status === 201) fields.set('stream-created', 'true');
     return { next: wholeNumber(fields.get('stream-next-offset')), fields, body: bytes };

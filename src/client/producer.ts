@@ -18,9 +18,11 @@ const HEAD_BYTES = 5;
 
 const ID_BYTES = 12;
 
-/** Refusals of a body whatever the state of the stream, so that those behind it are not concerned. */
-const OF_CONTENT: ReadonlySet<string> = new Set([
-  ...['INVALID_JSON', 'EMPTY_JSON_ARRAY', 'EMPTY_BODY', 'BODY_TOO_LARGE', 'TOO_MANY_RECORDS'],
+const CONFLICT = 'EXPECTED_OFFSET_CONFLICT';
+
+/** Refusals of a body, or of what it expects, which do not concern those behind it, unless they expect its end. */
+const OF_ITSELF: ReadonlySet<string> = new Set([
+  ...['INVALID_JSON', 'EMPTY_JSON_ARRAY', 'EMPTY_BODY', 'BODY_TOO_LARGE', 'TOO_MANY_RECORDS', CONFLICT],
 ]);
 
 /** A batch before this one has not come in. */
@@ -29,6 +31,8 @@ const OUT_OF_TURN: ReadonlySet<string> = new Set(['PRODUCER_SEQ_CONFLICT', 'PROD
 export interface QueuedAppend {
   readonly bytes: Uint8Array;
   readonly closes: boolean;
+  /** The tail that it is for. */
+  readonly expectedOffset?: number | undefined;
   /** A stable producer reserved it; others count batches. */
   readonly seq?: number | undefined;
   /** It is durable, and the stream's next offset is behind it. */
@@ -184,14 +188,20 @@ export class ProducerQueue {
     for (const append of appends) append.failed(error);
   }
 
+  /** A node compares the tail with what the first of a batch expects, so others that expect one continue from there. */
   #form(): SentBatch {
     const queue = this.#queue;
     let count = 0;
     let size = 0;
+    let end = Number.NaN;
+    const expects = queue[0]?.expectedOffset !== undefined;
     for (const append of queue) {
       const isSingle = this.#isStable || append.closes || this.#alone.has(append);
       const bytes = append.bytes.length + HEAD_BYTES;
-      if (count > 0 && (isSingle || count === APPENDS_MAX || size + bytes > BATCH_BYTES_MAX)) break;
+      const isFull = count === APPENDS_MAX || size + bytes > BATCH_BYTES_MAX;
+      const isNext = append.expectedOffset === (expects ? end : undefined);
+      if (count > 0 && (isSingle || isFull || !isNext)) break;
+      end = this.#endOf(append);
       count++;
       size += bytes;
       this.#alone.delete(append);
@@ -203,21 +213,34 @@ export class ProducerQueue {
 
   /** Refused for good, with everything behind it unless that is not concerned. */
   #fail(index: number, error: StreamError): void {
-    if (this.#isStable || !OF_CONTENT.has(error.code)) {
+    if (this.#isStable || !OF_ITSELF.has(error.code)) {
       if (error.code === 'PRODUCER_EPOCH_STALE') this.#ended = error;
       return this.#failFrom(index, error);
     }
     const [refused, ...behind] = this.#sent.splice(index);
     if (refused === undefined) return;
     this.#renew();
-    const [append, ...others] = refused.appends;
-    const again = behind.flatMap((batch) => batch.appends);
-    if (others.length > 0) {
+    const again = [...behind.flatMap((batch) => batch.appends), ...this.#queue];
+    if (refused.appends.length > 1 && error.code !== CONFLICT) {
       for (const one of refused.appends) this.#alone.add(one);
-      again.unshift(...refused.appends);
+      this.#queue = [...refused.appends, ...again];
+      return;
     }
-    this.#queue = [...again, ...this.#queue];
-    if (others.length === 0) append?.failed(error);
+    const lost = new Set(refused.appends);
+    let end = this.#endOf(refused.appends.at(-1));
+    for (const append of again) {
+      if (append.expectedOffset === end) lost.add(append);
+      else if (append.expectedOffset !== undefined) continue;
+      end += append.bytes.length;
+    }
+    this.#queue = again.filter((append) => !lost.has(append));
+    for (const append of lost) append.failed(error);
+  }
+
+  /** The tail behind an append that expects one. NaN, which nothing equals: it is not known, as that of a JSON stream. */
+  #endOf(append: QueuedAppend | undefined): number {
+    const { expectedOffset = Number.NaN, bytes } = append ?? {};
+    return this.hasByteOffsets && bytes !== undefined ? expectedOffset + bytes.length : Number.NaN;
   }
 
   #failFrom(index: number, error: StreamError): void {

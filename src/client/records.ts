@@ -1,4 +1,5 @@
 /** The records of a JSON stream, as values with their ordinals. */
+import type { AppendOptions } from './appends.ts';
 import { StreamError, clientError } from './error.ts';
 import type { WaitOptions } from './waiting.ts';
 import type { WireAnswer, WireOptions } from './wire.ts';
@@ -19,7 +20,7 @@ export interface StreamRecord<T> {
 }
 
 export interface RecordSource {
-  append(data: string, options: WaitOptions): Promise<number>;
+  append(data: string, options: AppendOptions): Promise<number>;
   events(options: WireOptions, live: boolean, wait: WaitOptions): AsyncIterable<WireAnswer>;
 }
 
@@ -32,7 +33,7 @@ export class RecordStream<T> {
   }
 
   /** Appends one record; resolves as `append` of the stream does. */
-  async append(value: T, options: WaitOptions = {}): Promise<number> {
+  async append(value: T, options: AppendOptions = {}): Promise<number> {
     const json: string | undefined = JSON.stringify(value);
     if (json === undefined) throw clientError('INVALID_ARGUMENT', 'the value is nothing that JSON has');
     // The node would take an array for several records.

@@ -1,5 +1,5 @@
 /** One stream, as a program sees it. */
-import { StreamAppends, type StreamContext } from './appends.ts';
+import { type AppendOptions, StreamAppends, type StreamContext } from './appends.ts';
 import { isClosed } from './channel.ts';
 import { StreamError, clientError, wholeNumber } from './error.ts';
 import { pathOf } from './http-channel.ts';
@@ -112,12 +112,13 @@ export class MillraceStream {
    * majority of the nodes has them on disk. Appends take effect once and in the order of the calls, whatever nodes and
    * connections do meanwhile; one that is refused has those behind it that wait refused too.
    *
-   * Too many bytes under way make it wait. On JSON streams the offset is behind all that went along in one batch.
+   * With `expectedOffset` it is done only where that is the stream's tail, else refused with `OffsetConflict`. Too many
+   * bytes under way make it wait. On JSON streams the offset is behind all that went along in one batch.
    */
-  async append(data: Uint8Array | string, { signal }: WaitOptions = {}): Promise<number> {
+  async append(data: Uint8Array | string, { signal, expectedOffset }: AppendOptions = {}): Promise<number> {
     const bytes = bytesOf(data);
     if (bytes.length === 0) throw clientError('INVALID_ARGUMENT', 'there are no bytes to append; send at least one');
-    return await this.#appends.append({ bytes, closes: false, signals: signalsOf(signal) });
+    return await this.#appends.append({ bytes, closes: false, expectedOffset, signals: signalsOf(signal) });
   }
 
   /** Resolves when there is room for another append, for writers that do not await each of them. */
@@ -126,13 +127,13 @@ export class MillraceStream {
   }
 
   /** Ends the stream behind everything that was appended before, with a last piece if there is one. */
-  async close(data: Uint8Array | string = '', { signal }: WaitOptions = {}): Promise<number> {
+  async close(data: Uint8Array | string = '', { signal, expectedOffset }: AppendOptions = {}): Promise<number> {
     const bytes = bytesOf(data);
     try {
-      return await this.#appends.append({ bytes, closes: true, signals: signalsOf(signal) });
+      return await this.#appends.append({ bytes, closes: true, expectedOffset, signals: signalsOf(signal) });
     } catch (error) {
       const isDone = error instanceof StreamError && error.code === 'STREAM_CLOSED' && bytes.length === 0;
-      if (!isDone || error.offset === undefined) throw error;
+      if (!isDone || error.offset === undefined || error.offset !== (expectedOffset ?? error.offset)) throw error;
       return error.offset;
     }
   }

@@ -3,7 +3,7 @@
  * and checked value by value: a frame that is not exactly of its kind ends the session.
  */
 import { Packr, Unpackr } from 'msgpackr';
-import { StreamError, wholeNumber } from './error.ts';
+import { type StreamError, refusalOf, wholeNumber } from './error.ts';
 import type { Leaders } from './leaders.ts';
 
 export const PROTOCOL = 'millrace.session.v1';
@@ -145,7 +145,7 @@ function frameOf(value: unknown): NodeFrame | undefined {
     case EVENT:
       return { kind: kind === DONE ? 'done' : 'event', id: numberOf(id), answer: answerOf(rest) };
     case REFUSED:
-      return { kind: 'refused', id: numberOf(id), error: refusalOf(rest) };
+      return { kind: 'refused', id: numberOf(id), error: errorOf(rest) };
     case GO_AWAY:
       return { kind: 'away' };
     case LEADERS:
@@ -184,8 +184,8 @@ function answerOf([next, fields, body]: readonly unknown[]): WireAnswer {
   };
 }
 
-function refusalOf([status, code, sentence, fields]: readonly unknown[]): StreamError {
-  return new StreamError({
+function errorOf([status, code, sentence, fields]: readonly unknown[]): StreamError {
+  return refusalOf({
     status: numberOf(status),
     code: textOf(code),
     sentence: textOf(sentence),

@@ -1,5 +1,6 @@
 // The producer's state against a model of a node, by seeded faults: connections that end, copies that arrive late,
-// refusals that pass and refusals that stay. What was acknowledged is there once, in order, at its offset.
+// refusals that pass and refusals that stay, and another writer. What was acknowledged is there once, in order, at its
+// offset, and where it expected to be.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StreamError } from '../../src/client/error.ts';
@@ -10,6 +11,9 @@ const SEEDS = 300;
 const STEPS = 400;
 const RESULTS_KEPT = 5;
 const BAD = 'bad';
+const FOREIGN = 'f';
+/** Most appends have so many bytes, so that those of another writer end where one of ours would have. */
+const USUAL_BYTES = 8;
 
 function refusal(code: string, retry = false): StreamError {
   const fields = new Map(retry ? [['retry-after', '1']] : []);
@@ -18,7 +22,7 @@ function refusal(code: string, retry = false): StreamError {
 
 /** One stream as nodes keep it. */
 class ModelStream {
-  readonly log: string[] = [];
+  readonly log: { readonly text: string; readonly end: number }[] = [];
   tail = 0;
   isClosed = false;
   /** A node that does not know producers, for the test of this test. */
@@ -39,21 +43,33 @@ class ModelStream {
       const expected = epoch > this.#epoch ? 0 : this.#last + 1;
       if (seq !== expected) return refusal(epoch > this.#epoch ? 'PRODUCER_EPOCH_START' : 'PRODUCER_SEQ_CONFLICT');
     }
+    if ((appends[0]?.expectedOffset ?? this.tail) !== this.tail) return refusal('EXPECTED_OFFSET_CONFLICT');
     if (epoch > this.#epoch) this.#results = [];
     this.#epoch = epoch;
     this.#last = seq;
-    this.log.push(...texts.filter((text) => text !== ''));
-    this.tail += texts.join('').length;
+    for (const text of texts) this.append(text);
     this.isClosed = appends.some(({ closes }) => closes);
     this.#results = [...this.#results, [seq, this.tail] as const].slice(-RESULTS_KEPT);
     return this.tail;
+  }
+
+  append(text: string): void {
+    this.tail += text.length;
+    if (text !== '') this.log.push({ text, end: this.tail });
   }
 }
 
 interface Outcome {
   readonly text: string;
+  readonly expectedOffset?: number | undefined;
+  /** Its end is what this one expects. */
+  readonly basis?: Outcome | undefined;
   offset?: number;
   error?: StreamError;
+}
+
+function isSettled({ offset, error }: Outcome): boolean {
+  return offset !== undefined || error !== undefined;
 }
 
 /** The connection, and what is left of those before it. */
@@ -70,12 +86,11 @@ class World {
     this.producer.hasByteOffsets = true;
   }
 
-  append(text: string): void {
-    const outcome: Outcome = { text };
+  append(text: string, expected: Pick<Outcome, 'expectedOffset' | 'basis'> = {}): void {
+    const outcome: Outcome = { text, ...expected };
     this.outcomes.push(outcome);
     this.producer.push({
-      bytes: Buffer.from(text),
-      closes: false,
+      ...{ bytes: Buffer.from(text), closes: false, expectedOffset: expected.expectedOffset },
       done: (offset) => (outcome.offset = offset),
       failed: (error) => (outcome.error = error),
     });
@@ -83,12 +98,23 @@ class World {
 
   step(): void {
     const random = this.#random;
-    if (random.chance(0.4))
-      this.append(`${random.chance(0.02) ? BAD : 'm'}${this.outcomes.length};`.padEnd(random.int(3, 900), '.'));
+    if (random.chance(0.4)) {
+      const bytes = random.chance(0.5) ? USUAL_BYTES : random.int(3, 900);
+      this.append(`${random.chance(0.02) ? BAD : 'm'}${this.outcomes.length};`.padEnd(bytes, '.'), this.#expected());
+    }
+    if (random.chance(0.05)) this.stream.append(`${FOREIGN}${this.stream.log.length};`.padEnd(USUAL_BYTES, '.'));
     if (random.chance(0.6)) this.#send();
     if (random.chance(0.5)) this.#answer();
     if (random.chance(0.05)) this.#break();
     if (random.chance(0.2)) this.#arriveLate();
+  }
+
+  /** Nothing, or the tail, or the end of the append before, whatever becomes of it. */
+  #expected(): Pick<Outcome, 'expectedOffset' | 'basis'> {
+    const basis = this.outcomes.at(-1);
+    if (basis?.expectedOffset !== undefined && this.#random.chance(0.7))
+      return { expectedOffset: basis.expectedOffset + basis.text.length, ...(isSettled(basis) ? {} : { basis }) };
+    return this.#random.chance(0.3) ? { expectedOffset: this.stream.tail } : {};
   }
 
   /** Without faults from here on. */
@@ -155,24 +181,29 @@ function run(seed: number, remembers = true): World {
 function fault({ outcomes, stream }: World): string | undefined {
   const done = outcomes.filter(({ offset }) => offset !== undefined);
   if (outcomes.some(({ offset, error }) => (offset === undefined) === (error === undefined))) return 'not settled once';
-  const bad = outcomes.filter(({ error }) => error !== undefined).map(({ text }) => text);
-  if (bad.some((text) => !text.startsWith(BAD))) return 'a good append was refused';
-  const wanted = done.map(({ text }) => text);
-  if (wanted.join('|') !== stream.log.join('|')) return 'the log differs from what was acknowledged';
-  let offset = 0;
-  for (const one of done) {
-    offset += one.text.length;
-    if (one.offset !== offset) return `offset ${one.offset} of an append that ends at ${offset}`;
+  const refused = outcomes.filter(({ error, expectedOffset }) => error !== undefined && expectedOffset === undefined);
+  if (refused.some(({ text }) => !text.startsWith(BAD))) return 'a good append was refused';
+  const wanted = done.map(({ text, offset }) => `${text}${offset}`);
+  const there = stream.log.filter(({ text }) => !text.startsWith(FOREIGN)).map(({ text, end }) => `${text}${end}`);
+  if (wanted.join('|') !== there.join('|')) return 'the log differs from what was acknowledged';
+  for (const { text, offset = 0, expectedOffset, basis } of done) {
+    if (expectedOffset !== undefined && expectedOffset !== offset - text.length)
+      return `${text} is where it did not expect`;
+    if (basis !== undefined && basis.error !== undefined) return `${text} is there without the one before`;
   }
   return undefined;
 }
 
 test('every acknowledged append is there once, in order, at its offset, whatever happens on the way', () => {
+  const expecting = { done: 0, refused: 0 };
   for (let seed = 1; seed <= SEEDS; seed++) {
     const world = run(seed);
+    for (const { expectedOffset, offset } of world.outcomes)
+      if (expectedOffset !== undefined) expecting[offset === undefined ? 'refused' : 'done']++;
     assert.equal(fault(world), undefined, `seed ${seed}`);
     assert(world.outcomes.length > STEPS / 4, `seed ${seed} appends`);
   }
+  assert(Math.min(expecting.done, expecting.refused) > 10 * SEEDS, JSON.stringify(expecting));
 });
 
 test('the check finds a node that takes repeats for new appends', () => {
@@ -193,6 +224,7 @@ function appendTo(producer: ProducerQueue, texts: readonly string[]): Outcome[] 
   });
 }
 
+const IGNORED = { done: () => undefined, failed: () => undefined };
 const BOUNDS = { batches: Number.POSITIVE_INFINITY, bytes: 200 * 1024 };
 
 test('a refusal about the stream ends all that waits, and later appends begin a new epoch', () => {
@@ -223,6 +255,49 @@ test('a producer that another one fenced takes nothing more', () => {
   assert.deepEqual([before?.error?.code, after?.error?.code], ['PRODUCER_EPOCH_STALE', 'PRODUCER_EPOCH_STALE']);
 });
 
+test('appends that expect the end of one another are one batch, and refused together, while others go on', () => {
+  const producer = new ProducerQueue(undefined);
+  producer.hasByteOffsets = true;
+  const push = (text: string, expectedOffset?: number): Outcome => {
+    const outcome: Outcome = { text };
+    producer.push({
+      ...{ bytes: Buffer.from(text), closes: false, expectedOffset },
+      done: (offset) => (outcome.offset = offset),
+      failed: (error) => (outcome.error = error),
+    });
+    return outcome;
+  };
+  const chain = [push('aa', 10), push('bb', 12)];
+  const plain = push('cc');
+  const behind = push('dd', 16);
+  const other = push('ee', 5);
+  const sent = [producer.next(BOUNDS), producer.next(BOUNDS), producer.next(BOUNDS), producer.next(BOUNDS)];
+  assert.deepEqual(
+    sent.map((batch) => batch?.appends.length),
+    [2, 1, 1, 1],
+  );
+  const [first] = sent;
+  assert(first !== undefined);
+  producer.refused(first, refusal('EXPECTED_OFFSET_CONFLICT'));
+  for (const { error } of [...chain, behind]) assert.equal(error?.code, 'EXPECTED_OFFSET_CONFLICT');
+  for (const batch of sent.slice(1)) if (batch !== undefined) producer.refused(batch, refusal('PRODUCER_SEQ_CONFLICT'));
+  assert(!isSettled(plain) && !isSettled(other));
+  producer.resume();
+  const again = [producer.next(BOUNDS), producer.next(BOUNDS)];
+  assert.deepEqual(
+    again.map((batch) => [batch?.epoch, batch?.seq, batch?.appends[0]?.expectedOffset]),
+    [
+      [1, 0, undefined],
+      [1, 1, 5],
+    ],
+  );
+  // How long the records of a JSON stream become is not known, so each goes alone.
+  const json = new ProducerQueue(undefined);
+  for (const expectedOffset of [0, 1])
+    json.push({ bytes: Buffer.from('1'), closes: false, expectedOffset, ...IGNORED });
+  assert.equal(json.next(BOUNDS)?.appends.length, 1);
+});
+
 test('five batches are under way at most, a large one alone, and an append that is not sent can be taken back', () => {
   const producer = new ProducerQueue(undefined);
   const kib = (n: number): string => 'x'.repeat(n * 1024);
@@ -242,7 +317,7 @@ test('five batches are under way at most, a large one alone, and an append that 
   const alone = large.next(BOUNDS);
   assert.equal(alone?.appends.length, 1);
   assert.equal(large.next(BOUNDS), undefined);
-  const append = { bytes: Buffer.from('c'), closes: false, done: () => undefined, failed: () => undefined };
+  const append = { bytes: Buffer.from('c'), closes: false, ...IGNORED };
   large.push(append);
   assert(large.cancel(append));
   assert(!large.cancel(append));

@@ -36,7 +36,7 @@ after(async () => {
 
 /** As another program would write it. */
 const PROGRAM = `
-import { MillraceClient, type StreamRecord, StreamError, connect } from 'millrace-client';
+import { MillraceClient, OffsetConflict, type StreamRecord, StreamError, connect } from 'millrace-client';
 import { createResumableStreamStore } from 'millrace-client/assistant-stream';
 import { createResumableStreamContext } from 'millrace-client/resumable-stream';
 import { createReadableStream, createWritableStream } from 'millrace-client/web-streams';
@@ -45,7 +45,8 @@ const client: MillraceClient = connect(process.argv.slice(2));
 const stream = client.stream('b', 'package');
 await stream.create({ contentType: 'application/json' });
 const numbers = stream.records<{ n: number }>();
-await numbers.append({ n: 1 });
+await numbers.append({ n: 1 }, { expectedOffset: 0 });
+await numbers.append({ n: 1 }, { expectedOffset: 0 }).catch((error: unknown) => console.log(error instanceof OffsetConflict && error.nextOffset));
 for await (const record of numbers.follow({ live: false })) {
   const { value }: StreamRecord<{ n: number }> = record;
   console.log(value.n + 1);
@@ -76,7 +77,7 @@ test('it runs in an empty folder, with a WebSocket and without one', async () =>
     assert.equal(await within(program.exited, PATIENCE_MS, 'the program'), 0, program.output());
     assert.equal(
       program.output(),
-      '2\nINVALID_ARGUMENT\n[{"n":1},{"n":8}]\nSTREAM_CLOSED\nINVALID_ARGUMENT\nmissing\n0\n',
+      '8\n2\nINVALID_ARGUMENT\n[{"n":1},{"n":8}]\nSTREAM_CLOSED\nINVALID_ARGUMENT\nmissing\n0\n',
     );
     await server.client.expect(204, 'DELETE', '/b/package');
   }

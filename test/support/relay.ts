@@ -9,6 +9,8 @@ export type Loss = 'nothing' | 'everything' | 'http';
 export class Relay {
   /** The loss of bytes towards the target from now on, also on open connections. */
   loses: Loss = 'nothing';
+  /** Bytes of the target are lost from now on. */
+  losesAnswers = false;
   /** May change until the first connection. */
   targetPort = 0;
   readonly #server: Server;
@@ -58,6 +60,8 @@ export class Relay {
       isHttp ??= chunk.subarray(0, 4).toString('latin1') === 'POST';
       if (this.loses === 'nothing' || (this.loses === 'http' && !isHttp)) far.write(chunk);
     });
-    far.on('data', (chunk) => near.write(chunk));
+    far.on('data', (chunk) => {
+      if (!this.losesAnswers) near.write(chunk);
+    });
   }
 }
