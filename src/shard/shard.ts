@@ -315,6 +315,11 @@ export class Shard {
     return this.#queries.shedBits;
   }
 
+  /** How often a group was compared with other replicas. */
+  get comparisons(): number {
+    return this.#damaged.comparison.counters.comparisons;
+  }
+
   /** The part of STATUS that is not about groups. */
   get status(): ShardStatus {
     const { nodeId, storage } = this.#options;

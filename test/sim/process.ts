@@ -286,7 +286,7 @@ export class SimProcess implements Endpoint {
     this.#world.checks.afterTurn(this);
     this.#world.checks.counts.readBack += this.store.logReadBack - this.#readBack;
     this.#readBack = this.store.logReadBack;
-    const { comparisons } = this.shard.status.counters;
+    const { comparisons } = this.shard;
     this.#world.checks.counts.compared += comparisons - this.#compared;
     this.#compared = comparisons;
     const waitMs = this.shard.waitMs(this.#clockMs) / this.node.clockRate;

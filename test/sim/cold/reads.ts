@@ -5,7 +5,6 @@
 import { errorNumber, type ErrorCode } from '../../../src/base/errors.ts';
 import { digestOf, sameDigest } from '../../../src/digest/blake3.ts';
 import { assembleRead } from '../../../src/stream/cold/assemble.ts';
-import { ReadCollector } from '../../../src/stream/core/collect.ts';
 import { storedObject } from '../../../src/stream/cold/objects.ts';
 import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../../src/protocol/cold.ts';
 import { parseObjectKey } from '../../../src/protocol/object-key.ts';
@@ -53,7 +52,9 @@ export class ColdReads {
         return end(failed(reply, 'COLD_OBJECT_BAD', ref));
       chunks[i] = what;
       if (--left > 0) return undefined;
-      const bad = assembleRead(plan, chunks, reply, new ReadCollector());
+      const bad = assembleRead(plan, chunks, reply, this.#store.collector);
+      // The collector's memory is for the next read.
+      if (bad === undefined) reply.body = reply.body?.slice();
       if (bad === undefined) this.#process.readsOf(plan.group).keep(questionOf(plan), reply);
       return end(bad === undefined ? reply : failed(reply, 'COLD_OBJECT_BAD', bad));
     };

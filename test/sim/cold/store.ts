@@ -16,6 +16,7 @@ import type {
 } from '../../../src/cold/ports.ts';
 import { mergeChunks } from '../../../src/stream/cold/merge.ts';
 import { type Random, createRandom } from '../../support/random.ts';
+import { ReadCollector } from '../../../src/stream/core/collect.ts';
 import { decodeObjectRow } from '../../../src/stream/cold/objects.ts';
 import { TAG } from '../../../src/stream/core/keys.ts';
 import { decodeObjectId } from '../../../src/protocol/cold.ts';
@@ -63,6 +64,8 @@ export class SimColdStore {
     coldTroubles: 0,
     outage: 0,
   };
+  /** One for all reads of a run: its memory is large. */
+  readonly collector = new ReadCollector();
   /** Foreign objects, which must not be touched. */
   readonly foreign = new Set<string>();
   /** Objects that a backup refers to: the source may delete them, but they stay available to the restore. */
