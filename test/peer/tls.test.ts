@@ -217,6 +217,12 @@ test('certificates change without an end of links; a link that the mode does not
   await waiter.until('an encrypted link again', isLinked(1));
 });
 
+test('one certificate may name several nodes', async (t) => {
+  const tls = otherwise({ names: `URI:${nodeUri(CLUSTER, 1)},URI:${nodeUri(CLUSTER, 2)}` });
+  const { two, waiter } = await pair(t, { tls: { ...tls, mode: 'require' } }, { tls });
+  await waiter.until('a link', () => two.peers.connected(1, 0));
+});
+
 test('an established link outlives its certificate, and a new one is not made', async (t) => {
   // OpenSSL counts in seconds.
   const ending = otherwise({ until: 3 / 86_400, names: `URI:${nodeUri(CLUSTER, 2)}` });
