@@ -75,6 +75,8 @@ test('the compose file fits the Compose specification, and its environment is on
     const { raft, server } = loadConfig([], { ...local, HOSTNAME: name });
     assert.deepEqual([raft.nodeId, raft.peers.length], [ordinal + 1, NODES.length]);
     assert.deepEqual(raft.peers[ordinal]?.address, server.clusterListen);
+    const [published] = (service.ports?.[0] ?? '').replace('127.0.0.1', 'http://localhost').split(/:4437$/);
+    assert.equal(service.environment?.['MILLRACE_SERVER__PUBLIC_URL'], published, 'where clients of the host reach it');
     assert(service.volumes?.includes(`data-${ordinal}:/var/lib/millrace`), 'a volume of its own');
     assert(service.environment?.['MILLRACE_RAFT__PEERS']?.includes(`${ordinal + 1}=${name}:4440`), name);
     assert.deepEqual([tool.nodes[ordinal]?.id, tool.nodes[ordinal]?.host], [ordinal + 1, name]);

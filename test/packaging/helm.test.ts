@@ -16,15 +16,9 @@ const PRODUCTION = ['--values', join(CHART, 'values-production.yaml')];
 const OPTIONS = [
   ...['exporter.enabled=true', 'serviceMonitor.enabled=true', 'serviceMonitor.labels.release=prometheus'],
   ...['prometheusRule.enabled=true', 'ingress.enabled=true', 'ingress.host=streams.example', 'ingress.tlsSecret=tls'],
-  ...[
-    'clusterTls.mode=dial',
-    'clusterTls.secret=links',
-    'nodes=5',
-    'secret=own',
-    'image.tag=1.2.3',
-    'storage.className=fast',
-    'config.HTTP__LONG_POLL_TIMEOUT=20s',
-  ],
+  ...['nodes=5', 'secret=own', 'image.tag=1.2.3', 'storage.className=fast', 'config.HTTP__LONG_POLL_TIMEOUT=20s'],
+  ...['clusterTls.mode=dial', 'clusterTls.secret=links', 'config.HTTP__ADMIN_TOKENS_FILE=/run/own'],
+  ...['config.SERVER__PUBLIC_URL=https://$(POD_NAME).streams.example'],
 ].flatMap((value) => ['--set', value]);
 
 interface Said {
@@ -89,6 +83,7 @@ helmTest('without values it fits a laptop, under any name', (helm, rendered) => 
   const set = JSON.stringify(objects.get('StatefulSet tiny'));
   assert.match(set, /"replicas":3,.*"whenUnsatisfiable":"ScheduleAnyway".*"image":"millrace:\d/);
   assert(set.includes('"resources":{"limits":{"memory":"1Gi"},"requests":{"cpu":"100m","memory":"256Mi"}}'), set);
+  assert(set.includes('"value":"http://$(POD_NAME).tiny-nodes.$(NAMESPACE):4437"'), set);
   assert(set.includes('1=tiny-0.tiny-nodes:4440,2=tiny-1.tiny-nodes:4440,3=tiny-2.tiny-nodes:4440'), set);
   assert(!set.includes('admin-tokens.toml'), 'without an exporter the Secret needs no token of it');
   assert(!/millrace-(\d|nodes)/.test(JSON.stringify([...objects.values()])), 'no name of another release');
@@ -109,6 +104,9 @@ helmTest('options: monitoring, an ingress, more nodes, own names', (helm, render
   assert.match(text('Ingress big'), /"host":"streams.example".*"name":"big".*"secretName":"tls"/);
   const set = text('StatefulSet big');
   assert.match(set, /"replicas":5.*5=big-4\.big-nodes:4440.*"MILLRACE_HTTP__LONG_POLL_TIMEOUT","value":"20s"/);
+  for (const name of ['MILLRACE_SERVER__PUBLIC_URL', 'MILLRACE_HTTP__ADMIN_TOKENS_FILE'])
+    assert.equal(set.split(`"${name}"`).length, 2, `${name} of the values alone`);
+  assert.match(set, /"value":"https:\/\/\$\(POD_NAME\)\.streams\.example"/);
   assert.match(set, /"secretName":"own".*"storageClassName":"fast"/);
   const { spec } = objects.get('StatefulSet big') as StatefulSet;
   const { containers: [node] = [], volumes } = spec?.template.spec ?? {};

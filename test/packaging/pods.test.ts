@@ -24,6 +24,7 @@ import {
   readText,
   wordsOf,
 } from '../support/containers.ts';
+import { SessionClient } from '../session/client.ts';
 import { pack, stopCleanly, unpack, waitReady } from '../support/package.ts';
 import { freePort, freePorts } from '../support/ports.ts';
 import { type Run, removeFolder, run, temporaryFolder, within } from '../support/server.ts';
@@ -49,11 +50,19 @@ describe('the pods of the StatefulSet', () => {
     return firstPort + ordinal * PORTS_PER_NODE + index;
   };
   const environmentOf = (ordinal: number): Record<string, string> => {
-    const env = Object.fromEntries(container.env?.map(({ name, value }) => [name, value ?? '']) ?? []);
+    const pod = `${set.metadata?.name}-${ordinal}`;
+    const fields: Readonly<Record<string, string>> = { 'metadata.name': pod, 'metadata.namespace': 'streams' };
+    const env: Record<string, string> = {};
+    // As Kubernetes does it: a value may name variables that stand before it.
+    for (const { name, value = '', valueFrom } of container.env ?? []) {
+      const path = valueFrom?.fieldRef?.fieldPath;
+      env[name] =
+        path === undefined ? value.replaceAll(/\$\((\w+)\)/g, (all, of) => env[of] ?? all) : (fields[path] ?? '');
+    }
     const local = JSON.parse(localized(JSON.stringify(env), ordinal, firstPort, folder)) as Record<string, string>;
     // As in a container: `node` and the two programs are on the path.
     const path = [join(folder, 'node_modules', '.bin'), dirname(process.execPath), process.env['PATH'] ?? ''];
-    return { ...local, HOSTNAME: `${set.metadata?.name}-${ordinal}`, PATH: path.join(delimiter) };
+    return { ...local, HOSTNAME: pod, PATH: path.join(delimiter) };
   };
   const start = (ordinal: number): void => {
     const command = wordsOf('ENTRYPOINT').map((word) => localized(word, ordinal, firstPort, folder));
@@ -125,6 +134,17 @@ describe('the pods of the StatefulSet', () => {
     const narrow = begin(['millracectl', 'drain', '--node', '1', ...token('exporter-token')], 0);
     assert.notEqual(await within(narrow.exited, PATIENCE_MS, 'a drain by the exporter'), 0);
     assert.match(narrow.output(), /"exporter" has observe/);
+  });
+
+  it('tell clients where each of them is, and which one leads', async (t) => {
+    const urls = NODES.map((ordinal) => `http://127.0.0.1:${port(ordinal, 'http')}`);
+    for (const ordinal of NODES) {
+      const headers = [`Authorization: Bearer ${SECRET}`];
+      const client = await SessionClient.connect(port(ordinal, 'http'), { headers });
+      t.after(() => client.destroy());
+      await client.until(() => client.leaders?.groups.every((url) => urls.includes(url ?? '')) === true);
+      assert.equal(client.leaders?.self, urls[ordinal]);
+    }
   });
 
   for (const [file, { words, probe }] of Object.entries(exporters())) {

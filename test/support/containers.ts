@@ -86,6 +86,10 @@ export function localized(text: string, ordinal: number, firstPort: number, fold
     .replaceAll(/\b(?:0\.0\.0\.0|127\.0\.0\.1):(4437|4438|4440)\b/g, (_, plane: string) => {
       return `127.0.0.1:${port(ordinal, { 4437: 0, 4438: 1, 4440: 2 }[plane] ?? 0)}`;
     })
+    .replaceAll(
+      /\bmillrace-(\d)\.millrace-nodes\.[a-z]+:4437\b/g,
+      (_, of: string) => `127.0.0.1:${port(Number(of), 0)}`,
+    )
     .replaceAll(/\b(?:0\.0\.0\.0|127\.0\.0\.1|exporter):4490\b/g, `127.0.0.1:${exporterPort(firstPort)}`)
     .replaceAll(/\bmillrace-(\d)(?:\.millrace-nodes)?:4440\b/g, (_, of: string) => `127.0.0.1:${port(Number(of), 2)}`)
     .replaceAll(/^host = "millrace-(\d)(?:\.millrace-nodes)?"$/gm, (_, of: string) => {
