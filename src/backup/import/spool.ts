@@ -1,7 +1,7 @@
 /**
  * Uploaded data that is not yet validated. uWebSockets.js reads a socket as long as it delivers full buffers (512 KiB),
- * even when paused, so a client on a fast network has sent everything before the first megabyte is in the log.
- * Therefore anything beyond a small amount waits in a file, and memory stays bounded.
+ * even when paused, so a client on the same machine has sent hundreds of megabytes before the first one is in the log.
+ * Therefore anything beyond some megabytes waits in a file, and memory stays bounded.
  */
 import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, readSync, statfsSync, unlinkSync, writeSync } from 'node:fs';
@@ -21,7 +21,11 @@ export class SpoolError extends Error {
   }
 }
 
-const HELD_BYTES_MAX = 4 * 1024 * 1024;
+/**
+ * More than the system holds for a socket (6 MiB unless told otherwise) and what arrives while that is read. So no upload
+ * over a network comes to the file, whose calls hold up all other requests of the node when its disk is slow.
+ */
+const HELD_BYTES_MAX = 16 * 1024 * 1024;
 const READ_BYTES = 512 * 1024;
 
 export class Spool {

@@ -10,12 +10,13 @@ import { Spool, SpoolError } from '../../../src/backup/import/spool.ts';
 import { decodeImportToken } from '../../../src/protocol/import-command.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
 import { mountSmallDisk } from '../../crash/small-disk.ts';
-import { CALLS, FailingCalls } from '../../support/failing-calls.ts';
+import { FailingCalls } from '../../support/failing-calls.ts';
 import { removeFolder, temporaryFolder } from '../../support/server.ts';
 import { COMMANDS } from '../../../src/protocol/operations.ts';
 import { PROCESS_RUNTIME } from '../../../src/server/runtime.ts';
 
-const PIECE_BYTES = 300_000;
+/** 13 are held in memory. */
+const PIECE_BYTES = 1_250_000;
 const pieceOf = (value: number): Uint8Array => new Uint8Array(PIECE_BYTES).fill(value);
 const MIB = 1024 * 1024;
 const DISK_BYTES = 8 * MIB;
@@ -79,20 +80,25 @@ test('whatever call of a spool fails, what comes out is what went in, or a sente
     return Buffer.concat(out);
   };
   let refused = 0;
-  const trials = await calls.sweep({ EIO: CALLS, ENOSPC: CALLS, EINTR: CALLS, short: CALLS }, async () => {
-    const spool = new Spool(folder, () => Infinity);
-    try {
-      assert(through(spool).equals(Buffer.concat(pieces)));
-    } catch (error) {
-      refused++;
-      assert(error instanceof SpoolError && error.message.includes(folder), String(error));
-      spool.close();
-    }
-    calls.end();
-    assert(spool.isEmpty);
-    // An upload that comes again finds nothing of it.
-    assert(through(spool).equals(Buffer.concat(pieces)));
-  });
+  const made = ['openSync', 'unlinkSync', 'writeSync', 'readSync', 'closeSync'];
+  const whole = Buffer.concat(pieces);
+  const trials = await calls.sweep(
+    { EIO: made, ENOSPC: made, EINTR: made, short: made, slow: made },
+    async (_, __, failure) => {
+      const spool = new Spool(folder, () => Infinity);
+      try {
+        assert(through(spool).equals(whole));
+      } catch (error) {
+        refused++;
+        assert(failure !== 'slow' && error instanceof SpoolError && error.message.includes(folder), String(error));
+        spool.close();
+      }
+      calls.end();
+      assert(spool.isEmpty);
+      // An upload that comes again finds nothing of it.
+      assert(through(spool).equals(whole));
+    },
+  );
   assert(trials > 12 && refused > 8, `${trials} trials, ${refused} refused`);
 });
 
