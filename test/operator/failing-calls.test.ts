@@ -1,18 +1,24 @@
-// Every call of the file system that the tool makes in an export, a backup and a restore fails once and in each way: what
+// Every call of the file system that the tool makes in an export, a backup and a restore fails or is slow once: what
 // it reports as done is there, its sentence names the place, and the same command ends well when the fault is gone.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type CtlResult, clusterFileOf, ctl } from '../support/ctl.ts';
-import { ASYNCHRONOUS_CALLS, FailingCalls } from '../support/failing-calls.ts';
+import { ASYNCHRONOUS_CALLS, type Failure, FailingCalls } from '../support/failing-calls.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
 
 /** A file takes more than one write, and a read stream more than one read. */
 const TEXT = 'line;'.repeat(30_000);
 const RECORDS = Array.from({ length: 300 }, (_, i) => `{"record":${i}}`);
 const WRITES = ['handle.write'];
-const FAILURES = { EIO: ASYNCHRONOUS_CALLS, ENOSPC: WRITES, EINTR: WRITES, short: WRITES };
+const FAILURES = {
+  EIO: ASYNCHRONOUS_CALLS,
+  ENOSPC: WRITES,
+  EINTR: WRITES,
+  short: WRITES,
+  slow: ['open', 'handle.write', 'handle.sync'],
+};
 /** Those about files that are there. */
 const FAILURES_BEHIND = { EIO: ['open', 'handle.stat', 'handle.read', 'handle.truncate'], short: ['handle.read'] };
 const JSON_TYPE = { 'content-type': 'application/json' };
@@ -58,7 +64,7 @@ test('whatever call of an export fails, its files are whole when it says so, and
   let failed = 0;
   // The second run goes on with the files of the first.
   for (const isBehind of [false, true]) {
-    const trials = await calls.sweep(isBehind ? FAILURES_BEHIND : FAILURES, async (name, plan) => {
+    const trials = await calls.sweep(isBehind ? FAILURES_BEHIND : FAILURES, async (name, plan, failure) => {
       const to = join(folder, `${isBehind}-${name}`);
       calls.end();
       if (isBehind) assert.equal((await run(to)).code, 0);
@@ -67,6 +73,7 @@ test('whatever call of an export fails, its files are whole when it says so, and
       calls.end();
       if (result.code !== 0) {
         assertNamed(result, to);
+        assert.notEqual(failure, 'slow', result.stderr);
         failed++;
         assert.equal((await run(to)).code, 0);
       }
@@ -104,14 +111,16 @@ test('whatever call of a backup fails, what is reported can be restored, and the
     rmSync(at, { recursive: true });
   });
   assert(failed > 5, `${failed} failed`);
-  const target = new TestServer({ process: true, cores: 1, groups: 1 });
-  t.after(() => target.dispose());
-  await target.start();
-  const restore = (): Promise<CtlResult> => run('restore', good, ['--config', clusterFileOf(target)]);
-  const fails = async (call: string, skipped: number): Promise<boolean> => {
-    calls.plan(call, skipped, 'EIO');
-    const result = await restore();
+  const [target, slowly] = [emptyServer(t), emptyServer(t)];
+  await Promise.all([target.start(), slowly.start()]);
+  const restore = async (to: TestServer, call: string, skipped: number, failure: Failure): Promise<CtlResult> => {
+    calls.plan(call, skipped, failure);
+    const result = await run('restore', good, ['--config', clusterFileOf(to)]);
     calls.end();
+    return result;
+  };
+  const fails = async (call: string, skipped: number): Promise<boolean> => {
+    const result = await restore(target, call, skipped, 'EIO');
     if (calls.hasFailed) assertNamed(result, good);
     else assert.equal(result.code, 0, result.stderr);
     return calls.hasFailed;
@@ -121,6 +130,16 @@ test('whatever call of a backup fails, what is reported can be restored, and the
   let reads = 0;
   while (await fails('stream.read', reads)) reads++;
   assert(reads > 2, `${reads} reads`);
-  const { body } = await target.client.expect(200, 'GET', '/demo/text?offset=0');
-  assert.equal(body.toString(), TEXT);
+  const { code, stderr } = await restore(slowly, 'stream.read', reads - 1, 'slow');
+  assert(code === 0 && calls.hasFailed, stderr);
+  for (const { client } of [target, slowly]) {
+    const { body } = await client.expect(200, 'GET', '/demo/text?offset=0');
+    assert.equal(body.toString(), TEXT);
+  }
 });
+
+function emptyServer(t: TestContext): TestServer {
+  const server = new TestServer({ process: true, cores: 1, groups: 1 });
+  t.after(() => server.dispose());
+  return server;
+}

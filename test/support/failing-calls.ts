@@ -5,9 +5,13 @@ import fs from 'node:fs';
 import promises from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import type { TestContext } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 
-/** An error of the system, or half of what was asked for. */
-export type Failure = 'EIO' | 'ENOSPC' | 'EINTR' | 'short';
+/** An error of the system, half of what was asked for, or the call is made late, when others were made. */
+export type Failure = 'EIO' | 'ENOSPC' | 'EINTR' | 'short' | 'slow';
+
+/** Most calls of a trial take some hundred microseconds. */
+const SLOW_MS = 10;
 
 const SYNCHRONOUS = [
   'openSync',
@@ -87,7 +91,7 @@ export class FailingCalls {
    */
   async sweep(
     failures: Readonly<Partial<Record<Failure, readonly string[]>>>,
-    trial: (name: string, plan: () => void) => Promise<void>,
+    trial: (name: string, plan: () => void, failure: Failure) => Promise<void>,
   ): Promise<number> {
     let trials = 0;
     for (const [failure, names] of Object.entries(failures) as [Failure, readonly string[]][]) {
@@ -98,7 +102,7 @@ export class FailingCalls {
           const where = `${failure} of ${call} ${skipped}`;
           plan();
           try {
-            await trial(`trial-${trials}`, plan);
+            await trial(`trial-${trials}`, plan, failure);
           } catch (error) {
             throw new Error(where, { cause: error });
           } finally {
@@ -140,6 +144,7 @@ export class FailingCalls {
     // The length: of readSync(file, buffer, at, length), or handle.read(buffer, at, length).
     const lengthAt = file === args[0] ? 3 : 2;
     if (plan.failure === 'short') return original(args.map((arg, i) => (i === lengthAt ? half(arg) : arg)));
+    if (plan.failure === 'slow') return this.#late(call, args, original);
     if (isSync) this.#unsynced.add(path);
     // A close that fails has closed it all the same.
     if (/close/.test(call)) void original(args);
@@ -156,6 +161,14 @@ export class FailingCalls {
     }
     if (call.endsWith('Sync')) throw error;
     return Promise.reject(error);
+  }
+
+  #late(call: string, args: unknown[], original: Call): unknown {
+    const run = (): unknown => this.#done(call, args, original(args));
+    if (typeof args.at(-1) === 'function') return void setTimeout(run, SLOW_MS);
+    if (!call.endsWith('Sync')) return delay(SLOW_MS).then(run);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, SLOW_MS);
+    return run();
   }
 
   #done(call: string, [first]: unknown[], result: unknown): unknown {
