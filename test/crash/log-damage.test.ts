@@ -1,14 +1,11 @@
-// Rot in the log of a node, and a disk that fails: nothing is served from what cannot
-// be read, and nothing acknowledged is lost.
+// Rot in the log of a node: nothing is served from what cannot be read, and nothing acknowledged is lost.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { TestCluster, withCluster } from '../support/cluster.ts';
-import { RawClient, requestOnce } from '../support/raw-client.ts';
-import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
+import { requestOnce } from '../support/raw-client.ts';
+import { TestServer } from '../support/server.ts';
 import { DATA_AT, rot } from './rot-record.ts';
-import { hasStrace, straced } from './strace.ts';
 
 const TEXT = { 'content-type': 'text/plain' };
 const EXIT_REFUSED = 2;
@@ -128,45 +125,3 @@ test('a node whose last record rotted elects no leader that lacks it', async () 
     }
   });
 });
-
-/** More calls on segments than a thread makes while it starts. */
-const CALLS_BEFORE = 60;
-
-for (const call of ['pwrite64', 'fdatasync'] as const) {
-  test(`EIO from ${call} of the log ends the process with a sentence, and the next start has all that was acknowledged`, async (t) => {
-    if (!(await hasStrace(t))) return;
-    const folder = temporaryFolder('eio');
-    const dataDir = join(folder, 'data');
-    const segments = [1, 2, 3].flatMap((i) => ['-P', join(dataDir, 'shard-0', 'log', `segment-${i}`)]);
-    const inject = ['-e', `trace=${call}`, '-e', `inject=${call}:error=EIO:when=${CALLS_BEFORE}`];
-    const wrapper = straced(join(folder, 'trace'), ...segments, ...inject);
-    const server = new TestServer({ process: true, cores: 1, groups: 1, dataDir, wrapper });
-    t.after(async () => {
-      await server.dispose();
-      removeFolder(folder);
-    });
-    await server.start();
-    let sent = '';
-    let acknowledged = '';
-    const client = await RawClient.connect(server.port);
-    assert.equal((await client.request('PUT', '/rot/eio', TEXT)).status, 201);
-    const writing = async (): Promise<string> => {
-      for (let i = 0; i < 2 * CALLS_BEFORE; i++) {
-        sent += `${i};`;
-        const { status, headers } = await client.request('POST', '/rot/eio', TEXT, `${i};`);
-        if (status !== 204) return `${status} ${headers.get('millrace-error')}`;
-        acknowledged = sent;
-      }
-      return 'all was taken';
-    };
-    assert.equal(await writing(), '503 OUTCOME_UNKNOWN');
-    assert.equal(await server.exited, 1);
-    assert.match(server.log(), /"fatal".*(EIO|could not be synced).*a shard failed; the process ends/);
-    assert(acknowledged.length > 0 && acknowledged !== sent);
-    wrapper.splice(0);
-    await server.start();
-    const content = (await server.client.expect(200, 'GET', '/rot/eio?offset=0')).body.toString();
-    assert([sent, acknowledged].includes(content), `${content} is there, ${acknowledged} was acknowledged`);
-    await server.client.append('/rot/eio', TEXT, 'later');
-  });
-}
