@@ -5,7 +5,7 @@
 import { digestOf, sameDigest } from '../../digest/blake3.ts';
 import type { ChunkRef } from '../../protocol/cold.ts';
 import type { ColdTask, MergeSlice, MergedObject, MergedSlice } from '../ports.ts';
-import type { Objects } from './sealed-objects.ts';
+import { type Reading, withoutKey } from './sealed-objects.ts';
 import { StoreError } from './store.ts';
 
 /** Undefined: the chunks are not what their references say. */
@@ -39,12 +39,11 @@ type Chunks = Map<ChunkRef, Uint8Array | string>;
 
 /** Slices with a missing or bad source are omitted; any other failure fails the whole merge. */
 export async function mergeObject(
-  store: Objects,
+  reading: Reading,
   task: Extract<ColdTask, { readonly op: 'merge' }>,
-  signal: AbortSignal,
   merge: MergeChunks,
 ): Promise<MergedObject> {
-  const chunks = await fetchAll(store, task.slices, signal);
+  const chunks = await fetchAll(reading, task.slices);
   const merged = task.slices.map((slice) => mergeSlice(slice, chunks, merge));
   const size = merged.reduce((sum, one) => sum + (typeof one === 'string' ? 0 : one.length), 0);
   const body = new Uint8Array(size);
@@ -56,7 +55,7 @@ export async function mergeObject(
     end += one.length;
     return { at, length: one.length, digest: digestOf(one) };
   });
-  if (size > 0) await store.put(task.key, body, signal);
+  if (size > 0) await reading.objects.put(task.key, body, reading.signal);
   return { bytes: size, slices };
 }
 
@@ -70,14 +69,14 @@ function mergeSlice({ incarnation, refs }: MergeSlice, chunks: Chunks, merge: Me
   return merge(incarnation, refs, sources) ?? `${refs[0]?.key} and what follows do not hold what they should`;
 }
 
-async function fetchAll(store: Objects, slices: readonly MergeSlice[], signal: AbortSignal): Promise<Chunks> {
+async function fetchAll(reading: Reading, slices: readonly MergeSlice[]): Promise<Chunks> {
   const ranges = rangesOf(slices);
   const chunks: Chunks = new Map();
   let next = 0;
   const work = async (): Promise<void> => {
     for (let range; (range = ranges[next++]) !== undefined;) {
       try {
-        await fetchRange(store, range, signal, chunks);
+        await fetchRange(reading, range, chunks);
       } catch (error) {
         next = ranges.length;
         throw error;
@@ -105,19 +104,24 @@ function rangesOf(slices: readonly MergeSlice[]): Range[] {
   return ranges;
 }
 
-async function fetchRange(store: Objects, range: Range, signal: AbortSignal, chunks: Chunks): Promise<void> {
+async function fetchRange(reading: Reading, range: Range, chunks: Chunks): Promise<void> {
   let bytes: Uint8Array;
   try {
-    bytes = await store.get(range.key, range.at, range.end - range.at, signal);
+    bytes = await reading.objects.get(range.key, range.at, range.end - range.at, reading.signal);
   } catch (error) {
     if (!(error instanceof StoreError) || (error.failure !== 'missing' && error.failure !== 'bad')) throw error;
     for (const ref of range.refs) chunks.set(ref, error.message);
     return;
   }
+  let locked: Promise<string | undefined> | undefined;
   for (const ref of range.refs) {
     const chunk = bytes.subarray(ref.at - range.at, ref.at - range.at + ref.length);
-    const isGood = sameDigest(digestOf(chunk), ref.digest);
+    if (sameDigest(digestOf(chunk), ref.digest)) {
+      chunks.set(ref, chunk);
+      continue;
+    }
+    locked ??= withoutKey(reading, ref.key);
     const place = `${ref.key}: bytes ${ref.at} to ${ref.at + ref.length}`;
-    chunks.set(ref, isGood ? chunk : `${place} are not what was written (BLAKE3 differs)`);
+    chunks.set(ref, (await locked) ?? `${place} are not what was written (BLAKE3 differs)`);
   }
 }

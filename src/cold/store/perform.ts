@@ -4,12 +4,12 @@
  */
 import { randomBytes } from 'node:crypto';
 import { DIGEST_BYTES, digestOf, sameDigest } from '../../digest/blake3.ts';
-import { AGE_BYTES, Age, type AgeKeys, isAge } from '../../encryption/age.ts';
+import { Age, type AgeKeys } from '../../encryption/age.ts';
 import type { ColdOp, ColdOutcome, ColdResults, ColdTask, Extent, StoredRange } from '../ports.ts';
 import { DirStore } from './dir-store.ts';
 import { type MergeChunks, mergeObject } from './merge-objects.ts';
 import type { S3Options } from './s3-store.ts';
-import { type Objects, SealedObjects } from './sealed-objects.ts';
+import { type Objects, type Reading, SealedObjects, withoutKey } from './sealed-objects.ts';
 import { type ObjectStore, Parts, StoreError } from './store.ts';
 
 /** Which store to use, as plain data that can be sent to a thread. */
@@ -25,11 +25,7 @@ export async function openStore(backend: Backend): Promise<ObjectStore> {
 }
 
 /** A thread's means for its tasks. */
-export interface Performer {
-  readonly store: ObjectStore;
-  /** How the bytes of objects are written and read. */
-  readonly objects: Objects;
-  readonly signal: AbortSignal;
+export interface Performer extends Reading {
   /** The state machine's merge function. */
   readonly merge: MergeChunks;
 }
@@ -99,7 +95,7 @@ async function run(performer: Performer, task: ColdTask): Promise<ColdResults[Co
       await probe(store, signal);
       return undefined;
     case 'merge':
-      return await mergeObject(objects, task, signal, merge);
+      return await mergeObject(performer, task, merge);
   }
 }
 
@@ -121,12 +117,6 @@ async function readVerified(
     );
   }
   return parts.parts;
-}
-
-/** Why the bytes of an object differ: they are encrypted, and this node has no keys. */
-async function withoutKey({ store, objects, signal }: Performer, key: string): Promise<string | undefined> {
-  if (objects !== store || !isAge(await store.readUpTo(key, 0, AGE_BYTES, signal))) return undefined;
-  return `${key}: it is encrypted, and this node has no storage.cold.encryption_identity_file`;
 }
 
 function digestsOf(body: Uint8Array, slices: readonly Extent[]): Uint8Array<ArrayBuffer> {

@@ -3,13 +3,26 @@
  * object says itself what it is, so those that were written before, or for another key, are read beside the others.
  * Digests and ranges are those of the bytes that are encrypted.
  */
-import { type Age, AgeError, HEADER_BYTES_MAX, type OpenedFile, isAge } from '../../encryption/age.ts';
+import { AGE_BYTES, type Age, AgeError, HEADER_BYTES_MAX, type OpenedFile, isAge } from '../../encryption/age.ts';
 import { CHUNK_BYTES, SALT_BYTES, SEALED_CHUNK_BYTES } from '../../encryption/payload.ts';
 import { sealBytes } from '../../encryption/whole.ts';
 import { type ObjectStore, Parts, StoreError } from './store.ts';
 
 /** The part of a store that tasks need for the bytes of objects. */
 export type Objects = Pick<ObjectStore, 'put' | 'read' | 'get'>;
+
+/** A store, and how the bytes of its objects are written and read: by itself when there are no keys. */
+export interface Reading {
+  readonly store: ObjectStore;
+  readonly objects: Objects;
+  readonly signal: AbortSignal;
+}
+
+/** Why the bytes of an object differ from their digests: it is encrypted, and this node has no keys. */
+export async function withoutKey({ store, objects, signal }: Reading, key: string): Promise<string | undefined> {
+  if (objects !== store || !isAge(await store.readUpTo(key, 0, AGE_BYTES, signal))) return undefined;
+  return `${key}: it is encrypted, and this node has no storage.cold.encryption_identity_file`;
+}
 
 /** The most that lies in front of the chunks. */
 const FRONT_BYTES_MAX = HEADER_BYTES_MAX + SALT_BYTES;

@@ -4,11 +4,13 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { generateX25519Identity, identityToRecipient } from 'age-encryption';
-import type { ColdOutcome } from '../../../src/cold/ports.ts';
+import type { ColdOutcome, MergedObject, MergedSlice } from '../../../src/cold/ports.ts';
+import type { MergeChunks } from '../../../src/cold/store/merge-objects.ts';
 import { KeyedObjects, perform } from '../../../src/cold/store/perform.ts';
 import type { ObjectStore } from '../../../src/cold/store/store.ts';
 import { digestOf } from '../../../src/digest/blake3.ts';
 import { Age, type AgeKeys, headerEnd, isAge } from '../../../src/encryption/age.ts';
+import type { ChunkRef } from '../../../src/protocol/cold.ts';
 import { CHUNK_BYTES, SALT_BYTES, SEALED_CHUNK_BYTES } from '../../../src/encryption/payload.ts';
 import { directory, s3 } from './backends.ts';
 
@@ -57,6 +59,22 @@ class Thread {
     return await perform({ store: this.#store, objects, signal, merge: () => undefined }, { op: 'get', refs });
   }
 
+  /** One run of whole objects, which a merge puts one behind the other. */
+  async merge(
+    keys: AgeKeys | undefined,
+    key: string,
+    sources: readonly Pick<Asked, 'key' | 'body'>[],
+  ): Promise<readonly MergedSlice[]> {
+    const refs = sources.map((one, n): ChunkRef => {
+      const place = { key: one.key, at: 0, length: one.body.length, digest: digestOf(one.body) };
+      return { ...place, start: n, end: n + 1, lastEnd: n + 1, firstRecord: n, recordNext: n + 1 };
+    });
+    const performer = { store: this.#store, objects: await this.#keyed.by(keys), signal, merge: joined };
+    const outcome = await perform(performer, { op: 'merge', key, slices: [{ incarnation: 1, refs }] });
+    assert(outcome.ok, JSON.stringify(outcome));
+    return (outcome.value as MergedObject).slices;
+  }
+
   async reads(keys: AgeKeys | undefined, asked: Asked): Promise<void> {
     const outcome = await this.get(keys, asked);
     assert(outcome.ok, JSON.stringify(outcome));
@@ -72,6 +90,9 @@ class Thread {
     assert(outcome.message.startsWith(asked.key), outcome.message);
   }
 }
+
+const joined: MergeChunks = (_incarnation, _refs, chunks) => new Uint8Array(Buffer.concat(chunks));
+const bytesOf = (size: number): Uint8Array => new Uint8Array(randomBytes(size));
 
 const whole = (key: string, body: Uint8Array): Asked => ({ key, body, at: 0, length: body.length });
 
@@ -144,6 +165,27 @@ for (const backend of [directory(), s3()]) {
         await thread.refuses(undefined, whole(`second/${size}`, body), /no storage.cold.encryption_identity_file/);
         // An object that could not be opened is asked for again, as an operator adds the key.
         await thread.reads(second, whole(`second/${size}`, body));
+      }
+    });
+
+    it('merges plain objects and those for two keys into one for the newest; what cannot be opened says why', async () => {
+      const first = await newKeys();
+      const second = await newKeys(first);
+      const kinds = [undefined, first, second].map((keys, i) => ({ keys, key: `merged/${i}`, body: bytesOf(SMALL) }));
+      for (const { keys, key, body } of kinds) await thread.put(keys, key, body);
+      const all = Buffer.concat(kinds.map(({ body }) => body));
+      const [good] = await thread.merge(second, 'merged/good', kinds);
+      assert(good !== undefined && !('failed' in good), JSON.stringify(good));
+      await thread.reads(second, whole('merged/good', new Uint8Array(all)));
+      await thread.refuses(first, whole('merged/good', all), /none of 1 identities opens it/);
+      for (const [keys, key, why] of [
+        [undefined, 'merged/1', /this node has no storage\.cold\.encryption_identity_file/],
+        [first, 'merged/2', /it is encrypted, and none of 1 identities opens it/],
+      ] as const) {
+        const [bad] = await thread.merge(keys, 'merged/bad', kinds);
+        assert(bad !== undefined && 'failed' in bad && bad.failed.startsWith(`${key}: `), JSON.stringify(bad));
+        assert.match(bad.failed, why);
+        await assert.rejects(rawBytes('merged/bad'), { failure: 'missing' });
       }
     });
 
