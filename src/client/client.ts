@@ -1,4 +1,5 @@
 /** `connect`: the client of a cluster, and what it exports. README.md says how it is used. */
+import { isHeaderText } from './arguments.ts';
 import type { WebSocketConstructor } from './channel.ts';
 import { clientError } from './error.ts';
 import { NodePool } from './pool.ts';
@@ -59,12 +60,18 @@ export class MillraceClient {
   constructor(urls: readonly string[], options: ConnectOptions) {
     const { token, inFlightBytes = IN_FLIGHT_BYTES, WebSocket: socket = platformSocket() } = options;
     const bases = urls.map((url) => url.replace(/\/+$/, ''));
-    const wrong = bases.find((url) => !URL.canParse(url) || !/^https?:\/\//.test(url));
+    const wrong = bases.find((url) => !URL.canParse(url) || !/^https?:\/\/[^?#@]+$/.test(url));
     if (bases.length === 0) throw clientError('INVALID_ARGUMENT', 'the list of URLs is empty; name at least one node');
     if (wrong !== undefined) {
       throw clientError(
         'INVALID_ARGUMENT',
-        `${wrong} is no URL of a node; write http://HOST:PORT or https://HOST:PORT`,
+        `${wrong.replace(/\/\/.*@/, '//...@')} is no URL of a node; write http://HOST:PORT or https://HOST:PORT`,
+      );
+    }
+    if (token !== undefined && !isHeaderText(token)) {
+      throw clientError(
+        'INVALID_ARGUMENT',
+        'the token has characters that no header can have; write it as nodes have it',
       );
     }
     this.#pool = new NodePool({ urls: bases, token, socket });
@@ -73,9 +80,6 @@ export class MillraceClient {
 
   /** Asks nothing. Each call is a writer of its own: appends of two of them have no order. */
   stream(bucket: string, name: string, { contentType, producer }: OpenOptions = {}): MillraceStream {
-    const wrong = [bucket, name].find((part) => /^\.{0,2}$/.test(part));
-    if (wrong !== undefined)
-      throw clientError('INVALID_ARGUMENT', `"${wrong}" cannot be the name of a bucket or stream`);
     if (producer !== undefined) checkProducer(producer);
     const path = { bucket, stream: name };
     return new MillraceStream({ pool: this.#pool, room: this.#room, path, contentType, producer });

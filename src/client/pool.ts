@@ -7,7 +7,7 @@ import { ConnectionLost, StreamError, clientError } from './error.ts';
 import { HttpChannel } from './http-channel.ts';
 import { leaderOf } from './leaders.ts';
 import { SessionChannel } from './session.ts';
-import { type EndSignal, EndSource, backoffMs, raced, sleep, spreadMs } from './waiting.ts';
+import { type EndSignal, EndSource, backoffMs, raced, sleep, spreadMs, throwIfAborted } from './waiting.ts';
 import { KIND, type WireAnswer, type WireRequest, bytesOfBody } from './wire.ts';
 
 /** The answer to a removal that an earlier try of the same call did. */
@@ -53,7 +53,7 @@ export class NodePool {
 
   /** The connection for everything that any node does as well as another. */
   async any(signals: readonly EndSignal[]): Promise<NodeChannel> {
-    this.closed.throwIfAborted();
+    throwIfAborted([...signals, this.closed]);
     if (this.#current?.isOpen === true) return this.#current;
     this.#waiting++;
     try {
@@ -100,8 +100,7 @@ export class NodePool {
   /** Waits until it may be asked again; throws what a repeat does not cure. `tries`: so many before. */
   async pause(error: unknown, tries: number, signals: readonly EndSignal[]): Promise<void> {
     const all = [...signals, this.closed];
-    const ended = all.find(({ aborted }) => aborted);
-    if (ended !== undefined) throw ended.reason;
+    throwIfAborted(all);
     if (error instanceof StreamError && error.retryAfterMs !== undefined) {
       // The node leaves, and the next one need not wait.
       if (error.code !== 'STOPPING') await sleep(spreadMs(error.retryAfterMs), all);

@@ -1,5 +1,6 @@
 /** One stream, as a program sees it. */
 import { type AppendOptions, StreamAppends, type StreamContext } from './appends.ts';
+import { bytesOf, checkOptions, checkPath } from './arguments.ts';
 import { isClosed } from './channel.ts';
 import { StreamError, clientError, wholeNumber } from './error.ts';
 import { pathOf } from './http-channel.ts';
@@ -86,6 +87,8 @@ export class MillraceStream {
 
   /** `client.stream()` makes them. */
   constructor(parts: StreamContext) {
+    checkPath(parts.path);
+    checkOptions({ 'content-type': parts.contentType ?? '' });
     this.#parts = parts;
     this.bucket = parts.path.bucket;
     this.name = parts.path.stream;
@@ -191,6 +194,7 @@ export class MillraceStream {
   /** A new stream that begins with what this one has, and goes on by itself. */
   async fork({ bucket = this.bucket, name, offset, signal }: ForkOptions): Promise<MillraceStream> {
     const path = { bucket, stream: name };
+    checkPath(path);
     const options: WireOptions = {
       'stream-forked-from': pathOf(this.#parts.path),
       ...(offset === undefined ? {} : { 'stream-fork-offset': digits(offset) }),
@@ -246,12 +250,14 @@ export class MillraceStream {
   }
 
   async #ask(request: Omit<WireRequest, keyof StreamPath>, signal: AbortSignal | undefined): Promise<WireAnswer> {
+    checkOptions(request.options ?? {});
     return await this.#parts.pool.ask({ ...this.#parts.path, ...request }, signalsOf(signal));
   }
 
   /** Resumes behind the last event when a connection ends. */
   async *#events(options: WireOptions, live: boolean, signals: readonly EndSignal[]): AsyncGenerator<WireAnswer, void> {
     const { pool, path } = this.#parts;
+    checkOptions(options);
     let position = options;
     for (let tries = 0; ; tries++) {
       try {
@@ -267,10 +273,6 @@ export class MillraceStream {
       }
     }
   }
-}
-
-function bytesOf(data: Uint8Array | string): Uint8Array {
-  return typeof data === 'string' ? new TextEncoder().encode(data) : data;
 }
 
 function signalsOf(signal: AbortSignal | undefined): readonly EndSignal[] {

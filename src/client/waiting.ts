@@ -45,6 +45,11 @@ export class EndSource implements EndSignal {
   }
 }
 
+export function throwIfAborted(signals: readonly EndSignal[]): void {
+  const ended = signals.find(({ aborted }) => aborted);
+  if (ended !== undefined) throw ended.reason;
+}
+
 /** Rejects with the reason of the first signal that is aborted before the promise settles. */
 export async function raced<T>(promise: Promise<T>, signals: readonly EndSignal[]): Promise<T> {
   let abort: () => void = () => undefined;
@@ -105,6 +110,7 @@ export class Room {
   }
 
   async take(bytes: number, signals: readonly EndSignal[]): Promise<void> {
+    throwIfAborted(signals);
     if (this.#waiting.size === 0 && this.#entering === 0 && this.#fits(bytes)) {
       this.#taken += bytes;
       return;
