@@ -39,11 +39,13 @@ export class NodePool {
   #failures = 0;
   /** By URL. */
   readonly #leaders = new Map<string, Leader>();
-  /** Clients spread over the nodes. */
-  #place = Math.floor(Math.random() * 1024);
+  /** In the order in which they are tried, so that clients spread over the nodes, and those of one that is lost over the others. */
+  readonly #urls: readonly string[];
+  #place = 0;
 
   constructor(options: PoolOptions) {
     this.#options = options;
+    this.#urls = shuffled(options.urls);
   }
 
   /** Aborted by `close`, with the error for everything that waits. */
@@ -138,7 +140,7 @@ export class NodePool {
   }
 
   async #open(): Promise<NodeChannel> {
-    const { urls } = this.#options;
+    const urls = this.#urls;
     if (this.#current?.hasAnswered === true) this.#failures = 0;
     let refusal: StreamError | undefined;
     for (let tries = 1; ; tries++) {
@@ -171,6 +173,13 @@ export class NodePool {
     await channel.probe([this.closed]);
     return channel;
   }
+}
+
+function shuffled(urls: readonly string[]): readonly string[] {
+  return urls
+    .map((url) => ({ url, place: Math.random() }))
+    .toSorted((a, b) => a.place - b.place)
+    .map(({ url }) => url);
 }
 
 function codeOf(error: unknown): string {

@@ -61,8 +61,14 @@ interface FakeNodes {
   readonly connections: readonly NodeSide[];
 }
 
+type Script = (node: NodeSide, frame: Frame) => void;
+
 /** Each script says what its connection does with a frame; the last one is that of all further connections. */
-function startFakes(t: TestContext, ...scripts: readonly ((node: NodeSide, frame: Frame) => void)[]): FakeNodes {
+function startFakes(t: TestContext, ...scripts: readonly Script[]): FakeNodes {
+  return startFakesAt(['http://a.example', 'https://b.example/'], t, scripts);
+}
+
+function startFakesAt(urls: readonly string[], t: TestContext, scripts: readonly Script[]): FakeNodes {
   const connections: NodeSide[] = [];
   const socket: WebSocketConstructor = class {
     binaryType = 'blob';
@@ -89,7 +95,7 @@ function startFakes(t: TestContext, ...scripts: readonly ((node: NodeSide, frame
       this.#node.isClosed = true;
     }
   };
-  const client = connect(['http://a.example', 'https://b.example/'], { token: 'se/cret', WebSocket: socket });
+  const client = connect(urls, { token: 'se/cret', WebSocket: socket });
   t.after(() => client.close());
   return { client, connections };
 }
@@ -122,6 +128,19 @@ const BREAKS: Readonly<Record<string, (node: NodeSide, id: number) => void>> = {
   'an offset below zero': (node, id) => node.say([65, id, -5, {}, null]),
   'an end': (node) => node.emit('close', {}),
 };
+
+test('clients of a node that is lost spread over the others', async (t) => {
+  const urls = ['http://a.example', 'http://b.example', 'http://c.example'];
+  const moves = new Set<string>();
+  await Promise.all(
+    Array.from({ length: 200 }, async () => {
+      const { client, connections } = startFakesAt(urls, t, [(node) => node.emit('close', {}), honest]);
+      await client.stream('b', 's', TEXT).append('x');
+      moves.add(connections.map(({ url }) => url.slice(5, 6)).join());
+    }),
+  );
+  assert.deepEqual([...moves].toSorted(), ['a,b', 'a,c', 'b,a', 'b,c', 'c,a', 'c,b']);
+});
 
 test('what breaks the protocol ends the connection, and the next one is asked the same', async (t) => {
   for (const [what, act] of Object.entries(BREAKS)) {
