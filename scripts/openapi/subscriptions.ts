@@ -64,6 +64,7 @@ export const SUBSCRIPTION_OPERATIONS: Operations = {
       own(400, 'WEBHOOK_URL_REJECTED', 'the URL is not one that webhooks may have'),
       own(409, 'SUBSCRIPTION_ALREADY_EXISTS', 'it exists with another configuration'),
       LIMIT,
+      { ...own(429, 'SUBSCRIPTIONS_LIMITED', 'the token has as many as its limit allows'), retry: true },
     ],
     bodyRefusals: BODY,
   },

@@ -67,6 +67,8 @@ export class Meter {
   readonly #requests = new Rate();
   readonly #bytes = new Rate();
   #allowance: UseLimits = {};
+  /** Subscriptions that are being made. */
+  #making = 0;
 
   constructor(whose: string, allowance: UseLimits) {
     this.#whose = whose;
@@ -120,6 +122,17 @@ export class Meter {
     this.used.refused++;
     const detail = `${this.#whose} has live_readers = ${most} on this node; end one, or have that raised`;
     return { code: 'READERS_LIMITED', detail, retrySeconds: 1 };
+  }
+
+  /** One more subscription is made, beside so many that there are. `made`: it is over, and counted among them from now on. */
+  makeSubscription(there: number): string | { readonly made: () => void } {
+    const { subscriptions: most = Infinity } = this.#allowance;
+    if (there + this.#making < most) {
+      this.#making++;
+      return { made: () => void this.#making-- };
+    }
+    this.used.refused++;
+    return `${this.#whose} has subscriptions = ${most}; remove one, or have that raised`;
   }
 
   removeReader(): void {

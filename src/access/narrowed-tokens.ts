@@ -9,6 +9,7 @@ import { createSigner } from 'fast-jwt';
 import { NODE_ISSUER, type NodeKey } from '../base/jwt-key.ts';
 import { NARROWED_DEPTH_MAX, SCOPED_TOKEN_BYTES_MAX, TOKEN_ID_CHARS_MAX } from '../base/limits.ts';
 import { type Claims, JwtVerifier, grantOfClaims } from './jwt-verifier.ts';
+import type { Scope } from '../base/scopes.ts';
 import { type NarrowingWish, isWithin, narrowingFault } from './narrowing.ts';
 import { type Grant, isExpired } from './scopes.ts';
 import type { ParentBook, ParentToken, TokenBook, TokenFault } from './token-book.ts';
@@ -112,15 +113,16 @@ export class NarrowedTokens implements TokenBook {
     if (typeof found === 'string') return found;
     if (line === undefined) return 'malformed';
     // Children of the token with all rights are counted each for itself, and their children as them.
-    const account = this.#parentOf(line)?.account ?? `node:${line.ids[1] ?? found.id}`;
-    const grant: Grant = { ...found, account, ...(claims['use'] === 'url' ? { isForUrl: true } : {}) };
+    const parent = this.#parentOf(line);
+    const account = parent?.account ?? `node:${line.ids[1] ?? found.id}`;
+    const share = parent?.grant?.scopes ?? found.scopes.map(wholeBucket);
+    const grant: Grant = { ...found, account, share, ...(claims['use'] === 'url' ? { isForUrl: true } : {}) };
     this.#lines.set(grant, line);
-    return this.#faultOf(line, grant) ?? grant;
+    return this.#faultOf(line, grant, parent) ?? grant;
   }
 
-  #faultOf(line: Line, grant: Grant): TokenFault | undefined {
+  #faultOf(line: Line, grant: Grant, parent = this.#parentOf(line)): TokenFault | undefined {
     if ([grant.id, ...line.ids].some((id) => this.#revoked.has(id))) return 'revoked';
-    const parent = this.#parentOf(line);
     return parent !== undefined && isWithin(grant, parent.grant) ? undefined : 'orphaned';
   }
 
@@ -145,6 +147,11 @@ export class NarrowedTokens implements TokenBook {
   #signer(keyId: string): Signer | undefined {
     return this.#signers.find(({ id }) => id === keyId);
   }
+}
+
+/** The scopes of its parent are not known here. Splitting them into small ones must not multiply what it may have. */
+function wholeBucket({ bucket, operations }: Scope): Scope {
+  return { bucket, streams: '*', operations };
 }
 
 function tooDeep({ ids }: Line): string | undefined {

@@ -19,6 +19,8 @@ export interface Grant {
   readonly isForUrl?: true;
   /** Counts what it uses, where that is not its id: one that was made from another token is counted as that. */
   readonly account?: string;
+  /** The subscriptions that count as its own follow nothing out of these, where they are not its scopes. */
+  readonly share?: readonly Scope[];
   /** Limits that the token itself says. */
   readonly limits?: UseLimits;
 }

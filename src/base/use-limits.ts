@@ -3,6 +3,8 @@
  * The counting is in access/meter.ts.
  */
 
+import { SUBSCRIPTIONS_MAX } from './limits.ts';
+
 /** Undefined members: no bound. */
 export interface UseLimits {
   readonly requests_per_second?: number;
@@ -10,6 +12,8 @@ export interface UseLimits {
   readonly bytes_per_second?: number;
   /** Long-polls, event streams, and streams that sessions follow. */
   readonly live_readers?: number;
+  /** Subscriptions that follow nothing but what the token may. Buckets have no such limit. */
+  readonly subscriptions?: number;
 }
 
 export type LimitName = keyof UseLimits;
@@ -40,6 +44,7 @@ const MOST: Readonly<Record<LimitName, number>> = {
   requests_per_second: 1e9,
   bytes_per_second: 2 ** 40,
   live_readers: 1e7,
+  subscriptions: SUBSCRIPTIONS_MAX,
 };
 
 /** `place`: where in the value, such as `limits.live_readers`. */

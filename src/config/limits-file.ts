@@ -11,8 +11,9 @@ export function readLimitsFile(path: string, label: string): NodeLimits {
   const fault = (place: string, reason: string): ConfigError => new ConfigError(`${path}: ${place}: ${reason}`);
   const allowanceOf = (raw: unknown, place: string): UseLimits => {
     const parsed = parseUseLimits(raw, place);
-    if (isUseLimits(parsed)) return parsed;
-    throw fault(parsed.place, parsed.reason);
+    if (!isUseLimits(parsed)) throw fault(parsed.place, parsed.reason);
+    if (place === 'token' || parsed.subscriptions === undefined) return parsed;
+    throw fault(`${place}.subscriptions`, 'unknown key; tokens have such a limit, and buckets have none');
   };
   const { token = {}, bucket = {}, buckets = {}, quota = {}, ...others } = document;
   for (const key of Object.keys(others)) {

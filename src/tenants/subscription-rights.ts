@@ -3,28 +3,43 @@
  * holder must be allowed to subscribe to and to read all that its pattern can ever match.
  */
 import type { Credentials } from '../access/admission.ts';
+import type { LimitBook } from '../access/limit-book.ts';
 import { type Grant, coversAll, coversEverything, decide } from '../access/scopes.ts';
 import { Glob } from '../base/glob.ts';
 import type { ScopedOperation } from '../base/scopes.ts';
 import { splitFlatPath } from '../protocol/flat-path.ts';
-import type { ControlRights } from '../subscriptions/ports.ts';
+import type { ControlRights, Followed } from '../subscriptions/ports.ts';
 
 const FOLLOWS: readonly ScopedOperation[] = ['subscribe', 'read'];
 
 /** For a route whose receivers bring tokens of their own: such a sender has no other rights. */
-const NONE: ControlRights = { follows: () => false, appends: () => false };
+const UNBOUNDED = { made: () => undefined };
+const NONE: ControlRights = { follows: () => false, appends: () => false, makesOneMore: () => UNBOUNDED };
 
 /** Undefined: all rights. */
-export function controlRights(credentials: Credentials): ControlRights | undefined {
+export function controlRights(credentials: Credentials, limits: LimitBook): ControlRights | undefined {
   if (credentials === 'all' || credentials === 'open') return undefined;
-  return typeof credentials === 'string' ? NONE : new GrantedRights(credentials);
+  return typeof credentials === 'string' ? NONE : new GrantedRights(credentials, limits);
 }
 
 class GrantedRights implements ControlRights {
   readonly #grant: Grant;
+  readonly #limits: LimitBook;
 
-  constructor(grant: Grant) {
+  constructor(grant: Grant, limits: LimitBook) {
     this.#grant = grant;
+    this.#limits = limits;
+  }
+
+  /** All that follow nothing but what it may count as its own: the log of subscriptions does not say who made them. */
+  makesOneMore(all: Iterable<Followed>): ReturnType<ControlRights['makesOneMore']> {
+    const meter = this.#limits.ofToken(this.#grant);
+    if (meter?.allowance.subscriptions === undefined) return UNBOUNDED;
+    const { share: scopes = this.#grant.scopes } = this.#grant;
+    const own = new GrantedRights({ ...this.#grant, scopes }, this.#limits);
+    let there = 0;
+    for (const { config } of all) if (own.follows(config.pattern, config.streams)) there++;
+    return meter.makeSubscription(there);
   }
 
   follows(pattern: string | null, paths: readonly string[]): boolean {

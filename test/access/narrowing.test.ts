@@ -159,10 +159,19 @@ class World {
 
 const ONE = [exactly('shop', 'a1', 'read')];
 
+test('children of a token whose scopes are not known have whole buckets for their share', () => {
+  const world = new World();
+  const { token } = world.narrow(undefined, [scopeOf('shop', 'a*', 'read'), scopeOf('logs', 'x', 'read')]);
+  const { share } = world.grant(token);
+  assert.deepEqual(share, [scopeOf('shop', '*', 'read'), scopeOf('logs', '*', 'read')]);
+});
+
 test('a child has its rights until its time, and never beyond its parent', () => {
   const world = new World();
   const { id, token, expiresAtMs } = world.narrow(world.parent(), ONE);
-  assert.deepEqual(world.grant(token), { id, account: 'parent', expiresAtMs: NOW_MS + 60_000, scopes: ONE });
+  assert.deepEqual(world.grant(token), {
+    ...{ id, account: 'parent', share: SHOP, expiresAtMs: NOW_MS + 60_000, scopes: ONE },
+  });
   assert.equal(expiresAtMs, NOW_MS + 60_000);
   assert.equal(world.nodes.grantOf(token, expiresAtMs), 'expired');
   assert.equal(world.narrow(world.parent(), ONE, 5000).expiresAtMs, NOW_MS + 100_000);

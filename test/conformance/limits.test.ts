@@ -34,7 +34,11 @@ function put(path: string | undefined, text: string): void {
 function putTokens(limits: string): void {
   const entry = (id: string, more: string): string =>
     `[[tokens]]\nid = "${id}"\nsha256 = "${listed(id, []).sha256}"\n${more}\n[[tokens.scopes]]\nbucket = "shop"\noperations = ["append", "read"]\n`;
-  put(tokensFile, `${entry('till', limits)}${entry('other', '')}`);
+  const subscriber = entry('subscriber', 'limits = { subscriptions = 2 }').replace(
+    '\noperations = ["',
+    '\nstreams = "jobs-*"\noperations = ["subscribe", "',
+  );
+  put(tokensFile, `${entry('till', limits)}${entry('other', '')}${subscriber}`);
 }
 
 async function ask(token: string, method: string, path: string, body?: string): Promise<RawResponse> {
@@ -130,6 +134,47 @@ test('frames with names that cannot be count, too', async () => {
   assert.equal((await server.hangUp())['tokens'], 'changed');
 });
 
+test('a token has a share of subscriptions, with all that was made from it', async () => {
+  const make = async (token: string, id: string, streams: readonly string[]): Promise<RawResponse> => {
+    const path = `/v1/stream/__ds/subscriptions/${id}`;
+    const config = { type: 'pull-wake', streams, wake_stream: 'shop/jobs-wake' };
+    return await ask(token, 'PUT', path, JSON.stringify(config));
+  };
+  const subscriber = textOf('subscriber');
+  const childOf = async (streams: string): Promise<string> => {
+    const scopes = [{ bucket: 'shop', streams, operations: ['subscribe', 'read', 'append'] }];
+    const made = await ask(subscriber, 'POST', '/__svc/tokens', JSON.stringify({ scopes, expires_in: 600 }));
+    assert.equal(made.status, 201, made.body.toString());
+    return (JSON.parse(made.body.toString()) as { readonly token: string }).token;
+  };
+  const child = await childOf('jobs-*');
+  assert.equal((await make(ROOT, 'of-others', ['shop/s', 'shop/jobs-1'])).status, 201);
+  assert.equal((await make(subscriber, 'first', ['shop/jobs-1'])).status, 201);
+  // Several at one moment: none takes the place of another.
+  const ids = ['a', 'b', 'c', 'd'];
+  const answers = await Promise.all(ids.map(async (id) => await make(child, id, ['shop/jobs-2'])));
+  const statuses = answers.map(({ status }) => status);
+  assert.deepEqual(
+    statuses.toSorted((a, b) => a - b),
+    [201, 429, 429, 429],
+  );
+  for (const token of [subscriber, child]) {
+    const refused = await make(token, 'second', ['shop/jobs-3']);
+    assert.deepEqual([refused.status, refused.headers.get('retry-after')], [429, '1']);
+    assert.equal(refused.headers.get('millrace-error'), 'SUBSCRIPTIONS_LIMITED');
+    assert.match(
+      refused.body.toString(),
+      /the token \\"subscriber\\" has subscriptions = 2; remove one, or have that raised/,
+    );
+  }
+  assert.equal((await make(subscriber, 'first', ['shop/jobs-1'])).status, 200, 'it is there');
+  assert.equal((await make(ROOT, 'more', ['shop/jobs-4'])).status, 201, 'others are not held to it');
+  for (const id of ['first', 'more']) {
+    assert.equal((await ask(subscriber, 'DELETE', `/v1/stream/__ds/subscriptions/${id}`)).status, 204);
+  }
+  assert.equal((await make(subscriber, 'second', ['shop/jobs-3'])).status, 201);
+});
+
 test('a bucket without a quota of its own has that of the file', async () => {
   put(limitsFile, '[quota]\nmax_streams = 2\nmax_retained_bytes = 1000\n');
   assert.equal((await server.hangUp())['limits'], 'changed');
@@ -159,6 +204,8 @@ test('a file that is wrong changes nothing, and other limits of a token end none
     ['[buckets.shop]\nlive_readers = 0', /buckets\.shop\.live_readers: expected a whole number from 1 to 10000000/],
     ['[quota]\nmax_streams = -1', /quota\.max_streams: expected a whole number/],
     ['[quota]\nstreams = 1', /quota\.streams: unknown key; there are max_streams and max_retained_bytes/],
+    ['[bucket]\nsubscriptions = 3', /bucket\.subscriptions: unknown key; tokens have such a limit/],
+    ['[token]\nsubscriptions = 0', /token\.subscriptions: expected a whole number from 1 to 10000$/],
     ['buckets = 3', /buckets: expected a table for each bucket/],
     ['[bucket', /not valid TOML/],
   ] as const) {

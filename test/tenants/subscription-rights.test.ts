@@ -1,6 +1,7 @@
 // Subscriptions of tokens with scopes: never to more than they may read.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { LimitBook } from '../../src/access/limit-book.ts';
 import { type Grant, decide } from '../../src/access/scopes.ts';
 import { Glob } from '../../src/base/glob.ts';
 import type { Scope } from '../../src/base/scopes.ts';
@@ -10,7 +11,7 @@ import { createRandom } from '../support/random.ts';
 import { scopeOf } from '../support/scoped-tokens.ts';
 
 function follows(scopes: readonly Scope[], pattern: string | null, paths: readonly string[] = []): boolean {
-  return controlRights({ id: 'x', expiresAtMs: Infinity, scopes })?.follows(pattern, paths) ?? true;
+  return controlRights({ id: 'x', expiresAtMs: Infinity, scopes }, new LimitBook())?.follows(pattern, paths) ?? true;
 }
 
 const both = (bucket: string, streams: string): Scope => scopeOf(bucket, streams, 'subscribe', 'read');
@@ -60,10 +61,10 @@ test('a pattern is covered whole, or not at all', () => {
 });
 
 test('the sender of a token of another kind has no rights, and the plane without tokens all', () => {
-  assert.equal(controlRights('missing')?.follows(null, []), false);
-  assert.equal(controlRights('unknown')?.appends('b/s'), false);
-  assert.equal(controlRights('all'), undefined);
-  assert.equal(controlRights('open'), undefined);
+  assert.equal(controlRights('missing', new LimitBook())?.follows(null, []), false);
+  assert.equal(controlRights('unknown', new LimitBook())?.appends('b/s'), false);
+  assert.equal(controlRights('all', new LimitBook()), undefined);
+  assert.equal(controlRights('open', new LimitBook()), undefined);
 });
 
 test('whatever is granted, nothing that a pattern matches may not be read', () => {

@@ -19,7 +19,7 @@ export function handleControl(call: RequestContext, port: ControlPort): void {
     path: call.path.url.slice(CONTROL_PREFIX.length),
     authorization: req.getHeader('authorization'),
     origin: `${scheme}://${req.getHeader('host')}`,
-    rights: controlRights(call.credentials),
+    rights: controlRights(call.credentials, server.limits),
   };
   const declared = declaredBytes(req.getHeader('content-length'));
   const opened = openTask(port, head);

@@ -11,6 +11,7 @@ type RefusalCode =
   | 'TOKEN_EXPIRED'
   | 'NOT_FOUND'
   | 'INSUFFICIENT_SCOPE'
+  | 'SUBSCRIPTIONS_LIMITED'
   | Outcome['code'];
 
 const STATUS: Readonly<Record<RefusalCode, number>> = {
@@ -29,6 +30,7 @@ const STATUS: Readonly<Record<RefusalCode, number>> = {
   NO_PENDING_WORK: 409,
   INVALID_OFFSET: 409,
   LIMIT_EXCEEDED: 429,
+  SUBSCRIPTIONS_LIMITED: 429,
   IGNORED: 409,
 };
 
@@ -52,5 +54,6 @@ export function refuseUnless(outcome: Outcome, ...good: readonly Outcome['code']
 }
 
 export function refusalAnswer({ code, message, more }: Refusal): ControlAnswer {
-  return { status: STATUS[code], json: { error: { code, message, ...more } } };
+  const answer = { status: STATUS[code], json: { error: { code, message, ...more } } };
+  return code === 'SUBSCRIPTIONS_LIMITED' ? { ...answer, retry: true } : answer;
 }

@@ -82,7 +82,7 @@ export class SubscriptionApi implements ControlPort {
       case 'put':
         return this.#withBody('config', async (config) => {
           mayCreate(rights, config);
-          const { created, shown } = await membership.create(id, config, origin);
+          const { created, shown } = await membership.create(id, config, origin, rights);
           if (rights !== undefined && !(await isSeen(membership, rights, id))) throw alreadyExists();
           return { status: created ? 201 : 200, json: shown };
         });

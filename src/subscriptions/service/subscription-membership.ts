@@ -4,6 +4,7 @@ import { MillraceError } from '../../base/errors.ts';
 import { SUBSCRIPTION_LINKS_MAX } from '../../base/limits.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import type { ShardGateway } from '../../ports.ts';
+import type { ControlRights } from '../ports.ts';
 import { type LinkPosition, Subscription, type SubscriptionConfig } from '../state/subscription.ts';
 import { type Signing, showSubscription } from '../state/show.ts';
 import { Refusal, refuseUnless } from './api-refusal.ts';
@@ -43,7 +44,12 @@ export class Membership {
     return known.keys()?.jwks(runtime.nowMs()) ?? { keys: [] };
   }
 
-  async create(id: string, config: SubscriptionConfig, origin: string): Promise<{ created: boolean; shown: unknown }> {
+  async create(
+    id: string,
+    config: SubscriptionConfig,
+    origin: string,
+    rights?: ControlRights,
+  ): Promise<{ created: boolean; shown: unknown }> {
     const { known, rules, runtime } = this.#options;
     if (config.url !== null) {
       const target = webhookTarget(config.url, rules);
@@ -52,15 +58,20 @@ export class Membership {
     const base = this.#base(origin);
     await known.log.barrier();
     const hash = createHash('sha256').update(JSON.stringify(config)).digest('hex');
-    let created = false;
-    if (known.machine.subscriptions.get(id)?.hash !== hash) {
+    const { subscriptions } = known.machine;
+    if (subscriptions.get(id)?.hash === hash) return { created: false, shown: await this.show(id, origin) };
+    // One that is there is refused for that.
+    const making = subscriptions.has(id) ? undefined : rights?.makesOneMore(subscriptions.values());
+    if (typeof making === 'string') throw new Refusal('SUBSCRIPTIONS_LIMITED', making);
+    try {
       await this.#ensureKey();
       const links = await this.#initialLinks(id, config, hash, base);
       const outcome = await known.log.append({ op: 'create', id, at: runtime.nowMs(), config, hash, base, links });
       refuseUnless(outcome, 'OK', 'CREATED');
-      created = outcome.code === 'CREATED';
+      return { created: outcome.code === 'CREATED', shown: await this.show(id, origin) };
+    } finally {
+      making?.made();
     }
-    return { created, shown: await this.show(id, origin) };
   }
 
   /** Refused when there is none. */
