@@ -52,8 +52,10 @@ export interface Manner {
 
 /** Metrics of many groups are some hundred KiB. */
 const TEXT_BYTES_MAX = 16 * 1024 * 1024;
-/** A sentence quotes this much of an answer that was not understood. */
-const SHOWN_CHARS_MAX = 200;
+/** A sentence about a cold object has its key, of 255 at most, and why and what to change behind it. */
+const SHOWN_CHARS_MAX = 1000;
+/** A refusal in text. */
+const REFUSAL_BYTES_MAX = 64 * 1024;
 
 /** A whole answer, within the timeout. Redirects are answers like others. */
 export async function ask(
@@ -185,8 +187,24 @@ export function refusal({ status, text, hadToken }: HttpReply): string {
     return `it refuses the bearer token of MILLRACE_ADMIN_TOKEN or --token-file: ${why}`;
   if (status === 401 && hadToken) return 'it has another bearer token than MILLRACE_ADMIN_TOKEN or --token-file gives';
   if (status === 401) return 'it wants a bearer token: set MILLRACE_ADMIN_TOKEN or give --token-file';
-  const sentence = reasonIn(text) ?? text.trim().split('\n')[0] ?? '';
-  return `it answered ${status}${sentence === '' ? '' : ` (${sentence.slice(0, SHOWN_CHARS_MAX)})`}`;
+  return answered(status, reasonIn(text) ?? text);
+}
+
+/** A status with the first line of what came with it. */
+export function answered(status: number, text: string): string {
+  const line = text.trim().split('\n')[0] ?? '';
+  return `it answered ${status}${line === '' ? '' : ` (${line.slice(0, SHOWN_CHARS_MAX)})`}`;
+}
+
+/** Any server's words of a refusal. Pages are for browsers. */
+export async function saidBy(answer: IncomingMessage): Promise<string> {
+  const { statusCode: status = 0, headers } = answer;
+  if (headers['content-type']?.startsWith('text/plain') !== true) {
+    answer.resume();
+    return answered(status, '');
+  }
+  const text = await wholeOf(answer, REFUSAL_BYTES_MAX, () => new Error('too long')).catch(() => '');
+  return answered(status, text.toString());
 }
 
 /** The `reason` of an answer in JSON. */

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { type Readable, pipeline } from 'node:stream';
 import { createBrotliDecompress, createUnzip } from 'node:zlib';
 import { Failure, Interrupted, NotThere } from '../../nodes/failure.ts';
-import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs } from '../../nodes/http-client.ts';
+import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs, saidBy } from '../../nodes/http-client.ts';
 import { pause } from '../waiting.ts';
 import { ArraySplitter } from '../streams/array-splitter.ts';
 import { isJsonType, offsetText } from '../streams/reading.ts';
@@ -195,11 +195,12 @@ class SourceServer {
     }
     const status = answer.statusCode ?? 0;
     if (status === 200) return answer;
-    answer.resume();
+    const said = `${this.#url}: ${await saidBy(answer)}`;
     if (status === 404) throw new NotThere(`${this.#url} is not there (it answered 404)`);
     if (status === 401) throw new Failure(`${this.#url}: it wants a bearer token, or another: give --from-token-file`);
-    if (status >= 500 || status === 429) throw new Broken(`${this.#url}: it answered ${status}`, retryAfterMs(answer));
-    throw new Failure(`${this.#url}: it answered ${status}`);
+    // An object of its cold store that cannot be read is no trouble of the moment.
+    const passes = (status >= 500 || status === 429) && answer.headers['millrace-error'] !== 'COLD_OBJECT_BAD';
+    throw passes ? new Broken(said, retryAfterMs(answer)) : new Failure(said);
   }
 
   async *piecesOf(answer: IncomingMessage): AsyncGenerator<Buffer, void> {

@@ -8,6 +8,7 @@ import {
   type Agents,
   BadHeader,
   answerTo,
+  answered,
   causeOf,
   open,
   originOf,
@@ -54,7 +55,6 @@ export interface StreamAnswer {
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 const RETRY_MS_MIN = 100;
 const RETRY_MS_MAX = 2000;
-const SHOWN_CHARS_MAX = 200;
 /** No byte of the request was read. */
 const NEVER_CONNECTED: ReadonlySet<string> = new Set([
   ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'],
@@ -168,8 +168,7 @@ function neverConnected(error: unknown): boolean {
 export function sentenceOf({ status, body }: StreamAnswer): string {
   if (status === 401)
     return 'it wants a bearer token, or another: set MILLRACE_CLIENT_TOKEN or give --client-token-file';
-  const line = body.toString('utf8').trim().split('\n')[0] ?? '';
-  return `it answered ${status}${line === '' ? '' : ` (${line.slice(0, SHOWN_CHARS_MAX)})`}`;
+  return answered(status, body.toString('utf8'));
 }
 
 /** The answer, if it has one of these statuses; else a Failure that names what was asked for. */
