@@ -1,29 +1,11 @@
 /**
- * The requests that leave a line. On the admin plane: those of every row but probes, metrics and documents. On the client
- * plane: those that delete, or make tokens. On both: those that are refused for who sends them.
+ * The line that a request leaves: its row in the table of routes says so (`isAudited`), or it was refused for who sends
+ * it. On the client plane those rows are the ones that delete, or make tokens.
  */
 import type { AuditEntry } from './entry.ts';
 import type { AuditTrail } from './trail.ts';
 
 export type PlaneKind = 'client' | 'admin';
-
-interface AuditedRow {
-  readonly methods: readonly string[];
-  readonly pattern: string;
-  readonly access?: string;
-}
-
-/** It gives a token to the holder of another one. */
-const NARROWING = '/__svc/tokens';
-/** Asked by monitors and by the console's page all the time, and about no tenant's data. */
-const ROUTINE: ReadonlySet<string> = new Set([
-  ...['/__svc/metrics', '/__svc/metrics/history', '/__svc/openapi.json', '/__svc/leadership-shed', '/__svc/whoami'],
-]);
-
-export function isAudited(plane: PlaneKind, { methods, pattern, access }: AuditedRow): boolean {
-  if (plane === 'client') return pattern === NARROWING || methods.includes('DELETE') || methods.includes('*');
-  return access !== 'open' && access !== 'probe' && !ROUTINE.has(pattern);
-}
 
 /** Parameters that say what an operator changes. */
 export const PARAMETERS: ReadonlySet<string> = new Set([
@@ -37,6 +19,16 @@ export const PATH_CHARS_MAX = 512;
 export function namesOf({ bucket, stream }: { bucket: string; stream: string }): Pick<AuditEntry, 'bucket' | 'stream'> {
   const cut = bucket.slice(0, PATH_CHARS_MAX);
   return stream === '' ? { bucket: cut } : { bucket: cut, stream: stream.slice(0, PATH_CHARS_MAX) };
+}
+
+/** `credentials`: those of the plane (`open`, `all`), a token with scopes or a role, or why there are none. */
+export function whoOf(
+  plane: PlaneKind,
+  credentials: string | { readonly id: string },
+): Pick<AuditEntry, 'who' | 'reason'> {
+  if (typeof credentials === 'object') return { who: `token:${credentials.id}` };
+  if (credentials === 'all') return { who: `${plane}_token` };
+  return credentials === 'open' ? { who: 'anonymous' } : { who: 'anonymous', reason: credentials };
 }
 
 type Line = Omit<AuditEntry, 'event'>;

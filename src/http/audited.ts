@@ -2,7 +2,7 @@
 import type { Credentials } from '../access/admission.ts';
 import type { SenderAddress } from '../access/senders.ts';
 import type { AuditEntry } from '../audit/entry.ts';
-import { PARAMETERS, PATH_CHARS_MAX, type PlaneKind, leave, namesOf } from '../audit/requests.ts';
+import { PARAMETERS, PATH_CHARS_MAX, type PlaneKind, leave, namesOf, whoOf } from '../audit/requests.ts';
 import { generalCode } from '../base/errors.ts';
 import type { HttpContext, RouteTraits } from './context.ts';
 import { collect } from '../protocol/query-string.ts';
@@ -84,10 +84,4 @@ export function leaveLine(call: AuditedCall, asked: AuditedRequest, status: numb
 function outcomeOf({ res, responder }: AuditedCall, status: number): Outcome {
   if (status < 400) return { status };
   return { status, code: responder.begun === res ? responder.code : generalCode(status) };
-}
-
-export function whoOf(plane: PlaneKind, credentials: Credentials): Pick<AuditEntry, 'who' | 'reason'> {
-  if (typeof credentials === 'object') return { who: `token:${credentials.id}` };
-  if (credentials === 'all') return { who: `${plane}_token` };
-  return credentials === 'open' ? { who: 'anonymous' } : { who: 'anonymous', reason: credentials };
 }

@@ -12,7 +12,7 @@ import type { AdminCall } from '../../protocol/queries/administration.ts';
 import type { ControlPort, Inspection, WebhookKeys } from '../../subscriptions/ports.ts';
 import type { ColdObjects } from '../../tenants/bucket-purge.ts';
 import { type DocumentedPlane, serveApiDocument } from '../api-document.ts';
-import { type PlaneKind, isAudited } from '../../audit/requests.ts';
+import type { PlaneKind } from '../../audit/requests.ts';
 import type { Right } from '../context.ts';
 import type { WriteHeaders } from '../headers.ts';
 import type { PathPattern } from '../paths.ts';
@@ -94,8 +94,9 @@ export type RouteRow = Omit<Route, 'handler' | 'allow' | 'pattern'> & {
   readonly allow?: (services: PlaneServices, url: string) => string;
 };
 
-/** A row of the admin plane names the least role of its users, unless all may use it. */
-export type AdminRow = RouteRow & ({ readonly role: OperatorRole } | { readonly access: 'open' | 'probe' });
+/** A row of the admin plane names the least role of its users, and whether it is audited, unless all may use it. */
+export type AdminRow = RouteRow &
+  ({ readonly role: OperatorRole; readonly isAudited: boolean } | { readonly access: 'open' | 'probe' });
 
 const always =
   (handler: Handler): Bind =>
@@ -134,6 +135,9 @@ const bucket = (operation: ScopedOperation): { readonly right: Right } => ({ rig
 const READS = stream('read');
 const LINKED = { ...READS, takesUrlToken: true } as const;
 const SNAPSHOTS = stream('snapshot');
+/** It deletes, gives tokens, or is an operator's call. */
+const AUDITED = { isAudited: true } as const;
+const DELETES = { ...stream('delete'), ...AUDITED };
 /** Nothing of it is about streams, or the handler asks for each of them. */
 const ANY = { right: 'any' } as const;
 
@@ -146,7 +150,7 @@ const STREAM_ROWS: readonly RouteRow[] = [
     ...{ ...stream('append'), ...APPEND, checksEncoding: true, takesConditions: true },
   },
   { ...row(['PUT'], STREAM, 'create', always(handleCreate)), ...stream('create'), ...WHOLE, takesConditions: true },
-  { ...row(['DELETE'], STREAM, 'delete', always(handleDelete)), ...stream('delete'), takesConditions: true },
+  { ...row(['DELETE'], STREAM, 'delete', always(handleDelete)), ...DELETES, takesConditions: true },
   { ...row(READ, ATTRIBUTES, 'attrs', always(handleGetAttributes)), ...READS },
   {
     ...row(['PUT'], ATTRIBUTES, 'attrs', always(handlePutAttributes)),
@@ -157,13 +161,13 @@ const STREAM_ROWS: readonly RouteRow[] = [
   { ...row(['PUT'], SNAPSHOT, 'snapshot', always(handlePublish)), ...SNAPSHOTS, ...WHOLE },
   { ...row(READ, SNAPSHOT_AT, 'snapshot', always(handleReadSnapshot)), ...LINKED },
   { ...row(['PUT'], SNAPSHOT_AT, 'snapshot', always(handlePublish)), ...SNAPSHOTS, ...WHOLE },
-  { ...row(['DELETE'], SNAPSHOT_AT, 'snapshot', always(handleDeleteSnapshot)), ...SNAPSHOTS },
+  { ...row(['DELETE'], SNAPSHOT_AT, 'snapshot', always(handleDeleteSnapshot)), ...SNAPSHOTS, ...AUDITED },
   { ...row(['PUT'], RETENTION, 'retention', always(handleRetention)), ...SNAPSHOTS, ...WHOLE },
   { ...row(['PUT'], `${RETENTION}/{offset}`, 'retention', always(handleRetention)), ...SNAPSHOTS, ...WHOLE },
   { ...row(READ, `${STREAM}/bootstrap`, 'bootstrap', always(handleBootstrap)), ...LINKED },
   { ...row(READ, '/{bucket}', 'bucket', always(handleDescribeBucket)), ...bucket('list') },
   { ...row(['PUT'], '/{bucket}', 'bucket', always(handleCreateBucket)), ...bucket('create') },
-  { ...row(['DELETE'], '/{bucket}', 'bucket', always(handleDeleteBucket)), ...bucket('delete') },
+  { ...row(['DELETE'], '/{bucket}', 'bucket', always(handleDeleteBucket)), ...bucket('delete'), ...AUDITED },
   {
     ...row(READ, '/{bucket}/streams', 'list', always(handleListStreams)),
     right: { on: 'listing', operation: 'list' },
@@ -174,7 +178,7 @@ const STREAM_ROWS: readonly RouteRow[] = [
 function control(path: string): RouteRow {
   return {
     ...row(['*'], `/v1/stream/__ds/${path}`, 'other', using('control', handleControl)),
-    bodyBytesMax: SUBSCRIPTION_BODY_BYTES_MAX,
+    ...{ ...AUDITED, bodyBytesMax: SUBSCRIPTION_BODY_BYTES_MAX },
     allow: ({ control: port }, url) => (port === undefined ? '' : allowOfControl(port, url)),
   };
 }
@@ -228,7 +232,7 @@ export const CLIENT_ROWS: readonly RouteRow[] = [
   },
   {
     ...service(['POST'], 'tokens', using('narrowing', handleNarrow)),
-    ...{ ...ANY, bodyBytesMax: NARROWING_BODY_BYTES_MAX },
+    ...{ ...ANY, ...AUDITED, bodyBytesMax: NARROWING_BODY_BYTES_MAX },
   },
   { ...openApi('client'), ...ANY },
   { ...METRICS, ...ANY },
@@ -241,11 +245,13 @@ export const CLIENT_ROWS: readonly RouteRow[] = [
 ];
 
 /** Shows how the node and the cluster are, and changes nothing. */
-const OBSERVE = { role: 'observe' } as const;
+const OBSERVE = { role: 'observe', ...AUDITED } as const;
+/** Monitors and the console's page ask it all the time, and it says nothing about a tenant. */
+const ROUTINE = { role: 'observe', isAudited: false } as const;
 /** Shows what tenants wrote, or changes what another call can set back. */
-const OPERATE = { role: 'operate' } as const;
+const OPERATE = { role: 'operate', ...AUDITED } as const;
 /** Nothing sets it back, or it takes away what protects data. */
-const DESTROY = { role: 'destroy' } as const;
+const DESTROY = { role: 'destroy', ...AUDITED } as const;
 
 const MAINTENANCE = 'leadership-shed/maintenance';
 const KEYS = 'webhook-keys';
@@ -286,17 +292,17 @@ function forConsole(rows: readonly AdminRow[]): readonly AdminRow[] {
 
 export const ADMIN_ROWS: readonly AdminRow[] = [
   ...forConsole([{ ...row(READ, '/', 'other', using('console', handleConsole)), access: 'open' }]),
-  { ...openApi('admin'), ...OBSERVE },
-  { ...METRICS, ...OBSERVE },
+  { ...openApi('admin'), ...ROUTINE },
+  { ...METRICS, ...ROUTINE },
   { ...USAGE, ...OBSERVE },
   ...PROBE_ROWS,
   ...SHOWN_ROWS,
-  { ...SHED, ...OBSERVE },
+  { ...SHED, ...ROUTINE },
   { ...service(['POST'], MAINTENANCE, using('drainMark', setShed('draining'))), ...OPERATE },
   { ...service(['DELETE'], MAINTENANCE, using('drainMark', setShed('serving'))), ...OPERATE },
   ...forConsole([
-    { ...service(READ, 'whoami', always(handleWhoami)), ...OBSERVE },
-    { ...service(READ, 'metrics/history', using('history', handleHistory)), ...OBSERVE },
+    { ...service(READ, 'whoami', always(handleWhoami)), ...ROUTINE },
+    { ...service(READ, 'metrics/history', using('history', handleHistory)), ...ROUTINE },
     { ...service(READ, 'subscriptions', using('inspection', handleListSubscriptions)), ...OBSERVE },
     { ...service(['POST'], 'subscriptions/{id}/deliver', using('inspection', handleDeliverAgain)), ...OPERATE },
   ]),
@@ -328,9 +334,8 @@ export function bindRows(plane: PlaneKind, services: PlaneServices): readonly Ro
   return (plane === 'client' ? CLIENT_ROWS : ADMIN_ROWS).flatMap(({ bind, allow, ...row }) => {
     const handler = bind(services);
     if (handler === undefined) return [];
-    const traits = { ...row, isAudited: isAudited(plane, row) };
-    if (allow === undefined) return [{ ...traits, handler }];
-    return [{ ...traits, handler, allow: (url: string) => allow(services, url) }];
+    if (allow === undefined) return [{ ...row, handler }];
+    return [{ ...row, handler, allow: (url: string) => allow(services, url) }];
   });
 }
 
