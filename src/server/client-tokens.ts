@@ -6,18 +6,22 @@ import type { Grant } from '../access/scopes.ts';
 import { StaticTokens } from '../access/static-tokens.ts';
 import type { ParentBook, ParentToken, TokenBook, TokenFault } from '../access/token-book.ts';
 import { TOKEN_CLOCK } from '../access/token-clock.ts';
+import type { AuditEntry } from '../audit/entry.ts';
 import { toHex } from '../base/hex.ts';
 import type { JwtKey } from '../base/jwt-key.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { ScopedTokens } from '../config/config.ts';
 import type { Logger } from '../logging/logger.ts';
 import { KeyServer } from './key-server.ts';
+import { publishedChanges } from './token-changes.ts';
 
 export interface ClientTokensOptions {
   readonly runtime: Runtime;
   readonly log: Logger;
   /** The book gives other grants now. */
   readonly changed: () => void;
+  /** Keys that a server publishes have changed, for the audit log. */
+  readonly tell: (change: AuditEntry) => void;
 }
 
 /** The configuration, as far as it says which tokens there are. */
@@ -53,7 +57,7 @@ export class ClientTokens implements TokenBook, ParentBook {
   readonly narrowing: Narrowing | undefined;
   readonly urlGrantOf: TokenBook['urlGrantOf'];
 
-  constructor(tokens: KnownTokens, { runtime, log, changed }: ClientTokensOptions) {
+  constructor(tokens: KnownTokens, { runtime, log, changed, tell }: ClientTokensOptions) {
     const { list, jwt } = tokens.scoped;
     this.#tokens = tokens;
     this.#changed = changed;
@@ -80,6 +84,7 @@ export class ClientTokens implements TokenBook, ParentBook {
       runtime,
       log: (level, fields, sentence) => log[level](fields, sentence),
       changed: (keys) => {
+        for (const change of publishedChanges(this.#published, keys)) tell(change);
         this.#published = keys;
         this.#apply();
       },

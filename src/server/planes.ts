@@ -77,15 +77,21 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
   const { tokens: scoped } = config.http;
   const changed = (): void => planes.grantsChanged();
   const known = scoped && { scoped, client: config.http.clientToken ?? '' };
-  const tokens = known && new ClientTokens(known, { runtime: host.runtime, log: host.log.logger('server'), changed });
+  const audit = openAudit(config, host);
+  opened.audit = audit;
+  const tokens =
+    known &&
+    new ClientTokens(known, {
+      ...{ runtime: host.runtime, log: host.log.logger('server'), changed },
+      // A server that changes its keys all the time fills no disk.
+      tell: (change) => audit.trail.changed(change),
+    });
   opened.tokens = tokens;
   const { adminTokens } = config.http;
   const roles = adminTokens && new StaticTokens(adminTokens);
   const limits = new LimitBook(limitsOf(config));
   node.services.quotas.default = config.http.limits.quota;
   const senders = new Senders(config.http.trustedProxies);
-  const audit = openAudit(config, host);
-  opened.audit = audit;
   const watched = (): object => ({
     ...{ ...volume.metrics(), ...certificates.metrics(), ...ofLinks.metrics() },
     ...{ ...tokens?.metrics(), ...audit.metrics(), ...limits.metrics() },
