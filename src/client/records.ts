@@ -1,7 +1,7 @@
 /** The records of a JSON stream, as values with their ordinals. */
 import type { AppendOptions } from './appends.ts';
 import { StreamError, clientError } from './error.ts';
-import type { WaitOptions } from './waiting.ts';
+import { type EndSignal, type WaitOptions, endable, signalsOf } from './waiting.ts';
 import type { WireAnswer, WireOptions } from './wire.ts';
 
 export interface RecordFollowOptions extends WaitOptions {
@@ -21,7 +21,7 @@ export interface StreamRecord<T> {
 
 export interface RecordSource {
   append(data: string, options: AppendOptions): Promise<number>;
-  events(options: WireOptions, live: boolean, wait: WaitOptions): AsyncIterable<WireAnswer>;
+  events(options: WireOptions, live: boolean, signals: readonly EndSignal[]): AsyncIterable<WireAnswer>;
 }
 
 /** `stream.records<T>()` makes it. The type is what the program says: nothing checks values. */
@@ -41,13 +41,15 @@ export class RecordStream<T> {
   }
 
   /** As `follow` of the stream, by records. */
-  async *follow(options: RecordFollowOptions = {}): AsyncGenerator<StreamRecord<T>, void> {
-    const { record = 0, tail, live = true, ...wait } = options;
+  follow({ record = 0, tail, live = true, signal }: RecordFollowOptions = {}): AsyncGenerator<StreamRecord<T>, void> {
     const position: WireOptions = tail === undefined ? { record } : { tail_records: tail };
-    for await (const { body } of this.#source.events({ ...position, record_view: 'envelope' }, live, wait)) {
-      if (body.length > 0) yield* recordsOf<T>(body);
-    }
+    const options = { ...position, record_view: 'envelope' };
+    return endable((end) => recordsIn<T>(this.#source.events(options, live, [end, ...signalsOf(signal)])));
   }
+}
+
+async function* recordsIn<T>(events: AsyncIterable<WireAnswer>): AsyncGenerator<StreamRecord<T>, void> {
+  for await (const { body } of events) if (body.length > 0) yield* recordsOf<T>(body);
 }
 
 function recordsOf<T>(body: Uint8Array): readonly StreamRecord<T>[] {

@@ -5,7 +5,7 @@ import { isClosed } from './channel.ts';
 import { StreamError, clientError, wholeNumber } from './error.ts';
 import { pathOf } from './http-channel.ts';
 import { RecordStream } from './records.ts';
-import type { EndSignal, WaitOptions } from './waiting.ts';
+import { type EndSignal, type WaitOptions, endable, signalsOf } from './waiting.ts';
 import { KIND, type StreamPath, type WireAnswer, type WireOptions, type WireRequest, optionsBehind } from './wire.ts';
 
 export interface CreateOptions extends WaitOptions {
@@ -145,12 +145,9 @@ export class MillraceStream {
    * Everything from an offset on, without a gap and without a repeat, then what comes. Ends behind the last bytes of a
    * closed stream; throws when it is deleted, or where the bytes are gone (410, see `offset` of the error).
    */
-  async *follow({ offset = 0, live = true, wait, signal }: FollowOptions = {}): AsyncGenerator<FollowedBatch, void> {
+  follow({ offset = 0, live = true, wait, signal }: FollowOptions = {}): AsyncGenerator<FollowedBatch, void> {
     const options = { offset, ...(wait === undefined ? {} : { wait }) };
-    for await (const { next, fields, body } of this.#events(options, live, signalsOf(signal))) {
-      const isUpToDate = fields.get('stream-up-to-date') === 'true';
-      if (body.length > 0 && next !== undefined) yield { data: body, offset: next, isUpToDate };
-    }
+    return endable((end) => batchesOf(this.#events(options, live, [end, ...signalsOf(signal)])));
   }
 
   async head({ signal }: WaitOptions = {}): Promise<StreamDescription> {
@@ -176,7 +173,7 @@ export class MillraceStream {
   records<T = unknown>(): RecordStream<T> {
     return new RecordStream<T>({
       append: async (data, options) => await this.append(data, options),
-      events: (options, live, { signal }) => this.#events(options, live, signalsOf(signal)),
+      events: (options, live, signals) => this.#events(options, live, signals),
     });
   }
 
@@ -275,8 +272,11 @@ export class MillraceStream {
   }
 }
 
-function signalsOf(signal: AbortSignal | undefined): readonly EndSignal[] {
-  return signal === undefined ? [] : [signal];
+async function* batchesOf(events: AsyncGenerator<WireAnswer, void>): AsyncGenerator<FollowedBatch, void> {
+  for await (const { next, fields, body } of events) {
+    const isUpToDate = fields.get('stream-up-to-date') === 'true';
+    if (body.length > 0 && next !== undefined) yield { data: body, offset: next, isUpToDate };
+  }
 }
 
 /** As nodes write them. */

@@ -45,6 +45,10 @@ export class EndSource implements EndSignal {
   }
 }
 
+export function signalsOf(signal: AbortSignal | undefined): readonly EndSignal[] {
+  return signal === undefined ? [] : [signal];
+}
+
 export function throwIfAborted(signals: readonly EndSignal[]): void {
   const ended = signals.find(({ aborted }) => aborted);
   if (ended !== undefined) throw ended.reason;
@@ -68,6 +72,38 @@ export async function raced<T>(promise: Promise<T>, signals: readonly EndSignal[
     for (const signal of signals) signal.removeEventListener('abort', abort);
     promise.catch(() => undefined);
   }
+}
+
+/**
+ * A generator that may be left while it waits, as `Readable.from()` does: its own return() would wait for the next value.
+ * The generator gives the signal to everything that it awaits.
+ */
+export function endable<T>(generate: (end: EndSignal) => AsyncGenerator<T, void>): AsyncGenerator<T, void> {
+  const end = new EndSource();
+  const generator = generate(end);
+  const step = async (call: Promise<IteratorResult<T, void>>): Promise<IteratorResult<T, void>> => {
+    try {
+      return await call;
+    } catch (error) {
+      if (error === end.reason) return { done: true, value: undefined };
+      throw error;
+    }
+  };
+  const leave = (): void => end.abort(new Error('its reader left'));
+  const next = generator.next.bind(generator);
+  const finish = generator.return.bind(generator);
+  const fail = generator.throw.bind(generator);
+  return Object.assign(generator, {
+    next: async () => await step(next()),
+    return: async () => {
+      leave();
+      return await finish();
+    },
+    throw: async (error: unknown) => {
+      leave();
+      return await fail(error);
+    },
+  });
 }
 
 export async function sleep(ms: number, signals: readonly EndSignal[]): Promise<void> {

@@ -200,6 +200,27 @@ test('a follower that takes gives credit again, and one that leaves unsubscribes
   ]);
 });
 
+test('a follower that leaves while it waits unsubscribes', async (t) => {
+  let subscribed: () => void = () => undefined;
+  const begun = new Promise<void>((resolve) => {
+    subscribed = resolve;
+  });
+  const { client, connections } = startFakes(t, subscribed);
+  const follower = client.stream('b', 's').follow();
+  const waiting = follower.next();
+  await begun;
+  assert.deepEqual(
+    [await follower.return(), await waiting].map(({ done }) => done),
+    [true, true],
+  );
+  await Promise.resolve();
+  await Promise.resolve();
+  assert.deepEqual(
+    connections[0]?.got.map(([kind]) => kind),
+    [SUBSCRIBE, 7],
+  );
+});
+
 test('a node that falls silent, at the start or later, is given up', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { client, connections } = startFakes(t, silent, honest);

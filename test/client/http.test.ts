@@ -1,12 +1,15 @@
 // The client where no WebSocket can be opened, and what sessions do not have: everything goes over HTTP, with the same
 // promises.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
 import { type MillraceClient, type MillraceStream, StreamError, connect } from '../../src/client/client.ts';
 import { Relay } from '../support/relay.ts';
-import { TestServer } from '../support/server.ts';
+import { TestServer, within } from '../support/server.ts';
+import { PATIENCE_MS } from '../support/until.ts';
 import { codeOf, textOf } from './answers.ts';
 import { NoSocket } from './no-socket.ts';
 
@@ -116,6 +119,30 @@ cases('records are values with ordinals', async (client, name) => {
     [1, 2, 3],
   );
   assert.equal(await codeOf(records.append(undefined)), '0 INVALID_ARGUMENT');
+});
+
+cases('a follower may be left while it waits, as other libraries do', async (client, name) => {
+  const stream = client.stream('b', name);
+  await stream.create({ ...JSON_TYPE, data: '[1]' });
+  const left: readonly (() => AsyncGenerator)[] = [() => stream.follow(), () => stream.records().follow()];
+  for (const follow of left) {
+    const follower = follow();
+    await follower.next();
+    const waiting = follower.next();
+    const ended = Promise.all([follower.return(undefined), waiting]);
+    for (const { done } of await within(ended, PATIENCE_MS, 'the end')) assert.equal(done, true);
+    assert.equal((await follower.next()).done, true);
+    const reader = Readable.from(follow());
+    const closed = once(reader, 'close');
+    await once(reader.resume(), 'data');
+    reader.destroy();
+    await within(closed, PATIENCE_MS, 'the end');
+    const failing = follow();
+    await failing.next();
+    const pending = failing.next();
+    await assert.rejects(within(failing.throw(new Error('no more')), PATIENCE_MS, 'the end'), /no more/);
+    assert.equal((await pending).done, true);
+  }
 });
 
 cases('attributes, forks, snapshots and retention', async (client, name) => {
