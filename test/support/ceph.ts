@@ -66,10 +66,10 @@ export class Ceph {
   }
 
   /** The table of nodes that keep cold objects here; more members may follow. */
-  coldToml(bucket: string, root = ''): string {
+  coldToml(bucket: string, root?: string): string {
     return `[storage.cold]
 backend = "s3"
-root = "${root}"
+${root === undefined ? '' : `root = "${root}"`}
 s3.bucket = "${bucket}"
 s3.endpoint = "${this.endpoint}"
 s3.access_key_id = "${this.accessKey}"
