@@ -31,7 +31,7 @@ import { LagWatch } from '../../src/console/model/lag.ts';
 import { type BucketOrder, bucketsOf, quotaOf, sortedBuckets, streamsOf } from '../../src/console/model/listings.ts';
 import { matrixOf } from '../../src/console/model/matrix.ts';
 import { PLOTS, valuesOf } from '../../src/console/model/plots.ts';
-import { type Round, answered, failed, nodesKnownTo } from '../../src/console/model/samples.ts';
+import { NO_ANSWER_YET, type Round, answered, failed, nodesKnownTo } from '../../src/console/model/samples.ts';
 import { formatValue } from '../../src/console/model/units.ts';
 import { ADMIN_ROWS } from '../../src/http/routes/table.ts';
 import { parseCommandLine } from '../../src/operator/command-line.ts';
@@ -107,10 +107,19 @@ test('a node is behind by the age of what it has not applied, not by entries', (
   assert.equal(lag.behindMs(2), 40_000);
   assert.deepEqual(say(), ['node 2 has been 40 s behind on group 0']);
   lag.add(roundOf(43_000, { applied: 9000, committed: 9000 }, undefined), 43_000);
+  assert.deepEqual(say(), ['node 2 does not answer: gone'], 'not for 0 s');
   lag.add(roundOf(53_000, { applied: 9000, committed: 9000 }, undefined), 53_000);
   assert.deepEqual(say(), ['node 2 has not answered for 10 s: gone']);
   lag.add(roundOf(54_000, { applied: 9000, committed: 9000 }, { applied: 9000, committed: 9000 }), 54_000);
   assert.deepEqual(say(), []);
+  const early = new LagWatch();
+  for (const ms of [1000, 3000]) early.add([failed(1, ms, NO_ANSWER_YET)], ms);
+  assert.deepEqual(early.findings(), [{ severity: 'info', from: 'node', text: 'node 1 has not answered yet' }]);
+  early.add([failed(1, 6000, 'no answer within 5 s')], 6000);
+  assert.deepEqual(
+    early.findings().map(({ text }) => text),
+    ['node 1 has not answered for 5 s: no answer within 5 s'],
+  );
 });
 
 test('buckets are sorted by what was asked for, and a quota may have one bound', () => {

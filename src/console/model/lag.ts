@@ -5,7 +5,7 @@
  */
 import { groupOf, groupViews } from '../../nodes/cluster-snapshot.ts';
 import { type Finding, formatAge } from '../../nodes/findings.ts';
-import { type Round, snapshotOf } from './samples.ts';
+import { NO_ANSWER_YET, type Round, snapshotOf } from './samples.ts';
 
 interface Seen {
   readonly atMs: number;
@@ -63,8 +63,14 @@ export class LagWatch {
   findings(): Finding[] {
     const found: Finding[] = [];
     for (const [nodeId, { why }] of this.#silent) {
-      const age = formatAge(this.silentMs(nodeId));
-      found.push({ severity: 'bad', from: 'node', text: `node ${nodeId} has not answered for ${age}: ${why}` });
+      if (why === NO_ANSWER_YET) {
+        found.push({ severity: 'info', from: 'node', text: `node ${nodeId} has not answered yet` });
+        continue;
+      }
+      const ms = this.silentMs(nodeId);
+      // Asked once, it is not known how long that has been so.
+      const state = ms === 0 ? 'does not answer' : `has not answered for ${formatAge(ms)}`;
+      found.push({ severity: 'bad', from: 'node', text: `node ${nodeId} ${state}: ${why}` });
     }
     for (const [nodeId, groups] of this.#behind) {
       const ms = this.behindMs(nodeId);

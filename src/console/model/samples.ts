@@ -32,6 +32,9 @@ export function answered(nodeId: number, atMs: number, metrics: unknown): Sample
   return { nodeId, atMs, metrics, report, error: '' };
 }
 
+/** The fault of a node that has never answered, while its first question is under way. */
+export const NO_ANSWER_YET = 'no answer yet';
+
 export function failed(nodeId: number, atMs: number, error: string): Sample {
   return { nodeId, atMs, metrics: undefined, report: undefined, error };
 }

@@ -2,7 +2,7 @@ import { foreignTo, lagOf, ledBy } from '../../nodes/cluster-snapshot.ts';
 import { formatAge, formatBytes, stateOf } from '../../nodes/findings.ts';
 import type { Json } from '../../nodes/report.ts';
 import { drain, undrain } from '../model/actions.ts';
-import { type KnownNode, numberIn, snapshotOf } from '../model/samples.ts';
+import { type KnownNode, NO_ANSWER_YET, numberIn, snapshotOf } from '../model/samples.ts';
 import { GroupMatrix } from './group-matrix.tsx';
 import { ActionButton, useDesk } from './parts.tsx';
 
@@ -107,12 +107,13 @@ function NodeRow({ node }: { node: KnownNode }) {
     </th>
   );
   if (report === undefined) {
-    const state = isAsked ? 'does not answer' : 'not asked from here';
+    const isSilent = isAsked && sample?.error !== NO_ANSWER_YET;
+    const silentMs = watch.lag.silentMs(id);
     return (
-      <tr class={isAsked ? 'bad' : ''}>
+      <tr class={isSilent ? 'bad' : ''}>
         {name}
-        <td>{state}</td>
-        <td colSpan={2}>{isAsked ? formatAge(watch.lag.silentMs(id)) : ''}</td>
+        <td>{isSilent ? 'does not answer' : isAsked ? '' : 'not asked from here'}</td>
+        <td colSpan={2}>{isSilent && silentMs > 0 ? formatAge(silentMs) : ''}</td>
         <td class="number">{leads}</td>
         <td colSpan={8}>{sample?.error ?? ''}</td>
       </tr>

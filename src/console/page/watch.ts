@@ -12,6 +12,7 @@ import {
   type Round,
   type Sample,
   answered,
+  NO_ANSWER_YET,
   failed,
   nodesKnownTo,
   snapshotOf,
@@ -109,7 +110,7 @@ export class Watch {
       await Promise.race([Promise.all(asking), new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
       if (look !== this.#looks) return;
       const nowMs = performance.now();
-      const round = asked.map(({ id }) => this.#latest.get(id) ?? failed(id, nowMs, 'no answer yet'));
+      const round = asked.map(({ id }) => this.#latest.get(id) ?? failed(id, nowMs, NO_ANSWER_YET));
       this.#take(round);
       this.problem = undefined;
     } catch (error) {
