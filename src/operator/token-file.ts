@@ -7,10 +7,12 @@ import { readFileSync, statSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { caughtCode } from '../base/caught.ts';
 import { SCOPED_OPERATIONS, type ListedToken, type Scope, type TokenList, parseScopes } from '../base/scopes.ts';
+import { type UseLimits, isUseLimits, parseUseLimits } from '../base/use-limits.ts';
 import { ConfigError } from '../config/error.ts';
 import { toTokens } from '../config/tokens-file.ts';
 import { parseToml } from '../config/toml.ts';
 import { Failure, NotThere, UsageError, reasonOf } from '../nodes/failure.ts';
+import { sizeOf } from './flags.ts';
 import { writeWhole } from './whole-file.ts';
 
 /** Bytes of a token that is made here: more than can be guessed. */
@@ -26,7 +28,7 @@ export interface IssuedToken {
 
 export interface TokenWish {
   readonly id: string;
-  readonly rights: Pick<ListedToken, 'scopes' | 'role'>;
+  readonly rights: Pick<ListedToken, 'scopes' | 'role' | 'limits'>;
   readonly expiresAtMs: number | undefined;
 }
 
@@ -51,6 +53,14 @@ export function scopesOf(written: string): readonly Scope[] {
   const parsed = parseScopes(raw);
   if (!parsed.ok) throw refused(`${parsed.fault.place}: ${parsed.fault.reason}`);
   return parsed.scopes;
+}
+
+/** `requests_per_second=50,bytes_per_second=10MiB`: as the file has them. */
+export function limitsOf(written: string): UseLimits {
+  const raw = written.split(',').map((one) => /^ *(\w+) *= *(.*?) *$/.exec(one)?.slice(1) ?? [one]);
+  const limits = parseUseLimits(Object.fromEntries(raw.map(([name = '', n = '']) => [name, sizeOf(n)])), 'limits');
+  if (isUseLimits(limits)) return limits;
+  throw new UsageError(`--limits ${written}: ${limits.place}: ${limits.reason}`);
 }
 
 export class TokenFile {
@@ -124,7 +134,7 @@ function listOf(text: string, path: string): TokenList {
 }
 
 /** The entry as TOML, whose strings take the escapes of JSON. */
-function written({ id, sha256, expiresAtMs, scopes, role }: ListedToken): string {
+function written({ id, sha256, expiresAtMs, scopes, role, limits = {} }: ListedToken): string {
   const text = JSON.stringify;
   const expiry = expiresAtMs === undefined ? [] : [`expires_at = ${new Date(expiresAtMs).toISOString()}`];
   const tables = scopes.flatMap(({ bucket, stream, streams, operations }) => [
@@ -133,5 +143,6 @@ function written({ id, sha256, expiresAtMs, scopes, role }: ListedToken): string
     `operations = [${operations.map((operation) => text(operation)).join(', ')}]`,
   ]);
   const rights = role === undefined ? tables : [`role = "${role}"`];
-  return [`\n[[tokens]]`, `id = ${text(id)}`, `sha256 = "${sha256}"`, ...expiry, ...rights, ''].join('\n');
+  const own = Object.entries(limits).map(([name, value]) => `limits.${name} = ${value}`);
+  return [`\n[[tokens]]`, `id = ${text(id)}`, `sha256 = "${sha256}"`, ...expiry, ...own, ...rights, ''].join('\n');
 }

@@ -58,6 +58,25 @@ test('issue prints a token once, and writes its digest and scopes', async () => 
   assert(readFileSync(file, 'utf8').startsWith(text), 'what was there stays');
 });
 
+test('a token gets limits of its own, which inspect shows', async () => {
+  const file = join(folder, 'limits.toml');
+  const limits = { requests_per_second: 50, bytes_per_second: 1_048_576 };
+  await done('issue', file, 'till', '--scopes', 'b:read', '--limits', 'requests_per_second=50, bytes_per_second=1MiB');
+  await done('issue', file, 'free', '--scopes', 'b:read');
+  const entries = readTokensFile(file, file, 'scopes').tokens;
+  assert.deepEqual(
+    entries.map((one) => one.limits),
+    [limits, undefined],
+  );
+  assert.match(
+    (await done('inspect', file)).stdout,
+    /^till .* b\/\*:read\n +requests_per_second=50\n +bytes_per_second=1048576\nfree .*\n$/m,
+  );
+  const shown = ['till', 'free'].map(async (id) => JSON.parse((await done('inspect', file, id, '-o', 'json')).stdout));
+  const [till, free] = (await Promise.all(shown)) as object[];
+  assert.deepEqual([till && 'limits' in till && till.limits, free && 'limits' in free], [limits, false]);
+});
+
 const WRITTEN = `# of the shop
 revoked = ["lost"]
 
@@ -154,6 +173,7 @@ test('what is wrong is one sentence, and the file stays', async () => {
   writeFileSync(inline, `tokens = [${entry}]\n`);
   const broken = join(folder, 'broken.toml');
   writeFileSync(broken, '[[tokens]]\nid = "x"\n');
+  const roles = join(folder, 'no-limits.toml');
   const cases: readonly (readonly [number | string, string[], RegExp])[] = [
     [1, ['issue', file, 'one', '--scopes', 'b:read'], /there is a token one already; revoke it first$/],
     [1, ['issue', join(folder, 'none.toml'), 'a b', '--scopes', 'b:read'], /tokens\[0\]\.id: expected an id/],
@@ -164,6 +184,21 @@ test('what is wrong is one sentence, and the file stays', async () => {
       /"shop" names no operations; write BUCKET\/STREAMS:create,append,\.\.\.$/,
     ],
     [2, ['issue', file, 'two', '--scopes', '/s:read'], /scopes\[0\]\.bucket/],
+    [
+      2,
+      ['issue', file, 'two', '--scopes', 'b:read', '--limits', 'live_readers'],
+      /limits\.live_readers: expected a whole/,
+    ],
+    [
+      2,
+      ['issue', file, 'two', '--scopes', 'b:read', '--limits', 'readers=5'],
+      /limits\.readers: unknown key; there are/,
+    ],
+    [
+      1,
+      ['issue', roles, 'two', '--role', 'observe', '--limits', 'live_readers=5'],
+      /\.limits: tokens with a role have none/,
+    ],
     [2, ['issue', file, 'two'], /token issue needs --scopes or --role/],
     [2, ['issue', file, 'two', '--scopes', 'b:read', '--role', 'observe'], /--scopes or --role, and not both/],
     [2, ['issue', file, 'two', '--role', 'admin'], /--role admin: expected observe or operate or destroy/],

@@ -4,16 +4,13 @@ import type { Verb } from '../context.ts';
 import type { Flag, Values } from '../flags.ts';
 import { UsageError } from '../../nodes/failure.ts';
 import { OUTPUT, formatTable, wantsJson } from '../output.ts';
-import { TokenFile, scopesOf } from '../token-file.ts';
+import { TokenFile, limitsOf, scopesOf } from '../token-file.ts';
 
-const FILE: Flag = {
-  kind: 'text',
-  value: 'FILE',
-  about: 'that http.tokens_file or http.admin_tokens_file names',
-  required: true,
-};
+const ABOUT_FILE = 'that http.tokens_file or http.admin_tokens_file names';
+const FILE: Flag = { kind: 'text', value: 'FILE', about: ABOUT_FILE, required: true };
 const ID: Flag = { kind: 'text', value: 'ID', about: 'of the token: letters, digits, _, - and .', required: true };
 const { required: _required, ...ONE } = ID;
+const ROLES = OPERATOR_ROLES.join('|');
 
 /** Ten years: a longer life is a slip of the key. */
 const LIFE_SECONDS_MAX = 10 * 366 * 86_400;
@@ -24,7 +21,7 @@ export const tokenIssue: Verb = {
   words: ['file', 'id'],
   examples: [
     "millracectl token issue /etc/millrace/tokens.toml till-7 --scopes 'shop/orders-*:append,read' --expires-in 720h",
-    "millracectl token issue tokens.toml reports --scopes 'shop:read,list;logs/app:read'",
+    "millracectl token issue tokens.toml reports --scopes 'shop:read,list' --limits requests_per_second=50,live_readers=4",
     'millracectl token issue /etc/millrace/admin-tokens.toml grafana --role observe',
   ],
   flags: {
@@ -35,17 +32,9 @@ export const tokenIssue: Verb = {
       value: 'BUCKET/STREAMS:OPERATION,OPERATION;...',
       about: 'what it may do on the client plane; streams are a name or a beginning with *',
     },
-    role: {
-      kind: 'text',
-      value: OPERATOR_ROLES.join('|'),
-      about: 'what it may do on the admin plane',
-      choices: OPERATOR_ROLES,
-    },
-    'expires-in': {
-      kind: 'seconds',
-      about: 'how long it is valid; without it, until it is revoked',
-      max: LIFE_SECONDS_MAX,
-    },
+    role: { kind: 'text', value: ROLES, about: 'what it may do on the admin plane', choices: OPERATOR_ROLES },
+    limits: { kind: 'text', value: 'LIMIT=N,...', about: 'how much it may use of a node, beside --scopes' },
+    'expires-in': { kind: 'seconds', about: 'how long it is valid; without it, until revoked', max: LIFE_SECONDS_MAX },
     ...OUTPUT,
   },
   run: ({ values, say, err }) => {
@@ -83,15 +72,11 @@ export const tokenInspect: Verb = {
     }
     const rows = tokens.flatMap((one) =>
       rightsIn(one).map((right, i) =>
-        i === 0 ? [one.id, stateOf(one, file), expiryOf(one), right] : ['', '', '', right],
+        i > 0 ? ['', '', '', right] : [one.id, stateOf(one, file), expiryOf(one), right],
       ),
     );
-    const heads = [
-      { head: 'id' },
-      { head: 'state' },
-      { head: 'expires' },
-      { head: tokens[0]?.role === undefined ? 'scopes' : 'role' },
-    ];
+    const last = tokens[0]?.role === undefined ? 'scopes' : 'role';
+    const heads = ['id', 'state', 'expires', last].map((head) => ({ head }));
     for (const line of formatTable(heads, rows)) say(line);
     return Promise.resolve();
   },
@@ -112,16 +97,19 @@ export const tokenRevoke: Verb = {
   },
 };
 
-function rightsOf(values: Values): Pick<ListedToken, 'scopes' | 'role'> {
-  const scopes = values.text('scopes');
+function rightsOf(values: Values): Pick<ListedToken, 'scopes' | 'role' | 'limits'> {
+  const [scopes, limits] = [values.text('scopes'), values.text('limits')];
   const role = OPERATOR_ROLES.find((one) => one === values.text('role'));
-  if (scopes !== undefined && role === undefined) return { scopes: scopesOf(scopes) };
-  if (scopes === undefined && role !== undefined) return { scopes: [], role };
-  throw new UsageError('token issue needs --scopes or --role, and not both; see token issue --help');
+  if ((scopes === undefined) === (role === undefined))
+    throw new UsageError('token issue needs --scopes or --role, and not both; see token issue --help');
+  const rights = role === undefined ? { scopes: scopesOf(scopes ?? '') } : { scopes: [], role };
+  return limits === undefined ? rights : { ...rights, limits: limitsOf(limits) };
 }
 
-function rightsIn({ role, scopes }: ListedToken): string[] {
-  return role === undefined ? scopes.map(textOf) : [role];
+/** Limits, on a line each, as --limits takes them. */
+function rightsIn({ role, scopes, limits = {} }: ListedToken): string[] {
+  if (role !== undefined) return [role];
+  return [...scopes.map(textOf), ...Object.entries(limits).map(([name, value]) => `${name}=${value}`)];
 }
 
 type State = 'valid' | 'expired' | 'revoked';
@@ -141,9 +129,10 @@ function lifeOf(token: ListedToken): string {
 
 /** The names of members are those of the file. */
 function shownOf(token: ListedToken, file: TokenFile): Record<string, unknown> {
-  const { id, sha256, scopes, role, expiresAtMs } = token;
+  const { id, sha256, scopes, role, limits, expiresAtMs } = token;
   const expires_at = expiresAtMs === undefined ? null : expiryOf(token);
-  return { id, state: stateOf(token, file), sha256, expires_at, ...(role === undefined ? { scopes } : { role }) };
+  const rights = role === undefined ? { scopes, limits } : { role };
+  return { id, state: stateOf(token, file), sha256, expires_at, ...rights };
 }
 
 function textOf({ bucket, stream, streams, operations }: Scope): string {
