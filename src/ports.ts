@@ -43,7 +43,10 @@ export interface ShardGateway {
 }
 
 /** Takes writes that quotas count or that change one (gateway/quota-gate.ts). Others may go to shards directly. */
-export type WriteGateway = Pick<ShardGateway, 'groupCount' | 'send'>;
+export interface WriteGateway extends Pick<ShardGateway, 'groupCount' | 'send'> {
+  /** The quota of each bucket that has none of its own; undefined: nothing here counts. */
+  readonly defaultQuota?: { readonly streamsMax: number; readonly bytesMax: number };
+}
 
 /** The fork that the headers of a PUT ask for. */
 export interface ForkRequest {

@@ -240,12 +240,15 @@ export const SCHEMAS = {
     max_streams: orNull('integer', { minimum: 0 }),
     max_retained_bytes: orNull('integer', { minimum: 0 }),
   }),
-  QuotaUse: object({
-    max_streams: orNull('integer', { minimum: 0 }),
-    max_retained_bytes: orNull('integer', { minimum: 0 }),
-    used_streams: COUNT,
-    used_retained_bytes: COUNT,
-  }),
+  QuotaUse: withOptional(
+    object({
+      max_streams: orNull('integer', { minimum: 0 }),
+      max_retained_bytes: orNull('integer', { minimum: 0 }),
+      used_streams: COUNT,
+      used_retained_bytes: COUNT,
+    }),
+    { default_max_streams: COUNT, default_max_retained_bytes: COUNT },
+  ),
   Purged: object({
     bucket: TEXT,
     removed_streams: COUNT,

@@ -44,7 +44,7 @@ export class QuotaGate implements WriteGateway {
   readonly #entries = new Map<string, QuotaEntry>();
   readonly #held = new HeldRequests();
   readonly #unchecked: UncheckedWrites;
-  #default = NO_QUOTA;
+  #default: DefaultQuota = NO_QUOTA;
 
   constructor(inner: ShardGateway, monotonicMs: () => number, later: (ms: number, run: () => void) => void) {
     this.#inner = inner;
@@ -65,7 +65,11 @@ export class QuotaGate implements WriteGateway {
   }
 
   /** The quota of each bucket that has none of its own. Writes that wait are held against it when the groups answer. */
-  set default(quota: DefaultQuota) {
+  get defaultQuota(): DefaultQuota {
+    return this.#default;
+  }
+
+  set defaultQuota(quota: DefaultQuota) {
     this.#default = quota;
     this.#unchecked.forgetAll();
     for (const entry of this.#entries.values()) entry.toldAtMs = -Infinity;

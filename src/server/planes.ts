@@ -90,7 +90,7 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
   const { adminTokens } = config.http;
   const roles = adminTokens && new StaticTokens(adminTokens);
   const limits = new LimitBook(limitsOf(config));
-  node.services.quotas.default = config.http.limits.quota;
+  node.services.quotas.defaultQuota = config.http.limits.quota;
   const senders = new Senders(config.http.trustedProxies);
   const watched = (): object => ({
     ...{ ...volume.metrics(), ...certificates.metrics(), ...ofLinks.metrics() },
@@ -127,7 +127,7 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
     tryColdKeys: async (keys) => await node.core.cold?.tryKeys(keys),
     changeLimits: (now) => {
       limits.replace(limitsOf(now));
-      node.services.quotas.default = now.http.limits.quota;
+      node.services.quotas.defaultQuota = now.http.limits.quota;
     },
     trustProxies: (proxies) => senders.trust(proxies),
     tell: (changes) => changes.forEach((change) => audit.trail.told(change)),

@@ -1,5 +1,6 @@
 /** The bounds of one bucket for the whole cluster, kept in every group (gateway/quota-gate.ts enforces them). */
 import type { ErrorCode } from '../base/errors.ts';
+import { NO_QUOTA } from '../base/use-limits.ts';
 import { callGroups, callShards, firstRefusal, resultsOf } from '../gateway/shard-client.ts';
 import type { ShardGateway, WriteGateway } from '../ports.ts';
 import type { Quota } from '../protocol/bucket-command.ts';
@@ -63,4 +64,18 @@ export function readQuota(
 function largest(bounds: readonly number[]): number | undefined {
   const bound = Math.max(-1, ...bounds);
   return bound < 0 ? undefined : bound;
+}
+
+/** As the admin plane shows it. `fallback` is the node's default, named only where the bucket has no bound of its own. */
+export function shownQuota(report: QuotaReport, fallback = NO_QUOTA): Readonly<Record<string, number | null>> {
+  const { streamsMax, retainedBytesMax, streams, retainedBytes } = report;
+  const holds = streamsMax === undefined && retainedBytesMax === undefined;
+  return {
+    max_streams: streamsMax ?? null,
+    max_retained_bytes: retainedBytesMax ?? null,
+    ...(holds && fallback.streamsMax >= 0 ? { default_max_streams: fallback.streamsMax } : {}),
+    ...(holds && fallback.bytesMax >= 0 ? { default_max_retained_bytes: fallback.bytesMax } : {}),
+    used_streams: streams,
+    used_retained_bytes: retainedBytes,
+  };
 }

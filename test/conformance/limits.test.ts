@@ -187,8 +187,16 @@ test('a bucket without a quota of its own has that of the file', async () => {
   assert.deepEqual([await create('b'), await create('c')], [201, 429]);
   const quota = JSON.stringify({ max_streams: 3 });
   const path = '/__svc/quota/small';
+  const shown = async (): Promise<unknown> =>
+    JSON.parse((await requestOnce(server.adminPort, 'GET', path)).body.toString());
+  const [own, used] = [
+    { max_streams: null, max_retained_bytes: null },
+    { used_streams: 2, used_retained_bytes: 900 },
+  ];
+  assert.deepEqual(await shown(), { ...own, default_max_streams: 2, default_max_retained_bytes: 1000, ...used });
   const set = await requestOnce(server.adminPort, 'PUT', path, { 'Content-Type': 'application/json' }, quota);
   assert.equal(set.status, 204);
+  assert.deepEqual(await shown(), { ...own, max_streams: 3, ...used }, 'the default holds no more');
   assert.deepEqual([await create('c', 'x'.repeat(2000)), await create('d')], [201, 429], 'its own, in place of that');
   put(limitsFile, '');
   assert.equal((await server.hangUp())['limits'], 'changed');

@@ -135,6 +135,8 @@ test('buckets are sorted by what was asked for, and a quota may have one bound',
   );
   const told = { max_streams: 10, max_retained_bytes: null, used_streams: 3, used_retained_bytes: 5 };
   assert.deepEqual(quotaOf(told), { streams: 3, streamsMax: 10, bytes: 5, bytesMax: undefined });
+  const byDefault = { ...told, max_streams: null, default_max_streams: 7 };
+  assert.deepEqual(quotaOf(byDefault), { streams: 3, streamsMax: 7, bytes: 5, bytesMax: undefined });
   assert.equal(quotaOf([]), undefined);
 });
 

@@ -207,7 +207,7 @@ test('while a group has no leader, a known quota uses the last figures plus what
 test('a default is the quota of each bucket without one, from its first write on, until there is none', async () => {
   const rig = new Rig();
   assert.deepEqual(await rig.send('b'), ['OK'], 'before it is set');
-  rig.gate.default = { streamsMax: 2, bytesMax: -1 };
+  rig.gate.defaultQuota = { streamsMax: 2, bytesMax: -1 };
   assert.deepEqual([await rig.send('b'), await rig.send('b')].flat(), ['OK', 'QUOTA_EXCEEDED']);
   assert.deepEqual(await rig.send('other'), ['QUOTA_EXCEEDED'], 'the shards have two streams of any bucket');
   assert.deepEqual(rig.shards.writes.at(-1), [QUOTA_OVER, '']);
@@ -216,9 +216,9 @@ test('a default is the quota of each bucket without one, from its first write on
   assert.deepEqual([await rig.send('b'), await rig.send('b')].flat(), ['OK', 'QUOTA_EXCEEDED'], 'its own goes first');
   rig.shards.streamsMax = -1;
   await rig.pass(1000);
-  rig.gate.default = { streamsMax: 9, bytesMax: -1 };
+  rig.gate.defaultQuota = { streamsMax: 9, bytesMax: -1 };
   assert.deepEqual(await rig.send('b'), ['OK'], 'a larger one');
-  rig.gate.default = { streamsMax: -1, bytesMax: -1 };
+  rig.gate.defaultQuota = { streamsMax: -1, bytesMax: -1 };
   assert.deepEqual(await rig.send('b'), ['OK']);
   const { asked } = rig.gate.counters;
   for (let i = 0; i < 20; i++) assert.deepEqual(await rig.send('b'), ['OK']);

@@ -53,8 +53,10 @@ export function quotaOf(answer: unknown): QuotaUse | undefined {
   const bound = (name: string): number | undefined =>
     typeof answer[name] === 'number' ? numberAt(answer, name) : undefined;
   return {
-    ...{ streams: numberAt(answer, 'used_streams'), streamsMax: bound('max_streams') },
-    ...{ bytes: numberAt(answer, 'used_retained_bytes'), bytesMax: bound('max_retained_bytes') },
+    streams: numberAt(answer, 'used_streams'),
+    streamsMax: bound('max_streams') ?? bound('default_max_streams'),
+    bytes: numberAt(answer, 'used_retained_bytes'),
+    bytesMax: bound('max_retained_bytes') ?? bound('default_max_retained_bytes'),
   };
 }
 

@@ -6,7 +6,7 @@ import type { ShardGateway } from '../../../ports.ts';
 import type { Quota } from '../../../protocol/bucket-command.ts';
 import { isJson } from '../../../protocol/media-type.ts';
 import { type ColdObjects, purge } from '../../../tenants/bucket-purge.ts';
-import { readQuota, setQuota } from '../../../tenants/bucket-quota.ts';
+import { readQuota, setQuota, shownQuota } from '../../../tenants/bucket-quota.ts';
 import { METERS, readUsage } from '../../../tenants/bucket-usage.ts';
 import { declaredBytes } from '../../headers.ts';
 import type { RequestContext } from '../../request.ts';
@@ -99,12 +99,7 @@ export function handleGetQuota(call: RequestContext): void {
   call.keep();
   readQuota(call.gateway, call.bucket, (report) => {
     if (report.code !== 'OK') return call.refuse(report.code, report.text);
-    return call.json(200, {
-      max_streams: report.streamsMax ?? null,
-      max_retained_bytes: report.retainedBytesMax ?? null,
-      used_streams: report.streams,
-      used_retained_bytes: report.retainedBytes,
-    });
+    return call.json(200, shownQuota(report, call.server.writes.defaultQuota));
   });
 }
 
