@@ -143,8 +143,12 @@ export class HttpChannel implements NodeChannel {
     if (code === undefined && GATEWAY.has(response.status)) return this.#lose(`a proxy says ${response.status}`);
     this.hasAnswered = true;
     if (!response.ok) {
-      const sentence = new TextDecoder().decode(bytes).slice(0, SENTENCE_CHARS_MAX).trim();
-      throw refusalOf({ status: response.status, code: code ?? 'NO_NODE', sentence, fields });
+      const { status } = response;
+      const told = new TextDecoder().decode(bytes).slice(0, SENTENCE_CHARS_MAX).trim();
+      // Answers to HEAD have no body.
+      const sentence =
+        told === '' ? `${method} ${path.slice(0, SENTENCE_CHARS_MAX)}: ${status} ${code ?? ''}`.trim() : told;
+      throw refusalOf({ status, code: code ?? 'NO_NODE', sentence, fields });
     }
     if (response.status === 201) fields.set('stream-created', 'true');
     return { next: wholeNumber(fields.get('stream-next-offset')), fields, body: bytes };

@@ -56,6 +56,7 @@ function cases(what: string, body: (client: MillraceClient, name: string) => Pro
 cases('bytes are appended, described, followed and removed', async (client, name) => {
   const stream = client.stream('b', name, TEXT);
   assert.equal(await codeOf(stream.head()), '404 STREAM_NOT_FOUND');
+  await assert.rejects(stream.head(), /stream not found|^StreamError: HEAD \/b\/s.*: 404 STREAM_NOT_FOUND$/);
   const awaited = stream.follow({ wait: 'create' }).next();
   assert.deepEqual(await stream.create({ ...TEXT, data: 'a' }), { isNew: true, offset: 1 });
   assert.deepEqual(await stream.create(TEXT), { isNew: false, offset: 1 });
