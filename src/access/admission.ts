@@ -11,7 +11,7 @@ import { timingSafeEqual } from 'node:crypto';
 import type { CorsPolicy } from './cors.ts';
 import type { FailedTokens } from './failed-tokens.ts';
 import type { Grant } from './scopes.ts';
-import type { Connected } from './senders.ts';
+import type { Connected, ForwardedHeaders } from './senders.ts';
 import { RememberedGrants, headerOf, type TokenBook, type TokenFault } from './token-book.ts';
 import {
   type AdmissionRefusal,
@@ -22,18 +22,16 @@ import {
 } from './token-faults.ts';
 
 /** The headers that say who sends a request; empty, or undefined, when they were not sent. */
-interface SenderHeaders {
+interface SenderHeaders extends ForwardedHeaders {
   readonly host: string | undefined;
   readonly origin: string;
   /** Sec-Fetch-Site. */
   readonly site: string;
   readonly referer: string;
   readonly authorization: string;
-  /** X-Forwarded-For. */
-  readonly forwardedFor?: string;
 }
 
-type TokenHeaders = Pick<SenderHeaders, 'authorization' | 'forwardedFor'>;
+type TokenHeaders = Pick<SenderHeaders, 'authorization' | keyof ForwardedHeaders>;
 
 /** Each look at the URL is a call into native code: for probes, refusals, and reads where URLs may hold tokens. */
 interface UrlSource {
@@ -291,18 +289,13 @@ export class RequestAdmission {
     return this.#verified(grants, bearerOf(authorization), headers, peer);
   }
 
-  #verified(
-    grants: RememberedGrants,
-    token: string,
-    { forwardedFor = '' }: TokenHeaders,
-    peer: Connected | undefined,
-  ): Credentials {
+  #verified(grants: RememberedGrants, token: string, headers: TokenHeaders, peer: Connected | undefined): Credentials {
     // The header may spell it otherwise.
     const known = grants.remembered(headerOf(token));
     if (known !== undefined) return known;
     const verify = (): Grant | TokenFault => grants.grantOf(token);
     if (this.#failed === undefined || peer === undefined) return verify();
-    return this.#failed.bounded(token, { peer, forwardedFor }, verify);
+    return this.#failed.bounded(token, { peer, headers }, verify);
   }
 
   /** `credentials`: those of the same request. */

@@ -5,7 +5,7 @@
  * token that was real and has ended proves nothing against its address.
  */
 import { isJwt } from './jwt-tokens.ts';
-import type { Connected, Senders } from './senders.ts';
+import type { Connected, ForwardedHeaders, Senders } from './senders.ts';
 import type { Grant } from './scopes.ts';
 import type { TokenFault } from './token-book.ts';
 
@@ -20,7 +20,7 @@ type Verified = Grant | TokenFault;
 /** The request that brings a token: its connection, and what the proxy in front says. */
 interface TokenSender {
   readonly peer: Connected;
-  readonly forwardedFor: string;
+  readonly headers: ForwardedHeaders;
 }
 
 export class FailedTokens {
@@ -37,10 +37,10 @@ export class FailedTokens {
   }
 
   /** `verify` gives the grant of a token that is not remembered, or why it has none. */
-  bounded(token: string, { peer, forwardedFor }: TokenSender, verify: () => Verified): Verified | 'throttled' {
+  bounded(token: string, { peer, headers }: TokenSender, verify: () => Verified): Verified | 'throttled' {
     if (!isJwt(token)) return verify();
     if (this.#monotonicMs() >= this.#endMs) this.#begin();
-    const network = networkOf(this.#senders.senderOf(peer, forwardedFor).from);
+    const network = networkOf(this.#senders.senderOf(peer, headers).from);
     const failed = this.#failures.get(network) ?? 0;
     if (failed >= FROM_ADDRESS_MAX || this.#all >= FROM_ALL_MAX) return 'throttled';
     const found = verify();

@@ -1,10 +1,12 @@
 /**
- * The address from which a request comes. A proxy puts the address of its client into X-Forwarded-For, and so may any
- * stranger: the header counts only when the connection comes from a proxy that is trusted, and only as far as trusted
- * proxies wrote it. They append, so what counts is the last address that is not one of theirs.
+ * The address from which a request comes. A proxy puts the address of its client into X-Forwarded-For or Forwarded, and so
+ * may any stranger: a header counts only when the connection comes from a proxy that is trusted, and only as far as trusted
+ * proxies wrote it. They append, so what counts is the last address that is not one of theirs. Proxies write one of the
+ * two headers, and pass on what their client wrote into the other: two that differ are both not believed.
  */
 import { BlockList, SocketAddress, isIP } from 'node:net';
 import { decodeUtf8 } from '../base/utf8.ts';
+import { forwardedNodes } from './forwarded.ts';
 
 export interface SenderAddress {
   /** Empty: the connection is gone. */
@@ -16,6 +18,13 @@ export interface SenderAddress {
 /** The response of a request, as the HTTP library hands it over. */
 export interface Connected {
   getRemoteAddressAsText(): ArrayBuffer;
+}
+
+/** Each with its lines joined by commas; empty: none came. */
+export interface ForwardedHeaders {
+  /** X-Forwarded-For. */
+  readonly forwardedFor?: string;
+  readonly forwarded?: string;
 }
 
 /** More proxies stand in no row; what is in front of these is not looked at. */
@@ -42,25 +51,25 @@ export class Senders {
     this.#isTrusting = proxies.length > 0;
   }
 
-  /** `forwardedFor`: the header, its lines joined by commas; empty: none came. */
-  senderOf(peer: Connected, forwardedFor: string): SenderAddress {
+  senderOf(peer: Connected, { forwardedFor = '', forwarded = '' }: ForwardedHeaders): SenderAddress {
     const from = canonical(decodeUtf8(new Uint8Array(peer.getRemoteAddressAsText()))) ?? '';
-    if (!this.#isTrusting || forwardedFor === '' || !this.#trusts(from)) return { from };
-    const client = this.#clientOf(forwardedFor);
-    return client === undefined ? { from } : { from: client, via: from };
+    if (!this.#isTrusting || `${forwardedFor}${forwarded}` === '' || !this.#trusts(from)) return { from };
+    const clients = new Set<string | undefined>();
+    if (forwardedFor !== '') clients.add(this.#clientOf(entriesOf(forwardedFor)));
+    if (forwarded !== '') clients.add(this.#clientOf(forwardedNodes(forwarded)));
+    const [client] = clients;
+    return client === undefined || clients.size > 1 ? { from } : { from: client, via: from };
   }
 
-  /** From the right. An entry that is no address ends the walk: no trusted proxy wrote it, or it knew no better. */
-  #clientOf(forwardedFor: string): string | undefined {
+  /** From the last one. What is no address ends the walk: no trusted proxy wrote it, or it knew no better, or hides it. */
+  #clientOf(entries: Iterable<string>): string | undefined {
     let client: string | undefined;
-    let end = forwardedFor.length;
-    for (let hop = 0; hop < HOPS_MAX && end >= 0; hop++) {
-      const comma = end === 0 ? -1 : forwardedFor.lastIndexOf(',', end - 1);
-      const address = addressIn(forwardedFor.slice(comma + 1, end));
+    let hop = 0;
+    for (const entry of entries) {
+      const address = hop++ < HOPS_MAX ? addressIn(entry) : undefined;
       if (address === undefined) return client;
       client = address;
       if (!this.#trusts(address)) return client;
-      end = comma;
     }
     return client;
   }
@@ -68,6 +77,15 @@ export class Senders {
   #trusts(address: string): boolean {
     if (address === '') return false;
     return this.#trusted.check(address, address.includes(':') ? 'ipv6' : 'ipv4');
+  }
+}
+
+/** Those of X-Forwarded-For, the last one first. */
+function* entriesOf(forwardedFor: string): Generator<string> {
+  for (let end = forwardedFor.length; end >= 0;) {
+    const comma = end === 0 ? -1 : forwardedFor.lastIndexOf(',', end - 1);
+    yield forwardedFor.slice(comma + 1, end);
+    end = comma;
   }
 }
 

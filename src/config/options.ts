@@ -251,7 +251,7 @@ export const OPTIONS = {
   'http.trusted_proxies': option(
     kind.networks,
     noHosts,
-    'Addresses and networks of proxies whose `X-Forwarded-For` is believed: the [audit log](../audit/README.md) names the last address in it that is none of these. SIGHUP reads it again.',
+    'Addresses and networks of proxies whose `X-Forwarded-For` or `Forwarded` is believed: the [audit log](../audit/README.md) names the last address in it that is none of these. SIGHUP reads it again.',
   ),
 
   'audit.file': optional(

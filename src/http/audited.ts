@@ -1,6 +1,6 @@
 /** A request in the audit log: its beginning is kept in the route handler, and its end leaves a line. */
 import type { Credentials } from '../access/admission.ts';
-import type { SenderAddress } from '../access/senders.ts';
+import type { ForwardedHeaders, SenderAddress } from '../access/senders.ts';
 import type { AuditEntry } from '../audit/entry.ts';
 import { PARAMETERS, PATH_CHARS_MAX, type PlaneKind, leave, namesOf, whoOf } from '../audit/requests.ts';
 import { generalCode } from '../base/errors.ts';
@@ -17,7 +17,7 @@ interface AuditedCall {
   readonly server: { readonly plane: PlaneKind; readonly ctx: Pick<HttpContext, 'audit' | 'senders'> };
   readonly res: UwsResponse | undefined;
   readonly req: { getUrl(): string; getQuery(): string | undefined };
-  readonly headers: { readonly forwardedFor: string };
+  readonly headers: ForwardedHeaders;
   readonly method: string;
   readonly route: RouteTraits;
   readonly bucket: string;
@@ -56,7 +56,7 @@ function parametersOf(query: string): AuditEntry['parameters'] {
 
 /** Only inside the route handler. */
 export function senderOf({ res, headers, server }: AuditedCall): SenderAddress {
-  return res === undefined ? { from: '' } : server.ctx.senders.senderOf(res, headers.forwardedFor);
+  return res === undefined ? { from: '' } : server.ctx.senders.senderOf(res, headers);
 }
 
 type Outcome = Required<Pick<AuditEntry, 'status'>> & Pick<AuditEntry, 'code'>;

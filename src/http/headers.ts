@@ -91,6 +91,7 @@ export class WriteHeaders {
   forwardedProto: string | undefined = undefined;
   /** X-Forwarded-For. */
   forwardedFor = '';
+  forwarded = '';
   requestId: string | undefined = undefined;
   contentEncoding = '';
   acceptEncoding = '';
@@ -137,6 +138,7 @@ export class WriteHeaders {
     this.ifNoneMatch = '';
     this.authorization = '';
     this.forwardedFor = '';
+    this.forwarded = '';
     this.origin = '';
     this.site = '';
     this.referer = '';
@@ -156,6 +158,9 @@ export class WriteHeaders {
         return;
       case 8:
         if (name === 'if-match') this.ifMatch = joined(this.ifMatch, value);
+        return;
+      case 9:
+        if (name === 'forwarded') this.forwarded = joined(this.forwarded, value);
         return;
       case 10:
         if (name === 'stream-seq') this.streamSeq ??= value;

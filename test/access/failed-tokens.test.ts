@@ -18,7 +18,7 @@ class Rig {
 
   ask(from: string, found: Grant | TokenFault = 'wrong-signature', token = JWT): unknown {
     const address = new TextEncoder().encode(from);
-    const sender = { peer: { getRemoteAddressAsText: () => address.buffer }, forwardedFor: '' };
+    const sender = { peer: { getRemoteAddressAsText: () => address.buffer }, headers: {} };
     return this.#failed.bounded(token, sender, () => {
       this.verified++;
       return found;

@@ -224,6 +224,14 @@ test('the address is that which a trusted proxy tells, and otherwise that of the
     trusting.log.take().map(({ from, via }) => [from, via]),
     [['203.0.113.9', '127.0.0.1']],
   );
+  const other = { ...withToken(WRONG), Forwarded: 'for=10.1.1.1, for="[2001:db8::7]:80"' };
+  for (const [headers, from] of [
+    [other, '2001:db8::7'],
+    [{ ...other, ...forwarded }, '127.0.0.1'],
+  ] as const) {
+    await requestOnce(trusting.port, 'GET', '/b', headers);
+    assert.equal(trusting.log.take()[0]?.from, from);
+  }
   trusting.log.senders.trust([]);
   await requestOnce(trusting.port, 'GET', '/b', forwarded);
   assert.deepEqual(

@@ -121,10 +121,7 @@ export interface MetricsSource {
   extra(): Record<string, unknown>;
 }
 
-/**
- * GET /__svc/metrics: JSON of every shard's counters (gateway/node-status.ts) and what the main thread knows. A token with
- * scopes sees what is its own of that.
- */
+/** GET /__svc/metrics: shards' counters (gateway/node-status.ts), and the main thread's. Tokens with scopes see their own. */
 export function handleMetrics(call: RequestContext, source: MetricsSource): void {
   const grant = grantOf(call.credentials);
   if (grant !== undefined) return call.json(200, call.server.limits.metrics(grant));
