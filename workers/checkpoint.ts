@@ -4,9 +4,16 @@ import { assert } from '../src/base/assert.ts';
 import { type WriterData, serveWriter } from '../src/store/checkpoint-writer.ts';
 import { Environment, LmdbTx } from '../src/store/environment.ts';
 
+/** Resolves when the shard has closed the port, and the environment is closed. */
+export async function serve(data: WriterData): Promise<void> {
+  const environment = new Environment(data.directory);
+  const closed = new Promise((resolve) => data.port.once('close', resolve));
+  const rows = new LmdbTx(environment.state, { beforeWrite: (key, change) => environment.beforeWrite(key, change) });
+  serveWriter(data, (write) => environment.commit(write), rows);
+  await closed;
+  await environment.close();
+}
+
 assert(!isMainThread, 'workers/checkpoint runs in a worker thread');
-const data = workerData as WriterData;
-const environment = new Environment(data.directory);
-data.port.once('close', () => void environment.close());
-const rows = new LmdbTx(environment.state, { beforeWrite: (key, change) => environment.beforeWrite(key, change) });
-serveWriter(data, (write) => environment.commit(write), rows);
+// As in workers/shard.ts.
+if (workerData !== undefined) void serve(workerData as WriterData);

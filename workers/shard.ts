@@ -1,5 +1,12 @@
 /** Thread entry: one shard with its real storage and rings. The loop never sleeps while there is work. */
-import { type MessagePort, Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
+import {
+  type MessagePort,
+  type TransferListItem,
+  Worker,
+  isMainThread,
+  parentPort,
+  workerData,
+} from 'node:worker_threads';
 import { assert } from '../src/base/assert.ts';
 import { caughtMessage } from '../src/base/caught.ts';
 import { toHex } from '../src/base/hex.ts';
@@ -18,7 +25,7 @@ import { REPLAY_BYTES_MAX, changedBytesMax } from '../src/shard/backlog.ts';
 import { owedBytes } from '../src/shard/disk-pressure.ts';
 import { Shard } from '../src/shard/shard.ts';
 import { ThreadWriter } from '../src/store/checkpoint-writer.ts';
-import { ThreadSyncer } from '../src/store/log-sync.ts';
+import { type SideThread, ThreadSyncer } from '../src/store/log-sync.ts';
 import { threadEntry } from '../src/threads/entry.ts';
 import { FileGone } from '../src/store/named-file.ts';
 import { openStore } from '../src/store/rebuild.ts';
@@ -49,6 +56,16 @@ const REPORTED_MAX = 32;
 
 /** Permanent part of the names of objects of this run of the thread. */
 const RUN_BYTES = 8;
+
+/** Makes the threads of a shard that write its checkpoints and wait for syncs of its log. */
+export type StartSideThread = (
+  name: 'checkpoint' | 'sync',
+  workerData: object,
+  transferList: readonly TransferListItem[],
+) => SideThread;
+
+const startSideThread: StartSideThread = (name, data, transferList) =>
+  new Worker(threadEntry(name), { workerData: data, transferList: [...transferList], execArgv: [] });
 
 interface ShardParts extends Pick<ShardOptions, 'links'> {
   readonly data: MemberData;
@@ -145,24 +162,24 @@ function report(
 }
 
 /** Its thread wakes the shard as clients do, whose requests come by `ring`. */
-function threadSyncer(ring: SharedArrayBuffer, log: Logger): ThreadSyncer {
+function threadSyncer(ring: SharedArrayBuffer, log: Logger, startThread: StartSideThread): ThreadSyncer {
   return new ThreadSyncer({
-    start: (words) => new Worker(threadEntry('sync'), { workerData: { words, ring } satisfies SyncData, execArgv: [] }),
+    start: (words) => startThread('sync', { words, ring } satisfies SyncData, []),
     clockMs: () => runtime.monotonicMs(),
     failed: (error) => log.warn({ why: caughtMessage(error) }, 'no thread for syncs of the log: turns wait for each'),
   });
 }
 
-async function run(start: ShardData, port: MessagePort): Promise<void> {
+async function run(start: ShardData, port: MessagePort, startThread: StartSideThread): Promise<void> {
   const log = threadLogger(start.log, 'shard', (logged) => port.postMessage({ logged } satisfies ShardMessage));
-  const syncer = threadSyncer(start.requestRing, log);
+  const syncer = threadSyncer(start.requestRing, log, startThread);
   const store = await openStore(start.directory, {
     runtime,
     groups: start.groups,
     isAlone: start.cluster === undefined,
     onRebuild: ({ message: why }, bytes) =>
       log.warn({ shard: start.shard, why, bytes }, 'pages of the state cannot be read: it is rebuilt without them'),
-    writer: (directory) => new ThreadWriter(directory, threadEntry('checkpoint')),
+    writer: (directory) => new ThreadWriter(directory, (data) => startThread('checkpoint', data, [data.port])),
     syncer,
   });
   const membership = await beginRun(port, store);
@@ -231,9 +248,9 @@ async function end(store: ShardStore, port: MessagePort): Promise<void> {
 }
 
 /** Serves one node on this thread until the node stops, or tells the port why it cannot. */
-export async function serve(data: ShardData, port: MessagePort): Promise<void> {
+export async function serve(data: ShardData, port: MessagePort, startThread = startSideThread): Promise<void> {
   try {
-    await run(data, port);
+    await run(data, port, startThread);
   } catch (error) {
     const refused = error instanceof ConfigError ? error.message : storeFailure(data.directory, error);
     if (refused === undefined) throw error;

@@ -11,7 +11,11 @@ export interface SyncData {
   readonly ring: SharedArrayBuffer;
 }
 
+export function serve({ words, ring }: SyncData): void {
+  const shard = new Waker(ring);
+  serveSyncs({ words, clockMs: () => PROCESS_RUNTIME.monotonicMs(), wake: () => shard.interrupt() });
+}
+
 assert(!isMainThread, 'workers/sync runs in a worker thread');
-const { words, ring } = workerData as SyncData;
-const shard = new Waker(ring);
-serveSyncs({ words, clockMs: () => PROCESS_RUNTIME.monotonicMs(), wake: () => shard.interrupt() });
+// As in workers/shard.ts.
+if (workerData !== undefined) serve(workerData as SyncData);

@@ -3,10 +3,11 @@
  * writes and two flushes take milliseconds, during which the shard goes on.
  */
 import process from 'node:process';
-import { type MessagePort, MessageChannel, Worker, receiveMessageOnPort } from 'node:worker_threads';
+import { type MessagePort, MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
 import type { Pending } from '../base/overlay.ts';
 import type { Tx } from '../base/tx.ts';
 import { PageDamage } from './lmdb-damage.ts';
+import type { SideThread } from './log-sync.ts';
 import { type SentRows, rowsToSend, sentRows } from './shared-rows.ts';
 import { endForeignLine, isFull } from './volume.ts';
 
@@ -81,7 +82,7 @@ export interface WriteFailure {
 export class ThreadWriter implements CheckpointWriter {
   readonly #state = new Int32Array(new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT));
   readonly #port: MessagePort;
-  readonly #thread: Worker;
+  readonly #thread: SideThread;
   readonly #directory: string;
   /** The caller's thread ends, and this one with it: within a call of LMDB that would end the process by SIGABRT. */
   readonly #settle = (): void => {
@@ -89,13 +90,13 @@ export class ThreadWriter implements CheckpointWriter {
     Atomics.wait(this.#state, 0, WRITING, SETTLE_MS);
   };
 
-  constructor(directory: string, entry: URL) {
+  /** `start` makes the thread, which calls serveWriter() with this data and takes its port. */
+  constructor(directory: string, start: (data: WriterData) => SideThread) {
     this.#directory = directory;
     const { port1, port2 } = new MessageChannel();
     this.#port = port1;
     Atomics.store(this.#state, 0, WRITTEN);
-    const workerData: WriterData = { directory, state: this.#state, port: port2 };
-    this.#thread = new Worker(entry, { workerData, transferList: [port2], execArgv: [] });
+    this.#thread = start({ directory, state: this.#state, port: port2 });
     // It has no listener: wait() and outcome() take the reason from it.
     port1.unref();
     process.once('exit', this.#settle);

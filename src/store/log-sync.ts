@@ -5,7 +5,6 @@
  */
 import { fdatasyncSync } from 'node:fs';
 import { getSystemErrorMap } from 'node:util';
-import type { Worker } from 'node:worker_threads';
 import { assert } from '../base/assert.ts';
 import { type SegmentFile, LogSyncError } from './log-files.ts';
 
@@ -48,9 +47,14 @@ const UNKNOWN_ERROR = -5;
 /** A sync that takes longer is an error of the disk. */
 const WAIT_MS = 120_000;
 
+/** A thread beside that of a shard. */
+export interface SideThread {
+  once(event: 'error' | 'exit', listener: (error: unknown) => void): unknown;
+}
+
 export interface ThreadSyncerOptions {
   /** Makes the thread, which calls serveSyncs() with these words. */
-  readonly start: (words: Int32Array<SharedArrayBuffer>) => Worker;
+  readonly start: (words: Int32Array<SharedArrayBuffer>) => SideThread;
   readonly clockMs: () => number;
   /** There is no thread, and every sync is waited for. */
   readonly failed: (error: unknown) => void;
@@ -59,7 +63,7 @@ export interface ThreadSyncerOptions {
 export class ThreadSyncer implements LogSyncer {
   readonly #options: ThreadSyncerOptions;
   readonly #words = new Int32Array(new SharedArrayBuffer(WORDS * Int32Array.BYTES_PER_ELEMENT));
-  #thread: Worker | undefined;
+  #thread: SideThread | undefined;
   #hasNoThread = false;
   /** Nothing is known of the disk any more. */
   #error: LogSyncError | undefined;
@@ -136,7 +140,8 @@ export class ThreadSyncer implements LogSyncer {
       if (this.#file !== undefined) this.#failed(this.#file, 'its thread has ended');
     };
     try {
-      this.#thread = this.#options.start(this.#words).once('error', lose);
+      this.#thread = this.#options.start(this.#words);
+      this.#thread.once('error', lose);
     } catch (error) {
       lose(error);
     }
