@@ -2,6 +2,7 @@
  * How many TLS handshakes begin. Each has the shard's thread sign with the node's key, a third of a millisecond with
  * P-256 and several with a large RSA key, before the other side has shown anything.
  */
+import { lookup } from 'node:dns';
 
 export interface HandshakeRateLimits {
   /** In a second from one address: a node that starts makes one for each of its shards, and probes. */
@@ -17,7 +18,7 @@ const NODES_MAX = 1024;
 export class HandshakeRate {
   readonly #limits: HandshakeRateLimits;
   readonly #monotonicMs: () => number;
-  /** Addresses from which a node has proved itself: strangers cannot keep them out. */
+  /** Addresses from which a node has proved itself, or is expected: strangers cannot keep them out. */
   readonly #nodes = new Set<string>();
   /** Those of this interval, by address; there are no more than have begun and were let in. */
   readonly #begun = new Map<string, number>();
@@ -43,9 +44,18 @@ export class HandshakeRate {
     return undefined;
   }
 
-  /** A node has proved itself from there. */
+  /** A node has proved itself from there, or is expected. */
   proven(address: string): void {
     if (this.#nodes.size < NODES_MAX) this.#nodes.add(address);
+  }
+
+  /** A node is expected from this host, a name or an address: as proven from the start on. */
+  expect(host: string): void {
+    lookup(host, { all: true }, (error, found) => {
+      if (error !== null) return;
+      // A listener for both families shows addresses of version 4 as those of version 6.
+      for (const { address } of found) for (const spelling of [address, `::ffff:${address}`]) this.proven(spelling);
+    });
   }
 
   #begin(): void {

@@ -68,7 +68,7 @@ export class PeerListener {
   readonly http: ClusterHttp;
   readonly #options: PeerListenerOptions;
   readonly #server: Server;
-  readonly #rate: HandshakeRate;
+  readonly rate: HandshakeRate;
   /** Connections in the handshake, oldest first. */
   readonly #strangers = new Set<Incoming>();
   #told: SessionCount = { all: 0, encrypted: 0 };
@@ -77,7 +77,7 @@ export class PeerListener {
 
   constructor(options: PeerListenerOptions) {
     this.#options = options;
-    this.#rate = new HandshakeRate(options.limits.tlsHandshakes, () => options.runtime.monotonicMs());
+    this.rate = new HandshakeRate(options.limits.tlsHandshakes, () => options.runtime.monotonicMs());
     this.http = new ClusterHttp(options);
     this.#server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
   }
@@ -139,7 +139,7 @@ export class PeerListener {
     }
     const incoming: Incoming = new Incoming(socket, this.#options, {
       admit: (peer) => this.#admit(incoming, peer),
-      throttles: (address) => this.#rate.refusal(address),
+      throttles: (address) => this.rate.refusal(address),
       speaksHttp: (carrier, bytes) => {
         this.#strangers.delete(incoming);
         this.http.take(carrier, bytes);
@@ -158,7 +158,7 @@ export class PeerListener {
     if (before !== undefined) before.fail('replaced by a newer connection of the same shard');
     this.#strangers.delete(incoming);
     this.#sessions.set(key, incoming);
-    this.#rate.proven(incoming.address);
+    this.rate.proven(incoming.address);
     return undefined;
   }
 

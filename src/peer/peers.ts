@@ -314,6 +314,7 @@ export class Peers implements PeerPort {
 
   #openLink(node: number, shard: number, address: Address): PeerLink {
     const { secret, handler } = this.#options;
+    this.#listener.rate.expect(address.host);
     return new PeerLink({
       node,
       shard,

@@ -1,14 +1,16 @@
-// The end of an authority of node links: the side that trusted it says so.
+// The ends of TLS on node links: authorities that have ended, what is plain when TLS is required, floods of handshakes.
 import assert from 'node:assert/strict';
 import { X509Certificate, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { type Socket, connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { connect as connectTls } from 'node:tls';
 import { NONCE_BYTES } from '../../src/peer/codec/handshake.ts';
 import { ConnectorHandshake } from '../../src/peer/handshake.ts';
 import type { PeerTlsSettings } from '../../src/peer/tls.ts';
 import { Authority } from '../support/node-certificates.ts';
+import { freePort } from '../support/ports.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 import { closed } from '../support/sockets.ts';
 import { GROUP_COUNT, HOST, SECRET, Waiter, makePeer, pair, reasons } from './fixture.ts';
@@ -59,4 +61,26 @@ test('what is plain on the port ends when TLS becomes required: HTTP, and a link
   await Promise.all([closed(half), closed(http)]);
   assert.equal(silent.destroyed, false, 'it may begin with TLS');
   assert.equal(one.peers.counters().cluster_http_connections, 0);
+});
+
+test('strangers use up no TLS handshakes of a node that is expected, from the start on', async (t) => {
+  const limits = { tlsHandshakes: { fromAddress: 100, fromStrangers: 1 }, logWindowMs: 0 };
+  // It is down.
+  const peers = [{ node: 2, address: { host: '127.0.0.3', port: await freePort() } }];
+  const tls = authority.settings('require', authority.certify(1, { cluster: CLUSTER }));
+  const one = makePeer(t, new Waiter(), 1, { tls, limits, peers });
+  const port = await one.peers.start();
+  const refused = async (localAddress: string): Promise<boolean> => {
+    const dials = Array.from({ length: 8 }, async () => {
+      const options = { host: HOST, port, localAddress, rejectUnauthorized: false };
+      const socket = connectTls(options);
+      t.after(() => socket.destroy());
+      await once(socket, 'secureConnect');
+      socket.on('error', () => undefined);
+    });
+    return (await Promise.allSettled(dials)).some(({ status }) => status === 'rejected');
+  };
+  // Another second may begin meanwhile.
+  assert(await refused('127.0.0.2'));
+  assert.equal(await refused('127.0.0.3'), false);
 });
