@@ -111,7 +111,9 @@ export class LargeCommands implements CommandSink {
   /** The one that was added last is answered to `slot`. */
   answerTo(slot: number, clockMs: number): void {
     const last = this.#queue[this.#queue.length - 1];
-    if (last !== undefined) Object.assign(last, { slot, sinceMs: clockMs });
+    if (last === undefined) return;
+    last.slot = slot;
+    last.sinceMs = clockMs;
   }
 
   /** Size of the piece that can be cut now; 0: none. */
@@ -156,14 +158,20 @@ export class LargeCommands implements CommandSink {
 
   /** Gives up those that wait since before then; returns their slots. One that has begun goes on, for no client. */
   expire(beforeMs: number): number[] {
-    const late = this.#queue.findIndex(({ sinceMs }) => sinceMs >= beforeMs);
-    const given = this.#queue.splice(0, late < 0 ? this.#queue.length : late);
-    const slots = given.map(({ slot }) => slot);
-    const [first] = given;
-    for (const { totalBytes, offset } of given) this.bytes -= totalBytes - offset;
-    if (first === undefined || first.offset === 0) return slots;
-    this.bytes += first.totalBytes - first.offset;
-    this.#queue.unshift({ ...first, slot: NO_SLOT });
+    const slots: number[] = [];
+    const isLate = (one: Large | undefined): one is Large => one !== undefined && one.sinceMs < beforeMs;
+    const [first] = this.#queue;
+    const begun = first !== undefined && first.offset > 0 ? 1 : 0;
+    if (isLate(first) && begun > 0) {
+      slots.push(first.slot);
+      first.slot = NO_SLOT;
+    }
+    let late = 0;
+    while (isLate(this.#queue[begun + late])) late++;
+    for (const { slot, totalBytes } of this.#queue.splice(begun, late)) {
+      slots.push(slot);
+      this.bytes -= totalBytes;
+    }
     return slots;
   }
 
