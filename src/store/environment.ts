@@ -87,7 +87,7 @@ export class Environment {
   commit(write: () => void): void {
     this.#toWrite = undefined;
     try {
-      this.#root.transactionSync(write);
+      this.#doubting(() => this.#root.transactionSync(write));
     } finally {
       this.#toRead = undefined;
     }
@@ -95,10 +95,8 @@ export class Environment {
 
   /** Inside a commit, before it writes this row: throws StateError instead of letting LMDB change damaged pages. */
   beforeWrite(key: Uint8Array, change: Change): void {
-    this.#doubting(() => {
-      this.#toWrite ??= this.#leaves.paths(STATE_TABLE, 'checked');
-      this.#toWrite.beforeWrite(key, change);
-    });
+    this.#toWrite ??= this.#leaves.paths(STATE_TABLE, 'checked');
+    this.#toWrite.beforeWrite(key, change);
   }
 
   /** Before a cursor walks: up to where it may, as PathCheck tells it. Throws StateError. */
