@@ -185,6 +185,8 @@ export class Environment {
       next: (bytesMax) => {
         const chunk: { key: Uint8Array; value: Uint8Array }[] = held === undefined ? [] : [held];
         let size = held === undefined ? 0 : rowSize(held.key, held.value);
+        // The leaves behind it may have changed since the chunk before.
+        if (held !== undefined) ahead(held.key);
         held = undefined;
         for (let row = rows.next(); row.done !== true; row = rows.next()) {
           const bytes = rowSize(row.value.key, row.value.value);

@@ -36,6 +36,8 @@ export class RowScrub implements RowReader {
   step(bytesMax: number): ReturnType<RowReader['step']> {
     // Leaves are few: a pass over them alone is at its end long before the rows are.
     if (this.#steps++ % LEAVES_EVERY === 0) this.#leaf = this.#environment.checkLeaves(this.#leaf, 'skipped') ?? FIRST;
+    // They may have changed since the step before.
+    if (this.#isChecked && bytesMax > 0) this.#environment.checkLeaves(this.#next, 'skipped');
     for (let bytes = 0; ;) {
       if (bytes >= bytesMax) return { bytes, isEnd: false };
       if (!this.#isChecked) this.#checkedTo = this.#environment.checkLeaves(this.#next, 'read');

@@ -138,6 +138,29 @@ test('a delete looks at the leaves that it may merge, and a walk at those that i
   assert.deepEqual(store.store.found.rebuilt?.torn, [GROUP]);
 });
 
+test('leaves are looked at again when a scrub or a snapshot goes on', (t) => {
+  const zeroed = (store: WideStore): void => {
+    const leaf = store.pages().leaves[2];
+    assert(leaf !== undefined);
+    FAULTS['it is zeroed']?.(store, leaf, leaf);
+  };
+  const scrubbed = new WideStore(t);
+  scrubbed.store.scrub.step(1);
+  zeroed(scrubbed);
+  assert.throws(() => {
+    while (!scrubbed.store.scrub.step(1).isEnd);
+  }, PageDamage);
+
+  const sent = new WideStore(t);
+  const reader = sent.store.openRanges([[keyOf(0), keyOf(ROWS)]]);
+  assert.notEqual(reader.next(1000), undefined);
+  zeroed(sent);
+  assert.throws(() => {
+    while (reader.next(1000) !== undefined);
+  }, PageDamage);
+  reader.close();
+});
+
 test('a key that changed costs its row alone when the file is rebuilt', async (t) => {
   const store = new WideStore(t);
   const [leaf] = store.pages().leaves.slice(5);
