@@ -4,15 +4,21 @@ import assert from 'node:assert/strict';
 import { closeSync, existsSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { errorNumber } from '../../src/base/errors.ts';
 import { RowDamage } from '../../src/base/row-damage.ts';
+import { Reply } from '../../src/protocol/reply.ts';
 import { DOUBTED } from '../../src/store/data-file.ts';
 import { LmdbTx } from '../../src/store/environment.ts';
 import { PageDamage } from '../../src/store/lmdb-damage.ts';
 import { openStore } from '../../src/store/rebuild.ts';
+import { Head } from '../../src/stream/core/head.ts';
+import { State } from '../../src/stream/core/state.ts';
+import { refuseAbsent } from '../../src/stream/operations/append.ts';
 import { STORE_OPTIONS, TemporaryStore } from './temporary.ts';
 import { FRESH, openLogs } from './turns.ts';
 
-const [GROUP, TAG] = [1, 0x64];
+/** As heads of streams with names of two bytes. */
+const [GROUP, TAG] = [1, 0x68];
 const ROWS = 600;
 const keyOf = (i: number): Uint8Array => Uint8Array.of(0, GROUP, TAG, i >> 8, i & 0xff);
 const valueOf = (i: number): Uint8Array => new Uint8Array(300).fill(i);
@@ -114,6 +120,33 @@ for (const [what, hurt] of Object.entries(FAULTS)) {
     assert.notEqual(store.store.found.rebuilt, undefined);
   });
 }
+
+test('no stream is said to be missing, and no producer new, whose page has another in its place', (t) => {
+  const store = new WideStore(t);
+  const { leaves } = store.pages();
+  const [leaf, other] = [leaves[5], leaves[9]];
+  assert(leaf !== undefined && other !== undefined);
+  FAULTS['another page is in its place']?.(store, leaf, other);
+  const state = new State(GROUP, store.store.tx);
+  const refusal = (row: number): number => {
+    const reply = new Reply();
+    const name = Uint8Array.of(row >> 8, row & 0xff);
+    refuseAbsent(state, state.find(name, 0, 2), { bytes: name, keyAt: 0, keyBytes: 2 }, reply);
+    return reply.code;
+  };
+  assert.throws(() => refusal(firstRow(leaf)), RowDamage);
+  assert(existsSync(store.file + DOUBTED), 'the next start looks at all pages');
+  assert.equal(refusal(ROWS), errorNumber('STREAM_NOT_FOUND'));
+
+  const head = new Head(Uint8Array.of(1), 1);
+  head.hasProducers = true;
+  assert.equal(state.producer(head, 'new', Uint8Array.of(1)), undefined);
+  // The rows of producers are behind those of streams: in the last leaf.
+  const last = leaves.at(-1);
+  assert(last !== undefined);
+  FAULTS['another page is in its place']?.(store, last, other);
+  assert.throws(() => state.producer(head, 'new', Uint8Array.of(1)), RowDamage);
+});
 
 test('a delete looks at the leaves that it may merge, and a walk at those that it runs into', async (t) => {
   const store = new WideStore(t);

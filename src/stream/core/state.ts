@@ -155,6 +155,19 @@ export class State {
     return head;
   }
 
+  /** Before it is said that no stream has this key. */
+  needAbsence(bytes: Uint8Array, start: number, length: number): void {
+    this.#needNoRow(taggedKey(this.prefix, TAG.head, bytes.slice(start, start + length)));
+  }
+
+  /**
+   * After a get found none: throws RowDamage when another page is where the row would be. A walk looks at its pages; a
+   * get does not, because that takes longer than the get.
+   */
+  #needNoRow(key: Uint8Array): void {
+    anyRow(this.#view, key);
+  }
+
   intern(type: string): string {
     return this.#heads.intern(type);
   }
@@ -237,8 +250,12 @@ export class State {
     const cached = head.producers?.get(id);
     if (cached !== undefined) return cached;
     if (!head.hasProducers) return undefined;
-    const row = this.#view.get(producerKey(this.prefix, head.incarnation, idBytes));
-    if (row === undefined) return undefined;
+    const key = producerKey(this.prefix, head.incarnation, idBytes);
+    const row = this.#view.get(key);
+    if (row === undefined) {
+      this.#needNoRow(key);
+      return undefined;
+    }
     const producer = decodeProducer(row);
     this.keepProducer(head, id, producer);
     return producer;

@@ -55,8 +55,9 @@ export function refuseWrite(reply: Reply, code: ErrorCode, head: Head, command: 
 
 /** Refuses because no live stream has this name: `head` is undefined or expired. */
 export function refuseAbsent(state: State, head: Head | undefined, where: KeyPart, reply: Reply): void {
-  const held =
-    head === undefined ? state.forks.tombstone(where.bytes, where.keyAt, where.keyBytes) !== undefined : head.hasPins;
+  const { bytes, keyAt, keyBytes } = where;
+  if (head === undefined) state.needAbsence(bytes, keyAt, keyBytes);
+  const held = head === undefined ? state.forks.tombstone(bytes, keyAt, keyBytes) !== undefined : head.hasPins;
   refuse(reply, held ? 'STREAM_DELETED' : 'STREAM_NOT_FOUND');
 }
 
