@@ -53,6 +53,7 @@ export function openBackups({
   const delayMs = (bytes: number): number => pace.delayMs(bytes);
   const book = new ExportBook(directory);
   const history = new ExportHistory(runtime, book);
+  const host = importHost(runtime);
   const begun = (group: number): void => history.begun(group);
   const over = (group: number, isWhole: boolean): void => history.over(group, isWhole);
   const endedEarly = (group: number, why: ExportEnd): void => {
@@ -76,7 +77,7 @@ export function openBackups({
         sink.json(status, value);
       };
       const told = source === undefined ? sink : { ...sink, json };
-      const feed = new Import(gateway, group, { ...wanted, directory, readCold }, told, importHost(runtime));
+      const feed = new Import(gateway, group, { ...wanted, directory, readCold }, told, host);
       feed.start();
       return feed;
     },

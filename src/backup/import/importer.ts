@@ -19,7 +19,7 @@ import { type ColdReport, ColdSample } from '../export/cold-sample.ts';
 import type { RetryClock } from '../../gateway/retry.ts';
 import type { Callable } from '../../gateway/shard-client.ts';
 import { Proposer } from './proposer.ts';
-import { Spool, SpoolError } from './spool.ts';
+import { Spool, SpoolError, SpoolMemory } from './spool.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 const TOKEN_BYTES = 8;
@@ -42,6 +42,7 @@ export interface UploadOptions {
 export interface ImportHost {
   readonly clock: RetryClock;
   readonly pieceBytes: number;
+  readonly spoolMemory: SpoolMemory;
   newToken(): string;
   lookAt(sample: ColdSample, read: ReadCold | undefined, tell: (report: ColdReport | undefined) => void): void;
 }
@@ -50,6 +51,7 @@ export function importHost(runtime: Runtime): ImportHost {
   return {
     clock: runtime,
     pieceBytes: IMPORT_PIECE_BYTES,
+    spoolMemory: new SpoolMemory(),
     newToken: () => toHex(runtime.randomBytes(TOKEN_BYTES)),
     lookAt: (sample, read, tell) => void sample.look(read).then((report) => tell(report)),
   };
@@ -96,7 +98,7 @@ export class Import implements ImportFeed {
     this.#adopts = adopts;
     this.#readCold = readCold;
     this.#sink = sink;
-    this.#spool = new Spool(directory);
+    this.#spool = new Spool(directory, host.spoolMemory);
     this.#proposer = new Proposer(gateway, group, host.clock);
     this.#reader = new DocumentReader(
       (head) => this.#checkHead(head),

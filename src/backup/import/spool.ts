@@ -26,11 +26,36 @@ export class SpoolError extends Error {
  * over a network comes to the file, whose calls hold up all other requests of the node when its disk is slow.
  */
 const HELD_BYTES_MAX = 16 * 1024 * 1024;
+/** All uploads of a node together: a tool sends four at once. */
+const NODE_HELD_BYTES_MAX = 4 * HELD_BYTES_MAX;
+/** Small pieces share a block, because each of their own would take 200 bytes more. */
+const BLOCK_BYTES = 64 * 1024;
 const READ_BYTES = 512 * 1024;
+
+/** The memory in which uploads of a node wait. */
+export class SpoolMemory {
+  #freeBytes = NODE_HELD_BYTES_MAX;
+
+  take(bytes: number): boolean {
+    if (bytes > this.#freeBytes) return false;
+    this.#freeBytes -= bytes;
+    return true;
+  }
+
+  give(bytes: number): void {
+    this.#freeBytes += bytes;
+  }
+}
+
+interface Block {
+  readonly bytes: Uint8Array;
+  end: number;
+}
 
 export class Spool {
   readonly #directory: string;
-  #held: Uint8Array[] = [];
+  readonly #memory: SpoolMemory;
+  #held: Block[] = [];
   #heldBytes = 0;
   /** Undefined: nothing is in a file. */
   #file: number | undefined;
@@ -40,8 +65,9 @@ export class Spool {
   #roomBytes = 0;
 
   /** `roomOf`: bytes that the file may have, evaluated when it is created. */
-  constructor(directory: string, roomOf = halfOfFree) {
+  constructor(directory: string, memory: SpoolMemory, roomOf = halfOfFree) {
     this.#directory = directory;
+    this.#memory = memory;
     this.#roomOf = roomOf;
   }
 
@@ -51,20 +77,16 @@ export class Spool {
 
   /** The piece may be reused afterwards. After a SpoolError only close() is allowed. */
   push(piece: Uint8Array): void {
-    if (this.#file === undefined && this.#heldBytes + piece.length <= HELD_BYTES_MAX) {
-      this.#held.push(piece.slice());
-      this.#heldBytes += piece.length;
-      return;
-    }
+    if (this.#file === undefined && this.#hold(piece)) return;
     this.#guarded('cannot be kept', () => this.#write(piece));
   }
 
   /** The next piece in order of arrival; undefined when nothing waits. Throws a SpoolError. */
   shift(): Uint8Array | undefined {
-    const piece = this.#held.shift();
-    if (piece !== undefined) {
-      this.#heldBytes -= piece.length;
-      return piece;
+    const block = this.#held.shift();
+    if (block !== undefined) {
+      this.#give(block.bytes.length);
+      return block.bytes.subarray(0, block.end);
     }
     if (this.#file === undefined) return undefined;
     const bytes = new Uint8Array(Math.min(READ_BYTES, this.#written - this.#read));
@@ -77,7 +99,7 @@ export class Spool {
 
   close(): void {
     this.#held = [];
-    this.#heldBytes = 0;
+    this.#give(this.#heldBytes);
     const file = this.#file;
     if (file === undefined) return;
     this.#file = undefined;
@@ -88,6 +110,27 @@ export class Spool {
     } catch {
       // It is closed all the same, and nothing of it is needed.
     }
+  }
+
+  #hold(piece: Uint8Array): boolean {
+    const last = this.#held.at(-1);
+    if (last !== undefined && last.end + piece.length <= last.bytes.length) {
+      last.bytes.set(piece, last.end);
+      last.end += piece.length;
+      return true;
+    }
+    const size = Math.max(piece.length, BLOCK_BYTES);
+    if (this.#heldBytes + size > HELD_BYTES_MAX || !this.#memory.take(size)) return false;
+    this.#heldBytes += size;
+    const bytes = new Uint8Array(size);
+    bytes.set(piece);
+    this.#held.push({ bytes, end: piece.length });
+    return true;
+  }
+
+  #give(bytes: number): void {
+    this.#heldBytes -= bytes;
+    this.#memory.give(bytes);
   }
 
   #write(piece: Uint8Array): void {

@@ -6,7 +6,7 @@ import { ERRORS, type ErrorCode, errorNumber } from '../../../src/base/errors.ts
 import type { ImportSink } from '../../../src/backup/ports.ts';
 import type { ReplyHandler, ShardGateway } from '../../../src/ports.ts';
 import { Import, importHost } from '../../../src/backup/import/importer.ts';
-import { Spool, SpoolError } from '../../../src/backup/import/spool.ts';
+import { Spool, SpoolError, SpoolMemory } from '../../../src/backup/import/spool.ts';
 import { decodeImportToken } from '../../../src/protocol/import-command.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
 import { mountSmallDisk } from '../../crash/small-disk.ts';
@@ -25,7 +25,7 @@ const sentenceOf = (folder: string): string =>
 
 test('a spool returns what it took, and refuses what its volume cannot hold', () => {
   const folder = temporaryFolder('spool');
-  const spool = new Spool(folder, () => 10 * PIECE_BYTES);
+  const spool = new Spool(folder, new SpoolMemory(), () => 10 * PIECE_BYTES);
   let taken = 0;
   assert.throws(() => {
     for (;;) spool.push(pieceOf(taken++ % 251));
@@ -44,12 +44,47 @@ test('a spool returns what it took, and refuses what its volume cannot hold', ()
   removeFolder(folder);
 });
 
+test('uploads of one node share the memory in which they wait, and have it back when they end', (t) => {
+  const folder = temporaryFolder('spool');
+  t.after(() => removeFolder(folder));
+  const memory = new SpoolMemory();
+  const inMemory = (): [Spool, number] => {
+    const spool = new Spool(folder, memory, () => 0);
+    let taken = 0;
+    assert.throws(() => {
+      for (; ; taken++) spool.push(pieceOf(1));
+    }, /no room for more/);
+    return [spool, taken];
+  };
+  const spools = Array.from({ length: 6 }, inMemory);
+  // 64 MiB of all, 16 of one.
+  assert.deepEqual(
+    spools.map(([, taken]) => taken),
+    [13, 13, 13, 13, 1, 0],
+  );
+  for (const [spool] of spools) spool.close();
+  const [again, taken] = inMemory();
+  assert.equal(taken, 13);
+  while (again.shift() !== undefined);
+  assert(memory.take(64 * MIB), 'all is given back');
+});
+
+test('pieces of a byte take hardly more memory than their bytes, and come back joined', () => {
+  const spool = new Spool('/nowhere', new SpoolMemory());
+  const sent = Uint8Array.from({ length: 200_000 }, (_, i) => i % 251);
+  for (const byte of sent) spool.push(Uint8Array.of(byte));
+  const pieces: Uint8Array[] = [];
+  for (let piece = spool.shift(); piece !== undefined; piece = spool.shift()) pieces.push(piece);
+  assert.equal(pieces.length, 4);
+  assert.deepEqual(Buffer.concat(pieces), Buffer.from(sent));
+});
+
 test('a volume that others fill meanwhile refuses by itself, and has its room back afterwards', async (t) => {
   const { disk, reason } = await mountSmallDisk(DISK_BYTES);
   if (disk === undefined) return t.skip(reason);
   try {
     const freeBytes = disk.freeBytes();
-    const spool = new Spool(disk.outside, () => Infinity);
+    const spool = new Spool(disk.outside, new SpoolMemory(), () => Infinity);
     const fill = (): void => {
       for (;;) spool.push(pieceOf(1));
     };
@@ -85,7 +120,7 @@ test('whatever call of a spool fails, what comes out is what went in, or a sente
   const trials = await calls.sweep(
     { EIO: made, ENOSPC: made, EINTR: made, short: made, slow: made },
     async (_, __, failure) => {
-      const spool = new Spool(folder, () => Infinity);
+      const spool = new Spool(folder, new SpoolMemory(), () => Infinity);
       try {
         assert(through(spool).equals(whole));
       } catch (error) {
@@ -103,7 +138,7 @@ test('whatever call of a spool fails, what comes out is what went in, or a sente
 });
 
 test('a spool that cannot be made is no full disk', () => {
-  const spool = new Spool('/nowhere', () => Infinity);
+  const spool = new Spool('/nowhere', new SpoolMemory(), () => Infinity);
   const fill = (): void => {
     for (;;) spool.push(pieceOf(1));
   };

@@ -5,6 +5,7 @@
 import type { ErrorCode } from '../../../src/base/errors.ts';
 import type { ImportFeed, ImportSink } from '../../../src/backup/ports.ts';
 import { Import } from '../../../src/backup/import/importer.ts';
+import { SpoolMemory } from '../../../src/backup/import/spool.ts';
 import type { Random } from '../../support/random.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
@@ -75,6 +76,7 @@ export class Attempt implements ImportSink {
       clock: process.runtime,
       // Another attempt may cut them elsewhere.
       pieceBytes: options.pieceBytes * random.pick([1, 3]),
+      spoolMemory: new SpoolMemory(),
       newToken,
       // Its answers come from promises, for which simulated time does not wait.
       lookAt: (_sample, _read, done) => done(undefined),
