@@ -3,6 +3,8 @@
 # and the authority stays.
 set -eu
 cd "$(dirname "$0")/secrets"
+# No other user of this host looks in: the keys of nodes are readable for all.
+chmod 700 .
 new='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
 [ -s links-ca.pem ] || openssl req -x509 $new -days 3650 -subj '/CN=millrace nodes' -keyout links-ca.key -out links-ca.pem
 for id in 1 2 3; do

@@ -126,7 +126,7 @@ test('the front for browsers is a compose file on top, and its nginx knows all n
 
 test('the links of the compose file get TLS by a file on top, each with a certificate that names its node', () => {
   const made = join(folder, 'links-of-compose');
-  mkdirSync(join(made, 'secrets'), { recursive: true });
+  mkdirSync(join(made, 'secrets'), { recursive: true, mode: 0o755 });
   writeFileSync(join(made, 'make.sh'), readText('scripts/docker/make-certificates.sh'));
   const make = (): Buffer => execFileSync('sh', [join(made, 'make.sh')], { stdio: 'pipe' });
   make();
@@ -151,6 +151,7 @@ test('the links of the compose file get TLS by a file on top, each with a certif
     assert(new X509Certificate(now?.cert ?? '').verify(new X509Certificate(now?.ca ?? '').publicKey));
   }
   assert.equal(statSync(join(made, 'secrets/links-ca.key')).mode & 0o077, 0, 'for its owner alone');
+  assert.equal(statSync(join(made, 'secrets')).mode & 0o777, 0o700, 'readable keys of nodes are in no open folder');
 });
 
 test('the parts of the compose file find each other, and the files that they mount', () => {
