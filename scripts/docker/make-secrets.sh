@@ -1,5 +1,6 @@
 #!/bin/sh
-# The secret of the cluster, the tokens and the password of Grafana, once, in ./secrets beside this file.
+# The secret of the cluster, the tokens and the password of Grafana, once, in ./secrets beside this file. To renew some, remove
+# them and run this again; containers see a new file when they are made again: docker compose up --detach --force-recreate
 set -eu
 cd "$(dirname "$0")"
 mkdir -p secrets
@@ -9,7 +10,7 @@ for name in cluster-secret client-token admin-token exporter-token scrape-token 
   if [ ! -s "secrets/$name" ]; then
     # By another name first: what fails must not leave an empty secret behind.
     case $name in
-      # What nodes know of the exporter's token: make both again for another one.
+      # What nodes know of the exporter's token: remove both for another one.
       *.toml) printf '[[tokens]]\nid = "exporter"\nrole = "observe"\ntoken = "%s"\n' "$(cat secrets/exporter-token)" ;;
       *) openssl rand -hex 32 ;;
     esac > secrets/.new
