@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { X509Certificate, createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import process from 'node:process';
 import { after, test } from 'node:test';
@@ -206,10 +206,36 @@ test('the manifests have the types of the Kubernetes API', () => {
   assert.deepEqual(typeFaults([...objects, ...ofExporter]), '');
   const mounted = [...readText(EXPORTER_MANIFESTS).matchAll(/\{ key: (\S+), path: \1 \}/g)].map(([, key]) => key);
   assert.deepEqual(mounted, SECRETS_OF_EXPORTER, 'not the token with all rights');
-  const made = [...readText('scripts/README.md').matchAll(/--from-literal=([a-z.-]+)=/g)].map(([, key = '']) => key);
-  assert.deepEqual(made.toSorted(), [...SECRETS_OF_NODES, ...SECRETS_OF_EXPORTER].toSorted());
   const [service] = objects;
   assert.match(typeFaults([{ ...service, spec: { selectr: {} } }]), /selectr\W+ does not exist/, 'typos are seen');
+});
+
+test('the Secret of the document is made of files that only their owner reads, with no token among arguments', () => {
+  const made = temporaryFolder('secret');
+  after(() => removeFolder(made));
+  const said = /^mkdir -m 700 .*\n[^]*?^kubectl create secret .*--from-file=(\S+)$/m.exec(
+    readText('scripts/README.md'),
+  );
+  const [commands = '', name = ''] = said ?? [];
+  // The whole command line goes where a test can read it, as it goes into the list of processes.
+  const script = `kubectl() { echo "$@" > arguments; }\n${commands}`;
+  execFileSync('sh', ['-eu', '-c', script], { cwd: made, stdio: 'pipe' });
+  const files = join(made, name);
+  assert.equal(statSync(files).mode & 0o777, 0o700);
+  assert.deepEqual(readdirSync(files).toSorted(), [...SECRETS_OF_NODES, ...SECRETS_OF_EXPORTER].toSorted());
+  const given = readFileSync(join(made, 'arguments'), 'utf8');
+  for (const file of readdirSync(files)) {
+    assert.equal(statSync(join(files, file)).mode & 0o777, 0o600, file);
+    const text = readFileSync(join(files, file), 'utf8');
+    // Prometheus sends the token as it stands in the Secret.
+    if (!file.endsWith('.toml')) assert.match(text, /^[0-9a-f]{64}$/, file);
+    assert(!given.includes(text), file);
+  }
+  const { tokens } = readTokensFile(join(files, 'admin-tokens.toml'), 'tokens', 'role');
+  const exporter = createHash('sha256')
+    .update(readFileSync(join(files, 'exporter-token')))
+    .digest('hex');
+  assert.deepEqual([tokens[0]?.role, tokens[0]?.sha256], ['observe', exporter]);
 });
 
 /** The compiler's complaints about them as literals of the API's types: unknown members are errors then. */

@@ -24,8 +24,12 @@ export function mountSecrets(folder: string): void {
   for (const below of ['run/secrets', 'run/secrets/millrace']) {
     mkdirSync(join(folder, below), { recursive: true });
     for (const name of SECRETS) writeFileSync(join(folder, below, name), `${SECRET}\n`);
-    const tokens = /--from-literal=admin-tokens\.toml="(.*)"/.exec(readText('scripts/README.md'))?.[1] ?? '';
-    writeFileSync(join(folder, below, 'admin-tokens.toml'), tokens.replace('$exporter', OBSERVER));
+    const tokens =
+      /^echo "(.*)" > millrace-secret\/admin-tokens\.toml$/m.exec(readText('scripts/README.md'))?.[1] ?? '';
+    writeFileSync(
+      join(folder, below, 'admin-tokens.toml'),
+      tokens.replace('$(cat millrace-secret/exporter-token)', OBSERVER),
+    );
     writeFileSync(join(folder, below, 'exporter-token'), OBSERVER);
   }
 }
