@@ -50,7 +50,7 @@ function render(helm: Helm, release: string, ...words: readonly string[]): Map<s
 }
 
 helmTest('lint has nothing to object to, whatever is switched on', (helm) => {
-  for (const words of [[], PRODUCTION, OPTIONS]) {
+  for (const words of [[], PRODUCTION, OPTIONS, [...OPTIONS, '--set', 'adminTokens=false']]) {
     const { code, stdout } = helm('lint', '--strict', CHART, ...words);
     assert.equal(code, 0, stdout);
   }
@@ -85,7 +85,10 @@ helmTest('without values it fits a laptop, under any name', (helm, rendered) => 
   assert(set.includes('"resources":{"limits":{"memory":"1Gi"},"requests":{"cpu":"100m","memory":"256Mi"}}'), set);
   assert(set.includes('"value":"http://$(POD_NAME).tiny-nodes.$(NAMESPACE):4437"'), set);
   assert(set.includes('1=tiny-0.tiny-nodes:4440,2=tiny-1.tiny-nodes:4440,3=tiny-2.tiny-nodes:4440'), set);
-  assert(!set.includes('admin-tokens.toml'), 'without an exporter the Secret needs no token of it');
+  const takesTokens = '"MILLRACE_HTTP__ADMIN_TOKENS_FILE","value":"/run/secrets/millrace/admin-tokens.toml"';
+  assert(set.includes(takesTokens), 'operators have tokens without an exporter');
+  const without = JSON.stringify(rendered(helm, 'tiny', '--set', 'adminTokens=false').get('StatefulSet tiny'));
+  assert(!without.includes('admin-tokens.toml'), 'then the Secret needs no such file');
   assert(!/millrace-(\d|nodes)/.test(JSON.stringify([...objects.values()])), 'no name of another release');
 });
 
@@ -132,6 +135,8 @@ helmTest('what cannot be is refused with a sentence', (helm) => {
     ['node=3', /additional properties 'node' not allowed/],
     ['config.log=x', /invalid propertyName 'log'/],
     ['serviceMonitor.enabled=true', /serviceMonitor\.enabled needs exporter\.enabled/],
+    ['exporter.enabled=true,adminTokens=false', /exporter\.enabled needs adminTokens/],
+    ['adminTokens=yes', /adminTokens/],
     ['clusterTls.mode=on', /must be one of 'off', 'accept', 'dial', 'require'/],
     ['clusterTls.mode=require', /clusterTls\.secret is the Secret/],
     ['ingress.enabled=true', /ingress\.host is the name that clients ask for/],
