@@ -89,6 +89,12 @@ helmTest('without values it fits a laptop, under any name', (helm, rendered) => 
   assert(set.includes(takesTokens), 'operators have tokens without an exporter');
   const without = JSON.stringify(rendered(helm, 'tiny', '--set', 'adminTokens=false').get('StatefulSet tiny'));
   assert(!without.includes('admin-tokens.toml'), 'then the Secret needs no such file');
+  for (const value of ['SERVER__TLS_CERT=/run/tls.crt', 'SERVER__LISTEN=0.0.0.0:8443'])
+    assert.doesNotMatch(
+      JSON.stringify(rendered(helm, 'tiny', '--set', `config.${value}`).get('StatefulSet tiny')),
+      /PUBLIC_URL/,
+      `${value}: no address that clients cannot use`,
+    );
   assert(!/millrace-(\d|nodes)/.test(JSON.stringify([...objects.values()])), 'no name of another release');
 });
 
