@@ -40,15 +40,12 @@ export class LimitBook {
 
   /** `grant`: only its own, and those of buckets that it may list as a whole. */
   metrics(grant?: Grant): Readonly<Record<string, unknown>> {
-    if (grant === undefined) {
-      const limit_refusals = this.tokens.refused + this.buckets.refused;
-      return { limit_refusals, limited: [...this.tokens.busiest(), ...this.buckets.busiest()] };
-    }
-    const limited = [
-      ...this.tokens.busiest((name) => name === accountOf(grant)),
-      ...this.buckets.busiest((name) => decideBucket(grant, 'list', name) === 'allowed'),
-    ];
-    return { limit_refusals: limited.reduce((sum, { refused }) => sum + refused, 0), limited };
+    const isItself = grant && ((name: string) => name === accountOf(grant) && isOwnAccount(grant));
+    const isWhole = grant && ((name: string) => decideBucket(grant, 'list', name) === 'allowed');
+    return {
+      limit_refusals: this.tokens.refused(isItself) + this.buckets.refused(isWhole),
+      limited: [...this.tokens.busiest(isItself), ...this.buckets.busiest(isWhole)],
+    };
   }
 
   /** Undefined: it has no limits. */
@@ -65,6 +62,14 @@ export class LimitBook {
 /** A token that was made from another one counts as that, else making them would lift the limit. */
 function accountOf({ id, account = id }: Grant): string {
   return account;
+}
+
+/**
+ * Whether no other token's use is counted with it, except that of tokens made from it: the account of an issuer's token
+ * is its id behind a prefix, and one that was made from another has the account of that.
+ */
+function isOwnAccount({ id, account = id }: Grant): boolean {
+  return account === id || account.endsWith(`:${id}`);
 }
 
 interface Named {
@@ -98,10 +103,10 @@ class Meters {
     this.#clockMs = clockMs;
   }
 
-  /** Refusals of all that there are and were. */
-  get refused(): number {
-    let sum = this.#forgotten;
-    for (const { meter } of this.#meters.values()) sum += meter.used.refused;
+  /** Refusals of all that there are and were; with `isShown` of those that there are. */
+  refused(isShown?: (name: string) => boolean): number {
+    let sum = isShown === undefined ? this.#forgotten : 0;
+    for (const [name, { meter }] of this.#meters) if (isShown?.(name) ?? true) sum += meter.used.refused;
     return sum;
   }
 

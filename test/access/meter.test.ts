@@ -5,6 +5,7 @@ import { LimitBook, type MeteredUse } from '../../src/access/limit-book.ts';
 import { Meter } from '../../src/access/meter.ts';
 import { RequestMeters } from '../../src/access/request-meters.ts';
 import type { Grant } from '../../src/access/scopes.ts';
+import { scopeOf } from '../support/scoped-tokens.ts';
 import { NO_LIMITS, isUseLimits, parseUseLimits } from '../../src/base/use-limits.ts';
 
 /** How many of `count` requests at that moment begin. */
@@ -208,4 +209,29 @@ test('metrics show those that were refused most, and count those that are gone',
   );
   for (let i = 0; i < 20_000; i++) book.ofBucket(`c${i}`)?.begin(0);
   assert.equal(book.metrics()['limit_refusals'], all);
+});
+
+test('metrics of a token with scopes count all that it may see, and not only what is shown', () => {
+  const book = bookOf({ bucket: { requests_per_second: 1 } });
+  for (let i = 0; i < 100; i++) for (let n = 0; n <= i; n++) book.ofBucket(`b${i}`)?.begin(0);
+  const grant = { ...GRANT, scopes: Array.from({ length: 20 }, (_, i) => scopeOf(`b${i}`, '*', 'list')) };
+  const { limited, limit_refusals } = book.metrics(grant) as { limited: MeteredUse[]; limit_refusals: number };
+  assert.deepEqual([limited.length, limit_refusals], [16, 190]);
+});
+
+test('only the token that an account is named after sees it in the metrics', () => {
+  const book = bookOf({ token: { requests_per_second: 1 } });
+  const seenBy = (id: string, account: string | undefined): readonly string[] => {
+    const grant = account === undefined ? { ...GRANT, id } : { ...GRANT, id, account };
+    for (let n = 0; n < 3; n++) book.ofToken(grant)?.begin(0);
+    const { limited, limit_refusals } = book.metrics(grant) as { limited: MeteredUse[]; limit_refusals: number };
+    assert.equal(limit_refusals > 0, limited.length > 0);
+    return limited.map(({ name }) => name);
+  };
+  assert.deepEqual(seenBy('till', undefined), ['till']);
+  assert.deepEqual(seenBy('child', 'till'), []);
+  assert.deepEqual(seenBy('agent', 'issuer:agent'), ['issuer:agent']);
+  assert.deepEqual(seenBy('child', 'issuer:agent'), []);
+  assert.deepEqual(seenBy('first', 'node:first'), ['node:first']);
+  assert.deepEqual(seenBy('second', 'node:first'), []);
 });
