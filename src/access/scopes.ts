@@ -89,6 +89,13 @@ export function coversAll({ scopes }: Grant, operation: ScopedOperation, bucket:
   );
 }
 
+/** The buckets on which as a whole the operation is allowed, in no order; undefined: on every one. */
+export function wholeBuckets(grant: Grant, operation: ScopedOperation): ReadonlySet<string> | undefined {
+  if (coversEverything(grant, operation)) return undefined;
+  const whole = grant.scopes.filter(({ streams, operations }) => streams === ALL && operations.includes(operation));
+  return new Set(whole.map(({ bucket }) => bucket));
+}
+
 /** An operation on every stream of every bucket. */
 export function coversEverything({ scopes }: Grant, operation: ScopedOperation): boolean {
   return scopes.some(

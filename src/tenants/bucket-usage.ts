@@ -5,12 +5,13 @@
  * neither blocks a shard for long nor is ever completely in memory. A bucket's numbers are those of the moment its page
  * was made.
  */
-import { type Grant, decideBucket } from '../access/scopes.ts';
+import { type Grant, decideBucket, wholeBuckets } from '../access/scopes.ts';
 import { compareText } from '../base/text.ts';
 import { type ShardAnswer, type Refused, callShard, firstRefusal } from '../gateway/shard-client.ts';
 import type { ShardGateway } from '../ports.ts';
+import { nameFault } from '../protocol/names.ts';
 import { QUERIES } from '../protocol/operations.ts';
-import type { UsageRow } from '../protocol/queries/summaries.ts';
+import type { UsageRequest, UsageRow } from '../protocol/queries/summaries.ts';
 
 /** Buckets of one page: a few milliseconds of a shard. */
 const PAGE_BUCKETS = 512;
@@ -40,16 +41,20 @@ interface Source {
 
 /**
  * Reports bucket after bucket; a refusal ends the report. `grant`: only those that it may list as a whole, because meters
- * tell of all streams of a bucket.
+ * tell of all streams of a bucket. Where its scopes name buckets, shards are asked for these and page through no others.
  */
 export async function* readUsage(gateway: ShardGateway, grant?: Grant): AsyncGenerator<BucketUsage | Refused> {
+  const named = grant === undefined ? undefined : wholeBuckets(grant, 'list');
+  // A scope may name what no bucket is called, such as a name that is too long for a key.
+  const names = named === undefined ? undefined : [...named].filter((name) => nameFault(name, undefined) === undefined);
+  if (names?.length === 0) return;
   const sources = Array.from({ length: gateway.shardCount }, (_, shard): Source => {
     return { shard, rows: [], next: 0, hasMore: true };
   });
   for (;;) {
     const usedUp = sources.filter(({ hasMore, next, rows }) => hasMore && next === rows.length);
     if (usedUp.length > 0) {
-      const refused = firstRefusal(await Promise.all(usedUp.map((source) => fetchPage(gateway, source))));
+      const refused = firstRefusal(await Promise.all(usedUp.map((source) => fetchPage(gateway, source, names))));
       if (refused?.code === 'INTERNAL') throw new Error(`the usage of a shard: ${refused.detail}`);
       if (refused !== undefined) return yield refused;
     }
@@ -62,9 +67,14 @@ export async function* readUsage(gateway: ShardGateway, grant?: Grant): AsyncGen
   }
 }
 
-async function fetchPage(gateway: ShardGateway, source: Source): Promise<ShardAnswer<unknown>> {
-  const after = source.rows.at(-1)?.[0] ?? '';
-  const answer = await callShard(gateway, QUERIES.usage, source.shard, { after, limit: PAGE_BUCKETS });
+async function fetchPage(
+  gateway: ShardGateway,
+  source: Source,
+  names: readonly string[] | undefined,
+): Promise<ShardAnswer<unknown>> {
+  const page: UsageRequest = { after: source.rows.at(-1)?.[0] ?? '', limit: PAGE_BUCKETS };
+  const asked = names === undefined ? page : { ...page, names };
+  const answer = await callShard(gateway, QUERIES.usage, source.shard, asked);
   if (answer.code !== 'OK') return answer;
   source.rows = answer.result.rows;
   source.hasMore = answer.result.hasMore;

@@ -6,6 +6,8 @@ import { compareText } from '../../src/base/text.ts';
 import { ALL_GROUPS } from '../../src/protocol/request.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 import type { ListedStream, UsageRow } from '../../src/protocol/queries/summaries.ts';
+import { bearer, bookOf, listed, scopeOf } from '../support/scoped-tokens.ts';
+import { until } from '../support/until.ts';
 import { startPlanes } from './planes.ts';
 
 const EMPTY = { streams: 0, exists: true, retainedBytes: 0, streamsMax: -1, retainedBytesMax: -1 };
@@ -119,6 +121,52 @@ test('usage sums the shards', async (t) => {
     reply.code = errorNumber('NO_LEADER');
   };
   assert.equal((await fetch(`${client}/__svc/usage`)).status, 503);
+});
+
+test('usage for a token whose scopes name buckets asks for these alone', async (t) => {
+  const long = 'x'.repeat(1000);
+  const clientTokens = bookOf([
+    listed('two', [scopeOf('b', '*', 'list'), scopeOf('a', '*', 'list'), scopeOf('a', '*', 'read', 'list')]),
+    listed('none', [scopeOf('*', 'a*', 'list'), scopeOf('c', '*', 'read'), scopeOf(`${long}é${long}`, '*', 'list')]),
+    listed('all', [scopeOf('*', '*', 'list'), scopeOf('a', '*', 'list')]),
+  ]);
+  const { gateway, client } = await startPlanes(t, { clientToken: 'root'.repeat(8), clientTokens });
+  gateway.script = ({ shard }, reply) => {
+    const rows: UsageRow[] = ['a', 'b', 'c'].map((name) => [name, 1, 1, 1, 1, 1]);
+    QUERIES.usage.result.write(reply, { hasMore: false, rows: shard === 0 ? rows : [] });
+  };
+  const askedBy = async (token: string): Promise<unknown> => {
+    gateway.asked.length = 0;
+    const told = await (await fetch(`${client}/__svc/usage`, { headers: bearer(token) })).json();
+    const asked = gateway.asked.map(({ query }) => QUERIES.usage.request.read(query).names?.toSorted());
+    return [asked, Object.keys((told as { buckets: object }).buckets)];
+  };
+  const both = ['a', 'b'];
+  assert.deepEqual(await askedBy('two'), [[both, both], both]);
+  assert.deepEqual(await askedBy('none'), [[], []]);
+  assert.deepEqual(await askedBy('all'), [
+    [undefined, undefined],
+    ['a', 'b', 'c'],
+  ]);
+});
+
+test('usage asks for no more pages when its reader is gone', async (t) => {
+  const { gateway, client, planes } = await startPlanes(t);
+  gateway.script = () => false;
+  const leaving = new AbortController();
+  const left = assert.rejects(fetch(`${client}/__svc/usage`, { signal: leaving.signal }));
+  await until('both shards are asked', () => gateway.heldCount === 2);
+  leaving.abort();
+  await left;
+  await until('it is forgotten', () => planes.openRequests() === 0);
+  const page: typeof gateway.script = ({ shard }, reply) => {
+    const name = `b${String(gateway.asked.length).padStart(9, '0')}-${shard}`;
+    QUERIES.usage.result.write(reply, { hasMore: gateway.asked.length < 100, rows: [[name, 1, 1, 1, 1, 1]] });
+  };
+  gateway.script = page;
+  gateway.release(page);
+  await (await fetch(`${client}/__svc/healthz`)).text();
+  assert.equal(gateway.asked.filter(({ op }) => op === QUERIES.usage.number).length, 2);
 });
 
 test('metrics merge groups and counters', async (t) => {

@@ -42,3 +42,13 @@ test('a bucket is the sum of its groups', () => {
   const usage = harness.push(requestFor(QUERIES.usage, ALL_GROUPS, { after: '', limit: 0 }));
   assert.deepEqual(QUERIES.usage.result.read(find(harness.turn(), usage)).rows, [['bucket', 52, 7, 5, 52, 5]]);
 });
+
+test('usage of named buckets is theirs and of no others, in the order of their bytes', () => {
+  const harness = new Harness();
+  for (let group = 0; group < 4; group++) harness.create(group, 's', { body: 'x'.repeat(10 + group) });
+  harness.turn();
+  const names = ['other', 'é', 'bucket', ''];
+  const slot = harness.push(requestFor(QUERIES.usage, ALL_GROUPS, { after: 'z', limit: 1, names }));
+  const { rows, hasMore } = QUERIES.usage.result.read(find(harness.turn(), slot));
+  assert.deepEqual([rows, hasMore], [[['bucket', 46, 4, 4, 46, 4]], false]);
+});

@@ -60,6 +60,8 @@ export interface UsageRequest {
   readonly after: string;
   /** Rows, or a few more; 0: all. */
   readonly limit: number;
+  /** These buckets at once, in place of a page. */
+  readonly names?: readonly string[];
 }
 
 /** A bucket's meters on one shard, behind its name. */

@@ -120,6 +120,7 @@ async function writeUsage(response: StreamingResponse, gateway: ShardGateway, gr
   let text = `{"version":${USAGE_VERSION},"write_unit_bytes":${WRITE_UNIT_BYTES},"buckets":{`;
   let separator = '';
   for await (const next of readUsage(gateway, grant)) {
+    if (response.isOver) return undefined;
     if ('code' in next) return response.fail(next.code, next.detail);
     const members = METERS.map((meter, i) => `"${meter}":${next.meters[i]}`).join(',');
     text += `${separator}${JSON.stringify(next.bucket)}:{${members}}`;
