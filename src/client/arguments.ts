@@ -12,10 +12,19 @@ const OPTION_CHARS_MAX = 4096;
 const HEADER_TEXT = /^[\t -~\u0080-\u00ff]*$/;
 
 export function bytesOf(data: Uint8Array | string): Uint8Array {
-  const given: unknown = data;
+  const bytes = asBytes(data);
+  if (bytes === undefined)
+    throw clientError('INVALID_ARGUMENT', `data is ${nameOf(data)}; it must be a Uint8Array or text`);
+  return bytes;
+}
+
+/** Undefined: it is neither bytes nor text. */
+export function asBytes(given: unknown): Uint8Array | undefined {
   if (typeof given === 'string') return new TextEncoder().encode(given);
   if (given instanceof Uint8Array) return given;
-  throw clientError('INVALID_ARGUMENT', `data is ${nameOf(given)}; it must be a Uint8Array or text`);
+  // One of another realm, as a context of `vm` or jsdom, is an instance of that realm's class.
+  if (!ArrayBuffer.isView(given) || Object.prototype.toString.call(given) !== '[object Uint8Array]') return undefined;
+  return new Uint8Array(given.buffer, given.byteOffset, given.byteLength);
 }
 
 export function checkPath({ bucket, stream }: StreamPath): void {
@@ -24,7 +33,10 @@ export function checkPath({ bucket, stream }: StreamPath): void {
     // A half of a surrogate pair would be replaced, and the stream be another one.
     if (typeof name === 'string' && name.length <= NAME_CHARS_MAX && !/^\.{0,2}$|\p{Surrogate}/u.test(name)) continue;
     const sentence = `${nameOf(name)} cannot be the name of a bucket or stream`;
-    throw clientError('INVALID_ARGUMENT', `${sentence}; write text of 1 to ${NAME_CHARS_MAX} characters`);
+    throw clientError(
+      'INVALID_ARGUMENT',
+      `${sentence}; write text of 1 to ${NAME_CHARS_MAX} characters, but not "." or ".."`,
+    );
   }
 }
 

@@ -65,7 +65,7 @@ export class MillraceClient {
     if (wrong !== undefined) {
       throw clientError(
         'INVALID_ARGUMENT',
-        `${wrong.replace(/\/\/.*@/, '//...@')} is no URL of a node; write http://HOST:PORT or https://HOST:PORT`,
+        `${wrong.replace(/^(https?:\/\/)?.*@/is, '$1...@')} is no URL of a node; write http://HOST:PORT or https://HOST:PORT`,
       );
     }
     if (token !== undefined && !isHeaderText(token)) {

@@ -1,4 +1,5 @@
 /** A stream of the client as a source and as a sink of Web Streams, so that `fetch`, files and transforms pipe from and into it. */
+import { asBytes } from './arguments.ts';
 import { type FollowOptions, type MillraceStream, StreamError, type WaitOptions } from './client.ts';
 import { readableOf } from './readable.ts';
 import { raced } from './waiting.ts';
@@ -70,8 +71,8 @@ interface AbortableController {
 }
 
 function bytesOf(chunk: unknown): Uint8Array {
-  if (chunk instanceof Uint8Array) return chunk;
-  if (typeof chunk === 'string') return new TextEncoder().encode(chunk);
+  const bytes = asBytes(chunk);
+  if (bytes !== undefined) return bytes;
   const sentence = `a chunk is a Uint8Array or text, not ${chunk === null ? 'null' : typeof chunk}`;
   throw new StreamError({ status: 0, code: 'INVALID_ARGUMENT', sentence });
 }

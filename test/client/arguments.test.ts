@@ -2,8 +2,10 @@
 // aborted before does nothing.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { type MillraceClient, type MillraceStream, connect } from '../../src/client/client.ts';
-import { codeOf } from './answers.ts';
+import { runInNewContext } from 'node:vm';
+import { type MillraceClient, type MillraceStream, StreamError, connect } from '../../src/client/client.ts';
+import { createWritableStream } from '../../src/client/web-streams.ts';
+import { codeOf, textOf } from './answers.ts';
 import { NoSocket } from './no-socket.ts';
 import { startNode } from './node.ts';
 
@@ -16,6 +18,12 @@ after(() => far.close());
 function untyped<T>(value: unknown): T {
   const given: T = JSON.parse('null') ?? value;
   return given;
+}
+
+async function textIn(stream: MillraceStream): Promise<string> {
+  let text = '';
+  for await (const { data } of stream.follow({ live: false })) text += textOf(data);
+  return text;
 }
 
 type Call = (stream: MillraceStream, client: MillraceClient) => unknown;
@@ -44,6 +52,7 @@ const WRONG: Readonly<Record<string, Call>> = {
   'a tail below 0': async (stream) => await stream.records().follow({ tail: -1 }).next(),
   'attributes that are none': async (stream) => await stream.setAttributes(untyped(undefined)),
   'a URL with a password': () => connect(server.url.replace('//', '//me:secret@')),
+  'a URL with a password and no slashes': () => connect(server.url.replace('http://', 'me:secret@')),
   'a URL with a query': () => connect(`${server.url}?a=b`),
   'a token that no header has': () => connect(server.url, { token: 'a€' }),
 };
@@ -59,11 +68,24 @@ for (const [way, caller] of [
     for (const [what, call] of Object.entries(WRONG)) {
       const other = caller.stream('b', stream.name, TEXT);
       const under = other.append('x');
-      const code = await codeOf((async () => await call(stream, caller))());
-      assert.equal(code, '0 INVALID_ARGUMENT', what);
+      const refusal: unknown = await (async () => await call(stream, caller))().catch((error: unknown) => error);
+      assert(refusal instanceof StreamError && refusal.code === 'INVALID_ARGUMENT', what);
+      assert.doesNotMatch(refusal.message, /secret/, what);
       assert.equal(await under, ++tail, what);
       assert.equal(await stream.append('x'), ++tail, what);
     }
+  });
+
+  test(`over ${way} bytes of another realm are bytes`, async () => {
+    const stream = caller.stream('b', `realm ${way}`, TEXT);
+    await stream.create(TEXT);
+    const foreign: Uint8Array = runInNewContext('new Uint8Array([120, 97, 98, 99]).subarray(1)');
+    assert(!(foreign instanceof Uint8Array));
+    assert.equal(await stream.append(foreign), 3);
+    const writer = createWritableStream(stream).getWriter();
+    await writer.write(foreign);
+    await writer.close();
+    assert.equal(await textIn(stream), 'abcabc');
   });
 
   test(`over ${way} a call whose signal was aborted before does nothing`, async () => {
@@ -88,3 +110,8 @@ for (const [way, caller] of [
     assert.equal(await codeOf(caller.stream('b', `fork ${way}`).head()), '404 STREAM_NOT_FOUND');
   });
 }
+
+test('the names that are dots are refused in words that fit them', () => {
+  for (const name of ['.', '..'])
+    assert.throws(() => client.stream('b', name), /"\.+" cannot be the name .* but not "\." or "\.\."$/);
+});
