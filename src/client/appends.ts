@@ -17,7 +17,8 @@ const ELSEWHERE_MS = 500;
 export interface AppendOptions extends WaitOptions {
   /**
    * The tail that the stream must have, an offset that a node returned. Of writers that saw one tail one wins, and the
-   * others are refused with `OffsetConflict`. So are appends that wait behind one that is, and expect its end.
+   * others are refused with `OffsetConflict`. On streams of bytes so are appends that wait behind one that is refused so,
+   * or aborted while it is queued, and expect its end. One that got no room (`QUEUE_FULL`, or aborted) refuses no other.
    */
   readonly expectedOffset?: number | undefined;
 }

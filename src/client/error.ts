@@ -15,7 +15,13 @@ export interface ErrorFacts {
 }
 
 /** Codes of this library, beside those of the node. */
-export type ClientCode = 'CLIENT_CLOSED' | 'QUEUE_FULL' | 'BAD_ANSWER' | 'INVALID_ARGUMENT' | 'PRODUCER_FAILED';
+export type ClientCode =
+  | 'CLIENT_CLOSED'
+  | 'QUEUE_FULL'
+  | 'BAD_ANSWER'
+  | 'INVALID_ARGUMENT'
+  | 'PRODUCER_ENDED'
+  | 'PRODUCER_FAILED';
 
 export class StreamError extends Error {
   override readonly name = 'StreamError';
@@ -53,9 +59,9 @@ export class StreamError extends Error {
   }
 }
 
-/** An append that expected another tail, or the end of such an append. Nothing of it was done. */
+/** An append that expected another tail, or the end of such an append or of one that was aborted. Nothing of it was done. */
 export class OffsetConflict extends StreamError {
-  /** The tail that the stream had. */
+  /** The tail that the stream had; behind an append that was aborted unsent, the tail that that one expected. */
   readonly nextOffset: number;
 
   constructor(facts: ErrorFacts, nextOffset: number) {

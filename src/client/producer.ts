@@ -5,7 +5,7 @@
  * A batch keeps its epoch and sequence until a node acknowledges it or refuses it for good, so a repeat takes effect
  * once. After a refusal the epoch rises: a late copy of the refused batch, or of one behind it, is stale from then on.
  */
-import { type StreamError, clientError } from './error.ts';
+import { OffsetConflict, type StreamError, clientError } from './error.ts';
 
 /** Batches without an answer. Nodes know a producer's last five sequences, so a repeat of one gets its own offset. */
 const SENT_MAX = 5;
@@ -66,8 +66,8 @@ export interface SendingBounds {
 
 export class ProducerQueue {
   readonly id: string;
-  /** Offsets count the bytes of bodies; those of JSON streams do not. */
-  hasByteOffsets = false;
+  /** Offsets count the bytes of bodies; those of JSON streams do not. True until the type is known. */
+  hasByteOffsets = true;
   /** A batch is an append, so that another process gives it the same sequence. */
   readonly #isStable: boolean;
   #epoch: number;
@@ -114,12 +114,21 @@ export class ProducerQueue {
     else append.failed(this.#ended);
   }
 
-  /** The program does not wait any longer. True: it was not sent, and will not be. */
+  /**
+   * The program does not wait any longer. True: it was not sent, and will not be. Another writer may append as many bytes, so
+   * those that expect its end do not go either. Those of a stable producer find its gap in the sequence.
+   */
   cancel(append: QueuedAppend): boolean {
     const index = this.#queue.indexOf(append);
-    if (index >= 0) this.#queue.splice(index, 1);
+    if (index < 0) return false;
+    this.#queue.splice(index, 1);
     this.#alone.delete(append);
-    return index >= 0;
+    const { expectedOffset } = append;
+    if (expectedOffset === undefined || this.#isStable) return true;
+    const lost = new Set(this.#expecting(append, this.#queue.slice(index)));
+    const sentence = 'the append whose end this one expects was aborted before it was sent';
+    if (lost.size > 0) this.#drop(lost, new OffsetConflict({ status: 0, code: CONFLICT, sentence }, expectedOffset));
+    return true;
   }
 
   /** The batch to send now; undefined: something has to happen before. */
@@ -213,6 +222,13 @@ export class ProducerQueue {
 
   /** Refused for good, with everything behind it unless that is not concerned. */
   #fail(index: number, error: StreamError): void {
+    if (this.#isStable && error.code === CONFLICT) {
+      for (const append of this.#sent.splice(index, 1)[0]?.appends ?? []) append.failed(error);
+      // Were the others conflicts too, a program would read and append again without end.
+      const sentence =
+        'this producer has ended; open the stream again, with the sequence of the append that conflicted';
+      return this.#failFrom(index, clientError('PRODUCER_ENDED', sentence));
+    }
     if (this.#isStable || !OF_ITSELF.has(error.code)) {
       if (error.code === 'PRODUCER_EPOCH_STALE') this.#ended = error;
       return this.#failFrom(index, error);
@@ -226,15 +242,26 @@ export class ProducerQueue {
       this.#queue = [...refused.appends, ...again];
       return;
     }
-    const lost = new Set(refused.appends);
-    let end = this.#endOf(refused.appends.at(-1));
-    for (const append of again) {
-      if (append.expectedOffset === end) lost.add(append);
-      else if (append.expectedOffset !== undefined) continue;
-      end += append.bytes.length;
+    this.#queue = again;
+    this.#drop(new Set([...refused.appends, ...this.#expecting(refused.appends.at(-1), again)]), error);
+  }
+
+  /** Those behind the append that expect its end, or the end of one that does. */
+  #expecting(append: QueuedAppend | undefined, behind: readonly QueuedAppend[]): readonly QueuedAppend[] {
+    let end = this.#endOf(append);
+    return behind.filter(({ expectedOffset, bytes }) => {
+      if (expectedOffset !== undefined && expectedOffset !== end) return false;
+      end += bytes.length;
+      return expectedOffset !== undefined;
+    });
+  }
+
+  #drop(lost: ReadonlySet<QueuedAppend>, error: StreamError): void {
+    this.#queue = this.#queue.filter((append) => !lost.has(append));
+    for (const append of lost) {
+      this.#alone.delete(append);
+      append.failed(error);
     }
-    this.#queue = again.filter((append) => !lost.has(append));
-    for (const append of lost) append.failed(error);
   }
 
   /** The tail behind an append that expects one. NaN, which nothing equals: it is not known, as that of a JSON stream. */

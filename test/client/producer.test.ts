@@ -3,8 +3,8 @@
 // offset, and where it expected to be.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { StreamError } from '../../src/client/error.ts';
-import { ProducerQueue, type SentBatch } from '../../src/client/producer.ts';
+import { OffsetConflict, StreamError } from '../../src/client/error.ts';
+import { ProducerQueue, type QueuedAppend, type SentBatch } from '../../src/client/producer.ts';
 import { type Random, createRandom } from '../support/random.ts';
 
 const SEEDS = 300;
@@ -255,18 +255,79 @@ test('a producer that another one fenced takes nothing more', () => {
   assert.deepEqual([before?.error?.code, after?.error?.code], ['PRODUCER_EPOCH_STALE', 'PRODUCER_EPOCH_STALE']);
 });
 
+/** Appends the text where it expects an offset, or where it does not. */
+function expectingTo(producer: ProducerQueue): (text: string, expectedOffset?: number) => Outcome & QueuedAppend {
+  return (text, expectedOffset) => {
+    const append: Outcome & QueuedAppend = {
+      ...{ text, bytes: Buffer.from(text), closes: false, expectedOffset, seq: producer.reserve() },
+      done: (offset) => (append.offset = offset),
+      failed: (error) => (append.error = error),
+    };
+    producer.push(append);
+    return append;
+  };
+}
+
+test('an append that is taken back fails those behind it that expect its end, and no others', () => {
+  const producer = new ProducerQueue(undefined);
+  const push = expectingTo(producer);
+  const before = push('zz', 12);
+  const aborted = push('aa', 10);
+  const behind = [push('bb', 12), push('cc', 14)];
+  const others = [push('dd'), push('ee', 5)];
+  assert(producer.cancel(aborted));
+  for (const { error } of behind) {
+    assert(error instanceof OffsetConflict);
+    assert.deepEqual([error.code, error.nextOffset], ['EXPECTED_OFFSET_CONFLICT', 10]);
+  }
+  assert(![before, ...others].some(isSettled));
+  // Those of a stable producer are told by the node that one is missing; where a JSON stream ends is not known.
+  const [stable, json] = [new ProducerQueue({ id: 'p' }), new ProducerQueue(undefined)];
+  json.hasByteOffsets = false;
+  for (const queue of [stable, json]) {
+    const [first, next] = [expectingTo(queue)('aa', 10), expectingTo(queue)('bb', 12)];
+    assert(queue.cancel(first));
+    assert(!isSettled(next));
+  }
+});
+
+test('a stable producer ends with a conflict, which only the append has that conflicted', () => {
+  const producer = new ProducerQueue({ id: 'p' });
+  const push = expectingTo(producer);
+  const [before, conflicting, sent] = [push('aa', 0), push('bb', 1), push('cc', 3)];
+  const [first, second] = [producer.next(BOUNDS), producer.next(BOUNDS), producer.next(BOUNDS)];
+  const waiting = push('dd');
+  assert(first !== undefined && second !== undefined);
+  producer.refused(second, refusal('EXPECTED_OFFSET_CONFLICT'));
+  assert.equal(conflicting.error?.code, 'EXPECTED_OFFSET_CONFLICT');
+  for (const { error } of [sent, waiting, push('ee'), push('ff', 2)]) assert.equal(error?.code, 'PRODUCER_ENDED');
+  producer.acknowledged(first, 2);
+  assert.equal(before.offset, 2);
+  assert(producer.isIdle);
+});
+
+test('an append that is lost behind a refused body is forgotten', () => {
+  const producer = new ProducerQueue(undefined);
+  const push = expectingTo(producer);
+  const [bad, good] = [push('aa', 10), push('bb', 12)];
+  const whole = producer.next(BOUNDS);
+  assert.equal(whole?.appends.length, 2);
+  producer.refused(whole, refusal('INVALID_JSON'));
+  producer.resume();
+  const alone = producer.next(BOUNDS);
+  assert.deepEqual(alone?.appends, [bad]);
+  producer.refused(alone, refusal('INVALID_JSON'));
+  assert.equal(good.error?.code, 'INVALID_JSON');
+  // The queue would know it still, and send it without others.
+  producer.resume();
+  push('cc', 10);
+  producer.push(good);
+  assert.equal(producer.next(BOUNDS)?.appends.length, 2);
+});
+
 test('appends that expect the end of one another are one batch, and refused together, while others go on', () => {
   const producer = new ProducerQueue(undefined);
-  producer.hasByteOffsets = true;
-  const push = (text: string, expectedOffset?: number): Outcome => {
-    const outcome: Outcome = { text };
-    producer.push({
-      ...{ bytes: Buffer.from(text), closes: false, expectedOffset },
-      done: (offset) => (outcome.offset = offset),
-      failed: (error) => (outcome.error = error),
-    });
-    return outcome;
-  };
+  const push = expectingTo(producer);
   const chain = [push('aa', 10), push('bb', 12)];
   const plain = push('cc');
   const behind = push('dd', 16);
@@ -293,6 +354,7 @@ test('appends that expect the end of one another are one batch, and refused toge
   );
   // How long the records of a JSON stream become is not known, so each goes alone.
   const json = new ProducerQueue(undefined);
+  json.hasByteOffsets = false;
   for (const expectedOffset of [0, 1])
     json.push({ bytes: Buffer.from('1'), closes: false, expectedOffset, ...IGNORED });
   assert.equal(json.next(BOUNDS)?.appends.length, 1);
