@@ -18,9 +18,18 @@ export interface Reading {
   readonly signal: AbortSignal;
 }
 
-/** Why the bytes of an object differ from their digests: it is encrypted, and this node has no keys. */
+/**
+ * Why the bytes of an object differ from their digests: it is encrypted, and this node has no keys. Undefined as well
+ * when the store cannot tell, because a reason that is less exact is no reason to fail more than the bytes did.
+ */
 export async function withoutKey({ store, objects, signal }: Reading, key: string): Promise<string | undefined> {
-  if (objects !== store || !isAge(await store.readUpTo(key, 0, AGE_BYTES, signal))) return undefined;
+  if (objects !== store) return undefined;
+  try {
+    if (!isAge(await store.readUpTo(key, 0, AGE_BYTES, signal))) return undefined;
+  } catch (error) {
+    if (error instanceof StoreError) return undefined;
+    throw error;
+  }
   return `${key}: it is encrypted, and this node has no storage.cold.encryption_identity_file`;
 }
 

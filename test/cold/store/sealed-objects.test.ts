@@ -7,7 +7,7 @@ import { generateX25519Identity, identityToRecipient } from 'age-encryption';
 import type { ColdOutcome, MergedObject, MergedSlice } from '../../../src/cold/ports.ts';
 import type { MergeChunks } from '../../../src/cold/store/merge-objects.ts';
 import { KeyedObjects, perform } from '../../../src/cold/store/perform.ts';
-import type { ObjectStore } from '../../../src/cold/store/store.ts';
+import { type ObjectStore, StoreError } from '../../../src/cold/store/store.ts';
 import { digestOf } from '../../../src/digest/blake3.ts';
 import { Age, type AgeKeys, headerEnd, isAge } from '../../../src/encryption/age.ts';
 import type { ChunkRef } from '../../../src/protocol/cold.ts';
@@ -187,6 +187,17 @@ for (const backend of [directory(), s3()]) {
         assert.match(bad.failed, why);
         await assert.rejects(rawBytes('merged/bad'), { failure: 'missing' });
       }
+    });
+
+    it('leaves out only the slice whose bytes are wrong when the store cannot say any more why', async (t) => {
+      const [key, body] = ['unsure/1', bytesOf(SMALL)];
+      await thread.put(undefined, key, bytesOf(SMALL));
+      const readUpTo = t.mock.method(store, 'readUpTo', () => Promise.reject(new StoreError('unreachable', 'gone')));
+      const [slice] = await thread.merge(undefined, 'unsure/merged', [{ key, body }]);
+      assert(slice !== undefined && 'failed' in slice, JSON.stringify(slice));
+      assert.match(slice.failed, /^unsure\/1: bytes 0 to 5003 are not what was written \(BLAKE3 differs\)$/);
+      await thread.refuses(undefined, whole(key, body), /BLAKE3 differs/);
+      assert.equal(readUpTo.mock.callCount(), 2);
     });
 
     it('refuses what was changed, cut off, swapped or put together', async () => {
