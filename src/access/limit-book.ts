@@ -5,12 +5,15 @@
  */
 import { type UseLimits, type NodeLimits, NO_LIMITS } from '../base/use-limits.ts';
 import { Meter, type Used } from './meter.ts';
+import type { Scope } from '../base/scopes.ts';
 import { type Grant, decideBucket } from './scopes.ts';
 
 /** Meters of tokens, and as many of buckets: a few hundred bytes each, and the name. Of more some begin afresh. */
 const METERS_MAX = 10_000;
 /** So many are forgotten at once: a look at all of them takes a fraction of a millisecond. */
 const ROOM = METERS_MAX / 16;
+/** Shares of subscriptions for which is remembered what they have. */
+const SHARES_MAX = 64;
 /** Tokens in the metrics, and as many buckets. */
 const SHOWN_MAX = 16;
 /** A bucket's name has at most so many characters in a sentence. */
@@ -27,6 +30,8 @@ export class LimitBook {
   clockMs = 0;
   readonly tokens = new Meters('token', () => this.clockMs);
   readonly buckets = new Meters('bucket', () => this.clockMs);
+  /** By the text of the scopes: tokens of one parent come with copies. The one that was used last is the last one. */
+  readonly #shares = new Map<string, WeakMap<object, boolean>>();
 
   constructor(settings: LimitSettings = { node: NO_LIMITS, tokens: [] }) {
     this.replace(settings);
@@ -51,6 +56,19 @@ export class LimitBook {
   /** Undefined: it has no limits. */
   ofToken(grant: Grant): Meter | undefined {
     return this.tokens.of(accountOf(grant), grant.limits, grant.expiresAtMs);
+  }
+
+  /** For what was decided about configurations of subscriptions, which never change, by these scopes and no others. */
+  decidedBy(scopes: readonly Scope[]): WeakMap<object, boolean> {
+    const text = JSON.stringify(scopes);
+    const share = this.#shares.get(text) ?? new WeakMap<object, boolean>();
+    this.#shares.delete(text);
+    for (const oldest of this.#shares.keys()) {
+      if (this.#shares.size < SHARES_MAX) break;
+      this.#shares.delete(oldest);
+    }
+    this.#shares.set(text, share);
+    return share;
   }
 
   /** Undefined: it has no limits. Empty: the request names none. */

@@ -68,7 +68,7 @@ export class Meter {
   readonly #bytes = new Rate();
   #allowance: UseLimits = {};
   /** Subscriptions that are being made. */
-  #making = 0;
+  readonly #making = new Set<{ readonly id: string }>();
 
   constructor(whose: string, allowance: UseLimits) {
     this.#whose = whose;
@@ -124,12 +124,19 @@ export class Meter {
     return { code: 'READERS_LIMITED', detail, retrySeconds: 1 };
   }
 
-  /** One more subscription is made, beside so many that there are. `made`: it is over, and counted among them from now on. */
-  makeSubscription(there: number): string | { readonly made: () => void } {
+  /** One more subscription is made beside `own` ones, until `made` is called. One that is among `all` counts there alone. */
+  makeSubscription(
+    id: string,
+    own: number,
+    all: Pick<ReadonlyMap<string, unknown>, 'has'>,
+  ): string | { readonly made: () => void } {
     const { subscriptions: most = Infinity } = this.#allowance;
-    if (there + this.#making < most) {
-      this.#making++;
-      return { made: () => void this.#making-- };
+    let there = own;
+    for (const other of this.#making) if (!all.has(other.id)) there++;
+    if (there < most) {
+      const one = { id };
+      this.#making.add(one);
+      return { made: () => void this.#making.delete(one) };
     }
     this.used.refused++;
     return `${this.#whose} has subscriptions = ${most}; remove one, or have that raised`;

@@ -9,7 +9,7 @@ import { createSigner } from 'fast-jwt';
 import { NODE_ISSUER, type NodeKey } from '../base/jwt-key.ts';
 import { NARROWED_DEPTH_MAX, SCOPED_TOKEN_BYTES_MAX, TOKEN_ID_CHARS_MAX } from '../base/limits.ts';
 import { type Claims, JwtVerifier, grantOfClaims } from './jwt-verifier.ts';
-import type { Scope } from '../base/scopes.ts';
+import { type Scope, parseScopes } from '../base/scopes.ts';
 import { type NarrowingWish, isWithin, narrowingFault } from './narrowing.ts';
 import { type Grant, isExpired } from './scopes.ts';
 import type { ParentBook, ParentToken, TokenBook, TokenFault } from './token-book.ts';
@@ -95,11 +95,14 @@ export class NarrowedTokens implements TokenBook {
     if (exp * 1000 <= nowMs) return 'ended';
     const id = this.#newId();
     const { scopes, isForUrl } = wish;
+    const share = this.#shareToSeal(parent, line, scopes);
     const use = isForUrl ? { use: 'url' } : {};
     const limits = parent?.limits === undefined ? {} : { limits: parent.limits };
     const token =
-      this.#signer(line.keyId)?.sign({ exp, jti: id, from: line.ids, seal: line.seal, ...use, ...limits, scopes }) ??
-      '';
+      this.#signer(line.keyId)?.sign({
+        ...{ exp, jti: id, from: line.ids, seal: line.seal },
+        ...{ ...use, ...limits, ...(share === undefined ? {} : { share }), scopes },
+      }) ?? '';
     if (token.length <= SCOPED_TOKEN_BYTES_MAX) return { id, token, expiresAtMs: exp * 1000 };
     return { reason: `the token would have ${token.length} bytes, and ${SCOPED_TOKEN_BYTES_MAX} are the most` };
   }
@@ -115,8 +118,13 @@ export class NarrowedTokens implements TokenBook {
     // Children of the token with all rights are counted each for itself, and their children as them.
     const parent = this.#parentOf(line);
     const account = parent?.account ?? `node:${line.ids[1] ?? found.id}`;
-    const share = parent?.grant?.scopes ?? found.scopes.map(wholeBucket);
-    const grant: Grant = { ...found, account, share, ...(claims['use'] === 'url' ? { isForUrl: true } : {}) };
+    const sealed = claims['share'] === undefined ? undefined : parseScopes(claims['share']);
+    if (sealed?.ok === false) return 'wrong-scopes';
+    const share = parent?.grant?.scopes ?? sealed?.scopes;
+    const grant: Grant = {
+      ...{ ...found, account, ...(share === undefined ? {} : { share }) },
+      ...(claims['use'] === 'url' ? { isForUrl: true } : {}),
+    };
     this.#lines.set(grant, line);
     return this.#faultOf(line, grant, parent) ?? grant;
   }
@@ -144,14 +152,15 @@ export class NarrowedTokens implements TokenBook {
     return { keyId: signer.id, seal: signer.sealOf(first.seed), ids: [parent?.id ?? ALL_RIGHTS_ID] };
   }
 
+  /** Nodes do not keep the scopes of such a parent, and splitting them into small ones must not multiply its share. */
+  #shareToSeal(parent: Grant | undefined, line: Line, scopes: readonly Scope[]): readonly Scope[] | undefined {
+    if (!scopes.some(({ operations }) => operations.includes('subscribe'))) return undefined;
+    return this.#parentOf(line)?.grant === undefined ? (parent?.share ?? parent?.scopes) : undefined;
+  }
+
   #signer(keyId: string): Signer | undefined {
     return this.#signers.find(({ id }) => id === keyId);
   }
-}
-
-/** The scopes of its parent are not known here. Splitting them into small ones must not multiply what it may have. */
-function wholeBucket({ bucket, operations }: Scope): Scope {
-  return { bucket, streams: '*', operations };
 }
 
 function tooDeep({ ids }: Line): string | undefined {

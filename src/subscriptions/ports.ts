@@ -9,8 +9,8 @@ export interface ControlRights {
   follows(pattern: string | null, paths: readonly string[]): boolean;
   /** Whether it may append to the stream of this path. */
   appends(path: string): boolean;
-  /** It makes one more beside all that there are, until `made` is called. A sentence: why it may not. */
-  makesOneMore(all: Iterable<Followed>): string | { readonly made: () => void };
+  /** It makes one more beside all that there are, by id, until `made` is called. A sentence: why it may not. */
+  makesOneMore(id: string, all: ReadonlyMap<string, Followed>): string | { readonly made: () => void };
 }
 
 /** All that a subscription was made to follow. */

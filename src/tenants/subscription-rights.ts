@@ -32,14 +32,31 @@ class GrantedRights implements ControlRights {
   }
 
   /** All that follow nothing but what it may count as its own: the log of subscriptions does not say who made them. */
-  makesOneMore(all: Iterable<Followed>): ReturnType<ControlRights['makesOneMore']> {
+  makesOneMore(id: string, all: ReadonlyMap<string, Followed>): ReturnType<ControlRights['makesOneMore']> {
     const meter = this.#limits.ofToken(this.#grant);
-    if (meter?.allowance.subscriptions === undefined) return UNBOUNDED;
+    const most = meter?.allowance.subscriptions;
+    if (meter === undefined || most === undefined) return UNBOUNDED;
     const { share: scopes = this.#grant.scopes } = this.#grant;
     const own = new GrantedRights({ ...this.#grant, scopes }, this.#limits);
+    const decided = this.#limits.decidedBy(scopes);
     let there = 0;
-    for (const { config } of all) if (own.follows(config.pattern, config.streams)) there++;
-    return meter.makeSubscription(there);
+    for (const { config } of all.values()) {
+      if (own.#counts(config, decided)) there++;
+      if (there >= most) break;
+    }
+    return meter.makeSubscription(id, there, all);
+  }
+
+  /** One may follow ten thousand streams, and each PUT asks about all of them. */
+  #counts(config: Followed['config'], decided: WeakMap<object, boolean>): boolean {
+    const known = decided.get(config);
+    if (known !== undefined) return known;
+    const { pattern, streams } = config;
+    // Most are of others. One look says so, which is not worth the memory.
+    if (pattern === null && streams[0] !== undefined && !this.#allows('subscribe', streams[0])) return false;
+    const counts = this.follows(pattern, streams);
+    decided.set(config, counts);
+    return counts;
   }
 
   follows(pattern: string | null, paths: readonly string[]): boolean {

@@ -159,11 +159,18 @@ class World {
 
 const ONE = [exactly('shop', 'a1', 'read')];
 
-test('children of a token whose scopes are not known have whole buckets for their share', () => {
+test('children of the token with all rights have what is theirs for their share, and all below them the same', () => {
   const world = new World();
-  const { token } = world.narrow(undefined, [scopeOf('shop', 'a*', 'read'), scopeOf('logs', 'x', 'read')]);
-  const { share } = world.grant(token);
-  assert.deepEqual(share, [scopeOf('shop', '*', 'read'), scopeOf('logs', '*', 'read')]);
+  const scopes = [scopeOf('shop', 'a*', 'read', 'subscribe'), scopeOf('logs', 'x', 'read')];
+  const first = world.grant(world.narrow(undefined, scopes).token);
+  assert.equal(first.share, undefined, 'its own scopes');
+  let below = first;
+  for (const streams of ['ab*', 'abc']) {
+    below = world.grant(world.narrow(below, [scopeOf('shop', streams, 'subscribe', 'read')]).token);
+    assert.deepEqual([below.account, below.share], [`node:${first.id}`, scopes], streams);
+  }
+  const reader = world.grant(world.narrow(first, [scopeOf('shop', 'ab', 'read')]).token);
+  assert.equal(reader.share, undefined, 'it makes none, and stays small');
 });
 
 test('a child has its rights until its time, and never beyond its parent', () => {
@@ -258,6 +265,7 @@ test('the children of an issuer token end with its id and with its key, by the c
   assert.equal(jwt.grantOf(made.token, NOW_MS), 'foreign');
   const held = nodes.grantOf(made.token, made.expiresAtMs - 1);
   assert(typeof held === 'object', JSON.stringify(held));
+  assert.equal(held.share, undefined, 'it makes no subscriptions');
   assert.equal(nodes.grantOf(made.token, made.expiresAtMs), 'expired');
   nodes.replace({ keys: [FIRST], revoked: ['agent-7'] });
   assert.equal(nodes.grantOf(made.token, NOW_MS), 'revoked');
@@ -272,6 +280,27 @@ test('the children of an issuer token end with its id and with its key, by the c
   assert(!nodes.holds(held));
   assert.equal(nodes.grantOf(made.token, NOW_MS), 'orphaned');
   assert.equal(nodes.narrow(parent, { scopes: ONE, lifeMs: 1000, isForUrl: false }, NOW_MS), 'ended');
+});
+
+test('the children of an issuer token carry its scopes for their share', () => {
+  const issuer = keyOf('issuer');
+  const rules = { issuer: 'https://id.example', audience: 'millrace', clockSkewMs: 0 };
+  const jwt = new JwtTokens(rules, { keys: [{ id: 'issuer', algorithm: 'EdDSA', pem: issuer.pem }], revoked: [] });
+  const nodes = new NarrowedTokens(jwt, { keys: [FIRST], revoked: [] }, () => 'child');
+  const scopes = [scopeOf('shop', 'a*', 'read', 'subscribe')];
+  const signer = createSigner({
+    ...{ key: issuer.secret, algorithm: 'EdDSA', kid: 'issuer', iss: rules.issuer, aud: rules.audience },
+  });
+  let at = jwt.grantOf(signer({ exp: NOW_MS / 1000 + 60, jti: 'agent-7', scopes }), NOW_MS);
+  for (const streams of ['ab*', 'abc']) {
+    assert(typeof at === 'object', JSON.stringify(at));
+    const wish = { scopes: [scopeOf('shop', streams, 'read', 'subscribe')], lifeMs: 1000, isForUrl: false };
+    const made = nodes.narrow(at, wish, NOW_MS);
+    assert(typeof made === 'object' && 'token' in made, JSON.stringify(made));
+    at = nodes.grantOf(made.token, NOW_MS);
+    assert(typeof at === 'object', JSON.stringify(at));
+    assert.deepEqual(at.share, scopes);
+  }
 });
 
 test('keys rotate: the first signs and all verify, and a line stays with its key', () => {
@@ -335,6 +364,7 @@ test('what another key signed, or lacks its origin, opens nothing', () => {
     [signedBy(FIRST, { seal: undefined }), 'malformed'],
     [signedBy(FIRST, { jti: undefined }), 'without-id'],
     [signedBy(FIRST, { scopes: [] }), 'wrong-scopes'],
+    [signedBy(FIRST, { share: [{}] }), 'wrong-scopes'],
   ];
   for (const [token, fault] of cases) assert.equal(world.nodes.grantOf(token, NOW_MS), fault);
 });

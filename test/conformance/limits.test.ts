@@ -134,32 +134,34 @@ test('frames with names that cannot be count, too', async () => {
   assert.equal((await server.hangUp())['tokens'], 'changed');
 });
 
+async function make(token: string, id: string, streams: readonly string[], wake: string): Promise<RawResponse> {
+  const path = `/v1/stream/__ds/subscriptions/${id}`;
+  return await ask(token, 'PUT', path, JSON.stringify({ type: 'pull-wake', streams, wake_stream: wake }));
+}
+
+async function childOf(parent: string, streams: string): Promise<string> {
+  const scopes = [{ bucket: 'shop', streams, operations: ['subscribe', 'read', 'append'] }];
+  const made = await ask(parent, 'POST', '/__svc/tokens', JSON.stringify({ scopes, expires_in: 600 }));
+  assert.equal(made.status, 201, made.body.toString());
+  return (JSON.parse(made.body.toString()) as { readonly token: string }).token;
+}
+
 test('a token has a share of subscriptions, with all that was made from it', async () => {
-  const make = async (token: string, id: string, streams: readonly string[]): Promise<RawResponse> => {
-    const path = `/v1/stream/__ds/subscriptions/${id}`;
-    const config = { type: 'pull-wake', streams, wake_stream: 'shop/jobs-wake' };
-    return await ask(token, 'PUT', path, JSON.stringify(config));
-  };
+  const WAKE = 'shop/jobs-wake';
   const subscriber = textOf('subscriber');
-  const childOf = async (streams: string): Promise<string> => {
-    const scopes = [{ bucket: 'shop', streams, operations: ['subscribe', 'read', 'append'] }];
-    const made = await ask(subscriber, 'POST', '/__svc/tokens', JSON.stringify({ scopes, expires_in: 600 }));
-    assert.equal(made.status, 201, made.body.toString());
-    return (JSON.parse(made.body.toString()) as { readonly token: string }).token;
-  };
-  const child = await childOf('jobs-*');
-  assert.equal((await make(ROOT, 'of-others', ['shop/s', 'shop/jobs-1'])).status, 201);
-  assert.equal((await make(subscriber, 'first', ['shop/jobs-1'])).status, 201);
+  const child = await childOf(subscriber, 'jobs-*');
+  assert.equal((await make(ROOT, 'of-others', ['shop/s', 'shop/jobs-1'], WAKE)).status, 201);
+  assert.equal((await make(subscriber, 'first', ['shop/jobs-1'], WAKE)).status, 201);
   // Several at one moment: none takes the place of another.
   const ids = ['a', 'b', 'c', 'd'];
-  const answers = await Promise.all(ids.map(async (id) => await make(child, id, ['shop/jobs-2'])));
+  const answers = await Promise.all(ids.map(async (id) => await make(child, id, ['shop/jobs-2'], WAKE)));
   const statuses = answers.map(({ status }) => status);
   assert.deepEqual(
     statuses.toSorted((a, b) => a - b),
     [201, 429, 429, 429],
   );
   for (const token of [subscriber, child]) {
-    const refused = await make(token, 'second', ['shop/jobs-3']);
+    const refused = await make(token, 'second', ['shop/jobs-3'], WAKE);
     assert.deepEqual([refused.status, refused.headers.get('retry-after')], [429, '1']);
     assert.equal(refused.headers.get('millrace-error'), 'SUBSCRIPTIONS_LIMITED');
     assert.match(
@@ -167,12 +169,34 @@ test('a token has a share of subscriptions, with all that was made from it', asy
       /the token \\"subscriber\\" has subscriptions = 2; remove one, or have that raised/,
     );
   }
-  assert.equal((await make(subscriber, 'first', ['shop/jobs-1'])).status, 200, 'it is there');
-  assert.equal((await make(ROOT, 'more', ['shop/jobs-4'])).status, 201, 'others are not held to it');
+  assert.equal((await make(subscriber, 'first', ['shop/jobs-1'], WAKE)).status, 200, 'it is there');
+  assert.equal((await make(ROOT, 'more', ['shop/jobs-4'], WAKE)).status, 201, 'others are not held to it');
   for (const id of ['first', 'more']) {
     assert.equal((await ask(subscriber, 'DELETE', `/v1/stream/__ds/subscriptions/${id}`)).status, 204);
   }
-  assert.equal((await make(subscriber, 'second', ['shop/jobs-3'])).status, 201);
+  assert.equal((await make(subscriber, 'second', ['shop/jobs-3'], WAKE)).status, 201);
+});
+
+test('tenants whose tokens come from the one with all rights share a bucket, and no limit', async () => {
+  put(limitsFile, '[token]\nsubscriptions = 2\n');
+  assert.equal((await server.hangUp())['limits'], 'changed');
+  const users = [await childOf(ROOT, 'user-1-*'), await childOf(ROOT, 'user-2-*')];
+  // Splitting what one has multiplies nothing.
+  const splits = [await childOf(users[0] ?? '', 'user-1-a*'), await childOf(users[0] ?? '', 'user-1-b*')];
+  const attempts = [
+    [users[0], 1, 'x', 201],
+    [splits[0], 1, 'a', 201],
+    [splits[1], 1, 'b', 429],
+    [users[0], 1, 'y', 429],
+    [users[1], 2, 'x', 201],
+    [users[1], 2, 'y', 201],
+    [users[1], 2, 'z', 429],
+  ] as const;
+  for (const [token = '', user, name, status] of attempts) {
+    const stream = `shop/user-${user}-${name}`;
+    const { body, status: found } = await make(token, `of-${user}-${name}`, [stream], stream.concat('-wake'));
+    assert.equal(found, status, `${stream}: ${body.toString()}`);
+  }
 });
 
 test('a bucket without a quota of its own has that of the file', async () => {

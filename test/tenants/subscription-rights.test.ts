@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LimitBook } from '../../src/access/limit-book.ts';
 import { type Grant, decide } from '../../src/access/scopes.ts';
+import { NO_LIMITS } from '../../src/base/use-limits.ts';
+import type { ControlRights, Followed } from '../../src/subscriptions/ports.ts';
 import { Glob } from '../../src/base/glob.ts';
 import type { Scope } from '../../src/base/scopes.ts';
 import { controlRights } from '../../src/tenants/subscription-rights.ts';
@@ -65,6 +67,61 @@ test('the sender of a token of another kind has no rights, and the plane without
   assert.equal(controlRights('unknown', new LimitBook())?.appends('b/s'), false);
   assert.equal(controlRights('all', new LimitBook()), undefined);
   assert.equal(controlRights('open', new LimitBook()), undefined);
+});
+
+test('what was made is looked at once, and no more of it than the limit takes', () => {
+  const limits = new LimitBook({ node: { ...NO_LIMITS, token: { subscriptions: 3 } }, tokens: [] });
+  let looks = 0;
+  const followed = (pattern: string | null, ...streams: readonly string[]): Followed => ({
+    config: {
+      pattern,
+      get streams() {
+        looks++;
+        return streams;
+      },
+    },
+  });
+  const all = new Map([
+    ['streams', followed(null, 'b/s1', 'b/s2')],
+    ['pattern', followed('b/s/*')],
+    ['of others', followed(null, 'b/s1', 'b/other')],
+  ]);
+  const make = (): ReturnType<ControlRights['makesOneMore']> | undefined =>
+    // Copies of the scopes, as tokens of one parent have.
+    controlRights({ id: 'x', expiresAtMs: Infinity, scopes: [both('b', 's*')] }, limits)?.makesOneMore('new', all);
+  for (let i = 0; i < 5; i++) {
+    const making = make();
+    assert(typeof making === 'object', JSON.stringify(making));
+    making.made();
+  }
+  assert.equal(looks, 3);
+  all.set('third', followed(null, 'b/s3')).set('fourth', followed(null, 'b/s4'));
+  for (let i = 0; i < 5; i++) assert.match(JSON.stringify(make()), /has subscriptions = 3/);
+  assert.equal(looks, 4, 'what is beyond the limit is not looked at');
+});
+
+test('tenants who share a bucket count each for itself', () => {
+  const limits = new LimitBook({ node: { ...NO_LIMITS, token: { subscriptions: 1 } }, tokens: [] });
+  const all = new Map([['first', { config: { pattern: null, streams: ['chat/user-1-a'] } }]]);
+  const making = (user: number): unknown => {
+    const scopes = [both('chat', `user-${user}-*`)];
+    return controlRights({ id: `user-${user}`, expiresAtMs: Infinity, scopes }, limits)?.makesOneMore('new', all);
+  };
+  assert.equal(typeof making(1), 'string');
+  assert.equal(typeof making(2), 'object');
+});
+
+test('one that is being made counts once, also when it is there already', () => {
+  const limits = new LimitBook({ node: { ...NO_LIMITS, token: { subscriptions: 2 } }, tokens: [] });
+  const rights = controlRights({ id: 'x', expiresAtMs: Infinity, scopes: [both('b', '*')] }, limits);
+  const all = new Map<string, Followed>();
+  assert.equal(typeof rights?.makesOneMore('first', all), 'object');
+  all.set('first', { config: { pattern: null, streams: ['b/s'] } });
+  const second = rights?.makesOneMore('second', all);
+  assert(typeof second === 'object', JSON.stringify(second));
+  assert.equal(typeof rights?.makesOneMore('third', all), 'string');
+  second.made();
+  assert.equal(typeof rights?.makesOneMore('third', all), 'object');
 });
 
 test('whatever is granted, nothing that a pattern matches may not be read', () => {

@@ -5,6 +5,7 @@ import { SUBSCRIPTION_LINKS_MAX } from '../../base/limits.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { ControlRights } from '../ports.ts';
+import type { Outcome } from '../state/record.ts';
 import { type LinkPosition, Subscription, type SubscriptionConfig } from '../state/subscription.ts';
 import { type Signing, showSubscription } from '../state/show.ts';
 import { Refusal, refuseUnless } from './api-refusal.ts';
@@ -61,17 +62,18 @@ export class Membership {
     const { subscriptions } = known.machine;
     if (subscriptions.get(id)?.hash === hash) return { created: false, shown: await this.show(id, origin) };
     // One that is there is refused for that.
-    const making = subscriptions.has(id) ? undefined : rights?.makesOneMore(subscriptions.values());
+    const making = subscriptions.has(id) ? undefined : rights?.makesOneMore(id, subscriptions);
     if (typeof making === 'string') throw new Refusal('SUBSCRIPTIONS_LIMITED', making);
+    let outcome: Outcome;
     try {
       await this.#ensureKey();
       const links = await this.#initialLinks(id, config, hash, base);
-      const outcome = await known.log.append({ op: 'create', id, at: runtime.nowMs(), config, hash, base, links });
-      refuseUnless(outcome, 'OK', 'CREATED');
-      return { created: outcome.code === 'CREATED', shown: await this.show(id, origin) };
+      outcome = await known.log.append({ op: 'create', id, at: runtime.nowMs(), config, hash, base, links });
     } finally {
       making?.made();
     }
+    refuseUnless(outcome, 'OK', 'CREATED');
+    return { created: outcome.code === 'CREATED', shown: await this.show(id, origin) };
   }
 
   /** Refused when there is none. */
