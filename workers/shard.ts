@@ -170,7 +170,12 @@ function threadSyncer(ring: SharedArrayBuffer, log: Logger, startThread: StartSi
   });
 }
 
-async function run(start: ShardData, port: MessagePort, startThread: StartSideThread): Promise<void> {
+interface Threads {
+  readonly startThread: StartSideThread;
+  readonly startWriter: (directory: string) => ThreadWriter;
+}
+
+async function run(start: ShardData, port: MessagePort, { startThread, startWriter }: Threads): Promise<void> {
   const log = threadLogger(start.log, 'shard', (logged) => port.postMessage({ logged } satisfies ShardMessage));
   const syncer = threadSyncer(start.requestRing, log, startThread);
   const store = await openStore(start.directory, {
@@ -179,7 +184,7 @@ async function run(start: ShardData, port: MessagePort, startThread: StartSideTh
     isAlone: start.cluster === undefined,
     onRebuild: ({ message: why }, bytes) =>
       log.warn({ shard: start.shard, why, bytes }, 'pages of the state cannot be read: it is rebuilt without them'),
-    writer: (directory) => new ThreadWriter(directory, (data) => startThread('checkpoint', data, [data.port])),
+    writer: startWriter,
     syncer,
   });
   const membership = await beginRun(port, store);
@@ -249,11 +254,19 @@ async function end(store: ShardStore, port: MessagePort): Promise<void> {
 
 /** Serves one node on this thread until the node stops, or tells the port why it cannot. */
 export async function serve(data: ShardData, port: MessagePort, startThread = startSideThread): Promise<void> {
+  const writers: ThreadWriter[] = [];
+  const startWriter = (directory: string): ThreadWriter => {
+    const writer = new ThreadWriter(directory, (sent) => startThread('checkpoint', sent, [sent.port]));
+    writers.push(writer);
+    return writer;
+  };
   try {
-    await run(data, port, startThread);
+    await run(data, port, { startThread, startWriter });
   } catch (error) {
     const refused = error instanceof ConfigError ? error.message : storeFailure(data.directory, error);
     if (refused === undefined) throw error;
+    // The node ends this thread for it, and those that write checkpoints with it.
+    for (const writer of writers) writer.settle();
     port.postMessage({ refused } satisfies ShardMessage);
   }
 }

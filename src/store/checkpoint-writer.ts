@@ -84,8 +84,8 @@ export class ThreadWriter implements CheckpointWriter {
   readonly #port: MessagePort;
   readonly #thread: SideThread;
   readonly #directory: string;
-  /** The caller's thread ends, and this one with it: within a call of LMDB that would end the process by SIGABRT. */
-  readonly #settle = (): void => {
+  /** Before the caller's thread ends, and this one with it: within a call of LMDB that would end the process by SIGABRT. */
+  readonly settle = (): void => {
     Atomics.wait(this.#state, SERVES, 0, SETTLE_MS);
     Atomics.wait(this.#state, 0, WRITING, SETTLE_MS);
   };
@@ -99,7 +99,7 @@ export class ThreadWriter implements CheckpointWriter {
     this.#thread = start({ directory, state: this.#state, port: port2 });
     // It has no listener: wait() and outcome() take the reason from it.
     port1.unref();
-    process.once('exit', this.#settle);
+    process.once('exit', this.settle);
   }
 
   start(changes: Iterable<Pending>): void {
@@ -128,7 +128,7 @@ export class ThreadWriter implements CheckpointWriter {
     const ended = new Promise<void>((resolve) => this.#thread.once('exit', () => resolve()));
     this.#port.close();
     await ended;
-    process.off('exit', this.#settle);
+    process.off('exit', this.settle);
   }
 }
 

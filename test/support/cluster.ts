@@ -49,7 +49,7 @@ export interface ClusterOptions {
   /** Only of processes: disks of single nodes, by id; the others have theirs in a temporary folder. */
   readonly disks?: ReadonlyMap<number, NodeDisk>;
   /** More options of single servers. */
-  readonly serverOf?: (id: number) => Pick<ServerOptions, 'env' | 'nodeArgs'>;
+  readonly serverOf?: (id: number) => Pick<ServerOptions, 'env' | 'nodeArgs' | 'wrapper'>;
 }
 
 export interface NodeDisk {
