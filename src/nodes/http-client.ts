@@ -187,13 +187,16 @@ export function refusal({ status, text, hadToken }: HttpReply): string {
     return `it refuses the bearer token of MILLRACE_ADMIN_TOKEN or --token-file: ${why}`;
   if (status === 401 && hadToken) return 'it has another bearer token than MILLRACE_ADMIN_TOKEN or --token-file gives';
   if (status === 401) return 'it wants a bearer token: set MILLRACE_ADMIN_TOKEN or give --token-file';
-  return answered(status, reasonIn(text) ?? text);
+  return answered(status, reasonIn(text) ?? firstLineOf(text));
 }
 
-/** A status with the first line of what came with it. */
-export function answered(status: number, text: string): string {
-  const line = text.trim().split('\n')[0] ?? '';
-  return `it answered ${status}${line === '' ? '' : ` (${line.slice(0, SHOWN_CHARS_MAX)})`}`;
+/** `said`: what came with it, if anything. */
+export function answered(status: number, said: string): string {
+  return `it answered ${status}${said === '' ? '' : ` (${said.slice(0, SHOWN_CHARS_MAX)})`}`;
+}
+
+export function firstLineOf(text: string): string {
+  return text.trim().split('\n')[0] ?? '';
 }
 
 /** Any server's words of a refusal. Pages are for browsers. */
@@ -204,7 +207,7 @@ export async function saidBy(answer: IncomingMessage): Promise<string> {
     return answered(status, '');
   }
   const text = await wholeOf(answer, REFUSAL_BYTES_MAX, () => new Error('too long')).catch(() => '');
-  return answered(status, text.toString());
+  return answered(status, firstLineOf(text.toString()));
 }
 
 /** The `reason` of an answer in JSON. */

@@ -10,6 +10,7 @@ import {
   answerTo,
   answered,
   causeOf,
+  firstLineOf,
   open,
   originOf,
   retryAfterMs,
@@ -168,7 +169,7 @@ function neverConnected(error: unknown): boolean {
 export function sentenceOf({ status, body }: StreamAnswer): string {
   if (status === 401)
     return 'it wants a bearer token, or another: set MILLRACE_CLIENT_TOKEN or give --client-token-file';
-  return answered(status, body.toString('utf8'));
+  return answered(status, firstLineOf(body.toString('utf8')));
 }
 
 /** The answer, if it has one of these statuses; else a Failure that names what was asked for. */
