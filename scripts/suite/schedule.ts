@@ -1,8 +1,8 @@
 /** Which files run beside each other: as many as keep the cores busy, by what each of them took when it was measured. */
 import type { Unit } from './unit.ts';
 
-/** A large machine gets no more servers side by side than its disk can take. */
-const SIDE_BY_SIDE_MAX = 8;
+/** A large machine gets no more servers side by side than its disk can take. Each that waits costs some, too. */
+const SIDE_BY_SIDE_MAX = 6;
 /** Files wait at different moments, so the sum of their averages may be a little more than there is. */
 const BUSY_PART = 1.1;
 /** Calm units, and those beside them, keep at most this part of the cores busy. */
