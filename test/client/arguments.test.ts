@@ -5,7 +5,7 @@ import { after, test } from 'node:test';
 import { runInNewContext } from 'node:vm';
 import { type MillraceClient, type MillraceStream, StreamError, connect } from '../../src/client/client.ts';
 import { createWritableStream } from '../../src/client/web-streams.ts';
-import { codeOf, textOf } from './answers.ts';
+import { codeOf, textIn } from './answers.ts';
 import { NoSocket } from './no-socket.ts';
 import { startNode } from './node.ts';
 
@@ -18,12 +18,6 @@ after(() => far.close());
 function untyped<T>(value: unknown): T {
   const given: T = JSON.parse('null') ?? value;
   return given;
-}
-
-async function textIn(stream: MillraceStream): Promise<string> {
-  let text = '';
-  for await (const { data } of stream.follow({ live: false })) text += textOf(data);
-  return text;
 }
 
 type Call = (stream: MillraceStream, client: MillraceClient) => unknown;

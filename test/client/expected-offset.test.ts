@@ -5,7 +5,7 @@ import { after, test } from 'node:test';
 import { type MillraceClient, type MillraceStream, OffsetConflict, connect } from '../../src/client/client.ts';
 import { Relay } from '../support/relay.ts';
 import { until } from '../support/until.ts';
-import { codeOf, textOf } from './answers.ts';
+import { codeOf, textIn, textOf } from './answers.ts';
 import { NoSocket } from './no-socket.ts';
 import { startNode } from './node.ts';
 
@@ -15,12 +15,6 @@ const ROUNDS = 25;
 const { server, client } = await startNode();
 const far = connect(server.url, { WebSocket: NoSocket });
 after(() => far.close());
-
-async function textIn(name: string): Promise<string> {
-  let text = '';
-  for await (const { data } of client.stream('b', name).follow({ live: false })) text += textOf(data);
-  return text;
-}
 
 async function refusalOf(append: Promise<unknown>): Promise<OffsetConflict> {
   const error: unknown = await append.catch((reason: unknown) => reason);
@@ -80,7 +74,7 @@ for (const [way, writer, options] of [
       assert.equal(await codeOf(stream.append('x', { expectedOffset })), '409 STREAM_CLOSED');
     }
     assert.equal(await codeOf(stream.close('', { expectedOffset: 203 })), '409 STREAM_CLOSED');
-    assert.equal(await textIn(name), `abc${'d'.repeat(200)}.`);
+    assert.equal(await textIn(client.stream('b', name)), `abc${'d'.repeat(200)}.`);
   });
 
   test(`over ${way} an append whose answer is lost is not taken for one that came too late`, async () => {
@@ -107,7 +101,7 @@ for (const [way, writer, options] of [
       // It was on its way with the first, or not: the other writer was faster.
       const isRefused = (await codeOf(next)) === '409 EXPECTED_OFFSET_CONFLICT';
       assert.equal(
-        await textIn(name).then((text) => text.slice(offset)),
+        await textIn(client.stream('b', name)).then((text) => text.slice(offset)),
         isRefused ? 'once;another;' : 'once;twice;another;',
       );
     }
@@ -140,7 +134,7 @@ test('writers that race for one counter, over connections that are cut, leave no
       for (let round = 0; round < ROUNDS / 5; round++) await increment(shared, from);
     }),
   );
-  const numbers: number[] = JSON.parse(await textIn('counter'));
+  const numbers: number[] = JSON.parse(await textIn(client.stream('b', 'counter')));
   assert.deepEqual(
     numbers,
     Array.from({ length: (writers.length + 1) * ROUNDS }, (_, i) => i + 1),

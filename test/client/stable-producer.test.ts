@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { MillraceStream, StreamError, connect } from '../../src/client/client.ts';
 import { NodePool } from '../../src/client/pool.ts';
 import { Room } from '../../src/client/waiting.ts';
-import { codeOf, textOf } from './answers.ts';
+import { codeOf, textIn } from './answers.ts';
 import { NoSocket } from './no-socket.ts';
 import { startNode } from './node.ts';
 import { flagsOfNode } from './programs.ts';
@@ -21,12 +21,6 @@ const WRITER = fileURLToPath(new URL('./repeating-writer.process.js', import.met
 const { server, client } = await startNode();
 const far = connect(server.url, { WebSocket: NoSocket });
 after(() => far.close());
-
-async function textIn(name: string): Promise<string> {
-  let text = '';
-  for await (const { data } of client.stream('b', name).follow({ live: false })) text += textOf(data);
-  return text;
-}
 
 /** Runs the writer until it has said so many lines, then kills it; to its end when it says fewer. */
 async function write(name: string, linesMax: number): Promise<readonly string[]> {
@@ -47,11 +41,11 @@ test('a program that is killed and repeats its input with its own producer appen
   await client.stream('b', 'killed').create(TEXT);
   for (const lines of [3, 150, 250]) assert((await write('killed', lines)).length >= lines, 'it was killed on its way');
   const whole = Array.from({ length: COUNT }, (_, i) => `${i};`).join('');
-  assert(whole.startsWith(await textIn('killed')));
+  assert(whole.startsWith(await textIn(client.stream('b', 'killed'))));
   const last = await write('killed', Number.POSITIVE_INFINITY);
   assert.equal(last.length, COUNT);
   assert.equal(last.at(-1), `${COUNT - 1} ${whole.length}`);
-  assert.equal(await textIn('killed'), whole);
+  assert.equal(await textIn(client.stream('b', 'killed')), whole);
 });
 
 for (const [way, writer] of [
@@ -73,7 +67,7 @@ for (const [way, writer] of [
       assert.deepEqual([error.status, error.code, error.producerEpoch], [409, 'PRODUCER_EPOCH_STALE', 3]);
     }
     assert.equal(await codeOf(older.append('f')), '409 PRODUCER_EPOCH_STALE');
-    assert.equal(await textIn(name), 'abc');
+    assert.equal(await textIn(client.stream('b', name)), 'abc');
     // One of the same epoch goes on where the other one was, and a fork has a writer of its own.
     const resumed = writer.stream('b', name, { producer: { id: 'p', epoch: 3, seq: 1 } });
     assert.equal(await resumed.append('d'), 4);
@@ -101,7 +95,7 @@ for (const [way, writer] of [
     assert.equal(await codeOf(first.append('4')), '400 INVALID_JSON');
     const again = writer.stream('b', name, { producer: { id: 'p', seq: 1 } });
     await Promise.all([again.append('2'), again.append('3')]);
-    assert.equal(await textIn(name), '[1,2,3]');
+    assert.equal(await textIn(client.stream('b', name)), '[1,2,3]');
   });
 }
 
@@ -120,16 +114,16 @@ class CrowdedRoom extends Room {
 
 /** Appends the rest of the input behind one that was not sent, and then, with another writer, the input again. */
 async function repeatBehindGap(name: string, older: MillraceStream, rest: readonly string[]): Promise<void> {
-  const before = await textIn(name);
+  const before = await textIn(client.stream('b', name));
   const refusals = await Promise.all(rest.map(async (text) => await older.append(text).catch((e: unknown) => e)));
   for (const error of refusals) {
     assert(error instanceof StreamError);
     assert.deepEqual([error.code, error.producerSeq], ['PRODUCER_SEQ_CONFLICT', before.length]);
   }
-  assert.equal(await textIn(name), before);
+  assert.equal(await textIn(client.stream('b', name)), before);
   const again = client.stream('b', name, { producer: { id: 'p' } });
   await Promise.all(Array.from(LETTERS, async (letter) => await again.append(letter)));
-  assert.equal(await textIn(name), LETTERS);
+  assert.equal(await textIn(client.stream('b', name)), LETTERS);
 }
 
 for (const [place, writer] of [
@@ -177,7 +171,7 @@ test('an append that finds room does not overtake one that waited for it', async
   const second = stream.append('b');
   await first;
   await Promise.all([second, stream.append('c')]);
-  assert.match(await textIn('turns'), /^a+bc$/);
+  assert.match(await textIn(client.stream('b', 'turns')), /^a+bc$/);
 });
 
 test('what is no producer is refused at once', () => {
