@@ -3,7 +3,7 @@
 import { PAGE_VALUE_BYTES } from '../../src/base/limits.ts';
 import { encodePurge, encodeQuota } from '../../src/protocol/bucket-command.ts';
 import { joinFrames } from '../../src/protocol/append-batch.ts';
-import { TIMESTAMP_MS_MAX } from '../../src/protocol/header-values.ts';
+import { TIMESTAMP_MS_MAX, TTL_SECONDS_MAX } from '../../src/protocol/header-values.ts';
 import { ROW_PAYLOAD_BYTES_MAX as ROW_BYTES_TARGET } from '../../src/stream/core/row.ts';
 import { hashBytes } from '../../src/stream/core/keys.ts';
 import type { Random } from '../support/random.ts';
@@ -27,6 +27,9 @@ export interface RandomCommand {
   readonly command: ModelCommand;
   readonly attributesAsSent: string | undefined;
 }
+
+/** The highest epoch, and the highest bound of a quota. */
+const HIGHEST = Number.MAX_SAFE_INTEGER;
 
 const TYPES = [
   '',
@@ -105,7 +108,7 @@ function randomCreate(world: World, base: ModelCommand, known: ModelStream | und
   let expires = -1;
   if (same) ({ ttl, expires } = known);
   else if (random.chance(world.lifetimeShare)) {
-    if (random.chance(0.5)) ttl = random.pick([0, 1, 5, 30, 3600]);
+    if (random.chance(0.5)) ttl = random.pick([0, 1, 5, 30, 3600, TTL_SECONDS_MAX]);
     else expires = base.now + random.pick([-1000, 0, 1, 500, 20_000, TIMESTAMP_MS_MAX - base.now]);
   }
   const withBody = random.chance(0.4);
@@ -149,7 +152,7 @@ function randomAppend(world: World, base: ModelCommand, known: ModelStream | und
 function randomTenantCall(random: Random, base: ModelCommand): ModelCommand {
   if (random.chance(0.15)) return { ...base, kind: 'purge', stream: '', body: encodePurge('') };
   const bound = (bounds: readonly number[]): number => (random.chance(0.85) ? -1 : random.pick(bounds));
-  const quota = [bound([0, 1, 3, 100]), bound([0, 1000, 30_000, 300_000])] as const;
+  const quota = [bound([0, 1, 3, 100, HIGHEST]), bound([0, 1000, 30_000, 300_000, HIGHEST])] as const;
   const body = encodeQuota({ streamsMax: quota[0], retainedBytesMax: quota[1] });
   return { ...base, kind: 'quota', stream: '', quota, body };
 }
@@ -190,13 +193,15 @@ function randomProducer(world: World, known: ModelStream | undefined): { id: str
   const { random } = world;
   const id = random.pick(world.producers);
   const producer = known?.producers.get(id);
-  if (producer === undefined) return { id, epoch: random.int(0, 2), seq: random.chance(0.9) ? 0 : random.int(1, 2) };
+  if (producer === undefined)
+    return { id, epoch: random.pick([0, 1, 2, HIGHEST]), seq: random.chance(0.9) ? 0 : random.int(1, 2) };
   const dice = random.next();
   if (dice < 0.65) return { id, epoch: producer.epoch, seq: producer.seq + 1 };
   if (dice < 0.85) return { id, epoch: producer.epoch, seq: Math.max(0, producer.seq - random.int(0, 8)) };
   if (dice < 0.9) return { id, epoch: producer.epoch, seq: producer.seq + random.int(2, 4) };
   if (dice < 0.93) return { id, epoch: Math.max(0, producer.epoch - 1), seq: producer.seq + 1 };
-  return { id, epoch: producer.epoch + random.int(1, 2), seq: random.chance(0.7) ? 0 : 1 };
+  const epoch = Math.min(HIGHEST, producer.epoch + random.int(1, 2));
+  return { id, epoch, seq: random.chance(0.7) ? 0 : 1 };
 }
 
 /** Mostly small, sometimes right at a border between rows. */

@@ -8,6 +8,7 @@ import { byteAt, compareBytes, viewOf } from '../../base/bytes.ts';
 import { NAME_BYTES_MAX, PAGE_VALUE_BYTES, PRODUCER_ID_BYTES_MAX } from '../../base/limits.ts';
 import type { NumberField, Struct } from '../../base/struct.ts';
 import { decodeChunkRow, decodeObjectId, encodeChunkRow } from '../../protocol/cold.ts';
+import { TIMESTAMP_MS_MAX, TTL_SECONDS_MAX } from '../../protocol/header-values.ts';
 import { OBJECT_ROW, decodeObjectRow, encodeObjectRow } from '../cold/objects.ts';
 import { BUCKET_ROW, decodeBucket, encodeBucket } from '../core/buckets.ts';
 import {
@@ -106,7 +107,15 @@ export type RowSink = (key: Uint8Array, value: Uint8Array) => void;
 /** Positions and counters go on from the backup's values, and stay exact in a double for longer than clusters run. */
 export const COUNT_MAX = 2 ** 52;
 
-export const isCount = (n: number): boolean => Number.isInteger(n) && n >= 0 && n <= COUNT_MAX;
+/** Fields that nothing counts on from take all that a request may bring. */
+const HIGHEST: ReadonlyMap<string, number> = new Map([
+  ['epoch', Number.MAX_SAFE_INTEGER],
+  ['streamsMax', Number.MAX_SAFE_INTEGER],
+  ['retainedBytesMax', Number.MAX_SAFE_INTEGER],
+  ['subOffset', Number.MAX_SAFE_INTEGER],
+  // A deadline: the longest TTL behind the last moment. Above 2^53, where keys still hold every double.
+  ['indexedDeadlineMs', TTL_SECONDS_MAX * 1000 + TIMESTAMP_MS_MAX],
+]);
 
 export function kindOf(key: Uint8Array): RowKind {
   const tag = byteAt(key, 0);
@@ -136,7 +145,9 @@ export function checkWritten(
     for (const [name, field] of Object.entries(part.fields)) {
       if (!isNumber(field)) continue;
       const number = field.get(view, at);
-      check(isCount(number) || number === field.lowest, `a ${thing} has an impossible ${name}: ${number}`);
+      const highest = HIGHEST.get(name) ?? COUNT_MAX;
+      const isPossible = Number.isInteger(number) && number >= field.lowest && number <= highest;
+      check(isPossible, `a ${thing} has an impossible ${name}: ${number}`);
     }
   }
   const written = again?.(key, value);

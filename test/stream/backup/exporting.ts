@@ -17,7 +17,7 @@ export function validated(rows: readonly Row[]): { readonly summary: Summary; re
 }
 
 /** The rows of a backup of what the replica has written to its store. */
-export function exportOf(replica: Replica): Row[] {
+export function exportOf(replica: Pick<Replica, 'tx'>): Row[] {
   const rows: Row[] = [];
   const canonical = new Canonical((key, value) => rows.push([key.slice(), value.slice()]));
   for (const tag of BACKUP_TAGS) {
