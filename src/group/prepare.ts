@@ -85,7 +85,7 @@ function recordsOf(
   return decodeRecords(payload) ?? { code: 'INVALID_JSON', reason: 'its records do not end where they should' };
 }
 
-/** A payload sent as application/json is records; types arrive normalised, so the bytes can be compared in place. */
+/** A payload sent as application/json is records; types arrive normalised, so only `;` may stand behind the name. */
 function carriesRecords(command: Command): boolean {
   if (!WITH_BODY.has(command.kind)) return false;
   if (command.contentTypeBytes < JSON_TYPE.length) return false;
@@ -93,7 +93,7 @@ function carriesRecords(command: Command): boolean {
     if (command.bytes[command.contentTypeAt + i] !== JSON_TYPE.charCodeAt(i)) return false;
   }
   const behind = command.bytes[command.contentTypeAt + JSON_TYPE.length];
-  return command.contentTypeBytes === JSON_TYPE.length || behind === 0x3b || behind === 0x20;
+  return command.contentTypeBytes === JSON_TYPE.length || behind === 0x3b;
 }
 
 function refuseWith(reply: Reply, code: ErrorCode, text: string): false {

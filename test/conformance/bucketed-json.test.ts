@@ -61,6 +61,16 @@ serverSuite('bucketed routes: JSON', { cores: 2 }, ({ test, expect, freshBucket 
     assertHeaders(created, { 'stream-record-start': '0', 'stream-record-next': '0', 'stream-extensions': EXTENSION });
   });
 
+  test('a type that only begins like JSON, without a `;` behind it, is of bytes, which stay as they were sent', async () => {
+    const path = `/${freshBucket()}/s`;
+    const headers = { 'Content-Type': 'application/json charset=utf-8' };
+    await expect(201, `PUT ${path}`, { headers, body: '[]' });
+    for (const body of ['[1, {"a": 2}]', 'hello']) await expect(204, `POST ${path}`, { headers, body });
+    const read = await expect(200, `GET ${path}`);
+    assert.equal(read.text, '[][1, {"a": 2}]hello');
+    assertHeaders(read, { 'content-type': 'application/json charset=utf-8', 'stream-extensions': null });
+  });
+
   test('reads by record', async () => {
     const path = await open('[10,11,12,13,14]');
     const read = async (query: string): Promise<unknown> =>

@@ -41,6 +41,7 @@ const TYPES = [
   'application/json',
   'application/json; charset=utf-8',
   'application/json; profile=x',
+  'application/json charset=utf-8',
 ];
 
 /** As sent, and as it should be stored. */
