@@ -32,8 +32,8 @@ const PROVISIONAL = 64;
 const HAS_PINS = 128;
 /** A fork whose creator is silent so long is given up: its node died. Longer than an election plus a slow cold read. */
 export const PROVISIONAL_SILENCE_MS = 15_000;
-/** Most streams have one producer. A stream with more does not keep them all in memory. */
-const PRODUCERS_CACHED_MAX = 8;
+/** Most streams have one producer. A stream with more keeps in memory only those that the store does not have yet. */
+export const PRODUCERS_CACHED_MAX = 8;
 
 export class Head {
   /** bucket NUL stream. */

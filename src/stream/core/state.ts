@@ -10,7 +10,7 @@ import { assert } from '../../base/assert.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
 import { planted } from '../../base/planted.ts';
 import { Buckets } from './buckets.ts';
-import { Head, type StateListener, decodeHead, encodeHead, headBytesMax } from './head.ts';
+import { Head, PRODUCERS_CACHED_MAX, type StateListener, decodeHead, encodeHead, headBytesMax } from './head.ts';
 import { HeadCache } from './head-cache.ts';
 import { HotRows } from './hot-rows.ts';
 import { TAG, anyRow, hashBytes, incarnationKey, positionKey, producerKey, taggedKey } from './keys.ts';
@@ -257,7 +257,8 @@ export class State {
       return undefined;
     }
     const producer = decodeProducer(row);
-    this.keepProducer(head, id, producer);
+    // Duplicates and refusals change nothing, so no flush would make room for them.
+    if ((head.producers?.size ?? 0) < PRODUCERS_CACHED_MAX) this.keepProducer(head, id, producer);
     return producer;
   }
 

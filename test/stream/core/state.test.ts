@@ -6,6 +6,7 @@ import { Proposer } from '../propose.ts';
 import { plainCommand } from '../random-commands.ts';
 import { requestFor } from '../../../src/protocol/request.ts';
 import { GROUP, Replica } from '../replica.ts';
+import { PRODUCERS_CACHED_MAX } from '../../../src/stream/core/head.ts';
 import { ROW_PAYLOAD_BYTES_MAX } from '../../../src/stream/core/row.ts';
 import { QUERIES } from '../../../src/protocol/operations.ts';
 
@@ -96,6 +97,28 @@ test('a state is dirty until the store knows the index it has applied', () => {
   assert(writer.replica.state.dirty);
   writer.replica.flush();
   assert(!writer.replica.state.dirty);
+});
+
+test('of producers that only repeat themselves few stay in memory, in a changed stream and in one that is not', () => {
+  const writer = new Writer();
+  const { replica } = writer;
+  const append = (id: string, seq: number): ModelCommand => ({
+    ...plainCommand(NOW, 'bucket', 's'),
+    ...{ type: 'text/plain', body: new Uint8Array(1), producer: { id, epoch: 0, seq } },
+  });
+  writer.write(create('s'));
+  for (let i = 0; i < 1000; i++) writer.write(append(`p${i}`, 0));
+  const size = (): number => replica.head('bucket', 's').producers?.size ?? 0;
+  assert.equal(size(), 1000, 'the store has none of them yet');
+  replica.flush();
+  for (const change of ['none', 'append']) {
+    if (change === 'append') writer.write(append('p0', 1));
+    for (let i = 0; i < 1000; i++) writer.write(append(`p${i}`, 0));
+    assert(size() <= PRODUCERS_CACHED_MAX, `${size()} producers`);
+  }
+  // Those that are read again and again are accepted as before, once.
+  for (let i = 1; i < 1000; i++) writer.write(append(`p${i}`, 1), append(`p${i}`, 1));
+  assert.equal(replica.head('bucket', 's').tail, 2000);
 });
 
 test('rows of a removed stream go away in portions, and the state stays dirty until the last', () => {
