@@ -14,6 +14,8 @@ import { eachHead } from './list.ts';
 const STREAMS_MAX = 256;
 /** Producer rows added up per stream; further rows are not counted. */
 const PRODUCERS_MAX = 1024;
+/** Producer rows after which a lookup examines no further stream: a few milliseconds. */
+const ROWS_MAX = 4096;
 /** Buckets with a quota that are remembered; all are forgotten at once beyond this. */
 const BUCKETS_MAX = 4096;
 const NOTHING = new Uint8Array(0);
@@ -37,24 +39,30 @@ interface Pass {
 
 /**
  * Bytes that count towards a bucket's quota in addition to those of its streams: published snapshots, attributes and
- * producer state. No gauge holds them, so they are looked up for a bounded number of streams at a time. In a bucket of
- * many streams the figure is as recent as the last complete pass.
+ * producer state. No gauge holds them, so they are looked up for a bounded number of streams and rows at a time. In a
+ * bucket of many the figure is as recent as the last complete pass.
  */
 export class QuotaExtras {
   readonly #passes = new Map<string, Pass>();
 
   of(state: State, bucket: Bucket): number {
     const pass = this.#passOf(bucket.text);
-    let seen = 0;
+    let streams = 0;
+    let rows = 0;
+    let isWhole = true;
     let last: Uint8Array = NOTHING;
     eachHead(state, bucket.name, NOTHING, pass.after, (key, changed, row) => {
-      if (seen++ === STREAMS_MAX) return false;
+      isWhole = streams++ < STREAMS_MAX && rows < ROWS_MAX;
+      if (!isWhole) return false;
       last = key.slice(bucket.name.length + 1);
       const head = changed ?? decodeHead(key.slice(), 0, row as Uint8Array);
-      if (!head.dead) pass.sum += bytesOf(state, head);
+      if (head.dead) return true;
+      const producers = producersOf(state, head);
+      pass.sum += producers.bytes + bytesOf(state, head);
+      rows += producers.rows;
       return true;
     });
-    if (seen > STREAMS_MAX) {
+    if (!isWhole) {
       pass.after = last;
       return Math.max(pass.whole, pass.sum);
     }
@@ -74,16 +82,21 @@ export class QuotaExtras {
   }
 }
 
+/** Its published snapshot and its attributes. */
 function bytesOf(state: State, head: Head): number {
-  let bytes = head.snapshotOffset < 0 ? 0 : state.snapshots.of(state.tx, head.incarnation).size;
-  if (head.hasAttributes) bytes += state.attributes(head)?.length ?? 0;
-  if (!head.hasProducers) return bytes;
-  // Reads the stored rows: those of the last second may be missing.
-  const start = incarnationKey(state.prefix, TAG.producer, head.incarnation);
+  const bytes = head.snapshotOffset < 0 ? 0 : state.snapshots.of(state.tx, head.incarnation).size;
+  return bytes + (head.hasAttributes ? (state.attributes(head)?.length ?? 0) : 0);
+}
+
+/** Reads the stored rows: those of the last second may be missing. */
+function producersOf(state: State, head: Head): { readonly rows: number; readonly bytes: number } {
   let rows = 0;
+  let bytes = 0;
+  if (!head.hasProducers) return { rows, bytes };
+  const start = incarnationKey(state.prefix, TAG.producer, head.incarnation);
   state.tx.range(start, prefixEnd(start), false, (key, value) => {
     bytes += key.length + value.length;
     return ++rows < PRODUCERS_MAX;
   });
-  return bytes;
+  return { rows, bytes };
 }
