@@ -111,7 +111,7 @@ export const READ_BYTES_MAX = MIB;
 export const READ_CACHE_BYTES_MAX = 64 * MIB;
 /** Smaller answers are not kept: the shard collects and copies this much in a few microseconds. */
 export const READ_CACHE_ANSWER_BYTES_MIN = 4 * KIB;
-/** Nor are larger ones, of a single record or in an envelope. */
+/** Nor are larger ones, of a single record. */
 export const READ_CACHE_ANSWER_BYTES_MAX = 2 * READ_BYTES_MAX;
 /** Events for readers that catch up, with the ranges that they were rendered from (topics/rendered-events.ts). */
 export const RENDERED_EVENTS_BYTES_MAX = 32 * MIB;

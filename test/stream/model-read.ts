@@ -40,9 +40,11 @@ export function modelRead(stream: ModelStream | undefined, read: ModelRead): Mod
   } else {
     next = start.record;
     to = start.offset;
+    let envelopes = 0;
     while (next < stream.messages.length && next - start.record < most) {
       const end = stream.ends[next] as number;
-      if (end - start.offset > budget && next > start.record) break;
+      if (read.envelope) envelopes += `{"record":${next},"value":}`.length;
+      if (end - start.offset + envelopes > budget && next > start.record) break;
       to = end;
       next++;
     }

@@ -6,13 +6,14 @@
  * of \n, and `]` in place of the last \n.
  */
 import { PARTS_MAX, READ_BYTES_MAX } from '../../base/limits.ts';
-import { encodeUtf8 } from '../../base/utf8.ts';
+import { writeText } from '../../base/text.ts';
 import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../protocol/queries/read.ts';
 import { RowView } from './row-view.ts';
 
 const NO_BODY = new Uint8Array(0);
 const OPEN = 0x5b;
 const CLOSE = 0x5d;
+const BRACE = 0x7d;
 const COMMA = 0x2c;
 const NEWLINE = 0x0a;
 
@@ -66,7 +67,10 @@ export class ReadCollector {
   #buffer = NO_BODY;
   readonly #view = new RowView();
 
-  /** Collects the body from plan.startOffset: up to `budget` bytes and `records` records, but at least one record. */
+  /**
+   * Collects the body from plan.startOffset: up to `budget` bytes, with those of envelopes, and `records` records, but
+   * at least one record.
+   */
   collect(source: RowSource, plan: ReadPlan, budget: number, records: number): void {
     plan.nextOffset = plan.startOffset;
     if (!plan.json && !plan.parts) {
@@ -80,7 +84,7 @@ export class ReadCollector {
     if (ends !== undefined) {
       plan.body = partsBody(ends, this.#buffer.subarray(1, 1 + size));
     } else if (plan.envelope) {
-      plan.body = envelopeBody(this.#buffer.subarray(1, 1 + size), plan.recordStart);
+      plan.body = envelopeBody(this.#buffer.subarray(1, 1 + size), plan);
     } else {
       this.#buffer[0] = OPEN;
       this.#buffer[Math.max(1, size)] = CLOSE;
@@ -122,6 +126,7 @@ export class ReadCollector {
     let record = plan.recordStart;
     let position = plan.startOffset;
     let gathered = 0;
+    let envelopes = 0;
     let whole = 0;
     for (;;) {
       const from = position - view.start;
@@ -130,7 +135,8 @@ export class ReadCollector {
       let full = false;
       for (let i = record - view.firstRecord; i < view.count; i++) {
         const size = gathered + view.end(i) - from;
-        full = record - plan.recordStart >= records || (size > budget && record > plan.recordStart);
+        if (plan.envelope) envelopes += envelopeBytes(record);
+        full = record - plan.recordStart >= records || (size + envelopes > budget && record > plan.recordStart);
         if (full) break;
         if (separated) this.#buffer[size] = COMMA;
         else ends?.push(size);
@@ -164,24 +170,31 @@ export class ReadCollector {
   }
 }
 
+const FRONT = '{"record":';
+const MIDDLE = ',"value":';
+
+/** An envelope's bytes beside its line: its `}` too, and the digits of the record. */
+function envelopeBytes(record: number): number {
+  return FRONT.length + String(record).length + MIDDLE.length + 1;
+}
+
 /** Renders the lines of the buffer as `[{"record":n,"value":...},...]`. */
-function envelopeBody(lines: Uint8Array, firstRecord: number): Uint8Array {
-  const parts: Uint8Array[] = [];
-  let start = 0;
-  let record = firstRecord;
-  for (let end = lines.indexOf(NEWLINE); end >= 0; end = lines.indexOf(NEWLINE, start)) {
-    const front = `${parts.length === 0 ? '[' : ','}{"record":${record++},"value":`;
-    parts.push(encodeUtf8(front), lines.subarray(start, end), encodeUtf8('}'));
+function envelopeBody(lines: Uint8Array, { recordStart, recordNext }: ReadPlan): Uint8Array {
+  // At most: no record has more digits than the one behind them.
+  const body = new Uint8Array(lines.length + (recordNext - recordStart) * envelopeBytes(recordNext) + 2);
+  let at = 0;
+  body[at++] = OPEN;
+  for (let record = recordStart, start = 0; record < recordNext; record++) {
+    const end = lines.indexOf(NEWLINE, start);
+    if (record > recordStart) body[at++] = COMMA;
+    at += writeText(body, at, `${FRONT}${record}${MIDDLE}`);
+    body.set(lines.subarray(start, end), at);
+    at += end - start;
+    body[at++] = BRACE;
     start = end + 1;
   }
-  parts.push(encodeUtf8(parts.length === 0 ? '[]' : ']'));
-  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  return bytes;
+  body[at++] = CLOSE;
+  return body.subarray(0, at);
 }
 
 /** count u32 | ends u32 | bytes. */
