@@ -10,7 +10,15 @@ import type { Content, Operation, OwnRefusal, Refusal } from './operation.ts';
 /** The part of a row that the document describes. */
 export type DocumentedRow = Pick<
   Route,
-  'methods' | 'pattern' | 'access' | 'right' | 'role' | 'takesUrlToken' | 'bodyBytesMax' | 'isForConsole'
+  | 'methods'
+  | 'pattern'
+  | 'access'
+  | 'right'
+  | 'role'
+  | 'takesUrlToken'
+  | 'bodyBytesMax'
+  | 'isForConsole'
+  | 'writesNothing'
 >;
 
 export interface ResolvedRefusal {
@@ -43,7 +51,8 @@ function refusalsOfRow({ planes, method, path, row }: Asked, bodyRefusals: Opera
   if (row.role !== undefined && row.role !== 'observe') refusals.push('INSUFFICIENT_SCOPE');
   if (row.access !== 'probe') refusals.push('HOST_NOT_ALLOWED');
   if (isWrite || planes.includes('admin')) refusals.push('ORIGIN_NOT_ALLOWED');
-  if (isClients && (method === 'PUT' || method === 'POST')) refusals.push('CONTENT_ENCODING');
+  const isPutOrPost = method === 'PUT' || method === 'POST';
+  if (isClients && isPutOrPost && row.writesNothing !== true) refusals.push('CONTENT_ENCODING');
   if (path.includes('{bucket}') || path === '/v1/stream/{path}') refusals.push('INVALID_NAME');
   if (isWrite && row.bodyBytesMax !== undefined)
     refusals.push(...(bodyRefusals ?? ['BODY_TOO_LARGE', 'INFLIGHT_FULL']));

@@ -26,6 +26,8 @@ export interface Route extends RouteTraits {
   readonly takesConditions?: true;
   /** And so may be the tail that they expect. */
   readonly takesExpectedOffset?: true;
+  /** Whatever its method: the headers of a write mean nothing here, nor does a body. */
+  readonly writesNothing?: true;
   /** Allow does not name OPTIONS. */
   readonly omitsOptions?: true;
   /** The methods that Allow names, where the handler tells them apart. */
@@ -83,17 +85,14 @@ function handle(call: RequestContext, row: Route): unknown {
   }
   const limited = call.meters.enter(call.path.bucket, call.startedMs);
   if (limited !== undefined) return refuseLimited(call, limited);
-  if (row.takesConditions !== true && isConditional(call) && isWrite(call)) {
+  const isWrite = row.writesNothing !== true && call.method !== 'get' && call.method !== 'head';
+  if (row.takesConditions !== true && isConditional(call) && isWrite) {
     return call.refuse('INVALID_HEADER', 'If-Match and If-None-Match go with single writes of a stream, not with this');
   }
-  if (row.takesExpectedOffset !== true && call.headers.expectedOffset !== undefined && isWrite(call)) {
+  if (row.takesExpectedOffset !== true && call.headers.expectedOffset !== undefined && isWrite) {
     return call.refuse('INVALID_HEADER', 'Stream-Expected-Offset goes with appends, not with this');
   }
   return row.handler(call);
-}
-
-function isWrite({ method }: RequestContext): boolean {
-  return method !== 'get' && method !== 'head';
 }
 
 function isConditional({ headers }: RequestContext): boolean {
@@ -169,7 +168,8 @@ export class ClientRouter implements Router {
     }
     const resource = this.#resourceOf(path.pattern, url);
     const row = resource?.row(call.method);
-    if (row?.checksEncoding !== true && (call.method === 'put' || call.method === 'post')) {
+    const ignoresEncoding = row?.checksEncoding === true || row?.writesNothing === true;
+    if (!ignoresEncoding && (call.method === 'put' || call.method === 'post')) {
       const refusal = checkEncoding(call.headers.contentEncoding);
       if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
     }

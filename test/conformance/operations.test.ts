@@ -19,6 +19,13 @@ serverSuite('buckets and listing', { cores: 2 }, ({ test, expect, freshBucket })
   test('PUT answers 201 and stores nothing; a bucket lives by its streams', async () => {
     const bucket = freshBucket();
     for (let i = 0; i < 2; i++) await expect(201, `PUT /${bucket}`);
+    const ignored = [
+      { 'If-None-Match': '*' },
+      { 'If-Match': '"tag"' },
+      { 'Stream-Expected-Offset': '7' },
+      { 'Content-Encoding': 'gzip' },
+    ];
+    for (const headers of ignored) await expect(201, `PUT /${bucket}`, { headers, body: 'x' });
     await expect(404, `GET /${bucket}`);
     await expect(404, `DELETE /${bucket}`);
     for (const name of ['a', 'b', 'c']) await expect(201, `PUT /${bucket}/${name}`, { headers: TEXT });

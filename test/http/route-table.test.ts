@@ -128,7 +128,7 @@ test('a condition is decided or refused; no write ignores it', async (t) => {
   for (const [port, rows, plane] of rowsOf(rig)) {
     for (const row of rows) {
       const method = methodOf(row);
-      if (method === 'GET' || method === 'HEAD') continue;
+      if (method === 'GET' || method === 'HEAD' || row.writesNothing === true) continue;
       const asked = rig.gateway.asked.length;
       for (const condition of [{ 'If-Match': '"tag"' }, { 'If-None-Match': '*' }]) {
         const answer = await requestOnce(

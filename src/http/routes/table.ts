@@ -166,7 +166,7 @@ const STREAM_ROWS: readonly RouteRow[] = [
   { ...row(['PUT'], `${RETENTION}/{offset}`, 'retention', always(handleRetention)), ...SNAPSHOTS, ...WHOLE },
   { ...row(READ, `${STREAM}/bootstrap`, 'bootstrap', always(handleBootstrap)), ...LINKED },
   { ...row(READ, '/{bucket}', 'bucket', always(handleDescribeBucket)), ...bucket('list') },
-  { ...row(['PUT'], '/{bucket}', 'bucket', always(handleCreateBucket)), ...bucket('create') },
+  { ...row(['PUT'], '/{bucket}', 'bucket', always(handleCreateBucket)), ...bucket('create'), writesNothing: true },
   { ...row(['DELETE'], '/{bucket}', 'bucket', always(handleDeleteBucket)), ...bucket('delete'), ...AUDITED },
   {
     ...row(READ, '/{bucket}/streams', 'list', always(handleListStreams)),
