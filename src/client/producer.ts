@@ -75,8 +75,8 @@ export class ProducerQueue {
   #queue: QueuedAppend[] = [];
   /** Batches that are not acknowledged, in their order. */
   #sent: SentBatch[] = [];
-  /** Batches that were sent and will be answered, or lost, on the present connection. */
-  readonly #out = new Set<SentBatch>();
+  /** Batches that were sent and will be answered, or lost, on the present connection, each with the one that was before it. */
+  readonly #out = new Map<SentBatch, SentBatch | undefined>();
   /** Appends that go without others, because one of their batch was refused. */
   readonly #alone = new Set<QueuedAppend>();
   #isHolding = false;
@@ -145,7 +145,7 @@ export class ProducerQueue {
     if (before !== undefined && (batch.size > bytes || before.size > bytes)) return undefined;
     // The higher epoch would fence those of the lower one that have to be repeated.
     if (before !== undefined && before.epoch < batch.epoch) return undefined;
-    this.#out.add(batch);
+    this.#out.set(batch, before);
     return batch;
   }
 
@@ -164,12 +164,14 @@ export class ProducerQueue {
 
   /** Nothing of the batch was done, or that is not known and a repeat tells. */
   refused(batch: SentBatch, error: StreamError): void {
+    const before = this.#out.get(batch);
     this.#out.delete(batch);
     const index = this.#sent.indexOf(batch);
     if (index < 0) return;
     this.#isHolding = true;
     if (error.retryAfterMs !== undefined) this.#pauseMs = Math.max(this.#pauseMs, error.retryAfterMs);
-    else if (index === 0 || !OUT_OF_TURN.has(error.code)) this.#fail(index, error);
+    // A batch that overtook the one before it is refused behind it, when that one may be acknowledged already.
+    else if (before === undefined || !OUT_OF_TURN.has(error.code)) this.#fail(index, error);
   }
 
   /** The connection ended before an answer came. */
