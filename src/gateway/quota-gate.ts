@@ -138,9 +138,11 @@ export class QuotaGate implements WriteGateway {
     const entry = this.#unchecked.isFree(bucket) ? undefined : this.#known(bucket);
     if (entry === undefined) return this.#unchecked.send(request, handler);
     const need = needOf(request);
-    if (need.streams === 0 && need.bytes === 0) return this.#inner.send(request, handler);
+    const isNext = entry.waiting.length === 0;
+    // A close overtakes no append of its stream that waits.
+    if (isNext && need.streams === 0 && need.bytes === 0) return this.#inner.send(request, handler);
     if (entry.isLate) this.#askAgain(entry);
-    const known = entry.waiting.length === 0 ? verdict(entry, need, this.#monotonicMs()) : undefined;
+    const known = isNext ? verdict(entry, need, this.#monotonicMs()) : undefined;
     if (known !== undefined) return this.#send(entry, request, handler, known === 'over');
     const copy = this.#held.take(request);
     if (copy === undefined) return false;

@@ -172,6 +172,23 @@ test('under a load of a bucket that gets a quota elsewhere one answer is 503, no
   assert.deepEqual(await other.send('b', COMMANDS.appendBatch.number, '\0\0\0\u0001x'), ['OK']);
 });
 
+test('a close goes straight on where no write waits, and never before one that does', async () => {
+  const rig = new Rig();
+  rig.shards.streamsMax = 9;
+  assert.deepEqual(await rig.send('b'), ['OK']);
+  await rig.pass(1000);
+  const { asked } = rig.gate.counters;
+  assert.deepEqual(await rig.send('b', COMMANDS.append.number), ['OK']);
+  assert.equal(rig.gate.counters.asked, asked, 'a close asks nothing');
+  rig.shards.writes.length = 0;
+  const both = [rig.send('b', COMMANDS.append.number, 'last'), rig.send('b', COMMANDS.append.number)];
+  assert.deepEqual((await Promise.all(both)).flat(), ['OK', 'OK']);
+  assert.deepEqual(rig.shards.writes, [
+    [QUOTA_UNMARKED, 'last'],
+    [QUOTA_UNMARKED, ''],
+  ]);
+});
+
 test('the node that sets a quota knows it immediately', async () => {
   const rig = new Rig();
   for (let i = 0; i < 2; i++) await rig.send('b', COMMANDS.append.number, 'x');
