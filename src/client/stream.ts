@@ -8,6 +8,9 @@ import { RecordStream } from './records.ts';
 import { type EndSignal, type WaitOptions, endable, signalsOf } from './waiting.ts';
 import { KIND, type StreamPath, type WireAnswer, type WireOptions, type WireRequest, optionsBehind } from './wire.ts';
 
+/** Tries to read a snapshot that others replace meanwhile. */
+const SNAPSHOT_TRIES_MAX = 20;
+
 export interface CreateOptions extends WaitOptions {
   /** `application/json` makes a stream of records; without one bytes. */
   readonly contentType?: string;
@@ -212,19 +215,8 @@ export class MillraceStream {
   }
 
   /** Undefined: none is published. */
-  async snapshot({ signal }: WaitOptions = {}): Promise<PublishedSnapshot | undefined> {
-    try {
-      const { fields, body } = await this.#ask({ kind: 0, route: { method: 'GET', suffix: '/snapshot' } }, signal);
-      return {
-        data: body,
-        contentType: fields.get('content-type') ?? 'application/octet-stream',
-        offset: wholeNumber(fields.get('stream-snapshot-offset')) ?? 0,
-        digest: fields.get('stream-snapshot-digest') ?? '',
-      };
-    } catch (error) {
-      if (error instanceof StreamError && error.code === 'SNAPSHOT_NOT_FOUND') return undefined;
-      throw error;
-    }
+  async snapshot(options: WaitOptions = {}): Promise<PublishedSnapshot | undefined> {
+    return (await this.bootstrap(options)).snapshot;
   }
 
   /** Discards what lies below a place, at most up to the published snapshot. */
@@ -233,9 +225,23 @@ export class MillraceStream {
   }
 
   /** The beginning for a reader: the snapshot, if there is one, and where to follow on. */
-  async bootstrap(options: WaitOptions = {}): Promise<{ snapshot: PublishedSnapshot | undefined; offset: number }> {
-    const snapshot = await this.snapshot(options);
-    return { snapshot, offset: snapshot?.offset ?? (await this.head(options)).retainedOffset };
+  async bootstrap({ signal }: WaitOptions = {}): Promise<{ snapshot: PublishedSnapshot | undefined; offset: number }> {
+    for (let tries = 1; ; tries++) {
+      try {
+        const { fields, body } = await this.#ask({ kind: 0, route: { method: 'GET', suffix: '/snapshot' } }, signal);
+        const contentType = fields.get('content-type') ?? 'application/octet-stream';
+        const offset = wholeNumber(fields.get('stream-snapshot-offset')) ?? 0;
+        const digest = fields.get('stream-snapshot-digest') ?? '';
+        return { snapshot: { data: body, contentType, offset, digest }, offset };
+      } catch (error) {
+        const isMissing = error instanceof StreamError && error.code === 'SNAPSHOT_NOT_FOUND';
+        if (!isMissing || tries === SNAPSHOT_TRIES_MAX) throw error;
+      }
+      // One may have been published since, or in place of the one that the node redirected to.
+      const { fields } = await this.#ask({ kind: KIND.head }, signal);
+      const floor = wholeNumber(fields.get('stream-retained-offset')) ?? 0;
+      if (!fields.has('stream-snapshot-offset')) return { snapshot: undefined, offset: floor };
+    }
   }
 
   async #put(
