@@ -95,3 +95,15 @@ test('a reader does not ask without end for snapshots that are replaced each tim
   assert.equal(await codeOf(far.stream('b', 'quick').bootstrap()), '404 SNAPSHOT_NOT_FOUND');
   assert(letters > 5, `${letters} snapshots`);
 });
+
+test('a snapshot that replaces one is no conflict with itself when its answer is lost', async () => {
+  const stream = await newStream('lost');
+  await stream.publishSnapshot({ offset: 1 }, 'a');
+  const replaces = (await stream.snapshot())?.digest ?? '';
+  let sent = 0;
+  before = (asked) => asked.startsWith('PUT ') && sent++ === 0;
+  await far.stream('b', 'lost').publishSnapshot({ offset: 2 }, 'ab', { replaces });
+  assert.equal(sent, 2);
+  assert.deepEqual(shown(await stream.snapshot()), ['ab', 2]);
+  assert.equal(await codeOf(stream.publishSnapshot({ offset: 3 }, 'abc', { replaces })), '409 SNAPSHOT_MISMATCH');
+});

@@ -76,7 +76,10 @@ serverSuite('application snapshots', { process: true, cores: 1 }, ({ server, tes
     await put(400, '/3', 'x', { ...TEXT, 'Stream-Snapshot-Match': '' });
     await put(204, '/3');
     await put(204, '/3');
-    for (const match of ['zz', 'latest']) await put(409, '/3', 'x', { ...TEXT, 'Stream-Snapshot-Match': match });
+    for (const match of ['zz', 'latest']) {
+      await put(409, '/3', 'y', { ...TEXT, 'Stream-Snapshot-Match': match });
+      await put(204, '/3', 'x', { ...TEXT, 'Stream-Snapshot-Match': match });
+    }
     await put(409, '/3', 'y');
     await put(409, '/3', 'x', { 'Content-Type': 'text/html' });
     await put(409, '/0');

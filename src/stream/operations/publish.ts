@@ -25,14 +25,13 @@ export function applyPublish(state: State, command: Command, reply: Reply): void
   if (offset < head.startOffset) return refuseAt(reply, 'STREAM_GONE', head);
   if (offset > head.tail) return refuseAt(reply, 'SNAPSHOT_BEYOND_TAIL', head);
   const present = published(state, head);
+  // A repeat whose first answer was lost names the snapshot that it has replaced by now.
+  if (present?.offset === offset && compareBytes(digest, present.digest) === 0) return describe(head, offset, reply);
   if (match !== undefined && (present === undefined || compareBytes(match, present.digest) !== 0)) {
     return refuseAt(reply, 'SNAPSHOT_MISMATCH', head);
   }
   if (present !== undefined && offset < present.offset) return refuseAt(reply, 'SNAPSHOT_STALE', head);
-  if (present?.offset === offset) {
-    if (compareBytes(digest, present.digest) !== 0) return refuseAt(reply, 'SNAPSHOT_CONFLICT', head);
-    return describe(head, offset, reply);
-  }
+  if (present?.offset === offset) return refuseAt(reply, 'SNAPSHOT_CONFLICT', head);
   const record = recordOf(state, head, position, offset);
   if (typeof record === 'string') return refuseAt(reply, record, head);
   const contentType = command.contentTypeBytes === 0 ? 'application/octet-stream' : command.contentType();
