@@ -30,7 +30,7 @@ export function createReadableStream(
  * Appends what is written to it: each chunk, bytes or text, is one append, and an empty one is none. On JSON streams a chunk is the
  * text of one record or of an array of them. Text that was cut anywhere passes a TextEncoderStream before, which keeps characters whole.
  *
- * A write resolves when the client has taken the chunk, which waits for room as `ready()` does; the promise of `close()` resolves
+ * A write resolves when the client has a copy of the chunk, which waits for room as `ready()` does; the promise of `close()` resolves
  * when everything that was written is durable. A refused append errors it with its StreamError. Aborting drops what was not
  * taken yet and leaves the stream open; what was taken may still be appended.
  */
@@ -49,7 +49,8 @@ export function createWritableStream(
     async write(chunk, controller) {
       const bytes = bytesOf(chunk);
       if (bytes.length === 0) return;
-      const append = stream.append(bytes);
+      // The caller may reuse its memory once this resolves, which is before the append is durable.
+      const append = stream.append(new Uint8Array(bytes));
       appends.add(append);
       append.then(
         () => appends.delete(append),

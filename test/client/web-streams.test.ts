@@ -50,6 +50,19 @@ test('a fetched body passes a transform into a stream, and the stream flows on i
   assert.equal(seen, text.toUpperCase());
 });
 
+test('memory that the caller uses again after a write is not what is appended', async () => {
+  const { name } = await newStream();
+  // The type is asked for before anything is sent, so both writes resolve first.
+  const stream = client.stream('b', name);
+  const writer = createWritableStream(stream).getWriter();
+  for (const memory of [new Uint8Array(Buffer.from('first,')), Buffer.from('second')]) {
+    await writer.write(memory);
+    memory.fill(0);
+  }
+  await writer.close();
+  assert.equal(await textTo(stream), 'first,second');
+});
+
 test('closing a writer waits until all is durable, and closes the stream only when asked', async () => {
   const stream = await newStream();
   const writer = createWritableStream(stream).getWriter();
