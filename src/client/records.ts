@@ -36,8 +36,8 @@ export class RecordStream<T> {
   async append(value: T, options: AppendOptions = {}): Promise<number> {
     const json: string | undefined = JSON.stringify(value);
     if (json === undefined) throw clientError('INVALID_ARGUMENT', 'the value is nothing that JSON has');
-    // The node would take an array for several records.
-    return await this.#source.append(Array.isArray(value) ? `[${json}]` : json, options);
+    // The node would take an array for several records, which toJSON() of any value may give.
+    return await this.#source.append(json.startsWith('[') ? `[${json}]` : json, options);
   }
 
   /** As `follow` of the stream, by records. */

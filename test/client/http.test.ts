@@ -120,6 +120,8 @@ cases('records are values with ordinals', async (client, name) => {
     [1, 2, 3],
   );
   assert.equal(await codeOf(records.append(undefined)), '0 INVALID_ARGUMENT');
+  await records.append({ toJSON: () => [1, 2] });
+  assert.deepEqual((await all(records.follow({ tail: 1, live: false })))[0]?.value, [1, 2]);
 });
 
 cases('a follower may be left while it waits, as other libraries do', async (client, name) => {
