@@ -12,6 +12,8 @@ import {
 import type { ClientCode } from './error.ts';
 
 const JSON_TYPE = 'application/json';
+/** Timers that are longer fire at once, and readers would take any producer for dead. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
 /** As long as streams of `resumable-stream` live. */
 export const TTL_SECONDS = 24 * 60 * 60;
 
@@ -162,6 +164,10 @@ export function isCode(error: unknown, code: string): boolean {
   return error instanceof StreamError && error.code === code;
 }
 
+export function isTimeout(ms: number): boolean {
+  return ms > 0 && ms <= TIMER_MS_MAX;
+}
+
 function isEnd(value: unknown): value is LogEnd {
   return typeof value === 'object' && value !== null && 'end' in value;
 }
@@ -169,7 +175,8 @@ function isEnd(value: unknown): value is LogEnd {
 function startOf(value: unknown): LogStart {
   if (typeof value === 'object' && value !== null && 'producer' in value && 'timeoutMs' in value) {
     const { producer, timeoutMs } = value;
-    if (typeof producer === 'string' && typeof timeoutMs === 'number') return { producer, timeoutMs };
+    if (typeof producer === 'string' && typeof timeoutMs === 'number' && isTimeout(timeoutMs))
+      return { producer, timeoutMs };
   }
   throw broken('its first record is no producer');
 }

@@ -1,6 +1,6 @@
 /** The signs of life of a producer that has nothing else to write, so that readers tell it from one that died. */
 import { StreamError } from './client.ts';
-import type { ResumableLog } from './resumable-log.ts';
+import { type ResumableLog, isTimeout } from './resumable-log.ts';
 
 export const PRODUCER_TIMEOUT_MS = 30_000;
 /** Signs of life in a timeout, so that a late one is no death. */
@@ -26,7 +26,7 @@ export function signsOfLife(log: ResumableLog, timeoutMs: number, onRefusal: (re
 }
 
 export function checkTimeout(timeoutMs: number): void {
-  if (timeoutMs > 0) return;
-  const sentence = `producerTimeoutMs is ${timeoutMs}; name a number of milliseconds above 0`;
+  if (isTimeout(timeoutMs)) return;
+  const sentence = `producerTimeoutMs is ${timeoutMs}; name a number of milliseconds above 0 and below 2147483648`;
   throw new StreamError({ status: 0, code: 'INVALID_ARGUMENT', sentence });
 }

@@ -337,6 +337,18 @@ test('other streams and senseless options are refused', async () => {
   const context = contextOf(here);
   assert.equal(await codeOf(readAll(await context.resumeExistingStream('other'))), '0 BAD_ANSWER');
   await stream?.delete();
+  // A reader whose timer fires at once would end the stream.
+  await stream?.create({ contentType: 'application/json', data: '{"producer":"p","timeoutMs":2147483648}' });
+  assert.equal(await codeOf(readAll(await context.resumeExistingStream('other'))), '0 BAD_ANSWER');
+  assert.equal((await stream?.head())?.isClosed, false);
+  await stream?.delete();
   assert.equal(await codeOf(context.hasExistingStream('')), '0 INVALID_ARGUMENT');
-  assert.throws(() => contextOf(here, { producerTimeoutMs: 0 }), /name a number of milliseconds above 0/);
+  for (const producerTimeoutMs of [0, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 31]) {
+    const refusal = {
+      code: 'INVALID_ARGUMENT',
+      message: /name a number of milliseconds above 0 and below 2147483648$/,
+    };
+    assert.throws(() => contextOf(here, { producerTimeoutMs }), refusal);
+  }
+  assert.doesNotThrow(() => contextOf(here, { producerTimeoutMs: 2 ** 31 - 1 }));
 });
