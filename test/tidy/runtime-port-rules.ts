@@ -20,6 +20,7 @@ const DIRECT: Table = {
   'src/console/page/': 'runs in a browser',
   'src/http/server.ts': 'closes real sockets',
   'src/access/bodies.ts': 'deadlines of real sockets',
+  'src/access/upload-pace.ts': 'deadlines of real sockets',
   'src/access/token-clock.ts': 'when tokens end, and with them real sockets',
   'src/http/streaming.ts': 'deadlines of real sockets',
   'src/topics/clock.ts': 'deadlines of real sockets',

@@ -10,6 +10,7 @@
  */
 import { BACKUP_CONTENT_TYPE, BACKUP_FORMAT_VERSION } from '../../../base/limits.ts';
 import { fromHex } from '../../../base/hex.ts';
+import { UploadPace } from '../../../access/upload-pace.ts';
 import { DIGEST_BYTES } from '../../../digest/blake3.ts';
 import { decodeUrlPart, parseUint53 } from '../../../protocol/header-values.ts';
 import { guardData, readData } from '../../guard.ts';
@@ -94,8 +95,8 @@ export function handleImport(call: RequestContext, backups: Backups, group: numb
   if (typeof request === 'string') return call.text(400, request);
   const { res, server } = call;
   if (res === undefined) return;
-  call.keep({ gone: () => feed.abort() });
   const pace = new UploadPace(res, call);
+  call.keep({ gone: () => feed.abort(), release: () => pace.over() });
   const feed = backups.importGroup(group, request, {
     pause: () => pace.pause(),
     resume: () => pace.resume(),
@@ -108,6 +109,7 @@ export function handleImport(call: RequestContext, backups: Backups, group: numb
     // An answer given early does not stop the upload: what still comes is thrown away.
     if (bodyEnded || call.isOver) return;
     bodyEnded = last;
+    if (last) pace.over();
     call.guard(() => {
       if (chunk.byteLength > 0) feed.push(new Uint8Array(chunk));
       if (last) feed.end();
@@ -115,43 +117,4 @@ export function handleImport(call: RequestContext, backups: Backups, group: numb
     });
   });
   readData(res, take);
-}
-
-/**
- * Holds an upload back. Of uWebSockets.js (HttpContext.h, HttpResponse.h): `pause` ends the 10 s in which a client has
- * to send something, `resume` starts them; but a socket that brings full buffers is read on although it was paused,
- * and each 160 KiB start the 10 s too. They would end the connection of a client that may not send, so a handler that
- * gets bytes while it waits pauses again. Never touches a response that is over.
- */
-export class UploadPace {
-  readonly #res: Pick<UwsResponse, 'pause' | 'resume'>;
-  readonly #response: Pick<RequestContext, 'isOver'>;
-  #paused = false;
-
-  constructor(res: Pick<UwsResponse, 'pause' | 'resume'>, response: Pick<RequestContext, 'isOver'>) {
-    this.#res = res;
-    this.#response = response;
-  }
-
-  pause(): void {
-    if (this.#paused || this.#response.isOver) return;
-    this.#paused = true;
-    this.#res.pause();
-  }
-
-  /** Bytes came, maybe although they were to wait. */
-  came(): void {
-    if (this.#paused && !this.#response.isOver) this.#res.pause();
-  }
-
-  resume(): void {
-    if (!this.#paused || this.#response.isOver) return;
-    this.#paused = false;
-    this.#res.resume();
-  }
-
-  answer(write: () => void): void {
-    this.resume();
-    write();
-  }
 }
