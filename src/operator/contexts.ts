@@ -15,7 +15,6 @@ import { writeWhole } from './whole-file.ts';
 
 /** Flags that a context may hold. Those that name files are kept as absolute paths. */
 export const CONTEXT_FLAGS = ['config', 'url', 'token-file', 'client-token-file', 'ca-file', 'cert-file'] as const;
-const OWNER_ONLY = 0o600;
 const FOLDER_MODE = 0o700;
 
 type Flags = ReadonlyMap<string, string>;
@@ -110,8 +109,6 @@ export class Contexts {
   #write(): void {
     const contexts = Object.fromEntries(this.names.map((name) => [name, Object.fromEntries(this.get(name))]));
     const text = `${JSON.stringify({ current: this.#current, contexts }, null, 2)}\n`;
-    writeWhole(this.path, text, OWNER_ONLY, () =>
-      mkdirSync(dirname(this.path), { recursive: true, mode: FOLDER_MODE }),
-    );
+    writeWhole(this.path, text, 'owner', () => mkdirSync(dirname(this.path), { recursive: true, mode: FOLDER_MODE }));
   }
 }

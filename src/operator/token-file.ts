@@ -3,7 +3,7 @@
  * is read as a node reads it before it replaces the file, and must differ from the file before by that one token only.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { caughtCode } from '../base/caught.ts';
 import { SCOPED_OPERATIONS, type ListedToken, type Scope, type TokenList, parseScopes } from '../base/scopes.ts';
@@ -17,7 +17,6 @@ import { writeWhole } from './whole-file.ts';
 
 /** Bytes of a token that is made here: more than can be guessed. */
 const TOKEN_BYTES = 32;
-const OWNER_ONLY = 0o600;
 const EMPTY: TokenList = { tokens: [], revoked: [] };
 
 export interface IssuedToken {
@@ -67,23 +66,21 @@ export class TokenFile {
   readonly path: string;
   readonly list: TokenList;
   readonly #text: string;
-  readonly #mode: number;
 
-  private constructor(path: string, text: string, list: TokenList, mode: number) {
+  private constructor(path: string, text: string, list: TokenList) {
     this.path = path;
     this.#text = text;
     this.list = list;
-    this.#mode = mode;
   }
 
   /** `missing`: whether a file that is not there counts as an empty one. */
   static read(path: string, missing: 'refused' | 'empty'): TokenFile {
     try {
       const text = readFileSync(path, 'utf8');
-      return new TokenFile(path, text, listOf(text, path), statSync(path).mode & 0o777);
+      return new TokenFile(path, text, listOf(text, path));
     } catch (error) {
       if (error instanceof Failure) throw error;
-      if (missing === 'empty' && caughtCode(error) === 'ENOENT') return new TokenFile(path, '', EMPTY, OWNER_ONLY);
+      if (missing === 'empty' && caughtCode(error) === 'ENOENT') return new TokenFile(path, '', EMPTY);
       throw new Failure(`${path} cannot be read: ${reasonOf(error)}`);
     }
   }
@@ -120,7 +117,7 @@ export class TokenFile {
   #replace(text: string, expected: TokenList): void {
     if (!isDeepStrictEqual(listOf(text, this.path), expected))
       throw new Failure(`${this.path} is not written with one [[tokens]] for each token, so change it by hand`);
-    writeWhole(this.path, text, this.#mode);
+    writeWhole(this.path, text, 'as-before');
   }
 }
 

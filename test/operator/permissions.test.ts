@@ -2,7 +2,17 @@
 // everything, so as root the tool runs as another user.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { chmodSync, cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { type Server, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -134,4 +144,53 @@ test('a backup of which the directory, the manifest or a group may not be read',
   chmodSync(sound, 0o111);
   const verified = await verify();
   assert.equal(verified.code, 0, verified.stderr);
+});
+
+const givesAway = skip === false && user.uid === undefined ? 'only root gives files away' : skip;
+
+/** A file of two tokens, made by root. */
+async function tokens(place: string): Promise<string> {
+  const file = join(place, 'tokens.toml');
+  for (const id of ['one', 'two']) {
+    const issued = await ctl(['token', 'issue', file, id, '--scopes', 'b:read']);
+    assert.equal(issued.code, 0, issued.stderr);
+  }
+  return file;
+}
+
+function accessTo(path: string): readonly [uid: number, gid: number, mode: number] {
+  const { uid, gid, mode } = statSync(path);
+  return [uid, gid, mode & 0o777];
+}
+
+test('a file of tokens keeps the service that reads it, and a new one has its group', { skip: givesAway }, async () => {
+  const { uid = 0, gid = 0 } = user;
+  const etc = join(folder, 'etc');
+  mkdirSync(etc);
+  chownSync(etc, 0, gid);
+  const file = await tokens(etc);
+  assert.deepEqual(accessTo(file), [0, gid, 0o640]);
+  chownSync(file, uid, 0);
+  chmodSync(file, 0o460);
+  assert.equal((await ctl(['token', 'revoke', file, 'one'])).code, 0);
+  assert.deepEqual(accessTo(file), [uid, 0, 0o460]);
+});
+
+test('one who cannot keep owner and group of a file of tokens leaves it as it is', { skip: givesAway }, async () => {
+  const place = own('theirs');
+  const file = await tokens(place);
+  chmodSync(file, 0o644);
+  chownSync(file, 0, 0);
+  const text = readFileSync(file, 'utf8');
+  failed(
+    await run('token', 'revoke', file, 'one'),
+    /tokens\.toml cannot be written: owner 0 and group 0 are to stay, .* \(operation not permitted\)$/,
+  );
+  assert.deepEqual([readdirSync(place), readFileSync(file, 'utf8')], [['tokens.toml'], text]);
+  // In a folder of a group that is not the user's.
+  chownSync(place, 0, 0);
+  chmodSync(place, 0o777);
+  const mine = join(place, 'mine.toml');
+  assert.equal((await run('token', 'issue', mine, 'one', '--scopes', 'b:read')).code, 0);
+  assert.deepEqual(accessTo(mine), [user.uid, user.gid, 0o600]);
 });

@@ -33,7 +33,7 @@ test('issue prints a token once, and writes its digest and scopes', async () => 
   assert.match(stdout, /^[0-9a-f]{64}\n$/);
   assert.match(stderr, /^token till-7: in .*, valid until 20.*; nodes take it at SIGHUP\. This is shown once:\n$/);
   const token = stdout.trim();
-  assert.equal(statSync(file).mode & 0o777, 0o600);
+  assert.equal(statSync(file).mode & 0o777, 0o640);
   assert.deepEqual(readdirSync(folder), ['issue.toml']);
   const text = readFileSync(file, 'utf8');
   assert(!text.includes(token));
