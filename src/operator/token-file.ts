@@ -1,6 +1,6 @@
 /**
- * Changes a file of tokens with scopes or roles as an operator would in an editor, so that comments stay. What comes out
- * is read as a node reads it before it replaces the file, and must differ from the file before by that one token only.
+ * Changes a file of tokens with scopes or roles. What comes out is read as a node reads it before it replaces the file,
+ * and must differ from the file before by that one token only.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -9,6 +9,7 @@ import { caughtCode } from '../base/caught.ts';
 import { SCOPED_OPERATIONS, type ListedToken, type Scope, type TokenList, parseScopes } from '../base/scopes.ts';
 import { type UseLimits, isUseLimits, parseUseLimits } from '../base/use-limits.ts';
 import { ConfigError } from '../config/error.ts';
+import { withToken, withoutToken } from '../config/tokens-edit.ts';
 import { toTokens } from '../config/tokens-file.ts';
 import { parseToml } from '../config/toml.ts';
 import { Failure, NotThere, UsageError, reasonOf } from '../nodes/failure.ts';
@@ -98,8 +99,7 @@ export class TokenFile {
     if (revoked.includes(id)) throw new Failure(`${id} is revoked in ${this.path}; take another id`);
     const token = randomBytes(TOKEN_BYTES).toString('hex');
     const entry = { id, sha256: createHash('sha256').update(token).digest('hex'), expiresAtMs, ...rights };
-    const gap = this.#text === '' || this.#text.endsWith('\n') ? '' : '\n';
-    this.#replace(`${this.#text}${gap}${written(entry)}`, { tokens: [...tokens, entry], revoked });
+    this.#replace(withToken(this.#text, entry), { tokens: [...tokens, entry], revoked });
     return { token, entry };
   }
 
@@ -107,11 +107,7 @@ export class TokenFile {
   revoke(id: string): void {
     const { tokens, revoked } = this.list;
     const at = tokens.indexOf(this.find(id));
-    const lines = this.#text.split('\n');
-    const heads = [...lines.keys()].filter((i) => /^\s*\[\[\s*tokens\s*\]\]/.test(lines[i] ?? ''));
-    const from = heads[at] ?? lines.length;
-    lines.splice(from, (heads[at + 1] ?? lines.length) - from);
-    this.#replace(lines.join('\n'), { tokens: tokens.filter((one) => one.id !== id), revoked });
+    this.#replace(withoutToken(this.#text, at), { tokens: tokens.toSpliced(at, 1), revoked });
   }
 
   #replace(text: string, expected: TokenList): void {
@@ -128,18 +124,4 @@ function listOf(text: string, path: string): TokenList {
     if (error instanceof ConfigError) throw new Failure(error.message);
     throw error;
   }
-}
-
-/** The entry as TOML, whose strings take the escapes of JSON. */
-function written({ id, sha256, expiresAtMs, scopes, role, limits = {} }: ListedToken): string {
-  const text = JSON.stringify;
-  const expiry = expiresAtMs === undefined ? [] : [`expires_at = ${new Date(expiresAtMs).toISOString()}`];
-  const tables = scopes.flatMap(({ bucket, stream, streams, operations }) => [
-    ...['[[tokens.scopes]]', `bucket = ${text(bucket)}`],
-    stream === undefined ? `streams = ${text(streams)}` : `stream = ${text(stream)}`,
-    `operations = [${operations.map((operation) => text(operation)).join(', ')}]`,
-  ]);
-  const rights = role === undefined ? tables : [`role = "${role}"`];
-  const own = Object.entries(limits).map(([name, value]) => `limits.${name} = ${value}`);
-  return [`\n[[tokens]]`, `id = ${text(id)}`, `sha256 = "${sha256}"`, ...expiry, ...own, ...rights, ''].join('\n');
 }
