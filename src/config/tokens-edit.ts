@@ -15,6 +15,15 @@ export function withoutToken(text: string, at: number): string {
   return lines.join('\n');
 }
 
+const REVOKED = /^([ \t]*revoked[ \t]*=[ \t]*\[)(\s*\])?/m;
+
+/** The text with one id more in front of those that are revoked. */
+export function withRevoked(text: string, id: string): string {
+  const shown = JSON.stringify(id);
+  if (!REVOKED.test(text)) return `revoked = [${shown}]\n${text}`;
+  return text.replace(REVOKED, (_, open: string, end?: string) => `${open}${shown}${end === undefined ? ', ' : ']'}`);
+}
+
 /** The entry as TOML, whose strings take the escapes of JSON. */
 function written({ id, sha256, expiresAtMs, scopes, role, limits = {} }: ListedToken): string {
   const text = JSON.stringify;

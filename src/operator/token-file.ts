@@ -9,7 +9,7 @@ import { caughtCode } from '../base/caught.ts';
 import { SCOPED_OPERATIONS, type ListedToken, type Scope, type TokenList, parseScopes } from '../base/scopes.ts';
 import { type UseLimits, isUseLimits, parseUseLimits } from '../base/use-limits.ts';
 import { ConfigError } from '../config/error.ts';
-import { withToken, withoutToken } from '../config/tokens-edit.ts';
+import { withRevoked, withToken, withoutToken } from '../config/tokens-edit.ts';
 import { toTokens } from '../config/tokens-file.ts';
 import { parseToml } from '../config/toml.ts';
 import { Failure, NotThere, UsageError, reasonOf } from '../nodes/failure.ts';
@@ -106,8 +106,18 @@ export class TokenFile {
   /** Takes the entry out of the file. */
   revoke(id: string): void {
     const { tokens, revoked } = this.list;
-    const at = tokens.indexOf(this.find(id));
+    const at = tokens.findIndex((one) => one.id === id);
+    if (at < 0)
+      throw new NotThere(`there is no token ${id} in ${this.path}; --signed ends one that an issuer or a node signed`);
     this.#replace(withoutToken(this.#text, at), { tokens: tokens.toSpliced(at, 1), revoked });
+  }
+
+  /** Ends a token that is in no file, by its id: every node looks for that among the revoked ones. */
+  revokeSigned(id: string): void {
+    const { tokens, revoked } = this.list;
+    if (tokens[0]?.role !== undefined)
+      throw new Failure(`${this.path} is of the admin plane, where no token is signed; name that of http.tokens_file`);
+    if (!revoked.includes(id)) this.#replace(withRevoked(this.#text, id), { tokens, revoked: [id, ...revoked] });
   }
 
   #replace(text: string, expected: TokenList): void {

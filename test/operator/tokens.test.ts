@@ -166,6 +166,26 @@ test('revoke takes one entry out and leaves the rest as it was written', async (
   );
 });
 
+test('revoke --signed ends a token that no file lists, once, and comments stay', async () => {
+  const file = join(folder, 'signed.toml');
+  const many = 'revoked = [ # by hand\n  "lost", # ]\n]\n# end\n';
+  const cases: readonly (readonly [text: string, id: string, becomes: string])[] = [
+    [WRITTEN, 'agent-7', WRITTEN.replace('["lost"]', '["agent-7", "lost"]')],
+    ['# none yet\n', 'a$&"\\', 'revoked = ["a$&\\"\\\\"]\n# none yet\n'],
+    [' revoked = [\n]\n', 'x', ' revoked = ["x"]\n'],
+    [many, 'https://id.example|7', many.replace('[', '["https://id.example|7", ')],
+  ];
+  for (const [text, id, becomes] of cases) {
+    writeFileSync(file, text);
+    for (let times = 0; times < 2; times++) {
+      const { stdout } = await done('revoke', file, id, '--signed');
+      assert.equal(stdout, `token ${id}: revoked in ${file}; it ends when the nodes get SIGHUP\n`);
+      assert.equal(readFileSync(file, 'utf8'), becomes);
+      assert(readTokensFile(file, file, 'scopes').revoked.includes(id));
+    }
+  }
+});
+
 test('what is wrong is one sentence, and the file stays', async () => {
   const [file, inline] = [join(folder, 'wrong.toml'), join(folder, 'inline.toml')];
   writeFileSync(file, WRITTEN);
@@ -174,6 +194,8 @@ test('what is wrong is one sentence, and the file stays', async () => {
   const broken = join(folder, 'broken.toml');
   writeFileSync(broken, '[[tokens]]\nid = "x"\n');
   const roles = join(folder, 'no-limits.toml');
+  const ofRoles = join(folder, 'of-roles.toml');
+  writeFileSync(ofRoles, `[[tokens]]\nid = "two"\nsha256 = "${'5'.repeat(64)}"\nrole = "observe"\n`);
   const cases: readonly (readonly [number | string, string[], RegExp])[] = [
     [1, ['issue', file, 'one', '--scopes', 'b:read'], /there is a token one already; revoke it first$/],
     [1, ['issue', join(folder, 'none.toml'), 'a b', '--scopes', 'b:read'], /tokens\[0\]\.id: expected an id/],
@@ -209,7 +231,9 @@ test('what is wrong is one sentence, and the file stays', async () => {
       /--expires-in 99999h: expected seconds/,
     ],
     [3, ['inspect', file, 'two'], /there is no token two in /],
-    [3, ['revoke', file, 'two'], /there is no token two in /],
+    [3, ['revoke', file, 'two'], /there is no token two in .*; --signed ends one that an issuer or a node signed$/],
+    [1, ['revoke', file, 'x'.repeat(65), '--signed'], /revoked\[0\]: expected an id of 1 to 64 characters$/],
+    [1, ['revoke', ofRoles, 'two', '--signed'], /is of the admin plane, where no token is signed; name that of http/],
     [1, ['inspect', join(folder, 'nowhere.toml')], /nowhere\.toml cannot be read: there is no such file$|no such file/],
     [1, ['inspect', broken], /broken\.toml: tokens\[0\]/],
     [1, ['issue', inline, 'two', '--scopes', 'b:read'], /inline\.toml/],

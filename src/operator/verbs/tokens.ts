@@ -84,15 +84,24 @@ export const tokenInspect: Verb = {
 
 export const tokenRevoke: Verb = {
   name: 'token revoke',
-  about: 'take a token out of the file',
+  about: 'take a token out of the file, or end one that was signed',
   words: ['file', 'id'],
-  examples: ['millracectl token revoke /etc/millrace/tokens.toml till-7'],
-  flags: { file: FILE, id: ID },
+  examples: [
+    'millracectl token revoke /etc/millrace/tokens.toml till-7',
+    'millracectl token revoke /etc/millrace/tokens.toml agent-7 --signed',
+  ],
+  flags: {
+    file: FILE,
+    id: { ...ID, about: 'of the token; of one that was signed: its jti or sub, or the id that the node told' },
+    signed: { kind: 'switch', about: 'an issuer or a node signed it, so the file gets its id in revoked' },
+  },
   run: ({ values, say }) => {
     const file = TokenFile.read(values.required('file'), 'refused');
     const id = values.required('id');
-    file.revoke(id);
-    say(`token ${id}: no longer in ${file.path}; it ends when the nodes get SIGHUP`);
+    const isSigned = values.isSet('signed');
+    if (isSigned) file.revokeSigned(id);
+    else file.revoke(id);
+    say(`token ${id}: ${isSigned ? 'revoked' : 'no longer'} in ${file.path}; it ends when the nodes get SIGHUP`);
     return Promise.resolve();
   },
 };
