@@ -20,7 +20,7 @@ const KEY_OF: ReadonlyMap<string, OptionKey> = new Map(OPTION_KEYS.map((key) => 
 /** Variables of the log, of the server's command line and of the tool, which may share an environment with a node. */
 const OTHERS: ReadonlySet<string> = new Set(
   [
-    ...['LOG', 'LOG_FILE', 'CONFIG', 'CLUSTER', 'CONTEXT', 'URL', 'CA_FILE'],
+    ...['LOG', 'LOG_FILE', 'CONFIG', 'CLUSTER', 'CONTEXT', 'URL', 'CA_FILE', 'CERT_FILE'],
     ...['ADMIN_TOKEN', 'CLIENT_TOKEN', 'FROM_TOKEN', 'SCRAPE_TOKEN'],
   ].map((name) => PREFIX + name),
 );

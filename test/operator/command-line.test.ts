@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { readEnvironment } from '../../src/config/environment.ts';
 import { helpFor, parseCommandLine } from '../../src/operator/command-line.ts';
 import { UsageError } from '../../src/nodes/failure.ts';
 import { Values } from '../../src/operator/flags.ts';
 import { VERBS } from '../../src/operator/verbs.ts';
+
+const VARIABLES = /MILLRACE_[A-Z_]+/g;
 
 function parse(line: string, env: Readonly<Record<string, string>> = {}): Values {
   const { verb, given } = parseCommandLine(line.split(' ').filter(Boolean), VERBS);
@@ -26,6 +29,16 @@ test('flags come as numbers, milliseconds and lists; defaults are those of the m
   assert.equal(parse('status', { MILLRACE_CLUSTER: '/etc/c.toml' }).text('config'), '/etc/c.toml');
   assert.equal(parse('status --config x', { MILLRACE_CLUSTER: '/etc/c.toml' }).text('config'), 'x');
   assert.equal(parse('wait-ready --config x --expected-groups 16').ms('http-timeout-secs'), 5000);
+});
+
+test('a node starts beside the variables of the tool, which may share its environment', () => {
+  const flags = VERBS.flatMap((verb) => Object.values(verb.flags));
+  const names = flags.flatMap(({ env, about }) => [
+    ...(env === undefined ? [] : [env]),
+    ...(about.match(VARIABLES) ?? []),
+  ]);
+  assert(names.includes('MILLRACE_CERT_FILE') && names.includes('MILLRACE_CONTEXT'));
+  assert.deepEqual(readEnvironment(Object.fromEntries(names.map((name) => [name, 'x']))), new Map());
 });
 
 const WRONG: readonly (readonly [string, RegExp])[] = [
