@@ -118,6 +118,22 @@ describe('backup-create', () => {
     assert.equal((await ctl(['backup-verify', '--location', location])).code, 0);
   });
 
+  test('nodes of several clusters make no backup, or one would be a mixture', async () => {
+    const small = { cores: 1, groups: GROUPS };
+    await withServer(small, (one) =>
+      withServer(small, async (two) => {
+        const nodes = [one, two].map(({ adminPort }, i) => ({ id: i + 1, host: '127.0.0.1', admin_port: adminPort }));
+        const mixed = scratchFile('mixed.json', JSON.stringify({ nodes }));
+        const location = join(folder, 'mixed');
+        failed(
+          await ctl(create(mixed, location)),
+          /the cluster file names nodes of several clusters: node 1 is of (\w{32}), node 2 is of (?!\1)\w{32}; leave out/,
+        );
+        assert.deepEqual(existsSync(location) ? readdirSync(location) : [], []);
+      }),
+    );
+  });
+
   test('when no node sends a group completely, the remaining groups are reported', async () => {
     const dies = half(9, (response) => response.destroy());
     const first = join(folder, 'first');

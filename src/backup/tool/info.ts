@@ -1,4 +1,4 @@
-/** The first node that answers describes the cluster's backups. */
+/** Nodes tell about backups of their cluster. All are asked: a file may name nodes of several clusters. */
 import { lineageIn } from '../format/manifest.ts';
 import type { Lineage } from '../ports.ts';
 import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
@@ -14,45 +14,60 @@ export interface BackupInfo extends Graces {
   readonly clusterId: string | null;
 }
 
-/** Throws a Failure when no node tells. */
+interface Told extends BackupInfo {
+  readonly node: ClusterNode;
+  readonly sources: readonly string[];
+}
+
+/** Throws a Failure when no node tells, or several clusters do. */
 export async function infoOf(cluster: Cluster): Promise<BackupInfo> {
   const reasons: string[] = [];
-  for (const node of cluster.nodes) {
-    try {
-      const reply = await cluster.call(node, 'GET', '/__svc/backup/info');
-      if (reply.status !== 200) throw new Failure(refusal(reply));
-      const info = JSON.parse(reply.text) as Readonly<Record<string, unknown>>;
-      const { format_version: version, raft_group_count: count } = info;
-      if (version !== BACKUP_FORMAT_VERSION) {
-        throw new Failure(`it makes backups of format ${String(version)}; this program knows ${BACKUP_FORMAT_VERSION}`);
-      }
-      if (!Number.isSafeInteger(count)) throw new Failure('it names no number of groups');
-      return {
-        groupCount: count as number,
-        clusterId: lineageIn(info).cluster_id,
-        removedMs: msOf(info['cold_gc_grace_ms']),
-        mergedMs: msOf(info['cold_compaction_gc_grace_ms']),
-      };
-    } catch (error) {
-      if (error instanceof Interrupted) throw error;
-      reasons.push(`node ${node.id}: ${reasonOf(error)}`);
-    }
-  }
-  throw new Failure(`no node tells about backups; ${reasons.join('; ')}`);
+  const [first, ...others] = await toldBy(cluster, (reason) => reasons.push(reason));
+  if (first === undefined) throw new Failure(`no node tells about backups; ${reasons.join('; ')}`);
+  // A node that is new may not know its cluster yet.
+  const { clusterId } = [first, ...others].find((one) => one.clusterId !== null) ?? first;
+  return { ...first, clusterId };
 }
 
 /** Each node tells of the restores that it took part in. One that does not answer is left out. */
 export async function lineageOf(cluster: Cluster, clusterId: string | null): Promise<Lineage> {
-  const told = cluster.nodes.map(async (node) => {
-    try {
-      const { text } = await cluster.call(node, 'GET', '/__svc/backup/info');
-      return lineageIn(membersOf(text)).restored_from;
-    } catch (error) {
-      if (error instanceof Interrupted) throw error;
-      return [];
+  const told = await toldBy(cluster, () => undefined);
+  return { cluster_id: clusterId, restored_from: [...new Set(told.flatMap(({ sources }) => sources))].sort() };
+}
+
+/** In the order of the file. `missing`: why a node does not tell. Throws a Failure when several clusters do. */
+async function toldBy(cluster: Cluster, missing: (reason: string) => void): Promise<Told[]> {
+  const answers = await Promise.all(cluster.nodes.map((node) => answerOf(cluster, node)));
+  for (const answer of answers) if (typeof answer === 'string') missing(answer);
+  const told = answers.filter((answer) => typeof answer !== 'string');
+  const known = told.filter(({ clusterId }) => clusterId !== null);
+  const others = known.filter(({ clusterId }) => clusterId !== known[0]?.clusterId);
+  if (known[0] === undefined || others.length === 0) return told;
+  const named = [known[0], ...others].map(({ node, clusterId }) => `node ${node.id} is of ${clusterId}`);
+  throw new Failure(`the cluster file names nodes of several clusters: ${named.join(', ')}; leave out those of others`);
+}
+
+/** Or why there is none. */
+async function answerOf(cluster: Cluster, node: ClusterNode): Promise<Told | string> {
+  try {
+    const reply = await cluster.call(node, 'GET', '/__svc/backup/info');
+    if (reply.status !== 200) throw new Failure(refusal(reply));
+    const info = JSON.parse(reply.text) as Readonly<Record<string, unknown>>;
+    const { format_version: version, raft_group_count: count } = info;
+    if (version !== BACKUP_FORMAT_VERSION) {
+      throw new Failure(`it makes backups of format ${String(version)}; this program knows ${BACKUP_FORMAT_VERSION}`);
     }
-  });
-  return { cluster_id: clusterId, restored_from: [...new Set((await Promise.all(told)).flat())].sort() };
+    if (!Number.isSafeInteger(count)) throw new Failure('it names no number of groups');
+    const { cluster_id: clusterId, restored_from: sources } = lineageIn(info);
+    return {
+      ...{ node, clusterId, sources, groupCount: count as number },
+      removedMs: msOf(info['cold_gc_grace_ms']),
+      mergedMs: msOf(info['cold_compaction_gc_grace_ms']),
+    };
+  } catch (error) {
+    if (error instanceof Interrupted) throw error;
+    return `node ${node.id}: ${reasonOf(error)}`;
+  }
 }
 
 function msOf(value: unknown): number | undefined {
