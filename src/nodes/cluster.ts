@@ -97,7 +97,9 @@ export class Cluster {
     if (report !== undefined) checkName(node, node.adminUrl, report);
     const path = '/__svc/leadership-shed/maintenance';
     const reply = await this.call(node, wanted === 'draining' ? 'POST' : 'DELETE', path);
-    if (reply.status !== 200) throw new Failure(`node ${node.id}: ${refusal(reply)}`);
+    if (reply.status === 200) return;
+    const isRefused = reply.status === 401 || reply.status === 403;
+    throw new (isRefused ? Mistake : Failure)(`node ${node.id}: ${refusal(reply)}`);
   }
 
   /** Lifts the mark, even while the tool is being interrupted. Undefined: it worked; else why not. */

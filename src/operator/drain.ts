@@ -73,7 +73,7 @@ export async function underMark<T>(
   } catch (error) {
     progress.end();
     if (!wasMarked && error instanceof Mistake)
-      throw new Failure(`node ${node.id}: ${error.message}; nothing was changed`);
+      throw new Failure(`node ${node.id}: ${withoutName(error.message, node)}; nothing was changed`);
     const kept = await lift(cluster, node);
     if (!(error instanceof Failure)) throw error;
     const after =
@@ -87,7 +87,7 @@ export async function underMark<T>(
 }
 
 /** The line begins with the node already. */
-function withoutName(message: string, node: ClusterNode): string {
+export function withoutName(message: string, node: ClusterNode): string {
   const name = `node ${node.id}: `;
   return message.startsWith(name) ? message.slice(name.length) : message;
 }

@@ -58,6 +58,26 @@ test('a node is not healthy while reads wait, nor when its disk changed what it 
   assert.match((await verb('status')).stdout, /^1 +h +damaged /m);
 });
 
+test('a token that may not mark a node changes nothing, so nothing is lifted', async () => {
+  for (const status of [401, 403]) {
+    const changes: string[] = [];
+    says = ({ method = '' }) => {
+      if (method === 'GET') return { json: { node_id: 1, raft_groups: [GROUP] } };
+      changes.push(method);
+      return { status, json: { reason: 'this takes the role operate' } };
+    };
+    const drained = await verb('drain --node 1 --poll-interval-secs 50ms');
+    assert.match(
+      drained.sentence,
+      /^node 1: it (answered 403 \(this takes .*\)|wants a bearer .*); nothing was changed$/,
+    );
+    assert.deepEqual([drained.code, changes], [1, ['POST']]);
+    const restarted = await verb('restart --restart-cmd true --poll-interval-secs 50ms');
+    assert.match(restarted.sentence, /^node 1: ABORTED \(it [^;]*; nothing was changed\); .* --only 1$/);
+    assert.deepEqual([restarted.code, changes], [2, ['POST', 'POST']]);
+  }
+});
+
 test('texts of a node drive no terminal', async () => {
   const away = { reachable: false, last_error: 'no\u001b[2J\u202efine' };
   says = () => ({ json: { node_id: 1, raft_groups: [GROUP], cluster_id: '\u001b]0;x\u0007', cold_store: away } });

@@ -17,7 +17,16 @@ import {
   pollInterval,
   seconds,
 } from '../context.ts';
-import { checkAlone, completeSnapshot, describePlan, giveAway, isMarked, preflight, underMark } from '../drain.ts';
+import {
+  checkAlone,
+  completeSnapshot,
+  describePlan,
+  giveAway,
+  isMarked,
+  preflight,
+  underMark,
+  withoutName,
+} from '../drain.ts';
 import { EXIT_ABORTED, Failure, UsageError } from '../../nodes/failure.ts';
 import { renderCommand, runCommand, tellsNodesApart } from '../restart-command.ts';
 import type { ClusterSnapshot } from '../../nodes/cluster-snapshot.ts';
@@ -142,6 +151,7 @@ async function restartOne(context: Context, cluster: Cluster, node: ClusterNode,
 function ended(error: Failure, node: ClusterNode, done: readonly ClusterNode[], left: readonly ClusterNode[]): Failure {
   const names = (nodes: readonly ClusterNode[]): string => nodes.map(({ id }) => id).join(',');
   const before = done.length === 0 ? 'no node was restarted before it' : `restarted before it: ${names(done)}`;
-  const text = error.message.includes('ABORTED') ? error.message : `node ${node.id}: ABORTED (${error.message})`;
+  const { message } = error;
+  const text = message.includes('ABORTED') ? message : `node ${node.id}: ABORTED (${withoutName(message, node)})`;
   return new Failure(`${text}; ${before}; go on with --only ${names(left)}`, EXIT_ABORTED, { cause: error });
 }
