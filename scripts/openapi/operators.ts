@@ -205,8 +205,8 @@ export const OPERATOR_OPERATIONS: Operations = {
   'POST /__svc/flush-cold/{bucket}/{stream}': {
     id: 'flushCold',
     tag: 'node',
-    summary: "Moves a stream's bytes to the cold store now.",
-    text: 'Numbers that cannot be read count as left out.',
+    summary: "Moves a stream's oldest hot bytes to the cold store now.",
+    text: 'One object, 8 MiB at most: repeat it until 204. Numbers that cannot be read count as left out.',
     parameters: ['min_hot_bytes', 'max_bytes of a flush'],
     answers: [
       json('Flushed', 'So far the stream is in the cold store.'),

@@ -78,6 +78,13 @@ test('a token that may not mark a node changes nothing, so nothing is lifted', a
   }
 });
 
+test('a flush ends though the stream grows while it runs', async () => {
+  let flushed = 0;
+  says = () => ({ json: { hot_start_offset: ++flushed } });
+  const { code, stdout } = await verb('flush-cold --bucket b --stream s');
+  assert.deepEqual([code, stdout, flushed], [0, 'b/s: {"hot_start_offset":3}\n', 3]);
+});
+
 test('texts of a node drive no terminal', async () => {
   const away = { reachable: false, last_error: 'no\u001b[2J\u202efine' };
   says = () => ({ json: { node_id: 1, raft_groups: [GROUP], cluster_id: '\u001b]0;x\u0007', cold_store: away } });

@@ -9,10 +9,11 @@ import { temporaryFolder, withServer } from '../support/server.ts';
 
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 const EXIT_USAGE = 2;
+const MIB = 1024 * 1024;
 
 test('quota, flush-cold, webhook-keys and purge', async () => {
   const dir = join(temporaryFolder('tenants'), 'cold');
-  const toml = `[storage.cold]\nbackend = "dir"\ndir = ${JSON.stringify(dir)}\nflush_interval = "1h"\n`;
+  const toml = `[storage.cold]\nbackend = "dir"\ndir = ${JSON.stringify(dir)}\nflush_interval = "1h"\nflush_size = "64 MiB"\n`;
   await withServer({ cores: 1, groups: 4, toml }, async (server) => {
     // The first node of the file is not there: calls that any node takes go to the next one.
     const gone = await freePort();
@@ -48,6 +49,12 @@ test('quota, flush-cold, webhook-keys and purge', async () => {
     assert.equal((await run('bucket', 'quota', 'acme', '--clear', '--max-streams', '1')).code, EXIT_USAGE);
 
     assert.match(await said('flush-cold', '--bucket', 'acme', '--stream', 'a/b'), /^acme\/a\/b: \{.*hot_start_offset/);
+    assert.match(await said('flush-cold', '--bucket', 'acme', '--stream', 'a/b'), /: nothing to flush$/);
+    // A call moves one object of at most 8 MiB.
+    const message = 'y'.repeat(3 * MIB);
+    for (let i = 0; i < 5; i++) assert.equal(await statusOf('POST', message), 204);
+    const all = await said('flush-cold', '--bucket', 'acme', '--stream', 'a/b');
+    assert(all.startsWith(`acme/a/b: {"hot_start_offset":${100_000 + 15 * MIB},`), all);
     assert.match(await said('flush-cold', '--bucket', 'acme', '--stream', 'a/b'), /: nothing to flush$/);
     const none = await run('flush-cold', '--bucket', 'acme', '--stream', 'none');
     assert.match(none.stderr, /^millracectl: it answered 404 \(stream not found\)\n$/);

@@ -98,7 +98,7 @@ export function flush(bucket: string, stream: string): Action {
   return {
     title: `Flush ${bucket}/${stream}`,
     needs: 'operate',
-    about: "Moves the stream's bytes to the cold store now.",
+    about: "Moves the stream's oldest hot bytes to the cold store now, 8 MiB at most. The command moves all.",
     command: line('flush-cold', '--bucket', bucket, '--stream', stream),
     takesLong: true,
     method: 'POST',

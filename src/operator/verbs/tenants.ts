@@ -13,6 +13,8 @@ const BUCKET: Flag = { kind: 'text', value: 'BUCKET', about: 'the bucket', requi
 /** A purge deletes stream after stream, and then objects. */
 const PURGE_TIMEOUT_SECONDS = 600;
 const FLUSH_TIMEOUT_SECONDS = 30;
+/** A flush moves as many whole messages as fit into one object, or a larger one alone. */
+const OBJECT_BYTES = 8 * 1024 * 1024;
 /** Leaders may move while they are asked. */
 const LEADERS_MAX = 5;
 
@@ -192,7 +194,7 @@ export const webhookKeys: Verb = {
 
 export const flushCold: Verb = {
   name: 'flush-cold',
-  about: "move a stream's bytes to the cold store now",
+  about: "move a stream's bytes to the cold store now, object after object",
   examples: ['millracectl flush-cold --bucket demo --stream log'],
   flags: {
     config: CONFIG,
@@ -201,13 +203,23 @@ export const flushCold: Verb = {
     ...asking(FLUSH_TIMEOUT_SECONDS),
   },
   run: async (context) => {
-    const { values, say } = context;
+    const { values, progress, say } = context;
     const cluster = await openCluster(context);
     const names = [values.required('bucket'), values.required('stream')];
-    const name = names.join('/');
-    const reply = await atLeader(cluster, `/__svc/flush-cold/${names.map(encodeURIComponent).join('/')}`);
-    if (reply.status === 204) return say(`${name}: nothing to flush`);
-    return say(`${name}: ${expectStatus(reply, 200).text.trim()}`);
+    const path = `/__svc/flush-cold/${names.map(encodeURIComponent).join('/')}?max_bytes=${OBJECT_BYTES}`;
+    let told = 'nothing to flush';
+    // When two objects in a row would have fitted into one, only what is appended meanwhile is left.
+    for (let [before, last] = [-Infinity, -Infinity]; ;) {
+      const reply = await atLeader(cluster, path);
+      if (reply.status === 204) break;
+      told = expectStatus(reply, 200).text.trim();
+      const moved = Number(membersOf(told)['hot_start_offset']);
+      if (!(moved - before >= OBJECT_BYTES)) break;
+      [before, last] = [last, moved];
+      progress.waiting(`bytes in front of offset ${moved} are moved`);
+    }
+    progress.end();
+    say(`${names.join('/')}: ${told}`);
   },
 };
 

@@ -80,7 +80,7 @@ export interface FlushRequest extends StreamName {
   readonly maxBytes: number;
 }
 
-/** Moves all bytes of one stream to the cold store, whatever their age. */
+/** Moves one object's worth of a stream's hot bytes to the cold store, whatever their age. */
 export const flushStream = query({
   number: 43,
   scope: 'control',
