@@ -166,32 +166,28 @@ function addFindings(findings: ColdFindings, reply: HttpReply): void {
 const SHOWN = 3;
 
 /**
- * Throws a Failure when the cluster holds anything. Checked before anything is sent, because groups that are empty
- * would take theirs. A node that cannot say leaves it to the groups themselves.
+ * Throws a Failure when any node holds anything: one that is behind does not know it yet. Checked before anything is
+ * sent, because groups that are empty would take theirs. A node that cannot say leaves it to the groups themselves.
  */
 export async function checkFree(cluster: Cluster): Promise<void> {
-  for (const node of cluster.nodes) {
-    const buckets = await bucketsOf(cluster, node);
-    if (buckets === undefined) continue;
-    if (buckets.length === 0) return;
-    const shown = buckets.slice(0, SHOWN).map((name) => JSON.stringify(name));
-    const more = buckets.length > SHOWN ? ` and ${buckets.length - SHOWN} more` : '';
-    throw new Failure(
-      `the cluster is not empty: it has the buckets ${shown.join(', ')}${more}; nothing was restored, because a backup wants a fresh cluster (--resume goes on with a restore that was interrupted)`,
-    );
-  }
+  const found = await Promise.all(cluster.nodes.map((node) => bucketsOf(cluster, node)));
+  const buckets = [...new Set(found.flat())];
+  if (buckets.length === 0) return;
+  const shown = buckets.slice(0, SHOWN).map((name) => JSON.stringify(name));
+  const more = buckets.length > SHOWN ? ` and ${buckets.length - SHOWN} more` : '';
+  throw new Failure(
+    `the cluster is not empty: it has the buckets ${shown.join(', ')}${more}; nothing was restored, because a backup wants a fresh cluster (--resume goes on with a restore that was interrupted)`,
+  );
 }
 
 /** The usage report also lists removed buckets, whose counters a restore would lose. */
-async function bucketsOf(cluster: Cluster, node: Cluster['nodes'][number]): Promise<string[] | undefined> {
+async function bucketsOf(cluster: Cluster, node: Cluster['nodes'][number]): Promise<string[]> {
   try {
     const reply = await cluster.call(node, 'GET', '/__svc/usage');
-    if (reply.status !== 200) return undefined;
-    const { buckets } = membersOf(reply.text);
-    return typeof buckets === 'object' && buckets !== null ? Object.keys(buckets) : undefined;
+    const { buckets } = reply.status === 200 ? membersOf(reply.text) : {};
+    return typeof buckets === 'object' && buckets !== null ? Object.keys(buckets) : [];
   } catch (error) {
-    if (error instanceof Interrupted) throw error;
-    if (error instanceof Failure) return undefined;
-    throw error;
+    if (error instanceof Interrupted || !(error instanceof Failure)) throw error;
+    return [];
   }
 }
