@@ -1,6 +1,7 @@
 /** Backups of single groups, as the admin plane offers them. */
 import type { Backups, ColdGraces, ExportEnd, ImportSink, Lineage } from './ports.ts';
 import type { Runtime } from '../base/runtime.ts';
+import { isTable } from '../base/scopes.ts';
 import type { ShardGateway } from '../ports.ts';
 import type { ReadCold } from '../cold/ports.ts';
 import { ExportThread } from './export/export-thread.ts';
@@ -71,9 +72,11 @@ export function openBackups({
       return history.told;
     },
     importGroup: (group, wanted, sink) => {
-      const { source } = wanted;
+      const { source, digest = '' } = wanted;
       const json: ImportSink['json'] = (status, value) => {
-        if (source !== undefined) membership.restored(source);
+        // A refused group may hold this very backup, when the answer to an earlier attempt was lost.
+        const isHere = status === 200 || (isTable(value) && value['imported_blake3'] === digest);
+        if (source !== undefined && isHere) membership.restored(source);
         sink.json(status, value);
       };
       const told = source === undefined ? sink : { ...sink, json };

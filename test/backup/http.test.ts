@@ -70,3 +70,31 @@ for (const seed of [1, 2]) {
     });
   });
 }
+
+test('a node tells of a backup that it took or holds as its source, and of none that it refused', async () => {
+  const small = { cores: 1, groups: 1 };
+  const [first, second] = ['1'.repeat(32), '2'.repeat(32)];
+  await withServer(small, (source) =>
+    withServer(small, async (copy) => {
+      assert.equal((await requestOnce(source.port, 'PUT', '/b/s', { 'content-type': 'text/plain' })).status, 201);
+      const document = await exportOf(source, 0);
+      const take = async (server: TestServer, cluster: string, blake3: string): Promise<[number, unknown, unknown]> => {
+        const headers = {
+          'x-svc-backup-cluster': cluster,
+          ...(blake3 === '' ? {} : { 'x-svc-backup-blake3': blake3 }),
+        };
+        const path = '/__svc/backup/group/0/import';
+        const { status, body } = await requestOnce(server.adminPort, 'POST', path, headers, document);
+        const told = JSON.parse(body.toString()) as Record<string, unknown>;
+        const info = await requestOnce(server.adminPort, 'GET', '/__svc/backup/info');
+        const { restored_from: sources } = JSON.parse(info.body.toString()) as Record<string, unknown>;
+        return [status, sources, told['imported_blake3']];
+      };
+      assert.deepEqual(await take(source, first, ''), [409, [], null]);
+      assert.deepEqual(await take(copy, first, ''), [200, [first], undefined]);
+      const [, , digest] = await take(copy, first, '');
+      assert.deepEqual(await take(copy, second, 'f'.repeat(64)), [409, [first], digest]);
+      assert.deepEqual(await take(copy, second, String(digest)), [409, [first, second], digest]);
+    }),
+  );
+});
