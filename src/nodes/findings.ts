@@ -1,6 +1,6 @@
 /** Says in sentences what is not as it should be, for the terminal and the console. Pure. */
 import { type ClusterSnapshot, foreignTo, groupViews, leaderships, listOf, nameGroups } from './cluster-snapshot.ts';
-import type { ColdAway, NodeReport } from './report.ts';
+import { type ColdAway, type NodeReport, isMarked } from './report.ts';
 
 /** `info` is no fault. `warn`: something works less well, or will not for long. `bad`: requests fail or wait. */
 export type Severity = 'info' | 'warn' | 'bad';
@@ -137,8 +137,7 @@ function faultsOf(report: NodeReport, foreign: readonly number[]): Fault[] {
     faults.push(bad(`no member of ${nameGroups(left)}, takes no writes there and may show old bytes: stop it`));
   if (coming.length > 0)
     faults.push(warn(`not yet a member of ${nameGroups(coming)}, where it has nothing: add-member adds it`));
-  if (report.shedState.includes('maintenance-drain'))
-    faults.push(warn('marked for maintenance, leads nothing until undrain'));
+  if (isMarked(report)) faults.push(warn('marked for maintenance, leads nothing until undrain'));
   if (report.shedState.includes('cluster-egress'))
     faults.push(warn('its probes do not reach a majority of the nodes, so it gives its leaderships away'));
   if (report.shedState.includes('cold-health'))
@@ -195,7 +194,7 @@ export interface NodeFacts {
 export function stateOf(report: NodeReport, { isForeign, isLeading }: NodeFacts): string {
   const words: string[] = [];
   if (isForeign) words.push('not a member');
-  if (report.shedState.includes('maintenance-drain')) words.push(isLeading ? 'draining' : 'drained');
+  if (isMarked(report)) words.push(isLeading ? 'draining' : 'drained');
   if (report.shedState.includes('cluster-egress')) words.push('cut off');
   if (report.shedState.includes('cold-health')) words.push('no cold store');
   else if (report.coldAway !== undefined) words.push('cold store away');

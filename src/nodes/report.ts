@@ -77,6 +77,11 @@ export interface ColdAway {
 
 export type Json = Readonly<Record<string, unknown>>;
 
+/** A drain marked the node: it leads nothing until undrain. */
+export function isMarked(report: NodeReport | undefined): boolean {
+  return report?.shedState.includes('maintenance-drain') === true;
+}
+
 /** Undefined when this is not what a node of this service answers. Unknown members are ignored. */
 export function parseMetrics(value: unknown): NodeReport | undefined {
   if (!isObject(value)) return undefined;

@@ -8,7 +8,8 @@ import type { ClusterNode } from '../nodes/cluster-file.ts';
 import { EXIT_ABORTED, Failure, Interrupted } from '../nodes/failure.ts';
 import { Mistake } from '../nodes/http-client.ts';
 import type { ProgressBar } from './progress-bar.ts';
-import { type ClusterSnapshot, ledBy, nameGroups, reportOf } from '../nodes/cluster-snapshot.ts';
+import { type ClusterSnapshot, ledBy, nameGroups } from '../nodes/cluster-snapshot.ts';
+import { isMarked } from '../nodes/report.ts';
 import { planDrain } from './successors.ts';
 import { clusterReady, pause } from './waiting.ts';
 
@@ -52,8 +53,8 @@ export async function preflight(
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     if (error instanceof Interrupted) throw new Failure('interrupted, nothing was changed', error.exitCode);
-    const isMarked = (await cluster.answerOf(node)).report?.shedState.includes('maintenance-drain') === true;
-    const rest = isMarked ? `; node ${node.id} still has the mark of an earlier run, undrain lifts it` : '';
+    const { report } = await cluster.answerOf(node);
+    const rest = isMarked(report) ? `; node ${node.id} still has the mark of an earlier run, undrain lifts it` : '';
     throw new Failure(`${error.message}; nothing was changed${rest}`, error.exitCode, { cause: error });
   }
 }
@@ -169,7 +170,7 @@ export async function checkAlone(cluster: Cluster, node: ClusterNode, intervalMs
 
 /** Another node that has the drain mark; undefined when there is none. */
 export function otherMarked(snapshot: ClusterSnapshot, nodeId: number): number | undefined {
-  return snapshot.find((answer) => answer.nodeId !== nodeId && isMarked(snapshot, answer.nodeId))?.nodeId;
+  return snapshot.find((answer) => answer.nodeId !== nodeId && isMarked(answer.report))?.nodeId;
 }
 
 /** One answer that is late or busy is no reason to give a drain up; a node that is gone is. */
@@ -200,8 +201,4 @@ export function describePlan(snapshot: ClusterSnapshot, node: ClusterNode): stri
     ...transfers.map(({ group, to }) => `group ${group}: transfer to node ${to}`),
     ...immovable.map(({ group, why }) => `group ${group}: cannot be transferred, ${why}`),
   ];
-}
-
-export function isMarked(snapshot: ClusterSnapshot, nodeId: number): boolean {
-  return reportOf(snapshot, nodeId)?.shedState.includes('maintenance-drain') === true;
 }

@@ -4,6 +4,7 @@ import type { ClusterNode } from '../nodes/cluster-file.ts';
 import { cut, wrap } from './live-screen.ts';
 import { type ClusterSnapshot, foreignTo, groupViews, lagOf, ledBy } from '../nodes/cluster-snapshot.ts';
 import { clusterIdsOf, findings, formatAge, formatBytes, stateOf } from '../nodes/findings.ts';
+import { isMarked } from '../nodes/report.ts';
 import { type Column, formatTable, paint } from './output.ts';
 
 const HEAD = [
@@ -90,7 +91,7 @@ export function statusJson(nodes: readonly ClusterNode[], snapshot: ClusterSnaps
         ...base,
         cluster_id: report.clusterId ?? null,
         state: report.shedState,
-        draining: report.shedState.includes('maintenance-drain'),
+        draining: isMarked(report),
         groups: report.groups.length,
         groups_led: report.groups.filter(({ leader }) => leader === id).map((group) => group.id),
         lag: lagOf(snapshot, id),

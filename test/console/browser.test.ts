@@ -152,6 +152,9 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
     await act(page, page.getByRole('button', { name: 'Drain node 2' }), 'node 2');
     await page.getByRole('row', { name: /node 2 .* drained/ }).waitFor();
     await page.getByText('marked for maintenance').waitFor();
+    await page.getByRole('button', { name: 'Drain node 3' }).click();
+    await page.getByRole('dialog').getByText('Marked already: node 2').waitFor();
+    await page.keyboard.press('Escape');
     await act(page, page.getByRole('button', { name: 'Undrain node 2' }));
     await page.getByRole('row', { name: /node 2 .* ok/ }).waitFor();
 

@@ -258,7 +258,7 @@ function words(command: string): string[] {
 
 test('each action names a line that the tool takes', () => {
   const nasty = `it's a "b"; rm -rf / #`;
-  const all: Action[] = [drain(2), undrain(2), transfer(3, 1, 2), purge(nasty), flush(nasty, 'a/b')];
+  const all: Action[] = [drain(2), drain(2, [1, 3]), undrain(2), transfer(3, 1, 2), purge(nasty), flush(nasty, 'a/b')];
   all.push(
     create(nasty, 's', 'text/plain'),
     append('b', 'a/b', 'text/plain', nasty),
@@ -297,6 +297,14 @@ test('each action takes the role that its route takes', () => {
   );
   const told = [{ role: 'operate' }, { role: 'admin' }, null, 'operate'].map((json) => roleIn(json));
   assert.deepEqual(told, ['operate', undefined, undefined, undefined]);
+});
+
+test('a drain beside another one is warned of, and takes the force that the tool asks for', () => {
+  assert.deepEqual([drain(3).warning, words(drain(3).command).slice(1)], [undefined, ['drain', '--node', '3']]);
+  const second = drain(3, [1]);
+  assert.equal(second.warning, 'Marked already: node 1; with node 3 down too a group may lose its majority.');
+  assert.deepEqual(words(second.command).slice(1), ['drain', '--node', '3', '--force']);
+  assert.match(drain(4, [1, 3]).warning ?? '', /^Marked already: node 1 and 3; with node 4 down /);
 });
 
 test('what takes something away has to be typed', () => {

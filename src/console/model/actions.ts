@@ -1,6 +1,7 @@
-/** Actions of the page: the request, the line of the tool that does the same, and the text to type first. */
+/** Actions of the page: the request, the line of the tool that does it, and the text to type first. */
 
 import { OPERATOR_ROLES, type OperatorRole } from '../../base/scopes.ts';
+import { listOf } from '../../nodes/cluster-snapshot.ts';
 import { isObject } from '../../nodes/report.ts';
 
 export interface Action {
@@ -9,6 +10,8 @@ export interface Action {
   readonly needs: OperatorRole;
   /** Says in a sentence or two what happens. */
   readonly about: string;
+  /** Why it may be wrong just now. */
+  readonly warning?: string;
   /** As a terminal takes it. */
   readonly command: string;
   /** Has to be typed; undefined: a click is enough. */
@@ -43,12 +46,16 @@ function line(...words: readonly string[]): string {
 
 const MARK = '/__svc/leadership-shed/maintenance';
 
-export function drain(node: number): Action {
+/** `others`: nodes that have the mark. The command refuses then, unless it is forced. */
+export function drain(node: number, others: readonly number[] = []): Action {
+  const isAlone = others.length === 0;
+  const risk = `with node ${node} down too a group may lose its majority`;
   return {
     title: `Drain node ${node}`,
     needs: 'operate',
-    about: `Marks node ${node} for maintenance: it hands its leaderships to the others, one a second, and takes none until undrain.`,
-    command: line('drain', '--node', String(node)),
+    about: `Marks node ${node} for maintenance: it hands its leaderships to the others, one a second, and takes none until undrain. Unlike the command, the page does not look first whether the cluster can spare it.`,
+    ...(isAlone ? {} : { warning: `Marked already: node ${listOf(others)}; ${risk}.` }),
+    command: line('drain', '--node', String(node), ...(isAlone ? [] : ['--force'])),
     confirm: `node ${node}`,
     node,
     method: 'POST',

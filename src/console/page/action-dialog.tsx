@@ -6,7 +6,7 @@ import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { isObject } from '../../nodes/report.ts';
 import type { Action } from '../model/actions.ts';
 import { type PageAnswer, NoAnswer, jsonOf, reasonOf, sentenceOf, textOf } from './api.ts';
-import { useDesk } from './parts.tsx';
+import { Note, useDesk } from './parts.tsx';
 
 /** Longer than a node waits for a majority. */
 const TIMEOUT_MS = 30_000;
@@ -60,8 +60,9 @@ export function ActionDialog({ action, done, close }: ActionDialogProps) {
       <form onSubmit={submit}>
         <h2 id={title}>{action.title}</h2>
         <p>{action.about}</p>
+        {action.warning !== undefined && <Note kind="warn">{action.warning}</Note>}
         <p class="command">
-          <span>The same in a terminal:</span>
+          <span>In a terminal:</span>
           <code>{action.command}</code>
         </p>
         {action.confirm !== undefined && phase.is === 'asking' && (

@@ -1,6 +1,6 @@
 import { foreignTo, lagOf, ledBy } from '../../nodes/cluster-snapshot.ts';
 import { formatAge, formatBytes, stateOf } from '../../nodes/findings.ts';
-import type { Json } from '../../nodes/report.ts';
+import { type Json, isMarked } from '../../nodes/report.ts';
 import { drain, undrain } from '../model/actions.ts';
 import { type KnownNode, NO_ANSWER_YET, numberIn, snapshotOf } from '../model/samples.ts';
 import { GroupMatrix } from './group-matrix.tsx';
@@ -120,7 +120,7 @@ function NodeRow({ node }: { node: KnownNode }) {
     );
   }
   const state = stateOf(report, { isForeign: foreignTo(snapshot, id).length > 0, isLeading: leads > 0 });
-  const isMarked = report.shedState.includes('maintenance-drain');
+  const others = snapshot.filter(({ nodeId, report: one }) => nodeId !== id && isMarked(one)).map((one) => one.nodeId);
   const behindMs = watch.lag.behindMs(id);
   const { backlogBytes, backlogAgeMs } = report;
   return (
@@ -147,7 +147,11 @@ function NodeRow({ node }: { node: KnownNode }) {
         {formatBytes(numberIn(sample?.metrics, 'scrubbed_bytes') ?? 0)}
       </td>
       <td>
-        <ActionButton action={isMarked ? undrain(id) : drain(id)} label={isMarked ? 'Undrain' : 'Drain'} />
+        {isMarked(report) ? (
+          <ActionButton action={undrain(id)} label="Undrain" />
+        ) : (
+          <ActionButton action={drain(id, others)} label="Drain" />
+        )}
       </td>
     </tr>
   );

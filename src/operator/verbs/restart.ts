@@ -17,19 +17,11 @@ import {
   pollInterval,
   seconds,
 } from '../context.ts';
-import {
-  checkAlone,
-  completeSnapshot,
-  describePlan,
-  giveAway,
-  isMarked,
-  preflight,
-  underMark,
-  withoutName,
-} from '../drain.ts';
+import { checkAlone, completeSnapshot, describePlan, giveAway, preflight, underMark, withoutName } from '../drain.ts';
 import { EXIT_ABORTED, Failure, UsageError } from '../../nodes/failure.ts';
 import { renderCommand, runCommand, tellsNodesApart } from '../restart-command.ts';
-import type { ClusterSnapshot } from '../../nodes/cluster-snapshot.ts';
+import { type ClusterSnapshot, reportOf } from '../../nodes/cluster-snapshot.ts';
+import { isMarked } from '../../nodes/report.ts';
 
 /** A cluster that is not in order before a restart is not waited for as long as a node that comes back. */
 const PREFLIGHT_MS_MAX = 120_000;
@@ -104,7 +96,7 @@ function inOrder(
   snapshot: ClusterSnapshot,
   note: (text: string) => void,
 ): ClusterNode[] {
-  const marked = chosen.filter(({ id }) => isMarked(snapshot, id));
+  const marked = chosen.filter(({ id }) => isMarked(reportOf(snapshot, id)));
   for (const { id } of marked) note(`node ${id}: has the mark of an earlier run, so it goes first`);
   return [...marked, ...chosen.filter((node) => !marked.includes(node))];
 }
