@@ -4,7 +4,7 @@ import { type IncomingMessage, type RequestListener, createServer, request } fro
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { consolePage } from '../../src/console/built-page.ts';
-import { ConsoleServer } from '../../src/operator/console/server.ts';
+import { ConsoleServer } from '../../src/console/cluster/server.ts';
 import { ctl, scratchFile, startCtl } from '../support/ctl.ts';
 import { freePort } from '../support/ports.ts';
 import { until } from '../support/until.ts';

@@ -140,6 +140,8 @@ const PROGRAMS: readonly Floor[] = [
   { workers: [ALL_BELOW] },
   {
     exporter: ['base', 'nodes'],
+    // The page of the console for a whole cluster.
+    'console/cluster': ['base', 'console', 'nodes'],
     // Backups as the tool makes, verifies and restores them.
     'backup/tool': [
       ...['base', 'config', 'encryption', 'threads', 'nodes'],
@@ -149,7 +151,7 @@ const PROGRAMS: readonly Floor[] = [
   {
     // A client of the nodes like any other.
     operator: [
-      ...['base', 'config', 'audit', 'threads', 'console', 'nodes', 'exporter'],
+      ...['base', 'config', 'audit', 'threads', 'console', 'console/cluster', 'nodes', 'exporter'],
       ...['backup/format', 'backup/tool', 'stream/backup'],
     ],
   },

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { type Address, formatAddress, parseAddress } from '../../base/address.ts';
 import { readConsolePage } from '../../console/built-page.ts';
-import { ConsoleServer } from '../console/server.ts';
+import { ConsoleServer } from '../../console/cluster/server.ts';
 import { CONFIG, type Context, SCRAPE_TOKEN, type Verb, asking, openCluster, tokenOf } from '../context.ts';
 import { Failure, UsageError } from '../../nodes/failure.ts';
 import { isLoopback } from '../../nodes/http-server.ts';

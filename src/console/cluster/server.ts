@@ -12,7 +12,7 @@
  */
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import { type Address, formatAddress } from '../../base/address.ts';
-import type { ConsolePage } from '../../console/built-page.ts';
+import type { ConsolePage } from '../built-page.ts';
 import type { ClusterNode } from '../../nodes/cluster-file.ts';
 import { Failure, reasonOf } from '../../nodes/failure.ts';
 import type { ClientOptions } from '../../nodes/http-client.ts';
