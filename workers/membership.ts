@@ -67,9 +67,9 @@ export function openDirectories(
     own: { directory, incarnation, boot, isNew: !migrated, settled },
     storage,
     identity,
-    lost: (node, lost) => {
+    lost: (node, lost, earlier) => {
       declareLost();
-      port.postMessage({ found: { lost, node } satisfies IdentityFinding });
+      port.postMessage({ found: { lost, node, earlier } satisfies IdentityFinding });
     },
     settled: (settled) => port.postMessage({ found: { settled } satisfies IdentityFinding }),
   });
@@ -82,8 +82,8 @@ export function heard(
   shard: Shard,
 ): void {
   if ('learned' in finding) return identity.settle(finding.learned);
-  if ('settled' in finding) return directories.settle(finding.settled);
-  directories.settle([finding.lost]);
+  if ('settled' in finding) return directories.settleEarlier(finding.settled);
+  directories.settleLater([...finding.earlier, finding.lost]);
   return shard.declareLost();
 }
 

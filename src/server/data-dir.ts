@@ -29,7 +29,7 @@ import process from 'node:process';
 import { GROUP_COUNT_MAX } from '../base/hash.ts';
 import { makeFolder } from '../cold/store/dir-store.ts';
 import { ConfigError } from '../config/error.ts';
-import type { DirectoryStart } from '../peer/codec/standing.ts';
+import { type DirectoryStart, joinStarts } from '../peer/codec/standing.ts';
 import { syncFolder } from '../store/log-files.ts';
 import { caughtMessage } from '../base/caught.ts';
 
@@ -49,8 +49,8 @@ export const CLUSTER_ID_BYTES = 16;
 const CLUSTER_ID = /^[0-9a-f]{32}$/;
 const DIRECTORY_ID_BYTES = 8;
 const DIRECTORY_ID = /^[0-9a-f]{16}$/;
-/** Disk losses and restores that are remembered; each needs an operator's action. */
-const SETTLED_MAX = 64;
+/** Restores that are remembered; each needs an operator's action. */
+const SOURCES_MAX = 64;
 const SHARD_FOLDER = /^shard-(\d+)$/;
 
 export interface Layout {
@@ -252,11 +252,17 @@ export function noteClusterId(path: string, clusterId: string, heard = ''): bool
   return true;
 }
 
+interface Settled {
+  /** Behind the losses that are noted, or before them. */
+  readonly later?: readonly DirectoryStart[];
+  readonly earlier?: readonly DirectoryStart[];
+}
+
 /** Peers remember runs of this node that this directory has never seen; all shards marked their logs as lost. */
-export function noteSettled(path: string, runs: readonly DirectoryStart[]): boolean {
+export function noteSettled(path: string, { later = [], earlier = [] }: Settled): boolean {
   const stored = read(path);
-  const settled = [...stored.settled, ...runs].slice(-SETTLED_MAX);
-  const own = runs.filter(({ directory }) => directory === stored.directoryId);
+  const settled = joinStarts(joinStarts(earlier, stored.settled), later);
+  const own = later.filter(({ directory }) => directory === stored.directoryId);
   const incarnation = Math.max(stored.incarnation, ...own.map((run) => run.incarnation));
   store(path, { ...stored, settled, incarnation });
   return true;
@@ -267,7 +273,7 @@ export function noteSource(path: string, clusterId: string): boolean {
   const stored = read(path);
   const { restoredFrom } = stored;
   if (!restoredFrom.includes(clusterId))
-    store(path, { ...stored, restoredFrom: [...restoredFrom, clusterId].slice(-SETTLED_MAX) });
+    store(path, { ...stored, restoredFrom: [...restoredFrom, clusterId].slice(-SOURCES_MAX) });
   return true;
 }
 

@@ -16,8 +16,8 @@ export interface MembershipData extends NodeDirectory {
 export type IdentityFinding =
   | { readonly learned: string; readonly source: IdentitySource }
   /** A node remembers a run that this directory has not seen. */
-  | { readonly lost: DirectoryRun; readonly node: number }
-  /** Earlier losses of this node, which its last directory had noticed. */
+  | { readonly lost: DirectoryRun; readonly node: number; readonly earlier: readonly DirectoryStart[] }
+  /** Losses of this node before those that it knew of. */
   | { readonly settled: readonly DirectoryStart[] };
 
 export class NodeMembership {
@@ -60,8 +60,8 @@ export class NodeMembership {
 
   found(finding: IdentityFinding): void {
     if ('learned' in finding) return this.#learned(finding.learned, finding.source);
-    if ('lost' in finding) this.#lost(finding.lost, finding.node);
-    else this.#settle(finding.settled);
+    if ('lost' in finding) this.#lost(finding);
+    else this.#try(() => noteSettled(this.#path, { earlier: finding.settled }));
     this.tell(finding);
   }
 
@@ -89,7 +89,7 @@ export class NodeMembership {
     this.tell({ learned: clusterId, source });
   }
 
-  #lost(run: DirectoryRun, node: number): void {
+  #lost({ lost: run, node, earlier }: Extract<IdentityFinding, { readonly lost: unknown }>): void {
     const isOwn = run.directory === this.data.directoryId;
     this.#log.error(
       { node, remembers: run, directory: this.data.directoryId, start: this.data.incarnation },
@@ -97,11 +97,7 @@ export class NodeMembership {
         ? 'the data directory is an older copy of the one that a peer knows; this node votes again when a leader has refilled it: run allow-rejoin'
         : 'the data directory is not the one that a peer knows under this node id; this node votes when a leader has filled it: run allow-rejoin',
     );
-    this.#settle([run]);
-  }
-
-  #settle(runs: readonly DirectoryStart[]): void {
-    this.#try(() => noteSettled(this.#path, runs));
+    this.#try(() => noteSettled(this.#path, { later: [...earlier, run] }));
   }
 
   /** A full disk is no reason to end: the shards know, and the next start finds it again. */

@@ -12,7 +12,13 @@
  */
 import { planted } from '../base/planted.ts';
 import type { PeerIdentity } from '../peer/codec/handshake.ts';
-import type { DirectoryRun, DirectoryStart, RememberedRun, Standing } from '../peer/codec/standing.ts';
+import {
+  type DirectoryRun,
+  type DirectoryStart,
+  type RememberedRun,
+  type Standing,
+  joinStarts,
+} from '../peer/codec/standing.ts';
 import type { ClusterIdentity } from './cluster-identity.ts';
 import type { DirectoryStorage } from './ports.ts';
 
@@ -28,27 +34,30 @@ export interface DirectoriesOptions {
   readonly own: OwnDirectory;
   readonly storage: DirectoryStorage;
   readonly identity: ClusterIdentity;
-  /** The directory is not the one that `node` remembers: no vote until a leader restored it. Returns when on disk. */
-  readonly lost: (node: number, remembered: DirectoryRun) => void;
-  /** Losses of earlier directories that `node` knows of: its memory and those of others that are as old say no more. */
+  /**
+   * The directory is not the one that `node` remembers: no vote until a leader restored it. Returns when on disk. Behind
+   * the losses known so far come those before this one (`earlier`), then this one.
+   */
+  readonly lost: (node: number, remembered: DirectoryRun, earlier: readonly DirectoryStart[]) => void;
+  /** Losses before those known so far: memories that are as old say no more. */
   readonly settled: (runs: readonly DirectoryStart[]) => void;
 }
 
 export class Directories {
   readonly #options: DirectoriesOptions;
-  readonly #settled: DirectoryStart[];
+  #settled: readonly DirectoryStart[];
 
   constructor(options: DirectoriesOptions) {
     this.#options = options;
-    this.#settled = [...options.own.settled];
+    this.#settled = options.own.settled;
   }
 
   /** This node's report to `node`. */
   standing(node: number): Standing {
     const { own, storage, identity } = this.#options;
     const { directory, incarnation } = own;
-    const settled = [...this.#settled];
-    return { identity: identity.known, directory, incarnation, settled, remembers: storage.peerRun(node) };
+    const remembers = storage.peerRun(node);
+    return { identity: identity.known, directory, incarnation, settled: this.#settled, remembers };
   }
 
   onHello({ node, standing }: PeerIdentity): void {
@@ -57,11 +66,14 @@ export class Directories {
     this.#options.identity.hear(standing.identity);
     const { remembers } = standing;
     if (remembers === undefined) return;
+    const earlier = this.#earlierOf(remembers);
     if (this.#isLost(remembers)) {
-      this.#settled.push(remembers);
-      this.#options.lost(node, remembers);
+      this.settleLater([...earlier, remembers]);
+      this.#options.lost(node, remembers, earlier);
+    } else if (earlier.length > 0) {
+      this.settleEarlier(earlier);
+      this.#options.settled(earlier);
     }
-    this.#settleEarlier(remembers);
   }
 
   onWelcome(peer: PeerIdentity): void {
@@ -78,19 +90,21 @@ export class Directories {
     if (known === undefined || !isSame(known, run)) storage.rememberPeer(node, run);
   }
 
-  /** Another shard detected the losses. */
-  settle(runs: readonly DirectoryStart[]): void {
-    this.#settled.push(...runs);
+  /** Losses that lie behind those known so far. */
+  settleLater(runs: readonly DirectoryStart[]): void {
+    this.#settled = joinStarts(this.#settled, runs);
   }
 
-  /** The losses that an earlier directory of this node had noticed lie before it. Those of this one are in its file. */
-  #settleEarlier({ directory, settled }: RememberedRun): void {
+  /** And before them. */
+  settleEarlier(runs: readonly DirectoryStart[]): void {
+    this.#settled = joinStarts(runs, this.#settled);
+  }
+
+  /** New losses that an earlier directory of this node had noticed. Those of this one are in its file. */
+  #earlierOf({ directory, settled }: RememberedRun): readonly DirectoryStart[] {
     const own = this.#options.own.directory;
-    if (directory === own) return;
-    const news = settled.filter((run) => run.directory !== own && !this.#isSettled(run));
-    if (news.length === 0) return;
-    this.#settled.push(...news);
-    this.#options.settled(news);
+    if (directory === own) return [];
+    return settled.filter((run) => run.directory !== own && !this.#isSettled(run));
   }
 
   #isSettled({ directory, incarnation }: DirectoryStart): boolean {

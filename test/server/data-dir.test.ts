@@ -146,8 +146,8 @@ test('a directory is told from all others, and each start on it from the ones be
   assert.equal(noteClusterId(path, 'd'.repeat(32)), false);
   // It turned out to be an older copy: from now on it counts on from where the newer one was.
   const newer = { directory: first.directoryId, incarnation: 7, boot: 1 };
-  noteSettled(path, [newer]);
-  noteSettled(path, [{ directory: 'e'.repeat(16), incarnation: 90 }]);
+  noteSettled(path, { later: [newer] });
+  noteSettled(path, { later: [{ directory: 'e'.repeat(16), incarnation: 90 }] });
   const then = startOn(path, { ...cluster, single: true });
   assert.deepEqual([then.clusterId, then.incarnation, then.single], [id, 8, false]);
   assert.deepEqual(then.settled[0], newer);

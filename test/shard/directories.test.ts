@@ -14,6 +14,7 @@ interface Rig {
   readonly identity: ClusterIdentity;
   readonly memory: Map<number, RememberedRun>;
   readonly losses: DirectoryRun[];
+  /** Earlier ones, which a loss or a memory brought. */
   readonly settled: DirectoryStart[];
   readonly learned: string[];
 }
@@ -28,7 +29,10 @@ function rig(own: Partial<OwnDirectory> = {}): Rig {
     own: { directory: MINE, incarnation: 5, boot: 50, isNew: true, settled: [], ...own },
     storage: { peerRun: (node) => memory.get(node), rememberPeer: (node, run) => void memory.set(node, run) },
     identity,
-    lost: (_, run) => losses.push(run),
+    lost: (_, run, earlier) => {
+      losses.push(run);
+      settled.push(...earlier);
+    },
     settled: (runs) => settled.push(...runs),
   });
   return { directories, identity, memory, losses, settled, learned };
@@ -156,13 +160,41 @@ test('a peer that was away while a node lost two disks does not take the second 
     [first],
   );
   // It starts again; by then the peer is back that knows the first disk alone.
-  const settled = [...onThird.losses, ...onThird.settled];
+  const settled = [...onThird.settled, ...onThird.losses];
   const again = linkAnew(away, { directory: third, incarnation: 2, boot: 32, settled }, 4);
   assert.deepEqual([again.losses, again.settled], [[], []]);
   assert.equal(away.get(1)?.directory, third);
   // A later run of the first disk than the one whose loss was noticed is another matter.
   away.set(1, run(first, 5));
   assert.equal(linkAnew(away, { directory: third, incarnation: 3, settled }, 4).losses.length, 1);
+});
+
+test('however many disks a node lost before, a peer that was away knows the last one that it met', () => {
+  const disks = Array.from({ length: 12 }, (_, i) => i.toString(16).repeat(16));
+  const present = new Map<number, RememberedRun>();
+  for (const [i, directory] of disks.entries()) {
+    // Each starts twice, and links again.
+    for (const incarnation of [1, 2]) {
+      const settled = incarnation === 1 ? [] : (present.get(1)?.settled ?? []);
+      const { losses } = linkAnew(present, { directory, incarnation, boot: 10 * i + incarnation, settled });
+      assert.equal(losses.length, i > 0 && incarnation === 1 ? 1 : 0);
+    }
+    const told = present.get(1)?.settled ?? [];
+    assert.deepEqual(
+      told.map((one) => one.directory),
+      disks.slice(0, i),
+      'each once, the latest last',
+    );
+  }
+});
+
+test('a memory of another disk than the last brings no loss, and what it tells lies before all others', () => {
+  const [first, second, third] = ['1', '2', '3'].map((digit) => run(digit.repeat(16), 1));
+  assert(first !== undefined && second !== undefined && third !== undefined);
+  const { directories, losses, settled } = rig({ settled: [second, third] });
+  directories.onHello(peer({ ...second, settled: [first] }));
+  assert.deepEqual([losses, settled], [[], [first]]);
+  assert.deepEqual(directories.standing(2).settled, [first, second, third]);
 });
 
 test('the losses that a memory tells of say nothing about runs of this very directory', () => {

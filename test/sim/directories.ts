@@ -1,6 +1,7 @@
 /** A simulated node's and its peers' knowledge of each other's disks, as workers/membership.ts has it. */
 import { ClusterIdentity } from '../../src/shard/cluster-identity.ts';
 import { Directories } from '../../src/shard/directories.ts';
+import { joinStarts } from '../../src/peer/codec/standing.ts';
 import type { PeerIdentity } from '../../src/peer/codec/handshake.ts';
 import type { Endpoint } from './network.ts';
 import type { SimProcess } from './process.ts';
@@ -16,13 +17,13 @@ export function openDirectories(process: SimProcess, trace: (line: string) => vo
       rememberPeer: (peer, run) => void disk.peerRuns.set(peer, run),
     },
     identity: new ClusterIdentity({ nodeId: id, known: '', drawn: '', learned: () => undefined }),
-    lost: (peer, run) => {
+    lost: (peer, run, earlier) => {
       trace(`n${id} hears of n${peer} that it lost its directory: ${JSON.stringify(run)}`);
-      disk.settled.push(run);
+      disk.settled = joinStarts(disk.settled, [...earlier, run]);
       process.shard.declareLost();
       process.wake();
     },
-    settled: (runs) => void disk.settled.push(...runs),
+    settled: (runs) => void (disk.settled = joinStarts(runs, disk.settled)),
   });
 }
 

@@ -32,7 +32,7 @@ export class SimDisk {
   });
   /** The runs of peers, as far as this directory remembers them; and which losses were noticed on it. */
   readonly peerRuns = new Map<number, RememberedRun>();
-  readonly settled: DirectoryStart[] = [];
+  settled: readonly DirectoryStart[] = [];
   readonly #logs = new Map<number, DurableLog>();
   #notes: (() => void)[] = [];
   #inCommit = false;

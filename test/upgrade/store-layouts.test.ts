@@ -220,7 +220,7 @@ test('millrace.json', async (t) => {
   completeDataDir(folder, { single: false, shardRun: undefined });
   layouts.sameText('complete', text());
   noteClusterId(folder, IDENTITY);
-  noteSettled(folder, [RUN]);
+  noteSettled(folder, { later: [RUN] });
   noteSource(folder, 'f'.repeat(32));
   writeFileSync(file, layouts.sameText('with all that is noted', text()));
   assert(countStart(folder, opens(folder)));

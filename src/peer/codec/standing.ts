@@ -46,6 +46,23 @@ export interface Standing extends DirectoryStart {
  */
 export const SETTLED_SAID_MAX = 8;
 
+/** More of them than any peer tells are kept. */
+const STARTS_MAX = 64;
+
+/**
+ * Each directory once, with its highest start, and in order, because only the last few are told: those that are in both
+ * lists have the place of the later one.
+ */
+export function joinStarts(earlier: readonly DirectoryStart[], later: readonly DirectoryStart[]): DirectoryStart[] {
+  const joined = new Map<string, DirectoryStart>();
+  for (const run of [...earlier, ...later]) {
+    const known = joined.get(run.directory);
+    joined.delete(run.directory);
+    joined.set(run.directory, known !== undefined && known.incarnation > run.incarnation ? known : run);
+  }
+  return [...joined.values()].slice(-STARTS_MAX);
+}
+
 const NO_STANDING: Standing = { identity: '', directory: '', incarnation: 0, settled: [], remembers: undefined };
 const IDENTITY = /^(?:[0-9a-f]{32})?$/;
 const DIRECTORY = /^(?:[0-9a-f]{16})?$/;
