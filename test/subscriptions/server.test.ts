@@ -154,6 +154,27 @@ test('a deleted stream loses its link; recreated it is processed from its beginn
   );
 });
 
+test('an ack for a stream that was deleted moves no cursor of the one that took its name', async () => {
+  await onStage(
+    () => 200,
+    async ({ subs, receiver }) => {
+      await subs.subscribe('s', webhook(receiver));
+      await subs.create('events/a', { n: 1 });
+      const { body } = await receiver.next();
+      const tail = await subs.tailOf('events/a');
+      await subs.expect(204, 'DELETE', 'events/a');
+      await until('its link is gone', async () => (await subs.shown('s')).streams.length === 0);
+      await subs.create('events/a', { n: 2 }, { n: 3 }, { n: 4 });
+      await until('another one is there', async () => (await subs.acked('s', 'events/a')) === 0);
+      await subs.callBack(body, { acks: [{ stream: 'events/a', offset: String(tail) }] }, 409);
+      assert.equal(await subs.acked('s', 'events/a'), 0);
+      await subs.callBack(body, { done: true });
+      const next = (await receiver.next()).body.streams.find(({ path }) => path === 'events/a');
+      assert.deepEqual([Number(next?.acked_offset), next?.has_pending], [0, true]);
+    },
+  );
+});
+
 test('SIGKILL keeps keys, cursors, wakes and the tokens that were given', async () => {
   await onStage(
     () => 200,

@@ -71,6 +71,8 @@ export class Workers {
   async ack(id: string, type: SubscriptionConfig['type'], token: string, request: WakeRequest): Promise<boolean> {
     const { known, tails, runtime } = this.#options;
     const sub = await this.#authorized(id, type, token, request);
+    // A node that is behind does not know the wake, and what it was about, yet.
+    if (request.acks.length > 0 && sub.wake?.id !== request.wakeId) await known.log.barrier();
     const acks = await Promise.all(request.acks.map(([path, offset]) => this.#position(sub, path, offset)));
     const { wakeId: wake, generation, done } = request;
     refuseUnless(await known.log.append({ op: 'ack', id, at: runtime.nowMs(), wake, generation, acks, done }), 'OK');
@@ -120,8 +122,18 @@ export class Workers {
     return sub;
   }
 
-  /** An acknowledged offset must be one that the stream has reached. */
+  /** An acknowledged offset is one that the stream has reached which the wake was about: not a later one of its name. */
   async #position(sub: Subscription, path: string, text: string): Promise<LinkPosition> {
+    const position = await this.#reached(sub, path, text);
+    const woken = sub.wake?.tails.find(([one]) => one === path);
+    if (woken === undefined || woken[1] === position[1]) return position;
+    throw new Refusal(
+      'INVALID_OFFSET',
+      `${path} was deleted and recreated: end this wake, the next one is about the new stream`,
+    );
+  }
+
+  async #reached(sub: Subscription, path: string, text: string): Promise<LinkPosition> {
     const offset = parseUint53(text);
     if (!offset.ok) throw new Refusal('INVALID_OFFSET', `${path}: ${offset.reason}`);
     // A node that is behind does not know the link yet.
