@@ -16,6 +16,8 @@ import { readText } from '../base/text.ts';
 import { type MovedStream, OBSERVER_EVENT, type ObserveResult } from '../protocol/queries/watching.ts';
 import { QUERIES } from '../protocol/operations.ts';
 
+/** No segment is empty: patterns that begin with a wildcard. */
+const ANY = '';
 /** Streams whose names were matched against the patterns; all are forgotten at once beyond this (some 10 MB). */
 const KNOWN_MAX = 131_072;
 /** Size of a row in an event beside its names, about. */
@@ -36,7 +38,8 @@ export class Observer {
   #topic = 0;
   /** Keys (bucket, NUL, stream) as text. */
   readonly #names = new Set<string>();
-  readonly #patterns = new Map<string, Glob>();
+  /** By their first segment: others are not looked at for a stream. */
+  readonly #patterns = new Map<string, Map<string, Glob>>();
   /** By incarnation: whether the stream is observed. */
   readonly #known = new Map<number, boolean>();
   #moved = new Map<number, Moved>();
@@ -60,10 +63,16 @@ export class Observer {
     } else if (asked.action === 'forget') {
       if (this.#names.delete(query.keyText())) this.#recheck(state, query);
     } else if (asked.action === 'watch-pattern') {
-      this.#patterns.set(asked.pattern, new Glob(asked.pattern));
+      const glob = new Glob(asked.pattern);
+      const alike = this.#patterns.get(firstOf(glob));
+      if (alike === undefined) this.#patterns.set(firstOf(glob), new Map([[asked.pattern, glob]]));
+      else alike.set(asked.pattern, glob);
       this.#known.clear();
     } else if (asked.action === 'forget-pattern') {
-      if (this.#patterns.delete(asked.pattern)) this.#known.clear();
+      const first = firstOf(new Glob(asked.pattern));
+      const alike = this.#patterns.get(first);
+      if (alike?.delete(asked.pattern) === true) this.#known.clear();
+      if (alike?.size === 0) this.#patterns.delete(first);
     }
     if (!this.active) this.#moved.clear();
     if (head === undefined || head.expired(nowMs)) return QUERIES.observe.result.write(reply, NOWHERE);
@@ -133,6 +142,13 @@ export class Observer {
     return head;
   }
 
+  #matches(path: string): boolean {
+    const slash = path.indexOf('/');
+    for (const first of [slash < 0 ? path : path.slice(0, slash), ANY])
+      for (const glob of this.#patterns.get(first)?.values() ?? []) if (glob.matches(path)) return true;
+    return false;
+  }
+
   #isObserved(head: Head): boolean {
     const known = this.#known.get(head.incarnation);
     if (known !== undefined) return known;
@@ -140,13 +156,16 @@ export class Observer {
     let observed = this.#names.has(`${bucket}\0${stream}`);
     // Reserved names cannot be subscribed to.
     if (!observed && this.#patterns.size > 0 && !bucket.startsWith('__')) {
-      const path = flatPath(bucket, stream);
-      for (const pattern of this.#patterns.values()) observed ||= pattern.matches(path);
+      observed = this.#matches(flatPath(bucket, stream));
     }
     if (this.#known.size >= KNOWN_MAX) this.#known.clear();
     this.#known.set(head.incarnation, observed);
     return observed;
   }
+}
+
+function firstOf(glob: Glob): string {
+  return glob.literalFront[0] ?? ANY;
 }
 
 function nameOf({ key, bucketBytes }: Head): { readonly bucket: string; readonly stream: string } {

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { REPLY_TAIL, type Reply } from '../../src/protocol/reply.ts';
 import { requestFor } from '../../src/protocol/request.ts';
 import { OBSERVER_EVENT, type ObserveRequest } from '../../src/protocol/queries/watching.ts';
+import { Glob } from '../../src/base/glob.ts';
 import { Harness, find } from './harness.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 
@@ -69,6 +70,20 @@ test('a pattern reports streams created later; forgetting ends it', () => {
   observe(harness, 'forget', 'bucket', 'a/b');
   harness.append(0, 'a/b', '1');
   assert.deepEqual(heard(harness.turn()), []);
+});
+
+test('patterns that begin with another name cost a stream nothing', (t) => {
+  const harness = new Harness([0]);
+  for (let i = 0; i < 100; i++) observe(harness, 'watch-pattern', `tenant-${i}/**`);
+  const matches = t.mock.method(Glob.prototype, 'matches');
+  harness.create(0, 'a');
+  assert.deepEqual(heard(harness.turn()), []);
+  assert.equal(matches.mock.callCount(), 0);
+  observe(harness, 'watch-pattern', 'bucket/**');
+  observe(harness, 'forget-pattern', 'tenant-7/**');
+  harness.append(0, 'a', 'x');
+  assert.deepEqual(heard(harness.turn()), [['a', 1, 0]]);
+  assert.equal(matches.mock.callCount(), 1);
 });
 
 test('a stream that is recreated within a turn is reported twice, the old one as removed', () => {
