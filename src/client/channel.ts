@@ -20,12 +20,14 @@ export interface NodeChannel {
   readonly isOpen: boolean;
   /** It has answered a request, so connecting to it was no mistake. */
   readonly hasAnswered: boolean;
+  /** It was given up because nothing came. */
+  readonly isSilent: boolean;
   /** Appends of one stream that it takes before it has answered the first, and the largest body. */
   readonly bounds: SendingBounds;
   /** The nodes that lead streams, as this one tells; empty: it does not. */
   readonly leaders: Leaders;
-  /** Rejects with a StreamError, or with ConnectionLost: then it may have been done. */
-  ask(request: WireRequest): Promise<WireAnswer>;
+  /** Rejects with a StreamError, or with ConnectionLost: then it may have been done. An end signal stops what is not sent yet. */
+  ask(request: WireRequest, signals?: readonly EndSignal[]): Promise<WireAnswer>;
   /** Events without a gap; ends behind that of a closed stream. Throws as `ask` does. */
   follow(path: StreamPath, options: WireOptions, signals: readonly EndSignal[]): AsyncGenerator<WireAnswer, void>;
   close(): void;

@@ -19,7 +19,10 @@ import {
 } from './wire.ts';
 
 const LEASE_MS = 60_000;
+/** Beside the time that bodies take. */
 const ANSWER_MS_MAX = 40_000;
+/** Nodes wait for a body that comes so fast. */
+const BODY_BYTES_PER_SECOND = 16 * 1024;
 /** A node that is gone without a word gives way to the next one. */
 const PROBE_MS_MAX = 5000;
 const POLL_MS = 20_000;
@@ -46,6 +49,7 @@ export class HttpChannel implements NodeChannel {
   readonly url: string;
   readonly bounds: SendingBounds = { batches: 1, bytes: Number.POSITIVE_INFINITY };
   hasAnswered = false;
+  readonly isSilent = false;
   /** HTTP does not tell. */
   readonly leaders: Leaders = [];
   readonly #authorization: Readonly<Record<string, string>>;
@@ -71,8 +75,8 @@ export class HttpChannel implements NodeChannel {
     if (!(error instanceof StreamError && (error.status === 426 || error.status === 404))) throw error;
   }
 
-  async ask(request: WireRequest): Promise<WireAnswer> {
-    return await this.#fetch(questionOf(request), []);
+  async ask(request: WireRequest, signals: readonly EndSignal[] = []): Promise<WireAnswer> {
+    return await this.#fetch(questionOf(request), signals);
   }
 
   async *follow(
@@ -82,7 +86,8 @@ export class HttpChannel implements NodeChannel {
   ): AsyncGenerator<WireAnswer, void> {
     let position = options;
     let isLive = 'wait' in options;
-    for (let hasBegun = false; ;) {
+    // Behind its lease the follower goes on in a session, if there is one by now.
+    for (let hasBegun = false; !hasBegun || this.isOpen;) {
       const live = isLive ? { live: 'long-poll', timeout_ms: POLL_MS } : {};
       const query = queryOf({ ...position, ...live });
       const answer = await this.#poll({ method: 'GET', path: `${pathOf(path)}?${query}` }, isLive, signals);
@@ -117,23 +122,22 @@ export class HttpChannel implements NodeChannel {
   }
 
   async #fetch(question: HttpQuestion, signals: readonly EndSignal[], mostMs = ANSWER_MS_MAX): Promise<WireAnswer> {
-    const abort = new AbortController();
-    const timer = setTimeout(() => abort.abort(), mostMs);
+    const end = new Deadline(mostMs);
+    end.moved(question.body?.length ?? 0);
     try {
-      return await raced(this.#exchange(question, abort.signal), [...signals, this.#closed]);
+      return await raced(this.#exchange(question, end), [...signals, this.#closed]);
     } finally {
-      clearTimeout(timer);
-      abort.abort();
+      end.stop();
     }
   }
 
-  async #exchange({ method, path, headers, body }: HttpQuestion, signal: AbortSignal): Promise<WireAnswer> {
+  async #exchange({ method, path, headers, body }: HttpQuestion, end: Deadline): Promise<WireAnswer> {
     let response: Response;
     let bytes: Uint8Array;
     try {
-      const init = { method, headers: { ...this.#authorization, ...headers }, signal };
+      const init = { method, headers: { ...this.#authorization, ...headers }, signal: end.signal };
       response = await fetch(this.url + path, body === undefined ? init : { ...init, body });
-      bytes = await bodyOf(response);
+      bytes = await bodyOf(response, end);
     } catch (error) {
       if (error instanceof StreamError) throw error;
       return this.#lose(`${this.url} does not answer: ${String(error)}`);
@@ -158,6 +162,34 @@ export class HttpChannel implements NodeChannel {
     const lost = new ConnectionLost(reason);
     this.#closed.abort(lost);
     throw lost;
+  }
+}
+
+/** The end of an exchange that takes too long, later by the time that its bodies may take. */
+class Deadline {
+  readonly #abort = new AbortController();
+  #atMs: number;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(mostMs: number) {
+    this.#atMs = performance.now() + mostMs;
+    this.moved(0);
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  moved(bytes: number): void {
+    this.#atMs += (bytes * 1000) / BODY_BYTES_PER_SECOND;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#abort.abort(), this.#atMs - performance.now());
+  }
+
+  /** Over, whether it has come to its end or not. */
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.#abort.abort();
   }
 }
 
@@ -196,7 +228,7 @@ function batchOf(messages: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   );
 }
 
-async function bodyOf({ body }: Response): Promise<Uint8Array> {
+async function bodyOf({ body }: Response, end: Deadline): Promise<Uint8Array> {
   const pieces: Uint8Array[] = [];
   let size = 0;
   const reader = body?.getReader();
@@ -206,6 +238,7 @@ async function bodyOf({ body }: Response): Promise<Uint8Array> {
     };
     if (piece.done || piece.value === undefined) return joinBytes(pieces);
     size += piece.value.length;
+    end.moved(piece.value.length);
     if (size > MESSAGE_BYTES_MAX)
       throw clientError('BAD_ANSWER', `the answer has more than ${MESSAGE_BYTES_MAX} bytes`);
     pieces.push(piece.value);

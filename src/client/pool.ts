@@ -6,12 +6,14 @@ import type { NodeChannel, WebSocketConstructor } from './channel.ts';
 import { ConnectionLost, StreamError, clientError } from './error.ts';
 import { HttpChannel } from './http-channel.ts';
 import { leaderOf } from './leaders.ts';
-import { SessionChannel } from './session.ts';
+import { SILENCE_MS, SessionChannel } from './session.ts';
 import { type EndSignal, EndSource, backoffMs, raced, sleep, spreadMs, throwIfAborted } from './waiting.ts';
 import { KIND, type WireAnswer, type WireRequest, bytesOfBody } from './wire.ts';
 
 /** The answer to a removal that an earlier try of the same call did. */
 const DONE_BEFORE: WireAnswer = { next: undefined, fields: new Map(), body: new Uint8Array(0) };
+/** The longest silence that a slow connection is granted: one record may take so long to arrive. */
+const SILENCE_MS_MAX = 16 * SILENCE_MS;
 /** Between two tries to reach a leader. */
 const LEADER_AGAIN_MS = 5000;
 
@@ -37,6 +39,8 @@ export class NodePool {
   #waiting = 0;
   /** Connections in a row that brought no answer. */
   #failures = 0;
+  /** Longer each time that a session ended in silence: what was on its way may have needed more. */
+  #silenceMs = SILENCE_MS;
   /** By URL. */
   readonly #leaders = new Map<string, Leader>();
   /** In the order in which they are tried, so that clients spread over the nodes, and those of one that is lost over the others. */
@@ -90,7 +94,7 @@ export class NodePool {
     for (let tries = 0; ; tries++) {
       try {
         const channel = this.wayOf(request, await this.any(signals));
-        return await raced(channel.ask(request), all);
+        return await raced(channel.ask(request, all), all);
       } catch (error) {
         if (isUnknown && request.kind === KIND.delete && codeOf(error) === 'STREAM_NOT_FOUND') return DONE_BEFORE;
         isUnknown ||= error instanceof ConnectionLost || codeOf(error) === 'OUTCOME_UNKNOWN';
@@ -135,13 +139,16 @@ export class NodePool {
     const leader: Leader = { channel: undefined, triedMs: performance.now() };
     this.#leaders.set(url, leader);
     if (socket === undefined) return;
-    const opened = SessionChannel.open({ url, token, socket }, [this.closed]);
+    const opened = SessionChannel.open({ url, token, socket, silenceMs: this.#silenceMs }, [this.closed]);
     leader.channel = await opened.catch(() => undefined);
   }
 
   async #open(): Promise<NodeChannel> {
     const urls = this.#urls;
-    if (this.#current?.hasAnswered === true) this.#failures = 0;
+    const before = this.#current;
+    if (before?.hasAnswered === true) this.#failures = 0;
+    if (before?.isSilent === true) this.#silenceMs = Math.min(2 * this.#silenceMs, SILENCE_MS_MAX);
+    else if (before?.hasAnswered === true) this.#silenceMs = SILENCE_MS;
     let refusal: StreamError | undefined;
     for (let tries = 1; ; tries++) {
       if (this.#failures > 0) await sleep(backoffMs(this.#failures - 1), [this.closed]);
@@ -164,7 +171,8 @@ export class NodePool {
   async #connect(url: string): Promise<NodeChannel> {
     const { token, socket } = this.#options;
     try {
-      if (socket !== undefined) return await SessionChannel.open({ url, token, socket }, [this.closed]);
+      const silenceMs = this.#silenceMs;
+      if (socket !== undefined) return await SessionChannel.open({ url, token, socket, silenceMs }, [this.closed]);
     } catch {
       // A WebSocket does not say why. HTTP does, and serves where a proxy keeps the others away.
       this.closed.throwIfAborted();

@@ -25,10 +25,10 @@ import {
 
 const OPENING_MS_MAX = 10_000;
 /** A node that says nothing for so long is asked for a sign of life, and given up after as much again. */
-const SILENCE_MS = 10_000;
+export const SILENCE_MS = 10_000;
 /** Bytes of events that a follower has not taken. */
 const CREDIT_BYTES = 256 * 1024;
-/** Events without bytes cost no credit, and few come. */
+/** Each takes some hundred bytes of memory, however short it is. */
 const EVENTS_MAX = 4096;
 /** Room in a message beside a body: names, options and heads. */
 const HEAD_BYTES_MAX = 16 * 1024;
@@ -41,6 +41,7 @@ export interface SessionOptions {
   readonly url: string;
   readonly token: string | undefined;
   readonly socket: WebSocketConstructor;
+  readonly silenceMs: number;
 }
 
 interface PendingAnswer {
@@ -66,10 +67,13 @@ export class SessionChannel implements NodeChannel {
   #lastPath: StreamPath | undefined;
   #isLeaving = false;
   #isHeard = false;
+  readonly #silenceMs: number;
+  isSilent = false;
   hasAnswered = false;
   leaders: Leaders = [];
 
-  private constructor({ url, token, socket: Socket }: SessionOptions) {
+  private constructor({ url, token, socket: Socket, silenceMs }: SessionOptions) {
+    this.#silenceMs = silenceMs;
     const protocols = token === undefined ? [PROTOCOL] : [PROTOCOL, `millrace.bearer.${percentEncoded(token)}`];
     this.url = url;
     this.#socket = new Socket(`${url.replace(/^http/, 'ws')}/__svc/session`, protocols);
@@ -108,12 +112,12 @@ export class SessionChannel implements NodeChannel {
     return { batches: Number.POSITIVE_INFINITY, bytes: this.#limits.messageBytes - HEAD_BYTES_MAX };
   }
 
-  async ask(request: WireRequest): Promise<WireAnswer> {
+  async ask(request: WireRequest, signals: readonly EndSignal[] = []): Promise<WireAnswer> {
     const id = this.#nextId();
     const frame = this.#writer.request(id, request);
     const share = Math.ceil(this.#limits.inFlightBytes / this.#limits.requests);
     const cost = Math.max(frame.length, share);
-    await this.#room.take(cost, [this.#ended]);
+    await this.#room.take(cost, [...signals, this.#ended]);
     this.#ended.throwIfAborted();
     this.#lastPath = { bucket: request.bucket, stream: request.stream };
     return await new Promise((resolve, reject) => {
@@ -208,8 +212,12 @@ export class SessionChannel implements NodeChannel {
     // The node may not know yet that the follower has left.
     const events = this.#followed.get(id);
     if (events === undefined) return;
+    const taken = events.push(event);
+    if (taken === 'flood') throw new MalformedFrame('events exceed their credit');
     if (isClosed(event)) this.#followed.delete(id);
-    if (!events.push(event)) throw new MalformedFrame('events exceed their credit');
+    if (taken === 'taken') return;
+    if (this.#followed.delete(id)) this.#send(this.#writer.unsubscribe(id));
+    events.fail(new ConnectionLost('its events are taken too slowly'));
   }
 
   #refuse(id: number, error: StreamError): void {
@@ -240,11 +248,13 @@ export class SessionChannel implements NodeChannel {
     try {
       for (;;) {
         this.#isHeard = false;
-        await sleep(SILENCE_MS, [this.#ended]);
+        await sleep(this.#silenceMs, [this.#ended]);
         if (this.#isHeard || this.#lastPath === undefined) continue;
         void this.ask({ ...this.#lastPath, kind: KIND.head }).catch(() => undefined);
-        await sleep(SILENCE_MS, [this.#ended]);
-        if (!this.#isHeard) return this.#end('the node does not answer');
+        await sleep(this.#silenceMs, [this.#ended]);
+        if (this.#isHeard) continue;
+        this.isSilent = true;
+        return this.#end('the node does not answer');
       }
     } catch {
       // It has ended.
@@ -269,20 +279,24 @@ class FollowedEvents {
   #credit = CREDIT_BYTES;
   /** Bytes that were taken and not granted again. */
   #taken = 0;
-  #error: StreamError | undefined;
+  #error: Error | undefined;
   #wake: () => void = () => undefined;
 
-  /** False: it was not to come. One record may be larger than what is left. */
-  push(event: WireAnswer): boolean {
+  /**
+   * `flood`: it was not to come. One record may be larger than what is left, and few events have no bytes. `full`: no more
+   * are kept. Those before it are taken, and what follows them is asked for again.
+   */
+  push(event: WireAnswer): 'taken' | 'full' | 'flood' {
     const { length } = event.body;
-    if ((length > 0 && this.#credit <= 0) || this.#events.length >= EVENTS_MAX) return false;
+    if (length > 0 && this.#credit <= 0) return 'flood';
+    if (this.#events.length >= EVENTS_MAX) return this.#credit === CREDIT_BYTES ? 'flood' : 'full';
     this.#credit -= length;
     this.#events.push(event);
     this.#wake();
-    return true;
+    return 'taken';
   }
 
-  fail(error: StreamError): void {
+  fail(error: Error): void {
     this.#error = error;
     this.#wake();
   }

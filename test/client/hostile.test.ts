@@ -221,6 +221,66 @@ test('a follower that leaves while it waits unsubscribes', async (t) => {
   );
 });
 
+test('a follower that takes many short events slowly costs its connection nothing', async (t) => {
+  const EVENTS = 5000;
+  let pending: Promise<number> | undefined;
+  const { client, connections } = startFakes(t, (node, frame) => {
+    const [kind, id, , , , options] = frame;
+    if (kind !== SUBSCRIBE) return honest(node, frame);
+    const { offset: from = 0 } = options as { offset?: number };
+    for (let at = from + 1; at <= EVENTS; at++)
+      node.say([67, id, at, at === EVENTS ? { 'stream-closed': 'true' } : {}, Buffer.from('x')]);
+    pending ??= client.stream('b', 'other', TEXT).append('y');
+  });
+  const follower = client.stream('b', 's').follow();
+  let taken = (await follower.next()).value?.data.length ?? 0;
+  await pending;
+  for await (const { data } of follower) taken += data.length;
+  assert.equal(taken, EVENTS);
+  assert.equal(connections.length, 1);
+});
+
+test('a slow connection gets more time after each silence', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let ticks = 0;
+  const { client, connections } = startFakes(t, (node, frame) => {
+    if (frame[0] !== SUBSCRIBE) return;
+    const saidAt = ticks + 25;
+    void (async (): Promise<void> => {
+      while (ticks < saidAt) await new Promise((resolve) => setImmediate(resolve));
+      if (!node.isClosed) honest(node, frame);
+    })();
+  });
+  const first = client.stream('b', 's').follow().next();
+  for (; ticks < 90; ticks++) {
+    await new Promise((resolve) => setImmediate(resolve));
+    t.mock.timers.tick(1000);
+  }
+  assert.equal((await first).value?.data.length, 2);
+  assert.equal(connections.length, 2);
+});
+
+test('what waits for room in a session is not sent when its caller has left', async (t) => {
+  const { client, connections } = startFakes(t, silent);
+  const heads = Array.from({ length: 1024 }, (_, i) =>
+    client
+      .stream('b', `s${i}`)
+      .head()
+      .catch(() => undefined),
+  );
+  const leaving = new AbortController();
+  const removal = client.stream('b', 'kept').delete({ signal: leaving.signal });
+  await new Promise((resolve) => setImmediate(resolve));
+  leaving.abort(new Error('left'));
+  await assert.rejects(removal, /left/);
+  for (const [, id] of connections[0]?.got ?? []) connections[0]?.say([65, id, 0, {}, null]);
+  await new Promise((resolve) => setImmediate(resolve));
+  const kinds = connections[0]?.got.map(([kind]) => kind) ?? [];
+  assert(kinds.length > 800 && !kinds.includes(8), kinds.join(' '));
+  client.close();
+  await Promise.all(heads);
+});
+
 test('a node that falls silent, at the start or later, is given up', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { client, connections } = startFakes(t, silent, honest);

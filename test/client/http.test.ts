@@ -6,10 +6,11 @@ import { createServer } from 'node:http';
 import { type AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
+import type { WebSocketConstructor } from '../../src/client/channel.ts';
 import { type MillraceClient, type MillraceStream, StreamError, connect } from '../../src/client/client.ts';
 import { Relay } from '../support/relay.ts';
 import { TestServer, within } from '../support/server.ts';
-import { PATIENCE_MS } from '../support/until.ts';
+import { PATIENCE_MS, until } from '../support/until.ts';
 import { codeOf, textOf } from './answers.ts';
 import { NoSocket } from './no-socket.ts';
 
@@ -204,6 +205,56 @@ test('over HTTP too, connections that are cut lose nothing and repeat nothing', 
   assert.equal(seen, whole);
   client.close();
   relay.close();
+});
+
+test('a follower that began over HTTP goes on in a session once there is one', async (t) => {
+  const { WebSocket: platform }: { readonly WebSocket?: WebSocketConstructor; readonly fetch: unknown } = globalThis;
+  assert(platform !== undefined);
+  let sockets = 0;
+  const failsOnce = new Proxy(NoSocket, {
+    construct: (_, [url, protocols]: ConstructorParameters<WebSocketConstructor>) =>
+      sockets++ === 0 ? new NoSocket(url, protocols) : new platform(url, protocols),
+  });
+  const client = connect(server.url, { token, WebSocket: failsOnce });
+  const stream = client.stream('b', 'from-http-to-session', TEXT);
+  await stream.create({ ...TEXT, data: 'a' });
+  const follower = texts(stream, 0, true);
+  assert.equal((await follower.next()).value, 'a');
+  const next = follower.next();
+  const now = performance.now.bind(performance);
+  // A session is tried again after a minute.
+  const clock = t.mock.method(performance, 'now', () => now() + 61_000);
+  await clients.get('HTTP')?.stream('b', 'from-http-to-session', TEXT).append('b');
+  assert.equal((await next).value, 'b');
+  const last = follower.next();
+  await until('another socket', () => sockets === 2);
+  clock.mock.restore();
+  await stream.append('c');
+  assert.equal((await last).value, 'c');
+  client.close();
+});
+
+test('a body that takes longer than an answer may is sent once', async (t) => {
+  const MIB = 1024 * 1024;
+  let posts = 0;
+  const fake = createServer((request, response) => {
+    request.resume();
+    if (request.method !== 'POST') return response.writeHead(426, { 'millrace-error': 'UPGRADE_REQUIRED' }).end();
+    posts++;
+    return request.once('end', () => {
+      // The bytes are here at once; the clock says that they took 50 s.
+      t.mock.timers.tick(50_000);
+      response.writeHead(204, { 'stream-next-offset': String(MIB) }).end();
+    });
+  });
+  await new Promise<void>((resolve) => fake.listen(0, '127.0.0.1', resolve));
+  const client = connect(`http://127.0.0.1:${(fake.address() as AddressInfo).port}`, { WebSocket: NoSocket });
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  assert.equal(await client.stream('b', 's', TEXT).append(Buffer.alloc(MIB)), MIB);
+  assert.equal(posts, 1);
+  client.close();
+  fake.close();
+  fake.closeAllConnections();
 });
 
 test('a proxy without its node, and a page that is no node, are not believed', async () => {
