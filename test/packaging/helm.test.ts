@@ -18,7 +18,7 @@ const OPTIONS = [
   ...['prometheusRule.enabled=true', 'ingress.enabled=true', 'ingress.host=streams.example', 'ingress.tlsSecret=tls'],
   ...['nodes=5', 'secret=own', 'image.tag=1.2.3', 'storage.className=fast', 'config.HTTP__LONG_POLL_TIMEOUT=20s'],
   ...['clusterTls.mode=dial', 'clusterTls.secret=links', 'config.HTTP__ADMIN_TOKENS_FILE=/run/own'],
-  ...['config.SERVER__PUBLIC_URL=https://$(POD_NAME).streams.example'],
+  ...['config.SERVER__PUBLIC_URL=https://$(POD_NAME).streams.example', 'tls.secret=web'],
 ].flatMap((value) => ['--set', value]);
 
 interface Said {
@@ -89,12 +89,6 @@ helmTest('without values it fits a laptop, under any name', (helm, rendered) => 
   assert(set.includes(takesTokens), 'operators have tokens without an exporter');
   const without = JSON.stringify(rendered(helm, 'tiny', '--set', 'adminTokens=false').get('StatefulSet tiny'));
   assert(!without.includes('admin-tokens.toml'), 'then the Secret needs no such file');
-  for (const value of ['SERVER__TLS_CERT=/run/tls.crt', 'SERVER__LISTEN=0.0.0.0:8443'])
-    assert.doesNotMatch(
-      JSON.stringify(rendered(helm, 'tiny', '--set', `config.${value}`).get('StatefulSet tiny')),
-      /PUBLIC_URL/,
-      `${value}: no address that clients cannot use`,
-    );
   assert(!/millrace-(\d|nodes)/.test(JSON.stringify([...objects.values()])), 'no name of another release');
 });
 
@@ -131,7 +125,37 @@ helmTest('options: monitoring, an ingress, more nodes, own names', (helm, render
     ],
   );
   assert.match(text('Deployment big-exporter'), /"image":"millrace:1\.2\.3".*"secretName":"own"/);
-  assert.equal(text('ConfigMap big').match(/host = /g)?.length, 5);
+  assert.equal(text('ConfigMap big').match(/admin_url = /g)?.length, 5);
+});
+
+helmTest('with a certificate clients, probes, tool and exporter speak HTTPS', (helm, rendered) => {
+  const words = ['--set', 'tls.secret=web,exporter.enabled=true', '--namespace', 'streams'];
+  const objects = rendered(helm, 'safe', ...words);
+  const { spec } = objects.get('StatefulSet safe') as StatefulSet;
+  const { containers: [node] = [], volumes } = spec?.template.spec ?? {};
+  for (const probe of [node?.startupProbe, node?.livenessProbe, node?.readinessProbe])
+    assert.equal(probe?.httpGet?.scheme, 'HTTPS');
+  const valueOf = (name: string): string | undefined => node?.env?.find((one) => one.name === name)?.value;
+  const folder = node?.volumeMounts?.find(({ name }) => name === 'tls')?.mountPath ?? '';
+  assert.deepEqual(
+    ['SERVER__TLS_CERT', 'SERVER__TLS_KEY', 'CA_FILE', 'SERVER__PUBLIC_URL'].map((name) => valueOf(`MILLRACE_${name}`)),
+    [
+      ...[`${folder}/tls.crt`, `${folder}/tls.key`, `${folder}/ca.crt`],
+      'https://$(POD_NAME).safe-nodes.$(NAMESPACE):4437',
+    ],
+  );
+  assert.equal(volumes?.find(({ name }) => name === 'tls')?.secret?.secretName, 'web');
+  const { data } = objects.get('ConfigMap safe') as { readonly data?: Readonly<Record<string, string>> };
+  assert.match(data?.['cluster.toml'] ?? '', /^admin_url = "https:\/\/safe-2\.safe-nodes\.streams:4438"$/m);
+  assert.match(data?.['cluster.toml'] ?? '', /^http_url = "https:\/\/safe-0\.safe-nodes\.streams:4437"$/m);
+  assert.match(JSON.stringify(objects.get('Service safe')), /"appProtocol":"https"/);
+  const exporter = JSON.stringify(objects.get('Deployment safe-exporter'));
+  assert.match(exporter, /"MILLRACE_CA_FILE","value":"\/run\/secrets\/tls\/ca\.crt".*"secretName":"web"/);
+  assert(!exporter.includes('tls.key'), exporter);
+  assert.match(
+    helm('install', 'safe', CHART, '--dry-run=client', ...words).stdout,
+    /Clients ask https:\/\/safe\.streams:/,
+  );
 });
 
 helmTest('what cannot be is refused with a sentence', (helm) => {
@@ -143,6 +167,8 @@ helmTest('what cannot be is refused with a sentence', (helm) => {
     ['serviceMonitor.enabled=true', /serviceMonitor\.enabled needs exporter\.enabled/],
     ['exporter.enabled=true,adminTokens=false', /exporter\.enabled needs adminTokens/],
     ['adminTokens=yes', /adminTokens/],
+    ['config.SERVER__TLS_CERT=/run/tls.crt', /config\.SERVER__TLS_CERT: probes .* tls\.secret switches to HTTPS/],
+    ['config.SERVER__LISTEN=0.0.0.0:8443', /config\.SERVER__LISTEN: probes and services would not find the nodes/],
     ['clusterTls.mode=on', /must be one of 'off', 'accept', 'dial', 'require'/],
     ['clusterTls.mode=require', /clusterTls\.secret is the Secret/],
     ['ingress.enabled=true', /ingress\.host is the name that clients ask for/],
