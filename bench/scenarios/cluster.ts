@@ -4,6 +4,7 @@
 import { measureCpu, withCost, type CpuMs } from '../cpu.ts';
 import { NATS_STREAMS } from '../load/nats-subject.ts';
 import { runPipelined } from '../load/pipelined.ts';
+import { sessionStream } from '../load/session-append.ts';
 import { createStreams } from '../load/streams.ts';
 import { runWrk, wrkMissing, writePaths } from '../load/wrk.ts';
 import { pairsOf } from '../pair.ts';
@@ -25,6 +26,7 @@ import { streamPath, type Running, type RunningCluster, type Target } from '../t
 import { alternate, compare, rowsOf, selectTargets, type Context, type Scenario } from './scenario.ts';
 
 const NAME = 'cluster';
+const IN_SESSIONS = 'millrace-cluster, sessions';
 const PAYLOAD_BYTES = 256;
 /** Three node processes have three times the code to warm up on the same cores. */
 const WARM_UPS = 2;
@@ -55,13 +57,13 @@ async function measureCost(cluster: RunningCluster, work: () => Promise<LoadResu
   ];
 }
 
-function describeCosts(costs: readonly Cost[]): string[] {
+function describeCosts(name: string, costs: readonly Cost[]): string[] {
   if (costs.length === 0) return [];
   const micros = (of: (cpuMs: CpuMs) => number): string =>
     median(costs.map(({ cpuMs, appends }) => (1000 * of(cpuMs)) / appends)).toFixed(1);
   const perCommit = median(costs.map(({ appends, commits }) => (NODES * appends) / commits)).toFixed(0);
   return [
-    `processor time of millrace-cluster per append, all nodes: ${micros(({ main, shard, others }) => main + shard + others)} us ` +
+    `processor time of ${name} per append, all nodes: ${micros(({ main, shard, others }) => main + shard + others)} us ` +
       `(main threads ${micros(({ main }) => main)}, shards ${micros(({ shard }) => shard)}, ` +
       `others ${micros(({ others }) => others)}); ${perCommit} appends share a commit`,
   ];
@@ -90,6 +92,24 @@ async function measureRival(
       context.load.cpus,
     );
   return [await shape(streams), await shape(Math.min(SHARED_CONNECTIONS, streams))];
+}
+
+/** The shared shape of Millrace: sessions, two to each node, whichever leads. */
+async function measureSessions(
+  { context, streams }: Load,
+  cluster: RunningCluster,
+  onCost: (cost: Cost) => void,
+): Promise<LoadResult> {
+  const paths = Array.from({ length: streams }, (_, slot) => streamPath(sessionStream(slot)));
+  await createStreams(cluster.port, paths);
+  const connections = Math.min(SHARED_CONNECTIONS, streams);
+  const run = { protocol: 'session', ports: portsOf(cluster), connections, streams } as const;
+  const append = (ms: number): Promise<LoadResult> =>
+    runPipelined({ ...run, payloadBytes: PAYLOAD_BYTES, warmUpMs: 0, durationMs: ms }, context.load.cpus);
+  await append(context.warmUpMs);
+  const [result, cost] = await measureCost(cluster, () => append(context.durationMs));
+  onCost(cost);
+  return result;
 }
 
 /** `onCost` is told what the measured appends cost a cluster. */
@@ -138,6 +158,11 @@ function checksOf(rounds: Rounds): Check[] {
         check(`rate of three nodes / ${name}`, ratio, 'x', { atLeast: 3 }),
       ),
     ),
+    ...[['etcd', 3] as const, ['nats', 1.2] as const].flatMap(([name, atLeast]) =>
+      compare(rounds, IN_SESSIONS, sharedName(name), rate, (ratio) =>
+        check(`rate of three nodes in sessions / ${sharedName(name)}`, ratio, 'x', { atLeast }),
+      ),
+    ),
   ];
 }
 
@@ -161,8 +186,9 @@ async function run(context: Context): Promise<ScenarioReport[]> {
   const paths = Array.from({ length: streams }, (_, index) => streamPath(`cluster-${index}`));
   const load = { context, streams, paths, pathsFile: writePaths(context.start.dir, NAME, paths) };
   let leaders: number[] = [];
-  const costs: Cost[] = [];
+  const [costs, sessionCosts]: [Cost[], Cost[]] = [[], []];
   const shared = new Map<string, LoadResult[]>();
+  const keep = (name: string, result: LoadResult): void => void shared.set(name, [...(shared.get(name) ?? []), result]);
   const own = await alternate(context, targets, async (target) => {
     // This target's first fsync would pay for the bytes that the one before left unwritten.
     await startChild('sync', ['-f', context.start.dir]).exited;
@@ -170,8 +196,7 @@ async function run(context: Context): Promise<ScenarioReport[]> {
     try {
       if (running.protocol === 'etcd' || running.protocol === 'nats') {
         const [result, best] = await measureRival(load, running, running.protocol);
-        const name = sharedName(target.name);
-        shared.set(name, [...(shared.get(name) ?? []), best]);
+        keep(sharedName(target.name), best);
         return result;
       }
       if (!('nodes' in running)) return await measureHttp(load, running);
@@ -179,7 +204,9 @@ async function run(context: Context): Promise<ScenarioReport[]> {
       const result = await measureHttp(load, nodes, (cost) => {
         if (target === millraceCluster) costs.push(cost);
       });
-      if (target === millraceCluster) leaders = await leadersPerNode(nodes);
+      if (target !== millraceCluster) return result;
+      leaders = await leadersPerNode(nodes);
+      keep(IN_SESSIONS, await measureSessions(load, nodes, (cost) => sessionCosts.push(cost)));
       return result;
     } finally {
       await running.stop();
@@ -198,7 +225,8 @@ async function run(context: Context): Promise<ScenarioReport[]> {
       pairs: pairsOf(rounds),
       notes: [
         ...(leaders.length === 0 ? [] : [`groups led by the nodes of millrace-cluster: ${leaders.join(', ')}`]),
-        ...describeCosts(costs),
+        ...describeCosts('millrace-cluster', costs),
+        ...describeCosts(IN_SESSIONS, sessionCosts),
         'reference-file is one process and replicates nothing',
         `a connection per stream (wrk for HTTP, own clients for gRPC Put and publish); shared: ${SHARED_CONNECTIONS} ` +
           'connections for all writers, the best shape of etcd and NATS and one that HTTP/1.1 does not have',
