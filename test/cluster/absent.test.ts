@@ -84,7 +84,6 @@ test('a node that is cut off from the others denies nothing, and serves what it 
     await cluster.client(3).create('/b/s', TEXT, 'here');
     await cluster.settled();
     cluster.network.isolate(3, cluster.ids);
-    const client = await RawClient.connect(port);
     const questions: readonly (readonly [string, string])[] = [
       ['GET', '/b/t'],
       ['GET', '/b/s?offset=5'],
@@ -92,11 +91,14 @@ test('a node that is cut off from the others denies nothing, and serves what it 
       ['GET', '/b/streams'],
       ['GET', '/b/t?offset=-1&live=sse'],
     ];
-    for (const [method, target] of questions) {
+    // Each waits for the others, so all are asked at once.
+    const refused = async ([method, target]: readonly [string, string]): Promise<void> => {
+      const client = await RawClient.connect(port);
       assert.equal(await ask(client, method, target, []), false);
       assert.equal((await client.request('GET', '/b/s')).body.toString(), 'here', 'served meanwhile');
-    }
-    client.destroy();
+      client.destroy();
+    };
+    await Promise.all(questions.map(refused));
     cluster.network.heal();
     await until('it says what is not there', async () => (await requestOnce(port, 'GET', '/b/t')).status === 404);
   });

@@ -20,11 +20,11 @@ const SCALE = Number(process.env['FAULTS'] ?? 1);
 const GROUPS = 2;
 const MIB = 1024 * 1024;
 const HOT_BYTES_MAX = MIB / 2;
-const WRITERS = 6;
+const WRITERS = 4;
 const OWN_STREAMS = 2;
 /** A hung store is waited for so long beyond `s3.timeout`. */
 const HUNG_MS = 2000;
-const CALM_BYTES = MIB;
+const CALM_BYTES = MIB / 2;
 const PATIENCE_MS = 120_000;
 /**
  * Hot rows and log of all groups, several times over: LMDB reuses pages two commits later and its files never shrink.

@@ -10,7 +10,7 @@ import { type RawResponse, requestOnce } from '../support/raw-client.ts';
 const TEXT = { 'content-type': 'text/plain' } as const;
 const PIECE = 1024 * 1024;
 /** As many pieces does a fork take, with a commit each. */
-const PIECES = 16;
+const PIECES = 8;
 /** A fork may be whole before the node dies: then it is tried again. */
 const ATTEMPTS = 12;
 

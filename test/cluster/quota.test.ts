@@ -138,7 +138,7 @@ async function forks(rig: Rig): Promise<void> {
 }
 
 test('quotas count what all groups hold: streams, bytes, snapshots, producers, forks', async () => {
-  await withCluster({ groups: 16 }, async (cluster) => {
+  await withCluster({ groups: 4 }, async (cluster) => {
     const rig = new Rig(cluster);
     await unbounded(rig);
     await streams(rig);

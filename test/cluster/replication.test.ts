@@ -22,7 +22,7 @@ describe('three nodes act as one', () => {
   before(async () => {
     traces = await OtlpReceiver.start();
     const toml = `[tracing]\notlp_endpoint = "${traces.url}"\nsample_ratio = 0`;
-    cluster = await TestCluster.create({ groups: 8, longPollTimeout: '5s', toml });
+    cluster = await TestCluster.create({ groups: 4, longPollTimeout: '5s', toml });
     await cluster.startAll();
   });
   after(async () => {

@@ -8,7 +8,7 @@ import { follow, followEvents } from './follow.ts';
 import { Shown, type StreamHistory, type Tally, checkStream, newStream, newTally } from './history.ts';
 import { type Load, newLoad, write } from './load.ts';
 
-export const GROUPS = 4;
+export const GROUPS = 3;
 /** More of everything for a long run. */
 export const SCALE = Number(process.env['FAULTS'] ?? 1);
 const BUCKET = 'faults';

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { describe, it } from 'node:test';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { TestServer, within } from '../support/server.ts';
 import { PATIENCE_MS, until } from '../support/until.ts';
@@ -54,26 +54,28 @@ async function withHangingRead(body: (server: TestServer) => Promise<void>): Pro
   }
 }
 
-test('a server whose cold directory hangs ends by itself after SIGTERM', async () => {
-  await withHangingRead(async (server) => {
-    assert.equal(await server.stop(), 'SIGKILL');
-    assert.match(server.log(), /the process kills itself/);
-    // Nothing was lost, and the next start serves.
-    await server.start();
-    await server.client.expect(200, 'HEAD', PATH);
-  });
-});
-
-test('a second signal ends it at once', async () => {
-  await withHangingRead(async (server) => {
-    process.kill(server.pid, 'SIGTERM');
-    await server.logged(/stopping/);
-    // Signals of the first second are taken for one.
-    await until('another signal ends it', () => {
-      if (server.isRunning) process.kill(server.pid, 'SIGTERM');
-      return !server.isRunning;
+describe('a cold directory that hangs', { concurrency: true }, () => {
+  it('a server whose cold directory hangs ends by itself after SIGTERM', async () => {
+    await withHangingRead(async (server) => {
+      assert.equal(await server.stop(), 'SIGKILL');
+      assert.match(server.log(), /the process kills itself/);
+      // Nothing was lost, and the next start serves.
+      await server.start();
+      await server.client.expect(200, 'HEAD', PATH);
     });
-    assert.equal(await within(server.exited, PATIENCE_MS, 'the end'), 'SIGKILL');
-    assert.doesNotMatch(server.log(), /kills itself/);
+  });
+
+  it('a second signal ends it at once', async () => {
+    await withHangingRead(async (server) => {
+      process.kill(server.pid, 'SIGTERM');
+      await server.logged(/stopping/);
+      // Signals of the first second are taken for one.
+      await until('another signal ends it', () => {
+        if (server.isRunning) process.kill(server.pid, 'SIGTERM');
+        return !server.isRunning;
+      });
+      assert.equal(await within(server.exited, PATIENCE_MS, 'the end'), 'SIGKILL');
+      assert.doesNotMatch(server.log(), /kills itself/);
+    });
   });
 });

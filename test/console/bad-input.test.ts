@@ -24,7 +24,7 @@ const TEXT = { 'Content-Type': 'text/plain' } as const;
 const BYTES = { 'Content-Type': 'application/octet-stream' } as const;
 const MIB = 1024 * 1024;
 const BIG_APPENDS = 2;
-const BIG_APPEND_BYTES = 8 * MIB;
+const BIG_APPEND_BYTES = MIB;
 /** A page of bytes has 64 KiB, and is read again when the form changes. */
 const SHOWN_BYTES_MAX = MIB;
 /** More than two pages of the list. */

@@ -17,8 +17,8 @@ const HIDDEN_BELOW = `${LIST}.scrollHeight - ${LIST}.scrollTop - ${LIST}.clientH
 /** More than the list shows at once. */
 const LINES_BEYOND_VIEW = 60;
 /** An end for the load, should the test not come to its own. */
-const APPENDS_MAX = 3000;
-const PAUSE_MS = 40;
+const APPENDS_MAX = 600;
+const PAUSE_MS = 200;
 
 describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => {
   let cluster: TestCluster;
@@ -299,17 +299,19 @@ describe('the console in chromium', { skip: chromiumMissing() ?? false }, () => 
   it('on a phone, light and dark, no view is wider than the screen, and axe finds nothing', async () => {
     for (const colours of ['light', 'dark'] as const) {
       const { page } = await visit(browser, address, { width: 360, colours, bypassCSP: true });
+      // The elements are the same.
+      const rules = colours === 'dark' ? ['color-contrast'] : undefined;
       await page.evaluate(axe.source);
       await page.getByRole('row', { name: /node 1 .* ok/ }).waitFor();
       for (const view of [...VIEWS.map((name) => name.toLowerCase()), 'streams/demo/events']) {
         await page.goto(`${new URL(address).origin}/#/${view}`);
         await page.getByRole('heading', { level: 1 }).waitFor();
         assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, `${view}, ${colours}`);
-        assert.deepEqual(await faultsOf(page), [], `${view}, ${colours}`);
+        assert.deepEqual(await faultsOf(page, rules), [], `${view}, ${colours}`);
       }
       await page.getByRole('button', { name: 'Delete demo/events' }).click();
       await page.getByRole('dialog').waitFor();
-      assert.deepEqual(await faultsOf(page), [], `a dialog, ${colours}`);
+      assert.deepEqual(await faultsOf(page, rules), [], `a dialog, ${colours}`);
       await page.context().close();
     }
   });
@@ -340,8 +342,8 @@ interface DrawnLabel {
 }
 
 /** Faults that axe finds: people with other senses, or without a mouse, would stumble over them. */
-async function faultsOf(page: Page): Promise<string[]> {
-  const { violations } = await page.evaluate<AxeResults>('axe.run()');
+async function faultsOf(page: Page, runOnly?: readonly string[]): Promise<string[]> {
+  const { violations } = await page.evaluate<AxeResults>(`axe.run(${JSON.stringify({ runOnly })})`);
   return violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`));
 }
 

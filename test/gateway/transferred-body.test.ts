@@ -11,6 +11,7 @@ import { BODY_AS_SENT, BODY_RECORDS } from '../../src/protocol/checked-body.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { REQUEST_HEAD_BYTES, type Request, beginCommand, bodyMark, newRequest } from '../../src/protocol/request.ts';
+import { sameBytes } from '../support/same-bytes.ts';
 
 const LARGE = INLINE_PAYLOAD_BYTES_MAX + 1;
 
@@ -54,7 +55,7 @@ test('a body that is moved to a shard leaves the memory that it was a part of to
     const request = newRequest();
     beginCommand(request, COMMANDS.append, { group: 0, bucket: 'b', stream: 's' }).payload = payload;
     assert(gateway.send(request, { onReply: () => undefined }));
-    assert.deepEqual(new Uint8Array(received.take(i + 1)), new Uint8Array(LARGE).fill(5));
+    sameBytes(new Uint8Array(received.take(i + 1)), new Uint8Array(LARGE).fill(5));
     assert.equal(pool.length, 3 * LARGE);
   }
 });
@@ -76,8 +77,8 @@ test('a body that came in chunks is moved as it is, unless it is refused', (t) =
   const payload = body();
   command.payload = payload;
   assert(!gateway.send(request, { onReply: () => undefined }), 'the channel is full');
-  assert.deepEqual(payload, new Uint8Array(LARGE).fill(7));
-  assert.deepEqual(new Uint8Array(received.take(1)), payload);
+  sameBytes(payload, new Uint8Array(LARGE).fill(7));
+  sameBytes(new Uint8Array(received.take(1)), payload);
 });
 
 function jsonAppend(bytes: number): Request {

@@ -267,7 +267,10 @@ test('no line of any of these holds a token', async (t) => {
 });
 
 test('a stranger leaves no line about a deletion on the routes that are open to all', async (t) => {
-  const refusing: ControlPort = { ...CONTROL, open: () => ({ run: () => Promise.resolve({ status: 405 }) }) };
+  const refusing: ControlPort = {
+    ...CONTROL,
+    open: () => ({ run: () => Promise.resolve({ status: 405, allow: 'GET' }) }),
+  };
   const { port, log } = await start(t, [], refusing);
   for (const path of ['jwks.json', 'subscriptions/x/callback', 'subscriptions/x/ack', 'subscriptions/x/release'])
     await requestOnce(port, 'DELETE', `/v1/stream/__ds/${path}`);

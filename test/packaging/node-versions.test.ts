@@ -31,6 +31,8 @@ const support: NodeSupport = await import(pathToFileURL(join(REPO_ROOT, 'scripts
 
 /** Below, npm itself does not run. */
 const FIRST_MAJOR = 18;
+/** Too old, without a build of the HTTP library, and too new for the C library of Debian 12; the others in the long form. */
+const REFUSED: readonly number[] = [18, 24, 25];
 /** npm with a cold cache, on a busy machine. What takes longer is the registry's matter. */
 const INSTALL_TIMEOUT_MS = 300_000;
 /** npm's codes for a registry that does not answer, or not in time. */
@@ -188,7 +190,7 @@ test('each version of Node that npm has serves, or says in one sentence why not'
     if (sentence === undefined) serving++;
     // The others of this run's suite show that its own Node serves.
     if (major === Number(process.versions.node.split('.')[0])) continue;
-    if (sentence === undefined && !IS_THOROUGH) continue;
+    if (!IS_THOROUGH && (sentence === undefined || !REFUSED.includes(major))) continue;
     const install = sentence === undefined ? INSTALLS[tried++ % INSTALLS.length] : undefined;
     await t.test(`Node ${version}`, async (one) => {
       try {

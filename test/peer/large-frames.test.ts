@@ -23,6 +23,7 @@ import {
 } from '../../src/peer/codec/frame.ts';
 import { encodeForwardPiece } from '../../src/peer/codec/forward.ts';
 import { NONCE_BYTES, PROTOCOL_VERSION, VERSION_WITH_PIECES } from '../../src/peer/codec/handshake.ts';
+import { sameBytes } from '../support/same-bytes.ts';
 import { closed } from '../support/sockets.ts';
 import { GROUP_COUNT, HOST, SECRET, type TestPeer, Waiter, linkedPair } from './fixture.ts';
 
@@ -118,7 +119,7 @@ test('an entry of an old log that no frame holds arrives whole', async (t) => {
   await waiter.until('the entry', () => lastIndex(two) === 1);
   const message = two.heard.messages[0]?.message;
   assert(message?.type === 'append' && message.entries[0]?.data.length === OLD_ENTRY_BYTES);
-  assert(message.entries[0].data.every((byte) => byte === 7));
+  sameBytes(message.entries[0].data, new Uint8Array(OLD_ENTRY_BYTES).fill(7));
 });
 
 test('a peer of the version before gets large frames whole, and none that would end its link', async (t) => {

@@ -13,6 +13,8 @@ import { parseSteps, shellBlocks } from './shell-block.ts';
 const README = readDocument('src/operator/README.md');
 const STEP_TIMEOUT_MS = 120_000;
 const STREAMS = 24;
+/** The document has 16. */
+const GROUPS = 4;
 
 test('every command of "Backup and restore" in src/operator/README.md works as written', async () => {
   const folder = temporaryFolder('backup-readme');
@@ -20,8 +22,8 @@ test('every command of "Backup and restore" in src/operator/README.md works as w
   const script = join(folder, 'bin', 'millracectl');
   writeFileSync(script, `#!/bin/sh\nexec ${process.execPath} ${CTL_ENTRY} "$@"\n`);
   chmodSync(script, 0o755);
-  await withCluster({ groups: 16 }, async (cluster) => {
-    await withServer({ cores: 1, groups: 16 }, async (drill) => {
+  await withCluster({ groups: GROUPS }, async (cluster) => {
+    await withServer({ cores: 1, groups: GROUPS }, async (drill) => {
       const config = scratchFile('cluster.toml', clusterToml(cluster));
       const target = `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${drill.adminPort}\n`;
       copyFileSync(scratchFile('drill.toml', target), join(folder, 'etc/millrace/drill.toml'));
@@ -34,7 +36,10 @@ test('every command of "Backup and restore" in src/operator/README.md works as w
       const steps = parseSteps(shellBlocks(README, '## Backup and restore'));
       assert.equal(steps.length, 6);
       for (const { command } of steps) {
-        const attempt = run(['sh', '-c', command.replaceAll(/(?<![\w/])\/(etc|var)\//g, `${folder}/$1/`)], env);
+        const here = command
+          .replace('--expected-groups 16', `--expected-groups ${GROUPS}`)
+          .replaceAll(/(?<![\w/])\/(etc|var)\//g, `${folder}/$1/`);
+        const attempt = run(['sh', '-c', here], env);
         const code = await within(attempt.exited, STEP_TIMEOUT_MS, command);
         assert.equal(code, 0, `${command}\n${attempt.output()}`);
         assert.doesNotMatch(attempt.output(), /Warning/, command);

@@ -1,4 +1,5 @@
 // A node of a cluster that follows; the other nodes are the test itself.
+import assert from 'node:assert/strict';
 import { PROTOCOL_VERSION, VERSION_WITH_EXPECTATIONS } from '../../src/peer/codec/handshake.ts';
 import type { PeerPort } from '../../src/shard/ports.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
@@ -95,15 +96,20 @@ export class Follower {
 
   ask(op: number, topic = 0, offset = 0): number {
     const stream = { bucket: 'b', stream: 's' };
-    const asked = [
-      requestFor(QUERIES.read, 0, { ...stream, topic, value: offset, maxRecords: 10 }),
-      requestFor(QUERIES.head, 0, stream),
-      requestFor(QUERIES.list, ALL_GROUPS, { bucket: 'b', prefix: '', after: '', limit: 10 }),
-      requestFor(QUERIES.bucket, ALL_GROUPS, { bucket: 'b' }),
-      requestFor(QUERIES.usage, ALL_GROUPS, { after: '', limit: 10 }),
-      requestFor(QUERIES.status, ALL_GROUPS, undefined),
-    ];
-    return this.request(asked.find((request) => request.op === op) as Request);
+    const asked = new Map<number, () => Request>([
+      [QUERIES.read.number, () => requestFor(QUERIES.read, 0, { ...stream, topic, value: offset, maxRecords: 10 })],
+      [QUERIES.head.number, () => requestFor(QUERIES.head, 0, stream)],
+      [
+        QUERIES.list.number,
+        () => requestFor(QUERIES.list, ALL_GROUPS, { bucket: 'b', prefix: '', after: '', limit: 10 }),
+      ],
+      [QUERIES.bucket.number, () => requestFor(QUERIES.bucket, ALL_GROUPS, { bucket: 'b' })],
+      [QUERIES.usage.number, () => requestFor(QUERIES.usage, ALL_GROUPS, { after: '', limit: 10 })],
+      [QUERIES.status.number, () => requestFor(QUERIES.status, ALL_GROUPS, undefined)],
+    ]);
+    const make = asked.get(op);
+    assert(make !== undefined, `no question ${op}`);
+    return this.request(make());
   }
 
   request(request: Request): number {
