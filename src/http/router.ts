@@ -7,7 +7,7 @@ import type { RouteTraits } from './context.ts';
 import { checkEncoding } from './headers.ts';
 import { CONTROL_PREFIX, type Groups, KnownPaths, type PathPattern, newPath, parsePath } from './paths.ts';
 import type { RequestContext } from './request.ts';
-import { scopeRefusal } from './scope-gate.ts';
+import { bucketUsed, scopeRefusal } from './scope-gate.ts';
 import { refuseLimited } from './limited.ts';
 
 export type Handler = (call: RequestContext) => void;
@@ -83,7 +83,7 @@ function handle(call: RequestContext, row: Route): unknown {
     const refusal = scopeRefusal(call, row);
     if (refusal !== undefined) return call.deny(refusal);
   }
-  const limited = call.meters.enter(call.path.bucket, call.startedMs);
+  const limited = call.meters.enter(bucketUsed(call, row), call.startedMs);
   if (limited !== undefined) return refuseLimited(call, limited);
   const isWrite = row.writesNothing !== true && call.method !== 'get' && call.method !== 'head';
   if (row.takesConditions !== true && isConditional(call) && isWrite) {

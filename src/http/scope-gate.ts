@@ -13,7 +13,7 @@ import {
   sourceRefusal,
   streamRefusal,
 } from '../access/scope-refusals.ts';
-import type { Grant } from '../access/scopes.ts';
+import { type Grant, rangesOf } from '../access/scopes.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Right, RouteTraits } from './context.ts';
 import type { RequestContext } from './request.ts';
@@ -59,6 +59,12 @@ function refusalOf(call: RequestContext, right: Right | undefined, grant: Grant)
   if (on === 'listing') return listingRefusal(grant, operation, bucket);
   const refusal = streamRefusal(grant, operation, bucket, stream);
   return refusal ?? (operation === 'create' ? forkRefusal(call, grant) : undefined);
+}
+
+/** The bucket whose limits the request uses. An empty listing of one that is out of scope may use up nothing of it. */
+export function bucketUsed({ credentials, bucket }: RequestContext, { right }: RouteTraits): string {
+  if (typeof credentials !== 'object' || typeof right !== 'object' || right.on !== 'listing') return bucket;
+  return rangesOf(credentials, right.operation, bucket).length > 0 ? bucket : '';
 }
 
 /** The headers are read as the handler reads them. */

@@ -86,6 +86,24 @@ test('what is out of scope uses up nothing of a bucket, and says so until the to
   assert.equal(book.buckets.size, 0);
 });
 
+test('no route uses up anything of a bucket that is out of scope, nor learns whether it has a limit', async (t) => {
+  const { port, book } = await start(t, { bucket: { requests_per_second: 1 } }, ['till']);
+  let named = 0;
+  for (const { row, method } of REQUESTS.filter(({ row: { pattern } }) => pattern.includes('{bucket}'))) {
+    const isListing = row.operation === 'list';
+    for (const _ of [1, 2]) {
+      const headers = { ...TYPE, ...bearer('till') };
+      const { status } = await requestOnce(port, method, pathOf(row, 'other'), headers, '');
+      assert.equal(status, isListing ? 200 : 404, `${method} ${row.pattern}`);
+    }
+    named++;
+  }
+  assert(named > 15, `${named} rows name a bucket`);
+  assert.equal(book.buckets.size, 0);
+  assert.equal((await requestOnce(port, 'GET', '/shop/streams', bearer('till'))).status, 200);
+  assert.equal((await requestOnce(port, 'GET', '/shop/streams', bearer('till'))).status, 429, 'its own is counted');
+});
+
 test('bodies count as they come, and time pays for them', async (t) => {
   const { port, clock, book } = await start(t, { buckets: [['shop', { bytes_per_second: 1000 }]] });
   const append = async (bucket: string): Promise<RawResponse> =>
