@@ -208,24 +208,25 @@ interface Named {
 
 /** Operators' routes: a whole path, names behind a prefix, or variables between segments. OPTIONS names no methods. */
 export class AdminRouter implements Router {
-  readonly #resources: ReadonlyMap<string, Resource>;
+  readonly #whole = new Map<string, Resource>();
   readonly #named: Named[] = [];
   readonly #segmented: Segmented[] = [];
 
   constructor(rows: readonly Route[]) {
-    this.#resources = resourcesOf(rows);
-    for (const resource of this.#resources.values()) {
+    for (const resource of resourcesOf(rows).values()) {
       const { pattern } = resource;
       const at = pattern.indexOf('{bucket}');
       if (at >= 0) this.#addNamed(pattern.slice(0, at), `/${pattern.slice(at)}`, resource);
       else if (pattern.includes('{')) this.#segmented.push(new Segmented(resource));
+      else this.#whole.set(pattern, resource);
     }
   }
 
   route(call: RequestContext, url: string): unknown {
-    call.path.url = url;
-    const exact = this.#resources.get(url);
-    if (exact !== undefined) return exact.serve(call);
+    // Contexts are used again, and not every path is parsed: nothing of the request before may stay.
+    Object.assign(call.path, newPath(), { url });
+    const whole = this.#whole.get(url);
+    if (whole !== undefined) return whole.serve(call);
     for (const named of this.#named) if (url.startsWith(named.prefix)) return this.#serveNamed(call, named);
     const sent = url.split('/');
     const found = this.#segmented.find((one) => one.fits(sent));
@@ -240,7 +241,7 @@ export class AdminRouter implements Router {
 
   /** Every route with variables needs the token. */
   access(url: string, method: string): Access {
-    return this.#resources.get(url)?.row(method)?.access ?? 'token';
+    return this.#whole.get(url)?.row(method)?.access ?? 'token';
   }
 
   #addNamed(prefix: string, pattern: string, resource: Resource): void {
