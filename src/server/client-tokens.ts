@@ -91,9 +91,9 @@ export class ClientTokens implements TokenBook, ParentBook {
     });
   }
 
-  /** Asks for the keys of the issuer, now and again. */
-  start(): void {
-    this.#server?.start();
+  /** Asks for the keys of the issuer, now and again. Resolves when they are here, or do not come for now. */
+  async start(): Promise<void> {
+    await this.#server?.start();
   }
 
   grantOf(token: string, nowMs: number): Grant | TokenFault {

@@ -53,8 +53,9 @@ export class KeyServer {
     this.#options = options;
   }
 
-  start(): void {
-    void this.#fetch();
+  /** Resolves when the first answer is there, or has failed to come, which takes ANSWER_MS_MAX at most. */
+  async start(): Promise<void> {
+    await this.#fetch();
   }
 
   stop(): void {

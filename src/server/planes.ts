@@ -98,11 +98,12 @@ export async function openPlanes(node: NodeParts, opened: Opened): Promise<Bound
   });
   const planes = composePlanes(node, { tokens, roles, senders, limits, audit: audit.trail }, watched);
   opened.planes = planes;
-  tokens?.start();
   certificates.start(config.server.tls);
   ofLinks.start(config.cluster.tls);
   // Not awaited: a volume that hangs must not keep the planes closed.
   void volume.start();
+  // Until its keys are here an issuer's tokens get 401, at which the EventSource of a page stops for good.
+  await tokens?.start();
   const { listen, adminListen } = config.server;
   const client = { host: listen.host, port: await planes.listenClient(listen.host, listen.port) };
   const admin = { host: adminListen.host, port: await planes.listenAdmin(adminListen.host, adminListen.port) };

@@ -64,12 +64,6 @@ async function rig(t: TestContext): Promise<Rig> {
   return made;
 }
 
-async function started(made: Rig): Promise<void> {
-  const answered = made.answered(1);
-  made.keys.start();
-  await answered;
-}
-
 /** Time goes on until the next request, and that is over. */
 async function next(made: Rig, ms: number): Promise<void> {
   const answered = made.answered(1);
@@ -81,7 +75,7 @@ test('keys are fetched at the start and every few minutes, and told when they ch
   const made = await rig(t);
   const same = setOf('a', 'b');
   made.answer = (_, response) => response.end(same);
-  await started(made);
+  await made.keys.start();
   await next(made, 5 * MINUTE_MS);
   assert.deepEqual(made.told, [['a', 'b']]);
   made.answer = (_, response) => response.end(setOf('c'));
@@ -109,7 +103,7 @@ const FAILURES: Readonly<Record<string, readonly [answer: RequestListener, reaso
 
 test('a server that fails in any way leaves the last keys in force, and is told of once', async (t) => {
   const made = await rig(t);
-  await started(made);
+  await made.keys.start();
   for (const [what, [answer, reason]] of Object.entries(FAILURES)) {
     made.answer = answer;
     const [before] = [made.said.length];
@@ -134,7 +128,7 @@ test('an issuer that withdraws its last key is believed, and one that only shuff
   const made = await rig(t);
   const both = JSON.parse(setOf('a', 'b')) as { readonly keys: readonly object[] };
   made.answer = (_, response) => response.end(JSON.stringify(both));
-  await started(made);
+  await made.keys.start();
   made.answer = (_, response) => response.end(JSON.stringify({ at: 1, keys: both.keys.toReversed() }));
   await next(made, 5 * MINUTE_MS);
   assert.equal(made.told.length, 1);
@@ -150,7 +144,8 @@ test('an issuer that withdraws its last key is believed, and one that only shuff
 test('a server that stays silent is given up on, and asked again', async (t) => {
   const made = await rig(t);
   made.answer = () => undefined;
-  await started(made);
+  // A node waits for it before it serves clients.
+  await made.keys.start();
   assert.match(made.said[0] ?? '', /^warn .*tokens that it vouches for are refused .*timeout/);
   made.answer = (_, response) => response.end(setOf('a'));
   await next(made, MINUTE_MS);
@@ -159,7 +154,7 @@ test('a server that stays silent is given up on, and asked again', async (t) => 
 
 test('keys are used for a day without an answer', async (t) => {
   const made = await rig(t);
-  await started(made);
+  await made.keys.start();
   made.answer = (_, response) => response.writeHead(503).end();
   await next(made, 5 * MINUTE_MS);
   made.runtime.skip(KEYS_KEPT_MS - 10 * MINUTE_MS);
@@ -174,7 +169,7 @@ test('keys are used for a day without an answer', async (t) => {
 
 test('tokens with unknown keys ask for new ones, however many come', async (t) => {
   const made = await rig(t);
-  await started(made);
+  await made.keys.start();
   for (let i = 0; i < 1000; i++) made.keys.missed();
   assert.equal(made.asked, 1);
   made.runtime.skip(30_000);

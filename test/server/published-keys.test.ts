@@ -48,8 +48,7 @@ test('keys of a server leave lines when they come, change and go, and never what
   const told = (): string[] =>
     lines.splice(0).map(({ event, who, what, token }) => `${event} ${who}: ${what} ${token}`);
 
-  tokens.start();
-  await fetched(1);
+  await tokens.start();
   const of = 'tokens node: published key of the issuer';
   assert.deepEqual(told(), [`${of} added a`, `${of} added b`]);
   // The same in another order, another one with the id of a, and one without an id.
