@@ -3,12 +3,12 @@
  * come, the others are counted, and once in an interval a line says how many there were. So neither a flood nor a
  * patient poller fills the disk.
  */
-import type { AuditEntry } from './entry.ts';
+import { AUDIT_EVENTS, type AuditEntry } from './entry.ts';
 
 export interface RepeatBounds {
   /** Written of one key in an interval, before they are counted. */
   readonly written: number;
-  /** Keys in an interval; all others are counted together. */
+  /** Keys in an interval. */
   readonly keys: number;
 }
 
@@ -17,40 +17,64 @@ interface Counted {
   count: number;
 }
 
-const SEVERAL = 'several';
-
-export class Repeats {
+/** One way to tell lines apart. */
+class Counts {
   readonly #bounds: RepeatBounds;
   readonly #counted = new Map<string, Counted>();
-  #others: Counted | undefined;
 
   constructor(bounds: RepeatBounds) {
     this.#bounds = bounds;
   }
 
-  /** Returns whether the line is to be written. The first `entry` of a key is the line that counts the others. */
-  take(key: string, entry: AuditEntry): boolean {
+  /** Whether the line is to be written; undefined: there is no room to count it. */
+  take(key: string, entry: AuditEntry): boolean | undefined {
+    const { keys, written } = this.#bounds;
     const known = this.#counted.get(key);
-    if (known === undefined && this.#counted.size >= this.#bounds.keys) {
-      const { event } = entry;
-      this.#others ??= { entry: { event, who: SEVERAL, from: SEVERAL, what: SEVERAL }, count: 0 };
-      this.#others.count++;
-      return false;
-    }
+    if (known === undefined && this.#counted.size >= keys) return undefined;
     const counted = known ?? { entry, count: 0 };
     if (known === undefined) this.#counted.set(key, counted);
-    return ++counted.count <= this.#bounds.written;
+    return ++counted.count <= written;
   }
 
-  /** The interval has ended: the lines that say how many were not written. */
   drain(): AuditEntry[] {
     const { written } = this.#bounds;
     const lines = [...this.#counted.values()].flatMap(({ entry, count }) =>
       count > written ? [{ ...entry, repeated: count - written }] : [],
     );
-    if (this.#others !== undefined) lines.push({ ...this.#others.entry, repeated: this.#others.count });
     this.#counted.clear();
-    this.#others = undefined;
     return lines;
+  }
+}
+
+const SEVERAL = 'several';
+
+/**
+ * Lines without room among the keys are told apart by sender and route alone, one of each is written, and those without
+ * room there by their event: a sender of very many names or paths hides neither others nor what else it does.
+ */
+export class Repeats {
+  readonly #each: Counts;
+  readonly #alike: Counts;
+  readonly #others = new Counts({ written: 0, keys: AUDIT_EVENTS.length });
+
+  constructor({ written, keys }: RepeatBounds) {
+    this.#each = new Counts({ written, keys });
+    this.#alike = new Counts({ written: 1, keys });
+  }
+
+  /** Returns whether the line is to be written. The first `entry` of a key is the line that counts the others. */
+  take(key: string, entry: AuditEntry): boolean {
+    const isWritten = this.#each.take(key, entry);
+    if (isWritten !== undefined) return isWritten;
+    const { event, plane, who, what } = entry;
+    const place = plane === undefined ? { event } : { event, plane };
+    const alike = { ...place, who, from: SEVERAL, what };
+    const others = { ...place, who: SEVERAL, from: SEVERAL, what: SEVERAL };
+    return this.#alike.take(JSON.stringify([event, who, what]), alike) ?? this.#others.take(event, others) ?? false;
+  }
+
+  /** The interval has ended: the lines that say how many were not written. */
+  drain(): AuditEntry[] {
+    return [this.#each, this.#alike, this.#others].flatMap((counts) => counts.drain());
   }
 }

@@ -8,12 +8,21 @@ const INTERVAL_MS = 60_000;
 /** The same for what changed things. */
 const CHANGES_MS = 1000;
 
-/** Ten tell what a stranger is after. Together at most 5 GB a day, from hundreds of addresses at once. */
+/** Ten tell what a stranger is after. Together at most 6 GB a day on a plane, from hundreds of addresses at once. */
 const DENIALS = { written: 10, keys: 256 };
 /** The console's page asks the same every few seconds. */
 const READS = { written: 1, keys: 256 };
 /** More than a job makes that cleans up. A token that deletes in a loop takes 3 GB a day. */
 const CHANGES = { written: 100, keys: 256 };
+
+/** Each plane has its own: no number of strangers and tenants may hide what comes to the other one. */
+class PlaneRepeats {
+  readonly denials = new Repeats(DENIALS);
+  readonly reads = new Repeats(READS);
+  readonly changes = new Repeats(CHANGES);
+  /** Requests that were refused, such as those about names that are not there. */
+  readonly failures = new Repeats(DENIALS);
+}
 
 export interface AuditTrailOptions {
   readonly runtime: Pick<Runtime, 'setTimer'>;
@@ -23,11 +32,9 @@ export interface AuditTrailOptions {
 
 export class AuditTrail {
   readonly #options: AuditTrailOptions;
-  readonly #denials = new Repeats(DENIALS);
-  readonly #reads = new Repeats(READS);
-  readonly #changes = new Repeats(CHANGES);
-  /** Requests that were refused, such as those about names that are not there. */
-  readonly #failures = new Repeats(DENIALS);
+  readonly #client = new PlaneRepeats();
+  /** Also of what nodes do by themselves. */
+  readonly #admin = new PlaneRepeats();
   #cancel: (() => void) | undefined;
   #cancelChanges: (() => void) | undefined;
   /** Lines that were written. */
@@ -47,24 +54,29 @@ export class AuditTrail {
   changed(entry: AuditEntry): void {
     const { event, plane, who, what, status = 0, code } = entry;
     // A holder may come from many addresses.
-    const key = [event, plane, who, what, code];
+    const key = [event, who, what, code];
     const place = plane === undefined ? {} : { plane };
     const like = { event, ...place, who, what, status, ...(code === undefined ? {} : { code }) };
-    if (status >= 400 && status < 500) return this.#repeatable(this.#failures, key, entry, like);
-    if (this.#changes.take(JSON.stringify(key), like)) this.told(entry);
+    const { failures, changes } = this.#of(entry);
+    if (status >= 400 && status < 500) return this.#repeatable(failures, key, entry, like);
+    if (changes.take(JSON.stringify(key), like)) this.told(entry);
     this.#cancelChanges ??= this.#options.runtime.setTimer(CHANGES_MS, () => this.#tellChanges());
   }
 
   /** Counted by sender and reason: what was asked for is in the lines that are written. */
   denied(entry: AuditEntry): void {
-    const { plane, who, from, code, reason } = entry;
-    this.#repeatable(this.#denials, [plane, who, from, code, reason], entry);
+    const { who, from, code, reason } = entry;
+    this.#repeatable(this.#of(entry).denials, [who, from, code, reason], entry);
   }
 
   /** Counted by sender and path. */
   read(entry: AuditEntry): void {
     const { who, from, what, path, status } = entry;
-    this.#repeatable(this.#reads, [who, from, what, path, status], entry);
+    this.#repeatable(this.#of(entry).reads, [who, from, what, path, status], entry);
+  }
+
+  #of({ plane }: AuditEntry): PlaneRepeats {
+    return plane === 'client' ? this.#client : this.#admin;
   }
 
   /** `like`: what a count says of those that it stands for. */
@@ -78,13 +90,13 @@ export class AuditTrail {
     this.#cancel?.();
     this.#cancel = undefined;
     this.#tellChanges();
-    for (const repeats of [this.#denials, this.#reads, this.#failures])
-      for (const entry of repeats.drain()) this.told(entry);
+    for (const { denials, reads, failures } of [this.#client, this.#admin])
+      for (const repeats of [denials, reads, failures]) for (const entry of repeats.drain()) this.told(entry);
   }
 
   #tellChanges(): void {
     this.#cancelChanges?.();
     this.#cancelChanges = undefined;
-    for (const entry of this.#changes.drain()) this.told(entry);
+    for (const { changes } of [this.#client, this.#admin]) for (const entry of changes.drain()) this.told(entry);
   }
 }

@@ -75,3 +75,69 @@ test('a token that deletes in a loop has a hundred lines a second, and one that 
     [404, 'STREAM_NOT_FOUND', 513, undefined, undefined],
   ]);
 });
+
+test('tenants and strangers hide nothing of operators, however many they are', () => {
+  const rig = new AuditRig();
+  const crowd = Array.from({ length: 600 }, (_, i) => i);
+  for (const i of crowd) {
+    const child = {
+      who: `token:child-${i}`,
+      from: '203.0.113.1',
+      plane: 'client',
+      what: 'POST /__svc/tokens',
+    } as const;
+    rig.audit.changed({ event: 'tokens', ...child, token: 'made', status: 201 });
+    rig.audit.changed({ event: 'deleted', ...child, what: 'DELETE /{bucket}', status: 409, code: 'BUCKET_NOT_EMPTY' });
+    rig.audit.denied({ ...denial(`2001:db8::${i}`), what: `GET /${i}` });
+  }
+  rig.take();
+  const purge = {
+    what: 'DELETE /__svc/purge/{bucket}',
+    plane: 'admin',
+    from: '10.0.0.1',
+    path: '/__svc/purge/b',
+  } as const;
+  const told = [
+    { event: 'admin', ...purge, who: 'token:op', status: 200 },
+    { event: 'admin', ...purge, who: 'token:op', status: 404, code: 'ROUTE_NOT_FOUND' },
+    { event: 'denied', ...purge, who: 'anonymous', status: 401, code: 'UNAUTHORIZED' },
+    { event: 'tokens', who: 'node', what: 'published key of the issuer added', token: 'a' },
+  ] as const;
+  for (const entry of told) {
+    if (entry.event === 'denied') rig.audit.denied(entry);
+    else rig.audit.changed(entry);
+  }
+  assert.deepEqual(rig.take(), told);
+  rig.audit.tell();
+  const events = rig.take().map(({ event, plane, who, repeated }) => [event, plane, who, repeated]);
+  const rest = crowd.length - 2 * 256;
+  assert.deepEqual(events, [
+    ['tokens', 'client', 'several', rest],
+    ['denied', 'client', 'several', rest],
+    ['deleted', 'client', 'several', rest],
+  ]);
+});
+
+test('a sender of very many paths still leaves a line for each route', () => {
+  const rig = new AuditRig();
+  const read = { event: 'admin', plane: 'admin', who: 'token:op', from: '10.0.0.1', status: 200 } as const;
+  const content = { ...read, what: 'GET /__svc/streams/{bucket}/{stream}' };
+  const group = { ...read, what: 'GET /__svc/backup/group/{group}' };
+  for (let i = 0; i < 300; i++) rig.audit.read({ ...content, path: `/__svc/streams/shop/${i}` });
+  assert.equal(rig.take().length, 256 + 1);
+  for (let i = 0; i < 300; i++) rig.audit.read({ ...group, path: `/__svc/backup/group/${i}` });
+  assert.deepEqual(rig.take(), [{ ...group, path: '/__svc/backup/group/0' }]);
+  rig.audit.read({ ...content, path: '/__svc/streams/shop/late', who: 'token:other' });
+  assert.deepEqual(
+    rig.take().map(({ who, path }) => [who, path]),
+    [['token:other', '/__svc/streams/shop/late']],
+  );
+  rig.audit.tell();
+  assert.deepEqual(
+    rig.take().map(({ who, what, from, repeated }) => [who, what, from, repeated]),
+    [
+      ['token:op', content.what, 'several', 300 - 257],
+      ['token:op', group.what, 'several', 299],
+    ],
+  );
+});
