@@ -8,6 +8,8 @@ import { decodeUtf8 } from '../base/utf8.ts';
 
 /** Operators, their tools and monitoring; counted apart from clients, which must not lock operators out. */
 export const ADMIN_CONNECTIONS_MAX = 64;
+/** Probes need no token, so one host could keep all of them. */
+export const ADMIN_CONNECTIONS_PER_ADDRESS_MAX = ADMIN_CONNECTIONS_MAX / 2;
 const LOG_PAUSE_MS = 10_000;
 
 export interface ConnectionBounds {
@@ -81,7 +83,8 @@ export class PlaneConnections {
     if (clockMs < this.#nextLogMs) return;
     this.#nextLogMs = clockMs + LOG_PAUSE_MS;
     const key = bound === 'all' ? 'server.max_connections' : 'server.max_connections_per_address';
-    const fields = { plane: this.#plane, bound: key, limit: this.bounds[bound], open: this.open, closed: this.#unsaid };
+    const setting = this.#plane === 'client' ? { bound: key } : {};
+    const fields = { plane: this.#plane, ...setting, limit: this.bounds[bound], open: this.open, closed: this.#unsaid };
     this.#unsaid = 0;
     this.#edge.warn({ ...fields, last_address: address }, 'connections beyond a bound are closed as they come');
   }
@@ -93,7 +96,8 @@ export class Connections {
 
   constructor(bounds: ConnectionBounds, edge: ConnectionEdge) {
     this.client = new PlaneConnections('client', bounds, edge);
-    this.admin = new PlaneConnections('admin', { all: ADMIN_CONNECTIONS_MAX, perAddress: ADMIN_CONNECTIONS_MAX }, edge);
+    const ofAdmin = { all: ADMIN_CONNECTIONS_MAX, perAddress: ADMIN_CONNECTIONS_PER_ADDRESS_MAX };
+    this.admin = new PlaneConnections('admin', ofAdmin, edge);
   }
 
   metrics(): Record<string, number> {
@@ -105,7 +109,7 @@ export class Connections {
       http_connections_refused: client.refused,
       http_connections_refused_per_address: client.refusedByAddress,
       admin_connections: admin.open,
-      admin_connections_refused: admin.refused,
+      admin_connections_refused: admin.refused + admin.refusedByAddress,
     };
   }
 }

@@ -4,16 +4,16 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { ADMIN_CONNECTIONS_MAX } from '../../src/access/connections.ts';
+import { ADMIN_CONNECTIONS_MAX, ADMIN_CONNECTIONS_PER_ADDRESS_MAX } from '../../src/access/connections.ts';
 import { ConnectionLost, RawClient } from '../support/raw-client.ts';
 import { until } from '../support/until.ts';
 import { newConnections } from './new-connections.ts';
 import { startPlanes } from './planes.ts';
 
-async function openMany(t: TestContext, port: number, count: number): Promise<RawClient[]> {
+async function openMany(t: TestContext, port: number, count: number, from?: string): Promise<RawClient[]> {
   const clients: RawClient[] = [];
   for (let i = 0; i < count; i++) {
-    const client = await RawClient.connect(port);
+    const client = await RawClient.connect(port, '127.0.0.1', from);
     t.after(() => client.destroy());
     clients.push(client);
   }
@@ -63,15 +63,21 @@ for (const [what, bounds, counter] of [
   });
 }
 
-test('the admin plane has room of its own', async (t) => {
-  const connections = newConnections({ all: 1, perAddress: 1 });
+test('the admin plane has room of its own, and no address takes more than half of it', async (t) => {
+  const lines: Readonly<Record<string, unknown>>[] = [];
+  const connections = newConnections({ all: 1, perAddress: 1 }, (fields) => lines.push(fields));
   const rig = await startPlanes(t, { connections });
   const [client] = await openMany(t, rig.port, 1);
   await serves(client as RawClient);
-  const operators = await openMany(t, rig.adminPort, ADMIN_CONNECTIONS_MAX);
-  for (const operator of operators) assert.equal((await operator.request('GET', '/__svc/health')).status, 200);
-  const [late] = await openMany(t, rig.adminPort, 1);
+  const half = ADMIN_CONNECTIONS_PER_ADDRESS_MAX;
+  const greedy = await openMany(t, rig.adminPort, half + 1, '127.0.0.2');
+  await greedy.pop()?.closed;
+  const operators = await openMany(t, rig.adminPort, ADMIN_CONNECTIONS_MAX - half, '127.0.0.3');
+  for (const one of [...greedy, ...operators]) assert.equal((await one.request('GET', '/__svc/health')).status, 200);
+  const [late] = await openMany(t, rig.adminPort, 1, '127.0.0.4');
   await (late as RawClient).closed;
   const shown = connections.metrics();
-  assert.deepEqual([shown['admin_connections'], shown['admin_connections_refused']], [ADMIN_CONNECTIONS_MAX, 1]);
+  assert.deepEqual([shown['admin_connections'], shown['admin_connections_refused']], [ADMIN_CONNECTIONS_MAX, 2]);
+  // No setting bounds it, so the line names none.
+  assert.deepEqual([lines[0]?.['plane'], lines[0]?.['limit'], lines[0]?.['bound']], ['admin', half, undefined]);
 });

@@ -63,9 +63,10 @@ export class RawClient {
     });
   }
 
-  static connect(port: number, host = '127.0.0.1'): Promise<RawClient> {
+  /** `from`: an address of this host; undefined: any. */
+  static connect(port: number, host = '127.0.0.1', from?: string): Promise<RawClient> {
     return new Promise((resolve, reject) => {
-      const socket = connect(port, host);
+      const socket = connect({ port, host, ...(from === undefined ? {} : { localAddress: from }) });
       socket.setNoDelay(true);
       socket.once('error', reject);
       socket.once('connect', () => {

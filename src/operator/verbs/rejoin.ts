@@ -19,7 +19,7 @@ import { failIfMistaken, pause } from '../waiting.ts';
 const RETRY_MS = 100;
 /** A node that is only behind has applied something after this. */
 const LOOK_MS = 1000;
-const CALLS_AT_ONCE = 32;
+const CALLS_AT_ONCE = 16;
 
 export const allowRejoin: Verb = {
   name: 'allow-rejoin',
