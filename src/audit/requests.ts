@@ -1,6 +1,6 @@
 /**
  * The line that a request leaves: its row in the table of routes says so (`isAudited`), or it was refused for who sends
- * it. On the client plane those rows are the ones that delete, or make tokens.
+ * it. On the client plane those rows are the ones that delete, raise the retention floor, or make tokens.
  */
 import type { AuditEntry } from './entry.ts';
 import type { AuditTrail } from './trail.ts';
@@ -33,16 +33,21 @@ export function whoOf(
 
 type Line = Omit<AuditEntry, 'event'>;
 
-/** `isDenied`: whatever its answer says. */
-export function leave(
-  audit: AuditTrail,
-  line: Line,
-  { method, isDenied }: { method: string; isDenied: boolean },
-): void {
+/** A request, as far as its line does not say it. */
+interface Asked {
+  readonly method: string;
+  /** The operation of its row in the table of routes. */
+  readonly operation: string;
+  /** Whatever its answer says. */
+  readonly isDenied: boolean;
+}
+
+export function leave(audit: AuditTrail, line: Line, { method, operation, isDenied }: Asked): void {
   if (isDenied || isDenial(line)) return audit.denied({ event: 'denied', ...line });
   if (line.plane === 'client') {
     // Calls about subscriptions come by one row. On the open ones a sender without rights deletes nothing.
-    if (method === 'DELETE' && line.reason === undefined) audit.changed({ event: 'deleted', ...line });
+    const deletes = method === 'DELETE' || operation === 'retention';
+    if (deletes && line.reason === undefined) audit.changed({ event: 'deleted', ...line });
     else if (line.token !== undefined) audit.changed({ event: 'tokens', ...line });
     return undefined;
   }

@@ -67,7 +67,7 @@ export function leaveLine(call: AuditedCall, asked: AuditedRequest, status: numb
   const { plane, ctx } = server;
   const { sender, path, parameters, token } = asked;
   const method = call.method.slice(0, METHOD_CHARS_MAX).toUpperCase();
-  const { pattern } = route;
+  const { pattern, operation } = route;
   const line = {
     ...{ plane, ...whoOf(plane, credentials), ...sender },
     ...{
@@ -78,7 +78,7 @@ export function leaveLine(call: AuditedCall, asked: AuditedRequest, status: numb
     ...(parameters === undefined || plane === 'client' ? {} : { parameters }),
     ...{ ...outcomeOf(call, status), ...(token === undefined ? {} : { token }), request_id: requestId },
   };
-  leave(ctx.audit, line, { method, isDenied: asked.isDenied });
+  leave(ctx.audit, line, { method, operation, isDenied: asked.isDenied });
 }
 
 function outcomeOf({ res, responder }: AuditedCall, status: number): Outcome {

@@ -138,6 +138,7 @@ const SNAPSHOTS = stream('snapshot');
 /** It deletes, gives tokens, or is an operator's call. */
 const AUDITED = { isAudited: true } as const;
 const DELETES = { ...stream('delete'), ...AUDITED };
+const DISCARDS = { ...SNAPSHOTS, ...AUDITED, ...WHOLE };
 /** Nothing of it is about streams, or the handler asks for each of them. */
 const ANY = { right: 'any' } as const;
 
@@ -162,8 +163,8 @@ const STREAM_ROWS: readonly RouteRow[] = [
   { ...row(READ, SNAPSHOT_AT, 'snapshot', always(handleReadSnapshot)), ...LINKED },
   { ...row(['PUT'], SNAPSHOT_AT, 'snapshot', always(handlePublish)), ...SNAPSHOTS, ...WHOLE },
   { ...row(['DELETE'], SNAPSHOT_AT, 'snapshot', always(handleDeleteSnapshot)), ...SNAPSHOTS, ...AUDITED },
-  { ...row(['PUT'], RETENTION, 'retention', always(handleRetention)), ...SNAPSHOTS, ...WHOLE },
-  { ...row(['PUT'], `${RETENTION}/{offset}`, 'retention', always(handleRetention)), ...SNAPSHOTS, ...WHOLE },
+  { ...row(['PUT'], RETENTION, 'retention', always(handleRetention)), ...DISCARDS },
+  { ...row(['PUT'], `${RETENTION}/{offset}`, 'retention', always(handleRetention)), ...DISCARDS },
   { ...row(READ, `${STREAM}/bootstrap`, 'bootstrap', always(handleBootstrap)), ...LINKED },
   { ...row(READ, '/{bucket}', 'bucket', always(handleDescribeBucket)), ...bucket('list') },
   { ...row(['PUT'], '/{bucket}', 'bucket', always(handleCreateBucket)), ...bucket('create'), writesNothing: true },
