@@ -1,7 +1,9 @@
 /**
  * Live readers and sessions go on for as long as their token is valid. One timer, for the nearest expiry, ends those
- * whose token has expired; a change of the tokens ends those whose token is gone or has other rights.
+ * whose token has expired; a change of the tokens ends those whose token is gone or has other rights, that with all
+ * rights too.
  */
+import type { Credentials } from './admission.ts';
 import { type Grant, isExpired } from './scopes.ts';
 import { TOKEN_CLOCK, type TokenClock } from './token-clock.ts';
 
@@ -17,7 +19,7 @@ const LOOK_MS_MAX = 60_000;
 export class GrantHolders {
   readonly #isValid: (grant: Grant) => boolean;
   readonly #clock: TokenClock;
-  readonly #holders = new Map<Grant, Set<GrantHolder>>();
+  readonly #holders = new Map<Grant | 'all', Set<GrantHolder>>();
   #cancel: (() => void) | undefined;
   #nextMs = Infinity;
 
@@ -37,16 +39,20 @@ export class GrantHolders {
     return isExpired(grant, this.#clock.nowMs());
   }
 
-  hold(grant: Grant, holder: GrantHolder): void {
+  /** Other senders than those with tokens have nothing that could end. */
+  hold(grant: Credentials, holder: GrantHolder): void {
+    if (typeof grant === 'string' && grant !== 'all') return undefined;
     const holders = this.#holders.get(grant);
     if (holders !== undefined) return void holders.add(holder);
     this.#holders.set(grant, new Set([holder]));
+    if (grant === 'all') return undefined;
     // The tokens may have changed since the request was let in.
     const untilMs = this.#isValid(grant) ? grant.expiresAtMs : this.#clock.nowMs();
     if (untilMs < this.#nextMs) this.#wakeFor(untilMs);
   }
 
-  release(grant: Grant, holder: GrantHolder): void {
+  release(grant: Credentials, holder: GrantHolder): void {
+    if (typeof grant === 'string' && grant !== 'all') return;
     const holders = this.#holders.get(grant);
     if (holders?.delete(holder) !== true || holders.size > 0) return;
     this.#holders.delete(grant);
@@ -57,16 +63,27 @@ export class GrantHolders {
   recheck(): void {
     const nowMs = this.#clock.nowMs();
     let nearestMs = Infinity;
-    for (const [grant, holders] of [...this.#holders]) {
+    for (const grant of [...this.#holders.keys()]) {
+      if (grant === 'all') continue;
       if (!isExpired(grant, nowMs) && this.#isValid(grant)) {
         nearestMs = Math.min(nearestMs, grant.expiresAtMs);
         continue;
       }
-      this.#holders.delete(grant);
-      for (const holder of holders) holder.grantEnded();
+      this.#end(grant);
     }
     this.#sleep();
     if (nearestMs !== Infinity) this.#wakeFor(nearestMs);
+  }
+
+  /** The plane's own token is another one: those that came with the one before end. */
+  tokenChanged(): void {
+    this.#end('all');
+  }
+
+  #end(grant: Grant | 'all'): void {
+    const holders = this.#holders.get(grant);
+    this.#holders.delete(grant);
+    for (const holder of holders ?? []) holder.grantEnded();
   }
 
   /** The node stops. */

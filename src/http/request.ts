@@ -255,7 +255,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
     if (this.res === undefined || this.isAccepted) return;
     this.#answer = live;
     this.accept('live');
-    if (typeof this.credentials === 'object') this.server.holders.hold(this.credentials, this);
+    this.server.holders.hold(this.credentials, this);
   }
 
   /** The token of a live reader is valid no longer. */
@@ -381,8 +381,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
     if (asked !== undefined) leaveLine(this, asked, this.#status);
     this.res = undefined;
     this.meters.removeReader();
-    if (this.#hold === 'live' && typeof this.credentials === 'object')
-      this.server.holders.release(this.credentials, this);
+    if (this.#hold === 'live') this.server.holders.release(this.credentials, this);
     this.#answer?.release?.();
     if (!this.#reply.isAwaited) this.over();
   }

@@ -81,9 +81,8 @@ export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
     listenAdmin: (host, port) => listeners.admin.listen(host, port),
     openRequests: () => client.server.open + admin.server.open,
     changeTokens: (tokens) => {
-      // A session may have been opened by a client without the new one.
-      if (client.admission.changeToken(tokens.client)) client.sessions?.stop();
-      admin.admission.changeToken(tokens.admin);
+      for (const { admission, server } of [client, admin])
+        if (admission.changeToken(tokens[server.plane])) server.holders.tokenChanged();
     },
     grantsChanged() {
       for (const { admission, server } of [client, admin]) {

@@ -43,11 +43,11 @@ export class SessionRights {
 
   /** The session hears when they end. */
   hold(session: GrantHolder): void {
-    if (this.#grant !== undefined) this.#server.holders.hold(this.#grant, session);
+    this.#server.holders.hold(this.#opening.credentials, session);
   }
 
   release(session: GrantHolder): void {
-    if (this.#grant !== undefined) this.#server.holders.release(this.#grant, session);
+    this.#server.holders.release(this.#opening.credentials, session);
   }
 
   /** The refusal of what is no name, of what the token does not allow, or of what is too much; undefined: it may be done. */
