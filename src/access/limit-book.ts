@@ -1,10 +1,11 @@
 /**
  * The meters of this node, by token and by bucket. Only those that have a limit are metered, so a node without limits
- * keeps nothing and asks no clock. Names come from outside: a bounded number is kept, and those that use
+ * keeps nothing but who has live readers, and asks no clock. Names come from outside: a bounded number is kept, and those that use
  * nothing go first. Each node counts what it serves itself.
  */
 import { type UseLimits, type NodeLimits, NO_LIMITS } from '../base/use-limits.ts';
 import { Meter, type Used } from './meter.ts';
+import { type ReaderPlaces, ReaderShares } from './reader-shares.ts';
 import type { Scope } from '../base/scopes.ts';
 import { type Grant, decideBucket } from './scopes.ts';
 
@@ -30,6 +31,7 @@ export class LimitBook {
   clockMs = 0;
   readonly tokens = new Meters('token', () => this.clockMs);
   readonly buckets = new Meters('bucket', () => this.clockMs);
+  readonly readers = new ReaderShares();
   /** By the text of the scopes: tokens of one parent come with copies. The one that was used last is the last one. */
   readonly #shares = new Map<string, WeakMap<object, boolean>>();
 
@@ -56,6 +58,11 @@ export class LimitBook {
   /** Undefined: it has no limits. */
   ofToken(grant: Grant): Meter | undefined {
     return this.tokens.of(accountOf(grant), grant.limits, grant.expiresAtMs);
+  }
+
+  /** Where a live reader of a token without a limit of them takes its place. */
+  shareOf(grant: Grant): ReaderPlaces {
+    return this.readers.of(accountOf(grant));
   }
 
   /** For what was decided about configurations of subscriptions, which never change, by these scopes and no others. */

@@ -2,12 +2,17 @@
 import type { Credentials } from './admission.ts';
 import type { LimitBook } from './limit-book.ts';
 import type { LimitRefusal, Meter } from './meter.ts';
+import type { ReaderPlaces } from './reader-shares.ts';
+import type { Grant } from './scopes.ts';
 
 export class RequestMeters {
   readonly #book: LimitBook;
+  /** Undefined: the sender has all rights. */
+  #grant: Grant | undefined;
   #token: Meter | undefined;
   #bucket: Meter | undefined;
-  #isReader = false;
+  /** Undefined: it is no live reader. */
+  #places: readonly ReaderPlaces[] | undefined;
 
   constructor(book: LimitBook) {
     this.#book = book;
@@ -28,7 +33,8 @@ export class RequestMeters {
 
   /** It goes on with what it began as another request, which was counted. */
   follow(credentials: Credentials, bucket: string): void {
-    this.#token = typeof credentials === 'object' ? this.#book.ofToken(credentials) : undefined;
+    this.#grant = typeof credentials === 'object' ? credentials : undefined;
+    this.#token = this.#grant && this.#book.ofToken(this.#grant);
     this.#bucket = this.#book.ofBucket(bucket);
   }
 
@@ -40,19 +46,30 @@ export class RequestMeters {
 
   /** It becomes a live reader, unless there are too many. */
   addReader(): LimitRefusal | undefined {
-    const refusal = this.#token?.addReader();
-    if (refusal !== undefined) return refusal;
-    const full = this.#bucket?.addReader();
-    if (full === undefined) this.#isReader = true;
-    else this.#token?.removeReader();
-    return full;
+    const taken: ReaderPlaces[] = [];
+    for (const places of [this.#token, this.#share(), this.#bucket]) {
+      if (places === undefined) continue;
+      const refusal = places.addReader();
+      if (refusal !== undefined) {
+        for (const place of taken) place.removeReader();
+        return refusal;
+      }
+      taken.push(places);
+    }
+    this.#places = taken;
+    return undefined;
+  }
+
+  /** A limit of its own stands in place of the share. */
+  #share(): ReaderPlaces | undefined {
+    if (this.#grant === undefined || this.#token?.allowance.live_readers !== undefined) return undefined;
+    return this.#book.shareOf(this.#grant);
   }
 
   /** It is no live reader any more, if it ever was. */
   removeReader(): void {
-    if (!this.#isReader) return;
-    this.#isReader = false;
-    this.#token?.removeReader();
-    this.#bucket?.removeReader();
+    if (this.#places === undefined) return;
+    for (const place of this.#places) place.removeReader();
+    this.#places = undefined;
   }
 }

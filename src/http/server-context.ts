@@ -106,6 +106,7 @@ export class HttpServerContext {
     this.settings = ctx.settings;
     this.holders = new GrantHolders((grant) => tokens?.holds(grant) === true);
     this.limits = (plane === 'client' ? ctx.limits : undefined) ?? new LimitBook();
+    if (plane === 'client') this.limits.readers.free = () => node.live.free;
     this.ids = node.ids;
     this.budget = node.budget;
     this.backpressure = node.backpressure;

@@ -52,12 +52,16 @@ export class Live implements TopicHost {
     return this.#topics.size;
   }
 
+  /** Readers for which there is room; Infinity: for any number. */
+  get free(): number {
+    const { watchersPerCoreMax } = this.ctx.settings;
+    return watchersPerCoreMax === 0 ? Infinity : watchersPerCoreMax * this.gateway.shardCount - this.#members.size;
+  }
+
   /** Why no further reader is taken. */
   get refusal(): 'STOPPING' | 'WATCHERS_FULL' | undefined {
     if (this.#stopping) return 'STOPPING';
-    const { watchersPerCoreMax } = this.ctx.settings;
-    const isFull = watchersPerCoreMax > 0 && this.#members.size >= watchersPerCoreMax * this.gateway.shardCount;
-    return isFull ? 'WATCHERS_FULL' : undefined;
+    return this.free > 0 ? undefined : 'WATCHERS_FULL';
   }
 
   /** Every topic with readers has at least one, so the rest lingers. */
