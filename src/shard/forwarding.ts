@@ -21,7 +21,6 @@ import { SlotSequence } from '../group/reply-slot.ts';
 import { VERSION_WITH_FORWARD_PIECES } from '../peer/codec/handshake.ts';
 import type { BodyRefusal } from '../protocol/checked-body.ts';
 import { Reply, explain } from '../protocol/reply.ts';
-import { REQUEST_HEAD_BYTES } from '../protocol/request.ts';
 import { hasCheckedBody, withPlainBody } from './checked-frames.ts';
 import { WholeBuffer } from './frames.ts';
 import type { PeerPort, ForwardOrigin } from './ports.ts';
@@ -88,11 +87,20 @@ interface AwaitingApply {
   readonly deadlineMs: number;
 }
 
+/** The shard, as writes that wait need it. */
+export interface ForwardingHost {
+  /** Writes an answer to the main thread. */
+  readonly deliver: (reply: Reply) => void;
+  /** Asks for a turn. */
+  readonly wake: () => void;
+  /** This node leads by now: proposes or refuses a write that waited. False: it hands over, and the write waits on. */
+  readonly propose: (group: Group, slot: number, frame: Uint8Array, nowMs: number) => boolean;
+}
+
 export class Forwarding {
   readonly #peers: PeerPort;
   readonly #nodeId: number;
-  readonly #deliver: (reply: Reply) => void;
-  readonly #wake: () => void;
+  readonly #host: ForwardingHost;
   #queued: Queued[] = [];
   #awaitingApply: AwaitingApply[] = [];
   readonly #inFlight = new Set<InFlight>();
@@ -116,12 +124,10 @@ export class Forwarding {
   onAnswered: ((slot: number) => void) | undefined;
   readonly counters = { sent: 0, served: 0, queued: 0 };
 
-  /** `deliver` writes an answer to the main thread; `wake` asks for a turn. */
-  constructor(peers: PeerPort, nodeId: number, deliver: (reply: Reply) => void, wake: () => void) {
+  constructor(peers: PeerPort, nodeId: number, host: ForwardingHost) {
     this.#peers = peers;
     this.#nodeId = nodeId;
-    this.#deliver = deliver;
-    this.#wake = wake;
+    this.#host = host;
   }
 
   /** Takes a request of this node's main thread; copies it. */
@@ -211,12 +217,8 @@ export class Forwarding {
   #send(one: Queued): void {
     const { group, slot } = one;
     const isHeld = one.keepsOrder && this.holds(group);
-    if (group.accepts && !isHeld) {
-      const { frame } = one;
-      // This node became leader while the request waited.
-      this.#waitingBytes -= frame.length;
-      const view = new DataView(frame.buffer, frame.byteOffset, frame.length);
-      group.submit(slot, frame, view, REQUEST_HEAD_BYTES, undefined, this.#nowMs);
+    if (group.accepts && !isHeld && this.#host.propose(group, slot, one.frame, this.#nowMs)) {
+      this.#waitingBytes -= one.frame.length;
       return;
     }
     const leader = group.raft.leader;
@@ -300,7 +302,7 @@ export class Forwarding {
       const patienceMs = FORMER_LEADER_MS + one.frame.length / FORMER_LEADER_BYTES_PER_MS;
       if (this.#clockMs - inFlight.formerSinceMs < patienceMs) continue;
       this.#back(inFlight);
-      this.#wake();
+      this.#host.wake();
       this.#waitingBytes -= one.frame.length;
       this.#refuse(one.slot, 'OUTCOME_UNKNOWN');
     }
@@ -308,7 +310,7 @@ export class Forwarding {
 
   #onAnswer(one: Queued, from: number, answer: Uint8Array | undefined): void {
     const { group, slot, frame } = one;
-    this.#wake();
+    this.#host.wake();
     if (answer === undefined || answer.length < 8) {
       if (planted('broken-link-means-not-done')) return this.#queue(one);
       this.#waitingBytes -= frame.length;
@@ -343,7 +345,7 @@ export class Forwarding {
     const { bytes, view } = this.#whole.of(waiting.bytes);
     this.#reply.read(bytes, view, waiting.bytes.byteOffset);
     this.#reply.id = waiting.slot;
-    this.#deliver(this.#reply);
+    this.#host.deliver(this.#reply);
     return true;
   }
 
@@ -351,6 +353,6 @@ export class Forwarding {
     this.#reply.reset(slot);
     this.#reply.code = errorNumber(code);
     if (reason !== '') explain(this.#reply, reason);
-    this.#deliver(this.#reply);
+    this.#host.deliver(this.#reply);
   }
 }

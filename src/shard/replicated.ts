@@ -9,7 +9,7 @@ import {
 } from '../peer/codec/handshake.ts';
 import { members } from '../raft/configuration.ts';
 import type { Configuration, Message, GroupSnapshotRequest } from '../raft/types.ts';
-import { Forwarding } from './forwarding.ts';
+import { Forwarding, type ForwardingHost } from './forwarding.ts';
 import { touchFrame } from './frames.ts';
 import { IncomingGroupSnapshots } from './incoming-group-snapshots.ts';
 import { LOG_KEPT_BYTES, type PinBounds } from './log-pins.ts';
@@ -26,8 +26,8 @@ export interface ReplicatedOptions {
   readonly storage: ShardStorage;
   readonly log: Log;
   readonly pinBounds?: PinBounds | undefined;
-  /** Writes an answer to the main thread. */
-  readonly deliver: (reply: Reply) => void;
+  readonly deliver: ForwardingHost['deliver'];
+  readonly propose: ForwardingHost['propose'];
   readonly group: (id: number) => Group | undefined;
   readonly traced: TracedSlots;
 }
@@ -43,13 +43,13 @@ export class Replicated implements Replication {
   readonly #incoming: IncomingGroupSnapshots;
   readonly #joined: JoinedNodes;
 
-  constructor({ links, nodeId, groups, storage, log, pinBounds, deliver, group, traced }: ReplicatedOptions) {
+  constructor({ links, nodeId, groups, storage, log, pinBounds, deliver, propose, group, traced }: ReplicatedOptions) {
     const { peers, wake } = links;
     this.#nodeId = nodeId;
     this.#peers = peers;
     this.#storage = storage;
     this.#group = group;
-    this.#forwarding = new Forwarding(peers, nodeId, deliver, wake);
+    this.#forwarding = new Forwarding(peers, nodeId, { deliver, propose, wake });
     this.#forwarding.onAnswered = (slot) => traced.answered(slot);
     this.#outgoing = new OutgoingGroupSnapshots({ storage, peers, log, wake, bounds: pinBounds });
     this.#incoming = new IncomingGroupSnapshots(storage, groups, peers, log, wake);

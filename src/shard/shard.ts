@@ -8,6 +8,7 @@ import { PIECE_BYTES_MAX, TURN_BYTES_MAX } from '../base/limits.ts';
 import type { Group } from '../group/group.ts';
 import type { Message } from '../raft/types.ts';
 import { WorkMemory } from '../stream/core/collect.ts';
+import { KIND_MASK } from '../protocol/command.ts';
 import { Reply } from '../protocol/reply.ts';
 import {
   ALL_GROUPS,
@@ -24,6 +25,7 @@ import { Commits, LOOK_MS } from './commits.ts';
 import { DamagedGroups } from './damaged-groups.ts';
 import { Exports } from '../backup/shard/exports.ts';
 import { decodeRowQuestion } from '../peer/codec/comparison.ts';
+import type { ForwardingHost } from './forwarding.ts';
 import type { ForwardOrigin, RequestSource } from './ports.ts';
 import { Replicated } from './replicated.ts';
 import type { Replication } from './replication.ts';
@@ -75,6 +77,15 @@ export class Shard {
   readonly #pieces: PieceTurns;
   readonly #damaged: DamagedGroups;
   readonly #checkpoint = (groups: readonly Group[]): boolean => this.#commits.checkpoint(groups, this.#clockMs);
+  /** The disk, rows and members may have changed since the write came. */
+  readonly #propose: ForwardingHost['propose'] = (group, slot, frame, nowMs) => {
+    const refused = this.#refusal(group, kindAndFlags(frame));
+    if (refused === undefined && !group.accepts) return false;
+    const view = new DataView(frame.buffer, frame.byteOffset, frame.length);
+    const submit = (): void => group.submit(slot, frame, view, REQUEST_HEAD_BYTES, undefined, nowMs);
+    this.#refuse(slot, refused ?? this.#damaged.guard(group, submit));
+    return true;
+  };
   readonly counters = { turns: 0, committedEntries: 0, requests: 0, refusedDiskFull: 0, refusedDiskSlow: 0 };
 
   constructor(options: ShardOptions) {
@@ -82,7 +93,8 @@ export class Shard {
     const { storage, links } = options;
     const traced = (this.#traced = new TracedSlots(options.nodeId, () => options.runtime.monotonicMs()));
     const ring = new RingSink(options.replies, traced);
-    const own = { deliver: (reply: Reply) => ring.send(reply), group: (id: number) => this.#byId.get(id), traced };
+    const byId = (id: number): Group | undefined => this.#byId.get(id);
+    const own = { deliver: (reply: Reply) => ring.send(reply), propose: this.#propose, group: byId, traced };
     this.replication = links === undefined ? SINGLE_NODE : new Replicated({ ...options, ...own, links });
     const proposals = new Proposals();
     this.#sink = new ReplyRouter(ring, this.replication, proposals);
@@ -294,10 +306,8 @@ export class Shard {
       return 0;
     }
     assert(group !== undefined, `group ${groupId} belongs to shard ${this.#options.shard}`);
-    const isTaken = this.replication.takes(group, kindAndFlags(bytes, offset));
-    const refused = isTaken ? this.#pressure.refuses(group, op) : 'UPGRADE_UNFINISHED';
+    const refused = this.#refusal(group, kindAndFlags(bytes, offset));
     if (refused !== undefined) {
-      if (isTaken) this.counters[refused === 'DISK_FULL' ? 'refusedDiskFull' : 'refusedDiskSlow']++;
       this.#refuse(slot, refused);
     } else if ((!group.accepts && this.replication.hasOthers) || this.replication.holds(group)) {
       if (isTraced) this.#traced.take(slot, 'forward');
@@ -308,6 +318,14 @@ export class Shard {
       this.#refuse(slot, this.#damaged.guard(group, submit));
     }
     return payload?.length ?? 0;
+  }
+
+  /** Why a client's write gets no further. Without space this begins to hand over. */
+  #refusal(group: Group, kind: number): ErrorCode | undefined {
+    if (!this.replication.takes(group, kind)) return 'UPGRADE_UNFINISHED';
+    const refused = this.#pressure.refuses(group, kind & KIND_MASK);
+    if (refused !== undefined) this.counters[refused === 'DISK_FULL' ? 'refusedDiskFull' : 'refusedDiskSlow']++;
+    return refused;
   }
 
   /** Why this node must not lead (placement/state/shed.ts), for peers that ask. */

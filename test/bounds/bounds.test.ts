@@ -323,12 +323,11 @@ test('every bound is where the table says, and so is the test that shows it', ()
 test('writes that wait for a leader are refused beyond their bound', () => {
   const refused: number[] = [];
   const group = { id: 0, accepts: false, raft: { leader: 0 }, state: { appliedIndex: 1 } } as unknown as Group;
-  const forwarding = new Forwarding(
-    {} as PeerPort,
-    1,
-    (reply) => refused.push(reply.id),
-    () => undefined,
-  );
+  const forwarding = new Forwarding({} as PeerPort, 1, {
+    deliver: ({ id }) => refused.push(id),
+    wake: () => undefined,
+    propose: () => false,
+  });
   forwarding.turn(1000, 1000);
   const bytes = new Uint8Array(8 * 1024 * 1024);
   for (let slot = 1; slot <= 10; slot++) forwarding.submit(group, slot, bytes, undefined, 1000);

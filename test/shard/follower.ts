@@ -12,6 +12,7 @@ import type { Reply } from '../../src/protocol/reply.ts';
 import { ALL_GROUPS, type Request, requestFor } from '../../src/protocol/request.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
+import { TAG } from '../../src/stream/core/keys.ts';
 
 const LEADER = 2;
 
@@ -94,6 +95,22 @@ export class Follower {
     });
   }
 
+  /** It leads from now on, because node 2 votes for it. The answers of the turn in which it learns that. */
+  lead(): Reply[] {
+    const raft = this.shard.groups[0]?.raft ?? assert.fail('it has a group');
+    raft.campaign();
+    for (let i = 0; i < 2; i++) {
+      this.turn();
+      for (const message of this.sent.splice(0)) {
+        if (message.type !== 'vote' || message.to !== LEADER) continue;
+        const { term, pre } = message;
+        raft.step({ type: 'vote-response', from: LEADER, to: 1, term, pre, granted: true });
+      }
+    }
+    assert.equal(raft.role, 'leader');
+    return this.turn();
+  }
+
   ask(op: number, topic = 0, offset = 0): number {
     const stream = { bucket: 'b', stream: 's' };
     const asked = new Map<number, () => Request>([
@@ -147,3 +164,26 @@ export function entry(index: number, term: number, kind: number, payload?: strin
 export const CREATE = entry(1, 1, COMMANDS.create.number);
 export const HELLO = entry(2, 1, COMMANDS.append.number, 'hello');
 export const empty = (index: number, term: number): Entry => ({ index, term, kind: 2, data: new Uint8Array(0) });
+
+/** Its rows are in the store and nowhere else. */
+export function restarted(): Follower {
+  const node = new Follower();
+  node.append(1, [0, 0], [CREATE, HELLO], 2);
+  node.turn();
+  node.shard.stop(0, node.clockMs);
+  node.boot();
+  node.turn();
+  return node;
+}
+
+/** An entry needed a row that the disk changed. */
+export function stopped(): Follower {
+  const node = restarted();
+  node.append(1, [2, 1], [entry(3, 1, COMMANDS.append.number, 'more')], 2);
+  node.turn();
+  node.storage.isDamaged = (key) => key[2] === TAG.head;
+  node.append(1, [3, 1], [], 3);
+  node.turn();
+  assert(node.shard.status.counters['stoppedGroups'] === 1);
+  return node;
+}

@@ -34,12 +34,8 @@ function scene(bytes = 64): Scene {
       return true;
     },
   } as unknown as PeerPort;
-  const forwarding = new Forwarding(
-    peers,
-    1,
-    (reply) => told.push(errorCode(reply.code) ?? 'OK'),
-    () => undefined,
-  );
+  const deliver = (reply: Reply): void => void told.push(errorCode(reply.code) ?? 'OK');
+  const forwarding = new Forwarding(peers, 1, { deliver, wake: () => undefined, propose: () => false });
   let clockMs = 1000;
   const turn = (afterMs: number): void => {
     clockMs += afterMs;
@@ -122,12 +118,8 @@ function narrow(): {
     forward: (_node: number, _group: number, _frame: Uint8Array, onReply: (typeof waiting)[number]) =>
       waiting.length === 0 && waiting.push(onReply) > 0,
   } as unknown as PeerPort;
-  const forwarding = new Forwarding(
-    peers,
-    1,
-    (reply) => told.push(`${reply.id} ${errorCode(reply.code)}`),
-    () => undefined,
-  );
+  const deliver = (reply: Reply): void => void told.push(`${reply.id} ${errorCode(reply.code)}`);
+  const forwarding = new Forwarding(peers, 1, { deliver, wake: () => undefined, propose: () => false });
   let clockMs = 1000;
   const turn = (afterMs: number): void => {
     clockMs += afterMs;
@@ -205,7 +197,6 @@ function follower(): {
     get accepts(): boolean {
       return state.accepts;
     },
-    submit: (slot: number) => void done.push(`${slot} here`),
   } as unknown as Group;
   const peers = {
     connected: () => true,
@@ -216,8 +207,11 @@ function follower(): {
       return true;
     },
   } as unknown as PeerPort;
-  const tell = (reply: Reply): void => void told.push(`${reply.id} ${errorCode(reply.code) ?? 'OK'}`);
-  const forwarding = new Forwarding(peers, 1, tell, () => undefined);
+  const forwarding = new Forwarding(peers, 1, {
+    deliver: (reply) => told.push(`${reply.id} ${errorCode(reply.code) ?? 'OK'}`),
+    wake: () => undefined,
+    propose: (_group, slot) => done.push(`${slot} here`) > 0,
+  });
   let clockMs = 1000;
   const turn = (afterMs: number): void => {
     clockMs += afterMs;
