@@ -8,10 +8,10 @@ export class LostGroups {
   /** As the disk has them. */
   readonly #lost = new Set<number>();
 
-  readonly #noticed: () => void;
+  readonly #noticed: (group: Group) => void;
 
-  /** `noticed` is called when more groups are lost than before. */
-  constructor(storage: ShardStorage, groups: readonly Group[], noticed: () => void) {
+  /** `noticed` is called until the disk has it that the group is lost. */
+  constructor(storage: ShardStorage, groups: readonly Group[], noticed: (group: Group) => void) {
     this.#storage = storage;
     this.#groups = groups;
     this.#noticed = noticed;
@@ -21,26 +21,35 @@ export class LostGroups {
   /** All logs are lost. */
   declare(): void {
     for (const { raft } of this.#groups) raft.loseLog();
-    this.look();
+    this.look('store');
   }
 
   /**
-   * Once a turn. A node that lost its log and was restored by a leader may vote again, also after a restart. A node
-   * whose leader showed that the log is an older copy may not.
+   * Once a turn, before reads are answered and peers hear of it. A node that lost its log and was restored by a leader
+   * may vote again, also after a restart. A node whose leader showed that the log is an older copy may not. A leader
+   * that hears of a loss forgets what the node acknowledged, and would take a run that has forgotten the loss for one
+   * whose log is whole. So the group is silent until the disk has it. hold: it would take nothing, or keep the shard.
    */
-  look(): void {
-    for (const { id, raft } of this.#groups) {
+  look(how: 'store' | 'hold'): void {
+    for (const group of this.#groups) {
+      const { id, raft } = group;
       if (raft.mayVote !== this.#lost.has(id)) continue;
-      if (!raft.mayVote) this.#noticed();
-      try {
-        this.#storage.setLost([id], raft.mayVote ? 0 : 1);
-      } catch (error) {
-        if (!(error instanceof StorageFullError)) throw error;
-        // Until then it is in memory; the next turn tries again.
-        return;
-      }
-      if (raft.mayVote) this.#lost.delete(id);
-      else this.#lost.add(id);
+      if (!raft.mayVote) this.#noticed(group);
+      if (how === 'store' && this.#store(group)) continue;
+      if (!raft.mayVote) raft.dropMessages();
     }
+  }
+
+  /** False: there is no space, and it is in memory only. */
+  #store({ id, raft }: Group): boolean {
+    try {
+      this.#storage.setLost([id], raft.mayVote ? 0 : 1);
+    } catch (error) {
+      if (!(error instanceof StorageFullError)) throw error;
+      return false;
+    }
+    if (raft.mayVote) this.#lost.delete(id);
+    else this.#lost.add(id);
+    return true;
   }
 }

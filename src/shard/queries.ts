@@ -80,8 +80,8 @@ export class Queries {
   }
 
   /** See RecoveryBarrier. */
-  lose(): void {
-    this.#recovery.lose();
+  lose(group: Group): void {
+    this.#recovery.lose(group);
   }
 
   /** See RecoveryBarrier. */

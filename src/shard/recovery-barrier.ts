@@ -15,10 +15,7 @@ export class RecoveryBarrier {
   /** Groups that are behind, with the index that they must have applied. */
   readonly #bounds = new Map<Group, number>();
 
-  readonly #groups: readonly Group[];
-
   constructor(groups: readonly Group[]) {
-    this.#groups = groups;
     for (const group of groups) this.#bounds.set(group, group.raft.mayVote ? group.raft.lastIndex : Infinity);
     this.observe();
   }
@@ -32,9 +29,9 @@ export class RecoveryBarrier {
     return this.#bounds.has(group) && !planted('reads-not-held');
   }
 
-  /** All logs are lost. */
-  lose(): void {
-    for (const group of this.#groups) if (!group.raft.mayVote) this.#bounds.set(group, Infinity);
+  /** Its log is lost. */
+  lose(group: Group): void {
+    this.#bounds.set(group, Infinity);
   }
 
   /** An older state took the place of the group's: it showed everything that is committed. */

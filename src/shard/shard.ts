@@ -150,7 +150,7 @@ export class Shard {
       group: (id) => this.#byId.get(id) as Group,
       installed: (group, index) => this.#installed(group, index),
     });
-    this.#lost = new LostGroups(storage, this.groups, () => this.#queries.lose());
+    this.#lost = new LostGroups(storage, this.groups, (group) => this.#queries.lose(group));
     this.#pieces = new PieceTurns({ ...options, groups: this.groups });
     this.replication.tick(this.groups);
   }
@@ -183,6 +183,7 @@ export class Shard {
     this.counters.turns++;
     this.#clockMs = clockMs;
     for (const group of this.groups) group.beginTurn(clockMs);
+    this.#lost.look(this.full || this.#commits.isStuck(clockMs) ? 'hold' : 'store');
     this.#backlog.look();
     this.#drain(nowMs);
     this.#keepTime(nowMs, clockMs);
@@ -200,8 +201,6 @@ export class Shard {
     this.#admin.turn(clockMs);
     this.#exports.turn(clockMs);
     for (const group of this.groups) group.flushEvents();
-    // Must come before peers learn that a restored node has caught up: a restart would undo that.
-    if (!this.full) this.#lost.look();
     this.#queries.turn(nowMs, clockMs);
     this.#commits.checkpoints.observe(clockMs);
     this.#options.replies.publish();

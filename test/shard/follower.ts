@@ -21,6 +21,8 @@ export class Follower {
   source = new ArraySource();
   target = new ArrayTarget();
   sent: Message[] = [];
+  /** Called when messages that were sent leave. */
+  onFlush: () => void = () => undefined;
   /** Nodes of a version that does not know commands that expect a tail. */
   readonly older = new Set<number>();
   readonly forwarded: Uint8Array[] = [];
@@ -50,7 +52,7 @@ export class Follower {
       version: (node) => (this.older.has(node) ? VERSION_WITH_EXPECTATIONS - 1 : PROTOCOL_VERSION),
       forward: (_node, _group, bytes) => this.forwarded.push(bytes) > 0,
       reply: (_origin, bytes) => this.replies.push(bytes) > 0,
-      flush: () => undefined,
+      flush: () => this.onFlush(),
     };
     this.shard = new Shard({
       links: { peers: port as PeerPort, wake: () => undefined },

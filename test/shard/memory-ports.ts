@@ -117,7 +117,7 @@ export class MemoryStorage implements ShardStorage {
   roomToGrow = true;
   readonly logSegments = 0;
   readonly logFileBytes = 0;
-  /** The next records of the log and the next checkpoints fail. */
+  /** The next records of the log fail, and the next checkpoints and other commits. */
   isAppendFull = false;
   isCheckpointFull = false;
   /** Syncs of the log that may end later do, and one is under way. */
@@ -181,6 +181,7 @@ export class MemoryStorage implements ShardStorage {
   }
 
   setLost(groups: readonly number[], lost: LostLog): void {
+    if (this.isCheckpointFull) this.#refuse();
     for (const group of groups) {
       if (lost !== 0) this.lostGroups.add(group);
       else this.lostGroups.delete(group);
