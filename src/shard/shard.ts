@@ -233,7 +233,9 @@ export class Shard {
     // After NO_LEADER the other node asks again.
     if (refused !== undefined) return this.#refuse(slot, this.#pressure.mayPass ? 'NO_LEADER' : refused);
     const submit = (): void => group.submit(slot, bytes, view, frame.byteOffset + REQUEST_HEAD_BYTES, undefined, nowMs);
-    this.#refuse(slot, this.#damaged.guard(group, submit));
+    const refusal = this.#damaged.guard(group, submit);
+    // A node whose rows are sound leads, or will in a moment.
+    this.#refuse(slot, refusal === undefined || group.accepts ? refusal : 'NO_LEADER');
   }
 
   /** The directory is not the one that its peers know, or an older copy of it. */

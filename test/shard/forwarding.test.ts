@@ -6,7 +6,10 @@ import { type ErrorCode, errorCode, errorNumber } from '../../src/base/errors.ts
 import type { Group } from '../../src/group/group.ts';
 import { Forwarding } from '../../src/shard/forwarding.ts';
 import type { PeerPort } from '../../src/shard/ports.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 import { Reply } from '../../src/protocol/reply.ts';
+import { newRequest, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
+import { stopped } from './follower.ts';
 
 const SLOT = 7;
 
@@ -284,4 +287,24 @@ test('a former leader that says nothing holds up later writes for a second, and 
   for (let i = 0; i < 14; i++) turn(100);
   assert.deepEqual(done, ['1 to 2', '3 to 3', '2 to 3']);
   assert.deepEqual(told, ['1 OUTCOME_UNKNOWN']);
+});
+
+test('one that comes to a node whose group has stopped is sent on, unless that node leads', () => {
+  const node = stopped();
+  const request = newRequest();
+  const kind = COMMANDS.append.number;
+  const fields = { kind, bucket: 'b', stream: 'another', contentType: 'text/plain', payload: new Uint8Array(4) };
+  Object.assign(request, { op: kind, command: { ...request.command, ...fields } });
+  const bytes = new Uint8Array(requestBytesMax(request));
+  const frame = bytes.subarray(0, writeRequest(request, 1, 0, bytes, new DataView(bytes.buffer), 0));
+  const told = (): string => {
+    node.shard.onForward({ node: 3, shard: 0, boot: 1, correlation: 1 }, 0, frame, 1_700_000_000_000);
+    const answer = node.replies.at(-1) ?? assert.fail('it answers');
+    const reply = new Reply();
+    reply.read(answer, new DataView(answer.buffer, answer.byteOffset), 8);
+    return errorCode(reply.code);
+  };
+  assert.equal(told(), 'NO_LEADER');
+  node.lead();
+  assert.equal(told(), 'ROW_DAMAGED', 'it leads, because no other node could');
 });
