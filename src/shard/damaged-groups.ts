@@ -11,6 +11,7 @@ import { compareBytes, viewOf } from '../base/bytes.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import { toHex } from '../base/hex.ts';
 import { RowDamage } from '../base/row-damage.ts';
+import { DAMAGED_MS } from '../cold/shard/turn-loop.ts';
 import type { Group } from '../group/group.ts';
 import { TAG, taggedKey } from '../stream/core/keys.ts';
 import type { Commits } from './commits.ts';
@@ -71,6 +72,8 @@ export class DamagedGroups {
   readonly #stopped = new Set<Group>();
   /** Damaged rows by their keys in hexadecimal. */
   readonly #rows = new Map<string, DamagedRow>();
+  /** Those in which unasked work met one. */
+  readonly #aloneUntilMs = new Map<Group, number>();
   #repaired = 0;
   /** Those whose rows differ from what most replicas have. */
   readonly #differing = new Set<Group>();
@@ -138,6 +141,12 @@ export class DamagedGroups {
       if (error instanceof RowDamage) return 'ROW_DAMAGED';
       throw error;
     }
+  }
+
+  /** Work that no request asked for. A group with such a row is left alone for a while: it would be met every time. */
+  unasked(group: Group, clockMs: number, work: () => void): void {
+    if (this.#stopped.has(group) || clockMs < (this.#aloneUntilMs.get(group) ?? 0)) return;
+    if (this.caught(work) !== undefined) this.#aloneUntilMs.set(group, clockMs + DAMAGED_MS);
   }
 
   /** Applies entries, and returns what that returns. A group that has stopped passes over them. */

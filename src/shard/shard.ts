@@ -367,7 +367,7 @@ export class Shard {
     }
     if (clockMs >= this.#expireAtMs) {
       this.#expireAtMs = clockMs + EXPIRE_MS;
-      if (!this.full) for (const group of this.groups) if (!this.#damaged.hasStopped(group)) group.expire(nowMs);
+      if (!this.full) for (const group of this.groups) this.#damaged.unasked(group, clockMs, () => group.expire(nowMs));
     }
   }
 

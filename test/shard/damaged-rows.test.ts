@@ -136,6 +136,22 @@ test('a bucket row that changed stops no read of a stream; a garbage mark that c
   servesOthers(harness);
 });
 
+test('a group of whose lifetimes the list cannot be read lets nothing expire, asks again in a minute, and others go on', () => {
+  const harness = started();
+  for (const group of [GROUP, OTHER]) harness.create(group, 'short', { ttl: 1 });
+  harness.turn();
+  harness.storage.isHidden = (start) => start[1] === GROUP && start[2] === TAG.expiry;
+  const lastIndexes = (): number[] => harness.shard.groups.map(({ raft }) => raft.lastIndex);
+  const [before = 0, other = 0] = lastIndexes();
+  for (let i = 0; i < 20; i++) harness.turn(250);
+  assert.deepEqual(lastIndexes(), [before, other + 1]);
+  assert.equal(harness.logLines.filter((line) => /the disk changed a row/.test(line)).length, 1);
+  assert.equal(codeOf(harness, harness.append(GROUP, 'sound', 'more;')), 'OK');
+  harness.storage.isHidden = () => false;
+  for (let i = 0; i < 2; i++) harness.turn(60_000);
+  assert.deepEqual(lastIndexes(), [before + 2, other + 1], 'the append, and what is over');
+});
+
 test('a row whose key is too short for any is noticed, and belongs to no group', () => {
   const said: unknown[] = [];
   const memory = new MemoryStorage();

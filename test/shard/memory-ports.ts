@@ -78,6 +78,7 @@ class MemoryLog implements LogReader {
 class Rows extends SortedMapTx {
   isDamaged: (key: Uint8Array) => boolean = () => false;
   isGone: (key: Uint8Array) => boolean = () => false;
+  isHidden: (start: Uint8Array) => boolean = () => false;
   onDamage: (damage: RowDamage) => void = () => undefined;
 
   override get(key: Uint8Array): Uint8Array | undefined {
@@ -95,11 +96,12 @@ class Rows extends SortedMapTx {
   }
 
   override keys(start: Uint8Array, end: Uint8Array, visit: (key: Uint8Array) => boolean): void {
+    this.#check(start, this.isHidden(start));
     super.range(start, end, false, visit);
   }
 
-  #check(key: Uint8Array): void {
-    if (!this.isDamaged(key)) return;
+  #check(key: Uint8Array, isDamaged = this.isDamaged(key)): void {
+    if (!isDamaged) return;
     const damage = new RowDamage(key, 'the test says so');
     this.onDamage(damage);
     throw damage;
@@ -139,6 +141,11 @@ export class MemoryStorage implements ShardStorage {
 
   set isDamaged(isDamaged: (key: Uint8Array) => boolean) {
     this.#rows.isDamaged = isDamaged;
+  }
+
+  /** Whether keys cannot be walked from there on. */
+  set isHidden(isHidden: (start: Uint8Array) => boolean) {
+    this.#rows.isHidden = isHidden;
   }
 
   set isGone(isGone: (key: Uint8Array) => boolean) {

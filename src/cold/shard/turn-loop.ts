@@ -16,7 +16,7 @@ const FIRST_MS = 200;
 const LONGEST_MS = 5000;
 
 /** Between visits of a group with a damaged row: each costs what it reads up to that row. */
-const DAMAGED_MS = 60_000;
+export const DAMAGED_MS = 60_000;
 
 export interface PartOptions {
   readonly groups: readonly Group[];
