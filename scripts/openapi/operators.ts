@@ -163,7 +163,7 @@ export const OPERATOR_OPERATIONS: Operations = {
     id: 'changeVoters',
     tag: 'raft',
     summary: 'Replaces the set of voters of a group.',
-    text: 'It waits up to 10 seconds.',
+    text: 'It waits up to 10 seconds for the commit. A set most of which is away or behind is refused with 409.',
     parameters: ['voters'],
     answers: [json('Membership', 'The voters.')],
     refusals: [...GROUP, NOT_LEADER, LATE],

@@ -79,5 +79,7 @@ function quorumIsActive(core: Core): boolean {
     peer.recentlyActive = false;
   }
   core.checkedRound = core.round;
+  core.commitBefore = core.commitChecked;
+  core.commitChecked = core.log.commit;
   return active >= 1;
 }

@@ -76,6 +76,9 @@ export class Core {
 
   /** Leader: latest round at the last quorum check. */
   checkedRound = 0;
+  /** Leader: commit indexes at the last quorum check and at the one before, or at its election. */
+  commitChecked = 0;
+  commitBefore = 0;
   /** See stall.ts. Highest commit index seen by a leadership of this node, and ticks since with entries waiting. */
   commitSeen = 0;
   stallTicks = 0;

@@ -208,6 +208,7 @@ export class Raft {
       next: peer.next,
       inflightBytes: peer.inflightBytes,
       recentlyActive: peer.recentlyActive,
+      keepsUp: peer.counts && (peer.recentlyActive || peer.wasActive) && peer.match >= this.#core.commitBefore,
       recovery: peer.recovery,
       wantsState: peer.wantsState,
     }));

@@ -59,6 +59,8 @@ function enterRole(core: Core, role: Core['role'], leader: number): void {
   core.drawElectionTimeout();
   core.ballots.clear();
   core.checkedRound = core.round;
+  core.commitChecked = core.log.commit;
+  core.commitBefore = core.log.commit;
   core.commitSeen = core.log.commit;
   core.stallTicks = 0;
   core.failedTransfers = 0;

@@ -264,6 +264,8 @@ export interface PeerStatus {
   readonly next: number;
   readonly inflightBytes: number;
   readonly recentlyActive: boolean;
+  /** It counts, it answers, and its disk has what was committed at the quorum check before the last one. */
+  readonly keepsUp: boolean;
   /** Lost its log: does not count. 'asking' waits for `allowNextRevert`. */
   readonly recovery: 'none' | 'asking' | 'allowed';
   /** It asked for a snapshot of the applied state, and none has arrived since. */

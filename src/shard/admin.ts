@@ -223,6 +223,27 @@ export class Administration {
   #membership(group: Group, named: readonly number[], wait: Wait): CallResult | undefined {
     const voters = [...new Set(named)].sort((a, b) => a - b);
     if (!group.leads) return notLeader(group, { changed: false });
+    const { raft } = group;
+    const isNamed = (): boolean => raft.configuration.voters.join() === voters.join();
+    // An earlier call may have started the change.
+    const refusal = isNamed() ? undefined : this.#startMembership(group, voters);
+    if (refusal !== undefined) return refusal;
+    const done = (): CallResult | undefined => {
+      const { configuration, configurationIndex: index } = raft;
+      if (!isNamed() || configuration.votersOutgoing.length > 0 || index > raft.commitIndex) {
+        return group.leads ? undefined : notLeader(group, { changed: false });
+      }
+      return {
+        outcome: 'done',
+        body: { raft_group_id: group.id, voter_ids: voters, log_index: index, changed: true },
+      };
+    };
+    return done() ?? wait(done, 'the change was started but is not committed yet; look at the metrics');
+  }
+
+  /** Undefined: it was started. */
+  #startMembership(group: Group, voters: readonly number[]): CallResult | undefined {
+    const { nodeId } = this.#host;
     const { configuration } = group.raft;
     const unknown = voters.filter((node) => !isMember(configuration, node));
     if (unknown.length > 0) {
@@ -231,31 +252,25 @@ export class Administration {
         `node ${unknown.join(', ')} is neither voter nor learner of group ${group.id}; add it as a learner first`,
       );
     }
-    const changed = (index: number): CallResult => ({
-      outcome: 'done',
-      body: { raft_group_id: group.id, voter_ids: voters, log_index: index, changed: true },
+    const refused = (reason: string): CallResult => ({
+      outcome: 'refused',
+      body: { raft_group_id: group.id, current_leader: nodeId, changed: false, reason },
     });
-    if (sameVoters(configuration, voters)) return changed(group.raft.configurationIndex);
-    const behind = voters.filter((node) => !mayBecomeVoter(group, node, this.#host.nodeId));
-    if (behind.length > 0) {
-      const reason = `node ${behind.join(', ')} has not caught up, or lost its log and was not allowed to come back`;
-      return {
-        outcome: 'refused',
-        body: { raft_group_id: group.id, current_leader: this.#host.nodeId, changed: false, reason },
-      };
+    const behind = voters.filter((node) => !mayBecomeVoter(group, node, nodeId));
+    if (behind.length > 0)
+      return refused(`node ${behind.join(', ')} has not caught up, or lost its log and was not allowed to come back`);
+    // Not measured in entries: a voter behind a long link always lacks some of a busy group.
+    const able = new Set(group.raft.peers().flatMap(({ node, keepsUp }) => (keepsUp ? [node] : []))).add(nodeId);
+    const slow = voters.filter((node) => !able.has(node));
+    if (slow.length * 2 >= voters.length) {
+      const names = slow.join(', ');
+      return refused(`of the voters ${voters.join(', ')} too many do not answer or are behind (node ${names})`);
     }
     const learners = configuration.learners.filter((node) => !voters.includes(node));
     if (group.raft.proposeConfiguration({ voters, learners }) === 0) {
       return sentence('retry', 'another membership change is under way; try again');
     }
-    const done = (): CallResult | undefined => {
-      const { raft } = group;
-      if (!sameVoters(raft.configuration, voters) || raft.configurationIndex > raft.commitIndex) {
-        return group.leads ? undefined : notLeader(group, { changed: false });
-      }
-      return changed(raft.configurationIndex);
-    };
-    return wait(done, 'the change was started but is not committed yet; look at the metrics');
+    return undefined;
   }
 }
 
@@ -285,9 +300,4 @@ function hasCaughtUp(group: Group, node: number): boolean {
   const peer = group.raft.peers().find((one) => one.node === node);
   if (peer?.state !== 'replicate' || peer.recovery !== 'none') return false;
   return peer.match + LEARNER_LAG_MAX >= group.raft.commitIndex;
-}
-
-function sameVoters(configuration: Configuration, voters: readonly number[]): boolean {
-  if (configuration.votersOutgoing.length > 0 || configuration.voters.length !== voters.length) return false;
-  return voters.every((node) => configuration.voters.includes(node));
 }

@@ -215,7 +215,8 @@ function sum(values: readonly number[]): number {
 
 function describeGroup(shard: ShardStatus, group: Group, nowMs: number): RaftGroup {
   const { raft, state } = group;
-  const { addresses } = raft.configuration;
+  const { addresses, voters, votersOutgoing: outgoing, learners } = raft.configuration;
+  const isPending = outgoing.length > 0 || raft.configurationIndex > raft.commitIndex;
   return {
     raft_group_id: group.id,
     node_id: shard.nodeId,
@@ -233,8 +234,10 @@ function describeGroup(shard: ShardStatus, group: Group, nowMs: number): RaftGro
     caught_up: !shard.isBehind(group),
     importing: isImporting(state),
     ...(raft.mayVote ? {} : { log_lost: raft.lostLog }),
-    voter_ids: raft.configuration.voters,
-    learner_ids: raft.configuration.learners,
+    voter_ids: voters,
+    learner_ids: learners,
+    ...(outgoing.length === 0 ? {} : { outgoing_voter_ids: outgoing }),
+    ...(isPending ? { membership_pending: true } : {}),
     leaderships_given_up: raft.abdications,
     stalled: raft.isShy,
     ...(addresses === undefined ? {} : { member_addresses: Object.fromEntries(addresses) }),
