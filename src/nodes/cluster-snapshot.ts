@@ -13,13 +13,12 @@ export interface NodeSnapshot {
 /** One answer for each node of the cluster file, in its order. */
 export type ClusterSnapshot = readonly NodeSnapshot[];
 
-export interface GroupView {
-  readonly id: number;
+export interface GroupView extends Pick<GroupReport, 'id' | 'term' | 'voters' | 'learners'> {
   /** The leader in the newest term that any node knows. */
   readonly leader: number | undefined;
-  readonly term: number;
-  readonly voters: readonly number[];
   readonly committed: number;
+  /** The node whose report this is. Unless it leads, it may not have heard of the last change of members. */
+  readonly from: number;
 }
 
 export function reportOf(snapshot: ClusterSnapshot, nodeId: number): NodeReport | undefined {
@@ -39,28 +38,49 @@ export function groupOf(report: NodeReport | undefined, group: number): GroupRep
   return index.get(group);
 }
 
-/** Every group that any node reports, as the node with the newest term sees it. Ascending. */
+interface Told {
+  readonly from: number;
+  readonly group: GroupReport;
+}
+
+/** Every group that any node reports, as the node sees it that knows its members best. Ascending. */
 export function groupViews(snapshot: ClusterSnapshot): GroupView[] {
-  const views = new Map<number, GroupView>();
-  for (const { report } of snapshot) {
+  const told = new Map<number, [Told, ...Told[]]>();
+  for (const { nodeId: from, report } of snapshot) {
     for (const group of report?.groups ?? []) {
-      const known = views.get(group.id);
-      const committed = Math.max(known?.committed ?? 0, group.committed);
-      const isBetter =
-        known === undefined || group.term > known.term || (group.term === known.term && known.leader === undefined);
-      const base = isBetter ? group : known;
-      views.set(group.id, { id: group.id, leader: base.leader, term: base.term, voters: base.voters, committed });
+      const known = told.get(group.id);
+      if (known === undefined) told.set(group.id, [{ from, group }]);
+      else known.push({ from, group });
     }
   }
-  return [...views.values()].sort((a, b) => a.id - b.id);
+  return [...told.values()].map(viewOf).sort((a, b) => a.id - b.id);
+}
+
+function viewOf(told: readonly [Told, ...Told[]]): GroupView {
+  const { from, group } = told.reduce((best, one) => (knowsMore(one, best) ? one : best));
+  const { id, term, voters, learners } = group;
+  const leader = told.find((one) => one.group.term === term && one.group.leader !== undefined)?.group.leader;
+  const committed = Math.max(...told.map((one) => one.group.committed));
+  return { id, leader, term, voters, learners, committed, from };
+}
+
+/** A node hears of term and leader at once, and of members only by its log, which may end early or be lost. */
+function knowsMore(one: Told, other: Told): boolean {
+  const order = [
+    one.group.term - other.group.term,
+    Number(one.group.leader === one.from) - Number(other.group.leader === other.from),
+    Number(other.group.logLost) - Number(one.group.logLost),
+    one.group.lastLog - other.group.lastLog,
+  ];
+  return (order.find((difference) => difference !== 0) ?? 0) > 0;
 }
 
 /** Groups that others have and the node is no part of: taken out while it was away, it never hears of it. */
 export function foreignTo(snapshot: ClusterSnapshot, nodeId: number): number[] {
-  const learns = (id: number): boolean =>
-    snapshot.some(({ report }) => groupOf(report, id)?.learners.includes(nodeId) === true);
-  const foreign = groupViews(snapshot).filter(({ voters }) => voters.length > 0 && !voters.includes(nodeId));
-  return foreign.map(({ id }) => id).filter((id) => !learns(id));
+  const foreign = groupViews(snapshot).filter(
+    ({ voters, learners }) => voters.length > 0 && !voters.includes(nodeId) && !learners.includes(nodeId),
+  );
+  return foreign.map(({ id }) => id);
 }
 
 /** How many groups each node leads. */

@@ -7,7 +7,7 @@ import type { Cluster } from '../nodes/cluster.ts';
 import { Failure, Interrupted } from '../nodes/failure.ts';
 import { Mistake, reasonIn, refusal } from '../nodes/http-client.ts';
 import type { ProgressBar } from './progress-bar.ts';
-import { type GroupView, type ClusterSnapshot, groupOf, groupViews, nameGroups } from '../nodes/cluster-snapshot.ts';
+import { type GroupView, type ClusterSnapshot, groupViews, nameGroups, reportOf } from '../nodes/cluster-snapshot.ts';
 import { planDrain } from './successors.ts';
 import { failIfMistaken, pause } from './waiting.ts';
 
@@ -37,8 +37,8 @@ export function addMember(
 ): Promise<number> {
   const isDone = ({ voters }: GroupView): boolean => voters.includes(node);
   const query = address === undefined ? '' : `?addr=${encodeURIComponent(address)}`;
-  const step: Step = async ({ id, leader, voters }) => {
-    if (leader === undefined) return `group ${id} has no leader`;
+  const step: Step = async ({ id, leader, voters, from }) => {
+    if (leader !== from) return whyUnheard(cluster, id, leader);
     const learner = await change(cluster, leader, `/__svc/raft/${id}/learners/${node}${query}`);
     if (learner !== undefined) return learner;
     return await change(cluster, leader, `/__svc/raft/${id}/membership?voters=${[...voters, node].join(',')}`);
@@ -53,15 +53,15 @@ export function removeMember(
   options: MoveOptions,
   progress: ProgressBar,
 ): Promise<number> {
-  const isDone = (group: GroupView, snapshot: ClusterSnapshot): boolean =>
-    !group.voters.includes(node) && !learnersOf(snapshot, group).includes(node);
-  const step: Step = async (group, snapshot) => {
-    const { id, leader, voters } = group;
+  const isDone = ({ leader, voters, learners, from }: GroupView): boolean =>
+    leader === from && !voters.includes(node) && !learners.includes(node);
+  const step: Step = async ({ id, leader, voters, from }, snapshot) => {
     const rest = voters.filter((voter) => voter !== node);
+    const isVoter = voters.includes(node);
     // First: a group that has no leader because of that is not waited for.
-    if (voters.includes(node)) checkRest(snapshot, id, node, rest);
-    if (leader === undefined) return `group ${id} has no leader`;
-    if (!voters.includes(node)) return await change(cluster, leader, `/__svc/raft/${id}/learners/${node}`, 'DELETE');
+    if (isVoter) checkRest(snapshot, id, node, rest);
+    if (leader !== from) return whyUnheard(cluster, id, leader);
+    if (!isVoter) return await change(cluster, leader, `/__svc/raft/${id}/learners/${node}`, 'DELETE');
     if (leader !== node) return await change(cluster, leader, `/__svc/raft/${id}/membership?voters=${rest.join(',')}`);
     const { transfers, immovable } = planDrain(snapshot, node);
     const to = transfers.find((one) => one.group === id)?.to;
@@ -76,17 +76,18 @@ export function removeMember(
 /** Voters that would stay must be able to go on without the one that leaves. */
 function checkRest(snapshot: ClusterSnapshot, group: number, node: number, rest: readonly number[]): void {
   if (rest.length === 0) throw new Failure(`node ${node} is the only voter of group ${group}; add another node first`);
-  const answering = rest.filter((voter) =>
-    snapshot.some(({ nodeId, report }) => nodeId === voter && report !== undefined),
-  );
+  const answering = rest.filter((voter) => reportOf(snapshot, voter) !== undefined);
   if (answering.length * 2 > rest.length) return;
   throw new Failure(
     `without node ${node} the voters of group ${group} are ${rest.join(', ')}, and most of them do not answer: the group would stop`,
   );
 }
 
-function learnersOf(snapshot: ClusterSnapshot, { id }: GroupView): readonly number[] {
-  return snapshot.flatMap(({ report }) => groupOf(report, id)?.learners ?? []);
+/** The leader alone knows for sure who votes: any other node may lag, or have a log from before its disk was lost. */
+function whyUnheard({ nodes, file }: Cluster, group: number, leader: number | undefined): string {
+  if (leader === undefined) return `group ${group} has no leader`;
+  const isListed = nodes.some(({ id }) => id === leader);
+  return `node ${leader}, which leads group ${group}, ${isListed ? 'does not answer' : `is not in ${file.label}`}`;
 }
 
 /** Undefined: done. A string: why not yet. */
@@ -104,7 +105,7 @@ async function change(cluster: Cluster, leader: number, path: string, method = '
 }
 
 interface Work {
-  readonly isDone: (group: GroupView, snapshot: ClusterSnapshot) => boolean;
+  readonly isDone: (group: GroupView) => boolean;
   readonly step: Step;
   /** Describes the groups that are done. */
   readonly what: string;
@@ -122,7 +123,7 @@ async function throughGroups(
     const snapshot = await cluster.snapshot();
     failIfMistaken(snapshot);
     const groups = groupViews(snapshot);
-    const open = groups.filter((group) => !isDone(group, snapshot));
+    const open = groups.filter((group) => !isDone(group));
     if (groups.length > 0 && open.length === 0) return groups.length;
     progress.step(groups.length - open.length, groups.length, what);
     const reasons = await Promise.all(open.slice(0, GROUPS_AT_ONCE).map((group) => step(group, snapshot)));

@@ -8,7 +8,7 @@ import {
   whyNotReady,
   whyNotServing,
 } from '../../src/operator/ready.ts';
-import { groupViews, lagOf, leaderships, ledBy, nameGroups } from '../../src/nodes/cluster-snapshot.ts';
+import { foreignTo, groupViews, lagOf, leaderships, ledBy, nameGroups } from '../../src/nodes/cluster-snapshot.ts';
 import { agreed, group, node, silent } from './cluster-snapshot.ts';
 
 const LAG = 16;
@@ -96,11 +96,39 @@ test('of several views of a group the newest term counts; an old one without a l
     node(2, [group(0, 2, { term: 6, committed: 90 })]),
     node(3, [group(0, undefined, { term: 6 })]),
   ];
-  assert.deepEqual(groupViews(snapshot), [{ id: 0, leader: 2, term: 6, voters: [1, 2, 3], committed: 100 }]);
+  const members = { voters: [1, 2, 3], learners: [] };
+  assert.deepEqual(groupViews(snapshot), [{ id: 0, leader: 2, term: 6, ...members, committed: 100, from: 2 }]);
   assert.deepEqual(groupViews(snapshot.toReversed())[0]?.leader, 2);
   assert.deepEqual([...leaderships(snapshot)], [[2, 1]]);
   // But a node that any other still sees as a leader has not handed everything over.
   assert.deepEqual(ledBy(snapshot, 1), [0]);
+});
+
+test('a node that lags or lost its log knows term and leader, and not the voters, whatever the order of the file', () => {
+  const voters = [1, 2, 3, 4];
+  const lagging = node(1, [group(0, 2, { lastLog: 40, voters: [1, 2, 3] })]);
+  const leader = node(2, [group(0, 2, { voters })]);
+  // Refilled so far that its log is the longest of those that are left.
+  const lost = node(3, [group(0, 2, { lastLog: 120, logLost: true, voters: [1, 2, 3] })]);
+  const sound = node(4, [group(0, 2, { voters })]);
+  const nodes = [lagging, leader, lost, sound];
+  for (const snapshot of [nodes, nodes.toReversed()]) {
+    const [view] = groupViews(snapshot);
+    assert.deepEqual([view?.voters, view?.from], [voters, 2]);
+    assert.deepEqual(foreignTo(snapshot, 4), []);
+    assert.equal(whyNotReady(snapshot, 4, LAG), undefined);
+  }
+  // The leader does not answer: then a log that is whole and long.
+  for (const others of [
+    [lagging, silent(2), lost, sound],
+    [sound, lost, silent(2), lagging],
+  ]) {
+    const [view] = groupViews(others);
+    assert.deepEqual([view?.voters, view?.leader, view?.from], [voters, 2, 4]);
+  }
+  // A newer term counts more than all of that.
+  const newer = node(1, [group(0, undefined, { term: 6, lastLog: 40 })]);
+  assert.deepEqual(groupViews([leader, sound, newer])[0]?.from, 1);
 });
 
 test('groups are named briefly', () => {

@@ -218,6 +218,17 @@ test('a node that was taken out of the voters while it was away is told from one
   assert.match(shown(NODES, joins).join('\n'), /\n3 +h3 +ok /);
 });
 
+test('no healthy voter is to be stopped because the first node of the file lags or lost its disk', () => {
+  const four = [1, 2, 3, 4].map((id) => ({ ...NODES[0]!, id, host: `h${id}` }));
+  const now = group(0, 2, { voters: [1, 2, 3, 4] });
+  for (const more of [{ lastLog: 40 }, { logLost: true, applied: 0, lastLog: 0 }]) {
+    const first = node(1, [group(0, 2, { voters: [1, 2, 3], caughtUp: false, ...more })]);
+    const text = shown(four, [first, ...[2, 3, 4].map((id) => node(id, [now]))]).join('\n');
+    assert.match(text, /\n4 +h4 +ok /);
+    assert.doesNotMatch(text, /stop it|add-member/);
+  }
+});
+
 test('sizes and ages are short', () => {
   assert.deepEqual([0, 1, 1023, 1024, 1536, 104_857_600].map(formatBytes), [
     '0 B',

@@ -53,12 +53,9 @@ function membersOf(snapshot: ClusterSnapshot): Member[] {
     members.set(node, known);
     return known;
   };
-  for (const { id, voters } of groupViews(snapshot)) {
+  for (const { id, voters, learners } of groupViews(snapshot)) {
     for (const node of voters) of(node).voter.add(id);
-    for (const { report } of snapshot) {
-      const group = report?.groups.find((one) => one.id === id);
-      for (const node of group?.learners ?? []) if (!voters.includes(node)) of(node).learner.add(id);
-    }
+    for (const node of learners) of(node).learner.add(id);
   }
   return [...members]
     .sort(([a], [b]) => a - b)
