@@ -13,7 +13,7 @@ export interface NodeSnapshot {
 /** One answer for each node of the cluster file, in its order. */
 export type ClusterSnapshot = readonly NodeSnapshot[];
 
-export interface GroupView extends Pick<GroupReport, 'id' | 'term' | 'voters' | 'learners'> {
+export interface GroupView extends Pick<GroupReport, 'id' | 'term' | 'voters' | 'outgoing' | 'learners' | 'isPending'> {
   /** The leader in the newest term that any node knows. */
   readonly leader: number | undefined;
   readonly committed: number;
@@ -58,10 +58,10 @@ export function groupViews(snapshot: ClusterSnapshot): GroupView[] {
 
 function viewOf(told: readonly [Told, ...Told[]]): GroupView {
   const { from, group } = told.reduce((best, one) => (knowsMore(one, best) ? one : best));
-  const { id, term, voters, learners } = group;
+  const { id, term, voters, outgoing, learners, isPending } = group;
   const leader = told.find((one) => one.group.term === term && one.group.leader !== undefined)?.group.leader;
   const committed = Math.max(...told.map((one) => one.group.committed));
-  return { id, leader, term, voters, learners, committed, from };
+  return { id, leader, term, voters, outgoing, learners, isPending, committed, from };
 }
 
 /** A node hears of term and leader at once, and of members only by its log, which may end early or be lost. */
@@ -78,7 +78,8 @@ function knowsMore(one: Told, other: Told): boolean {
 /** Groups that others have and the node is no part of: taken out while it was away, it never hears of it. */
 export function foreignTo(snapshot: ClusterSnapshot, nodeId: number): number[] {
   const foreign = groupViews(snapshot).filter(
-    ({ voters, learners }) => voters.length > 0 && !voters.includes(nodeId) && !learners.includes(nodeId),
+    ({ voters, learners, isPending }) =>
+      voters.length > 0 && !isPending && !voters.includes(nodeId) && !learners.includes(nodeId),
   );
   return foreign.map(({ id }) => id);
 }

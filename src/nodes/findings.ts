@@ -52,7 +52,9 @@ export function findings(nodes: readonly NamedNode[], snapshot: ClusterSnapshot)
     found.push({ severity: 'bad', from: 'node', text });
   }
   const answering = answers.map(({ nodeId }) => nodeId);
-  const asleep = views.filter(({ voters }) => voters.length > 0 && !hasMajority(voters, answering));
+  const asleep = views.filter(({ voters, outgoing }) =>
+    [voters, outgoing].some((half) => half.length > 0 && !hasMajority(half, answering)),
+  );
   if (asleep.length > 0) compare('bad', `${nameGroups(asleep.map(({ id }) => id))}: most voters do not answer here`);
   return found;
 }

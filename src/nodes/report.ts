@@ -19,7 +19,11 @@ export interface GroupReport {
   readonly applied: number;
   readonly lastLog: number;
   readonly voters: readonly number[];
+  /** In the middle of a change of voters: those before, whose majority is needed as well. */
+  readonly outgoing: readonly number[];
   readonly learners: readonly number[];
+  /** These members are not committed, or not final. Older nodes do not say. */
+  readonly isPending: boolean;
   /** False: the node may know less than it acknowledged before its start. */
   readonly caughtUp: boolean;
   /** It lost its log, or has an older copy of it, and does not vote before a leader has refilled it. */
@@ -140,7 +144,9 @@ function parseGroup(group: Json): GroupReport {
     applied: numberAt(group, group['last_applied_index'] === undefined ? 'last_applied' : 'last_applied_index'),
     lastLog: numberAt(group, 'last_log_index'),
     voters: idsAt(group, 'voter_ids'),
+    outgoing: idsAt(group, 'outgoing_voter_ids'),
     learners: idsAt(group, 'learner_ids'),
+    isPending: group['membership_pending'] === true,
     caughtUp: group['caught_up'] !== false,
     logLost: group['log_lost'] !== undefined,
     refilled: group['log_lost'] === 'allowed',

@@ -35,13 +35,16 @@ export function addMember(
   options: MoveOptions,
   progress: ProgressBar,
 ): Promise<number> {
-  const isDone = ({ voters }: GroupView): boolean => voters.includes(node);
+  const isDone = ({ voters, isPending }: GroupView): boolean => voters.includes(node) && !isPending;
   const query = address === undefined ? '' : `?addr=${encodeURIComponent(address)}`;
   const step: Step = async ({ id, leader, voters, from }) => {
     if (leader !== from) return whyUnheard(cluster, id, leader);
-    const learner = await change(cluster, leader, `/__svc/raft/${id}/learners/${node}${query}`);
-    if (learner !== undefined) return learner;
-    return await change(cluster, leader, `/__svc/raft/${id}/membership?voters=${[...voters, node].join(',')}`);
+    if (!voters.includes(node)) {
+      const learner = await change(cluster, leader, `/__svc/raft/${id}/learners/${node}${query}`);
+      if (learner !== undefined) return learner;
+    }
+    const all = voters.filter((voter) => voter !== node).concat(node);
+    return await change(cluster, leader, `/__svc/raft/${id}/membership?voters=${all.join(',')}`);
   };
   return throughGroups(cluster, { isDone, step, what: `groups have node ${node} as a voter` }, options, progress);
 }
@@ -53,16 +56,18 @@ export function removeMember(
   options: MoveOptions,
   progress: ProgressBar,
 ): Promise<number> {
-  const isDone = ({ leader, voters, learners, from }: GroupView): boolean =>
-    leader === from && !voters.includes(node) && !learners.includes(node);
-  const step: Step = async ({ id, leader, voters, from }, snapshot) => {
+  const isDone = ({ leader, voters, learners, isPending, from }: GroupView): boolean =>
+    leader === from && !isPending && !voters.includes(node) && !learners.includes(node);
+  const step: Step = async ({ id, leader, voters, isPending, from }, snapshot) => {
     const rest = voters.filter((voter) => voter !== node);
     const isVoter = voters.includes(node);
     // First: a group that has no leader because of that is not waited for.
     if (isVoter) checkRest(snapshot, id, node, rest);
     if (leader !== from) return whyUnheard(cluster, id, leader);
-    if (!isVoter) return await change(cluster, leader, `/__svc/raft/${id}/learners/${node}`, 'DELETE');
-    if (leader !== node) return await change(cluster, leader, `/__svc/raft/${id}/membership?voters=${rest.join(',')}`);
+    if (!isVoter && !isPending) return await change(cluster, leader, `/__svc/raft/${id}/learners/${node}`, 'DELETE');
+    // The leader answers when the change is committed, also one that an earlier call started.
+    if (leader !== node || !isVoter)
+      return await change(cluster, leader, `/__svc/raft/${id}/membership?voters=${rest.join(',')}`);
     const { transfers, immovable } = planDrain(snapshot, node);
     const to = transfers.find((one) => one.group === id)?.to;
     if (to === undefined)

@@ -99,3 +99,47 @@ test('no set of voters is made of what another node says than the leader', async
   assert.match((await led.run('remove-member', 3, 0.2)).stderr, /; node 9, which leads group 0, is not in \S+; repeat/);
   assert.deepEqual([...stage.asked, ...led.asked], []);
 });
+
+test('a change ends when it is committed, not when the leader has it in its log', async (t) => {
+  const before = { leader: 1, voter_ids: [1, 2, 3] };
+  const joint = { ...before, voter_ids: [1, 2], outgoing_voter_ids: [1, 2, 3], membership_pending: true };
+  const final = { ...before, voter_ids: [1, 2], membership_pending: true };
+  const done = { ...before, voter_ids: [1, 2] };
+  const stage = await stageOf(t, { 1: before, 2: before, 3: before });
+  const steps = [joint, joint, final, done];
+  stage.answer = () => {
+    const step = steps.shift();
+    stage.groups.set(1, step).set(2, step);
+    return step === done ? [200, {}] : [503, { reason: 'not committed yet' }];
+  };
+  const { code, stdout, stderr } = await stage.run('remove-member', 3);
+  assert.equal(code, 0, stderr);
+  assert.match(stdout, /^node 3: no member of any of 1 groups; stop it/);
+  const call = 'node 1: POST /__svc/raft/0/membership?voters=1,2';
+  assert.deepEqual(stage.asked, [call, call, call, call]);
+});
+
+test('a node that the leader has among the voters before it votes is not yet added', async (t) => {
+  const before = { leader: 1, voter_ids: [1, 2, 3] };
+  const joint = { leader: 1, voter_ids: [1, 2, 3, 4], outgoing_voter_ids: [1, 2, 3], membership_pending: true };
+  const stage = await stageOf(t, { 1: joint, 2: joint, 3: before, 4: { leader: null, voter_ids: [] } });
+  stage.answer = () => {
+    stage.groups.set(1, { leader: 1, voter_ids: [1, 2, 3, 4] });
+    return [200, {}];
+  };
+  const { code, stdout } = await stage.run('add-member', 4);
+  assert.deepEqual([code, stdout], [0, 'node 4: voter of all 1 groups\n']);
+  // It is no learner any more, so the leader would refuse to make it one.
+  assert.deepEqual(stage.asked, ['node 1: POST /__svc/raft/0/membership?voters=1,2,3,4']);
+});
+
+test('nodes that do not say whether a change is committed are believed, as before', async (t) => {
+  const before = { leader: 1, voter_ids: [1, 2, 3] };
+  const stage = await stageOf(t, { 1: before, 2: before, 3: before });
+  stage.answer = () => {
+    stage.groups.set(1, { leader: 1, voter_ids: [1, 2] });
+    return [503, { reason: 'not committed yet' }];
+  };
+  assert.equal((await stage.run('remove-member', 3)).code, 0);
+  assert.equal(stage.asked.length, 1);
+});

@@ -96,7 +96,7 @@ test('of several views of a group the newest term counts; an old one without a l
     node(2, [group(0, 2, { term: 6, committed: 90 })]),
     node(3, [group(0, undefined, { term: 6 })]),
   ];
-  const members = { voters: [1, 2, 3], learners: [] };
+  const members = { voters: [1, 2, 3], outgoing: [], learners: [], isPending: false };
   assert.deepEqual(groupViews(snapshot), [{ id: 0, leader: 2, term: 6, ...members, committed: 100, from: 2 }]);
   assert.deepEqual(groupViews(snapshot.toReversed())[0]?.leader, 2);
   assert.deepEqual([...leaderships(snapshot)], [[2, 1]]);
@@ -129,6 +129,18 @@ test('a node that lags or lost its log knows term and leader, and not the voters
   // A newer term counts more than all of that.
   const newer = node(1, [group(0, undefined, { term: 6, lastLog: 40 })]);
   assert.deepEqual(groupViews([leader, sound, newer])[0]?.from, 1);
+});
+
+test('a voter is no stranger before the change that takes it out is committed', () => {
+  const joint = { voters: [1, 2], outgoing: [1, 2, 3], isPending: true };
+  const at = (more: Parameters<typeof group>[2]): ClusterSnapshot => [
+    node(1, [group(0, 1, more)]),
+    node(2, [group(0, 1, more)]),
+    node(3, [group(0, 1)]),
+  ];
+  assert.deepEqual(foreignTo(at(joint), 3), []);
+  assert.deepEqual(foreignTo(at({ ...joint, outgoing: [] }), 3), []);
+  assert.deepEqual(foreignTo(at({ voters: [1, 2] }), 3), [0]);
 });
 
 test('groups are named briefly', () => {

@@ -229,6 +229,12 @@ test('no healthy voter is to be stopped because the first node of the file lags 
   }
 });
 
+test('in the middle of a change most voters of both sets have to answer', () => {
+  const joint = group(0, 1, { voters: [1, 2], outgoing: [2, 3, 4], isPending: true });
+  const text = shown(NODES, [node(1, [joint]), node(2, [joint]), silent(3)]).join('\n');
+  assert.match(text, /\ngroup 0: most voters do not answer here$/);
+});
+
 test('sizes and ages are short', () => {
   assert.deepEqual([0, 1, 1023, 1024, 1536, 104_857_600].map(formatBytes), [
     '0 B',
@@ -249,8 +255,11 @@ test('metrics are read by the names of either manual; what is not a node is noti
   assert.equal(report?.nodeId, 7);
   assert.deepEqual(report?.groups[0], {
     ...{ id: 4, leader: 7, term: 0, committed: 0, applied: 9, lastLog: 0 },
-    ...{ voters: [7], learners: [], caughtUp: true, logLost: false, refilled: false },
+    ...{ voters: [7], outgoing: [], learners: [], isPending: false, caughtUp: true, logLost: false, refilled: false },
   });
+  const change = { voter_ids: [1, 2], outgoing_voter_ids: [1, 2, 3], membership_pending: true };
+  const [changing] = parseMetrics({ raft_groups: [{ raft_group_id: 4, ...change }] })?.groups ?? [];
+  assert.deepEqual([changing?.voters, changing?.outgoing, changing?.isPending], [[1, 2], [1, 2, 3], true]);
   const ours = {
     node_id: 1,
     raft_groups: [{ raft_group_id: 0, leader: null, last_applied: 3 }],

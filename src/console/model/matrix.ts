@@ -29,10 +29,10 @@ export function matrixOf(nodes: readonly KnownNode[], round: Round, lag: LagWatc
     const report = reportOf(snapshot, node);
     const foreign = foreignTo(snapshot, node);
     const isAway = report === undefined && round.some(({ nodeId }) => nodeId === node);
-    const cells = views.map(({ id: group, leader, voters }): Cell => {
+    const cells = views.map(({ id: group, leader, voters, outgoing }): Cell => {
       const own = groupOf(report, group);
       const learns = round.some((one) => groupOf(one.report, group)?.learners.includes(node) === true);
-      const isMember = voters.includes(node) && !foreign.includes(group);
+      const isMember = [...voters, ...outgoing].includes(node) && !foreign.includes(group);
       const role: CellRole = leader === node ? 'leader' : isMember ? 'voter' : learns ? 'learner' : 'none';
       const behindMs = lag.behindMs(node, group);
       const isBehind = own !== undefined && (!own.caughtUp || own.logLost || behindMs > 0);

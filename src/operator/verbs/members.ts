@@ -53,8 +53,8 @@ function membersOf(snapshot: ClusterSnapshot): Member[] {
     members.set(node, known);
     return known;
   };
-  for (const { id, voters, learners } of groupViews(snapshot)) {
-    for (const node of voters) of(node).voter.add(id);
+  for (const { id, voters, outgoing, learners } of groupViews(snapshot)) {
+    for (const node of [...voters, ...outgoing]) of(node).voter.add(id);
     for (const node of learners) of(node).learner.add(id);
   }
   return [...members]
