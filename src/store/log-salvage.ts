@@ -36,41 +36,57 @@ export function salvageLog(
   { starts, cuts }: { readonly starts: ReadonlyMap<number, number>; readonly cuts: ReadonlyMap<number, number> },
 ): Salvaged {
   const { records, unreadable } = readableRecords(files, covered);
-  const groups = new Map([...starts.keys()].map((group) => [group, new Found()] as const));
+  const found = new Map([...starts].map(([group, start]) => [group, new Found(start)] as const));
   for (const record of records) {
-    for (const { group, entry, vote } of itemsOf(record)) {
-      const found = groups.get(group);
-      if (found === undefined || record.sequence <= (cuts.get(group) ?? 0)) continue;
-      if (vote !== undefined) found.vote = vote;
-      else if (entry !== undefined) found.take(entry, starts.get(group) ?? 1);
+    for (const { group, entry, vote, isCopy } of itemsOf(record)) {
+      const one = found.get(group);
+      if (one === undefined || record.sequence <= (cuts.get(group) ?? 0)) continue;
+      if (vote !== undefined) one.vote = vote;
+      else if (entry !== undefined) one.take(entry, isCopy);
     }
   }
-  const leftOut = [...groups].flatMap(([group, found]) => found.leftOut(group, starts.get(group) ?? 1));
+  const groups = new Map(
+    [...found].map(([group, one]) => [group, { entries: one.entries(), vote: one.vote }] as const),
+  );
+  const leftOut = [...found].flatMap(([group, one]) => one.leftOut(group));
   return { ...gapsOf(records, covered), unreadable, leftOut, groups };
 }
 
 class Found {
-  readonly entries: Entry[] = [];
-  behind: Entry[] = [];
+  readonly #start: number;
+  readonly #byIndex = new Map<number, Entry>();
+  #last = 0;
   vote: Vote | undefined;
 
-  /** It replaces everything from its index on, as it did when it was written. */
-  take(entry: Entry, start: number): void {
-    // They are in order, so that most of the time there is nothing to replace.
-    if ((this.behind.at(-1)?.index ?? 0) >= entry.index)
-      this.behind = this.behind.filter(({ index }) => index < entry.index);
-    if (entry.index < start) return;
-    if (entry.index > start + this.entries.length) this.behind.push(entry);
-    else this.entries.splice(entry.index - start, Infinity, entry);
+  constructor(start: number) {
+    this.#start = start;
   }
 
-  leftOut(group: number, start: number): LeftOut[] {
-    return this.behind.length === 0 ? [] : [{ group, from: start + this.entries.length, behind: this.behind }];
+  /** As a start does (GroupLog.load()). Copies come late, and their originals may be gone. */
+  take(entry: Entry, isCopy: boolean): void {
+    if (!isCopy) for (let index = entry.index; index <= this.#last; index++) this.#byIndex.delete(index);
+    this.#last = isCopy ? Math.max(this.#last, entry.index) : entry.index;
+    if (entry.index >= this.#start) this.#byIndex.set(entry.index, entry);
+  }
+
+  /** Those in front of the first that is missing. */
+  entries(): Entry[] {
+    const entries: Entry[] = [];
+    for (let next = this.#byIndex.get(this.#start); next !== undefined; next = this.#byIndex.get(next.index + 1))
+      entries.push(next);
+    return entries;
+  }
+
+  leftOut(group: number): LeftOut[] {
+    const from = this.#start + this.entries().length;
+    const behind = [...this.#byIndex.values()].filter(({ index }) => index > from);
+    return behind.length === 0 ? [] : [{ group, from, behind: behind.toSorted((a, b) => a.index - b.index) }];
   }
 }
 
 interface Item {
   readonly group: number;
+  readonly isCopy: boolean;
   readonly entry?: Entry;
   readonly vote?: Vote;
 }
@@ -79,10 +95,12 @@ function* itemsOf(record: RecordPlace<Scanned>): IterableIterator<Item> {
   const data = readSpan(record.segment, record, dataStart(record), record.dataBytes);
   for (const { group, kind, copy, term, index, dataBytes, at } of entriesOf(data)) {
     const start = at + LOG_ENTRY.size;
-    if (kind === KIND_VOTE) yield { group, vote: { term, vote: index } };
-    // The original of a copy was read before, unless it is not needed.
-    else if (copy === 0)
-      yield { group, entry: { index, term, kind: kind as EntryKind, data: data.slice(start, start + dataBytes) } };
+    const isCopy = copy === 1;
+    if (kind === KIND_VOTE) yield { group, isCopy, vote: { term, vote: index } };
+    else {
+      const entry = { index, term, kind: kind as EntryKind, data: data.slice(start, start + dataBytes) };
+      yield { group, isCopy, entry };
+    }
   }
 }
 

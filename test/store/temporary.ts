@@ -20,6 +20,7 @@ interface TemporaryOptions {
   readonly sizes?: SegmentSizes;
   /** Asked before each checkpoint: what the system says of it, if it fails. Needs `sizes`. */
   readonly failure?: () => Error | undefined;
+  readonly salvages?: boolean;
 }
 
 export class TemporaryStore {
