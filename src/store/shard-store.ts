@@ -33,7 +33,7 @@ import type { LogSyncer } from './log-sync.ts';
 import { RowScrub } from './scrub.ts';
 import type { SegmentSizes } from './segments.ts';
 import type { LogMemory } from './turn-log.ts';
-import { endForeignLine, makeShardFolder, refusalOfStart, segmentSizes, stateError } from './volume.ts';
+import { endForeignLine, isFull, makeShardFolder, refusalOfStart, segmentSizes, stateError } from './volume.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /** Space kept free on the volume, for the commits between two samples. On a small volume a twentieth of it. */
@@ -374,18 +374,18 @@ export class ShardStore extends OwnRows implements ShardStorage {
 
   /**
    * One commit of LMDB, on disk when it returns; a full volume becomes StorageFullError. Never beside a checkpoint,
-   * whose rows would come later although they are older; one that failed is written before.
+   * whose rows would come later although they are older; one that found no room is written before.
    */
   protected commit(write: () => void): void {
-    const hasFailed = this.#isWriting ? this.#outcomeOf('wait') !== 'written' : this.tx.hasPending;
-    try {
+    const outcome = this.#isWriting ? this.#outcomeOf('wait') : undefined;
+    if (typeof outcome === 'object' && !isFull(this.#directory, outcome.failed)) this.#failed(outcome.failed);
+    const hasFailed = outcome === undefined ? this.tx.hasPending : outcome !== 'written';
+    this.#orFail(() =>
       this.#environment.commit(() => {
         if (hasFailed) applyChanges(this.tx, this.tx.pending);
         write();
-      });
-    } catch (error) {
-      this.#failed(error);
-    }
+      }),
+    );
     if (!hasFailed) return;
     this.#outcome = 'written';
     this.#rowsAreOnDisk();

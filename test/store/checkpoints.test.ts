@@ -33,6 +33,16 @@ class SmallVolume {
   }
 }
 
+test('a checkpoint whose sync failed is not written again with what is committed next', (t) => {
+  const failure = (): Error => Object.assign(new Error('Input/output error'), { code: 5 });
+  const { store } = new TemporaryStore(t, { sizes: ONE_EACH, failure });
+  openLogs(store, FRESH);
+  const key = new Uint8Array([0, 1, 0x68]);
+  store.startCheckpoint(() => store.tx.put(key, VALUE));
+  assert.throws(() => store.stage(1, [rowsOf(key, VALUE)]), /data\.mdb: Input\/output error/);
+  assert.throws(() => store.endCheckpoint('wait'), /data\.mdb: Input\/output error/);
+});
+
 test('a checkpoint without room frees nothing, and its rows go with the next one', async (t) => {
   const volume = new SmallVolume(t);
   const { store } = volume.temporary;
