@@ -30,7 +30,7 @@ import { GROUP_COUNT_MAX } from '../base/hash.ts';
 import { makeFolder } from '../cold/store/dir-store.ts';
 import { ConfigError } from '../config/error.ts';
 import { type DirectoryStart, joinStarts } from '../peer/codec/standing.ts';
-import { syncFolder } from '../store/log-files.ts';
+import { syncPath } from '../store/log-files.ts';
 import { caughtMessage } from '../base/caught.ts';
 
 const FILE = 'millrace.json';
@@ -232,8 +232,7 @@ export function completeDataDir(
   const stored = read(path);
   const isNoted = shardRun === undefined || stored.shardRun === shardRun;
   if (stored.complete && stored.single !== undefined && isNoted) return;
-  if (!stored.complete)
-    for (let shard = 0; shard < stored.shardCount; shard++) syncFolder(join(path, `shard-${shard}`));
+  if (!stored.complete) for (let shard = 0; shard < stored.shardCount; shard++) syncPath(join(path, `shard-${shard}`));
   const noted = { single: stored.single ?? single, shardRun: shardRun ?? stored.shardRun };
   try {
     store(path, { ...stored, complete: true, ...noted });
@@ -285,7 +284,7 @@ function store<T extends Stored>(path: string, stored: T): T {
     fsyncSync(descriptor);
     closeSync(descriptor);
     renameSync(`${file}.new`, file);
-    syncFolder(path);
+    syncPath(path);
   } catch (error) {
     throw refused(path, `cannot be written (${caughtMessage(error)})`);
   }

@@ -8,6 +8,7 @@ import { caughtMessage } from '../base/caught.ts';
 import { eachCommand } from '../group/entry.ts';
 import { Command } from '../protocol/command.ts';
 import { ENTRY_DATA } from '../raft/types.ts';
+import { syncPath } from '../store/log-files.ts';
 import type { LeftOut, Salvage } from '../store/log-salvage.ts';
 import { StateError } from '../store/lmdb-damage.ts';
 import { openStore } from '../store/rebuild.ts';
@@ -34,6 +35,7 @@ export async function salvage(from: string, to: string, say: (line: string) => v
     cpSync(from, to, { recursive: true, filter: (path) => basename(path) !== LMDB_LOCK });
     try {
       for (let shard = 0; shard < layout.shardCount; shard++) await salvageShard(to, layout, shard, say);
+      syncAll(to);
     } catch (error) {
       // A copy that starts as the damaged node would.
       for (const name of readdirSync(to)) rmSync(join(to, name), { recursive: true });
@@ -43,6 +45,16 @@ export async function salvage(from: string, to: string, say: (line: string) => v
     await target.release();
     await lock.release();
   }
+}
+
+/** A start trusts what is there and syncs only what it writes: a loss of power could cut short the segments of the copy. */
+function syncAll(folder: string): void {
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) syncAll(path);
+    else if (entry.isFile()) syncPath(path);
+  }
+  syncPath(folder);
 }
 
 async function salvageShard(

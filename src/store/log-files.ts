@@ -67,7 +67,7 @@ export class DiskFolder implements LogFolder {
   #make(): void {
     try {
       mkdirSync(this.#path, { mode: 0o700 });
-      syncFolder(dirname(this.#path));
+      syncPath(dirname(this.#path));
     } catch (error) {
       if (caughtCode(error) !== 'EEXIST') throw error;
     }
@@ -132,7 +132,7 @@ export class DiskFolder implements LogFolder {
 
   #finish(path: string): SegmentFile {
     renameSync(`${path}${NEW}`, path);
-    syncFolder(this.#path);
+    syncPath(this.#path);
     return new DiskFile(path);
   }
 
@@ -210,8 +210,8 @@ export function freeAside(path: string): string {
   return aside;
 }
 
-/** A new name is on disk once its folder is synced. */
-export function syncFolder(path: string): void {
+/** A file, or a folder: a new name is on disk once its folder is synced. */
+export function syncPath(path: string): void {
   const descriptor = openSync(path, 'r');
   try {
     fsyncSync(descriptor);

@@ -10,7 +10,7 @@ import type { Tx } from '../base/tx.ts';
 import { readTable } from './data-file.ts';
 import { Environment, LmdbTx, STATE_TABLE } from './environment.ts';
 import { PageDamage } from './lmdb-damage.ts';
-import { freeAside, syncFolder } from './log-files.ts';
+import { freeAside, syncPath } from './log-files.ts';
 import { ownRow } from './own-rows.ts';
 import type { KeyRange } from './path-check.ts';
 import { ALL_GROUPS, OWN_TAG, RUN_KEY, SYSTEM_PREFIX, halfOf, prefixKey, systemKey } from './rows.ts';
@@ -106,7 +106,7 @@ async function rebuild(
     // At every moment one of them has the name.
     linkSync(file, aside);
     renameSync(join(folder, 'data.mdb'), file);
-    syncFolder(directory);
+    syncPath(directory);
     return { torn, aside: basename(aside) };
   } finally {
     rmSync(folder, { recursive: true, force: true });

@@ -1,8 +1,10 @@
 // A single node whose log is damaged: the tool makes a directory that starts with what can be read, and says what is gone.
 import assert from 'node:assert/strict';
-import { cpSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import fs, { cpSync, readFileSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { salvage } from '../../src/server/salvage.ts';
 import { META_PAGE } from '../../src/store/pages.ts';
 import { ctl } from '../support/ctl.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
@@ -65,6 +67,22 @@ async function salvaged(t: TestContext): Promise<void> {
   assert.match(again.stderr, /is not empty/);
 }
 
+/** Paths that are synced from now on. */
+function syncedPaths(t: TestContext): ReadonlySet<string> {
+  const synced = new Set<string>();
+  const { fsyncSync } = fs;
+  t.mock.method(fs, 'fsyncSync', (descriptor: number) => {
+    synced.add(readlinkSync(`/proc/self/fd/${descriptor}`));
+    fsyncSync(descriptor);
+  });
+  syncBuiltinESMExports();
+  t.after(() => {
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+  return synced;
+}
+
 test('a single node without the newer meta page of data.mdb is salvaged from the checkpoint before and its log', async (t) => {
   const server = new TestServer({ process: true, cores: 1, groups: 4 });
   const folder = temporaryFolder('salvage');
@@ -94,13 +112,16 @@ test('a single node without the newer meta page of data.mdb is salvaged from the
   assert.match(refused.stderr, /shard-0: other nodes may vote in its groups: start it, and they restore it/);
   assert.deepEqual([refused.code, readdirSync(to)], [1, []]);
   writeFileSync(identity, told);
-  const said = await ctl(['salvage', server.dataDir, to]);
-  assert.equal(said.code, 0, said.stderr);
+  const synced = syncedPaths(t);
+  const said: string[] = [];
+  await salvage(server.dataDir, to, (line) => said.push(line));
   assert.match(
-    said.stdout,
-    /^shard-0: its state is that of the last checkpoint whose meta page is whole: .*data\.mdb is/,
+    said.join('\n'),
+    /^shard-0: its state is that of the last checkpoint whose meta page is whole: .*data\.mdb is.*\nshard-0: the log is whole$/,
   );
-  assert.match(said.stdout, /^shard-0: the log is whole$/m);
+  const copied = readdirSync(to, { recursive: true, encoding: 'utf8' });
+  const left = ['', ...copied].filter((name) => !synced.has(join(to, name)));
+  assert.deepEqual(left, [], 'a loss of power takes nothing of it');
   const other = new TestServer({ cores: 1, groups: 4, dataDir: to });
   t.after(() => other.dispose());
   await other.start();
