@@ -69,6 +69,8 @@ export interface LeafRange {
   readonly table: string;
   readonly from: Uint8Array;
   readonly leaves: number;
+  /** Those that hold so many bytes of rows, their own pages counted, are enough. */
+  readonly bytes?: number;
   /** Rows with pages of their own. */
   readonly long: 'read' | 'skipped';
 }
@@ -200,13 +202,14 @@ class DataFile extends MetaPages {
     return tree;
   }
 
-  checkLeaves({ table, from, leaves, long }: LeafRange): Uint8Array | undefined {
+  checkLeaves({ table, from, leaves, bytes = Infinity, long }: LeafRange): Uint8Array | undefined {
     const tree = this.#tree(table);
-    let left = leaves;
+    let [left, bytesLeft] = [leaves, bytes];
     for (const leaf of this.#leavesOf(tree, from)) {
       const rows = this.#longRows(leaf.page);
-      if (left-- <= 0) return leaf.from.slice();
-      if (long === 'read') for (const [page, bytes] of rows) this.#checkLong(page, bytes);
+      if (left-- <= 0 || bytesLeft <= 0) return leaf.from.slice();
+      bytesLeft -= rows.reduce((sum, [, rowBytes]) => sum + rowBytes, this.pageBytes);
+      if (long === 'read') for (const row of rows) this.#checkLong(...row);
     }
     return undefined;
   }

@@ -14,11 +14,15 @@ import { LeafReader } from './data-file.ts';
 import { STATE_TABLE, UNREADABLE, checkedRanges } from './environment.ts';
 import { KeyOrder, OUT_OF_ORDER } from './key-order.ts';
 import { PageDamage } from './lmdb-damage.ts';
+import { FIRST_KEY } from './path-check.ts';
 import { CheckedRows } from './row-check.ts';
 import { OWN_TAG, halfOf, systemKey, tagKey } from './rows.ts';
 
-/** Leaves that are checked before a cursor walks through them: 2 ms, or some tenths of a second on a disk that seeks. */
-const LEAVES_AHEAD = 64;
+/**
+ * Leaves that are checked before a cursor walks through them, and again from where it goes on: as many, so that a second
+ * look covers what is left of the first. Less than a piece of an export; one leaf of full rows leads to more.
+ */
+const AHEAD = { table: STATE_TABLE, leaves: Infinity, bytes: 256 * 1024, long: 'skipped' } as const;
 
 type Table = Database<Uint8Array, Uint8Array>;
 
@@ -56,21 +60,31 @@ export class StoreReader {
 
 /** Its reads throw RowDamage. */
 export class GroupReader {
-  readonly #leaves: LeafReader;
-  /** Looks at the tree as it was at the first look, a little after the transaction began. */
-  #check: ReturnType<LeafReader['latest']> | undefined;
+  readonly #check: ReturnType<LeafReader['latest']>;
   readonly #state: Table;
   readonly #transaction: Transaction;
   readonly #checks: CheckedRows;
   readonly #prefix: number;
   #open = true;
+  #hasPaused = false;
 
   constructor(leaves: LeafReader, state: Table, group: number) {
-    this.#leaves = leaves;
     this.#state = state;
     this.#transaction = state.useReadTransaction();
     this.#checks = new CheckedRows(state, { reads: { transaction: this.#transaction } });
-    this.#prefix = halfOf(group, this.#get(systemKey(OWN_TAG.half, group)));
+    try {
+      // The tree that the cursor walks: later commits have others, and use no page of it again.
+      this.#check = orDamage(FIRST_KEY, () => leaves.latest());
+      this.#prefix = halfOf(group, this.#get(systemKey(OWN_TAG.half, group)));
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  /** Its user paused: leaves may have changed since they were looked at. */
+  lookAgain(): void {
+    this.#hasPaused = true;
   }
 
   /** The row whose key is just its tag. */
@@ -88,6 +102,7 @@ export class GroupReader {
         for (const { key, value } of this.#state.getRange({ ...part, transaction })) {
           if (!order.follows(key)) throw new RowDamage(key, OUT_OF_ORDER);
           yield { key: plain(key), value: this.#checks.open(key, value) };
+          if (this.#hasPaused) this.#checkLeaves(key);
         }
     }
   }
@@ -99,17 +114,21 @@ export class GroupReader {
   }
 
   #checkLeaves(from: Uint8Array): Uint8Array | undefined {
-    try {
-      this.#check ??= this.#leaves.latest();
-      return this.#check({ table: STATE_TABLE, from, leaves: LEAVES_AHEAD, long: 'skipped' });
-    } catch (error) {
-      if (!(error instanceof PageDamage)) throw error;
-      throw new RowDamage(from, UNREADABLE, { cause: error });
-    }
+    this.#hasPaused = false;
+    return orDamage(from, () => this.#check({ ...AHEAD, from }));
   }
 
   #get(key: Uint8Array): Uint8Array | undefined {
     return this.#checks.get(key)?.slice();
+  }
+}
+
+function orDamage<T>(from: Uint8Array, look: () => T): T {
+  try {
+    return look();
+  } catch (error) {
+    if (!(error instanceof PageDamage)) throw error;
+    throw new RowDamage(from, UNREADABLE, { cause: error });
   }
 }
 

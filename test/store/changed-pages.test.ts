@@ -9,6 +9,7 @@ import { RowDamage } from '../../src/base/row-damage.ts';
 import { Reply } from '../../src/protocol/reply.ts';
 import { DOUBTED } from '../../src/store/data-file.ts';
 import { LmdbTx } from '../../src/store/environment.ts';
+import { StoreReader } from '../../src/store/group-reader.ts';
 import { PageDamage } from '../../src/store/lmdb-damage.ts';
 import { openStore } from '../../src/store/rebuild.ts';
 import { Head } from '../../src/stream/core/head.ts';
@@ -171,7 +172,7 @@ test('a delete looks at the leaves that it may merge, and a walk at those that i
   assert.deepEqual(store.store.found.rebuilt?.torn, [GROUP]);
 });
 
-test('leaves are looked at again when a scrub or a snapshot goes on', (t) => {
+test('leaves are looked at again when a scrub, a snapshot or an export goes on', async (t) => {
   const zeroed = (store: WideStore): void => {
     const leaf = store.pages().leaves[2];
     assert(leaf !== undefined);
@@ -192,6 +193,17 @@ test('leaves are looked at again when a scrub or a snapshot goes on', (t) => {
     while (reader.next(1000) !== undefined);
   }, PageDamage);
   reader.close();
+
+  const exported = new WideStore(t);
+  const source = new StoreReader(exported.directory);
+  const group = source.openGroup(GROUP);
+  const rows = group.rows([TAG]);
+  assert.notEqual(rows.next().done, true);
+  zeroed(exported);
+  group.lookAgain();
+  assert.throws(() => [...rows], RowDamage);
+  group.close();
+  await source.close();
 });
 
 test('a key that changed costs its row alone when the file is rebuilt', async (t) => {

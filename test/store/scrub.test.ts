@@ -135,25 +135,30 @@ test('walks for snapshots and exports end in front of a leaf that changed, and t
   await reader.close();
 });
 
-test('a snapshot looks at the leaves of its own tree, which a later commit replaced', (t) => {
+test('a snapshot and an export look at the leaves of their own tree, which a later commit replaced', async (t) => {
   const temporary = new TemporaryStore(t);
   openLogs(temporary.store, FRESH);
-  const rewrite = (value: Uint8Array): void => {
+  const rewrite = (byte: number): void => {
     temporary.store.startCheckpoint(() => {
-      for (let i = 0; i < 200; i++) temporary.store.tx.put(keyOf(i), value);
+      for (let i = 0; i < 200; i++) temporary.store.tx.put(keyOf(i), new Uint8Array(300).fill(byte));
     });
     assert(temporary.store.endCheckpoint('wait'));
   };
-  rewrite(new Uint8Array(300));
+  rewrite(0);
   const file = join(temporary.directory, 'data.mdb');
   const leaves = [...leavesOf(readFileSync(file))];
+  const reader = new StoreReader(temporary.directory);
   const sent = temporary.store.openSnapshot(GROUP);
-  rewrite(new Uint8Array(300).fill(1));
+  const exported = reader.openGroup(GROUP);
+  rewrite(1);
   zero(file, leaves[5] ?? assert.fail('there are leaves'));
   assert.throws(() => {
     while (sent.next(5000) !== undefined);
   }, PageDamage);
   sent.close();
+  assert.throws(() => [...exported.rows([TAG])], RowDamage);
+  exported.close();
+  await reader.close();
 });
 
 test('a process that may open no more files looks at leaves all the same', (t) => {

@@ -59,7 +59,8 @@ function rowsOf(tx: SortedMapTx): GroupRows {
     return all.push({ key: key.slice(), value: value.slice() }) > 0;
   });
   const of = (tag: number): typeof all => all.filter(({ key }) => key[2] === tag);
-  return { row: (tag) => of(tag)[0]?.value, rows: (tags) => tags.flatMap(of), close: () => undefined };
+  const nothing = (): void => undefined;
+  return { row: (tag) => of(tag)[0]?.value, rows: (tags) => tags.flatMap(of), lookAgain: nothing, close: nothing };
 }
 
 function read(

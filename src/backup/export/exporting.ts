@@ -44,10 +44,13 @@ export class Exporting {
   }
 
   open(id: number, shard: number, order: ExportOrder): void {
+    let rows: GroupRows | undefined;
     try {
-      const work = new GroupExport(this.#host.open(shard, order.group), order);
+      rows = this.#host.open(shard, order.group);
+      const work = new GroupExport(rows, order);
       this.#running.set(id, { id, work, begun: false, credit: EXPORT_WINDOW_BYTES });
     } catch (error) {
+      rows?.close();
       return this.#host.post({ id, failed: String(error) });
     }
     return this.#schedule();

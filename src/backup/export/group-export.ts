@@ -21,6 +21,8 @@ export interface GroupRows {
   row(tag: number): Uint8Array | undefined;
   /** All rows of these kinds, one kind after the other; keys include their prefix. */
   rows(tags: readonly number[]): Iterable<{ readonly key: Uint8Array; readonly value: Uint8Array }>;
+  /** Its user paused: what it looked at ahead may have changed. */
+  lookAgain(): void;
   close(): void;
 }
 
@@ -94,6 +96,7 @@ export class GroupExport {
 
   /** The next piece, in its own memory; undefined at the end. */
   next(): Uint8Array<ArrayBuffer> | undefined {
+    this.#source.lookAgain();
     while (this.#pieces.length === 0 && !this.#ended) {
       const row = this.#rows.next();
       if (row.done !== true) this.#canonical.row(row.value.key.subarray(PREFIX_BYTES), row.value.value);

@@ -88,6 +88,7 @@ function rowsOf(all: readonly RawRow[]): GroupRows {
       tags.flatMap((tag) => {
         return all.filter(([key]) => key[0] === tag).map(([key, value]) => ({ key: prefixed(key), value }));
       }),
+    lookAgain: () => undefined,
     close: () => undefined,
   };
 }
