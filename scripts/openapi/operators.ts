@@ -149,7 +149,11 @@ export const OPERATOR_OPERATIONS: Operations = {
     tag: 'raft',
     summary: 'Checkpoints a group.',
     answers: [json('Checkpointed', 'The index of the checkpoint.')],
-    refusals: [...GROUP, own(507, 'DISK_FULL', 'the disk is full; the checkpoint was not written')],
+    refusals: [
+      ...GROUP,
+      own(503, 'UNAVAILABLE', 'the disk is slow or hangs: an earlier checkpoint is not on it yet'),
+      own(507, 'DISK_FULL', 'the disk is full; the checkpoint was not written'),
+    ],
   },
   'POST /__svc/raft/{group}/purge': {
     id: 'compactLog',

@@ -4,6 +4,7 @@
  */
 import type { Group } from '../group/group.ts';
 import type { Configuration } from '../raft/types.ts';
+import type { ExportsHost } from '../backup/shard/exports.ts';
 import { flushCall } from '../cold/shard/flush-call.ts';
 import type { ColdTier } from '../cold/shard/tier.ts';
 import { Reply } from '../protocol/reply.ts';
@@ -17,18 +18,15 @@ const WAIT_MS = 10_000;
 const LEARNER_LAG_MAX = 64;
 
 /** The shard, as these calls need it. */
-export interface AdminHost {
+export interface AdminHost extends ExportsHost {
   readonly nodeId: number;
   /** Nodes of the configuration file. */
   readonly knownNodes: readonly number[];
   readonly cold: ColdTier | undefined;
-  /** Checkpoints the group now; false when the disk is full. */
-  checkpoint(group: Group): boolean;
   /** Applied index of the group's last checkpoint on disk. */
   checkpointed(group: Group): number;
   /** Compacts the log up to `index`, except what a running snapshot transfer needs; returns the last one compacted. */
   compact(group: Group, index: number): number;
-  deliver(reply: Reply): void;
 }
 
 interface Pending {
@@ -108,7 +106,10 @@ export class Administration {
   }
 
   #snapshot(group: Group): CallResult {
-    if (!this.#host.checkpoint(group)) return sentence('disk-full', 'the disk is full: the snapshot was not written');
+    const code = this.#host.checkpoint(group);
+    if (code === 'DISK_FULL') return sentence('disk-full', 'the disk is full: the snapshot was not written');
+    if (code === 'SHARD_BUSY')
+      return sentence('retry', 'the disk is slow or hangs: an earlier checkpoint is not on it yet; try again');
     return {
       outcome: 'done',
       body: { raft_group_id: group.id, snapshot_index: this.#host.checkpointed(group) },

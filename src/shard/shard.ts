@@ -161,7 +161,10 @@ export class Shard {
       nodeId,
       knownNodes: nodes,
       cold: this.cold,
-      checkpoint: (group) => !this.full && this.#checkpoint([group]),
+      checkpoint: (group) => {
+        if (!this.full && this.#commits.isStuck(this.#clockMs)) return 'SHARD_BUSY';
+        return !this.full && this.#checkpoint([group]) ? 'OK' : 'DISK_FULL';
+      },
       checkpointed: (group) => this.#commits.lastCheckpoint(group),
       compact: (group, index) => this.#compact(group, index),
       deliver: (reply) => this.#sink.send(reply),

@@ -21,8 +21,8 @@ import { QUERIES } from '../../protocol/operations.ts';
 const IDLE_MS = 60_000;
 
 export interface ExportsHost {
-  /** Checkpoints the group now; false when the disk is full. */
-  checkpoint(group: Group): boolean;
+  /** Checkpoints the group now, unless the disk is full, or an earlier checkpoint hangs on it. */
+  checkpoint(group: Group): 'OK' | 'DISK_FULL' | 'SHARD_BUSY';
   deliver(reply: Reply): void;
 }
 
@@ -78,7 +78,8 @@ export class Exports {
   #open(group: Group, clockMs: number, reply: Reply): ErrorCode {
     if (isImporting(group.state) && !planted('export-of-an-import')) return 'GROUP_IMPORTING';
     if (this.#running.size >= EXPORTS_MAX) return 'EXPORTS_FULL';
-    if (!planted('export-without-checkpoint') && !this.#host.checkpoint(group)) return 'DISK_FULL';
+    const code = planted('export-without-checkpoint') ? 'OK' : this.#host.checkpoint(group);
+    if (code !== 'OK') return code;
     const id = ++this.#last;
     this.#running.set(id, { group, hadRoom: this.#storage.roomToGrow, usedAtMs: clockMs });
     group.exports++;

@@ -27,8 +27,14 @@ export interface Taken {
 
 /** The downloading client gives up after this long. */
 const PATIENCE_MS = 15_000;
-/** Refusals of a group that is being imported, of too many exports, or of a full disk. */
-const LATER: ReadonlySet<ErrorCode> = new Set(['GROUP_IMPORTING', 'EXPORTS_FULL', 'DISK_FULL', 'STOPPING']);
+/** Refusals of a group that is being imported, of too many exports, or of a disk that is full or hangs. */
+const LATER: ReadonlySet<ErrorCode> = new Set([
+  'GROUP_IMPORTING',
+  'EXPORTS_FULL',
+  'DISK_FULL',
+  'SHARD_BUSY',
+  'STOPPING',
+]);
 
 class Download implements ExportSink {
   isOver = false;
