@@ -44,9 +44,7 @@ const STEP_BACK_MS = 5000;
 /** A read renews a sliding lifetime once this fraction of it has passed: exact to 2 % at a bounded write rate. */
 const RENEWAL_FRACTION = 64;
 
-const APPEND = COMMANDS.append.number;
-const APPEND_BATCH = COMMANDS.appendBatch.number;
-const READ = QUERIES.read.number;
+const { append: APPEND, appendBatch: APPEND_BATCH, expire: EXPIRE } = COMMANDS;
 
 /** The slots that wait for one proposed entry, in command order. */
 interface Waiting {
@@ -84,6 +82,8 @@ export class Group {
   onMissing: ((slot: number) => void) | undefined = undefined;
   /** On a follower: hands the renewal of a stream's lifetime (by key) to the leader. */
   forwardRenewal: (key: Uint8Array) => void = () => undefined;
+  /** On a leader: more streams have expired than one command removes. */
+  leftExpired: () => void = () => undefined;
   /** Observer of committed entries, called before they are applied. */
   onCommitted: ((entries: readonly Entry[]) => void) | undefined = undefined;
   /** Target size for combining commands into an entry, in bytes. */
@@ -208,7 +208,7 @@ export class Group {
       this.onMissing(slot);
       return;
     }
-    if (query.op === READ) {
+    if (query.op === QUERIES.read.number) {
       this.counters.reads++;
       this.counters.readBytes += reply.has(REPLY_COLD)
         ? Math.max(0, reply.nextOffset - reply.startOffset)
@@ -255,9 +255,9 @@ export class Group {
     this.watchers.flush();
   }
 
-  /** Proposes the removal of expired streams if there are any. The shard calls this about once a second. */
+  /** Proposes the removal of expired streams if there are any. The shard calls this a few times a second. */
   expire(nowMs: number): void {
-    if (this.leads && expiryDue(this.state, nowMs)) this.#submitInternal(COMMANDS.expire.number, undefined, nowMs);
+    if (this.leads && expiryDue(this.state, nowMs)) this.#submitInternal(EXPIRE.number, undefined, nowMs);
   }
 
   /** Takes a command of this node's own into this turn's entry, without preparation and whatever the bounds are. */
@@ -315,12 +315,13 @@ export class Group {
       reply.reset(slot);
       this.counters.commands++;
       apply(this.state, command, reply);
-      const appends = command.kind === APPEND || command.kind === APPEND_BATCH;
+      const appends = command.kind === APPEND.number || command.kind === APPEND_BATCH.number;
       if (appends && reply.code === 0 && !reply.has(REPLY_DUPLICATE)) {
         this.counters.appends++;
         this.counters.appendedBytes += command.payloadBytes;
       }
       if (slot !== NO_SLOT) this.#sink.send(reply);
+      if (command.kind === EXPIRE.number && this.leads && EXPIRE.result.read(reply).isFull) this.leftExpired();
       answered++;
       if (command.kind === COMMANDS.importEnd.number && reply.code === 0) this.watchers.observer.rebase(this.id);
     };

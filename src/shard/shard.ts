@@ -46,6 +46,7 @@ import { TurnRecords } from './turn-records.ts';
 
 /** One tick of Raft's logical time. */
 export const TICK_MS = 100;
+/** Between two looks for expired streams, unless the last one found more than a command removes. */
 const EXPIRE_MS = 250;
 /** Rounds of persist-apply within one turn; more would mean that raft creates work without input. */
 const ROUNDS_MAX = 8;
@@ -103,6 +104,7 @@ export class Shard {
     for (const group of groups) {
       group.large.areUnderstood = this.replication.knowPieces(group);
       group.forwardRenewal = (key) => this.replication.renew(group, key);
+      group.leftExpired = () => void (this.#expireAtMs = this.#clockMs);
       this.#byId.set(group.id, group);
     }
     this.#commits = new Commits({

@@ -139,7 +139,7 @@ function applyTouch(state: State, command: Command): void {
  * lower bound of each deadline, so that renewing a lifetime costs nothing; a stream found alive here is listed again at
  * its real deadline.
  */
-function applyExpire(state: State, command: Command): void {
+function applyExpire(state: State, command: Command, reply: Reply): void {
   const due: { key: Uint8Array; deadlineMs: number; incarnation: number }[] = [];
   const start = expiryKey(state.prefix, 0, 0);
   const end = expiryKey(state.prefix, command.nowMs + 1, 0);
@@ -155,6 +155,7 @@ function applyExpire(state: State, command: Command): void {
     else listDeadline(state, head);
   }
   continueReleases(state, command.nowMs, RELEASE_CHUNKS_PER_EXPIRE);
+  COMMANDS.expire.result.write(reply, { isFull: due.length === EXPIRE_MAX });
 }
 
 /** Whether an expire command at `nowMs` would find something. The leader checks before it proposes one. */

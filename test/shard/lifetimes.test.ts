@@ -33,6 +33,20 @@ test('more expired streams than one command takes are gone after a few', () => {
   assert.equal(usage(harness).stream_count, 0);
 });
 
+test('while an expire command is full the next one comes in the next turn, which is due at once', () => {
+  const harness = new Harness([0, 1]);
+  for (let i = 0; i < 3000; i++) harness.create(i % 2, `s${i}`, { expires: harness.nowMs + 500 });
+  harness.turn();
+  assert.equal(usage(harness).stream_count, 3000);
+  harness.turn(1000);
+  // 1,500 of each group, 256 in a turn.
+  for (let turns = 1; turns < 6; turns++) {
+    assert.equal(harness.shard.waitMs(harness.clockMs), 0);
+    harness.turn(1);
+  }
+  assert.equal(usage(harness).stream_count, 0);
+});
+
 test('reads renew a sliding lifetime, and a burst of them proposes one renewal', () => {
   const harness = new Harness([0]);
   harness.create(0, 's', { ttl: 100 });
