@@ -1,18 +1,17 @@
 /** Streams of one group that may have chunks to merge, in order of discovery. Bounded. */
+import { Avoided } from './turn-loop.ts';
 
 /** About 200 bytes each. A dropped stream comes back with its next flushes. */
 const STREAMS_MAX = 4096;
 /** How long a stream with a bad source is avoided. */
 const AVOID_MS = 10 * 60_000;
-const AVOIDED_MAX = 1024;
 /** Streams that one job examines. */
 const STREAMS_PER_JOB = 256;
 
 export class Candidates {
   /** By incarnation, which is unique to a stream. */
   readonly #streams = new Map<number, Uint8Array>();
-  /** End of the avoidance, by incarnation. */
-  readonly #avoided = new Map<number, number>();
+  readonly #avoided = new Avoided();
   #taken: readonly number[] = [];
 
   get size(): number {
@@ -21,10 +20,7 @@ export class Candidates {
 
   /** False: there are too many. */
   add(incarnation: number, stream: Uint8Array, clockMs: number): boolean {
-    const untilMs = this.#avoided.get(incarnation);
-    if (untilMs !== undefined && clockMs < untilMs) return true;
-    this.#avoided.delete(incarnation);
-    if (this.#streams.has(incarnation)) return true;
+    if (this.#avoided.has(incarnation, clockMs) || this.#streams.has(incarnation)) return true;
     if (this.#streams.size >= STREAMS_MAX) return false;
     this.#streams.set(incarnation, stream);
     return true;
@@ -55,11 +51,7 @@ export class Candidates {
 
   avoid(incarnation: number, clockMs: number): void {
     this.#streams.delete(incarnation);
-    for (const [oldest] of this.#avoided) {
-      if (this.#avoided.size < AVOIDED_MAX) break;
-      this.#avoided.delete(oldest);
-    }
-    this.#avoided.set(incarnation, clockMs + AVOID_MS);
+    this.#avoided.add(incarnation, clockMs + AVOID_MS);
   }
 
   clear(): void {

@@ -193,6 +193,7 @@ export class Compactor extends TurnLoop<Work> {
       maxBytes: JOB_BYTES_MAX,
       looks: LOOKS,
       least: this.#options.settings.compactRunMin,
+      damaged: { add: (incarnation) => candidates.avoid(incarnation, this.clockMs) },
     });
     candidates.drop(looked);
     if (plan !== undefined) this.#merge(work, plan);

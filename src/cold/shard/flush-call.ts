@@ -60,6 +60,8 @@ function outcome(group: Group, { stream, done, reason }: FlushCall): CallResult 
     }
     case 'failed':
       return sentence('store-failed', `the cold store did not take the object: ${reason}`);
+    case 'damaged':
+      return sentence('retry', ERRORS.ROW_DAMAGED.text);
     case 'leader-lost':
       return notLeader(group, {});
     default:

@@ -8,6 +8,7 @@
  * sweep finds unreferenced objects.
  */
 import { planted } from '../../base/planted.ts';
+import { RowDamage } from '../../base/row-damage.ts';
 import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
 import { type FlushPlan, nextFlush } from '../../stream/cold/flush-plan.ts';
@@ -17,7 +18,7 @@ import { NO_ORIGIN, objectKey } from '../../protocol/object-key.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { ColdOutcome } from '../ports.ts';
 import type { ProposalOutcome } from './proposals.ts';
-import { BackOff, type NextVisit, OwnObjects, type PartOptions, TurnLoop } from './turn-loop.ts';
+import { Avoided, BackOff, DAMAGED_MS, type NextVisit, OwnObjects, type PartOptions, TurnLoop } from './turn-loop.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 /** Interval of checks for bytes that have become old enough; at least four times per flush interval. */
@@ -34,7 +35,7 @@ const NS_PER_MS = 1_000_000;
 export interface FlushCall {
   readonly stream: Uint8Array;
   readonly maxBytes: number;
-  done: 'flushed' | 'nothing' | 'failed' | 'leader-lost' | undefined;
+  done: 'flushed' | 'nothing' | 'failed' | 'damaged' | 'leader-lost' | undefined;
   reason: string;
 }
 
@@ -57,6 +58,8 @@ interface Work {
   readonly group: Group;
   readonly backOff: BackOff;
   readonly calls: FlushCall[];
+  /** Streams with rows that the disk changed: they stay on the nodes, and the others move. */
+  readonly damaged: Avoided;
   job: Job | undefined;
   /** The store rejected the last upload. */
   refused: boolean;
@@ -100,6 +103,7 @@ export class Flusher extends TurnLoop<Work> {
       group,
       backOff: new BackOff(random),
       calls: [],
+      damaged: new Avoided(),
       job: undefined,
       refused: false,
       claiming: false,
@@ -202,7 +206,7 @@ export class Flusher extends TurnLoop<Work> {
     const call = calls.shift();
     const plan = call === undefined ? this.#gather(work) : this.#gatherOne(group, call);
     if (plan === undefined) {
-      if (call !== undefined) call.done = 'nothing';
+      if (call !== undefined) call.done ??= 'nothing';
       return false;
     }
     this.#upload(work, plan, call);
@@ -219,6 +223,10 @@ export class Flusher extends TurnLoop<Work> {
     const plan = nextFlush(group.state, {
       hotBeforeMs: everything ? Infinity : this.nowMs - settings.flushIntervalMs,
       maxBytes: settings.flushBytesMax,
+      damaged: {
+        has: (incarnation) => work.damaged.has(incarnation, this.clockMs),
+        add: (incarnation) => work.damaged.add(incarnation, this.clockMs + DAMAGED_MS),
+      },
     });
     if (pressure && plan !== undefined) {
       this.counters.cold_pressure_flush_passes++;
@@ -228,11 +236,13 @@ export class Flusher extends TurnLoop<Work> {
   }
 
   #gatherOne(group: Group, call: FlushCall): FlushPlan | undefined {
-    return nextFlush(group.state, {
-      hotBeforeMs: Infinity,
-      maxBytes: call.maxBytes,
-      only: call.stream,
-    });
+    try {
+      return nextFlush(group.state, { hotBeforeMs: Infinity, maxBytes: call.maxBytes, only: call.stream });
+    } catch (error) {
+      if (!(error instanceof RowDamage)) throw error;
+      call.done = 'damaged';
+      return undefined;
+    }
   }
 
   /**

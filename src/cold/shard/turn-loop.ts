@@ -15,8 +15,10 @@ const FIRST_MS = 200;
 /** Maximum delay before a recovered store is used again. */
 const LONGEST_MS = 5000;
 
-/** Between visits of a group with a damaged row: each costs what it reads up to that row. */
+/** Between visits of a group or stream with a damaged row: each costs what it reads up to that row. */
 export const DAMAGED_MS = 60_000;
+/** Streams of a group that are avoided at once. */
+const AVOIDED_MAX = 1024;
 
 export interface PartOptions {
   readonly groups: readonly Group[];
@@ -131,6 +133,26 @@ export class BackOff {
   /** The store answered another request, so there is no reason to wait. */
   hope(): void {
     this.#notBeforeMs = -Infinity;
+  }
+}
+
+/** Streams that are left alone for a while, by incarnation, which is unique to a stream. Bounded. */
+export class Avoided {
+  readonly #untilMs = new Map<number, number>();
+
+  has(incarnation: number, clockMs: number): boolean {
+    const untilMs = this.#untilMs.get(incarnation);
+    if (untilMs === undefined || clockMs < untilMs) return untilMs !== undefined;
+    this.#untilMs.delete(incarnation);
+    return false;
+  }
+
+  add(incarnation: number, untilMs: number): void {
+    for (const [oldest] of this.#untilMs) {
+      if (this.#untilMs.size < AVOIDED_MAX) break;
+      this.#untilMs.delete(oldest);
+    }
+    this.#untilMs.set(incarnation, untilMs);
   }
 }
 

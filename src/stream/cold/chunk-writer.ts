@@ -36,6 +36,11 @@ export class ChunkWriter {
     return whole;
   }
 
+  /** Takes back what lies behind the first `length` bytes. */
+  rewind(length: number): void {
+    this.#length = length;
+  }
+
   /**
    * Writes one chunk with the rows of [start, to): as many as fit into `most` bytes, at least one. A row begins at
    * `start`; the last row is cut off at `to`.

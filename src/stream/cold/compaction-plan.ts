@@ -7,12 +7,14 @@
  */
 import { COLD_CHUNK_BYTES, COMPACT_CHUNKS_MAX, COMPACT_RUN_MAX, FLUSH_LIST_BYTES_MAX } from '../../base/limits.ts';
 import { type Chunk, type ChunkRef, type Slice, type StoredChunk, sliceBytes } from '../../protocol/cold.ts';
+import { RowDamage } from '../../base/row-damage.ts';
 import { readText } from '../../base/text.ts';
 import type { Head } from '../core/head.ts';
 import { END_BYTES } from '../core/row.ts';
 import type { State } from '../core/state.ts';
 import { eachChunkBack } from './chunks.ts';
 import { lastEndOf } from './commands.ts';
+import type { DamagedStreams } from './flush-plan.ts';
 import { withKeys } from './objects.ts';
 
 /** Chunks of a run that fills the highest tier, so that waiting gains nothing. */
@@ -86,6 +88,8 @@ export interface CompactLimits {
   readonly looks: number;
   /** Minimum chunks of a run. */
   readonly least: number;
+  /** Hears of streams with rows that the disk changed, which are left out. Undefined: that is thrown. */
+  readonly damaged?: Pick<DamagedStreams, 'add'>;
 }
 
 export interface Choice {
@@ -103,16 +107,24 @@ export function nextCompaction(state: State, streams: readonly Uint8Array[], lim
   let listLeft = FLUSH_LIST_BYTES_MAX;
   let looked = 0;
   for (const stream of streams) {
-    const head = state.findAny(stream, 0, stream.length);
-    const { run, seen } = head === undefined ? { run: [], seen: 1 } : chooseRun(state, head, limits.least);
-    looks -= seen;
-    if (head !== undefined && run.length > 0) {
-      const weight = run.reduce((sum, chunk) => sum + weightOf(chunk), 0);
-      if (slices.length > 0 && (run.length > chunksLeft || weight > bytesLeft)) break;
-      chunksLeft -= run.length;
-      bytesLeft -= weight;
-      listLeft -= sliceBytes(stream.length);
-      slices.push(sliceOf(state, head, stream, run));
+    let head: Head | undefined;
+    try {
+      head = state.findAny(stream, 0, stream.length);
+      const { run, seen } = head === undefined ? { run: [], seen: 1 } : chooseRun(state, head, limits.least);
+      looks -= seen;
+      if (head !== undefined && run.length > 0) {
+        const weight = run.reduce((sum, chunk) => sum + weightOf(chunk), 0);
+        if (slices.length > 0 && (run.length > chunksLeft || weight > bytesLeft)) break;
+        slices.push(sliceOf(state, head, stream, run));
+        chunksLeft -= run.length;
+        bytesLeft -= weight;
+        listLeft -= sliceBytes(stream.length);
+      }
+    } catch (error) {
+      if (!(error instanceof RowDamage) || limits.damaged === undefined) throw error;
+      if (head !== undefined) limits.damaged.add(head.incarnation);
+      // As many as it may have read for nothing.
+      looks -= COMPACT_RUN_MAX;
     }
     looked++;
     if (looks <= 0 || listLeft <= 0) break;

@@ -6,10 +6,11 @@
  * larger than the limits is uploaded alone.
  */
 import { FLUSH_LIST_BYTES_MAX, FLUSH_SLICES_MAX } from '../../base/limits.ts';
+import { RowDamage } from '../../base/row-damage.ts';
 import { type Slice, sliceBytes } from '../../protocol/cold.ts';
 import { readText } from '../../base/text.ts';
 import type { Head } from '../core/head.ts';
-import { TAG, equalsPart, flushKey, timeOf, taggedKey } from '../core/keys.ts';
+import { TAG, equalsPart, flushKey, timeOf, taggedKey, timedIncarnationOf } from '../core/keys.ts';
 import { RowView } from '../core/row-view.ts';
 import type { State } from '../core/state.ts';
 import { ChunkWriter } from './chunk-writer.ts';
@@ -19,6 +20,12 @@ const NOTHING = new Uint8Array(0);
 const LOOKS_MAX = 4 * FLUSH_SLICES_MAX;
 /** A stream of which less than this fits is left to the next object instead of being cut. */
 const CUT_BYTES_MIN = 64 * 1024;
+
+/** Streams with rows that the disk changed, by incarnation. */
+export interface DamagedStreams {
+  has(incarnation: number): boolean;
+  add(incarnation: number): void;
+}
 
 export interface FlushLimits {
   /** Streams with bytes in rows since before this; Infinity: all with any. */
@@ -30,6 +37,13 @@ export interface FlushLimits {
   readonly chunkBytes?: number;
   /** Key of the only stream wanted. */
   readonly only?: Uint8Array;
+  /** Left out; streams that turn out to be are added. Undefined: a changed row is thrown. */
+  readonly damaged?: DamagedStreams;
+}
+
+interface HotStream {
+  readonly stream: Uint8Array;
+  readonly incarnation: number;
 }
 
 export interface FlushPlan {
@@ -45,25 +59,36 @@ export interface FlushPlan {
 /** Undefined: nothing is due. */
 export function nextFlush(state: State, limits: FlushLimits): FlushPlan | undefined {
   const slicesMax = Math.min(limits.maxSlices ?? FLUSH_SLICES_MAX, FLUSH_SLICES_MAX);
-  const streams = limits.only === undefined ? oldest(state, limits.hotBeforeMs, slicesMax) : [limits.only];
+  const streams =
+    limits.only === undefined ? oldest(state, limits, slicesMax) : [{ stream: limits.only, incarnation: 0 }];
   const writer = new ChunkWriter(state.memory);
   const slices: Omit<Slice, 'digest'>[] = [];
   let listBytes = 0;
   let left = limits.maxBytes;
-  for (const stream of streams) {
-    const head = state.findAny(stream, 0, stream.length);
-    if (head === undefined || head.hotStart === head.tail) continue;
-    if (slices.length > 0 && left < Math.min(CUT_BYTES_MIN, head.tail - head.hotStart)) break;
-    const to = flushEnd(state, head, left);
-    // Longer than the remaining space: it begins the next object.
-    if (slices.length > 0 && to - head.hotStart > left) break;
-    for (let start = head.hotStart; start < to;) {
-      const chunk = writer.add(state.hotRows.of(head), head.incarnation, start, to, limits.chunkBytes);
-      slices.push({ stream, incarnation: head.incarnation, ...chunk });
-      listBytes += sliceBytes(stream.length);
-      start = chunk.end;
+  for (const { stream, incarnation } of streams) {
+    const [bytesBefore, slicesBefore] = [writer.length, slices.length];
+    try {
+      const head = state.findAny(stream, 0, stream.length);
+      if (head === undefined || head.hotStart === head.tail) continue;
+      if (slices.length > 0 && left < Math.min(CUT_BYTES_MIN, head.tail - head.hotStart)) break;
+      const to = flushEnd(state, head, left);
+      // Longer than the remaining space: it begins the next object.
+      if (slices.length > 0 && to - head.hotStart > left) break;
+      for (let start = head.hotStart; start < to;) {
+        const chunk = writer.add(state.hotRows.of(head), head.incarnation, start, to, limits.chunkBytes);
+        slices.push({ stream, incarnation: head.incarnation, ...chunk });
+        listBytes += sliceBytes(stream.length);
+        start = chunk.end;
+      }
+      left -= to - head.hotStart;
+    } catch (error) {
+      if (!(error instanceof RowDamage) || limits.damaged === undefined) throw error;
+      limits.damaged.add(incarnation);
+      // Bytes that were read for nothing count: all of this is one turn.
+      left -= writer.length - bytesBefore;
+      writer.rewind(bytesBefore);
+      slices.length = slicesBefore;
     }
-    left -= to - head.hotStart;
     if (left <= 0 || slices.length >= slicesMax || listBytes >= FLUSH_LIST_BYTES_MAX) break;
   }
   const [first] = slices;
@@ -89,16 +114,19 @@ export function oldestHotMs(state: State): number | undefined {
   return since;
 }
 
-/** Keys of one bucket's streams that have waited longest, oldest first. */
-function oldest(state: State, beforeMs: number, most: number): Uint8Array[] {
-  const streams: Uint8Array[] = [];
+/** One bucket's streams that have waited longest, oldest first. */
+function oldest(state: State, { hotBeforeMs, damaged }: FlushLimits, most: number): HotStream[] {
+  const streams: HotStream[] = [];
   const from = taggedKey(state.prefix, TAG.flush);
-  const to = flushKey(state.prefix, Math.min(beforeMs, Number.MAX_SAFE_INTEGER), 0);
+  const to = flushKey(state.prefix, Math.min(hotBeforeMs, Number.MAX_SAFE_INTEGER), 0);
   let bucket = NOTHING;
   let looks = 0;
-  state.overlay.range(from, to, false, (_key, stream) => {
+  state.overlay.range(from, to, false, (key, stream) => {
+    const incarnation = timedIncarnationOf(key);
+    if (damaged?.has(incarnation) === true) return true;
     if (streams.length === 0) bucket = stream.slice(0, stream.indexOf(0) + 1);
-    if (streams.length === 0 || equalsPart(bucket, stream, 0, bucket.length)) streams.push(stream.slice());
+    if (streams.length === 0 || equalsPart(bucket, stream, 0, bucket.length))
+      streams.push({ stream: stream.slice(), incarnation });
     return streams.length < most && ++looks < LOOKS_MAX;
   });
   return streams;

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eachChunk } from '../../../src/stream/cold/chunks.ts';
+import { TAG } from '../../../src/stream/core/keys.ts';
 import { ColdHarness } from './harness.ts';
 import { code, find } from '../../shard/harness.ts';
 
@@ -152,6 +153,23 @@ test('a source that was altered: its stream is left alone, others in the job are
   harness.turn(600_000);
   appendSlowly(harness, count, count + 60, undefined, streams);
   assert(counter(harness, 'bad_sources') >= 2);
+});
+
+test('a stream with a row that the disk changed is left alone, others of the group are merged', () => {
+  const harness = started();
+  harness.create(0, 'a');
+  harness.turn();
+  const streams = ['s', 'a'];
+  const failing = (op: string): 'ok' | 'error' => (op === 'merge' ? 'error' : 'ok');
+  appendSlowly(harness, 0, 100, failing, streams);
+  // Rows that no checkpoint has written yet are not the disk's.
+  harness.run(3000, failing);
+  harness.storage.isDamaged = (key) => key[2] === TAG.chunk && key[8] === 1;
+  harness.run(30_000);
+  harness.storage.isDamaged = () => false;
+  assert(chunksOf(harness, 'a') < 50, `${chunksOf(harness, 'a')} chunks`);
+  assert.equal(chunksOf(harness, 's'), 100);
+  for (const stream of streams) assert.equal(harness.whole(stream).toString(), text(100));
 });
 
 test('a group that lost its leadership meanwhile does not publish, also not when it leads again', () => {
