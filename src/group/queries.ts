@@ -104,20 +104,19 @@ export const MISSING: ReadonlySet<number> = new Set(
   ).map(errorNumber),
 );
 
-/** Counting stops after one pass of this many. */
-const GC_PASS_MAX = 4096;
+/** Entries of the queue that one query looks at: some milliseconds. A group may have hundreds of thousands. */
+const GC_LOOKS = 4096;
 
 function answerBucketGarbage({ state, query }: Asked, reply: Reply): void {
-  const { bucket, limit } = QUERIES.bucketGarbage.request.read(query);
-  const entries = gcOfBucket(state, bucket, GC_PASS_MAX);
-  const some = entries.slice(0, limit);
-  const own = some.filter(({ key }) => isOwnObject(key, state.group, state.cold.origin));
+  const { bucket, limit, from } = QUERIES.bucketGarbage.request.read(query);
+  const { entries, next } = gcOfBucket(state, bucket, { most: limit, looks: GC_LOOKS }, from);
+  const own = entries.filter(({ key }) => isOwnObject(key, state.group, state.cold.origin));
   QUERIES.bucketGarbage.result.write(reply, {
-    entries: entries.length,
     // Only a restored group can refer to foreign objects; they stay, and do not count.
     isRestored: state.imported?.phase === 'done',
-    seqs: some.map(({ seq }) => seq),
+    seqs: entries.map(({ seq }) => seq),
     keys: own.map(({ key }) => key),
+    next,
   });
 }
 

@@ -73,8 +73,8 @@ function total(counts: readonly number[]): number {
 
 /** Objects deleted by one call of the store. */
 const OBJECTS_AT_ONCE = 256;
-/** Rounds of one group: 4096 entries. */
-const ROUNDS_MAX = 16;
+/** Entries of one group. */
+const ENTRIES_MAX = 4096;
 
 /**
  * The GC pass at the end of a purge: deletes the objects that the groups queued for it, without the usual grace period,
@@ -93,7 +93,7 @@ async function deleteObjects(options: PurgeOptions, queued: readonly number[]): 
   return reclaimed;
 }
 
-/** The entries that a group had queued and has no more; `isFinished`: nothing is left. */
+/** The entries that a group had queued and has no more, as far as that is known; `isFinished`: nothing is left. */
 interface GroupPass {
   readonly reclaimed: number;
   readonly isFinished: boolean;
@@ -105,30 +105,27 @@ async function deleteOfGroup(
   queued: number,
 ): Promise<GroupPass | undefined> {
   if (coldObjects === undefined) return undefined;
-  let most = queued;
-  let left = queued;
+  let forgotten = 0;
   let deleted = 0;
   let wasRestored = false;
-  // The entries of a restored group that a collector took may have been another cluster's, whose objects stay.
-  const ended = (isFinished: boolean): GroupPass => ({
-    reclaimed: wasRestored ? deleted : Math.max(0, most - left),
-    isFinished,
-  });
-  for (let round = 0; ; round++) {
-    const garbage = await callGroup(gateway, QUERIES.bucketGarbage, group, { bucket, limit: OBJECTS_AT_ONCE });
-    if (garbage.code !== 'OK') return ended(false);
-    const { entries, isRestored, seqs, keys } = garbage.result;
-    left = entries;
+  let from: number | undefined;
+  const cutOff = (): GroupPass => ({ reclaimed: wasRestored ? deleted : forgotten, isFinished: false });
+  do {
+    const garbage = await callGroup(gateway, QUERIES.bucketGarbage, group, { bucket, limit: OBJECTS_AT_ONCE, from });
+    if (garbage.code !== 'OK') return cutOff();
+    const { isRestored, seqs, keys, next } = garbage.result;
     wasRestored = isRestored;
-    // A collector may have been faster, or an earlier purge may have left some.
-    most = Math.max(most, entries);
-    if (entries === 0) return ended(true);
-    if (round === ROUNDS_MAX) return ended(false);
-    if (keys.length > 0 && !(await isRemoved(coldObjects, keys, logError))) return ended(false);
+    from = next;
+    if (seqs.length === 0) continue;
+    if (forgotten >= ENTRIES_MAX) return cutOff();
+    if (keys.length > 0 && !(await isRemoved(coldObjects, keys, logError))) return cutOff();
     const told = await callGroup(gateway, COMMANDS.gcDone, group, { seqs });
-    if (told.code !== 'OK') return ended(false);
+    if (told.code !== 'OK') return cutOff();
+    forgotten += seqs.length;
     deleted += keys.length;
-  }
+  } while (from !== undefined);
+  // A collector may have been faster. In a restored group it may have taken another cluster's, whose objects stay.
+  return { reclaimed: wasRestored ? deleted : Math.max(queued, forgotten), isFinished: true };
 }
 
 async function isRemoved(

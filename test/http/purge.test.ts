@@ -9,7 +9,11 @@ import type { Asked, Script } from '../support/scripted-gateway.ts';
 import { type Rig, startPlanes } from './planes.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
-const NO_GARBAGE = { entries: 0, isRestored: false, seqs: [], keys: [] };
+const NO_GARBAGE = { isRestored: false, seqs: [], keys: [], next: undefined };
+/** Entries of the queue at which one query looks. */
+const LOOKS = 1000;
+/** Others have the entries between two of the bucket's. */
+const STEP = 3;
 const afterOf = (asked: Asked): string => Buffer.from(decodePurge(asked.payload as Buffer) ?? []).toString();
 
 async function purge(rig: Rig): Promise<{ status: number; text: string }> {
@@ -19,7 +23,7 @@ async function purge(rig: Rig): Promise<{ status: number; text: string }> {
 
 /** Group 1 takes two commands and queues `queued` objects, which wait until GC_DONE names them. */
 function groups(queued: number): Script {
-  const waiting = Array.from({ length: queued }, (_, seq) => seq);
+  const waiting = new Set(Array.from({ length: queued }, (_, i) => STEP * i));
   return (asked, reply) => {
     if (asked.op === COMMANDS.purge.number && asked.group === 1) {
       const isFirst = afterOf(asked) === '';
@@ -30,13 +34,17 @@ function groups(queued: number): Script {
         objectsQueued: isFirst ? queued : 0,
       });
     } else if (asked.op === QUERIES.bucketGarbage.number && asked.group === 1) {
-      const seqs = waiting.slice(0, QUERIES.bucketGarbage.request.read(asked.query).limit);
-      const keys = seqs.map((seq) => `demo/${seq}`);
-      QUERIES.bucketGarbage.result.write(reply, { entries: waiting.length, isRestored: false, seqs, keys });
+      const { from = 0, limit } = QUERIES.bucketGarbage.request.read(asked.query);
+      const end = Math.min(from + LOOKS, STEP * queued);
+      const seqs = [...waiting].filter((seq) => seq >= from && seq < end).slice(0, limit);
+      const keys = seqs.map((seq) => `demo/${seq / STEP}`);
+      const looked = seqs.length < limit ? end : (seqs.at(-1) as number) + 1;
+      const next = looked < STEP * queued ? looked : undefined;
+      QUERIES.bucketGarbage.result.write(reply, { isRestored: false, seqs, keys, next });
     } else if (asked.op === QUERIES.bucketGarbage.number) {
       QUERIES.bucketGarbage.result.write(reply, NO_GARBAGE);
     } else if (asked.op === COMMANDS.gcDone.number) {
-      for (const seq of decodeGcList(asked.payload as Buffer)) waiting.splice(waiting.indexOf(seq), 1);
+      for (const seq of decodeGcList(asked.payload as Buffer)) waiting.delete(seq);
     }
   };
 }

@@ -10,6 +10,12 @@ import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 const ROUNDS_MAX = 16;
 
+interface Erased {
+  readonly node: number;
+  readonly group: number;
+  readonly bucket: string;
+}
+
 export class Purging {
   readonly #world: World;
   readonly #all: Clients;
@@ -27,20 +33,21 @@ export class Purging {
       if (reply === undefined || code !== 'OK') return done(code);
       const { hasMore, continueAfter } = COMMANDS.purge.result.read(reply);
       if (hasMore) return this.purge(node, group, bucket, done, continueAfter);
-      return this.#objects(node, group, bucket, 0, () => done(code));
+      return this.#objects({ node, group, bucket }, 0, undefined, () => done(code));
     });
   }
 
-  #objects(node: number, group: number, bucket: string, rounds: number, done: () => void): void {
-    this.#all.send(node, bucketGcRequest(group, bucket), false, (reply) => {
+  #objects(erased: Erased, rounds: number, from: number | undefined, done: () => void): void {
+    const { node, group, bucket } = erased;
+    this.#all.send(node, bucketGcRequest(group, bucket, from), false, (reply) => {
       if (reply?.code !== 0 || rounds === ROUNDS_MAX) return done();
-      const { entries, seqs, keys } = QUERIES.bucketGarbage.result.read(reply);
-      if (entries === 0) return done();
+      const { seqs, keys, next } = QUERIES.bucketGarbage.result.read(reply);
+      if (seqs.length === 0) return done();
       return this.#world.cold?.remove(keys, (waitMs, outcome) =>
         this.#world.queue.after(waitMs, () => {
           if (!outcome().ok) return done();
           return this.#all.send(node, gcDoneRequest(group, seqs), false, (answer) => {
-            if (answer?.code === 0) this.#objects(node, group, bucket, rounds + 1, done);
+            if (answer?.code === 0 && next !== undefined) this.#objects(erased, rounds + 1, next, done);
             else done();
           });
         }),

@@ -91,8 +91,8 @@ export function quotaRequest(group: number, bucket: string, quota: Quota): Reque
 }
 
 /** Objects of the bucket that the group has queued for deletion. */
-export function bucketGcRequest(group: number, bucket: string): Request {
-  return requestFor(QUERIES.bucketGarbage, group, { bucket, limit: 4 });
+export function bucketGcRequest(group: number, bucket: string, from: number | undefined): Request {
+  return requestFor(QUERIES.bucketGarbage, group, { bucket, limit: 4, from });
 }
 
 export function gcDoneRequest(group: number, seqs: readonly number[]): Request {

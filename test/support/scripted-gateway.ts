@@ -116,7 +116,7 @@ const UNSCRIPTED: ReadonlyMap<number, (reply: Reply) => void> = new Map([
   unscripted(QUERIES.forks, { pendingNotifications: [], pinChecks: [] }),
   unscripted(QUERIES.admin, { outcome: 'done', body: '' }),
   unscripted(QUERIES.flushStream, { outcome: 'done', body: '' }),
-  unscripted(QUERIES.bucketGarbage, { entries: 0, isRestored: false, seqs: [], keys: [] }),
+  unscripted(QUERIES.bucketGarbage, { isRestored: false, seqs: [], keys: [], next: undefined }),
   unscripted(QUERIES.observe, { incarnation: 0, tail: 0 }),
   unscripted(QUERIES.exportGroup, { id: 0, appliedCommands: 0, origin: '' }),
 ]);

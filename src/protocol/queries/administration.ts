@@ -93,16 +93,18 @@ export interface GarbageRequest {
   readonly bucket: string;
   /** Entries whose objects the answer names, at most. */
   readonly limit: number;
+  /** Where the last answer ended; undefined: from the beginning. */
+  readonly from: number | undefined;
 }
 
 export interface GarbageResult {
-  /** Entries of the queue, counted within one pass. */
-  readonly entries: number;
   /** The group came from a backup, so some objects may be another cluster's. */
   readonly isRestored: boolean;
   /** Some of the entries, and the keys of those objects that are the group's own. */
   readonly seqs: readonly number[];
   readonly keys: readonly string[];
+  /** Where the next query goes on; undefined: all of the queue was looked at. */
+  readonly next: number | undefined;
 }
 
 /** Objects of one bucket that a group must delete. */

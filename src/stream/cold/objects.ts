@@ -21,7 +21,7 @@ import {
   decodeObjectId,
   encodeObjectId,
 } from '../../protocol/cold.ts';
-import { TAG, incarnationKey, prefixEnd, sequenceOf, taggedKey } from '../core/keys.ts';
+import { TAG, equalsPart, incarnationKey, sequenceOf, taggedKey } from '../core/keys.ts';
 import type { State } from '../core/state.ts';
 
 /** Its content was deleted, or it was never referenced. */
@@ -171,10 +171,22 @@ export interface GcEntry {
   readonly gcClass: GcClass;
 }
 
+/** `next`: where a walk over the queue goes on; undefined: nowhere, for all entries were looked at. */
+export interface GcWalk {
+  readonly entries: GcEntry[];
+  readonly next: number | undefined;
+}
+
 /** Entries queued before these times are due; immediate ones always are. */
 export interface GcDeadlines {
   readonly usualMs: number;
   readonly mergedMs: number;
+}
+
+/** Bounds of one walk over the queue: entries that it returns, and entries that it looks at. */
+interface GcBounds {
+  readonly most: number;
+  readonly looks: number;
 }
 
 /**
@@ -186,18 +198,32 @@ export function gcDue(state: State, { usualMs, mergedMs }: GcDeadlines, most: nu
   const due: GcEntry[] = [];
   for (const gcClass of GC_CLASSES) {
     if (due.length === most) break;
-    const start = incarnationKey(state.prefix, TAG.gc, gcClass * CLASS_SEQS);
-    const end = incarnationKey(state.prefix, TAG.gc, (gcClass + 1) * CLASS_SEQS);
-    due.push(...queued(state, start, end, most - due.length, 2 * most, (row) => queuedMs(row) < before[gcClass]));
+    const bounds = { most: most - due.length, looks: 2 * most };
+    due.push(...queued(state, gcClass * CLASS_SEQS, bounds, (row) => queuedMs(row) < before[gcClass]).entries);
   }
   return due;
 }
 
-/** Up to `most` entries of one bucket. */
-export function gcOfBucket(state: State, bucket: string, most: number): GcEntry[] {
-  const start = taggedKey(state.prefix, TAG.gc);
-  const isOfBucket = (row: Uint8Array): boolean => decodeUtf8(row, GC_ROW.size, row.length) === bucket;
-  return queued(state, start, prefixEnd(start), most, Infinity, isOfBucket);
+/** Entries of one bucket, immediate ones first. `from` is where an earlier walk ended; undefined: the beginning. */
+export function gcOfBucket(
+  state: State,
+  bucket: string,
+  { most, looks }: GcBounds,
+  from = GC_IMMEDIATE * CLASS_SEQS,
+): GcWalk {
+  const name = encodeUtf8(bucket);
+  const isOfBucket = (row: Uint8Array): boolean => equalsPart(name, row, GC_ROW.size, row.length - GC_ROW.size);
+  const first = Math.floor(from / CLASS_SEQS);
+  const entries: GcEntry[] = [];
+  let left = looks;
+  for (const gcClass of GC_CLASSES.slice(GC_CLASSES.findIndex((one) => one === first))) {
+    const start = gcClass === first ? from : gcClass * CLASS_SEQS;
+    const walk = queued(state, start, { most: most - entries.length, looks: left }, isOfBucket);
+    entries.push(...walk.entries);
+    left -= walk.looked;
+    if (walk.next !== undefined) return { entries, next: walk.next };
+  }
+  return { entries, next: undefined };
 }
 
 function queuedMs(row: Uint8Array): number {
@@ -208,22 +234,29 @@ function objectOf(row: Uint8Array): ObjectId {
   return decodeObjectId(row, GC_ROW.fields.object.at);
 }
 
+/** Wanted entries of a lane, from `start` on. */
 function queued(
   state: State,
-  start: Uint8Array,
-  end: Uint8Array,
-  most: number,
-  looks: number,
+  start: number,
+  { most, looks }: GcBounds,
   wanted: (row: Uint8Array) => boolean,
-): GcEntry[] {
+): GcWalk & { readonly looked: number } {
   const rows: { readonly seq: number; readonly row: Uint8Array }[] = [];
-  let left = looks;
-  state.overlay.range(start, end, false, (key, row) => {
-    if (wanted(row)) rows.push({ seq: sequenceOf(key), row: row.slice() });
-    return rows.length < most && --left > 0;
+  const end = (Math.floor(start / CLASS_SEQS) + 1) * CLASS_SEQS;
+  const keyOf = (seq: number): Uint8Array => incarnationKey(state.prefix, TAG.gc, seq);
+  let looked = 0;
+  let next: number | undefined;
+  state.overlay.range(keyOf(start), keyOf(end), false, (key, row) => {
+    looked++;
+    const seq = sequenceOf(key);
+    if (wanted(row)) rows.push({ seq, row: row.slice() });
+    if (rows.length < most && looked < looks) return true;
+    next = seq + 1;
+    return false;
   });
-  return rows.map(({ seq, row }) => {
+  const entries = rows.map(({ seq, row }) => {
     const { object, key, bucket, bytes } = neededObject(state, objectOf(row));
     return { seq, object, key, bucket, bytes, queuedMs: queuedMs(row), gcClass: GC_ROW.decode(row).gcClass as GcClass };
   });
+  return { entries, next, looked };
 }
