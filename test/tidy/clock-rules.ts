@@ -45,6 +45,7 @@ const JUDGES: Table = {
   'src/group/group.ts': 'smooths it for commands; when streams were last used, as their rows say',
   'src/stream/core/head.ts': 'lifetimes of streams, as rows and headers say',
   'src/stream/backup/apply-import.ts': 'times of commands',
+  'src/stream/cold/objects.ts': 'when objects were let go of, as rows say',
   'src/cold/shard/cold-status.ts': 'when streams became hot, as rows say',
   'src/cold/shard/flusher.ts': 'when streams became hot, as rows say',
   'src/cold/shard/collector.ts': 'when objects were let go of, as rows say',

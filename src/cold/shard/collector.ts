@@ -79,7 +79,7 @@ export class Collector extends TurnLoop<Work> {
   #begin(work: Work, nowMs: number): void {
     const { port, settings } = this.#options;
     const { state } = work.group;
-    const deadlines = { usualMs: nowMs - settings.gcGraceMs, mergedMs: nowMs - settings.mergedGraceMs };
+    const deadlines = { nowMs, usualMs: nowMs - settings.gcGraceMs, mergedMs: nowMs - settings.mergedGraceMs };
     const due = gcDue(state, deadlines, settings.gcEntriesMax);
     if (due.length === 0) return;
     const keys = due.map(({ key }) => key).filter((key) => isOwnObject(key, state.group, state.cold.origin));

@@ -179,6 +179,7 @@ export interface GcWalk {
 
 /** Entries queued before these times are due; immediate ones always are. */
 export interface GcDeadlines {
+  readonly nowMs: number;
   readonly usualMs: number;
   readonly mergedMs: number;
 }
@@ -187,18 +188,24 @@ export interface GcDeadlines {
 interface GcBounds {
   readonly most: number;
   readonly looks: number;
+  /** Entries that were queued behind this do not count as looks. */
+  readonly nowMs?: number;
 }
+
+/** Some milliseconds. A clock that is an hour ahead queues about as many when a group merges every second. */
+const AHEAD_LOOKS_MAX = 4096;
 
 /**
  * Up to `most` due entries, in order within each lane. Examines at most twice as many entries of a lane: except for
- * different clocks of two leaders, entries that are not due come after those that are.
+ * different clocks of two leaders, entries that are not due come after those that are. Those of a clock that was ahead
+ * may lie in front of any, so they are examined besides, up to a bound.
  */
-export function gcDue(state: State, { usualMs, mergedMs }: GcDeadlines, most: number): GcEntry[] {
+export function gcDue(state: State, { nowMs, usualMs, mergedMs }: GcDeadlines, most: number): GcEntry[] {
   const before = { [GC_IMMEDIATE]: Infinity, [GC_USUAL]: usualMs, [GC_MERGED]: mergedMs };
   const due: GcEntry[] = [];
   for (const gcClass of GC_CLASSES) {
     if (due.length === most) break;
-    const bounds = { most: most - due.length, looks: 2 * most };
+    const bounds = { most: most - due.length, looks: 2 * most, nowMs };
     due.push(...queued(state, gcClass * CLASS_SEQS, bounds, (row) => queuedMs(row) < before[gcClass]).entries);
   }
   return due;
@@ -238,16 +245,18 @@ function objectOf(row: Uint8Array): ObjectId {
 function queued(
   state: State,
   start: number,
-  { most, looks }: GcBounds,
+  { most, looks, nowMs = Infinity }: GcBounds,
   wanted: (row: Uint8Array) => boolean,
 ): GcWalk & { readonly looked: number } {
   const rows: { readonly seq: number; readonly row: Uint8Array }[] = [];
   const end = (Math.floor(start / CLASS_SEQS) + 1) * CLASS_SEQS;
   const keyOf = (seq: number): Uint8Array => incarnationKey(state.prefix, TAG.gc, seq);
   let looked = 0;
+  let ahead = 0;
   let next: number | undefined;
   state.overlay.range(keyOf(start), keyOf(end), false, (key, row) => {
-    looked++;
+    if (queuedMs(row) > nowMs && ahead < AHEAD_LOOKS_MAX) ahead++;
+    else looked++;
     const seq = sequenceOf(key);
     if (wanted(row)) rows.push({ seq, row: row.slice() });
     if (rows.length < most && looked < looks) return true;

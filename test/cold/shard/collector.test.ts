@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ColdHarness } from './harness.ts';
 
+const HOUR_MS = 3_600_000;
 const body = (bytes: number, fill = 'x'): string => fill.repeat(bytes);
 
 /** Streams s0.. with 100 bytes each, all in the cold store, each in its own object. */
@@ -29,6 +30,23 @@ test('objects of removed streams go after the grace, in passes of bounded size, 
   const { state } = harness.groupOf();
   assert.deepEqual([state.cold.gcLength, state.cold.objects, state.cold.bytes], [0, 0, 0]);
   assert.equal(harness.status().counters['cold_gc_reclaimed'], 7);
+});
+
+test('objects that were queued by a clock that was an hour ahead hold up none of those behind them', () => {
+  const ahead = 11;
+  const harness = flushed(ahead + 1);
+  harness.nowMs += HOUR_MS;
+  for (let i = 0; i < ahead; i++) harness.remove(0, `s${i}`);
+  harness.turn();
+  harness.nowMs -= HOUR_MS;
+  harness.remove(0, `s${ahead}`);
+  harness.turn();
+  harness.run(5000);
+  assert.equal(harness.port.objects.size, ahead);
+  assert.equal(harness.groupOf().state.cold.gcLength, ahead);
+  harness.nowMs += HOUR_MS;
+  harness.run(5000);
+  assert.equal(harness.port.objects.size, 0);
 });
 
 test('a removal that fails, or whose answer is lost, is done again', () => {

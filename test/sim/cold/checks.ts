@@ -21,6 +21,7 @@ import type { SimColdStore } from './store.ts';
 import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 const AUDIT_MS = 3000;
+const ALL_DUE = { nowMs: Infinity, usualMs: Infinity, mergedMs: Infinity };
 
 export class ColdChecks {
   readonly counts = {
@@ -80,7 +81,7 @@ export class ColdChecks {
   #before(state: State, command: Command): void {
     if (command.kind !== COMMANDS.gcDone.number) return;
     const done = new Set(decodeGcList(command.payload()));
-    for (const { seq, key } of gcDue(state, { usualMs: Infinity, mergedMs: Infinity }, Number.MAX_SAFE_INTEGER)) {
+    for (const { seq, key } of gcDue(state, ALL_DUE, Number.MAX_SAFE_INTEGER)) {
       // Objects of another cluster are forgotten and stay.
       if (!done.has(seq) || !isOwnObject(key, state.group, state.cold.origin)) continue;
       this.counts.collected++;

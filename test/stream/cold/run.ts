@@ -217,7 +217,7 @@ export class ColdRun {
   /** Deletes what is queued, and says so, or forgets to. */
   collect(state: State, nowMs: number, most: number, sure = false): Uint8Array | undefined {
     const before = (): number => nowMs - (sure ? -1 : this.#random.pick([-1, 0, 100]));
-    const due = gcDue(state, { usualMs: before(), mergedMs: before() }, most);
+    const due = gcDue(state, { nowMs, usualMs: before(), mergedMs: before() }, most);
     if (due.length === 0) return undefined;
     for (const { object, key, seq } of due) {
       const stored = storedObject(state, object);
