@@ -4,7 +4,7 @@
  *
  * That half may hold rows: the state before the last snapshot, or part of a snapshot that never ended. They are deleted
  * a few at a time between turns, because every group of the shard waits meanwhile; the transfer is on hold until the
- * half is empty.
+ * half is empty. It is too while a checkpoint hangs, because each commit of rows would wait for that.
  */
 import { WRITE_UNIT_BYTES } from '../base/limits.ts';
 import type { GroupSnapshotRequest } from '../raft/types.ts';
@@ -17,7 +17,7 @@ import { withMetadata } from './snapshot-metadata.ts';
  * 32 KiB. A transfer holds this much in memory, plus one piece.
  */
 export const STAGE_BYTES = 256 * 1024;
-/** Rows that wait until the half is empty, in bytes per transfer: twice what a sender has in flight unacknowledged. */
+/** Rows that wait while a transfer is on hold, in bytes: twice what a sender has in flight unacknowledged. */
 export const HELD_BYTES_MAX = 4 * 1024 * 1024;
 /** Interval of keep-alives to a waiting sender: a fraction of its silence timeout. */
 const HOLD_MS = 5000;
@@ -27,34 +27,47 @@ type Port = Pick<PeerPort, 'snapshotResult' | 'paceSnapshot'>;
 interface Incoming {
   readonly snapshot: IncomingSnapshot;
   readonly message: GroupSnapshotRequest;
-  /** Rows that wait until the half is empty, or for more to fill a commit. */
+  /** Rows that wait while it is on hold, or for more to fill a commit. */
   held: Uint8Array[];
   heldBytes: number;
   isHalfEmpty: boolean;
-  heldSinceMs: number;
+  /** When the sender was told to wait last; undefined: it does not. */
+  heldAtMs: number | undefined;
   /** All rows have arrived; raft is told once they are in place. */
   complete: Group | undefined;
   /** All rows are in place and raft has the message. */
   stepped: boolean;
 }
 
+export interface IncomingOptions {
+  readonly storage: ShardStorage;
+  readonly groups: readonly number[];
+  readonly peers: Port;
+  readonly log: Log;
+  /** Asks for a turn soon. */
+  readonly wake: () => void;
+  /** A checkpoint hangs, for which a commit would wait. */
+  readonly isStuck: () => boolean;
+}
+
 export class IncomingGroupSnapshots {
   readonly #storage: ShardStorage;
   readonly #peers: Port;
   readonly #log: Log;
-  /** Asks for a turn soon. */
   readonly #wake: () => void;
+  readonly #isStuck: () => boolean;
   readonly #incoming = new Map<number, Incoming>();
   /** Groups whose unused half may hold rows. */
   readonly #untidy: Set<number>;
   #clockMs = 0;
   readonly counters = { received: 0, failed: 0 };
 
-  constructor(storage: ShardStorage, groups: readonly number[], peers: Port, log: Log, wake: () => void) {
+  constructor({ storage, groups, peers, log, wake, isStuck }: IncomingOptions) {
     this.#storage = storage;
     this.#peers = peers;
     this.#log = log;
     this.#wake = wake;
+    this.#isStuck = isStuck;
     this.#untidy = new Set(groups);
   }
 
@@ -72,13 +85,13 @@ export class IncomingGroupSnapshots {
       return;
     }
     const isHalfEmpty = !this.#untidy.has(group);
-    const about = { heldBytes: 0, heldSinceMs: this.#clockMs, complete: undefined, stepped: false };
+    const about = { heldBytes: 0, heldAtMs: undefined, complete: undefined, stepped: false };
     const incoming: Incoming = { snapshot, message, held: [], isHalfEmpty, ...about };
     this.#incoming.set(group, incoming);
     if (!isHalfEmpty) {
-      this.#tidy(group);
+      if (!this.#isStuck()) this.#tidy(group);
       if (this.#incoming.get(group) !== incoming) return;
-      if (!incoming.isHalfEmpty) this.#peers.paceSnapshot(snapshot, 'hold');
+      if (!incoming.isHalfEmpty) this.#hold(incoming);
     }
     this.#untidy.add(group);
     this.#log('info', 'receiving a snapshot', { group, from, index: message.snapshot.index });
@@ -90,7 +103,8 @@ export class IncomingGroupSnapshots {
     incoming.heldBytes += rows.length;
     if (incoming.heldBytes > HELD_BYTES_MAX) return this.#fail(incoming);
     incoming.held.push(rows.slice());
-    if (incoming.isHalfEmpty && incoming.heldBytes >= STAGE_BYTES) this.#stage(incoming);
+    if (incoming.heldBytes < STAGE_BYTES || !incoming.isHalfEmpty || this.#mustWait(incoming)) return;
+    this.#stage(incoming);
   }
 
   /** Where the snapshot ends that is under way to the group; Infinity: there is none. */
@@ -129,18 +143,21 @@ export class IncomingGroupSnapshots {
   /** After a turn: ends a snapshot that raft received but did not use, because its log reached the index by itself. */
   settle(hasRoom: boolean, clockMs: number): void {
     this.#clockMs = clockMs;
+    const isStuck = this.#isStuck();
     let urgent: Incoming | undefined;
     for (const [group, incoming] of this.#incoming) {
       // A state that does not fit is sent again later.
       if (incoming.stepped && incoming.complete?.raft.wantsState === true) this.#fail(incoming);
       else if (incoming.stepped) this.installed(group);
-      else if (!incoming.isHalfEmpty) {
-        urgent ??= incoming;
-        this.#sayHold(incoming);
+      else if (incoming.heldAtMs === undefined) continue;
+      else if (incoming.isHalfEmpty && !isStuck) this.#release(incoming);
+      else {
+        if (!incoming.isHalfEmpty) urgent ??= incoming;
+        if (clockMs - incoming.heldAtMs >= HOLD_MS) this.#hold(incoming);
       }
     }
     if (urgent !== undefined && !hasRoom) this.#fail(urgent);
-    if (!hasRoom) return;
+    if (!hasRoom || isStuck) return;
     if (urgent !== undefined) {
       this.#tidy(urgent.snapshot.group);
       this.#wake();
@@ -157,32 +174,39 @@ export class IncomingGroupSnapshots {
     const isDone = this.#hasRoom(() => (isClean = this.#storage.clearStage(group)));
     if (isClean) this.#untidy.delete(group);
     if (incoming === undefined) return;
-    if (!isDone) this.#fail(incoming);
-    else if (isClean) this.#release(incoming);
+    if (!isDone) return this.#fail(incoming);
+    if (!isClean) return;
+    incoming.isHalfEmpty = true;
+    this.#untidy.add(group);
+    this.#release(incoming);
   }
 
-  /** The half is empty: writes the waiting rows. */
+  /** Rows may be written: those that waited come first. */
   #release(incoming: Incoming): void {
-    const { snapshot } = incoming;
-    incoming.isHalfEmpty = true;
-    this.#untidy.add(snapshot.group);
+    incoming.heldAtMs = undefined;
     if (incoming.heldBytes >= STAGE_BYTES && !this.#stage(incoming)) return;
-    this.#peers.paceSnapshot(snapshot, 'resume');
+    this.#peers.paceSnapshot(incoming.snapshot, 'resume');
     this.#step(incoming);
   }
 
-  #sayHold(incoming: Incoming): void {
-    if (this.#clockMs - incoming.heldSinceMs < HOLD_MS) return;
-    incoming.heldSinceMs = this.#clockMs;
+  #hold(incoming: Incoming): void {
+    incoming.heldAtMs = this.#clockMs;
     this.#peers.paceSnapshot(incoming.snapshot, 'hold');
   }
 
   #step(incoming: Incoming): void {
-    if (incoming.complete === undefined || !incoming.isHalfEmpty) return;
+    if (incoming.complete === undefined || !incoming.isHalfEmpty || this.#mustWait(incoming)) return;
     if (incoming.heldBytes > 0 && !this.#stage(incoming)) return;
     incoming.stepped = true;
     incoming.complete.raft.step(incoming.message);
     this.#wake();
+  }
+
+  /** A checkpoint hangs: the transfer is on hold until settle() finds that it has ended. */
+  #mustWait(incoming: Incoming): boolean {
+    const isStuck = this.#isStuck();
+    if (isStuck && incoming.heldAtMs === undefined) this.#hold(incoming);
+    return isStuck;
   }
 
   /** Stages the held rows, in commits of about STAGE_BYTES. */

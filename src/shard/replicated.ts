@@ -30,6 +30,8 @@ export interface ReplicatedOptions {
   readonly propose: ForwardingHost['propose'];
   readonly group: (id: number) => Group | undefined;
   readonly traced: TracedSlots;
+  /** A checkpoint hangs, for which a commit would wait. */
+  readonly isStuck: () => boolean;
 }
 
 export class Replicated implements Replication {
@@ -43,7 +45,8 @@ export class Replicated implements Replication {
   readonly #incoming: IncomingGroupSnapshots;
   readonly #joined: JoinedNodes;
 
-  constructor({ links, nodeId, groups, storage, log, pinBounds, deliver, propose, group, traced }: ReplicatedOptions) {
+  constructor(options: ReplicatedOptions) {
+    const { links, nodeId, groups, storage, log, pinBounds, deliver, propose, group, traced, isStuck } = options;
     const { peers, wake } = links;
     this.#nodeId = nodeId;
     this.#peers = peers;
@@ -52,7 +55,7 @@ export class Replicated implements Replication {
     this.#forwarding = new Forwarding(peers, nodeId, { deliver, propose, wake });
     this.#forwarding.onAnswered = (slot) => traced.answered(slot);
     this.#outgoing = new OutgoingGroupSnapshots({ storage, peers, log, wake, bounds: pinBounds });
-    this.#incoming = new IncomingGroupSnapshots(storage, groups, peers, log, wake);
+    this.#incoming = new IncomingGroupSnapshots({ storage, groups, peers, log, wake, isStuck });
     this.#joined = new JoinedNodes((addresses) => peers.setJoined(addresses));
   }
 

@@ -95,7 +95,8 @@ export class Shard {
     const traced = (this.#traced = new TracedSlots(options.nodeId, () => options.runtime.monotonicMs()));
     const ring = new RingSink(options.replies, traced);
     const byId = (id: number): Group | undefined => this.#byId.get(id);
-    const own = { deliver: (reply: Reply) => ring.send(reply), propose: this.#propose, group: byId, traced };
+    const isStuck = (): boolean => this.#commits.isStuck(this.#clockMs);
+    const own = { deliver: (reply: Reply) => ring.send(reply), propose: this.#propose, group: byId, traced, isStuck };
     this.replication = links === undefined ? SINGLE_NODE : new Replicated({ ...options, ...own, links });
     const proposals = new Proposals();
     this.#sink = new ReplyRouter(ring, this.replication, proposals);
@@ -201,7 +202,7 @@ export class Shard {
     for (let round = 0; this.#records.write(clockMs); round++)
       assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
     // Received rows may not be in place yet.
-    if (!this.#records.haveSnapshot) this.replication.settle(!this.full && !this.#commits.isStuck(clockMs), clockMs);
+    if (!this.#records.haveSnapshot) this.replication.settle(!this.full, clockMs);
     this.replication.turn(nowMs, clockMs);
     this.#admin.turn(clockMs);
     this.#exports.turn(clockMs);

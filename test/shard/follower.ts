@@ -26,6 +26,8 @@ export class Follower {
   /** Nodes of a version that does not know commands that expect a tail. */
   readonly older = new Set<number>();
   readonly forwarded: Uint8Array[] = [];
+  /** Told to the sender of a group snapshot. */
+  readonly paces: string[] = [];
   /** To requests that other nodes sent. */
   readonly replies: Uint8Array[] = [];
   clockMs = 5000;
@@ -52,6 +54,8 @@ export class Follower {
       version: (node) => (this.older.has(node) ? VERSION_WITH_EXPECTATIONS - 1 : PROTOCOL_VERSION),
       forward: (_node, _group, bytes) => this.forwarded.push(bytes) > 0,
       reply: (_origin, bytes) => this.replies.push(bytes) > 0,
+      paceSnapshot: (_snapshot, pace) => void this.paces.push(pace),
+      snapshotResult: (_snapshot, status) => this.paces.push(status) > 0,
       flush: () => this.onFlush(),
     };
     this.shard = new Shard({

@@ -79,13 +79,9 @@ class Rig {
       wake: () => this.wakes++,
       bounds,
     });
-    this.incoming = new IncomingGroupSnapshots(
-      port,
-      [],
-      peers,
-      () => {},
-      () => undefined,
-    );
+    const nothing = (): void => undefined;
+    const rest = { groups: [], log: nothing, wake: nothing, isStuck: () => false };
+    this.incoming = new IncomingGroupSnapshots({ storage: port, peers, ...rest });
   }
 
   group(id: number): Scene {

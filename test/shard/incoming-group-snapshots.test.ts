@@ -17,6 +17,7 @@ class Rig {
   /** Steps that are left until the half is empty. */
   steps = 0;
   isFull = false;
+  isStuck = false;
   readonly events: string[] = [];
   /** By commit. */
   readonly stagedBytes: number[] = [];
@@ -25,6 +26,7 @@ class Rig {
 
   constructor(groups: readonly number[] = [GROUP]) {
     const guard = (): void => {
+      assert(!this.isStuck, 'a commit would wait for the checkpoint that hangs');
       if (this.isFull) throw new StorageFullError();
     };
     const storage: Pick<ShardStorage, 'clearStage' | 'stage'> = {
@@ -39,16 +41,17 @@ class Rig {
         this.stagedBytes.push(pieces.reduce((sum, { length }) => sum + length, 0));
       },
     };
-    this.incoming = new IncomingGroupSnapshots(
-      storage as ShardStorage,
+    this.incoming = new IncomingGroupSnapshots({
+      storage: storage as ShardStorage,
       groups,
-      {
+      peers: {
         snapshotResult: (_snapshot, status) => this.events.push(status) > 0,
         paceSnapshot: (_snapshot, pace) => void this.events.push(pace),
       },
-      () => undefined,
-      () => this.wakes++,
-    );
+      log: () => undefined,
+      wake: () => this.wakes++,
+      isStuck: () => this.isStuck,
+    });
   }
 
   begin(): IncomingSnapshot {
@@ -176,4 +179,46 @@ test('a disk that is full at the last commit ends the transfer, and raft is not 
   rig.isFull = true;
   rig.complete(snapshot);
   assert.deepEqual(rig.take(), ['failed']);
+});
+
+test('while a checkpoint hangs the sender waits, nothing is committed, and all of it follows behind', () => {
+  for (const steps of [0, 2]) {
+    const rig = new Rig();
+    rig.steps = steps;
+    const chunk = 32 * 1024;
+    const first = rig.begin();
+    rig.isStuck = true;
+    for (let i = 0; i < 12; i++) rig.incoming.chunk(first, rows(i, chunk));
+    rig.complete(first);
+    for (let ms = 0; ms <= 6000; ms += 100) rig.incoming.settle(true, ms);
+    const waiting = rig.take();
+    assert.deepEqual(waiting, [...(steps === 0 ? ['clear', 'resume', 'hold'] : ['clear', 'hold']), 'hold']);
+    rig.isStuck = false;
+    for (let ms = 6100; ms < 6400; ms += 100) rig.incoming.settle(true, ms);
+    const behind = rig.take().filter((event) => event !== 'clear');
+    const staged = behind.filter((event) => event.startsWith('stage')).flatMap((event) => event.slice(6).split('+'));
+    assert.deepEqual(
+      staged,
+      Array.from({ length: 12 }, (_, i) => `${i}`),
+    );
+    assert.deepEqual(behind.slice(-3), ['resume', 'told', 'installed']);
+  }
+});
+
+test('a transfer that begins or ends while a checkpoint hangs waits, too', () => {
+  const rig = new Rig();
+  rig.isStuck = true;
+  const begun = rig.begin();
+  assert.deepEqual(rig.take(), ['hold']);
+  rig.isStuck = false;
+  rig.incoming.settle(true, 0);
+  assert.deepEqual(rig.take(), ['clear', 'resume']);
+  rig.incoming.chunk(begun, rows(1));
+  rig.isStuck = true;
+  rig.complete(begun);
+  rig.incoming.settle(true, 100);
+  assert.deepEqual(rig.take(), ['hold']);
+  rig.isStuck = false;
+  rig.incoming.settle(true, 200);
+  assert.deepEqual(rig.take(), ['resume', 'stage 1', 'told']);
 });

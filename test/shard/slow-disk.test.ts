@@ -7,6 +7,7 @@ import { adminRequest } from '../sim/requests.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 import { requestFor } from '../../src/protocol/request.ts';
 import type { Entry } from '../../src/raft/types.ts';
+import { encodeMetadata } from '../../src/shard/snapshot-metadata.ts';
 import { Follower, entry } from './follower.ts';
 import { Harness, code, find } from './harness.ts';
 import { MemoryStorage } from './memory-ports.ts';
@@ -202,6 +203,33 @@ test('a follower takes no entries while it has no room, says so by silence, and 
   follower.append(1, [index, 1], [entry(index + 1, 1, COMMANDS.append.number, body)], index + 1);
   follower.turn();
   assert.equal(last(), index + 1);
+});
+
+test('rows of a group snapshot wait for a checkpoint that hangs, and the shard does not', () => {
+  const follower = new Follower();
+  const { storage, shard, paces } = follower;
+  follower.append(1, [0, 0], [written(1), written(2)], 2);
+  storage.checkpointLooks = Infinity;
+  follower.turn();
+  follower.turn(1100);
+  const commits: string[] = [];
+  storage.clearStage = () => commits.push('clear') > 0;
+  storage.stage = (_group, pieces) => void commits.push(`stage ${pieces.length}`);
+  follower.turn(1100);
+  assert.deepEqual(commits, []);
+  const snapshot = { group: 0, node: 2 };
+  const configuration = { voters: [1, 2, 3], votersOutgoing: [], learners: [] };
+  const meta = { index: 2, term: 1, configuration };
+  const about = { from: 2, to: 1, term: 1, round: 9, allowedBoot: 0, restored: false } as const;
+  shard.replication.onSnapshotBegin(snapshot, { type: 'snapshot', ...about, snapshot: meta }, encodeMetadata(meta));
+  for (let i = 0; i < 10; i++) shard.replication.onSnapshotChunk(snapshot, new Uint8Array(32 * KIB));
+  shard.replication.onSnapshotComplete(snapshot);
+  follower.turn(100);
+  assert.deepEqual([commits, paces], [[], ['hold']]);
+  storage.checkpointLooks = 0;
+  for (let i = 0; i < 5; i++) follower.turn(100);
+  assert.deepEqual(commits.slice(0, 3), ['stage 8', 'stage 2', 'clear']);
+  assert.deepEqual(paces, ['hold', 'resume', 'installed']);
 });
 
 test('a checkpoint that hangs is told with its file and its seconds, ends nothing, and nothing waits for it', () => {
