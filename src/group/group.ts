@@ -7,7 +7,7 @@
  *  raft.persisted() -> applyCommitted() answers and collects tail events -> flushEvents().
  */
 import { assert } from '../base/assert.ts';
-import { type ErrorCode, errorNumber } from '../base/errors.ts';
+import { errorNumber } from '../base/errors.ts';
 import { COMMAND_BYTES_MAX, ENTRY_BYTES_MAX, ENTRY_FILL_BYTES } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
 import { Raft } from '../raft/raft.ts';
@@ -16,17 +16,11 @@ import { apply, expiryDue } from '../stream/apply.ts';
 import type { Head } from '../stream/core/head.ts';
 import { isImporting } from '../stream/backup/apply-import.ts';
 import type { State } from '../stream/core/state.ts';
-import {
-  Command,
-  type CommandFields,
-  commandBytesMax,
-  writeCommand,
-  writeKeyCommand,
-  FLAG_PRODUCER,
-} from '../protocol/command.ts';
+import { Command, type CommandFields, commandBytesMax, writeCommand, writeKeyCommand } from '../protocol/command.ts';
 import { EntryBuilder, eachCommand } from './entry.ts';
-import { REPLY_COLD, REPLY_DUPLICATE, REPLY_PRODUCER, Reply, type ReplySink } from '../protocol/reply.ts';
-import { readAhead, refuse } from '../stream/operations/append.ts';
+import { REPLY_COLD, REPLY_DUPLICATE, Reply, type ReplySink } from '../protocol/reply.ts';
+import { readAhead } from '../stream/operations/append.ts';
+import { earlyFork } from '../stream/forks/early.ts';
 import { QuotaExtras } from '../stream/operations/quota.ts';
 import { BODY_AS_SENT, sentBytes } from '../protocol/checked-body.ts';
 import { Query, bodyMark, quotaMark } from '../protocol/request.ts';
@@ -155,9 +149,10 @@ export class Group {
       (this.leads ? undefined : 'NO_LEADER') ??
       (commandBytes > COMMAND_BYTES_MAX ? 'BODY_TOO_LARGE' : undefined) ??
       readAhead(this.state, command) ??
-      this.#overQuota(command, size, quotaMark(view, at), nowMs) ??
+      quotaRefusal(quotaMark(view, at), this.state, command, size, this.#clock(nowMs), reply) ??
       this.admission.refuses(command, size, this.state, this.raft, waiting, nowMs);
-    if (refused !== undefined) reply.code = errorNumber(refused);
+    if (refused === undefined) this.#endEarlyFork(command, nowMs);
+    else reply.code = errorNumber(refused);
     const target = isLarge ? this.large : this.#entry;
     if (refused !== undefined || !prepare(command, transferred, this.#clock(nowMs), target, reply, mark)) {
       this.#sink.send(reply);
@@ -346,13 +341,13 @@ export class Group {
     }
   }
 
-  /** The refusal of a write that its bucket's quota keeps out; the reply shows the stream's position. */
-  #overQuota(command: Command, size: number, mark: number, nowMs: number): ErrorCode | undefined {
-    const code = quotaRefusal(mark, this.state, command, size, this.#clock(nowMs));
-    if (code === undefined) return undefined;
-    refuse(this.#reply, code, this.state.find(command.bytes, command.keyAt, command.keyBytes));
-    if (command.has(FLAG_PRODUCER)) this.#reply.flags |= REPLY_PRODUCER;
-    return code;
+  /** A fork that waits for a clock that was ahead gives its name to `command`. */
+  #endEarlyFork(command: Command, nowMs: number): void {
+    const abort = earlyFork(this.state, command, this.#clock(nowMs));
+    if (abort === undefined) return;
+    const { bytes, view, offset } = command;
+    this.submitOwn(NO_SLOT, abort, nowMs);
+    command.read(bytes, view, offset);
   }
 
   /**

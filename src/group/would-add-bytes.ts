@@ -3,13 +3,14 @@
  * accepted one. Back-pressure lets such writes pass, so that they get their real answer, and a producer whose answer
  * was lost gets it.
  */
-import { checkAppend } from '../stream/operations/append.ts';
+import { checkAppend, refuse } from '../stream/operations/append.ts';
 import { exceedsRetained } from '../stream/core/buckets.ts';
 import { exceedsQuota, isHeld } from '../stream/operations/create.ts';
 import type { Head } from '../stream/core/head.ts';
 import { decide } from '../stream/core/producers.ts';
 import type { State } from '../stream/core/state.ts';
 import { type Command, FLAG_MATCH, FLAG_PRODUCER } from '../protocol/command.ts';
+import { REPLY_PRODUCER, type Reply } from '../protocol/reply.ts';
 import { QUOTA_OVER, QUOTA_UNKNOWN } from '../protocol/request.ts';
 import { isJson } from '../protocol/media-type.ts';
 import { COMMANDS, type CommandsWith, byNumber } from '../protocol/operations.ts';
@@ -64,17 +65,24 @@ function producerWouldAdd(state: State, head: Head, command: Command): boolean {
   return decide(producer, command.producerEpoch, command.producerSeq) === 'accept';
 }
 
-/** The leader's answer to a write that carries a gate's mark (gateway/quota-gate.ts), before it is proposed. */
+/**
+ * The leader's answer to a write that carries a gate's mark (gateway/quota-gate.ts), before it is proposed. A refusal
+ * shows the stream's position.
+ */
 export function quotaRefusal(
   mark: number,
   state: State,
   command: Command,
   payloadBytes: number,
   nowMs: number,
+  reply: Reply,
 ): 'QUOTA_EXCEEDED' | 'QUOTA_UNKNOWN' | undefined {
-  if (mark === QUOTA_OVER) return wouldAddBytes(state, command, payloadBytes, nowMs) ? 'QUOTA_EXCEEDED' : undefined;
-  if (mark !== QUOTA_UNKNOWN || !isBounded(state, command)) return undefined;
-  return wouldAddBytes(state, command, payloadBytes, nowMs) ? 'QUOTA_UNKNOWN' : undefined;
+  if (mark !== QUOTA_OVER && !(mark === QUOTA_UNKNOWN && isBounded(state, command))) return undefined;
+  if (!wouldAddBytes(state, command, payloadBytes, nowMs)) return undefined;
+  const code = mark === QUOTA_OVER ? 'QUOTA_EXCEEDED' : 'QUOTA_UNKNOWN';
+  refuse(reply, code, state.find(command.bytes, command.keyAt, command.keyBytes));
+  if (command.has(FLAG_PRODUCER)) reply.flags |= REPLY_PRODUCER;
+  return code;
 }
 
 function isBounded(state: State, { bytes, keyAt }: Command): boolean {

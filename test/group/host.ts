@@ -23,6 +23,8 @@ export class Host {
   readonly answers = new Map<number, string>();
   readonly sent: Message[] = [];
   readonly group: Group;
+  /** The wall clock of the leader. */
+  nowMs = 1000;
 
   constructor() {
     const sink = {
@@ -75,7 +77,7 @@ export class Host {
     const bytes = new Uint8Array(requestBytesMax(request));
     const view = new DataView(bytes.buffer);
     writeRequest(request, slot, 0, bytes, view, 0);
-    this.group.submit(slot, bytes, view, REQUEST_HEAD_BYTES, undefined, 1000);
+    this.group.submit(slot, bytes, view, REQUEST_HEAD_BYTES, undefined, this.nowMs);
     // The ring and the frames of peers are used again.
     bytes.fill(0xee);
   }

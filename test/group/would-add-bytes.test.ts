@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { quotaRefusal } from '../../src/group/would-add-bytes.ts';
 import { State } from '../../src/stream/core/state.ts';
 import { Command } from '../../src/protocol/command.ts';
+import { Reply } from '../../src/protocol/reply.ts';
 import {
   QUOTA_OVER,
   QUOTA_UNKNOWN,
@@ -31,7 +32,7 @@ function refusal(state: State, op: number, mark: number): string {
   writeRequest(request, 1, 0, bytes, view, 0);
   const command = new Command();
   command.read(bytes, view, REQUEST_HEAD_BYTES);
-  return quotaRefusal(quotaMark(view, REQUEST_HEAD_BYTES), state, command, 0, 1000) ?? 'none';
+  return quotaRefusal(quotaMark(view, REQUEST_HEAD_BYTES), state, command, 0, 1000, new Reply()) ?? 'none';
 }
 
 test('a bucket without a quota refuses nothing, whether the gate knows it or not', () => {
