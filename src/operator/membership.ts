@@ -124,23 +124,24 @@ async function throughGroups(
   progress: ProgressBar,
 ): Promise<number> {
   const deadlineMs = performance.now() + timeoutMs;
-  for (;;) {
+  let reason: string | undefined;
+  for (let round = 0; ; round++) {
     const snapshot = await cluster.snapshot();
     failIfMistaken(snapshot);
     const groups = groupViews(snapshot);
     const open = groups.filter((group) => !isDone(group));
     if (groups.length > 0 && open.length === 0) return groups.length;
+    if (groups.length === 0) reason = 'no node reports a group';
     progress.step(groups.length - open.length, groups.length, what);
+    if (round > 0 && performance.now() >= deadlineMs) {
+      const left = open.length === 0 ? '' : `${nameGroups(open.map(({ id }) => id))} left; `;
+      const last = reason === undefined ? '' : `${reason}; `;
+      throw new Failure(`not within ${timeoutMs / 1000} s: ${left}${last}repeat the command to go on`);
+    }
     const reasons = await Promise.all(open.slice(0, GROUPS_AT_ONCE).map((group) => step(group, snapshot)));
-    const reason = groups.length === 0 ? 'no node reports a group' : reasons.find((one) => one !== undefined);
+    if (groups.length > 0) reason = reasons.find((one) => one !== undefined);
     if (reason === undefined) continue;
     progress.waiting(reason);
-    if (performance.now() >= deadlineMs) {
-      const left = open.map(({ id }) => id);
-      throw new Failure(
-        `not within ${timeoutMs / 1000} s: ${left.length === 0 ? '' : `${nameGroups(left)} left; `}${reason}; repeat the command to go on`,
-      );
-    }
     await pause(intervalMs, cluster.signal);
   }
 }

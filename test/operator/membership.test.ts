@@ -49,7 +49,8 @@ class Stage {
   }
 
   run(verb: string, node: number, seconds = 30): Promise<CtlResult> {
-    const pace = ['--poll-interval-secs', '0.05', '--timeout-secs', String(seconds)];
+    const interval = verb === 'allow-rejoin' ? [] : ['--poll-interval-secs', '0.05'];
+    const pace = [...interval, '--timeout-secs', String(seconds)];
     return ctl([verb, '--config', this.#config, '--node', String(node), ...pace]);
   }
 }
@@ -142,4 +143,31 @@ test('nodes that do not say whether a change is committed are believed, as befor
   };
   assert.equal((await stage.run('remove-member', 3)).code, 0);
   assert.equal(stage.asked.length, 1);
+});
+
+test('a cluster whose changes are answered and never in force is given up on at the deadline', async (t) => {
+  const before = { leader: 1, voter_ids: [1, 2, 3] };
+  const stage = await stageOf(t, { 1: before, 2: before, 3: before });
+  // Without a deadline the tool would not stop; so many calls take far longer than it.
+  stage.answer = () => (stage.asked.length < 2000 ? [200, {}] : [400, 'too many calls']);
+  const { code, stderr } = await stage.run('remove-member', 3, 0.2);
+  assert.equal(code, 1, stderr);
+  assert.match(stderr, /not within 0\.2 s: group 0 left; repeat the command to go on$/m);
+  assert(stage.asked.length > 0);
+});
+
+test('leaders that allow a rejoin and move each time are given up on at the deadline', async (t) => {
+  const group = { leader: 1, voter_ids: [1, 2, 3] };
+  const stage = await stageOf(t, { 1: group, 2: group, 3: undefined });
+  stage.answer = () => {
+    if (stage.asked.length === 2000) return [400, 'too many calls'];
+    stage.groups.set(1, { ...group, current_term: 5 + stage.asked.length });
+    return [200, {}];
+  };
+  // A single look takes a second, so the first one is late already; when the leader stays it is enough.
+  const { code, stderr } = await stage.run('allow-rejoin', 3, 0.2);
+  assert.equal(code, 1, stderr);
+  assert.match(stderr, /not within 0\.2 s: the leadership of group 0 has just moved; without a majority/);
+  stage.answer = () => [200, {}];
+  assert.equal((await stage.run('allow-rejoin', 3, 0.2)).code, 0);
 });

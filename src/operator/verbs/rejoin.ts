@@ -68,7 +68,7 @@ async function arm(
   const asked = new Set<number>();
   const before = await cluster.snapshot();
   await pause(LOOK_MS, cluster.signal);
-  for (;;) {
+  for (let round = 0; ; round++) {
     const snapshot = await cluster.snapshot();
     failIfMistaken(snapshot);
     const member = groupViews(snapshot).filter(({ voters }) => voters.includes(node.id));
@@ -80,9 +80,12 @@ async function arm(
       return [...asked].map((group) => ({ group, of: member.length }));
     const refusals = await askLeaders(cluster, node, open, { done, asked });
     const left = open.filter((view) => view.leader === undefined || done.get(view.id) !== view.term);
-    if (member.length > 0 && left.length === 0 && unheard.length === 0) continue;
+    const isAllowed = member.length > 0 && left.length === 0 && unheard.length === 0;
+    // The next look shows whether leaders have moved meanwhile. Those that go on moving are waited for as others.
+    if (isAllowed && (round === 0 || performance.now() < deadlineMs)) continue;
+    const moving = isAllowed ? open : left;
     const why =
-      member.length === 0 ? whyNoMember(snapshot, node.id) : (refusals[0] ?? whyOpen(snapshot, left, node.id));
+      member.length === 0 ? whyNoMember(snapshot, node.id) : (refusals[0] ?? whyOpen(snapshot, moving, node.id));
     const hint = member.length === 0 ? '' : `; without a majority no node can refill node ${node.id}`;
     if (performance.now() >= deadlineMs) throw new Failure(`not within ${timeoutMs / 1000} s: ${why}${hint}`);
     progress.waiting(why);
