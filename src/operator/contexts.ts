@@ -11,7 +11,7 @@ import { Failure, NotThere, reasonOf } from '../nodes/failure.ts';
 import { membersOf } from '../nodes/http-client.ts';
 import type { EnvironmentVariables } from '../config/environment.ts';
 import { isObject } from '../nodes/report.ts';
-import { writeWhole } from './whole-file.ts';
+import { replaceFile } from './whole-file.ts';
 
 /** Flags that a context may hold. Those that name files are kept as absolute paths. */
 export const CONTEXT_FLAGS = ['config', 'url', 'token-file', 'client-token-file', 'ca-file', 'cert-file'] as const;
@@ -21,11 +21,13 @@ type Flags = ReadonlyMap<string, string>;
 
 export class Contexts {
   readonly path: string;
+  readonly #text: string;
   readonly #all: Map<string, Flags>;
   #current: string | undefined;
 
-  private constructor(path: string, all: Map<string, Flags>, current: string | undefined) {
+  private constructor(path: string, text: string, all: Map<string, Flags>, current: string | undefined) {
     this.path = path;
+    this.#text = text;
     this.#all = all;
     this.#current = current;
   }
@@ -40,7 +42,7 @@ export class Contexts {
       text = readFileSync(path, 'utf8');
     } catch (error) {
       const code = caughtCode(error);
-      if (code === 'ENOENT' || code === 'ENOTDIR') return new Contexts(path, new Map(), undefined);
+      if (code === 'ENOENT' || code === 'ENOTDIR') return new Contexts(path, '', new Map(), undefined);
       throw new Failure(`${path} cannot be read: ${reasonOf(error)}`);
     }
     return Contexts.#parse(path, text);
@@ -58,7 +60,7 @@ export class Contexts {
       });
       all.set(name, new Map(flags));
     }
-    return new Contexts(path, all, typeof current === 'string' && all.has(current) ? current : undefined);
+    return new Contexts(path, text, all, typeof current === 'string' && all.has(current) ? current : undefined);
   }
 
   get names(): string[] {
@@ -109,6 +111,7 @@ export class Contexts {
   #write(): void {
     const contexts = Object.fromEntries(this.names.map((name) => [name, Object.fromEntries(this.get(name))]));
     const text = `${JSON.stringify({ current: this.#current, contexts }, null, 2)}\n`;
-    writeWhole(this.path, text, 'owner', () => mkdirSync(dirname(this.path), { recursive: true, mode: FOLDER_MODE }));
+    const makeFolder = (): void => void mkdirSync(dirname(this.path), { recursive: true, mode: FOLDER_MODE });
+    replaceFile(this.path, { before: this.#text, text, readers: 'owner', makeFolder });
   }
 }

@@ -14,7 +14,7 @@ import { toTokens } from '../config/tokens-file.ts';
 import { parseToml } from '../config/toml.ts';
 import { Failure, NotThere, UsageError, reasonOf } from '../nodes/failure.ts';
 import { sizeOf } from './flags.ts';
-import { writeWhole } from './whole-file.ts';
+import { replaceFile } from './whole-file.ts';
 
 /** Bytes of a token that is made here: more than can be guessed. */
 const TOKEN_BYTES = 32;
@@ -123,7 +123,7 @@ export class TokenFile {
   #replace(text: string, expected: TokenList): void {
     if (!isDeepStrictEqual(listOf(text, this.path), expected))
       throw new Failure(`${this.path} is not written with one [[tokens]] for each token, so change it by hand`);
-    writeWhole(this.path, text, 'as-before');
+    replaceFile(this.path, { before: this.#text, text, readers: 'as-before' });
   }
 }
 

@@ -48,6 +48,17 @@ test('add, use, ls and rm', async () => {
   assert.match(status, /"admin_url": "http:\/\/127\.0\.0\.1:1"/);
 });
 
+test('of two changes at once the later one is refused', () => {
+  const env = { XDG_CONFIG_HOME: join(home, 'raced') };
+  const [first, second] = [Contexts.read(env), Contexts.read(env)];
+  first.add('one', new Map([['url', 'http://127.0.0.1:1']]));
+  assert.throws(
+    () => second.add('two', new Map()),
+    /contexts\.json cannot be written: another command has just changed/,
+  );
+  assert.deepEqual(Contexts.read(env).names, ['one']);
+});
+
 test('what is wrong is one sentence, and its exit code', async () => {
   for (const [code, line, sentence] of [
     [3, 'context use none', /there is no context none; there are prod$/],

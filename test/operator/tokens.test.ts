@@ -1,10 +1,21 @@
 // The verbs of tokens with scopes: what they write is what a node reads, and comments of the operator stay.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { chmodSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import fs, {
+  chmodSync,
+  lstatSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { readTokensFile } from '../../src/config/tokens-file.ts';
+import { TokenFile } from '../../src/operator/token-file.ts';
 import { type CtlResult, ctl } from '../support/ctl.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 
@@ -249,4 +260,73 @@ test('what is wrong is one sentence, and the file stays', async () => {
   }
   assert.deepEqual(readdirSync(folder), kept);
   assert.equal(readFileSync(file, 'utf8'), WRITTEN);
+});
+
+const RIGHTS = { scopes: [{ bucket: 'b', streams: '*', operations: ['read'] as const }] };
+
+function idsIn(file: string): string[] {
+  return readTokensFile(file, file, 'scopes').tokens.map(({ id }) => id);
+}
+
+test('of two commands at once one is refused, and the change of the other stays', async () => {
+  const file = join(folder, 'raced.toml');
+  const wish = (id: string): Parameters<TokenFile['issue']>[0] => ({ id, rights: RIGHTS, expiresAtMs: undefined });
+  const [first, second] = [TokenFile.read(file, 'empty'), TokenFile.read(file, 'empty')];
+  first.issue(wish('one'));
+  const late = /raced\.toml cannot be written: another command has just changed it; repeat this one$/;
+  assert.throws(() => second.issue(wish('two')), late);
+  const [third, fourth] = [TokenFile.read(file, 'refused'), TokenFile.read(file, 'refused')];
+  third.issue(wish('two'));
+  assert.throws(() => fourth.revoke('one'), late);
+  assert.throws(() => fourth.revokeSigned('agent'), late);
+  assert.deepEqual(idsIn(file), ['one', 'two']);
+  // A process that was killed leaves its lock, which is told how to take away.
+  writeFileSync(`${file}.lock`, '');
+  const { code, stdout, stderr } = await run('issue', file, 'three', '--scopes', 'b:read');
+  assert.deepEqual([code, stdout], [1, '']);
+  assert.match(
+    stderr,
+    /another command is changing it; repeat this one, and if none is, remove \S+raced\.toml\.lock$/m,
+  );
+  assert.deepEqual(idsIn(file), ['one', 'two']);
+  rmSync(`${file}.lock`);
+  await done('revoke', file, 'one');
+  assert.deepEqual(idsIn(file), ['two']);
+  assert.deepEqual(
+    readdirSync(folder).filter((name) => name.startsWith('raced')),
+    ['raced.toml'],
+  );
+});
+
+test('a link stays, and the file behind it changes', async () => {
+  const [file, link] = [join(folder, 'behind.toml'), join(folder, 'link.toml')];
+  symlinkSync('behind.toml', link);
+  const { code, stderr } = await run('issue', link, 'one', '--scopes', 'b:read');
+  assert.deepEqual([code, readdirSync(folder).includes('behind.toml')], [1, false], 'a link to nothing is a mistake');
+  assert.match(stderr, /link\.toml cannot be written: no such file or directory$/m);
+  await done('issue', file, 'one', '--scopes', 'b:read');
+  await done('issue', link, 'two', '--scopes', 'b:read');
+  assert(lstatSync(link).isSymbolicLink());
+  assert.deepEqual(idsIn(file), ['one', 'two']);
+});
+
+test('a file is on disk before it has its name, and its name before the command ends', async (t) => {
+  const file = join(folder, 'synced.toml');
+  const calls: string[] = [];
+  const { fsyncSync, renameSync } = fs;
+  t.mock.method(fs, 'fsyncSync', (descriptor: number) => {
+    calls.push(fs.fstatSync(descriptor).isDirectory() ? 'sync folder' : 'sync file');
+    fsyncSync(descriptor);
+  });
+  t.mock.method(fs, 'renameSync', (from: string, to: string) => {
+    calls.push('rename');
+    renameSync(from, to);
+  });
+  syncBuiltinESMExports();
+  t.after(() => {
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+  await done('issue', file, 'one', '--scopes', 'b:read');
+  assert.deepEqual(calls, ['sync file', 'rename', 'sync folder']);
 });
