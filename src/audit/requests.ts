@@ -31,6 +31,12 @@ export function whoOf(
   return credentials === 'open' ? { who: 'anonymous' } : { who: 'anonymous', reason: credentials };
 }
 
+/** Tokens that were made from another one are one sender. Undefined: it is told apart by who it is. */
+export function accountOf(credentials: string | { readonly account?: string }): string | undefined {
+  if (typeof credentials !== 'object' || credentials.account === undefined) return undefined;
+  return `token:${credentials.account}`;
+}
+
 type Line = Omit<AuditEntry, 'event'>;
 
 /** A request, as far as its line does not say it. */
@@ -40,19 +46,22 @@ interface Asked {
   readonly operation: string;
   /** Whatever its answer says. */
   readonly isDenied: boolean;
+  readonly account: string | undefined;
 }
 
-export function leave(audit: AuditTrail, line: Line, { method, operation, isDenied }: Asked): void {
-  if (isDenied || isDenial(line)) return audit.denied({ event: 'denied', ...line });
+export function leave(audit: AuditTrail, line: Line, { method, operation, isDenied, account }: Asked): void {
+  if (isDenied || isDenial(line)) return audit.denied({ event: 'denied', ...line }, account);
   if (line.plane === 'client') {
     // Calls about subscriptions come by one row. On the open ones a sender without rights deletes nothing.
     const deletes = method === 'DELETE' || operation === 'retention';
-    if (deletes && line.reason === undefined) audit.changed({ event: 'deleted', ...line });
-    else if (line.token !== undefined) audit.changed({ event: 'tokens', ...line });
+    if (deletes && line.reason === undefined) audit.changed({ event: 'deleted', ...line }, account);
+    else if (line.token !== undefined) audit.changed({ event: 'tokens', ...line }, account);
     return undefined;
   }
   const isRead = method === 'GET' || method === 'HEAD';
-  return isRead ? audit.read({ event: 'admin', ...line }) : audit.changed({ event: 'admin', ...line });
+  return isRead
+    ? audit.read({ event: 'admin', ...line }, account)
+    : audit.changed({ event: 'admin', ...line }, account);
 }
 
 /** A producer that another one fenced is not refused for who it is, although flat routes say 403. */

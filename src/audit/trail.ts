@@ -50,29 +50,32 @@ export class AuditTrail {
     this.#options.write(entry);
   }
 
-  /** A request that changes things, or tried to. Those that are counted had other addresses and names. */
-  changed(entry: AuditEntry): void {
+  /**
+   * A request that changes things, or tried to. Those that are counted had other addresses and names. `account`, here and
+   * below: whose many tokens hide nothing of others, where it is not the sender's own name.
+   */
+  changed(entry: AuditEntry, account = entry.who): void {
     const { event, plane, who, what, status = 0, code } = entry;
     // A holder may come from many addresses.
     const key = [event, who, what, code];
     const place = plane === undefined ? {} : { plane };
     const like = { event, ...place, who, what, status, ...(code === undefined ? {} : { code }) };
     const { failures, changes } = this.#of(entry);
-    if (status >= 400 && status < 500) return this.#repeatable(failures, key, entry, like);
-    if (changes.take(JSON.stringify(key), like)) this.told(entry);
+    if (status >= 400 && status < 500) return this.#repeatable(failures, key, entry, account, like);
+    if (changes.take(JSON.stringify(key), like, account)) this.told(entry);
     this.#cancelChanges ??= this.#options.runtime.setTimer(CHANGES_MS, () => this.#tellChanges());
   }
 
   /** Counted by sender and reason: what was asked for is in the lines that are written. */
-  denied(entry: AuditEntry): void {
+  denied(entry: AuditEntry, account = entry.who): void {
     const { who, from, code, reason } = entry;
-    this.#repeatable(this.#of(entry).denials, [who, from, code, reason], entry);
+    this.#repeatable(this.#of(entry).denials, [who, from, code, reason], entry, account);
   }
 
   /** Counted by sender and path. */
-  read(entry: AuditEntry): void {
+  read(entry: AuditEntry, account = entry.who): void {
     const { who, from, what, path, status } = entry;
-    this.#repeatable(this.#of(entry).reads, [who, from, what, path, status], entry);
+    this.#repeatable(this.#of(entry).reads, [who, from, what, path, status], entry, account);
   }
 
   #of({ plane }: AuditEntry): PlaneRepeats {
@@ -80,8 +83,8 @@ export class AuditTrail {
   }
 
   /** `like`: what a count says of those that it stands for. */
-  #repeatable(repeats: Repeats, key: readonly unknown[], entry: AuditEntry, like = entry): void {
-    if (repeats.take(JSON.stringify(key), like)) this.told(entry);
+  #repeatable(repeats: Repeats, key: readonly unknown[], entry: AuditEntry, account: string, like = entry): void {
+    if (repeats.take(JSON.stringify(key), like, account)) this.told(entry);
     this.#cancel ??= this.#options.runtime.setTimer(INTERVAL_MS, () => this.tell());
   }
 

@@ -2,7 +2,7 @@
 import type { Credentials } from '../access/admission.ts';
 import type { ForwardedHeaders, SenderAddress } from '../access/senders.ts';
 import type { AuditEntry } from '../audit/entry.ts';
-import { PARAMETERS, PATH_CHARS_MAX, type PlaneKind, leave, namesOf, whoOf } from '../audit/requests.ts';
+import { PARAMETERS, PATH_CHARS_MAX, type PlaneKind, accountOf, leave, namesOf, whoOf } from '../audit/requests.ts';
 import { generalCode } from '../base/errors.ts';
 import type { HttpContext, RouteTraits } from './context.ts';
 import { collect } from '../protocol/query-string.ts';
@@ -78,7 +78,7 @@ export function leaveLine(call: AuditedCall, asked: AuditedRequest, status: numb
     ...(parameters === undefined || plane === 'client' ? {} : { parameters }),
     ...{ ...outcomeOf(call, status), ...(token === undefined ? {} : { token }), request_id: requestId },
   };
-  leave(ctx.audit, line, { method, operation, isDenied: asked.isDenied });
+  leave(ctx.audit, line, { method, operation, isDenied: asked.isDenied, account: accountOf(credentials) });
 }
 
 function outcomeOf({ res, responder }: AuditedCall, status: number): Outcome {

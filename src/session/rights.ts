@@ -10,7 +10,7 @@ import { type ScopeRefusal, streamRefusal } from '../access/scope-refusals.ts';
 import type { Grant } from '../access/scopes.ts';
 import type { SenderAddress } from '../access/senders.ts';
 import type { AuditEntry } from '../audit/entry.ts';
-import { namesOf, whoOf } from '../audit/requests.ts';
+import { accountOf, namesOf, whoOf } from '../audit/requests.ts';
 import { type ErrorCode, ERRORS } from '../base/errors.ts';
 import { countRefusal, grantOf } from '../http/scope-gate.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
@@ -78,14 +78,16 @@ export class SessionRights {
     const refusal = this.#refusalOf(this.#grant, frame);
     if (refusal !== undefined) {
       const { ctx } = this.#server;
-      ctx.audit.denied({ event: 'denied', ...this.#line(rightOf(frame), frame), ...outcomeOf(refusal.code) });
+      const line = { ...this.#line(rightOf(frame), frame), ...outcomeOf(refusal.code) };
+      ctx.audit.denied({ event: 'denied', ...line }, accountOf(this.#opening.credentials));
     }
     return refusal;
   }
 
   /** A deletion is over. */
   deleted(target: StreamName, code: ErrorCode): void {
-    this.#server.ctx.audit.changed({ event: 'deleted', ...this.#line('delete', target), ...outcomeOf(code) });
+    const line = { ...this.#line('delete', target), ...outcomeOf(code) };
+    this.#server.ctx.audit.changed({ event: 'deleted', ...line }, accountOf(this.#opening.credentials));
   }
 
   #refusalOf(grant: Grant, frame: Frame): ScopeRefusal | undefined {

@@ -1,6 +1,7 @@
 // The audit log over every row of both planes and real sockets: what leaves a line, what it says, and what it never holds.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import type { TokenBook } from '../../src/access/token-book.ts';
 import { errorNumber } from '../../src/base/errors.ts';
 import { ADMIN_ROWS, CLIENT_ROWS, type RouteRow } from '../../src/http/routes/table.ts';
 import type { ControlPort } from '../../src/subscriptions/ports.ts';
@@ -249,6 +250,25 @@ test('a change of the voters says which, and nothing else of the query', async (
   assert.deepEqual(
     [line?.what, line?.path, line?.parameters],
     ['POST /__svc/raft/{group}/membership', '/__svc/raft/0/membership', { voters: '1,2' }],
+  );
+});
+
+test('a tenant hides no denial of another one, however many tokens it makes of its own', async (t) => {
+  const log = new AuditRig();
+  const right = { expiresAtMs: Infinity, scopes: [scopeOf('b', '*', 'read')] };
+  const clientTokens: TokenBook = {
+    grantOf: (id) => ({ id, ...right, ...(id === 'other' ? {} : { account: 'tenant' }) }),
+    holds: () => true,
+  };
+  const { port } = await startPlanes(t, { clientTokens, ...log });
+  const client = await RawClient.connect(port);
+  for (let i = 0; i < 600; i++) await client.request('DELETE', '/b/s', withToken(`child-${i}`));
+  log.take();
+  assert.equal((await client.request('DELETE', '/b/s', withToken('other'))).status, 403);
+  client.destroy();
+  assert.deepEqual(
+    log.take().map(({ event, who }) => [event, who]),
+    [['denied', 'token:other']],
   );
 });
 
