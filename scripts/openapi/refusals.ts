@@ -46,7 +46,7 @@ function refusalsOfRow({ planes, method, path, row }: Asked, bodyRefusals: Opera
   const refusals: Refusal[] = ['INVALID_HEADER', 'STOPPING'];
   if (row.access === undefined) refusals.push('UNAUTHORIZED');
   if (isClients && row.access === undefined)
-    refusals.push('TOKEN_FAILURES', 'RATE_LIMITED', ...refusalsOfScopes(row.right));
+    refusals.push('TOKEN_FAILURES', 'RATE_LIMITED', 'UNAVAILABLE', ...refusalsOfScopes(row.right));
   // Every token with a role has the first one.
   if (row.role !== undefined && row.role !== 'observe') refusals.push('INSUFFICIENT_SCOPE');
   if (row.access !== 'probe') refusals.push('HOST_NOT_ALLOWED');

@@ -11,6 +11,7 @@ export type SignedFault =
   | 'malformed'
   | 'not-yet-valid'
   | 'unknown-key'
+  | 'without-keys'
   | 'ambiguous-key'
   | 'wrong-algorithm'
   | 'wrong-signature'
@@ -53,7 +54,7 @@ export interface ParentBook {
 /** Said of a token before its signature is looked at, or because that is wrong: a stranger can make any number of them. */
 const UNPROVEN: ReadonlySet<TokenFault> = new Set<TokenFault>([
   ...(['unknown', 'oversized', 'malformed', 'foreign', 'foreign-in-url'] as const),
-  ...(['unknown-key', 'ambiguous-key', 'wrong-algorithm', 'wrong-signature'] as const),
+  ...(['unknown-key', 'without-keys', 'ambiguous-key', 'wrong-algorithm', 'wrong-signature'] as const),
 ]);
 
 /** Bytes of Authorization headers that are remembered: some ten thousand signed tokens. The oldest are forgotten. */

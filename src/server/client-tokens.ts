@@ -104,13 +104,19 @@ export class ClientTokens implements TokenBook, ParentBook {
     if (this.#jwt === undefined) return found;
     const signed = this.#jwt.grantOf(token, nowMs);
     if (OF_OTHER_KEYS.has(signed)) this.#server?.missed();
-    return signed;
+    return signed === 'unknown-key' ? this.#withoutKeys(signed) : signed;
   }
 
   /** The key of the issuer's token from which a child was made may be new here, too. */
   #own(found: Grant | TokenFault): Grant | TokenFault {
-    if (found === 'orphaned') this.#server?.missed();
-    return found;
+    if (found !== 'orphaned') return found;
+    this.#server?.missed();
+    return this.#withoutKeys(found);
+  }
+
+  /** A client that is told that its token is wrong asks no more with it, here and elsewhere. */
+  #withoutKeys(fault: TokenFault): TokenFault {
+    return this.#server?.isAway === true ? 'without-keys' : fault;
   }
 
   holds(grant: Grant): boolean {

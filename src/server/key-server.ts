@@ -58,6 +58,11 @@ export class KeyServer {
     await this.#fetch();
   }
 
+  /** It fails, and has told no key that is in force: which tokens it vouches for is not known. */
+  get isAway(): boolean {
+    return this.#inForce === '' && this.#failure !== undefined;
+  }
+
   stop(): void {
     this.#cancel?.();
     this.#stopped.abort();

@@ -19,7 +19,7 @@ import { Sessions } from '../../src/session/sessions.ts';
 import { Refusal } from '../../src/subscriptions/service/api-refusal.ts';
 import { type Shape, exampleOf } from '../support/examples.ts';
 import { type HeaderList, RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
-import { bookOf, bearer, flooded, listed, scopeOf, strictBookOf, withRole } from '../support/scoped-tokens.ts';
+import { KEYLESS, bookOf, bearer, flooded, listed, scopeOf, strictBookOf, withRole } from '../support/scoped-tokens.ts';
 import type { Asked, Script } from '../support/scripted-gateway.ts';
 import { LIMITED, secondOf } from './limited.ts';
 import { type Rig, startPlanes } from './planes.ts';
@@ -248,6 +248,9 @@ export async function provoke(scene: Scene, entry: CatalogEntry, refusal: Resolv
       () => shoot(scene.rig, entry),
     );
   }
+  // On the admin plane it says other things.
+  if (code === 'UNAVAILABLE' && entry.planes.includes('client') && entry.row.access === undefined)
+    return await shootNarrow(scene, entry, {}, KEYLESS);
   if (/^(un)?drain$/.test(id) && code === 'INTERNAL') scene.rig.drainMark.failure = new Error('planned');
   const found =
     PROVOCATIONS.get(`${status} ${code} ${id}`) ??

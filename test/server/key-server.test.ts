@@ -147,9 +147,11 @@ test('a server that stays silent is given up on, and asked again', async (t) => 
   // A node waits for it before it serves clients.
   await made.keys.start();
   assert.match(made.said[0] ?? '', /^warn .*tokens that it vouches for are refused .*timeout/);
+  assert(made.keys.isAway);
   made.answer = (_, response) => response.end(setOf('a'));
   await next(made, MINUTE_MS);
   assert.deepEqual(made.told, [['a']]);
+  assert(!made.keys.isAway);
 });
 
 test('keys are used for a day without an answer', async (t) => {
@@ -160,10 +162,12 @@ test('keys are used for a day without an answer', async (t) => {
   made.runtime.skip(KEYS_KEPT_MS - 10 * MINUTE_MS);
   await next(made, MINUTE_MS);
   assert.equal(made.told.length, 1);
+  assert(!made.keys.isAway);
   made.runtime.skip(10 * MINUTE_MS);
   await next(made, MINUTE_MS);
   assert.deepEqual(made.told, [['a'], []]);
   assert.match(made.said.at(-1) ?? '', /^error the key server has not answered for a day/);
+  assert(made.keys.isAway);
   assert.equal(made.keys.counters.keys, 0);
 });
 

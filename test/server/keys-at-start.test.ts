@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { createSigner } from 'fast-jwt';
 import { type RunningNode, startNode } from '../../src/server/node.ts';
-import { requestOnce } from '../support/raw-client.ts';
+import { type RawResponse, requestOnce } from '../support/raw-client.ts';
 import { scopeOf } from '../support/scoped-tokens.ts';
 import { freePort } from '../support/ports.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
@@ -48,22 +48,26 @@ async function start(t: TestContext, keysPort: number): Promise<RunningNode> {
   return node;
 }
 
-async function statusFor({ addresses }: RunningNode, key: KeyObject): Promise<number> {
+async function answerFor({ addresses }: RunningNode, key: KeyObject): Promise<RawResponse> {
   const pem = key.export({ type: 'pkcs8', format: 'pem' }).toString();
   const sign = createSigner({ key: pem, iss: ISSUER, aud: AUDIENCE, jti: 'agent' });
   const token = sign({ scopes: [scopeOf('chat', '*', 'create')], exp: Math.floor(Date.now() / 1000) + 600 });
-  return (await requestOnce(addresses.client.port, 'PUT', '/chat', { Authorization: `Bearer ${token}` })).status;
+  return await requestOnce(addresses.client.port, 'PUT', '/chat', { Authorization: `Bearer ${token}` });
 }
 
 test('the first request with a token of the issuer is answered, however long its server takes', async (t) => {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
   const keys = JSON.stringify({ keys: [publicKey.export({ format: 'jwk' })] });
   const port = await listen(t, (_, response) => void setTimeout(() => response.end(keys), ANSWER_MS));
-  assert.equal(await statusFor(await start(t, port), privateKey), 201);
+  assert.equal((await answerFor(await start(t, port), privateKey)).status, 201);
 });
 
-test('a node whose key server is down starts, and refuses the tokens that it vouches for', async (t) => {
+test('a node whose key server is down starts, and asks for patience with the tokens that it vouches for', async (t) => {
   const node = await start(t, await freePort());
-  assert.equal(await statusFor(node, generateKeyPairSync('ed25519').privateKey), 401);
+  const { status, headers } = await answerFor(node, generateKeyPairSync('ed25519').privateKey);
+  const told = ['millrace-error', 'retry-after', 'www-authenticate'].map((name) => headers.get(name));
+  assert.deepEqual([status, ...told], [503, 'UNAVAILABLE', '1', undefined]);
+  const wrong = { Authorization: 'Bearer of-no-issuer' };
+  assert.equal((await requestOnce(node.addresses.client.port, 'PUT', '/chat', wrong)).status, 401);
   assert.equal((await requestOnce(node.addresses.admin.port, 'GET', '/__svc/health')).status, 200);
 });
