@@ -38,41 +38,49 @@ export function groupOf(report: NodeReport | undefined, group: number): GroupRep
   return index.get(group);
 }
 
+/** A group, as the nodes before have told of it. */
 interface Told {
-  readonly from: number;
-  readonly group: GroupReport;
+  /** The report of the node that knows its members best, and which node that is. */
+  group: GroupReport;
+  from: number;
+  leader: number | undefined;
+  committed: number;
 }
 
 /** Every group that any node reports, as the node sees it that knows its members best. Ascending. */
 export function groupViews(snapshot: ClusterSnapshot): GroupView[] {
-  const told = new Map<number, [Told, ...Told[]]>();
+  const told = new Map<number, Told>();
   for (const { nodeId: from, report } of snapshot) {
     for (const group of report?.groups ?? []) {
       const known = told.get(group.id);
-      if (known === undefined) told.set(group.id, [{ from, group }]);
-      else known.push({ from, group });
+      if (known === undefined) told.set(group.id, { from, group, leader: group.leader, committed: group.committed });
+      else addReport(known, from, group);
     }
   }
-  return [...told.values()].map(viewOf).sort((a, b) => a.id - b.id);
+  return Array.from(told.values(), viewOf).sort((a, b) => a.id - b.id);
 }
 
-function viewOf(told: readonly [Told, ...Told[]]): GroupView {
-  const { from, group } = told.reduce((best, one) => (knowsMore(one, best) ? one : best));
+/** The leader is that of the newest term, as the first node says that knows one. */
+function addReport(told: Told, from: number, group: GroupReport): void {
+  if (group.term > told.group.term) told.leader = group.leader;
+  else if (group.term === told.group.term) told.leader ??= group.leader;
+  told.committed = Math.max(told.committed, group.committed);
+  if (!knowsMore(from, group, told)) return;
+  told.from = from;
+  told.group = group;
+}
+
+function viewOf({ group, from, leader, committed }: Told): GroupView {
   const { id, term, voters, outgoing, learners, isPending } = group;
-  const leader = told.find((one) => one.group.term === term && one.group.leader !== undefined)?.group.leader;
-  const committed = Math.max(...told.map((one) => one.group.committed));
   return { id, leader, term, voters, outgoing, learners, isPending, committed, from };
 }
 
 /** A node hears of term and leader at once, and of members only by its log, which may end early or be lost. */
-function knowsMore(one: Told, other: Told): boolean {
-  const order = [
-    one.group.term - other.group.term,
-    Number(one.group.leader === one.from) - Number(other.group.leader === other.from),
-    Number(other.group.logLost) - Number(one.group.logLost),
-    one.group.lastLog - other.group.lastLog,
-  ];
-  return (order.find((difference) => difference !== 0) ?? 0) > 0;
+function knowsMore(from: number, group: GroupReport, best: Told): boolean {
+  const byTerm = group.term - best.group.term;
+  const byLead = Number(group.leader === from) - Number(best.group.leader === best.from);
+  const byLoss = Number(best.group.logLost) - Number(group.logLost);
+  return (byTerm || byLead || byLoss || group.lastLog - best.group.lastLog) > 0;
 }
 
 /** Groups that others have and the node is no part of: taken out while it was away, it never hears of it. */
