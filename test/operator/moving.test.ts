@@ -231,6 +231,15 @@ describe('millracectl export and import', () => {
     assert.match(await said(`import ${source} --to pair/trimmed`), /: 1 records imported, 3 were there$/);
   });
 
+  test('a stream whose name begins with a dot keeps no export from coming back', async () => {
+    await said('stream append dotted/.env --create x');
+    await said('stream append dotted/..env --create y');
+    const out = join(folder, 'dotted');
+    await said(`export dotted --to ${out}`);
+    await said(`import ${out} --to undotted`);
+    assert.deepEqual([await said('stream cat undotted/.env'), await said('stream cat undotted/..env')], ['x', 'y']);
+  });
+
   test('a server that lies, a folder that was tampered with: one sentence, and nothing is done', async () => {
     let asked = 0;
     const liar = createServer(({ method, url = '' }, response) => {
@@ -294,6 +303,13 @@ describe('millracectl export and import', () => {
         join(tampered, 'export.ndjson'),
         `{"format":"millrace-export","version":1,"bucket":"lies"}\n{"stream":"${stream}","content_type":"${type}","file":"x.bin"}\n`,
       );
+    for (const path of ['..', '.', '', '../x.bin']) {
+      writeFileSync(
+        join(tampered, 'export.ndjson'),
+        `{"format":"millrace-export","version":1,"bucket":"lies"}\n{"stream":"s","content_type":"text/plain","file":"${path}"}\n`,
+      );
+      await fails(1, `import ${tampered}`, /export\.ndjson, line 2 describes no stream$/);
+    }
     index('half \\ud83d', 'text/plain');
     await fails(1, `import ${tampered}`, /the name is not valid Unicode$/);
     index('header', 'text/plain\\r\\nx: y');

@@ -92,8 +92,8 @@ export function readIndex(folder: string): ExportIndex {
 function streamIn(where: string, line: string): ExportedStream {
   const { stream, content_type: contentType, file, closed, headers } = membersOf(line);
   const isWhole = typeof stream === 'string' && typeof contentType === 'string' && typeof file === 'string';
-  // It becomes part of a path.
-  if (!isWhole || file.includes('/') || file.startsWith('.')) throw new Failure(`${where} describes no stream`);
+  // It becomes part of a path. The name of a stream may begin with a dot, and so may its file.
+  if (!isWhole || /\/|^\.{0,2}$/.test(file)) throw new Failure(`${where} describes no stream`);
   const createHeaders = lifetimeIn(isObject(headers) ? headers : {});
   return { stream, contentType, file, isClosed: closed === true, createHeaders };
 }
