@@ -7,8 +7,11 @@
 const FORWARDED_CHARS_MAX = 4096;
 
 const TOKEN = String.raw`[!#$%&'*+.^_\x60|~\w-]+`;
-/** A parameter or nothing, and what ends it: `;` goes on with the element, `,` with the next one. */
-const PARAMETER = String.raw`[ \t]*(?:(${TOKEN})=(?:(${TOKEN})|"((?:[^"\\]|\\.)*)"))?[ \t]*([;,]|$)`;
+/**
+ * A parameter or nothing, and what ends it: `;` goes on with the element, `,` with the next one. Blanks belong to one
+ * part alone: a stranger's row of them that could be split anywhere would take the thread for milliseconds.
+ */
+const PARAMETER = String.raw`[ \t]*(?:(${TOKEN})=(?:(${TOKEN})|"((?:[^"\\]|\\.)*)")[ \t]*)?([;,]|$)`;
 
 /** The `for` of each element, the last proxy's first; empty where it has none. Malformed: no elements. */
 export function forwardedNodes(header: string): readonly string[] {
