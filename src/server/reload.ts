@@ -31,6 +31,8 @@ export class Reloads {
   #config: Config;
   #pems: Pems | undefined;
   #planes: ReloadedPlanes | undefined;
+  /** A signal came during the start, which may have read the files before they were changed. */
+  #isAsked = false;
   /** One reload after the other: keys are tried in the meantime, and the last signal has the last word. */
   #last = Promise.resolve();
 
@@ -45,6 +47,7 @@ export class Reloads {
 
   begin(planes: ReloadedPlanes): void {
     this.#planes = planes;
+    if (this.#isAsked) this.run();
   }
 
   /** The node stops: signals are ignored from now on. */
@@ -54,7 +57,8 @@ export class Reloads {
 
   run(): void {
     if (this.#planes === undefined) {
-      this.#log.warn('nothing is reloaded while the node starts or stops');
+      this.#isAsked = true;
+      this.#log.warn('nothing is reloaded while the node starts or stops; a start is followed by a reload');
       return;
     }
     // The log files are opened again even when the rest fails.

@@ -73,7 +73,7 @@ class FakePlanes implements ReloadedPlanes {
   reopenAudit(): void {}
 }
 
-test('reloads come one after the other, and nothing is applied before the keys are tried', async () => {
+test('reloads come one after the other, from the end of the start on, and apply nothing before the keys are tried', async () => {
   const folder = temporaryFolder('reloads');
   const [file, identities] = [join(folder, 'millrace.toml'), join(folder, 'identities.txt')];
   const write = (keys: number): void => {
@@ -88,9 +88,10 @@ test('reloads come one after the other, and nothing is applied before the keys a
     const reloads = new Reloads(argv, loadConfig(argv), NodeLog.open('silent', undefined));
     const planes = new FakePlanes();
     const tried = (count: number): Promise<void> => until(`${count} trials`, () => planes.trials.length === count);
-    reloads.begin(planes);
     write(2);
+    // The start has read the files, and is not over.
     reloads.run();
+    reloads.begin(planes);
     await tried(1);
     write(3);
     reloads.run();
