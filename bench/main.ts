@@ -29,6 +29,7 @@ import { singleWriter } from './scenarios/single-writer.ts';
 import { slowDisk } from './scenarios/slow-disk.ts';
 import { bare, broadcaster } from './targets/bare.ts';
 import { etcd } from './targets/etcd.ts';
+import { TOKEN_TARGETS, millraceLimits } from './targets/millrace-access.ts';
 import { millraceCluster, millraceClusterBefore, millraceClusterTls } from './targets/millrace-cluster.ts';
 import { millrace, millraceBefore } from './targets/millrace.ts';
 import { nats } from './targets/nats.ts';
@@ -58,6 +59,8 @@ const SCENARIOS: readonly Scenario[] = [
 const TARGETS: readonly Target[] = [
   millrace,
   millraceBefore,
+  ...TOKEN_TARGETS,
+  millraceLimits,
   referenceFile,
   referenceMemory,
   bare,
@@ -100,7 +103,7 @@ function selectScenarios(options: Options): Scenario[] {
 
 function wantedTargets({ profile, targets, before }: Options): ReadonlySet<string> | undefined {
   if (profile) return new Set(['millrace', 'millrace-cluster']);
-  const builds = TARGETS.filter(({ name }) => name.startsWith('millrace'));
+  const builds = TARGETS.filter(({ name, isExtra }) => name.startsWith('millrace') && !isExtra);
   return targets ?? (before === undefined ? undefined : new Set(builds.map(({ name }) => name)));
 }
 

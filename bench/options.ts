@@ -10,7 +10,8 @@ export const HELP_FLAGS = `flags:
   --before PATH    another build to compare with, a file (dist/main.js) or the folder above it: adds millrace-before and
                    millrace-cluster-before, and runs only the pairs unless --targets says more
   --targets A,B    only these: millrace reference-file reference-memory bare broadcaster redis
-                   millrace-cluster millrace-cluster-tls (only by name) etcd nats
+                   millrace-cluster etcd nats, and by name alone, to pair with those without: millrace-token
+                   millrace-scoped millrace-jwt millrace-limits millrace-cluster-tls
   --cores N        shard threads of millrace (default: cores of the machine less one; a cluster's nodes have one each)
   --gib N          hot state of the backup scenarios (default: backup-load 0.5, backup-size 0.25)
   --smoke          tiny parameters: shows that everything runs, measures nothing

@@ -1,4 +1,4 @@
-// Two builds of Millrace in one run: how the one under test compares with the one before.
+// Two nodes of Millrace in one run: how the build under test compares with the one before, and a setting with its absence.
 
 import { type LoadResult, type Rounds, median, medianRatio } from './stats.ts';
 
@@ -20,6 +20,10 @@ export interface Pair {
 
 const PAIRS = [
   ['millrace', 'millrace-before'],
+  ['millrace-token', 'millrace'],
+  ['millrace-scoped', 'millrace'],
+  ['millrace-jwt', 'millrace'],
+  ['millrace-limits', 'millrace-scoped'],
   ['millrace-cluster', 'millrace-cluster-before'],
   ['millrace-cluster-tls', 'millrace-cluster'],
 ] as const;

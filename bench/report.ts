@@ -26,7 +26,7 @@ export interface ScenarioReport {
   readonly rows: readonly Row[];
   readonly checks: readonly Check[];
   readonly notes: readonly string[];
-  /** Two builds of Millrace, with --before. */
+  /** Two nodes of Millrace: of two builds, with --before, or with a setting and without. */
   readonly pairs?: readonly Pair[];
 }
 

@@ -110,26 +110,43 @@ export interface HttpAnswer {
   readonly body: Buffer;
 }
 
-export function httpRequest(method: string, path: string, contentType?: string, body: Uint8Array = EMPTY): Buffer {
-  const type = contentType === undefined ? '' : `Content-Type: ${contentType}\r\n`;
-  const length = method === 'GET' ? '' : `Content-Length: ${body.length}\r\n`;
-  return Buffer.concat([Buffer.from(`${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${type}${length}\r\n`), body]);
+export interface HttpRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly contentType?: string | undefined;
+  readonly body?: Uint8Array | undefined;
+  /** Undefined: the server asks for none. */
+  readonly token?: string | undefined;
+}
+
+export function httpRequest({ method, path, contentType, body = EMPTY, token }: HttpRequest): Buffer {
+  const head = [
+    `${method} ${path} HTTP/1.1`,
+    'Host: 127.0.0.1',
+    ...(token === undefined ? [] : [`Authorization: Bearer ${token}`]),
+    ...(contentType === undefined ? [] : [`Content-Type: ${contentType}`]),
+    ...(method === 'GET' ? [] : [`Content-Length: ${body.length}`]),
+  ];
+  return Buffer.concat([Buffer.from([...head, '', ''].join('\r\n')), body]);
 }
 
 /** The convenient form, for everything around the measured loop. */
 export class HttpExchange {
   readonly #exchange: Exchange;
+  readonly #token: string | undefined;
 
-  private constructor(exchange: Exchange) {
+  private constructor(exchange: Exchange, token: string | undefined) {
     this.#exchange = exchange;
+    this.#token = token;
   }
 
-  static async open(port: number): Promise<HttpExchange> {
-    return new HttpExchange(await Exchange.open(port, httpFraming));
+  /** `token`: sent with every request. */
+  static async open(port: number, token?: string): Promise<HttpExchange> {
+    return new HttpExchange(await Exchange.open(port, httpFraming), token);
   }
 
   async request(method: string, path: string, contentType?: string, body?: Uint8Array): Promise<HttpAnswer> {
-    const answer = await this.#exchange.send(httpRequest(method, path, contentType, body));
+    const answer = await this.#exchange.send(httpRequest({ method, path, contentType, body, token: this.#token }));
     const headEnd = answer.indexOf(HEAD_END);
     return {
       status: statusOf(answer),

@@ -44,7 +44,12 @@ export async function runPaced(load: PacedLoad): Promise<LoadResult> {
  */
 async function lane(load: PacedLoad, path: string, phase: number, startMs: number, tally: Tally): Promise<void> {
   const exchange = await Exchange.open(load.port, httpFraming);
-  const message = httpRequest('POST', path, CONTENT_TYPE, Buffer.alloc(load.bodyBytes, 'x'));
+  const message = httpRequest({
+    method: 'POST',
+    path,
+    contentType: CONTENT_TYPE,
+    body: Buffer.alloc(load.bodyBytes, 'x'),
+  });
   const everyMs = (1000 * load.paths.length) / load.ratePerSecond;
   for (let dueMs = startMs + phase * everyMs; dueMs < startMs + load.durationMs; dueMs += everyMs) {
     const waitMs = dueMs - performance.now();

@@ -14,7 +14,7 @@ export async function runSingleWriter(
   const payload = Buffer.alloc(payloadBytes, 'x');
   const message = redis
     ? redisAppend(stream, payload)
-    : httpRequest('POST', streamPath(stream), 'application/octet-stream', payload);
+    : httpRequest({ method: 'POST', path: streamPath(stream), contentType: 'application/octet-stream', body: payload });
   const exchange = await Exchange.open(target.port, redis ? respFraming : httpFraming);
   const samples: number[] = [];
   let failed = 0;

@@ -12,11 +12,18 @@ export interface SetupRequest {
   readonly body?: Uint8Array;
 }
 
-/** Runs all requests, each must answer 2xx. Requests of one `lane` stay in order, lanes run side by side. */
-export async function runLanes(port: number, lanes: readonly (readonly SetupRequest[])[]): Promise<void> {
+/**
+ * Runs all requests, each must answer 2xx. Requests of one `lane` stay in order, lanes run side by side. `token`: where the
+ * server asks for one.
+ */
+export async function runLanes(
+  port: number,
+  lanes: readonly (readonly SetupRequest[])[],
+  token?: string,
+): Promise<void> {
   let nextLane = 0;
   const worker = async (): Promise<void> => {
-    const exchange = await HttpExchange.open(port);
+    const exchange = await HttpExchange.open(port, token);
     for (let lane = lanes[nextLane++]; lane !== undefined; lane = lanes[nextLane++]) {
       for (const { method, path, contentType, body } of lane) {
         const answer = await exchange.request(method, path, contentType, body);
@@ -28,15 +35,9 @@ export async function runLanes(port: number, lanes: readonly (readonly SetupRequ
   await Promise.all(Array.from({ length: Math.min(SETUP_CONNECTIONS, lanes.length) }, worker));
 }
 
-export async function createStreams(
-  port: number,
-  paths: readonly string[],
-  contentType = 'application/octet-stream',
-): Promise<void> {
-  await runLanes(
-    port,
-    paths.map((path) => [{ method: 'PUT', path, contentType }]),
-  );
+export async function createStreams(port: number, paths: readonly string[], token?: string): Promise<void> {
+  const lanes = paths.map((path) => [{ method: 'PUT', path, contentType: 'application/octet-stream' } as const]);
+  await runLanes(port, lanes, token);
 }
 
 function refusal(method: string, path: string, answer: HttpAnswer): Error {

@@ -58,7 +58,7 @@ export class Writers {
 
   async #write(writer: number, port: number, path: string, body: Buffer): Promise<void> {
     const { countMax = Infinity, onAcknowledged } = this.#options;
-    const message = httpRequest('POST', path, CONTENT_TYPE, body);
+    const message = httpRequest({ method: 'POST', path, contentType: CONTENT_TYPE, body });
     let exchange: Exchange | undefined;
     while (!this.#isOver && this.#sent < countMax) {
       this.#sent++;

@@ -28,9 +28,12 @@ local function readLines(path)
   return lines
 end
 
+local token = os.getenv("WRK_TOKEN")
+local authorization = token and "Authorization: Bearer " .. token .. "\r\n" or ""
+
 local function post(path, body)
-  return "POST " .. path .. " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/octet-stream\r\n" ..
-    "Content-Length: " .. #body .. "\r\n\r\n" .. body
+  return "POST " .. path .. " HTTP/1.1\r\nHost: 127.0.0.1\r\n" .. authorization ..
+    "Content-Type: application/octet-stream\r\nContent-Length: " .. #body .. "\r\n\r\n" .. body
 end
 
 local function put(path)

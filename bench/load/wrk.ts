@@ -39,6 +39,8 @@ export interface WrkRun {
   readonly port: number;
   /** Several nodes: each gets its own thread and an equal share of the connections; `port` is not used then. */
   readonly ports?: readonly number[];
+  /** Sent with every append, where the server asks for one. */
+  readonly token?: string | undefined;
   readonly connections: number;
   /** Arguments of wrk.lua, without the number of threads, which is decided here. */
   readonly mode: 'append' | 'read' | 'create' | 'spread';
@@ -83,12 +85,12 @@ async function runOnce(run: WrkRun, durationMs: number | undefined): Promise<Loa
   ];
   const url = `http://127.0.0.1:${run.port}/`;
   // A script can give a thread its address only in setup, which sees no arguments: hence the environment.
-  const program = run.ports === undefined ? ['wrk'] : ['env', `WRK_PORTS=${run.ports.join(' ')}`, 'wrk'];
-  const child = startChild(
-    program[0] as string,
-    [...program.slice(1), ...flags.map(String), '-s', script, url, '--', run.mode, String(threads), ...run.args],
-    run.load.cpus,
-  );
+  const environment = [
+    ...(run.ports === undefined ? [] : [`WRK_PORTS=${run.ports.join(' ')}`]),
+    ...(run.token === undefined ? [] : [`WRK_TOKEN=${run.token}`]),
+  ];
+  const wrk = ['wrk', ...flags.map(String), '-s', script, url, '--', run.mode, String(threads), ...run.args];
+  const child = startChild('env', [...environment, ...wrk], run.load.cpus);
   const begun = said(child, '@@begun', 1);
   const created = said(child, '@@created', threads);
   await Promise.race([durationMs === undefined ? created : begun, child.closed]);

@@ -9,6 +9,7 @@ import { pairsOf } from '../pair.ts';
 import { check, formatMs, type Check, type ScenarioReport } from '../report.ts';
 import { type LoadResult, type Rounds, median } from '../stats.ts';
 import { bare } from '../targets/bare.ts';
+import { TOKEN_TARGETS, millraceLimits } from '../targets/millrace-access.ts';
 import { millrace, millraceBefore } from '../targets/millrace.ts';
 import { redis } from '../targets/redis.ts';
 import { referenceFile } from '../targets/reference.ts';
@@ -16,6 +17,8 @@ import { streamPath, type Running } from '../targets/target.ts';
 import { alternate, compare, rowsOf, selectTargets, withTargets, type Context, type Scenario } from './scenario.ts';
 
 const PAYLOAD_BYTES = 256;
+/** So much of the rate without a token is left with one. */
+const TOKEN_GOAL = 0.97;
 /** Enough fsyncs (thousands on a good disk) for a p99 that means something. */
 const FSYNC_PROBE_MS = 500;
 
@@ -39,6 +42,7 @@ async function measureAppends(
   }
   return await runWrk({
     port: target.port,
+    token: target.token,
     connections: streams,
     mode: 'append',
     args: [pathsFile, String(PAYLOAD_BYTES)],
@@ -68,6 +72,11 @@ function checksOf(streams: number, rounds: Rounds, fsyncs: readonly FsyncFigures
     ...compare(rounds, 'millrace', 'redis', rate, (ratio) =>
       check(`rate of ${streams} streams / redis`, ratio, 'x', { atLeast: 1 }),
     ),
+    ...TOKEN_TARGETS.flatMap(({ name }) =>
+      compare(rounds, name, 'millrace', rate, (ratio) =>
+        check(`rate of ${name} / without a token`, ratio, 'x', { atLeast: TOKEN_GOAL }),
+      ),
+    ),
     ...latency,
   ];
 }
@@ -79,14 +88,15 @@ async function run(context: Context, name: string, wantedStreams: number): Promi
     context.notRun(`${name}: ${wrkMissing()}`);
     return [];
   }
-  const targets = selectTargets(context, name, [millrace, millraceBefore, referenceFile, bare, redis]);
+  const ours = [millrace, millraceBefore, ...TOKEN_TARGETS, millraceLimits];
+  const targets = selectTargets(context, name, [...ours, referenceFile, bare, redis]);
   const wanted = missing === undefined ? targets : targets.filter((target) => target.name !== 'redis');
   if (wanted.length < targets.length) context.notRun(`${name}: redis: ${missing}`);
   const paths = Array.from({ length: streams }, (_, index) => streamPath(`append-${index}`));
   const pathsFile = writePaths(context.start.dir, name, paths);
   return await withTargets(context, wanted, async (running) => {
     for (const target of running) {
-      if (target.protocol === 'http') await createStreams(target.port, paths);
+      if (target.protocol === 'http') await createStreams(target.port, paths, target.token);
       await measureAppends(context, target, streams, pathsFile, context.warmUpMs);
     }
     const fsyncs: FsyncFigures[] = [];

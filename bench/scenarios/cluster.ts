@@ -153,10 +153,13 @@ function checksOf(rounds: Rounds): Check[] {
     ...compare(rounds, 'millrace-cluster', 'reference-file', rate, (ratio) =>
       check('rate of three nodes / reference-file', ratio, 'x', { atLeast: 10 }),
     ),
-    ...['etcd', sharedName('etcd')].flatMap((name) =>
+    ...[['etcd', 2.5] as const, [sharedName('etcd'), 1.5] as const].flatMap(([name, atLeast]) =>
       compare(rounds, 'millrace-cluster', name, rate, (ratio) =>
-        check(`rate of three nodes / ${name}`, ratio, 'x', { atLeast: 3 }),
+        check(`rate of three nodes / ${name}`, ratio, 'x', { atLeast }),
       ),
+    ),
+    ...compare(rounds, 'millrace-cluster-tls', 'millrace-cluster', rate, (ratio) =>
+      check('rate of three nodes with TLS / without', ratio, 'x', { atLeast: 0.85 }),
     ),
     ...[['etcd', 3] as const, ['nats', 1.2] as const].flatMap(([name, atLeast]) =>
       compare(rounds, IN_SESSIONS, sharedName(name), rate, (ratio) =>

@@ -88,7 +88,7 @@ function curve(samples: readonly Sample[]): string[] {
 
 async function measure(context: Context, node: ColdNode, durationMs: number): Promise<ScenarioReport> {
   const paths = Array.from({ length: LANES }, (_, i) => streamPath(`bounded-${i}`));
-  await createStreams(node.port, paths, CONTENT_TYPE);
+  await createStreams(node.port, paths);
   const tally: Tally = { samples: [], refused: 0 };
   const sinceMs = performance.now();
   const endMs = sinceMs + durationMs;

@@ -10,6 +10,9 @@ import { streamPath, type Running, type StartOptions, type Target } from './targ
 /** A single voter elects itself within an election timeout; this only covers a machine that is very busy. */
 const LEADER_TIMEOUT_MS = 10_000;
 
+/** Tokens have to allow its creation. */
+export const READY_STREAM = 'bench-is-ready';
+
 /** The one under test, or the one of --before. */
 export type Build = 'now' | 'before';
 
@@ -21,11 +24,12 @@ async function start(name: Running['name'], entry: string, options: StartOptions
   const args = [...options.nodeArgs, entry, ...flags, ...config, '--cores', String(options.cores)];
   const child = startChild(process.execPath, args, options.cpus);
   await waitForPort(child, port, 'millrace');
-  await waitForLeaders(port);
+  await waitForLeaders(port, options.token);
   return {
     name,
     port,
     protocol: 'http',
+    token: options.token,
     processes: [{ pid: child.pid, shardThreads: options.cores }],
     memory: () => memoryOf(child.pid),
     stop: () => child.stop(),
@@ -33,11 +37,11 @@ async function start(name: Running['name'], entry: string, options: StartOptions
 }
 
 /** Listening is not leading: a create that is refused with 503 before the first election must not end the run. */
-export async function waitForLeaders(port: number): Promise<void> {
-  const exchange = await HttpExchange.open(port);
+export async function waitForLeaders(port: number, token?: string): Promise<void> {
+  const exchange = await HttpExchange.open(port, token);
   const deadline = Date.now() + LEADER_TIMEOUT_MS;
   for (;;) {
-    const { status } = await exchange.request('PUT', streamPath('bench-is-ready'), 'application/octet-stream');
+    const { status } = await exchange.request('PUT', streamPath(READY_STREAM), 'application/octet-stream');
     if (status === 200 || status === 201) break;
     if (Date.now() > deadline) throw new Error(`millrace answers ${status} to a create after ${LEADER_TIMEOUT_MS} ms`);
     await new Promise((resolve) => setTimeout(resolve, 50));

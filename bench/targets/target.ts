@@ -6,6 +6,10 @@ import type { Memory } from '../processes.ts';
 export type TargetName =
   | 'millrace'
   | 'millrace-before'
+  | 'millrace-token'
+  | 'millrace-scoped'
+  | 'millrace-jwt'
+  | 'millrace-limits'
   | 'reference-file'
   | 'reference-memory'
   | 'bare'
@@ -28,6 +32,8 @@ export interface StartOptions {
   readonly nodeArgs: readonly string[];
   /** Configuration of a single node of millrace, beside its flags. */
   readonly config?: string;
+  /** Requests need it with that configuration. */
+  readonly token?: string;
   /** Prefix of the commands of a cluster's nodes. */
   readonly wrapper?: readonly [file: string, ...args: string[]];
   /** The compiled entry point of millrace. */
@@ -53,6 +59,8 @@ export interface Running {
   readonly name: TargetName;
   readonly port: number;
   readonly protocol: 'http' | 'redis' | 'etcd' | 'nats';
+  /** Bearer token that requests need; undefined: none. */
+  readonly token?: string | undefined;
   /** Processes whose processor time is counted. */
   readonly processes?: readonly Watched[];
   memory(): Memory;

@@ -64,6 +64,18 @@ const PAIRED = Object.fromEntries(
   Object.entries(EVERY_PAIR).filter(([scenario]) => IS_THOROUGH || scenario === 'single-writer'),
 );
 
+/** Scenario → nodes with a setting, each with the node that it is compared with: the last one in `npm run check` only. */
+const EVERY_SETTING: Readonly<Record<string, readonly (readonly [name: string, without: string])[]>> = {
+  'appends-100': [
+    ['millrace-token', 'millrace'],
+    ['millrace-scoped', 'millrace'],
+    ['millrace-jwt', 'millrace'],
+    ['millrace-limits', 'millrace-scoped'],
+  ],
+  cluster: [['millrace-cluster-tls', 'millrace-cluster']],
+};
+const SETTINGS = Object.entries(EVERY_SETTING).filter(([scenario]) => IS_THOROUGH || scenario !== 'cluster');
+
 function runBench(args: readonly string[]): Promise<{ code: number | null; output: string }> {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [MAIN, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -144,7 +156,9 @@ test('two builds run in one go and each pair is compared', async (t) => {
     const found = report.scenarios.filter((one) => one.scenario === scenario);
     assert.ok(found.length > 0, `${scenario} has no report\n${output}`);
     for (const { rows, pairs } of found) {
-      assert.deepEqual(rows.map((row) => row.target).sort(), [target, `${target}-before`], output);
+      // A row of sessions has no twin.
+      const nodes = rows.map((row) => row.target).filter((name) => !name.includes(','));
+      assert.deepEqual(nodes.sort(), [target, `${target}-before`], output);
       const names = pairs?.map(({ now, before }) => [now, before]);
       assert.deepEqual(names, [[target, `${target}-before`]], output);
       assert.ok(
@@ -153,6 +167,28 @@ test('two builds run in one go and each pair is compared', async (t) => {
       );
     }
   }
+});
+
+test('tokens, limits and TLS are paired with a node without them', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'bench-settings-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const json = join(dir, 'report.json');
+  const targets = new Set(SETTINGS.flatMap(([, pairs]) => pairs.flat()));
+  const scenarios = SETTINGS.map(([scenario]) => scenario);
+  await tried(async () => {
+    const args = ['--smoke', '--json', json, '--dir', dir, '--targets', [...targets].join(), ...scenarios];
+    const { code, output } = await runBench(args);
+    assert.equal(code, 0, output);
+    const report = JSON.parse(readFileSync(json, 'utf8')) as BenchReport;
+    for (const [scenario, expected] of SETTINGS) {
+      if (report.notRun.some((line) => line.startsWith(`${scenario}: wrk is not installed`))) continue;
+      const found = report.scenarios.find((one) => one.scenario === scenario);
+      for (const row of found?.rows ?? []) assert.equal(row.failed, 0, `${row.target}: ${row.failures}`);
+      const pairs = found?.pairs?.map(({ now, before }) => [now, before]);
+      assert.deepEqual(pairs, expected, output);
+    }
+  });
+  assert.deepEqual(readdirSync(dir), ['report.json'], 'data folders are removed');
 });
 
 test('an unknown scenario, target or flag ends with usage and code 2', async () => {
