@@ -39,7 +39,7 @@ export function onHeartbeatResponse(core: Core, message: HeartbeatResponse): voi
   const peer = leaderPeer(core, message);
   if (peer === undefined) return;
   peer.probeSent = false;
-  core.wantReplicate = true;
+  if (!hasAll(core, peer)) core.wantReplicate = true;
   if (peer.state === 'replicate' && peer.match < peer.next - 1) {
     // Appends are in flight and none was answered for a whole heartbeat, so one may be lost. An empty append at the end
     // of what was sent makes the peer either acknowledge or refuse.
@@ -47,6 +47,11 @@ export function onHeartbeatResponse(core: Core, message: HeartbeatResponse): voi
     peer.heartbeatMatch = peer.match;
   }
   afterAnswer(core);
+}
+
+/** It acknowledged the whole log, and was told how far that is committed. */
+function hasAll({ log }: Core, { state, match, sentCommit }: Progress): boolean {
+  return state === 'replicate' && match === log.last && sentCommit === log.commit;
 }
 
 /** The host could not deliver the snapshot; the peer is asked for its position again. */

@@ -21,8 +21,7 @@ export interface Inbox extends SnapshotHandler {
 export function openInbox({ shard, wake, runtime }: InboxOptions): Inbox {
   return {
     onRaft: (group, message) => {
-      shard().onRaft(group, message);
-      wake();
+      if (shard().onRaft(group, message)) wake();
     },
     onForward: (origin, group, bytes) => {
       shard().onForward(origin, group, bytes, runtime.nowMs());

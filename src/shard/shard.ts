@@ -216,10 +216,12 @@ export class Shard {
     if (!this.full) this.replication.sendSnapshots(clockMs, this.#checkpoint, (one) => this.#damaged.hasStopped(one));
   }
 
-  /** A message of a peer; handled in the next turn. Entries without room are lost, and the leader repeats them. */
-  onRaft(groupId: number, message: Message): void {
-    if (this.#backlog.isFull && message.type === 'append' && message.entries.length > 0) return;
-    this.#byId.get(groupId)?.raft.step(message);
+  /** A message of a peer. False: a turn would find nothing to do. Entries without room are lost; leaders repeat them. */
+  onRaft(groupId: number, message: Message): boolean {
+    if (this.#backlog.isFull && message.type === 'append' && message.entries.length > 0) return false;
+    const group = this.#byId.get(groupId);
+    group?.raft.step(message);
+    return group?.raft.hasReady() === true;
   }
 
   /** A write that another node forwards, because it believes that this one leads. `frame` is copied. */

@@ -14,6 +14,7 @@ import { LogSyncError } from '../../src/store/log-files.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { REPLY_COLD, REPLY_RESULT } from '../../src/protocol/reply.ts';
 import { type Request } from '../../src/protocol/request.ts';
+import type { Message } from '../../src/raft/types.ts';
 import type { Random } from '../support/random.ts';
 import { ColdReads } from './cold/reads.ts';
 import { openDirectories, shakeHands } from './directories.ts';
@@ -102,7 +103,14 @@ export class SimProcess implements Endpoint {
     if (this.store.fresh) this.store.markUsed(lostLog ? options.groups : []);
     const seed = this.#random.int(1, 1e9);
     const pace = options.thin !== undefined || options.starved ? 'paced' : 'at once';
-    const inbox = openInbox({ shard: () => this.shard, wake, runtime: this.runtime });
+    const inbox = {
+      ...openInbox({ shard: () => this.shard, wake, runtime: this.runtime }),
+      // Turns that a thread would leave out find nothing to do, and the seeds on record count on them.
+      onRaft: (group: number, message: Message) => {
+        this.shard.onRaft(group, message);
+        wake();
+      },
+    };
     this.peers = new SimPeers(this.id, boot, network, this.runtime, inbox, pace);
     this.shard = new Shard({
       shard: 0,
