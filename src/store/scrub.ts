@@ -12,6 +12,8 @@ import { MOVED_PREFIX, prefixKey } from './rows.ts';
 const ROW_BYTES = 512;
 /** Steps, each a tick, for one of the pass over leaves alone: 20 leaves a second, with 8 MB of full rows. */
 const LEAVES_EVERY = 2;
+/** Such a pass begins once a second at most: a small file has few leaves, and each look costs some 0.2 ms. */
+const PASS_EVERY = 10;
 const FIRST = new Uint8Array(0);
 const MOVED = prefixKey(MOVED_PREFIX);
 /** Behind all keys. */
@@ -35,7 +37,8 @@ export class RowScrub implements RowReader {
 
   step(bytesMax: number): ReturnType<RowReader['step']> {
     // Leaves are few: a pass over them alone is at its end long before the rows are.
-    if (this.#steps++ % LEAVES_EVERY === 0) this.#leaf = this.#environment.checkLeaves(this.#leaf, 'skipped') ?? FIRST;
+    const every = this.#leaf === FIRST ? PASS_EVERY : LEAVES_EVERY;
+    if (this.#steps++ % every === 0) this.#leaf = this.#environment.checkLeaves(this.#leaf, 'skipped') ?? FIRST;
     // They may have changed since the step before.
     if (this.#isChecked && bytesMax > 0) this.#environment.checkLeaves(this.#next, 'skipped');
     for (let bytes = 0; ;) {
