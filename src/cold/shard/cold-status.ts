@@ -35,14 +35,14 @@ export function coldCounters(groups: readonly Group[], cold: ColdTier | undefine
 /** Members of a group's entry in raft_groups. */
 export function describeCold(group: Group, cold: ColdTier | undefined, nowMs: number): Record<string, unknown> {
   const { state, admission } = group;
-  const oldestMs = oldestHotMs(state);
+  const oldestMs = cold === undefined ? undefined : oldestHotMs(state);
   return {
     hot_bytes: state.hotBytes,
     cold_bytes: state.cold.bytes,
     cold_objects: state.cold.objects,
     cold_gc_queue_length: state.cold.gcLength,
     /** Age of the oldest bytes that are not in the cold store; null when there are none, or no store. */
-    cold_backlog_age_ms: cold === undefined || oldestMs === undefined ? null : Math.max(0, nowMs - oldestMs),
+    cold_backlog_age_ms: oldestMs === undefined ? null : Math.max(0, nowMs - oldestMs),
     cold_write_admission: admission.show(state),
     /** This node leads the group, and the store rejected its last upload. */
     cold_flush_failing: cold?.flusher.isFailing(group) ?? false,
