@@ -64,8 +64,8 @@ interface Position {
 export class LargeCommands implements CommandSink {
   readonly json: JsonNormalizer;
   bounds = PIECE_BOUNDS;
-  /** All members of the group know pieces. */
-  areUnderstood = true;
+  /** Whether all members of the group know pieces. */
+  areUnderstood = (): boolean => true;
   readonly #queue: Large[] = [];
   /** Term of the first one's pieces. */
   #term = 0;
@@ -84,8 +84,8 @@ export class LargeCommands implements CommandSink {
 
   /** Whether a command of this size comes in pieces, or has to stay behind one that does. */
   takes(command: Command, commandBytes: number): boolean {
-    if (!this.areUnderstood || IMPORTS.has(command.kind)) return false;
-    return commandBytes > this.bounds.piece || this.#holds(command);
+    if (commandBytes <= this.bounds.piece && !this.#holds(command)) return false;
+    return !IMPORTS.has(command.kind) && this.areUnderstood();
   }
 
   #holds(command: Command): boolean {

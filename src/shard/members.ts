@@ -34,7 +34,6 @@ export function tickGroups(groups: readonly Group[], replication: Replication, i
   for (const group of groups) {
     group.raft.tick();
     group.expireWaiting(WAITS);
-    group.large.areUnderstood = replication.knowPieces(group);
     if (replication.hasOthers || identity !== undefined) recordConfiguration(group, identity?.firstOf(group));
     identity?.look(group);
   }

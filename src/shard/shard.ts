@@ -103,7 +103,7 @@ export class Shard {
     const { groups, damages } = openGroups(options, this.#memory, this.#sink);
     this.groups = groups;
     for (const group of groups) {
-      group.large.areUnderstood = this.replication.knowPieces(group);
+      group.large.areUnderstood = () => this.replication.knowPieces(group);
       group.forwardRenewal = (key) => this.replication.renew(group, key);
       group.leftExpired = () => void (this.#expireAtMs = this.#clockMs);
       this.#byId.set(group.id, group);

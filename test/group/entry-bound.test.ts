@@ -120,7 +120,7 @@ for (const isTransferred of [false, true]) {
   const sizes = [100, 3 * MIB, 2 * MIB, 200_000, 500_000, 4 * MIB, MIB, 10, 10, BODY_BYTES_MAX, 999_999, 5];
   const submitted = (cutsLarge: boolean): Host => {
     const host = new Host();
-    host.group.large.areUnderstood = cutsLarge;
+    host.group.large.areUnderstood = () => cutsLarge;
     for (const [i, size] of sizes.entries())
       host.submit(i, COMMANDS.append.number, Buffer.alloc(size, 'x'), isTransferred);
     host.finish();

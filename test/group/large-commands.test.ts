@@ -187,7 +187,7 @@ test('large commands that wait are bounded; small ones are taken', () => {
 
 test('where a member does not know pieces, commands stay whole', () => {
   const host = leader();
-  host.group.large.areUnderstood = false;
+  host.group.large.areUnderstood = () => false;
   append(host, 2, bodyOf(10 * PIECE_BYTES, 'a'));
   turn(host);
   assert.equal(host.answers.get(2), 'OK');
