@@ -248,7 +248,17 @@ const BOUNDS: readonly Bound[] = [
     source: limits('READER_BUFFER_BYTES_MAX'),
     holds: '1 MiB of a reader',
     full: 'moved to catch-up reads',
-    shownBy: ['test/http/live/races.test.ts', 'a thousand readers that stop reading hold a bounded part of memory'],
+    shownBy: ['test/http/live/untaken.test.ts', 'a thousand readers that stop reading hold a bounded part of memory'],
+  },
+  {
+    what: 'bytes for all of them',
+    source: ['src/http/live/live.ts', 'WAITING_BYTES_MAX'],
+    holds: '128 MiB of a node',
+    full: 'those with more than 64 KiB are cut',
+    shownBy: [
+      'test/http/live/untaken.test.ts',
+      'beyond the bound of all readers one that leaves much untaken is cut, and the others go on',
+    ],
   },
   {
     what: 'forks that a node makes',

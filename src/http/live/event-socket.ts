@@ -5,7 +5,7 @@ import { REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
 import { RECORD_EXTENSION, type Responder } from '../response.ts';
 import { shownContentType } from '../../access/stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
-import { BUFFERED_BYTES_MAX, type Live } from './live.ts';
+import { BUFFERED_BYTES_MAX, type Live, READER_BYTES_WHEN_FULL } from './live.ts';
 import {
   COMMENT,
   VIEW_BASE64,
@@ -41,6 +41,11 @@ export class EventSocket {
   /** More waits than one reader may hold, or than all of them together. */
   get isOverfull(): boolean {
     return this.#bufferedBytes > READER_BUFFER_BYTES_MAX || this.#live.bufferedBytes > BUFFERED_BYTES_MAX;
+  }
+
+  /** All readers together have no room, and this one has a large part of that. */
+  get isTooMuch(): boolean {
+    return this.#bufferedBytes > READER_BYTES_WHEN_FULL && !this.#live.hasRoom(0);
   }
 
   /** False: the socket is full, and the bytes wait in memory. */

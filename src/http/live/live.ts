@@ -6,7 +6,7 @@ import type { ResponseBackpressure } from '../backpressure.ts';
 import type { HttpContext } from '../context.ts';
 import { Clock } from '../../topics/clock.ts';
 import { RenderedEvents } from '../../topics/rendered-events.ts';
-import { type Member, Topic, type TopicHost } from '../../topics/topic.ts';
+import { type Member, STEP_BYTES, Topic, type TopicHost } from '../../topics/topic.ts';
 
 /**
  * Bytes that all event-stream readers together may have waiting in their sockets. One reader may hold 1 MiB
@@ -14,6 +14,14 @@ import { type Member, Topic, type TopicHost } from '../../topics/topic.ts';
  * cannot keep up goes to catch-up reads at its first full socket.
  */
 export const BUFFERED_BYTES_MAX = 64 * 1024 * 1024;
+/**
+ * Beyond this a reader with more than READER_BYTES_WHEN_FULL in its socket is cut, and comes back to where it was. One
+ * event may be a record of 32 MiB, most of which waits in memory for each of its readers. @internal
+ */
+export const WAITING_BYTES_MAX = 2 * BUFFERED_BYTES_MAX;
+export const READER_BYTES_WHEN_FULL = 64 * 1024;
+/** The event of so short a step stays below that, also in base64: those that catch up still do. */
+const STEP_BYTES_WHEN_FULL = READER_BYTES_WHEN_FULL / 2;
 
 /** Topics that may linger without a reader: about 2 KiB each. */
 const LINGERING_MAX = 8192;
@@ -25,7 +33,7 @@ export class Live implements TopicHost {
   readonly clock: Clock;
   readonly request = newRequest();
   readonly rendered = new RenderedEvents();
-  /** See BUFFERED_BYTES_MAX. */
+  /** See BUFFERED_BYTES_MAX and WAITING_BYTES_MAX. */
   bufferedBytes = 0;
   readonly #topics = new Map<string, Topic>();
   readonly #members = new Set<Member>();
@@ -56,6 +64,16 @@ export class Live implements TopicHost {
   get free(): number {
     const { watchersPerCoreMax } = this.ctx.settings;
     return watchersPerCoreMax === 0 ? Infinity : watchersPerCoreMax * this.gateway.shardCount - this.#members.size;
+  }
+
+  /** So many more bytes may wait for event streams. */
+  hasRoom(bytes: number): boolean {
+    return this.bufferedBytes + bytes <= WAITING_BYTES_MAX;
+  }
+
+  /** Bytes of one read for an event stream. */
+  get stepBytes(): number {
+    return this.hasRoom(0) ? STEP_BYTES : STEP_BYTES_WHEN_FULL;
   }
 
   /** Why no further reader is taken. */

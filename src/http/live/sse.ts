@@ -10,6 +10,7 @@
  * and its answer either covers them or is not up to date, and then the reader reads again.
  */
 import { type ErrorCode, ERRORS, errorCode } from '../../base/errors.ts';
+import { READER_BUFFER_BYTES_MAX } from '../../base/limits.ts';
 import { READ_FLAG_ENVELOPE, readIncarnation } from '../../protocol/queries/read.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
 import type { EventType, ReadParams } from '../context.ts';
@@ -29,7 +30,7 @@ import {
 import type { FeedBatch, FeedReader } from '../../topics/feed.ts';
 import { AWAITING, DONE, LiveReader, RETRYING, startReader } from './reader.ts';
 import { render } from '../../topics/rendered-events.ts';
-import { RETRY_MS, STEP_BYTES } from '../../topics/topic.ts';
+import { RETRY_MS } from '../../topics/topic.ts';
 
 /** A step smaller than the longest UTF-8 character could never be sent. */
 const STEP_BYTES_MIN = 4;
@@ -77,7 +78,7 @@ class SseReader extends LiveReader implements FeedReader {
 
   constructor(call: RequestContext, params: ReadParams) {
     const stepBytesMax = params.maxBytes === 0 ? Infinity : Math.max(params.maxBytes, STEP_BYTES_MIN);
-    super(call, params, Math.min(stepBytesMax, STEP_BYTES), 'sseReaders');
+    super(call, params, Math.min(stepBytesMax, call.server.node.live.stepBytes), 'sseReaders');
     this.#private = this.records || (params.readFlags & READ_FLAG_ENVELOPE) !== 0;
     this.#requestedCursor = params.cursor;
     this.#sawEnd = params.sawEnd === true;
@@ -138,6 +139,7 @@ class SseReader extends LiveReader implements FeedReader {
       const upToDate = held === 0 && reply.has(REPLY_UP_TO_DATE);
       taken = this.#writeEvent(reply, { bytes, upToDate, closed });
     }
+    if (this.state === DONE) return;
     if (closed) this.#finish();
     else if (reply.has(REPLY_UP_TO_DATE)) this.#follow();
     else if (!taken) this.state = DRAINING;
@@ -209,6 +211,11 @@ class SseReader extends LiveReader implements FeedReader {
     this.read();
   }
 
+  protected override read(): boolean {
+    this.position.maxBytes = Math.min(this.#stepBytesMax, this.live.stepBytes);
+    return super.read();
+  }
+
   override onDeleted(): void {
     // Before the head is sent the answer that is still to come says what to say.
     if (this.#opened) this.#endWithError('STREAM_NOT_FOUND');
@@ -223,14 +230,25 @@ class SseReader extends LiveReader implements FeedReader {
     const wasStalled = this.#socket.isStalled;
     const res = this.call?.res;
     if (res === undefined) return true;
+    const { live } = this;
+    // No socket takes most of a large event at once, so it is not even copied.
+    if (bytes.length > READER_BUFFER_BYTES_MAX && !live.hasRoom(bytes.length)) return this.#cut();
     this.call?.meters.spend(bytes.length);
     const taken = this.#socket.write(res, bytes);
-    if (!taken && !wasStalled) this.live.clock.schedule(this, PROBE_MS);
+    if (this.#socket.isTooMuch) return this.#cut();
+    if (!taken && !wasStalled) live.clock.schedule(this, PROBE_MS);
     return taken;
   }
 
+  /** Too much waits for all readers, and this one adds to it. Its client comes back behind its last event. */
+  #cut(): false {
+    this.ctx.metrics.live.slowReaders++;
+    this.leave()?.cut();
+    return false;
+  }
+
   #checkBuffer(): void {
-    if (!this.#socket.isOverfull) return;
+    if (this.state === DONE || !this.#socket.isOverfull) return;
     this.state = DRAINING;
     this.ctx.metrics.live.slowReaders++;
   }
