@@ -76,6 +76,11 @@ export class ResponseBackpressure {
     return this.usedBytes >= WAITING_BYTES_MAX;
   }
 
+  /** So many more bytes may wait. */
+  hasRoom(bytes: number): boolean {
+    return this.usedBytes + bytes <= WAITING_BYTES_MAX;
+  }
+
   /** Bytes that a read may bring now, given what its client allows (0: no bound). */
   readBytes(asked: number): number {
     if (this.usedBytes < WAITING_BYTES_MANY) return asked;
@@ -95,7 +100,7 @@ export class ResponseBackpressure {
     if (whole) return;
     const from = res.getWriteOffset();
     const size = body.length - from;
-    if (this.usedBytes + size > WAITING_BYTES_MAX) {
+    if (!this.hasRoom(size)) {
       this.#keep(res, () => undefined);
       res.close();
       return;

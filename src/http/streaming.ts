@@ -17,6 +17,8 @@ import type { UwsResponse } from './uws.ts';
 
 /** Well below the 10 s, less the granularity of 4 s, in which uWebSockets.js closes what takes nothing (server.ts). */
 const RENEWAL_MS = 3000;
+/** A piece is larger when it is one message, or very many small ones with a head each. */
+const PIECE_BYTES_MAX = 1024 * 1024;
 
 /** The request that is answered. */
 export interface ResponseHolder extends ResponseOwner {
@@ -74,7 +76,7 @@ export class StreamingResponse {
 
   /** Bytes that the next piece should have at most. */
   get pieceBytes(): number {
-    return this.#backpressure.readBytes(1024 * 1024);
+    return this.#backpressure.readBytes(PIECE_BYTES_MAX);
   }
 
   begin({ status, headers }: StreamHead): void {
@@ -104,6 +106,8 @@ export class StreamingResponse {
     this.#giveBack();
     // A chunk of no bytes would end the body.
     if (piece.length === 0) return next();
+    const isTooMuch = piece.length > PIECE_BYTES_MAX && !this.#backpressure.hasRoom(piece.length);
+    if (isTooMuch && this.#renewal === undefined) return this.cut();
     this.#holder.meters.spend(piece.length);
     if (this.#backpressure.writePiece(res, typeof piece === 'string' ? encodeUtf8(piece) : piece)) return next();
     this.#waitingBytes = piece.length;
