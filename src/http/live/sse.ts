@@ -201,8 +201,9 @@ class SseReader extends LiveReader implements FeedReader {
   }
 
   override onGap(): void {
-    if (this.state === AWAITING) this.read();
     if (this.state === LIVE) this.#readOn();
+    // The clock was to end the wait.
+    else if (this.state === AWAITING && this.read()) this.appoint();
   }
 
   /** A follower reads again, from where it stands. */

@@ -26,6 +26,19 @@ test('a long-poll and an event stream go on as usual when the stream is made', a
   assert.equal(events.control()['streamNextOffset'], '00000000000000000005');
 });
 
+test('an event stream whose stream is made early in its wait is kept alive from then on', async (t) => {
+  const server = await startLive(t);
+  const events = new SseClient(server.port, '/s?offset=0&live=sse&wait=create&timeout_ms=60000');
+  t.after(() => events.close());
+  await untilAsked(server, 1);
+  server.gateway.create('b/s');
+  await events.untilEvents(1);
+  server.advance(15_100);
+  // The end of its life, whatever came before.
+  server.advance(60_000);
+  await events.until(() => events.comments > 0);
+});
+
 test('a stream that is gone again when it is looked for is awaited again', async (t) => {
   const server = await startLive(t);
   server.gateway.manual = true;
