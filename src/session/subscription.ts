@@ -23,7 +23,15 @@ import { READ_FLAG_AWAIT, READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, readIncarnatio
 import { READ_NOW, READ_OFFSET, READ_RECORD, READ_RECORD_NOW } from '../protocol/read-fields.ts';
 import { REPLY_CLOSED, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
 import { Timed } from '../topics/clock.ts';
-import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES, type Topic } from '../topics/topic.ts';
+import {
+  type EventReader,
+  type Member,
+  type ReadPosition,
+  RETRY_MS,
+  STEP_BYTES,
+  type Topic,
+  beginAtStart,
+} from '../topics/topic.ts';
 import type { Frame } from './frame.ts';
 import { type RequestRefusal, beginEvent, endWith, refusalOf } from './messages.ts';
 import type { SessionRights } from './rights.ts';
@@ -169,8 +177,9 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
   /** Its topic says when to look again for a stream that it awaits. */
   #refused(reply: Reply, topic: Topic): void {
     const isAwaited = this.#params?.wait === 'create' && !this.#hasBegun && topic.number !== 0;
-    if (isAwaited && errorCode(reply.code) === 'STREAM_NOT_FOUND') this.#state = AWAITING;
-    else this.#end(refusalOf(this.id, reply));
+    if (!isAwaited || errorCode(reply.code) !== 'STREAM_NOT_FOUND') return this.#end(refusalOf(this.id, reply));
+    this.#state = AWAITING;
+    return beginAtStart(this.#position);
   }
 
   onEvent(event: Reply): void {

@@ -21,7 +21,7 @@ import { type Clock, Timed } from './clock.ts';
 import { Feed } from './feed.ts';
 import type { View } from './events.ts';
 import { READ_FLAG_NO_TOUCH, readCreatedAtMs, readIncarnation, showRead, fillRead } from '../protocol/queries/read.ts';
-import { READ_OFFSET } from '../protocol/read-fields.ts';
+import { READ_NOW, READ_OFFSET, READ_RECORD, READ_RECORD_NOW, READ_TAIL_RECORDS } from '../protocol/read-fields.ts';
 
 /** Between two long-polls of a client its topic stays, so the shard need not be told twice per poll. */
 export const LINGER_MS = 5_000;
@@ -63,6 +63,15 @@ export interface ReadPosition {
   maxBytes: number;
   maxRecords: number;
   readFlags: number;
+}
+
+/** The stream is not there: its tail is where it will begin, and what is read once it is made begins there too. */
+export function beginAtStart(position: ReadPosition): void {
+  const { mode } = position;
+  if (mode === READ_NOW) position.mode = READ_OFFSET;
+  else if (mode === READ_RECORD_NOW || mode === READ_TAIL_RECORDS) position.mode = READ_RECORD;
+  else return;
+  position.value = 0;
 }
 
 /** A member that wants the events themselves. */

@@ -141,6 +141,20 @@ test('a subscription may wait for a stream that is not there, until it is made o
   });
 });
 
+test('a subscription that waits for a stream at its tail gets everything that is appended to it', async () => {
+  await withSession(async (client) => {
+    for (const [id, options] of [{ offset: 'now' }, { record: 'now' }, { tail_records: 1 }].entries()) {
+      const stream = `s${id}`;
+      client.send([SUBSCRIBE, id, 'b', stream, MUCH, { ...options, wait: 'create' }]);
+      for (const [at, kind] of [CREATE, APPEND].entries()) {
+        client.send([kind, 100 + at, 'b', stream, Buffer.from(`[${at}]`), JSON_TYPE]);
+        assert.equal((await client.about(100 + at)).kind, DONE);
+      }
+      assert.match(await follow(client, id, 1), /^\[0/);
+    }
+  });
+});
+
 test('no event goes over the credit, and what was left out is read when more comes', async () => {
   await withSession(async (client) => {
     await client.ask(CREATE, 1, 'b', 's', Buffer.from('0123456789'), TEXT);

@@ -9,7 +9,14 @@ import { isRecordRead } from '../query.ts';
 import type { Answer, RequestContext } from '../request.ts';
 import { Timed } from '../../topics/clock.ts';
 import type { Live } from './live.ts';
-import { type EventReader, type Member, type ReadPosition, RETRY_MS, type Topic } from '../../topics/topic.ts';
+import {
+  type EventReader,
+  type Member,
+  type ReadPosition,
+  RETRY_MS,
+  type Topic,
+  beginAtStart,
+} from '../../topics/topic.ts';
 import { refuseLimited } from '../limited.ts';
 
 export const READING = 0;
@@ -109,6 +116,7 @@ export abstract class LiveReader extends Timed implements Member, EventReader, R
     const leftMs = this.#awaitEndMs - this.ctx.monotonicMs();
     if (errorCode(code) !== 'STREAM_NOT_FOUND' || leftMs <= 0 || this.topic.number === 0) return false;
     this.state = AWAITING;
+    beginAtStart(this.position);
     this.live.clock.schedule(this, leftMs);
     return true;
   }

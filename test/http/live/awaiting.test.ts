@@ -39,6 +39,22 @@ test('an event stream whose stream is made early in its wait is kept alive from 
   await events.until(() => events.comments > 0);
 });
 
+test('who awaits a stream at its tail gets everything that is appended to it', async (t) => {
+  const server = await startLive(t);
+  server.gateway.manual = true;
+  const poll = fetch(server.url('s', 'offset=now&live=long-poll&wait=create'));
+  const events = new SseClient(server.port, '/s?offset=now&live=sse&wait=create');
+  t.after(() => events.close());
+  await untilAsked(server, 2);
+  server.gateway.create('b/s');
+  server.gateway.append('b/s', 'first');
+  server.gateway.pump();
+  server.advance(31_000);
+  assert.equal(await (await poll).text(), 'first');
+  await events.untilEvents(2);
+  assert.deepEqual(events.events[0], { type: 'data', data: 'first' });
+});
+
 test('a stream that is gone again when it is looked for is awaited again', async (t) => {
   const server = await startLive(t);
   server.gateway.manual = true;
