@@ -7,7 +7,8 @@ import { test } from 'node:test';
 import { PATIENCE_MS, until } from '../support/until.ts';
 import { startPlanes } from './planes.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
-import { showRead } from '../../src/protocol/queries/read.ts';
+import { READ_FLAG_NO_TOUCH, showRead } from '../../src/protocol/queries/read.ts';
+import { READ_NOW, READ_OFFSET } from '../../src/protocol/read-fields.ts';
 
 const MIB = 1024 * 1024;
 /** Bound of what may wait in a process (unsent.ts). */
@@ -84,4 +85,32 @@ test('large messages that slow readers of bootstraps have not taken are bounded 
   assert.ok(unsent > 7 * 16 * MIB && unsent <= BOUND * MIB, `${unsent} bytes wait`);
   for (const socket of sockets) socket.destroy();
   await until('they are forgotten', () => Promise.resolve(planes.openRequests() === 0));
+});
+
+test('a bootstrap renews the lifetime once, with messages and without', async (t) => {
+  const { gateway, client } = await startPlanes(t);
+  let tail = 0;
+  gateway.script = ({ op }, reply) => {
+    if (op === QUERIES.snapshot.number) {
+      QUERIES.snapshot.result.write(reply, { ...NO_SNAPSHOT, incarnation: 1 });
+      reply.nextOffset = tail;
+    } else {
+      showRead(reply, 1, 0);
+      reply.nextOffset = 1;
+      reply.body = oneMessage(1);
+    }
+  };
+  for (const method of ['GET', 'HEAD']) {
+    for (tail of [0, 1]) {
+      gateway.asked.length = 0;
+      assert.equal((await (await fetch(`${client}/b/s/bootstrap`, { method })).text()) === '', method === 'HEAD');
+      const touches = gateway.asked.filter((asked) => (asked.readFlags & READ_FLAG_NO_TOUCH) === 0);
+      const reads = touches.filter(({ op }) => op === QUERIES.read.number);
+      assert.deepEqual(
+        reads.map(({ mode }) => mode),
+        method === 'HEAD' ? [] : [tail === 0 ? READ_NOW : READ_OFFSET],
+        `${method} of a stream with its tail at ${tail}`,
+      );
+    }
+  }
 });

@@ -23,7 +23,7 @@ import type { UwsResponse } from '../uws.ts';
 import { writeRecordRange } from '../response.ts';
 import { type Published, Slices, askForPiece } from './snapshot.ts';
 import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, readIncarnation } from '../../protocol/queries/read.ts';
-import { READ_OFFSET } from '../../protocol/read-fields.ts';
+import { READ_NOW, READ_OFFSET } from '../../protocol/read-fields.ts';
 
 const LIVE: ReadonlySet<string> = new Set(['live']);
 const NOTHING = new Uint8Array(0);
@@ -69,9 +69,16 @@ class Bootstrap {
         if (read === undefined) return;
         // Behind a snapshot of several slices they are read again: a slow reader must not make them wait in memory.
         if (slices.isWhole) messages = this.#take(read);
-      }
+      } else this.#touch();
       return this.#writeAll(slices, first, messages);
     }
+  }
+
+  /** It is use of the lifetime also where no message is read. */
+  #touch(): void {
+    const { gateway, group, bucket, stream } = this.#call;
+    const query = requestFor(QUERIES.read, group, { bucket, stream, mode: READ_NOW });
+    gateway.send(query, { onReply: () => undefined });
   }
 
   /** The snapshot, then `messages`, then what follows them. */
