@@ -14,7 +14,7 @@ const STATUS_LINES: ReadonlyMap<number, string> = new Map(
     ...['400 Bad Request', '401 Unauthorized', '403 Forbidden', '404 Not Found', '405 Method Not Allowed'],
     ...['408 Request Timeout', '409 Conflict', '410 Gone', '412 Precondition Failed', '413 Content Too Large'],
     ...['415 Unsupported Media Type', '416 Range Not Satisfiable', '421 Misdirected Request'],
-    ...['422 Unprocessable Content', '429 Too Many Requests'],
+    ...['422 Unprocessable Content', '426 Upgrade Required', '429 Too Many Requests'],
     ...['500 Internal Server Error', '501 Not Implemented', '502 Bad Gateway', '503 Service Unavailable'],
     '507 Insufficient Storage',
   ].map((line) => [Number.parseInt(line, 10), line]),

@@ -233,6 +233,8 @@ export class Responder {
     this.begin(res, row[family], 'no-store', code);
     if (row.retry) res.writeHeader('retry-after', retryAfter(retrySeconds));
     if (code === 'CONTENT_ENCODING') res.writeHeader('accept-encoding', 'identity');
+    // RFC 9110, 15.5.22, and the connection option that 7.8 wants beside it.
+    if (code === 'UPGRADE_REQUIRED') res.writeHeader('upgrade', 'websocket').writeHeader('connection', 'upgrade');
     const challenge = challengeOf(code, detail);
     if (challenge !== undefined) res.writeHeader('www-authenticate', challenge);
   }

@@ -54,8 +54,8 @@ test('only a request for the protocol becomes a session, and nothing is compress
   assert.equal(await statusOf(rig, { headers: ['Sec-Fetch-Site: cross-site'] }), '403 ORIGIN_NOT_ALLOWED');
   assert.equal(await statusOf(rig, origin('http://app.example')), '101');
   assert.equal(await statusOf(rig, origin('http://localhost:3000')), '101');
-  const { status } = await fetch(`${rig.client}/__svc/session`);
-  assert.equal(status, 426);
+  const { status, statusText, headers } = await fetch(`${rig.client}/__svc/session`);
+  assert.deepEqual([status, statusText, headers.get('upgrade')], [426, 'Upgrade Required', 'websocket']);
   await until('all of them are over', () => rig.counters.sessions.open === 0);
 });
 
