@@ -156,8 +156,9 @@ const READ_RANGE: SessionOperation = {
 /** Bytes that the answer to a read may have, as far as its question says. */
 export function readBytesOf(frame: Frame): number {
   if (frame.kind !== READ) return 0;
-  const asked = /(?:^|&)max_bytes=(\d{1,7})(?:&|$)/.exec(frame.query)?.[1];
-  return asked === undefined ? READ_BYTES_MAX : Math.min(Number(asked), READ_BYTES_MAX);
+  // The last of a repeated option counts, as in the question (protocol/query-string.ts).
+  const asked = /^(?:.*&)?max_bytes=([^&]*)/.exec(frame.query)?.[1] ?? '';
+  return /^\d{1,7}$/.test(asked) ? Math.min(Number(asked), READ_BYTES_MAX) : READ_BYTES_MAX;
 }
 
 const done =

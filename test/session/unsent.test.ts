@@ -36,6 +36,12 @@ const MUCH = 1_000_000;
 const MIB = 1024 * 1024;
 const OP_PING = 9;
 
+/** A READ whose map of options may name one more than once. */
+function readWith(id: number, stream: string, options: readonly Buffer[]): Buffer {
+  const map = Buffer.from([0x80 | options.length]);
+  return Buffer.concat([Buffer.from([0x95]), pack(READ, id, 'b', stream), map, ...options]);
+}
+
 async function start(t: TestContext, settings: Parameters<typeof startPlanes>[1] = {}): Promise<[Rig, SessionClient]> {
   const rig = await startPlanes(t, settings);
   const client = await SessionClient.connect(rig.port);
@@ -222,6 +228,24 @@ test('a read counts at least as one record', async (t) => {
   client.send(...Array.from({ length: 100 }, (_, id) => [SUBSCRIBE, 200 + id, 'b', `s${200 + id}`, 1, { offset: 0 }]));
   assert.equal((await client.ask(READ, 128, 'b', 's', {})).code, 'SESSION_FULL');
   assert.equal(rig.gateway.heldCount, 128 + 32);
+});
+
+test('a read counts as much as it may bring, however often its bound is named', async (t) => {
+  const [rig, client] = await start(t);
+  rig.gateway.script = () => false;
+  for (const [round, bounds] of [
+    [1, MIB],
+    [1, 'x'],
+    [MIB, 1, 'x'],
+  ].entries()) {
+    const options = bounds.map((bound) => pack('max_bytes', bound));
+    const frames = Array.from({ length: 9 }, (_, id) => readWith(10 * round + id, `s${id}`, options));
+    client.sendBytes(Buffer.concat(frames));
+    assert.equal((await client.about(10 * round + 8)).code, 'SESSION_FULL', bounds.join());
+    assert.deepEqual(new Set(rig.gateway.asked.map(({ maxBytes }) => maxBytes % MIB)), new Set([0]));
+    rig.gateway.release();
+    for (let id = 0; id < 8; id++) await client.about(10 * round + id);
+  }
 });
 
 test('answers to pings that a client leaves untaken are counted', async (t) => {
