@@ -40,9 +40,8 @@ export class ChunkLoader {
   readonly #read: ReadChunks;
   readonly #cache: LRUCache<string, Uint8Array> | undefined;
   readonly #loads = new Map<string, Promise<Loaded>>();
-  /** Requests in order of arrival; those before #next are done. */
-  #waiting: Waiting[] = [];
-  #next = 0;
+  /** Requests in order of arrival. One that has begun is forgotten: its promise will hold the chunk. */
+  readonly #waiting = new Set<Waiting>();
   #running = 0;
 
   /** `cacheBytesMax` 0 disables caching. */
@@ -60,7 +59,7 @@ export class ChunkLoader {
 
   /** Queued fetches. */
   get waiting(): number {
-    return this.#waiting.length - this.#next;
+    return this.#waiting.size;
   }
 
   /** From memory, if cached. */
@@ -76,7 +75,7 @@ export class ChunkLoader {
     const name = nameOf(ref);
     const running = this.#loads.get(name);
     if (running !== undefined) return running;
-    const load = new Promise<Loaded>((resolve) => this.#waiting.push({ ref, resolve }));
+    const load = new Promise<Loaded>((resolve) => this.#waiting.add({ ref, resolve }));
     this.#track(name, load);
     this.#startWaiting();
     return load;
@@ -123,13 +122,10 @@ export class ChunkLoader {
   }
 
   #startWaiting(): void {
-    while (this.waiting > 0 && this.#running < LOADS_MAX) {
-      const { ref, resolve } = this.#waiting[this.#next++] as Waiting;
-      if (this.#next === this.#waiting.length) {
-        this.#waiting = [];
-        this.#next = 0;
-      }
-      void this.#single(ref).then(resolve);
+    for (const one of this.#waiting) {
+      if (this.#running >= LOADS_MAX) return;
+      this.#waiting.delete(one);
+      void this.#single(one.ref).then(one.resolve);
     }
   }
 

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { ChunkLoader } from '../../../src/cold/service/chunk-loader.ts';
 import type { ChunkRef } from '../../../src/protocol/cold.ts';
 
@@ -87,4 +89,37 @@ test('what fits is read once', async () => {
 test('without a cache nothing runs ahead', async () => {
   const { waits } = await new Rig(0).pass();
   assert.equal(waits, CHUNKS.length);
+});
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+test('a queue that is never empty keeps nothing of what was read', async () => {
+  const [chunk] = CHUNKS;
+  assert(chunk !== undefined);
+  const read: WeakRef<Uint8Array>[] = [];
+  const underWay: (() => void)[] = [];
+  const loader = new ChunkLoader(
+    () =>
+      new Promise((resolve) => {
+        underWay.push(() => {
+          const value = new Uint8Array(1000);
+          read.push(new WeakRef(value));
+          resolve({ ok: true, value: [value] });
+        });
+      }),
+    0,
+  );
+  for (let at = 0; at < 300; at++) {
+    void loader.load({ ...chunk, at });
+    // More than are read at once.
+    if (at < 100) continue;
+    underWay.shift()?.();
+    await setImmediate();
+    assert(loader.waiting > 0);
+  }
+  collectGarbage();
+  assert.equal(read.length, 200);
+  const kept = read.filter((one) => one.deref() !== undefined);
+  assert(kept.length < 5, `${kept.length} of them are kept`);
 });
