@@ -136,6 +136,14 @@ describe('the pods of the StatefulSet', () => {
     assert.match(narrow.output(), /"exporter" has observe/);
   });
 
+  it('have a name before the hook of their start asks by it', async () => {
+    // Kubernetes tells a pod's address when a container has started, hook included, or an init container has ended.
+    const [first] = set.spec?.template.spec?.initContainers ?? [];
+    assert(first?.command !== undefined, 'the hook would wait for a name that waits for the hook');
+    assert.equal(first.image, container.image);
+    await execute(first.command, 0);
+  });
+
   it('tell clients where each of them is, and which one leads', async (t) => {
     const urls = NODES.map((ordinal) => `http://127.0.0.1:${port(ordinal, 'http')}`);
     for (const ordinal of NODES) {
