@@ -9,6 +9,26 @@ import { ConfigError } from '../config/error.ts';
 /** A line costs two system calls more once in this time; a rotated file gets its last line this late at most. */
 const LOOK_PAUSE_MS = 1000;
 const OWNER_ONLY = 0o600;
+/** @internal Lines that a full disk does not take wait for the next that it takes; more are dropped. */
+export const HELD_BYTES_MAX = 256 * 1024;
+
+/** Takes lines at once. A log that cannot be written, on a full disk or because its reader is gone, ends no node. */
+export function openDestination(
+  to: { readonly fd: number } | { readonly dest: string; readonly append: true; readonly mode: number },
+): ReturnType<typeof destination> {
+  const stream = destination({ ...to, sync: true, maxLength: HELD_BYTES_MAX });
+  stream.on('error', () => undefined);
+  let isRepeat = false;
+  // The library tries the disk with lines that it has room for. An empty one makes room when the disk takes what waits.
+  stream.on('drop', (line: string) => {
+    if (isRepeat) return;
+    isRepeat = true;
+    stream.write('');
+    stream.write(line);
+    isRepeat = false;
+  });
+  return stream;
+}
 
 export class LogFile implements DestinationStream {
   readonly #path: string;
@@ -24,13 +44,11 @@ export class LogFile implements DestinationStream {
     this.#monotonicMs = monotonicMs;
     const before = this.#named();
     try {
-      this.#file = destination({ dest: path, append: true, sync: true, mode: OWNER_ONLY });
+      this.#file = openDestination({ dest: path, append: true, mode: OWNER_ONLY });
     } catch (error) {
       throw new ConfigError(`MILLRACE_LOG_FILE: ${path} cannot be opened (${String(error)})`);
     }
     this.#opened = this.#since(before);
-    // As with stderr: a log that cannot be written ends no node.
-    this.#file.on('error', () => undefined);
   }
 
   /** The next line checks, regardless of the time. */

@@ -3,9 +3,9 @@
  * worker-thread transport), so the line that explains a crash is written before the process is gone.
  */
 import { isatty } from 'node:tty';
-import { destination, type DestinationStream, type Logger, pino } from 'pino';
+import { type DestinationStream, type Logger, pino } from 'pino';
 import { ConfigError } from '../config/error.ts';
-import { LogFile } from './log-file.ts';
+import { LogFile, openDestination } from './log-file.ts';
 
 export type { Logger } from 'pino';
 
@@ -18,8 +18,6 @@ export interface Verbosity {
 }
 
 const STDERR_FD = 2;
-/** Lines that stderr does not take, because its disk is full, wait for the next that it takes; more are dropped. */
-const HELD_CHARS_MAX = 256 * 1024;
 
 /** @internal Throws ConfigError when `text` is not a verbosity; unset or empty means `info`. */
 export function parseVerbosity(text: string | undefined): Verbosity {
@@ -114,12 +112,11 @@ function openStream(to: 'stderr' | { readonly file: string }): DestinationStream
 }
 
 function openStderr(): DestinationStream {
-  const stderr = destination({ fd: STDERR_FD, sync: true, maxLength: HELD_CHARS_MAX });
-  // A log that cannot be written, on a full disk or because its reader is gone, ends no node.
-  stderr.on('error', () => undefined);
+  const stderr = openDestination({ fd: STDERR_FD });
   // process.stderr.isTTY is undefined in worker threads; the descriptor is the same in all.
-  if (!isatty(STDERR_FD)) return stderr;
-  return { write: (line) => stderr.write(readable(line)) };
+  const shown = isatty(STDERR_FD) ? readable : (line: string): string => line;
+  // Nothing but `write`: at a fatal line pino has a stream of the library flushed, which on a full disk never ends.
+  return { write: (line) => stderr.write(shown(line)) };
 }
 
 /** Every line has these; further fields are the caller's. */

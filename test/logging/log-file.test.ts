@@ -1,10 +1,10 @@
 // A log file that is moved away: the lines that follow go to a new one, from every thread, with SIGHUP and without.
 import assert from 'node:assert/strict';
-import fs, { mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
+import fs, { mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ConfigError } from '../../src/config/error.ts';
-import { LogFile } from '../../src/logging/log-file.ts';
+import { HELD_BYTES_MAX, LogFile } from '../../src/logging/log-file.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
@@ -35,6 +35,21 @@ test('a file that was moved or removed is opened again within a second of lines;
   log.lookNow();
   log.write('six\n');
   assert.equal(readFileSync(path, 'utf8'), 'six\n');
+});
+
+test('lines that a full disk does not take wait in bounded memory', (t) => {
+  const folder = temporaryFolder('log');
+  t.after(() => removeFolder(folder));
+  const path = join(folder, 'node.log');
+  symlinkSync('/dev/full', path);
+  const log = new LogFile(path, () => 0);
+  const line = `${'x'.repeat(1023)}\n`;
+  for (let i = 0; i < 1024; i++) log.write(line);
+  rmSync(path);
+  log.lookNow();
+  log.write('later\n');
+  const lines = readFileSync(path, 'utf8').split('\n');
+  assert.deepEqual([lines.length, lines.at(-2)], [HELD_BYTES_MAX / line.length + 2, 'later']);
 });
 
 test('the file before is closed once, however often reopening failed', async (t) => {

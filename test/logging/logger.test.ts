@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import process from 'node:process';
 import { test } from 'node:test';
 import { ConfigError } from '../../src/config/error.ts';
 import { loggerTo, parseVerbosity, readable } from '../../src/logging/logger.ts';
+import { removeFolder, temporaryFolder } from '../support/server.ts';
+import { PATIENCE_MS } from '../support/until.ts';
 
 function collect(): { lines: string[]; write: (line: string) => void } {
   const lines: string[] = [];
@@ -87,4 +91,55 @@ test('the last line before an exit is not lost, and stderr gets JSON when it is 
   const lines = child.stderr.trimEnd().split('\n');
   assert.equal(lines.length, 2001);
   assert.equal((JSON.parse(lines.at(-1) ?? '') as { msg: string }).msg, 'the end');
+});
+
+/** A script with a logger on stderr. */
+function logging(script: string): string {
+  const url = new URL('../../src/logging/logger.js', import.meta.url).href;
+  return `
+    import { truncateSync, writeSync } from 'node:fs';
+    import { NodeLog } from ${JSON.stringify(url)};
+    const log = NodeLog.open('info').logger('main');
+    ${script}`;
+}
+
+test('a fatal line that stderr does not take keeps no process from ending', () => {
+  const full = openSync('/dev/full', 'w');
+  const script = logging("log.fatal('the end'); writeSync(1, 'ended');");
+  const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', full],
+    encoding: 'utf8',
+    timeout: PATIENCE_MS,
+    killSignal: 'SIGKILL',
+  });
+  closeSync(full);
+  assert.equal(stdout, 'ended');
+});
+
+test('a log on stderr goes on when its disk has room again, whatever did not fit meanwhile', () => {
+  const folder = temporaryFolder('log');
+  const path = join(folder, 'stderr');
+  const stderr = openSync(path, 'a');
+  const script = logging(`
+    const line = 'x'.repeat(1000);
+    for (let i = 0; i < 2000; i++) log.info(line);
+    truncateSync(process.argv[1]);
+    log.info(line.replace(/^x{5}/, 'again'));`);
+  // The size limit of a file, in blocks of 512 bytes: the kernel refuses as it would on a full disk.
+  const limited = [
+    '-c',
+    'ulimit -f 1024; exec "$@"',
+    'sh',
+    process.execPath,
+    '--input-type=module',
+    '-e',
+    script,
+    path,
+  ];
+  const { status } = spawnSync('sh', limited, { stdio: ['ignore', 'pipe', stderr] });
+  closeSync(stderr);
+  const lines = readFileSync(path, 'utf8').split('\n');
+  removeFolder(folder);
+  assert.equal(status, 0);
+  assert.match(lines.at(-2) ?? '', /"msg":"againx/);
 });
