@@ -32,12 +32,13 @@ export async function salvage(from: string, to: string, say: (line: string) => v
   const target = await lockDataDir(to);
   try {
     if (readdirSync(to).length > 0) throw refused(to, 'is not empty');
-    cpSync(from, to, { recursive: true, filter: (path) => basename(path) !== LMDB_LOCK });
     try {
+      // A link to a folder on another disk would lead to the original, whose log would be cut in place of the copy's.
+      cpSync(from, to, { recursive: true, dereference: true, filter: (path) => basename(path) !== LMDB_LOCK });
       for (let shard = 0; shard < layout.shardCount; shard++) await salvageShard(to, layout, shard, say);
       syncAll(to);
     } catch (error) {
-      // A copy that starts as the damaged node would.
+      // It is not whole, or starts as the damaged node would.
       for (const name of readdirSync(to)) rmSync(join(to, name), { recursive: true });
       throw error;
     }

@@ -1,6 +1,17 @@
 // A single node whose log is damaged: the tool makes a directory that starts with what can be read, and says what is gone.
 import assert from 'node:assert/strict';
-import fs, { cpSync, readFileSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import fs, {
+  cpSync,
+  lstatSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -126,4 +137,39 @@ test('a single node without the newer meta page of data.mdb is salvaged from the
   t.after(() => other.dispose());
   await other.start();
   for (let i = 0; i < STREAMS; i++) assert.equal(await contentOf(other, i), 'all;');
+});
+
+test('folders that are links to other disks are copied, and only the copy is changed; a copy that fails is removed', async (t) => {
+  const server = new TestServer({ cores: 1, groups: 2 });
+  const folder = temporaryFolder('salvage');
+  t.after(async () => {
+    await server.dispose();
+    removeFolder(folder);
+  });
+  await server.start();
+  await server.client.request('PUT', '/salvage/s0', TEXT);
+  await server.client.append('/salvage/s0', TEXT, 'all;');
+  await server.stop();
+  const [link, disk, to] = [join(folder, 'link'), join(folder, 'disk'), join(folder, 'to')];
+  const shard = join(server.dataDir, 'shard-0');
+  renameSync(shard, disk);
+  symlinkSync(disk, shard);
+  symlinkSync(server.dataDir, link);
+  // Nothing copies a pipe.
+  const pipe = join(disk, 'log', 'pipe');
+  execFileSync('mkfifo', [pipe]);
+  await assert.rejects(
+    salvage(link, to, () => undefined),
+    /FIFO pipe/,
+  );
+  assert.deepEqual(readdirSync(to), []);
+  rmSync(pipe);
+  const said: string[] = [];
+  await salvage(link, to, (line) => said.push(line));
+  assert.deepEqual(said, ['shard-0: the log is whole']);
+  assert(lstatSync(join(to, 'shard-0')).isDirectory(), 'the copy leads to the original');
+  const other = new TestServer({ cores: 1, groups: 2, dataDir: to });
+  t.after(() => other.dispose());
+  await other.start();
+  assert.equal(await contentOf(other, 0), 'all;');
 });
