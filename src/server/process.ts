@@ -43,7 +43,7 @@ export function endOnFailure(log: Logger): (error: NodeFailure) => void {
     const err = cause instanceof ConfigError ? { message: cause.message } : cause;
     log.fatal({ err }, 'a shard failed; the process ends, acknowledged data is on disk');
     process.exitCode = EXIT_FAILURE;
-    setTimeout(() => process.exit(), CLOSE_MS);
+    setTimeout(endAtOnce, CLOSE_MS);
   };
 }
 
