@@ -21,7 +21,7 @@ import {
   rmSync,
   statSync,
   statfsSync,
-  writeSync,
+  writeFileSync,
 } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -280,9 +280,13 @@ function store<T extends Stored>(path: string, stored: T): T {
   const file = join(path, FILE);
   try {
     const descriptor = openSync(`${file}.new`, 'w', 0o600);
-    writeSync(descriptor, `${JSON.stringify(stored, undefined, 2)}\n`);
-    fsyncSync(descriptor);
-    closeSync(descriptor);
+    try {
+      // All of it, or it throws: a disk that is nearly full takes a part.
+      writeFileSync(descriptor, `${JSON.stringify(stored, undefined, 2)}\n`);
+      fsyncSync(descriptor);
+    } finally {
+      closeSync(descriptor);
+    }
     renameSync(`${file}.new`, file);
     syncPath(path);
   } catch (error) {

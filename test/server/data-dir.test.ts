@@ -1,8 +1,10 @@
 // The data directory: created once, refused when it is not what it was.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import process from 'node:process';
 import { type TestContext, test } from 'node:test';
 import { ConfigError } from '../../src/config/error.ts';
 import {
@@ -12,7 +14,9 @@ import {
   lockDataDir,
   noteClusterId,
   noteSettled,
+  noteSource,
   openDataDir,
+  readLayout,
 } from '../../src/server/data-dir.ts';
 
 const LAYOUT = { nodeId: 1, groupCount: 16, shardCount: 2, single: true };
@@ -183,4 +187,19 @@ test('a directory that is removed while a node runs on it leaves its lock to no 
     // The file system gives the number of one that is gone to the next one.
     assert.notEqual(statSync(later).ino, ino);
   }
+});
+
+test('a disk that takes only a part of millrace.json leaves it as it was', (t) => {
+  const path = folder(t);
+  startOn(path, LAYOUT);
+  for (let i = 0; i < 40; i++) noteSource(path, String(i).padStart(32, '0'));
+  const url = new URL('../../src/server/data-dir.js', import.meta.url).href;
+  const script = `
+    import { noteSource } from ${JSON.stringify(url)};
+    noteSource(process.argv[1], 'f'.repeat(32));`;
+  // The size limit of a file, in blocks of 512 bytes: the kernel takes what fits, and says so only when it is asked again.
+  const limited = ['-c', 'ulimit -f 1; exec "$@"', 'sh', process.execPath, '--input-type=module', '-e', script, path];
+  const { stderr } = spawnSync('sh', limited, { encoding: 'utf8' });
+  assert.match(stderr, /cannot be written \(EFBIG/);
+  assert.equal(readLayout(path).restoredFrom.length, 40);
 });
