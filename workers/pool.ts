@@ -5,8 +5,6 @@ import type { ColdOp, ColdOutcome, ColdResults } from '../src/cold/ports.ts';
 import { type Backend, type ColdWork, KeyedObjects, openStore, perform } from '../src/cold/store/perform.ts';
 import { mergeChunks } from '../src/stream/cold/merge.ts';
 
-/** Ends with the thread; each operation has its own bound. */
-const { signal } = new AbortController();
 // Node 20 is supported here for as long as this version of the SDK runs on it; its daily reminder is noise.
 process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true';
 const opening = openStore(workerData as Backend).then((store) => ({ store, keyed: new KeyedObjects(store) }));
@@ -18,7 +16,7 @@ export async function cold({ task, keys }: ColdWork): Promise<unknown> {
   let outcome: ColdOutcome;
   try {
     const { store, keyed } = await opening;
-    outcome = await perform({ store, objects: await keyed.by(keys), signal, merge: mergeChunks }, task);
+    outcome = await perform({ store, objects: await keyed.by(keys), merge: mergeChunks }, task);
   } catch (error) {
     outcome = { ok: false, failure: 'unreachable', message: `the store cannot be opened: ${String(error)}` };
   }

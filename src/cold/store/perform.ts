@@ -25,7 +25,7 @@ export async function openStore(backend: Backend): Promise<ObjectStore> {
 }
 
 /** A thread's means for its tasks. */
-export interface Performer extends Reading {
+export interface Performer extends Omit<Reading, 'signal'> {
   /** The state machine's merge function. */
   readonly merge: MergeChunks;
 }
@@ -67,8 +67,10 @@ export class KeyedObjects {
 
 /** Never rejects. */
 export async function perform(performer: Performer, task: ColdTask): Promise<ColdOutcome> {
+  // One that outlives the task would keep something of each signal that was derived from it: Node 20 never lets go of it.
+  const { signal } = new AbortController();
   try {
-    return { ok: true, value: await run(performer, task) };
+    return { ok: true, value: await run({ ...performer, signal }, task) };
   } catch (error) {
     if (error instanceof StoreError) return { ok: false, failure: error.failure, message: error.message };
     const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -76,7 +78,7 @@ export async function perform(performer: Performer, task: ColdTask): Promise<Col
   }
 }
 
-async function run(performer: Performer, task: ColdTask): Promise<ColdResults[ColdOp]> {
+async function run(performer: Performer & Reading, task: ColdTask): Promise<ColdResults[ColdOp]> {
   const { store, objects, signal, merge } = performer;
   switch (task.op) {
     case 'put': {
@@ -100,20 +102,20 @@ async function run(performer: Performer, task: ColdTask): Promise<ColdResults[Co
 }
 
 async function readVerified(
-  performer: Performer,
+  reading: Reading,
   refs: readonly StoredRange[],
 ): Promise<readonly Uint8Array<ArrayBuffer>[]> {
   const [first] = refs;
   if (first === undefined) return [];
   const { key, at: offset } = first;
   const parts = new Parts(refs.map(({ length }) => length));
-  await performer.objects.read(key, offset, parts, performer.signal);
+  await reading.objects.read(key, offset, parts, reading.signal);
   for (const [i, { at, length, digest }] of refs.entries()) {
     if (sameDigest(digestOf(parts.parts[i] as Uint8Array), digest)) continue;
     const place = `${key}: bytes ${at} to ${at + length}`;
     throw new StoreError(
       'bad',
-      (await withoutKey(performer, key)) ?? `${place} are not what was written (BLAKE3 differs)`,
+      (await withoutKey(reading, key)) ?? `${place} are not what was written (BLAKE3 differs)`,
     );
   }
   return parts.parts;

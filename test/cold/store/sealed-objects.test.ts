@@ -49,7 +49,7 @@ class Thread {
   async put(keys: AgeKeys | undefined, key: string, body: Uint8Array): Promise<void> {
     const objects = await this.#keyed.by(keys);
     const task = { op: 'put', key, body: Uint8Array.from(body), slices: [{ at: 0, length: body.length }] } as const;
-    const outcome = await perform({ store: this.#store, objects, signal, merge: () => undefined }, task);
+    const outcome = await perform({ store: this.#store, objects, merge: () => undefined }, task);
     assert(outcome.ok, JSON.stringify(outcome));
     assert.deepEqual(outcome.value, digestOf(body), 'digests are those of what was put');
   }
@@ -57,7 +57,7 @@ class Thread {
   async get(keys: AgeKeys | undefined, { key, body, at, length }: Asked): Promise<ColdOutcome> {
     const objects = await this.#keyed.by(keys);
     const refs = [{ key, at, length, digest: digestOf(body.subarray(at, at + length)) }];
-    return await perform({ store: this.#store, objects, signal, merge: () => undefined }, { op: 'get', refs });
+    return await perform({ store: this.#store, objects, merge: () => undefined }, { op: 'get', refs });
   }
 
   /** One run of whole objects, which a merge puts one behind the other. */
@@ -70,7 +70,7 @@ class Thread {
       const place = { key: one.key, at: 0, length: one.body.length, digest: digestOf(one.body) };
       return { ...place, start: n, end: n + 1, lastEnd: n + 1, firstRecord: n, recordNext: n + 1 };
     });
-    const performer = { store: this.#store, objects: await this.#keyed.by(keys), signal, merge: joined };
+    const performer = { store: this.#store, objects: await this.#keyed.by(keys), merge: joined };
     const outcome = await perform(performer, { op: 'merge', key, slices: [{ incarnation: 1, refs }] });
     assert(outcome.ok, JSON.stringify(outcome));
     return (outcome.value as MergedObject).slices;
@@ -111,6 +111,22 @@ it('keys that could not be used once are tried again', async (t) => {
     assert.equal(await keyed.by(keys), objects);
     assert.equal(await keyed.by(undefined), store);
     assert.equal(of.mock.callCount(), 1);
+  } finally {
+    store.close();
+    await backend.stop();
+  }
+});
+
+it('each task has a signal of its own: one of the thread would grow with each operation', async (t) => {
+  const backend = directory();
+  await backend.start();
+  const store = await backend.open('some/root');
+  try {
+    const list = t.mock.method(store, 'list');
+    const task = { op: 'list', prefix: 'a/', after: '', limit: 1 } as const;
+    for (let i = 0; i < 2; i++) assert((await perform({ store, objects: store, merge: () => undefined }, task)).ok);
+    const [first, second] = list.mock.calls.map(({ arguments: asked }) => asked[3]);
+    assert(first instanceof AbortSignal && first !== second);
   } finally {
     store.close();
     await backend.stop();
