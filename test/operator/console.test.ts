@@ -1,5 +1,6 @@
 // The server of `millracectl console` with a stand-in for the nodes: who may call, and what is passed on.
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { type IncomingMessage, type RequestListener, createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
@@ -20,6 +21,8 @@ interface Told {
 
 interface Rig {
   readonly host: string;
+  /** The tool's. */
+  readonly signal: AbortSignal;
   readonly ask: (method: string, path: string, headers?: Record<string, string>, body?: string) => Promise<Told>;
 }
 
@@ -57,7 +60,7 @@ async function startConsole(t: TestContext, node: RequestListener, token: string
       asked.on('error', reject);
       asked.end(body);
     });
-  return { host, ask };
+  return { host, ask, signal: client.signal };
 }
 
 const WITH_KEY = { authorization: `Bearer ${KEY}` };
@@ -77,6 +80,15 @@ test('the page needs no key, everything else does', async (t) => {
   const { label, nodes: listed } = JSON.parse(nodes.text) as { label: string; nodes: { id: number }[] };
   assert.deepEqual([label, listed.map(({ id }) => id)], ['cluster.toml', [1, 2]]);
   assert.equal((await ask('GET', '/elsewhere', WITH_KEY)).status, 404);
+});
+
+test('the signal of the tool keeps nothing of a request that is over', async (t) => {
+  const any = t.mock.method(AbortSignal, 'any');
+  const { ask, signal } = await startConsole(t, (_, response) => void response.end('{}'));
+  for (let i = 0; i < 3; i++) assert.equal((await ask('GET', '/nodes/1/__svc/metrics', WITH_KEY)).status, 200);
+  await until('all are over', () => getEventListeners(signal, 'abort').length === 0);
+  const sources = any.mock.calls.flatMap(({ arguments: [signals] }) => [...signals]);
+  assert(sources.length > 0 && !sources.includes(signal), 'Node 20 never lets go of signals that are derived from one');
 });
 
 test('pages of other names and origins are refused, with the key too', async (t) => {

@@ -39,8 +39,14 @@ export async function passOn(
   const tooLong = (): Error => new NotPassedOn(413, `a body of the console is at most ${BODY_BYTES_MAX} bytes`);
   const body = await wholeOf(request, BODY_BYTES_MAX, tooLong);
   const gone = new AbortController();
-  response.once('close', () => gone.abort());
-  const signal = AbortSignal.any([gone.signal, client.signal, AbortSignal.timeout(TIMEOUT_MS)]);
+  const end = (): void => gone.abort();
+  response.once('close', () => {
+    client.signal.removeEventListener('abort', end);
+    end();
+  });
+  // Not derived from it: the tool's signal would keep something of each request, and pages ask every other second.
+  client.signal.addEventListener('abort', end, { once: true });
+  const signal = AbortSignal.any([gone.signal, AbortSignal.timeout(TIMEOUT_MS)]);
   const url = node.adminUrl + path;
   const headers = {
     ...only(request.headers, REQUEST_HEADERS),
