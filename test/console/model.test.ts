@@ -1,5 +1,7 @@
 // The console's view of the nodes' answers, without a browser.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import process from 'node:process';
 import { test } from 'node:test';
 import { includesRole } from '../../src/base/scopes.ts';
 import {
@@ -276,6 +278,16 @@ test('each action names a line that the tool takes', () => {
   }
   assert.deepEqual(words(purge(nasty).command).slice(4, 5), [nasty]);
   assert.equal(quote("it's"), `'it'\\''s'`);
+});
+
+test('the line that delivers again is one that a shell takes, with the token that nodes ask for', () => {
+  const { command } = deliverAgain("it's (a)!", 1);
+  const shown = execFileSync('sh', ['-c', `curl() { printf '%s\\n' "$@"; }; ${command}`], {
+    encoding: 'utf8',
+    env: { ...process.env, MILLRACE_ADMIN_URL: 'http://n', MILLRACE_ADMIN_TOKEN: 't' },
+  });
+  const path = "/__svc/subscriptions/it's%20(a)!/deliver";
+  assert.deepEqual(shown.split('\n'), ['-X', 'POST', '-H', 'Authorization: Bearer t', `http://n${path}`, '']);
 });
 
 /** Finds the row of an action among those of the admin plane. */

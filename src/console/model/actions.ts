@@ -119,7 +119,7 @@ export function deliverAgain(id: string, driver: number): Action {
     title: `Deliver ${id} again`,
     needs: 'operate',
     about: 'Tries the delivery that failed now, and not when its pause is over.',
-    command: `curl -X POST "$MILLRACE_ADMIN_URL"${path.replaceAll("'", '%27')}`,
+    command: `curl -X POST -H "Authorization: Bearer $MILLRACE_ADMIN_TOKEN" "$MILLRACE_ADMIN_URL"${quote(path)}`,
     node: driver,
     method: 'POST',
     path,
