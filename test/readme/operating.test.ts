@@ -11,6 +11,7 @@ import { delimiter, join } from 'node:path';
 import { test } from 'node:test';
 import { loadConfig } from '../../src/config/load.ts';
 import { readClusterFile } from '../../src/nodes/cluster-file.ts';
+import { audit } from '../../src/operator/verbs/audit.ts';
 import { TestCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
 import { scratchFile } from '../support/ctl.ts';
@@ -195,11 +196,20 @@ test('the files of src/operator/README.md are as the programs want them', async 
   assert.equal(config.raft.peers.length, 3);
   checkUnit(unit);
   assert.match(unit, new RegExp(`^StateDirectory=${config.storage.dataDir.replace('/var/lib/', '')}$`, 'm'));
+  const logs = /^LogsDirectory=(.*)$/m.exec(unit)?.[1];
+  for (const example of audit.examples)
+    assert(example.includes(` /var/log/${logs}/`), `${example}: the service writes there`);
 });
 
 /** By systemd's own rules, where it is installed. */
 function checkUnit(unit: string): void {
-  for (const line of ['UMask=0077', 'StateDirectoryMode=0700', 'NoNewPrivileges=true', 'CapabilityBoundingSet=']) {
+  for (const line of [
+    'UMask=0077',
+    'StateDirectoryMode=0700',
+    'NoNewPrivileges=true',
+    'CapabilityBoundingSet=',
+    'StartLimitIntervalSec=0',
+  ]) {
     assert(unit.split('\n').includes(line), line);
   }
   assert.doesNotMatch(unit, /^MemoryDenyWriteExecute/m, 'V8 compiles at run time');
