@@ -24,13 +24,22 @@ export function unsupported({ node, platform, glibc }) {
   if (platform !== 'linux') return undefined;
   const version = numbers(node);
   if (isBelow(version, OLDEST)) return `Node ${node} is too old for Millrace: ${ADVICE}`;
-  const builds = BUILDS.filter(({ majors }) => majors.includes(version[0]));
+  const builds = buildsFor(node);
   if (builds.length === 0) return `Millrace does not run on Node ${node}: ${ADVICE}`;
   if (glibc === undefined)
     return 'Millrace needs a Linux with glibc, and this one has another C library (Alpine has musl): use a Debian or Ubuntu image';
   if (builds.some((build) => !isBelow(numbers(glibc), build.glibc))) return undefined;
-  const needed = builds[builds.length - 1].glibc.join('.');
-  return `Node ${version[0]} needs glibc ${needed} or newer to run Millrace, and this host has ${glibc}: ${ADVICE}`;
+  return `Node ${version[0]} needs glibc ${glibcFor(node)} or newer to run Millrace, and this host has ${glibc}: ${ADVICE}`;
+}
+
+/** The oldest glibc with which that Node runs Millrace. */
+export function glibcFor(node) {
+  const builds = buildsFor(node);
+  return builds[builds.length - 1].glibc.join('.');
+}
+
+function buildsFor(node) {
+  return BUILDS.filter(({ majors }) => majors.includes(numbers(node)[0]));
 }
 
 function reportHeader() {

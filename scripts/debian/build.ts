@@ -44,6 +44,10 @@ home=$(dirname "$(dirname "$(readlink -f "$0")")")/lib/millrace
 exec "$home/bin/node" "$home/dist/@FILE@" "$@"
 `;
 const KIB = 1024;
+/** Plain JavaScript outside the compiled tree: it has to run on a Node that could not load the rest. */
+const support: { readonly glibcFor: (node: string) => string } = await import(
+  pathToFileURL(join(ROOT, 'scripts/node-support.mjs')).href
+);
 
 interface Installed {
   readonly dev?: boolean;
@@ -146,15 +150,28 @@ function nodeLicense(): string {
 }
 
 function addControl(root: string, architecture: string): void {
+  const kibibytes = Math.ceil(tidy(root) / KIB);
+  write(join(root, 'DEBIAN/control'), controlOf({ architecture, kibibytes, node: process.versions.node }), 0o644);
+  write(join(root, 'DEBIAN/conffiles'), source('conffiles'), 0o644);
+  for (const script of ['postinst', 'prerm', 'postrm']) write(join(root, 'DEBIAN', script), source(script), 0o755);
+}
+
+interface Contents {
+  readonly architecture: string;
+  readonly kibibytes: number;
+  /** The version of the Node in it, which says how new the C library has to be. */
+  readonly node: string;
+}
+
+/** @internal */
+export function controlOf({ architecture, kibibytes, node }: Contents): string {
   const values: Readonly<Record<string, string>> = {
     '@VERSION@': VERSION,
     '@ARCHITECTURE@': architecture,
-    '@KIBIBYTES@': String(Math.ceil(tidy(root) / KIB)),
+    '@KIBIBYTES@': String(kibibytes),
+    '@GLIBC@': support.glibcFor(node),
   };
-  const control = source('control').replaceAll(/@[A-Z_]+@/g, (name) => values[name] ?? name);
-  write(join(root, 'DEBIAN/control'), control, 0o644);
-  write(join(root, 'DEBIAN/conffiles'), source('conffiles'), 0o644);
-  for (const script of ['postinst', 'prerm', 'postrm']) write(join(root, 'DEBIAN', script), source(script), 0o755);
+  return source('control').replaceAll(/@[A-Z_]+@/g, (name) => values[name] ?? name);
 }
 
 /** Gives every file the modes that a package has, whatever the umask was; returns their size in bytes. */

@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import process from 'node:process';
 import { after, test } from 'node:test';
-import { buildPackage } from '../../scripts/debian/build.ts';
+import { buildPackage, controlOf } from '../../scripts/debian/build.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { VERSION } from '../../src/config/version.ts';
 import { startReady, stopCleanly } from '../support/package.ts';
@@ -91,6 +91,17 @@ test('the package is built, and installs its files, its user and its folders', {
     readFileSync(inRoot('usr/share/doc/millrace/copyright'), 'utf8'),
     /bin\/node is Node\.js .*Permission is hereby granted/s,
   );
+});
+
+test('the package asks for the C library that the Node in it needs', () => {
+  for (const [node, glibc] of [
+    ['20.20.0', '2.36'],
+    ['22.21.0', '2.36'],
+    ['24.11.0', '2.38'],
+  ] as const) {
+    const control = controlOf({ architecture: 'amd64', kibibytes: 1, node });
+    assert(control.includes(`\nDepends: libc6 (>= ${glibc}), `), control);
+  }
 });
 
 /** As root: dpkg runs the scripts of the package with DPKG_ROOT, outside of the root, which has no programs. */
