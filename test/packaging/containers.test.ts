@@ -3,7 +3,11 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { X509Certificate, createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { type IncomingMessage, type ServerResponse, createServer } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { delimiter, dirname, join } from 'node:path';
 import process from 'node:process';
 import { after, test } from 'node:test';
@@ -29,9 +33,12 @@ import {
   manifests,
   mountSecrets,
   readText,
+  wordsOf,
 } from '../support/containers.ts';
+import { makeCertificate } from '../support/certificate.ts';
 import { REPO_ROOT } from '../support/paths.ts';
-import { removeFolder, temporaryFolder } from '../support/server.ts';
+import { removeFolder, run, temporaryFolder, within } from '../support/server.ts';
+import { PATIENCE_MS } from '../support/until.ts';
 
 const NODES = [0, 1, 2];
 const FRONT = 'scripts/docker/front.yaml';
@@ -54,6 +61,21 @@ test('a tool for Dockerfiles has nothing against ours, and it installs what the 
     assert(kept.includes(`!${name}`), name);
   }
   assert(!kept.includes('!node_modules') && !kept.includes('!dist') && !kept.includes('!data'));
+});
+
+test('the health check of the image asks a node without TLS, and one with it', async (t) => {
+  const { certPath, keyPath } = makeCertificate(folder);
+  const answer = (asked: IncomingMessage, response: ServerResponse): void =>
+    void response.writeHead(asked.url === '/__svc/health' ? 200 : 404).end();
+  const tls = { cert: readFileSync(certPath), key: readFileSync(keyPath) };
+  for (const server of [createServer(answer), createTlsServer(tls, answer)]) {
+    t.after(() => server.close());
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const { port } = server.address() as AddressInfo;
+    const words = wordsOf('HEALTHCHECK').map((word) => word.replace(':4437', `:${port}`));
+    const check = run([process.execPath, ...words.slice(1)]);
+    assert.equal(await within(check.exited, PATIENCE_MS, 'the check'), 0, check.output());
+  }
 });
 
 test('the compose file fits the Compose specification, and its environment is one that a node takes', async () => {
