@@ -189,7 +189,7 @@ test('keys that cannot be used end the start in a sentence that shows none', asy
     [[], undefined, /encryption_identity_file: expected an identity of age .* in it; it has none/],
     [[identity], [identity], /encryption_recipients_file: expected a recipient of age .* in line 1/],
   ] as const) {
-    const server = new TestServer({ process: true, toml: COLD });
+    const server = new TestServer({ toml: COLD });
     try {
       new KeyFiles(server).write(identities, recipients);
       await assert.rejects(server.start());

@@ -58,7 +58,7 @@ gc_interval = "100ms"
 gc_grace = "1ms"
 cache.max_size = 0
 `;
-  const server = new TestServer({ process: true, cores: 1, groups: 1, toml });
+  const server = new TestServer({ cores: 1, groups: 1, toml });
   const objects = (): string[] => (existsSync(store) ? readdirSync(store, { recursive: true, encoding: 'utf8' }) : []);
   const holds = (bucket: string): boolean => objects().some((name) => new RegExp(`/${bucket}/[^/]+/[^/]+$`).test(name));
   const metrics = async (): Promise<Record<string, number>> => {
