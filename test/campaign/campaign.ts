@@ -5,7 +5,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { type Ending, GOOD, type Verdict } from './ending.ts';
-import { type Trial, trialOf } from './trial.ts';
+import type { Trial } from './trial.ts';
 import type { Order, Told } from './trials.process.ts';
 
 export interface Result extends Verdict {
@@ -14,13 +14,12 @@ export interface Result extends Verdict {
 }
 
 export interface Campaign {
-  readonly seeds: readonly number[];
-  readonly only: readonly string[];
+  readonly orders: readonly Order[];
   /** Where prepared directories are and trials work. */
   readonly folder: string;
   /** Processes side by side. */
   readonly processes: number;
-  readonly onResult: (trial: Trial, result: Result) => void;
+  readonly onResult: (order: Order, result: Result) => void;
 }
 
 /** A trial takes seconds; on a machine with ten times as much work as cores some minutes. */
@@ -29,17 +28,16 @@ const HANG_MS = 300_000;
 const TRIALS_OF_A_PROCESS = 100;
 
 export async function runCampaign(campaign: Campaign): Promise<void> {
-  const waiting = [...campaign.seeds].reverse();
+  const waiting = [...campaign.orders].reverse();
   const workers = Array.from({ length: campaign.processes }, async (_, lane) => {
     for (let n = 0; waiting.length > 0; n++) {
       const own = join(campaign.folder, `trials-${process.pid}-${lane}-${n}`);
       const trials = new TrialProcess(own, join(campaign.folder, 'prepared'));
       try {
         for (let i = 0; i < TRIALS_OF_A_PROCESS && trials.isFit; i++) {
-          const seed = waiting.pop();
-          if (seed === undefined) break;
-          const result = await trials.run({ seed, only: campaign.only });
-          campaign.onResult(trialOf(seed, campaign.only), result);
+          const order = waiting.pop();
+          if (order === undefined) break;
+          campaign.onResult(order, await trials.run(order));
         }
       } finally {
         await trials.end();

@@ -8,7 +8,7 @@ import process from 'node:process';
 import { parseArgs } from 'node:util';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 import { Tally, runCampaign } from './campaign.ts';
-import { commandOf } from './trial.ts';
+import { commandOf, trialOf } from './trial.ts';
 
 const { values } = parseArgs({
   options: {
@@ -39,11 +39,11 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
     process.exit();
   });
 await runCampaign({
-  seeds: Array.from({ length: count }, (_, i) => from + i),
-  only,
+  orders: Array.from({ length: count }, (_, i) => ({ seed: from + i, only })),
   folder,
   processes: Number(values.processes),
-  onResult: (trial, result) => {
+  onResult: ({ seed }, result) => {
+    const trial = trialOf(seed, only);
     tally.add(trial, result);
     const { scene, place, fault } = trial;
     if (result.ending === 'BAD' || count === 1)

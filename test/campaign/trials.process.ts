@@ -17,8 +17,10 @@ export type Told = { readonly did: string } | Verdict;
 
 const [folder = '', prepared = ''] = process.argv.slice(2);
 
+let count = 0;
+
 process.on('message', ({ seed, only }: Order) => {
-  const own = join(folder, String(seed));
+  const own = join(folder, `${seed}-${count++}`);
   mkdirSync(own);
   const note = (did: string): void => void process.send?.({ did });
   void runTrial(trialOf(seed, only), { prepared: new Prepared(prepared), folder: own, note }).then(
