@@ -15,7 +15,7 @@ const folder = temporaryFolder('url-tokens');
 const keyFile = join(folder, 'key.pem');
 const ROOT = { Authorization: 'Bearer root-0123456789abcdef0123456789abcdef' };
 const server = new TestServer({
-  ...{ process: true, cores: 1, groups: 4, longPollTimeout: '50ms' },
+  ...{ cores: 1, groups: 4, longPollTimeout: '50ms' },
   http: `client_token = "${ROOT.Authorization.slice(7)}"\nsigning_key_file = "${keyFile}"\nread_cache = "private"`,
 });
 
