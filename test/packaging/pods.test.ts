@@ -1,6 +1,6 @@
 // The pods of the Kubernetes manifests, with the entry point of the image: start lines, hooks and probes
 // executed without a container runtime, and the exporters of both files beside them. Changed is only what
-// a container has of its own: addresses, names and folders.
+// a container has of its own (addresses, names and folders), and there are 4 groups instead of 16.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
@@ -52,7 +52,7 @@ describe('the pods of the StatefulSet', () => {
   const environmentOf = (ordinal: number): Record<string, string> => {
     const pod = `${set.metadata?.name}-${ordinal}`;
     const fields: Readonly<Record<string, string>> = { 'metadata.name': pod, 'metadata.namespace': 'streams' };
-    const env: Record<string, string> = {};
+    const env: Record<string, string> = { MILLRACE_RAFT__GROUP_COUNT: '4' };
     // As Kubernetes does it: a value may name variables that stand before it.
     for (const { name, value = '', valueFrom } of container.env ?? []) {
       const path = valueFrom?.fieldRef?.fieldPath;
