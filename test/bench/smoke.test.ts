@@ -41,7 +41,7 @@ const ALL_ROWS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** These start what others start as well, and cost more: in `npm run check` only. */
-const CHECKED = ['scale', 'cold-appends', 'cold-bounded', 'large-bodies'];
+const CHECKED = ['scale', 'cold-appends', 'cold-replay', 'cold-bounded', 'large-bodies'];
 const CHECKED_FIGURES = ['backup-size', 'cluster-idle'];
 /** Other products run in `npm run check` only. */
 const OWN_TARGETS = ['millrace', 'millrace-cluster', 'bare'];
