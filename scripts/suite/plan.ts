@@ -17,8 +17,13 @@ const isCalm = (file: string): boolean => file.endsWith('official.test.js');
 
 /** A file that takes longer gets a process of its own, so that the cores share the work evenly. */
 const SHARED_SECONDS_MAX: Readonly<Record<Sharing, number>> = { pure: 4, nodes: 60 };
-/** Bound of one shared process in all: a quarter of the time after which it is ended, because disks are slow at times. */
-const SHARED_SECONDS: Readonly<Record<Sharing, number>> = { pure: 15, nodes: 60 };
+/**
+ * One shared process in all. What it loads, its first node and its threads cost a second or two, so the fewer the better;
+ * but the cores should share the work evenly, and a process that does not end well runs all of its files again.
+ */
+const SHARED_SECONDS: Readonly<Record<Sharing, number>> = { pure: 15, nodes: 120 };
+/** Until it is ended, because disks are slow at times. */
+const SHARED_PATIENCE = 4;
 /** `--quick`: of one file that is not pure. */
 const QUICK_SECONDS_MAX = 1.5;
 /** Costs are rounded. */
@@ -43,7 +48,7 @@ export function planRun(tests: string, { words, isQuick }: Selection, costs: Cos
   );
   const unitOf = (name: string, members: readonly string[]): Unit => {
     const { seconds, cpuSeconds } = costs.sumOf(members);
-    const measuredMs = members.length === 1 ? seconds * 1000 * BUSY_FACTOR : 0;
+    const measuredMs = seconds * 1000 * (members.length === 1 ? BUSY_FACTOR : SHARED_PATIENCE);
     return {
       name,
       files: members,
