@@ -24,7 +24,7 @@ export async function startChromium(): Promise<Browser> {
   const executablePath = program();
   assert(executablePath !== undefined, chromiumMissing());
   // Its own sandbox needs a kernel feature that containers lack; it opens pages of this test only.
-  return await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+  return await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'] });
 }
 
 /** A page of another origin than the nodes'. The result is its address. */

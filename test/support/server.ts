@@ -17,6 +17,8 @@ export { type Run, run } from './instance.ts';
 
 /** There is no event across processes for "ready", so it is asked for at this pace. */
 const READY_POLL_MS = 25;
+/** A fourth of what a server has by default: each costs a little at the start and at each tick. */
+const GROUPS = 4;
 /** Another process may take a port between the probe and the start. */
 const PORT_ATTEMPTS = 5;
 const PORT_TAKEN = /EADDRINUSE|port (is|was) in use/;
@@ -196,8 +198,7 @@ export class TestServer {
   #flags(): string[] {
     const flags = ['--config', this.configFile, '--data', this.dataDir];
     flags.push('--listen', `127.0.0.1:${this.#port}`, '--admin-listen', `127.0.0.1:${this.#adminPort}`);
-    flags.push('--cores', String(this.options.cores ?? 1));
-    if (this.options.groups !== undefined) flags.push('--groups', String(this.options.groups));
+    flags.push('--cores', String(this.options.cores ?? 1), '--groups', String(this.options.groups ?? GROUPS));
     return flags;
   }
 
