@@ -125,7 +125,7 @@ test('without a file the process log has the lines, whatever its level, and what
     assert.deepEqual([line?.event, line?.who, line?.what], ['admin', 'anonymous', 'DELETE /__svc/purge/{bucket}']);
     assert.deepEqual(others, []);
   });
-  const server = new TestServer({ process: true, toml: '[audit]\nfile = "/nowhere/audit.log"\n' });
+  const server = new TestServer({ toml: '[audit]\nfile = "/nowhere/audit.log"\n' });
   try {
     await server.start().catch(() => undefined);
     assert.equal(await server.exited, 2);

@@ -56,7 +56,7 @@ test('deliveries to an https receiver, with a key set that changes meanwhile', a
       assert.deepEqual(await keys(server, 'GET'), alone);
     });
     // Without the authority the receiver is untrusted.
-    await withServer({ process: true, groups: 4, toml }, async (server) => {
+    await withServer({ groups: 4, toml }, async (server) => {
       const subs = new Subscriber(() => server.url);
       await subs.subscribe('s', config);
       await subs.create('events/a', { n: 1 });
