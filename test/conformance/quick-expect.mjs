@@ -1,5 +1,5 @@
-// What the official suite gets for `vitest`: the same, with a quick way to compare two numbers. It compares what streams
-// hold byte by byte, and an assertion of vitest for each byte took most of the processor of a run.
+// The official suite gets this for `vitest`: the same, with a quick way to compare two numbers. It compares what streams
+// hold byte by byte, and an assertion of vitest for each byte took much of the processor of a run.
 import { expect as vitestExpect } from 'vitest';
 
 export { describe, test, vi } from 'vitest';

@@ -23,7 +23,7 @@ export interface Packed {
   readonly files: readonly string[];
 }
 
-/** Of what is built: a test that ran before its build would be another one than this. */
+/** Packs what is built: `npm test` has seen to it that it belongs to the sources. */
 export function pack(folder: string): Packed {
   const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder];
   const { status, stdout, stderr } = spawnSync('npm', args, { cwd: REPO_ROOT, encoding: 'utf8' });
