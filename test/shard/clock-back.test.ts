@@ -1,13 +1,12 @@
 // The wall clock is set back by an hour while requests wait: all are still answered within the usual time.
-import { PROTOCOL_VERSION } from '../../src/peer/codec/handshake.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorCode } from '../../src/base/errors.ts';
 import type { Message } from '../../src/raft/types.ts';
-import { type PeerPort } from '../../src/shard/ports.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import { type Request, fillRequest, newRequest } from '../../src/protocol/request.ts';
+import { listeningPort } from './listening-port.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
@@ -24,22 +23,13 @@ class Node {
   readonly shard: Shard;
   nowMs = 1_700_000_000_000;
   clockMs = 5000;
-  sent: Message[] = [];
+  readonly sent: Message[] = [];
   #slots = 0;
 
   constructor() {
     this.storage.compactable = () => 0;
-    const port: Partial<PeerPort> = {
-      sendRaft: (_node, _group, message) => void this.sent.push(message),
-      setJoined: () => undefined,
-      connected: () => true,
-      version: () => PROTOCOL_VERSION,
-      forward: () => false,
-      reply: () => false,
-      flush: () => undefined,
-    };
     this.shard = new Shard({
-      links: { peers: port as PeerPort, wake: () => undefined },
+      links: { peers: listeningPort(this.sent), wake: () => undefined },
       shard: 0,
       nodeId: 1,
       groups: [0],

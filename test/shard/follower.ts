@@ -10,6 +10,7 @@ import { Command, newCommandFields, writeCommand } from '../../src/protocol/comm
 import { EntryBuilder } from '../../src/group/entry.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { ALL_GROUPS, type Request, requestFor } from '../../src/protocol/request.ts';
+import { listeningPort } from './listening-port.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 import { TAG } from '../../src/stream/core/keys.ts';
@@ -20,7 +21,7 @@ export class Follower {
   readonly storage = new MemoryStorage();
   source = new ArraySource();
   target = new ArrayTarget();
-  sent: Message[] = [];
+  readonly sent: Message[] = [];
   /** Called when messages that were sent leave. */
   onFlush: () => void = () => undefined;
   /** Nodes of a version that does not know commands that expect a tail. */
@@ -48,9 +49,8 @@ export class Follower {
   boot(): Shard {
     this.source = new ArraySource();
     this.target = new ArrayTarget();
-    const port: Partial<PeerPort> = {
-      sendRaft: (_node, _group, message) => void this.sent.push(message),
-      connected: () => true,
+    const port: PeerPort = {
+      ...listeningPort(this.sent),
       version: (node) => (this.older.has(node) ? VERSION_WITH_EXPECTATIONS - 1 : PROTOCOL_VERSION),
       forward: (_node, _group, bytes) => this.forwarded.push(bytes) > 0,
       reply: (_origin, bytes) => this.replies.push(bytes) > 0,
@@ -59,7 +59,7 @@ export class Follower {
       flush: () => this.onFlush(),
     };
     this.shard = new Shard({
-      links: { peers: port as PeerPort, wake: () => undefined },
+      links: { peers: port, wake: () => undefined },
       shard: 0,
       nodeId: 1,
       groups: [0],

@@ -1,7 +1,6 @@
 // An operator's change of voters: when it is refused, when it is answered, and what the metrics say meanwhile.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PROTOCOL_VERSION } from '../../src/peer/codec/handshake.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 import type { CallResult } from '../../src/protocol/queries/administration.ts';
 import type { RaftGroup } from '../../src/protocol/queries/summaries.ts';
@@ -9,9 +8,9 @@ import type { Reply } from '../../src/protocol/reply.ts';
 import { ALL_GROUPS, type Request, newRequest, requestFor } from '../../src/protocol/request.ts';
 import type { Message } from '../../src/raft/types.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
-import type { PeerPort } from '../../src/shard/ports.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import { find } from './harness.ts';
+import { listeningPort } from './listening-port.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
 
 /** A node without a disk answers heartbeats only. */
@@ -27,24 +26,15 @@ class Leader {
   /** Turns until the answer of a node arrives. */
   readonly delays = new Map<number, number>();
   readonly #replies = new Map<number, Reply>();
-  #sent: Message[] = [];
+  readonly #sent: Message[] = [];
   #onTheWay: { readonly dueTurn: number; readonly message: Message }[] = [];
   #turns = 0;
   #clockMs = 5000;
   #slot = 0;
 
   constructor() {
-    const port: Partial<PeerPort> = {
-      sendRaft: (_node, _group, message) => void this.#sent.push(message),
-      setJoined: () => undefined,
-      connected: () => true,
-      version: () => PROTOCOL_VERSION,
-      forward: () => false,
-      reply: () => false,
-      flush: () => undefined,
-    };
     this.#shard = new Shard({
-      links: { peers: port as PeerPort, wake: () => undefined },
+      links: { peers: listeningPort(this.#sent), wake: () => undefined },
       ...{ shard: 0, nodeId: 1, groups: [0], nodes: [1, 2, 3], voters: [1, 2, 3] },
       ...{ storage: this.#storage, requests: this.#source, replies: this.#target },
       ...{ runtime: PROCESS_RUNTIME, seed: 7, boot: 1, log: () => undefined },

@@ -193,7 +193,7 @@ test('a follower takes no entries while it has no room, says so by silence, and 
   assert(taken * body.length < 2 * BOUND_BYTES + LARGEST_BYTES, `it took ${taken * body.length} bytes`);
   const applied = follower.shard.groups[0]?.state.appliedIndex ?? 0;
   assert(applied < last(), 'entries wait');
-  follower.sent = [];
+  follower.sent.length = 0;
   follower.append(1, [last(), 1], [], last());
   follower.turn();
   assert(follower.sent.length > 0, 'a leader still hears from it');
