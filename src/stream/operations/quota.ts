@@ -1,11 +1,12 @@
 /** Bucket quotas. Each group keeps the bound and never exceeds it alone; the sum over groups is enforced elsewhere. */
 import { planted } from '../../base/planted.ts';
+import { RowDamage } from '../../base/row-damage.ts';
 import { decodeQuota } from '../../protocol/bucket-command.ts';
 import type { Command } from '../../protocol/command.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Bucket } from '../core/buckets.ts';
 import { type Head, decodeHead } from '../core/head.ts';
-import { TAG, incarnationKey, prefixEnd } from '../core/keys.ts';
+import { NUL, TAG, equalsPart, incarnationKey, prefixEnd, restOf, taggedKey } from '../core/keys.ts';
 import type { State } from '../core/state.ts';
 import { refuse } from './append.ts';
 import { eachHead } from './list.ts';
@@ -40,7 +41,8 @@ interface Pass {
 /**
  * Bytes that count towards a bucket's quota in addition to those of its streams: published snapshots, attributes and
  * producer state. No gauge holds them, so they are looked up for a bounded number of streams and rows at a time. In a
- * bucket of many the figure is as recent as the last complete pass.
+ * bucket of many the figure is as recent as the last complete pass. A stream with a row that the disk changed ends a
+ * lookup and does not count: it would refuse the writes to all others.
  */
 export class QuotaExtras {
   readonly #passes = new Map<string, Pass>();
@@ -49,27 +51,36 @@ export class QuotaExtras {
     const pass = this.#passOf(bucket.text);
     let streams = 0;
     let rows = 0;
+    let { sum } = pass;
     let isWhole = true;
     let last: Uint8Array = NOTHING;
-    eachHead(state, bucket.name, NOTHING, pass.after, (key, changed, row) => {
+    const look = (key: Uint8Array, changed: Head | undefined, row: Uint8Array | undefined): boolean => {
       isWhole = streams++ < STREAMS_MAX && rows < ROWS_MAX;
       if (!isWhole) return false;
       last = key.slice(bucket.name.length + 1);
       const head = changed ?? decodeHead(key.slice(), 0, row as Uint8Array);
       if (head.dead) return true;
       const producers = producersOf(state, head);
-      pass.sum += producers.bytes + bytesOf(state, head);
+      sum += producers.bytes + bytesOf(state, head);
       rows += producers.rows;
       return true;
-    });
-    if (!isWhole) {
-      pass.after = last;
-      return Math.max(pass.whole, pass.sum);
+    };
+    try {
+      eachHead(state, bucket.name, NOTHING, pass.after, look);
+    } catch (error) {
+      last = damagedName(state, bucket, error) ?? last;
+      if (!(error instanceof RowDamage) || last === NOTHING) throw error;
+      isWhole = false;
     }
-    pass.whole = pass.sum;
-    pass.sum = 0;
-    pass.after = NOTHING;
-    return pass.whole;
+    if (isWhole) {
+      pass.whole = sum;
+      pass.sum = 0;
+      pass.after = NOTHING;
+      return sum;
+    }
+    pass.sum = sum;
+    pass.after = last;
+    return Math.max(pass.whole, sum);
   }
 
   #passOf(name: string): Pass {
@@ -80,6 +91,15 @@ export class QuotaExtras {
     this.#passes.set(name, pass);
     return pass;
   }
+}
+
+/** The stream whose head the disk changed; undefined: another row is damaged, or which one cannot be told. */
+function damagedName(state: State, bucket: Bucket, error: unknown): Uint8Array | undefined {
+  const heads = taggedKey(state.prefix, TAG.head);
+  if (!(error instanceof RowDamage) || !equalsPart(heads, error.key, 0, heads.length)) return undefined;
+  const name = restOf(error.key).slice(bucket.name.length + 1);
+  // A walk that cannot begin names its beginning.
+  return name.length === 0 || name.at(-1) === NUL ? undefined : name;
 }
 
 /** Its published snapshot and its attributes. */

@@ -1,8 +1,9 @@
-// The cost of a look at a bucket's extras.
+// The cost of a look at a bucket's extras, and what it makes of rows that the disk changed.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { RowDamage } from '../../../src/base/row-damage.ts';
 import type { Tx } from '../../../src/base/tx.ts';
-import { INCARNATION_KEY } from '../../../src/stream/core/keys.ts';
+import { INCARNATION_KEY, TAG } from '../../../src/stream/core/keys.ts';
 import { producerBytes } from '../../../src/stream/core/producers.ts';
 import { State } from '../../../src/stream/core/state.ts';
 import { QuotaExtras } from '../../../src/stream/operations/quota.ts';
@@ -19,11 +20,14 @@ const PRODUCER_BYTES = INCARNATION_KEY.size + 4 + producerBytes(1);
 /** As in quota.ts: the rows of a lookup, and those of the stream at which it ends. */
 const ROWS_MAX = 4096 + PRODUCERS;
 const HEADS_MAX = 256 + 1;
+/** Some passes. */
+const LOOKUPS = 20;
 
-/** A store that counts the rows that walks visit. */
+/** A store that counts the rows that walks visit, and of which some may be damaged. */
 class Counting {
   readonly tx: Tx;
   visited = 0;
+  isDamaged: (key: Uint8Array) => boolean = () => false;
 
   constructor(tx: Tx) {
     this.tx = {
@@ -34,6 +38,7 @@ class Counting {
       range: (start, end, isReverse, visit) =>
         tx.range(start, end, isReverse, (key, value) => {
           this.visited++;
+          if (this.isDamaged(key)) throw new RowDamage(key, 'the test says so');
           return visit(key, value);
         }),
     };
@@ -76,3 +81,29 @@ test('a lookup visits a bounded number of rows, and as many as are needed add up
   }
   assert(lookups > 1);
 });
+
+const isHead = (key: Uint8Array): boolean => key[2] === TAG.head && Buffer.from(key).toString().endsWith('s150');
+/** The streams are made in the order of their numbers. */
+const isProducer = (key: Uint8Array): boolean => key[2] === TAG.producer && key[8] === 151;
+
+for (const [what, isDamaged] of [
+  ['head', isHead],
+  ['producer', isProducer],
+] as const) {
+  test(`a stream whose ${what} the disk changed is not counted, and no other is counted twice or left out`, () => {
+    const counting = new Counting(withProducers().tx);
+    const state = new State(GROUP, counting.tx);
+    const name = new Uint8Array(Buffer.from('bucket'));
+    const bucket = state.buckets.of(state.tx, name, 0, name.length);
+    const extras = new QuotaExtras();
+    const all = STREAMS * PRODUCERS * PRODUCER_BYTES;
+    const others = all - PRODUCERS * PRODUCER_BYTES;
+    counting.isDamaged = isDamaged;
+    let most = 0;
+    for (let lookups = 0; lookups < LOOKUPS; lookups++) most = Math.max(most, extras.of(state, bucket));
+    assert.equal(most, others);
+    counting.isDamaged = () => false;
+    for (let lookups = 0; lookups < LOOKUPS; lookups++) most = Math.max(most, extras.of(state, bucket));
+    assert.equal(most, all);
+  });
+}
