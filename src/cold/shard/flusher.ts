@@ -153,7 +153,7 @@ export class Flusher extends TurnLoop<Work> {
     const work = this.works.find((one) => one.group === group);
     if (work === undefined) return;
     work.calls.push(call);
-    this.wake();
+    this.wake(work);
   }
 
   /** It leads the group and has bytes to flush, but the store rejects them. */

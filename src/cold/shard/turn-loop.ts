@@ -42,6 +42,8 @@ export abstract class TurnLoop<Work> {
   #clockMs = 0;
   #first = 0;
   #dueAtMs = 0;
+  /** Groups whose last visit met a row that the disk changed. */
+  readonly #aloneUntilMs = new Map<Work, number>();
 
   constructor(works: readonly Work[]) {
     this.works = works;
@@ -67,17 +69,21 @@ export abstract class TurnLoop<Work> {
     return this.#dueAtMs;
   }
 
-  /** Something happened that no visit could foresee: the next turn visits all. */
-  protected wake(): void {
+  /** Something happened that no visit could foresee: the next turn visits all, also `asked` if it was left alone. */
+  protected wake(asked?: Work): void {
     this.#dueAtMs = 0;
+    if (asked !== undefined) this.#aloneUntilMs.delete(asked);
   }
 
   /** A row that the disk changed ends the visit of its group, and no other. */
   #visited(work: Work): NextVisit {
+    const aloneUntilMs = this.#aloneUntilMs.get(work) ?? this.#clockMs;
+    if (this.#clockMs < aloneUntilMs) return aloneUntilMs;
     try {
       return this.visit(work);
     } catch (error) {
       if (!(error instanceof RowDamage)) throw error;
+      this.#aloneUntilMs.set(work, this.#clockMs + DAMAGED_MS);
       return this.#clockMs + DAMAGED_MS;
     }
   }

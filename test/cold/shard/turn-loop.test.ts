@@ -1,7 +1,8 @@
 // The loop that each part of the cold tier runs over the groups of its shard.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type NextVisit, OwnObjects, TurnLoop } from '../../../src/cold/shard/turn-loop.ts';
+import { RowDamage } from '../../../src/base/row-damage.ts';
+import { DAMAGED_MS, type NextVisit, OwnObjects, TurnLoop } from '../../../src/cold/shard/turn-loop.ts';
 
 class Loop extends TurnLoop<string> {
   readonly onVisit: (work: string, loop: Loop) => NextVisit;
@@ -16,8 +17,8 @@ class Loop extends TurnLoop<string> {
     return [this.nowMs, this.clockMs];
   }
 
-  override wake(): void {
-    super.wake();
+  override wake(asked?: string): void {
+    super.wake(asked);
   }
 
   protected override settle(work: string): void {
@@ -97,6 +98,30 @@ test('a wake during a visit is not lost', () => {
   });
   for (let turn = 0; turn < 3; turn++) loop.turn(0, 1);
   assert.equal(visits, 2);
+});
+
+test('a group with a damaged row is left alone for a while, however often others are visited, unless it is asked', () => {
+  let damaged = true;
+  let calls = '';
+  const loop = new Loop(['a', 'b'], (work, { clocks }) => {
+    calls += work;
+    if (work === 'a' && damaged) throw new RowDamage(new Uint8Array(3), 'the test says so');
+    return (clocks[1] ?? 0) + 1000;
+  });
+  const visits = (fromMs: number, untilMs: number): string => {
+    calls = '';
+    for (let clockMs = fromMs; clockMs < untilMs; clockMs += 1000) loop.turn(0, clockMs);
+    return calls.replaceAll('b', '');
+  };
+  assert.equal(visits(0, DAMAGED_MS), 'a');
+  assert.equal(calls.length, 1 + DAMAGED_MS / 1000);
+  assert.equal(visits(DAMAGED_MS, 2 * DAMAGED_MS), 'a');
+  loop.wake();
+  loop.wake('a');
+  assert.equal(visits(2 * DAMAGED_MS - 1, 2 * DAMAGED_MS), 'a');
+  damaged = false;
+  assert.equal(visits(2 * DAMAGED_MS, 3 * DAMAGED_MS - 1), '');
+  assert.equal(visits(3 * DAMAGED_MS - 1, 3 * DAMAGED_MS + 10_000).length, 11);
 });
 
 test('visits see the clocks of their turn', () => {
