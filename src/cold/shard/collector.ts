@@ -1,9 +1,11 @@
 /**
  * Deletes objects that nothing refers to: those in the replicated GC queue, some time after they were queued, by the
  * leader. Entries stay in the queue until their objects are known to be gone, so a node that stops in between leaves
- * nothing behind. Deleting twice is harmless, because a key is never reused.
+ * nothing behind. Deleting twice is harmless, because a key is never reused. An entry with a damaged row stays as it
+ * is, and so does its object.
  */
 import { planted } from '../../base/planted.ts';
+import type { RowDamage } from '../../base/row-damage.ts';
 import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
 import { gcDue } from '../../stream/cold/objects.ts';
@@ -12,12 +14,16 @@ import { isOwnObject } from '../../protocol/object-key.ts';
 import { BackOff, type PartOptions, TurnLoop } from './turn-loop.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
+const LEFT_OUT = 'objects stay in the cold store, because rows that say when to delete them are damaged';
+
 interface Work {
   readonly group: Group;
   readonly backOff: BackOff;
   nextAtMs: number;
   /** Entries whose objects are being deleted, or whose removal from the queue is being proposed. */
   job: Job | undefined;
+  /** Entries that the last pass left out. */
+  leftOut: number;
 }
 
 interface Job {
@@ -41,6 +47,7 @@ export class Collector extends TurnLoop<Work> {
       // Spread, so that not all groups run in the same turn.
       nextAtMs: random.below(Math.ceil(options.settings.gcIntervalMs)),
       job: undefined,
+      leftOut: 0,
     }));
     super(works);
     this.#options = options;
@@ -80,7 +87,9 @@ export class Collector extends TurnLoop<Work> {
     const { port, settings } = this.#options;
     const { state } = work.group;
     const deadlines = { nowMs, usualMs: nowMs - settings.gcGraceMs, mergedMs: nowMs - settings.mergedGraceMs };
-    const due = gcDue(state, deadlines, settings.gcEntriesMax);
+    const damages: RowDamage[] = [];
+    const due = gcDue(state, deadlines, settings.gcEntriesMax, damages);
+    this.#tell(work, damages);
     if (due.length === 0) return;
     const keys = due.map(({ key }) => key).filter((key) => isOwnObject(key, state.group, state.cold.origin));
     const job: Job = {
@@ -96,6 +105,13 @@ export class Collector extends TurnLoop<Work> {
     }
     const removed = planted('gc-without-removal') ? keys.slice(1) : keys;
     port.ask({ op: 'remove', keys: removed }, ({ ok }) => this.#removed(work, job, ok));
+  }
+
+  #tell(work: Work, damages: readonly RowDamage[]): void {
+    const [first] = damages;
+    if (first !== undefined && damages.length !== work.leftOut)
+      this.#options.log('warn', LEFT_OUT, { group: work.group.id, objects: damages.length, why: first.message });
+    work.leftOut = damages.length;
   }
 
   #confirm(work: Work, job: Job, nowMs: number): void {

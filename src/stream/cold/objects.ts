@@ -36,6 +36,8 @@ const GC_CLASSES: readonly GcClass[] = [GC_IMMEDIATE, GC_USUAL, GC_MERGED];
 /** A GC seq is the lane times this plus a number that counts through all lanes. */
 const CLASS_SEQS = 2 ** 44;
 
+const OTHER_OBJECT = 'the object that it queues does not name it';
+
 const MERGED = 1;
 /** `gcSeq` -1: not in the GC queue. */
 export const OBJECT_ROW = struct(
@@ -137,7 +139,7 @@ export function forgetObject(state: State, seq: number): void {
   const row = state.overlay.get(key);
   if (row === undefined) return;
   const stored = storedObject(state, objectOf(row));
-  needRow(stored?.gcSeq === seq, key, 'the object that it queues does not name it');
+  needRow(stored?.gcSeq === seq, key, OTHER_OBJECT);
   state.overlay.delete(key);
   state.overlay.delete(rowKey(state, stored.object));
   state.cold.gcLength--;
@@ -190,22 +192,33 @@ interface GcBounds {
   readonly looks: number;
   /** Entries that were queued behind this do not count as looks. */
   readonly nowMs?: number;
+  /** Takes what is wrong with entries that are left out. Undefined: that is thrown. */
+  readonly damages?: RowDamage[] | undefined;
 }
 
 /** Some milliseconds. A clock that is an hour ahead queues about as many when a group merges every second. */
 const AHEAD_LOOKS_MAX = 4096;
 
+/** Entries with damaged rows that one walk leaves out: as many as a page of the disk holds, some microseconds each. */
+const DAMAGED_MAX = 128;
+
 /**
  * Up to `most` due entries, in order within each lane. Examines at most twice as many entries of a lane: except for
  * different clocks of two leaders, entries that are not due come after those that are. Those of a clock that was ahead
- * may lie in front of any, so they are examined besides, up to a bound.
+ * may lie in front of any, so they are examined besides, up to a bound. An entry whose row, or that of its object, was
+ * changed by the disk is left out and told in `damages`: its object stays.
  */
-export function gcDue(state: State, { nowMs, usualMs, mergedMs }: GcDeadlines, most: number): GcEntry[] {
+export function gcDue(
+  state: State,
+  { nowMs, usualMs, mergedMs }: GcDeadlines,
+  most: number,
+  damages?: RowDamage[],
+): GcEntry[] {
   const before = { [GC_IMMEDIATE]: Infinity, [GC_USUAL]: usualMs, [GC_MERGED]: mergedMs };
   const due: GcEntry[] = [];
   for (const gcClass of GC_CLASSES) {
     if (due.length === most) break;
-    const bounds = { most: most - due.length, looks: 2 * most, nowMs };
+    const bounds = { most: most - due.length, looks: 2 * most, nowMs, damages };
     due.push(...queued(state, gcClass * CLASS_SEQS, bounds, (row) => queuedMs(row) < before[gcClass]).entries);
   }
   return due;
@@ -245,27 +258,60 @@ function objectOf(row: Uint8Array): ObjectId {
 function queued(
   state: State,
   start: number,
-  { most, looks, nowMs = Infinity }: GcBounds,
+  { most, looks, nowMs = Infinity, damages }: GcBounds,
   wanted: (row: Uint8Array) => boolean,
 ): GcWalk & { readonly looked: number } {
-  const rows: { readonly seq: number; readonly row: Uint8Array }[] = [];
+  const entries: GcEntry[] = [];
   const end = (Math.floor(start / CLASS_SEQS) + 1) * CLASS_SEQS;
+  const leaveOut = (error: unknown): RowDamage => {
+    if (!(error instanceof RowDamage) || damages === undefined || damages.length >= DAMAGED_MAX) throw error;
+    damages.push(error);
+    return error;
+  };
+  const front = taggedKey(state.prefix, TAG.gc);
   const keyOf = (seq: number): Uint8Array => incarnationKey(state.prefix, TAG.gc, seq);
   let looked = 0;
   let ahead = 0;
   let next: number | undefined;
-  state.overlay.range(keyOf(start), keyOf(end), false, (key, row) => {
+  let from = start;
+  const look = (key: Uint8Array, row: Uint8Array): boolean => {
     if (queuedMs(row) > nowMs && ahead < AHEAD_LOOKS_MAX) ahead++;
     else looked++;
     const seq = sequenceOf(key);
-    if (wanted(row)) rows.push({ seq, row: row.slice() });
-    if (rows.length < most && looked < looks) return true;
-    next = seq + 1;
+    from = seq + 1;
+    try {
+      if (wanted(row)) entries.push(entryOf(state, seq, row.slice()));
+    } catch (error) {
+      leaveOut(error);
+    }
+    if (entries.length < most && looked < looks) return true;
+    next = from;
     return false;
-  });
-  const entries = rows.map(({ seq, row }) => {
-    const { object, key, bucket, bytes } = neededObject(state, objectOf(row));
-    return { seq, object, key, bucket, bytes, queuedMs: queuedMs(row), gcClass: GC_ROW.decode(row).gcClass as GcClass };
-  });
+  };
+  for (let isOver = false; !isOver;) {
+    try {
+      state.overlay.range(keyOf(from), keyOf(end), false, look);
+      isOver = true;
+    } catch (error) {
+      const { key } = leaveOut(error);
+      // A page that cannot be read is told by where the walk began.
+      if (!equalsPart(front, key, 0, front.length) || sequenceOf(key) < from) throw error;
+      from = sequenceOf(key) + 1;
+    }
+  }
   return { entries, next, looked };
+}
+
+function entryOf(state: State, seq: number, row: Uint8Array): GcEntry {
+  const { object, key, bucket, bytes: size, gcSeq } = neededObject(state, objectOf(row));
+  needRow(gcSeq === seq, incarnationKey(state.prefix, TAG.gc, seq), OTHER_OBJECT);
+  return {
+    seq,
+    object,
+    key,
+    bucket,
+    bytes: size,
+    queuedMs: queuedMs(row),
+    gcClass: GC_ROW.decode(row).gcClass as GcClass,
+  };
 }

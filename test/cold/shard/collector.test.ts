@@ -1,6 +1,8 @@
 // Objects that nothing needs any more: deleted after the grace, found when they are orphans, and nothing else ever.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { CHECKPOINT_MS } from '../../../src/shard/checkpoints.ts';
+import { TAG } from '../../../src/stream/core/keys.ts';
 import { ColdHarness } from './harness.ts';
 
 const HOUR_MS = 3_600_000;
@@ -48,6 +50,33 @@ test('objects that were queued by a clock that was an hour ahead hold up none of
   harness.run(5000);
   assert.equal(harness.port.objects.size, 0);
 });
+
+for (const [what, isDamaged] of [
+  ['an entry', (key: Uint8Array, nth: number) => key[2] === TAG.gc && key[8] === nth],
+  ['an object', (key: Uint8Array, nth: number) => key[2] === TAG.object && key.at(-1) === nth + 1],
+] as const) {
+  test(`a row about ${what} that the disk changed keeps that object, and no other`, () => {
+    const harness = flushed(7);
+    for (let i = 0; i < 7; i++) harness.remove(0, `s${i}`);
+    harness.turn();
+    // Rows that no checkpoint has written yet are not the disk's.
+    for (let i = 0; i < 2; i++) harness.turn(CHECKPOINT_MS / 2);
+    assert.equal(harness.port.objects.size, 7);
+    // At the head of the queue, and two in a row.
+    harness.storage.isDamaged = (key) => [0, 3, 4].some((nth) => isDamaged(key, nth));
+    harness.run(5000);
+    const kept = [...harness.port.objects.keys()].map((key) => Number(`0x${key.slice(-1)}`));
+    assert.deepEqual(kept, [1, 4, 5]);
+    assert.equal(harness.groupOf().state.cold.gcLength, 3);
+    const told = harness.logLines.filter((line) => /objects stay in the cold store/.test(line));
+    assert.equal(told.length, 1, told.join('\n'));
+    assert.match(told.join(), /"objects":3/);
+    // As they were written, from another node.
+    harness.storage.isDamaged = () => false;
+    harness.run(5000);
+    assert.deepEqual([harness.port.objects.size, harness.groupOf().state.cold.gcLength], [0, 0]);
+  });
+}
 
 test('a removal that fails, or whose answer is lost, is done again', () => {
   const harness = flushed(3);
