@@ -4,7 +4,7 @@
  *
  * It never takes an object that may still get a reference. Only a leader that has applied an entry of its own term
  * sweeps, so every FLUSH of earlier leaders that can ever be applied has been; it knows its own uploads; and young
- * objects are always left alone.
+ * objects are always left alone. Where the disk changed a row, the one that an object has may have another key now.
  */
 import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
@@ -93,20 +93,18 @@ export class Sweeper extends TurnLoop<Work> {
   #judge(work: Work, page: ObjectPage, nowMs: number): void {
     const { group } = work;
     work.page = undefined;
-    const { sweepIntervalMs } = this.#options.settings;
-    if (!knowsEverything(group) || !group.accepts) return this.#end(work, sweepIntervalMs);
+    // Also when a row that the disk changed ends this.
+    this.#end(work, this.#options.settings.sweepIntervalMs);
+    if (!knowsEverything(group) || !group.accepts) return undefined;
     const orphans: Orphan[] = [];
     for (const listed of page.objects) {
       const object = this.#orphan(group, listed, nowMs);
       if (object !== undefined && !planted('orphans-not-found')) orphans.push({ object, key: listed.key });
     }
     const next = page.more ? page.objects.at(-1)?.key : undefined;
-    if (next === undefined) {
-      this.counters.cold_sweep_passes++;
-      this.#end(work, sweepIntervalMs);
-    } else {
+    if (next === undefined) this.counters.cold_sweep_passes++;
+    else {
       work.after = next;
-      work.busy = false;
       work.nextAtMs = this.clockMs;
     }
     if (orphans.length === 0) return undefined;
@@ -138,7 +136,10 @@ export class Sweeper extends TurnLoop<Work> {
   }
 }
 
-/** Leads, and has applied an entry of its own term: no entry of an earlier term can be applied any more. */
-function knowsEverything(group: Group): boolean {
-  return group.leads && group.state.appliedTerm === group.raft.term;
+/**
+ * Leads, has applied an entry of its own term, so no entry of an earlier term can be applied any more, and has no row
+ * that is known to be damaged.
+ */
+function knowsEverything({ leads, raft, state }: Group): boolean {
+  return leads && state.appliedTerm === raft.term && !raft.wantsState;
 }

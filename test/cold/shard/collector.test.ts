@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CHECKPOINT_MS } from '../../../src/shard/checkpoints.ts';
 import { TAG } from '../../../src/stream/core/keys.ts';
+import { code, find } from '../../shard/harness.ts';
 import { ColdHarness } from './harness.ts';
 
 const HOUR_MS = 3_600_000;
@@ -132,6 +133,48 @@ test('orphans are found and deleted: of lost answers, of earlier runs; foreign a
   assert.equal(harness.groupOf().state.cold.gcLength, 0);
   assert.equal(harness.whole('s0').toString(), body(100, '0'));
   assert.equal(harness.whole('t').toString(), body(100, 't'));
+});
+
+/** Two objects with rows in the store and nowhere else, and an orphan. */
+function withOrphan(): {
+  harness: ColdHarness;
+  isSwept: () => boolean;
+  rowOf: (nth: number) => (key: Uint8Array) => boolean;
+} {
+  const harness = flushed(2);
+  for (let i = 0; i < 2; i++) harness.turn(CHECKPOINT_MS / 2);
+  harness.restartWith('00000000000000bb');
+  const orphan = 'g0000-00000000000000aa/gone/i5/0000000000000099-000000000007';
+  harness.port.objects.set(orphan, { body: new Uint8Array(9), writtenAtMs: 0 });
+  const rowOf = (nth: number) => (key: Uint8Array) => key[2] === TAG.object && key.at(-1) === nth;
+  return { harness, isSwept: () => !harness.port.objects.has(orphan), rowOf };
+}
+
+test('a sweep that meets a row which the disk changed ends, and the next one comes when the row is sound', () => {
+  const { harness, isSwept, rowOf } = withOrphan();
+  harness.storage.isDamaged = rowOf(2);
+  harness.run(26_000);
+  assert.equal(isSwept(), false);
+  harness.storage.isDamaged = () => false;
+  harness.run(80_000);
+  assert(isSwept());
+  assert.equal(harness.port.objects.size, 2);
+});
+
+test('a group with a row that the disk changed is not swept: the row of an object may be elsewhere', () => {
+  const { harness, isSwept, rowOf } = withOrphan();
+  harness.storage.isGone = rowOf(1);
+  harness.storage.isDamaged = (key) => key[2] === TAG.head && Buffer.from(key).toString().endsWith('s1');
+  const slot = harness.read(0, 's1');
+  assert.equal(code(find(harness.turn(), slot)), 'ROW_DAMAGED');
+  harness.run(26_000);
+  assert.equal(isSwept(), false);
+  assert.equal(harness.port.objects.size, 3);
+  harness.storage.isGone = () => false;
+  harness.storage.isDamaged = () => false;
+  harness.run(26_000);
+  assert(isSwept());
+  for (const i of [0, 1]) assert.equal(harness.whole(`s${i}`).toString(), body(100, String(i)));
 });
 
 test('an upload under way is no orphan, however long it takes', () => {
