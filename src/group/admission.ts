@@ -34,6 +34,10 @@ export class Admission {
   readonly counters = { hotRefusals: 0, uncommittedRefusals: 0, refusedBytes: 0, hotBytesHighest: 0 };
   #clockMs = 0;
   #refusedAtMs = -Infinity;
+  /** Hot bytes that no flush can move, because the disk changed a row of each of their streams. */
+  stuckBytes = 0;
+  /** Whether a stream is one of those. */
+  isStuck: (incarnation: number) => boolean = () => false;
 
   /** Bound on the hot bytes of the group's writes; Infinity without a cold store. */
   get hotBytesMax(): number {
@@ -75,7 +79,9 @@ export class Admission {
     // Small commands pass between the pieces of those that wait.
     const uncommitted = isLarge ? proposed + largeBytes : proposed;
     const growing = proposed + largeBytes + state.partial.receivedBytes;
-    const hot = (planted('pressure-for-ever') ? this.counters.hotBytesHighest : state.hotBytes) + growing;
+    const addsToStuck = this.#addsToStuck(state, command);
+    const waits = addsToStuck ? state.hotBytes : this.movableBytes(state);
+    const hot = (planted('pressure-for-ever') ? this.counters.hotBytesHighest : waits) + growing;
     this.met(hot);
     const clockMs = this.#clockMs;
     if (!this.#hot.hasRoom(hot, payloadBytes, clockMs)) {
@@ -83,7 +89,8 @@ export class Admission {
       // adds bytes.
       const isExact = entryBytes + largeBytes === 0 && raft.lastIndex === state.appliedIndex;
       if (isExact && !wouldAddBytes(state, command, payloadBytes, nowMs)) return undefined;
-      this.#hot.refused(payloadBytes, clockMs);
+      // Its turn would never come, and the others would wait for it.
+      if (!addsToStuck) this.#hot.refused(payloadBytes, clockMs);
       this.counters.hotRefusals++;
       return this.#refuse('BACKPRESSURE', payloadBytes);
     }
@@ -97,16 +104,28 @@ export class Admission {
     return undefined;
   }
 
+  /** Hot bytes that flushes move. Stuck ones refuse writes to their own streams only, not all of them for good. */
+  movableBytes(state: State): number {
+    return Math.max(0, state.hotBytes - this.stuckBytes);
+  }
+
+  /** The write is to a stream whose bytes stay. */
+  #addsToStuck(state: State, { bytes, keyAt, keyBytes }: Command): boolean {
+    if (this.stuckBytes === 0) return false;
+    const head = state.findAny(bytes, keyAt, keyBytes);
+    return head !== undefined && this.isStuck(head.incarnation);
+  }
+
   /** The figures for the metrics. */
   show(state: State): AdmissionState {
     const isRecent = this.#clockMs - this.#refusedAtMs < REFUSING_MS;
-    if (state.hotBytes >= this.hotBytesMax || isRecent) return 'refusing';
+    if (this.movableBytes(state) >= this.hotBytesMax || isRecent) return 'refusing';
     return this.underPressure(state) ? 'pressure' : 'open';
   }
 
   /** Half full, or a large body waits for space: flush everything hot now, whatever its age. */
   underPressure(state: State): boolean {
-    return state.hotBytes >= this.hotBytesMax / 2 || this.#hot.reservedAt(this.#clockMs) > 0;
+    return this.movableBytes(state) >= this.hotBytesMax / 2 || this.#hot.reservedAt(this.#clockMs) > 0;
   }
 
   #refuse(code: ErrorCode, payloadBytes: number): ErrorCode {

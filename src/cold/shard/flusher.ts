@@ -110,6 +110,7 @@ export class Flusher extends TurnLoop<Work> {
       everythingAtMs: options.settings.flushIntervalMs + EVERYTHING_MS,
     }));
     super(works);
+    for (const { group, damaged } of works) group.admission.isStuck = (incarnation) => damaged.holds(incarnation);
     this.#options = options;
     this.#own = new OwnObjects(options.settings.run, options.nextSeq);
     this.#lookMs = Math.max(LOOK_MS_MIN, Math.min(LOOK_MS, options.settings.flushIntervalMs / 4));
@@ -189,6 +190,8 @@ export class Flusher extends TurnLoop<Work> {
   /** True when a job was started. */
   #start(work: Work): boolean {
     const { group, calls } = work;
+    const { admission, state } = group;
+    admission.stuckBytes = group.leads && work.damaged.any ? Math.min(admission.stuckBytes, state.hotBytes) : 0;
     if (!group.leads) {
       for (const call of calls.splice(0)) call.done = 'leader-lost';
       return false;
@@ -215,19 +218,26 @@ export class Flusher extends TurnLoop<Work> {
 
   #gather(work: Work): FlushPlan | undefined {
     const { settings, short } = this.#options;
-    const { group } = work;
+    const { group, damaged } = work;
+    const { admission, state } = group;
     const overdue = this.clockMs >= work.everythingAtMs;
     if (overdue) work.everythingAtMs = this.clockMs + settings.flushIntervalMs + EVERYTHING_MS;
-    const pressure = group.admission.underPressure(group.state) || short();
-    const everything = pressure || overdue || group.state.hotBytes >= settings.flushBytes;
-    const plan = nextFlush(group.state, {
+    const pressure = admission.underPressure(state) || short();
+    const everything = pressure || overdue || admission.movableBytes(state) >= settings.flushBytes;
+    let isSettled = everything && damaged.any;
+    const plan = nextFlush(state, {
       hotBeforeMs: everything ? Infinity : this.nowMs - settings.flushIntervalMs,
       maxBytes: settings.flushBytesMax,
       damaged: {
-        has: (incarnation) => work.damaged.has(incarnation, this.clockMs),
-        add: (incarnation) => work.damaged.add(incarnation, this.clockMs + DAMAGED_MS),
+        has: (incarnation) => damaged.has(incarnation, this.clockMs),
+        add: (incarnation) => {
+          isSettled = false;
+          damaged.add(incarnation, this.clockMs + DAMAGED_MS);
+        },
       },
     });
+    // All others have moved.
+    if (plan === undefined && isSettled) admission.stuckBytes = state.hotBytes;
     if (pressure && plan !== undefined) {
       this.counters.cold_pressure_flush_passes++;
       this.counters.cold_pressure_flush_candidates += plan.slices.length;

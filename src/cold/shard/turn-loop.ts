@@ -153,6 +153,15 @@ export class Avoided {
     return false;
   }
 
+  get any(): boolean {
+    return this.#untilMs.size > 0;
+  }
+
+  /** Also when it is looked at again: that ends with the next has(). */
+  holds(incarnation: number): boolean {
+    return this.#untilMs.has(incarnation);
+  }
+
   add(incarnation: number, untilMs: number): void {
     for (const [oldest] of this.#untilMs) {
       if (this.#untilMs.size < AVOIDED_MAX) break;

@@ -8,6 +8,7 @@ import { TAG } from '../../../src/stream/core/keys.ts';
 import { code, find } from '../../shard/harness.ts';
 import { ColdHarness } from './harness.ts';
 
+const HOT_BYTES_MAX = 20_000;
 /** Several rows. */
 const ROTTEN = 'r'.repeat(7000);
 const SOUND = 's'.repeat(2000);
@@ -16,7 +17,7 @@ const AGAIN_MS = 65_000;
 
 /** `rotten`, the first incarnation, which has waited longest, and `sound`: in the store, and nowhere else. */
 function started(): ColdHarness {
-  const harness = new ColdHarness({ hotBytesMax: 20_000, flushBytesMax: 16_384 });
+  const harness = new ColdHarness({ hotBytesMax: HOT_BYTES_MAX, flushBytesMax: 16_384 });
   for (const [stream, body] of [
     ['rotten', ROTTEN],
     ['sound', SOUND],
@@ -67,6 +68,33 @@ for (const [what, isDamaged] of [
     assert.equal(harness.whole('sound').toString(), sound);
   });
 }
+
+test('a stream with a changed row that is written to on and on fills the bound for itself, and for no other', () => {
+  const harness = started();
+  harness.storage.isDamaged = (key) => isOfRotten(key, TAG.data) && positionIn(key) === 0;
+  const wanted = { rotten: ROTTEN, sound: SOUND };
+  const write = (stream: 'rotten' | 'sound'): string => {
+    const slot = harness.append(0, stream, SOUND);
+    const answer = code(find(harness.turn(), slot));
+    if (answer === 'OK') wanted[stream] += SOUND;
+    harness.run(1500);
+    return answer;
+  };
+  const answers: string[] = [];
+  for (let i = 0; i < 12; i++) {
+    answers.push(write('rotten'));
+    assert.equal(write('sound'), 'OK');
+  }
+  assert.deepEqual([...new Set(answers)], ['OK', 'BACKPRESSURE']);
+  assert.equal(hotBytesOf(harness, 'rotten'), wanted.rotten.length);
+  assert(wanted.rotten.length > HOT_BYTES_MAX - SOUND.length && wanted.rotten.length <= HOT_BYTES_MAX);
+  assert.equal(hotBytesOf(harness, 'sound'), 0);
+  harness.storage.isDamaged = () => false;
+  harness.run(AGAIN_MS);
+  assert.equal(harness.groupOf().state.hotBytes, 0);
+  assert.equal(write('rotten'), 'OK');
+  for (const stream of ['rotten', 'sound'] as const) assert.equal(harness.whole(stream).toString(), wanted[stream]);
+});
 
 test('an operator who moves a stream with a changed row is told, and the others move', () => {
   const harness = started();
