@@ -60,7 +60,7 @@ export function openDirectories(
   port: MessagePort,
   storage: ShardStore,
   identity: ClusterIdentity,
-  declareLost: () => void,
+  shard: () => Shard,
 ): Directories {
   const { directoryId: directory, incarnation, migrated, settled } = membership;
   return new Directories({
@@ -68,23 +68,27 @@ export function openDirectories(
     storage,
     identity,
     lost: (node, lost, earlier) => {
-      declareLost();
+      shard().declareLost();
       port.postMessage({ found: { lost, node, earlier } satisfies IdentityFinding });
     },
     settled: (settled) => port.postMessage({ found: { settled } satisfies IdentityFinding }),
+    lossesAreStored: () => shard().lossesAreStored,
   });
 }
 
-export function heard(
-  finding: IdentityFinding,
-  identity: ClusterIdentity,
-  directories: Directories,
-  shard: Shard,
-): void {
+interface Hearing {
+  readonly identity: ClusterIdentity;
+  readonly directories: Directories;
+  readonly shard: Shard;
+  readonly port: MessagePort;
+}
+
+export function heard(finding: IdentityFinding, { identity, directories, shard, port }: Hearing): void {
   if ('learned' in finding) return identity.settle(finding.learned);
   if ('settled' in finding) return directories.settleEarlier(finding.settled);
-  directories.settleLater([...finding.earlier, finding.lost]);
-  return shard.declareLost();
+  const stored = [...finding.earlier, finding.lost];
+  directories.settleLater(stored);
+  return shard.declareLost(() => port.postMessage({ stored } satisfies ShardMessage));
 }
 
 export function checkFormation({ nodeId, cluster, membership, directory }: MemberData, { groups }: Shard): void {

@@ -59,8 +59,8 @@ export function openPeers({ data, cluster, shard, directories, introduced, ...pa
     handler: {
       ...openInbox({ shard, wake, runtime }),
       onHello: (peer) => {
-        directories.onHello(peer);
         meet(peer);
+        return directories.onHello(peer);
       },
       onWelcome: (peer) => {
         directories.onWelcome(peer);

@@ -196,7 +196,7 @@ async function run(start: ShardData, port: MessagePort, { startThread, startWrit
   const parker = new Parker(reader, () => reader.hasNext() || syncer.hasEnded);
   const wake = (): void => parker.unpark();
   const cold = new MainThreadStore(port);
-  const directories = openDirectories(data, port, store, identity, () => shard.declareLost());
+  const directories = openDirectories(data, port, store, identity, () => shard);
   const { cluster } = data;
   const introduced = (peer: Introduced): void => port.postMessage({ introduced: peer } satisfies ShardMessage);
   const onSessions = (sessions: SessionCount): void => port.postMessage({ sessions } satisfies ShardMessage);
@@ -211,7 +211,7 @@ async function run(start: ShardData, port: MessagePort, { startThread, startWrit
   let stopping = false;
   port.on('message', (message: ToShard) => {
     if (message === 'stop') stopping = true;
-    else if ('found' in message) heard(message.found, identity, directories, shard);
+    else if ('found' in message) heard(message.found, { identity, directories, shard, port });
     else if ('tls' in message) peers?.changeTls(message.tls);
     else cold.answered(message);
     parker.unpark();

@@ -26,8 +26,8 @@ export interface Session {
 }
 
 export interface ListenerHandler {
-  /** The peer has proved itself; called before it is welcomed. */
-  onHello(peer: PeerIdentity): void;
+  /** The peer has proved itself; called before it is welcomed. Why it is not yet: the connection ends. */
+  onHello(peer: PeerIdentity): string | undefined;
   onSession(session: Session): void;
   /** `payload` is overwritten after the call. Not called after the session was closed. */
   onFrame(session: Session, kind: FrameKind, payload: Uint8Array): void;
@@ -344,7 +344,8 @@ class Incoming implements Session {
     }
     this.#cancelTimer();
     this.#peer = step.peer;
-    this.#options.handler.onHello(step.peer);
+    const notYet = this.#options.handler.onHello(step.peer);
+    if (notYet !== undefined) return this.fail(notYet);
     this.#socket.write(step.say);
     this.#options.handler.onSession(this);
   }

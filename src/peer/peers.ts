@@ -44,8 +44,8 @@ export interface PeerHandler extends SnapshotHandler {
   onRaft(group: number, message: Message): void;
   /** `bytes` are overwritten after the call. Answer with `Peers.reply`, immediately, later, or not at all. */
   onForward(origin: ForwardOrigin, group: number, bytes: Uint8Array): void;
-  /** A shard of another node has authenticated to us; called before any frame of it. */
-  onHello?(peer: PeerIdentity): void;
+  /** A shard of another node has authenticated to us; called before any frame of it. Why it is not welcomed yet. */
+  onHello?(peer: PeerIdentity): string | undefined;
   /** We connected to it, and it has acted on the identity and memory we reported. Called before any frame to it. */
   onWelcome?(peer: PeerIdentity): void;
   /** The connection to a shard of a node was opened or broke; this says nothing about the reverse connection. */

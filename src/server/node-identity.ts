@@ -1,7 +1,14 @@
 /** The shards' findings about this node's cluster and data directory: for millrace.json, and for the other shards. */
 import { randomBytes } from 'node:crypto';
 import type { Lineage } from '../backup/ports.ts';
-import { CLUSTER_ID_BYTES, type NodeDirectory, noteClusterId, noteSettled, noteSource } from './data-dir.ts';
+import {
+  CLUSTER_ID_BYTES,
+  type Layout,
+  type NodeDirectory,
+  noteClusterId,
+  noteSettled,
+  noteSource,
+} from './data-dir.ts';
 import type { Logger } from '../logging/logger.ts';
 import type { IdentitySource } from '../shard/cluster-identity.ts';
 import type { DirectoryRun, DirectoryStart } from '../peer/codec/standing.ts';
@@ -31,13 +38,17 @@ export class NodeMembership {
   /** Reported by a peer in this run; no majority yet. */
   #isHeard = false;
   #restoredFrom: readonly string[];
+  readonly #shardCount: number;
+  /** Shards that have a loss on disk, by its runs, until all have. */
+  readonly #storedBy = new Map<string, Set<number>>();
 
-  constructor(path: string, directory: NodeDirectory, log: Logger, fail: (error: Error) => void) {
+  constructor(path: string, directory: NodeDirectory & Layout, log: Logger, fail: (error: Error) => void) {
     this.#path = path;
     this.#log = log;
     this.#fail = fail;
     this.#clusterId = directory.clusterId;
     this.#restoredFrom = directory.restoredFrom;
+    this.#shardCount = directory.shardCount;
     this.data = { ...directory, drawnId: randomBytes(CLUSTER_ID_BYTES).toString('hex') };
   }
 
@@ -65,6 +76,16 @@ export class NodeMembership {
     this.tell(finding);
   }
 
+  /** The shard lost these runs, and will not vote after a start either. Such a start looks for none that is noted. */
+  stored(shard: number, runs: readonly DirectoryStart[]): void {
+    const key = JSON.stringify(runs);
+    const shards = this.#storedBy.get(key) ?? new Set<number>();
+    this.#storedBy.set(key, shards.add(shard));
+    if (shards.size < this.#shardCount) return;
+    this.#storedBy.delete(key);
+    this.#try(() => noteSettled(this.#path, { later: runs }));
+  }
+
   /** Shards may learn of two clusters at once: the first one counts, and a majority overrides a peer's report. */
   #learned(clusterId: string, source: IdentitySource): void {
     const known = this.#clusterId;
@@ -89,7 +110,7 @@ export class NodeMembership {
     this.tell({ learned: clusterId, source });
   }
 
-  #lost({ lost: run, node, earlier }: Extract<IdentityFinding, { readonly lost: unknown }>): void {
+  #lost({ lost: run, node }: Extract<IdentityFinding, { readonly lost: unknown }>): void {
     const isOwn = run.directory === this.data.directoryId;
     this.#log.error(
       { node, remembers: run, directory: this.data.directoryId, start: this.data.incarnation },
@@ -97,7 +118,6 @@ export class NodeMembership {
         ? 'the data directory is an older copy of the one that a peer knows; this node votes again when a leader has refilled it: run allow-rejoin'
         : 'the data directory is not the one that a peer knows under this node id; this node votes when a leader has filled it: run allow-rejoin',
     );
-    this.#try(() => noteSettled(this.#path, { later: [...earlier, run] }));
   }
 
   /** A full disk is no reason to end: the shards know, and the next start finds it again. */

@@ -19,6 +19,7 @@ import type { SessionCount } from '../peer/listener.ts';
 import type { ShardRun } from '../store/rows.ts';
 import type { NodeLog, ThreadLog } from '../logging/logger.ts';
 import type { ClusterData } from './cluster-data.ts';
+import type { DirectoryStart } from '../peer/codec/standing.ts';
 import type { LastRun, OpenedShards } from './directory-run.ts';
 import type { WatchedLog } from './log-watch.ts';
 import type { IdentityFinding, NodeMembership, MembershipData } from './node-identity.ts';
@@ -51,6 +52,8 @@ export type ShardMessage =
   | 'stopped'
   | { readonly refused: string }
   | { readonly found: IdentityFinding }
+  /** It has on disk that these runs of its logs are lost. */
+  | { readonly stored: readonly DirectoryStart[] }
   | { readonly introduced: Introduced }
   | { readonly sessions: SessionCount }
   | { readonly logged: string }
@@ -169,14 +172,11 @@ export class Shards implements OpenedShards {
     const boot = randomInt(1, 2 ** 31);
     const found = (finding: IdentityFinding): void => this.#membership?.found(finding);
     const introduced = (peer: Introduced): void => this.#introduced(peer);
-    for (const [shard, directory] of this.directories.entries())
-      this.#running.push(
-        start(
-          shard,
-          { boot, directory, found, introduced, counted: (sessions) => (this.#sessions[shard] = sessions) },
-          this.#options,
-        ),
-      );
+    for (const [shard, directory] of this.directories.entries()) {
+      const stored = (runs: readonly DirectoryStart[]): void => this.#membership?.stored(shard, runs);
+      const counted = (sessions: SessionCount): void => void (this.#sessions[shard] = sessions);
+      this.#running.push(start(shard, { boot, directory, found, stored, introduced, counted }, this.#options));
+    }
   }
 
   /** The last run of a node counts: it may have lost the setting. */
@@ -265,6 +265,7 @@ const startWorker: StartShardThread = (workerData, transferList) =>
 
 interface StartOfShard extends Pick<ShardData, 'boot' | 'directory'> {
   readonly found: (finding: IdentityFinding) => void;
+  readonly stored: (runs: readonly DirectoryStart[]) => void;
   readonly introduced: (peer: Introduced) => void;
   readonly counted: (sessions: SessionCount) => void;
 }
@@ -318,7 +319,7 @@ async function perform(worker: ShardThread, store: ColdStorage | undefined, { id
 
 function supervise(
   worker: ShardThread,
-  { shard, found, introduced, counted }: Pick<ShardData, 'shard'> & Omit<StartOfShard, 'boot' | 'directory'>,
+  { shard, found, stored, introduced, counted }: Pick<ShardData, 'shard'> & Omit<StartOfShard, 'boot' | 'directory'>,
   options: ShardsOptions,
 ): Omit<Running, 'worker' | 'link' | 'watched'> {
   const [opened, noted] = [deferred<LastRun>(), deferred<boolean>()];
@@ -338,6 +339,7 @@ function supervise(
     if ('opened' in message) return opened.resolve(message.opened);
     if ('noted' in message) return noted.resolve(message.noted);
     if ('found' in message) return found(message.found);
+    if ('stored' in message) return stored(message.stored);
     if ('introduced' in message) return introduced(message.introduced);
     if ('sessions' in message) return counted(message.sessions);
     if ('logged' in message) return options.log.write(message.logged);

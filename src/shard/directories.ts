@@ -35,13 +35,17 @@ export interface DirectoriesOptions {
   readonly storage: DirectoryStorage;
   readonly identity: ClusterIdentity;
   /**
-   * The directory is not the one that `node` remembers: no vote until a leader restored it. Returns when on disk. Behind
-   * the losses known so far come those before this one (`earlier`), then this one.
+   * The directory is not the one that `node` remembers: no vote until a leader restored it. Behind the losses known so
+   * far come those before this one (`earlier`), then this one.
    */
   readonly lost: (node: number, remembered: DirectoryRun, earlier: readonly DirectoryStart[]) => void;
   /** Losses before those known so far: memories that are as old say no more. */
   readonly settled: (runs: readonly DirectoryStart[]) => void;
+  /** The disk has every loss of this shard. */
+  readonly lossesAreStored: () => boolean;
 }
+
+const LOSS_NOT_STORED = 'this node lost its log, and its disk does not have that yet';
 
 export class Directories {
   readonly #options: DirectoriesOptions;
@@ -60,7 +64,16 @@ export class Directories {
     return { identity: identity.known, directory, incarnation, settled: this.#settled, remembers };
   }
 
-  onHello({ node, standing }: PeerIdentity): void {
+  /**
+   * Why the peer is not welcomed yet: it would remember this run instead of the one that is lost, and the next start,
+   * whose disk does not know of the loss, would never hear of it.
+   */
+  onHello(peer: PeerIdentity): string | undefined {
+    this.#hear(peer);
+    return this.#options.lossesAreStored() ? undefined : LOSS_NOT_STORED;
+  }
+
+  #hear({ node, standing }: PeerIdentity): void {
     this.#options.identity.met(node, standing !== undefined);
     if (standing === undefined) return;
     this.#options.identity.hear(standing.identity);
@@ -77,7 +90,7 @@ export class Directories {
   }
 
   onWelcome(peer: PeerIdentity): void {
-    this.onHello(peer);
+    this.#hear(peer);
     const { storage } = this.#options;
     const { node, standing, boot } = peer;
     const known = storage.peerRun(node);

@@ -9,6 +9,8 @@ export class LostGroups {
   readonly #lost = new Set<number>();
 
   readonly #noticed: (group: Group) => void;
+  /** Called once the disk has what was declared. */
+  #declared: readonly (() => void)[] = [];
 
   /** `noticed` is called until the disk has it that the group is lost. */
   constructor(storage: ShardStorage, groups: readonly Group[], noticed: (group: Group) => void) {
@@ -18,10 +20,16 @@ export class LostGroups {
     for (const { id } of groups) if (storage.lost(id) !== 0) this.#lost.add(id);
   }
 
-  /** All logs are lost. */
-  declare(): void {
+  /** All logs are lost. `stored` is called once that is on disk. */
+  declare(how: 'store' | 'hold', stored: () => void): void {
     for (const { raft } of this.#groups) raft.loseLog();
-    this.look('store');
+    this.#declared = [...this.#declared, stored];
+    this.look(how);
+  }
+
+  /** The disk has all that was declared. */
+  get areStored(): boolean {
+    return this.#declared.length === 0;
   }
 
   /**
@@ -38,6 +46,10 @@ export class LostGroups {
       if (how === 'store' && this.#store(group)) continue;
       if (!raft.mayVote) raft.dropMessages();
     }
+    if (this.areStored || !this.#groups.every(({ id, raft }) => raft.mayVote || this.#lost.has(id))) return;
+    const declared = this.#declared;
+    this.#declared = [];
+    for (const stored of declared) stored();
   }
 
   /** False: there is no space, and it is in memory only. */

@@ -95,7 +95,7 @@ export class Shard {
     const traced = (this.#traced = new TracedSlots(options.nodeId, () => options.runtime.monotonicMs()));
     const ring = new RingSink(options.replies, traced);
     const byId = (id: number): Group | undefined => this.#byId.get(id);
-    const isStuck = (): boolean => this.#commits.isStuck(this.#clockMs);
+    const isStuck = (): boolean => this.isStuck;
     const own = { deliver: (reply: Reply) => ring.send(reply), propose: this.#propose, group: byId, traced, isStuck };
     this.replication = links === undefined ? SINGLE_NODE : new Replicated({ ...options, ...own, links });
     const proposals = new Proposals();
@@ -165,7 +165,7 @@ export class Shard {
       knownNodes: nodes,
       cold: this.cold,
       checkpoint: (group) => {
-        if (!this.full && this.#commits.isStuck(this.#clockMs)) return 'SHARD_BUSY';
+        if (!this.full && this.isStuck) return 'SHARD_BUSY';
         return !this.full && this.#checkpoint([group]) ? 'OK' : 'DISK_FULL';
       },
       checkpointed: (group) => this.#commits.lastCheckpoint(group),
@@ -189,7 +189,7 @@ export class Shard {
     this.counters.turns++;
     this.#clockMs = clockMs;
     for (const group of this.groups) group.beginTurn(clockMs);
-    this.#lost.look(this.full || this.#commits.isStuck(clockMs) ? 'hold' : 'store');
+    this.#lost.look(this.full || this.isStuck ? 'hold' : 'store');
     this.#backlog.look();
     this.#drain(nowMs);
     this.#keepTime(nowMs, clockMs);
@@ -246,9 +246,19 @@ export class Shard {
     this.#refuse(slot, refusal === undefined || group.accepts ? refusal : 'NO_LEADER');
   }
 
-  /** The directory is not the one that its peers know, or an older copy of it. */
-  declareLost(): void {
-    this.#lost.declare();
+  /** The directory is not the one that its peers know, or an older copy of it. `stored`: the disk has that. */
+  declareLost(stored: () => void = () => undefined): void {
+    this.#lost.declare(this.full || this.isStuck ? 'hold' : 'store', stored);
+  }
+
+  /** The disk has every loss that was declared. */
+  get lossesAreStored(): boolean {
+    return this.#lost.areStored;
+  }
+
+  /** A checkpoint hangs, for which a commit would wait. */
+  get isStuck(): boolean {
+    return this.#commits.isStuck(this.#clockMs);
   }
 
   group(id: number): Group | undefined {

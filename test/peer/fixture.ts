@@ -56,6 +56,8 @@ export class Recorder implements PeerHandler {
   readonly links: string[] = [];
   /** Sorted by text. */
   readonly introduced: (readonly [word: string, standing: Standing | undefined])[] = [];
+  /** Why peers are not welcomed. */
+  notYet: { hello?: string } = {};
   snapshotBytes = 0;
   onChunk: (snapshot: IncomingSnapshot, bytes: Uint8Array) => void = () => {};
   onForwarded: (origin: ForwardOrigin, group: number, bytes: Uint8Array) => void = () => {};
@@ -76,9 +78,10 @@ export class Recorder implements PeerHandler {
     this.waiter.note();
   }
 
-  onHello({ standing }: PeerIdentity): void {
+  onHello({ standing }: PeerIdentity): string | undefined {
     this.introduced.push(['hello', standing]);
     this.introduced.sort(([a], [b]) => (a < b ? -1 : 1));
+    return this.notYet.hello;
   }
 
   onWelcome({ standing }: PeerIdentity): void {

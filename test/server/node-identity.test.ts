@@ -30,6 +30,25 @@ function rig(t: TestContext, path = temporaryFolder('membership')): Rig {
   return { path, membership, told, failures };
 }
 
+test('a loss is noted once every shard has it on disk: a start that finds it noted looks for it no more', (t) => {
+  const { path, membership, told } = rig(t);
+  const [earlier, lost] = [
+    { directory: 'a'.repeat(16), incarnation: 3 },
+    { directory: 'b'.repeat(16), incarnation: 7, boot: 70 },
+  ];
+  const finding = { lost, node: 2, earlier: [earlier] };
+  membership.found(finding);
+  assert.deepEqual(told, [finding]);
+  for (let i = 0; i < 2; i++) membership.stored(1, [earlier, lost]);
+  membership.stored(0, [lost]);
+  assert.deepEqual(openDataDir(path, WANTED).settled, []);
+  membership.stored(0, [earlier, lost]);
+  assert.deepEqual(
+    openDataDir(path, WANTED).settled.map(({ directory }) => directory),
+    [earlier.directory, lost.directory],
+  );
+});
+
 test('of two clusters reported by shards, the first one counts, and every shard is told so', (t) => {
   const { path, membership, told, failures } = rig(t);
   const [first, second] = [

@@ -17,6 +17,7 @@ interface Rig {
   /** Earlier ones, which a loss or a memory brought. */
   readonly settled: DirectoryStart[];
   readonly learned: string[];
+  readonly disk: { hasLosses: boolean };
 }
 
 function rig(own: Partial<OwnDirectory> = {}): Rig {
@@ -24,6 +25,7 @@ function rig(own: Partial<OwnDirectory> = {}): Rig {
   const losses: DirectoryRun[] = [];
   const settled: DirectoryStart[] = [];
   const learned: string[] = [];
+  const disk = { hasLosses: true };
   const identity = new ClusterIdentity({ nodeId: 1, known: '', drawn: '', learned: (id) => learned.push(id) });
   const directories = new Directories({
     own: { directory: MINE, incarnation: 5, boot: 50, isNew: true, settled: [], ...own },
@@ -34,8 +36,9 @@ function rig(own: Partial<OwnDirectory> = {}): Rig {
       settled.push(...earlier);
     },
     settled: (runs) => settled.push(...runs),
+    lossesAreStored: () => disk.hasLosses,
   });
-  return { directories, identity, memory, losses, settled, learned };
+  return { directories, identity, memory, losses, settled, learned, disk };
 }
 
 function peer(remembers: RememberedRun | undefined, more: Partial<Standing> = {}): PeerIdentity {
@@ -76,6 +79,16 @@ test('another directory, a later start on this one, and another start of the sam
     later.directories.onHello(peer(run(remembered.directory, 8)));
     assert.equal(later.losses.length, 1);
   }
+});
+
+test('no peer is welcomed before the disk has what it told of, nor after it told the same once more', () => {
+  const { directories, losses, disk } = rig();
+  disk.hasLosses = false;
+  for (const remembered of [run(OTHER, 1), run(OTHER, 1), undefined])
+    assert.match(directories.onHello(peer(remembered)) ?? '', /its disk does not have that yet/);
+  assert.equal(losses.length, 1);
+  disk.hasLosses = true;
+  assert.equal(directories.onHello(peer(run(OTHER, 1))), undefined);
 });
 
 test('what a peer knew in the version before is a loss for a directory that this version made', () => {
@@ -133,6 +146,7 @@ function linkAnew(peerMemory: Map<number, RememberedRun>, own: Partial<OwnDirect
     identity: one.identity,
     lost: () => assert.fail('the peer lost nothing'),
     settled: () => assert.fail('the peer lost nothing'),
+    lossesAreStored: () => true,
   });
   const introduce = (from: Directories, node: number, to: number, boot: number): PeerIdentity => ({
     ...{ clusterId: '', groupCount: 1, node, shard: 0, shardCount: 1, boot },

@@ -100,6 +100,47 @@ for (const [why, stop, goOn] of [
   });
 }
 
+test('a directory that is not the one of before is declared lost, and stored once the disk has it for all groups', () => {
+  const node = started();
+  let stored = 0;
+  const declare = (): void => node.shard.declareLost(() => stored++);
+  node.turn(CHECKPOINT_MS);
+  node.storage.isCheckpointFull = true;
+  declare();
+  for (let i = 0; i < 3; i++) node.turn(TICK_MS);
+  assert.deepEqual([stored, node.shard.lossesAreStored, node.storage.lostGroups.size], [0, false, 0]);
+  // There is space for one row.
+  const setLost = node.storage.setLost.bind(node.storage);
+  node.storage.setLost = (groups, lost) => {
+    node.storage.isCheckpointFull = groups[0] === OTHER;
+    setLost(groups, lost);
+  };
+  node.turn(TICK_MS);
+  assert.deepEqual([stored, node.shard.lossesAreStored, node.storage.lostGroups.size], [0, false, 1]);
+  node.storage.setLost = setLost;
+  node.storage.isCheckpointFull = false;
+  for (let i = 0; i < 3; i++) node.turn(TICK_MS);
+  assert.deepEqual([stored, node.shard.lossesAreStored, node.storage.lostGroups.size], [1, true, 2]);
+  // Another shard may find the same.
+  declare();
+  assert.equal(stored, 2);
+});
+
+test('a loss is declared, and not stored, while a checkpoint hangs', () => {
+  const node = started();
+  node.storage.checkpointLooks = Infinity;
+  for (let i = 0; i < 3; i++) node.turn(CHECKPOINT_MS);
+  let stored = 0;
+  node.shard.declareLost(() => stored++);
+  assert.deepEqual([stored, node.storage.lostGroups.size], [0, 0]);
+  beat(node, 2);
+  node.turn(TICK_MS);
+  assert.deepEqual(told(node), []);
+  node.storage.checkpointLooks = 0;
+  for (let i = 0; i < 3; i++) node.turn(TICK_MS);
+  assert.deepEqual([stored, node.storage.lostGroups.size], [1, 2]);
+});
+
 test('a loss that is the first to find no space is not told either', () => {
   const node = started();
   node.turn(CHECKPOINT_MS);

@@ -19,19 +19,22 @@ export function openDirectories(process: SimProcess, trace: (line: string) => vo
     identity: new ClusterIdentity({ nodeId: id, known: '', drawn: '', learned: () => undefined }),
     lost: (peer, run, earlier) => {
       trace(`n${id} hears of n${peer} that it lost its directory: ${JSON.stringify(run)}`);
-      disk.settled = joinStarts(disk.settled, [...earlier, run]);
-      process.shard.declareLost();
+      process.shard.declareLost(() => (disk.settled = joinStarts(disk.settled, [...earlier, run])));
       process.wake();
     },
     settled: (runs) => void (disk.settled = joinStarts(runs, disk.settled)),
+    lossesAreStored: () => process.shard.lossesAreStored,
   });
 }
 
-/** The handshake comes before all frames; the other end may be suspended, and gets its part when it resumes. */
-export function shakeHands(from: SimProcess, to: Endpoint): void {
+/**
+ * The handshake comes before all frames; the other end may be suspended, and gets its part when it resumes, or ends the
+ * connection.
+ */
+export function shakeHands(from: SimProcess, to: Endpoint, end: () => void): void {
   from.directories.onHello(introductionOf(to, from.id));
   to.receive(() => {
-    to.directories.onHello(introductionOf(from, to.id));
+    if (to.directories.onHello(introductionOf(from, to.id)) !== undefined) return end();
     if (!from.dead) from.guard(() => from.directories.onWelcome(introductionOf(to, from.id)));
   });
 }

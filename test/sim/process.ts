@@ -221,7 +221,7 @@ export class SimProcess implements Endpoint {
   }
 
   onLinkUp(connection: Connection): void {
-    shakeHands(this, connection.to);
+    shakeHands(this, connection.to, () => this.#world.network.reset(this.id, connection.to.id));
     this.peers.linkUp(connection);
   }
 
