@@ -72,7 +72,8 @@ export function openDirectories(
       port.postMessage({ found: { lost, node, earlier } satisfies IdentityFinding });
     },
     settled: (settled) => port.postMessage({ found: { settled } satisfies IdentityFinding }),
-    lossesAreStored: () => shard().lossesAreStored,
+    lossesAreStored: () => shard().lost.areStored,
+    isStuck: () => shard().isStuck(),
   });
 }
 

@@ -63,8 +63,8 @@ export function openPeers({ data, cluster, shard, directories, introduced, ...pa
         return directories.onHello(peer);
       },
       onWelcome: (peer) => {
-        directories.onWelcome(peer);
         meet(peer);
+        return directories.onWelcome(peer);
       },
     },
   });

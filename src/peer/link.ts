@@ -27,6 +27,8 @@ import type { Priority } from './send-queue.ts';
 import type { PeerTls } from './tls.ts';
 
 export interface LinkHandler {
+  /** The peer has proved itself. Why the connection ends before it is one: it is tried again. */
+  onWelcome(peer: PeerIdentity): string | undefined;
   onConnected(link: PeerLink): void;
   /** After onConnected only. */
   onLost(link: PeerLink, reason: string): void;
@@ -240,10 +242,8 @@ export class PeerLink {
       return this.#end(`${fault.code}: ${fault.text}`);
     }
     if (this.#isMoving()) this.#silentTicks = 0;
-    if (++this.#silentTicks > this.#options.limits.silentTicksMax) {
-      this.#end(`no answer for ${this.#silentTicks - 1} pings`);
-      return;
-    }
+    if (++this.#silentTicks > this.#options.limits.silentTicksMax)
+      return this.#end(`no answer for ${this.#silentTicks - 1} pings`);
     this.#egress.tick(this.#options.runtime.monotonicMs());
     if (++this.#ticksUp >= 2) this.#backoffMs = this.#options.limits.backoffMinMs;
     this.#ping();
@@ -316,15 +316,15 @@ export class PeerLink {
       this.#end(`${step.refusal.code}: ${step.refusal.text}`);
     }
     if (step.kind !== 'done') return;
+    const notYet = this.#options.handler.onWelcome(step.peer);
+    if (notYet !== undefined) return this.#end(notYet);
     this.#cancelTimer();
     this.#remote = step.peer;
     this.spokenVersion = this.#version;
     this.repairs = this.#version >= VERSION_WITH_REPAIR;
     this.#egress.takesPieces = this.#version >= VERSION_WITH_PIECES;
     this.takesRequestPieces = this.#version >= VERSION_WITH_FORWARD_PIECES;
-    this.#silentTicks = 0;
-    this.#ticksUp = 0;
-    this.#takenAtTick = 0;
+    [this.#silentTicks, this.#ticksUp, this.#takenAtTick] = [0, 0, 0];
     this.connects++;
     const { address, log } = this.#options;
     log.info('peer link is up', { node: this.node, shard: this.shard, address: `${address.host}:${address.port}` });

@@ -46,8 +46,11 @@ export interface PeerHandler extends SnapshotHandler {
   onForward(origin: ForwardOrigin, group: number, bytes: Uint8Array): void;
   /** A shard of another node has authenticated to us; called before any frame of it. Why it is not welcomed yet. */
   onHello?(peer: PeerIdentity): string | undefined;
-  /** We connected to it, and it has acted on the identity and memory we reported. Called before any frame to it. */
-  onWelcome?(peer: PeerIdentity): void;
+  /**
+   * We connected to it, and it has acted on the identity and memory we reported. Called before any frame to it. Why the
+   * link must wait.
+   */
+  onWelcome?(peer: PeerIdentity): string | undefined;
   /** The connection to a shard of a node was opened or broke; this says nothing about the reverse connection. */
   onLinkUp(node: number, shard: number): void;
   onLinkDown(node: number, shard: number): void;
@@ -328,9 +331,9 @@ export class Peers implements PeerPort {
       log: this.#log,
       advertise: this.#options.peers.find((peer) => peer.node === this.#self.node)?.address,
       handler: {
+        onWelcome: (peer) => handler.onWelcome?.(peer),
         onConnected: (link) => {
           const { remote } = link;
-          if (remote !== undefined) handler.onWelcome?.(remote);
           handler.onLinkUp(node, shard);
           // This may close the very link that reported it.
           if (remote !== undefined) this.#routes.learn(node, remote.shardCount);

@@ -20,7 +20,7 @@ import {
   joinStarts,
 } from '../peer/codec/standing.ts';
 import type { ClusterIdentity } from './cluster-identity.ts';
-import type { DirectoryStorage } from './ports.ts';
+import { type DirectoryStorage, StorageFullError } from './ports.ts';
 
 /** This node's own directory, in this run. */
 export interface OwnDirectory extends DirectoryRun {
@@ -43,8 +43,12 @@ export interface DirectoriesOptions {
   readonly settled: (runs: readonly DirectoryStart[]) => void;
   /** The disk has every loss of this shard. */
   readonly lossesAreStored: () => boolean;
+  /** A checkpoint hangs, for which a commit would wait. */
+  readonly isStuck: () => boolean;
 }
 
+const RUN_NOT_STORED =
+  'this node cannot note which run of the peer it met, because a checkpoint hangs or the disk is full';
 const LOSS_NOT_STORED = 'this node lost its log, and its disk does not have that yet';
 
 export class Directories {
@@ -89,18 +93,31 @@ export class Directories {
     }
   }
 
-  onWelcome(peer: PeerIdentity): void {
+  /** Why the link must wait: a peer may be told nothing before its run is on disk. */
+  onWelcome(peer: PeerIdentity): string | undefined {
     this.#hear(peer);
     const { storage } = this.#options;
     const { node, standing, boot } = peer;
     const known = storage.peerRun(node);
     // A start that could not be recorded reports nothing, nor does the previous version: an older memory is better than
     // none.
-    if (standing?.directory === '' || (standing === undefined && known !== undefined)) return;
+    if (standing?.directory === '' || (standing === undefined && known !== undefined)) return undefined;
     const { directory, incarnation, settled } = standing ?? { directory: '', incarnation: 0, settled: [] };
     const run = { directory, incarnation, boot: standing === undefined ? 0 : boot, settled };
-    if (planted('directories-not-remembered')) return;
-    if (known === undefined || !isSame(known, run)) storage.rememberPeer(node, run);
+    if (planted('directories-not-remembered') || (known !== undefined && isSame(known, run))) return undefined;
+    return this.#remember(node, run) ? undefined : RUN_NOT_STORED;
+  }
+
+  #remember(node: number, run: RememberedRun): boolean {
+    const { storage, isStuck } = this.#options;
+    if (isStuck()) return false;
+    try {
+      storage.rememberPeer(node, run);
+      return true;
+    } catch (error) {
+      if (error instanceof StorageFullError) return false;
+      throw error;
+    }
   }
 
   /** Losses that lie behind those known so far. */

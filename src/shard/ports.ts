@@ -155,7 +155,7 @@ export interface RowReader {
 export interface DirectoryStorage {
   /** The last run of a node that this shard linked to. */
   peerRun(node: number): RememberedRun | undefined;
-  /** On disk when it returns. */
+  /** On disk when it returns. Throws StorageFullError when there is no space. */
   rememberPeer(node: number, run: RememberedRun): void;
 }
 

@@ -74,9 +74,10 @@ export class Shard {
   #tickAtMs = 0;
   #expireAtMs = 0;
   readonly #records: TurnRecords;
-  readonly #lost: LostGroups;
+  readonly lost: LostGroups;
   readonly #pieces: PieceTurns;
   readonly #damaged: DamagedGroups;
+  readonly isStuck = (): boolean => this.#commits.isStuck(this.#clockMs);
   readonly #checkpoint = (groups: readonly Group[]): boolean => this.#commits.checkpoint(groups, this.#clockMs);
   /** The disk, rows and members may have changed since the write came. */
   readonly #propose: ForwardingHost['propose'] = (group, slot, frame, nowMs) => {
@@ -94,9 +95,9 @@ export class Shard {
     const { storage, links } = options;
     const traced = (this.#traced = new TracedSlots(options.nodeId, () => options.runtime.monotonicMs()));
     const ring = new RingSink(options.replies, traced);
+    const deliver = (reply: Reply): void => ring.send(reply);
     const byId = (id: number): Group | undefined => this.#byId.get(id);
-    const isStuck = (): boolean => this.isStuck;
-    const own = { deliver: (reply: Reply) => ring.send(reply), propose: this.#propose, group: byId, traced, isStuck };
+    const own = { deliver, propose: this.#propose, group: byId, traced, isStuck: this.isStuck };
     this.replication = links === undefined ? SINGLE_NODE : new Replicated({ ...options, ...own, links });
     const proposals = new Proposals();
     this.#sink = new ReplyRouter(ring, this.replication, proposals);
@@ -153,7 +154,7 @@ export class Shard {
       group: (id) => this.#byId.get(id) as Group,
       installed: (group, index) => this.#installed(group, index),
     });
-    this.#lost = new LostGroups(storage, this.groups, (group) => this.#queries.lose(group));
+    this.lost = new LostGroups(storage, this.groups, (group) => this.#queries.lose(group));
     this.#pieces = new PieceTurns({ ...options, groups: this.groups });
     this.replication.tick(this.groups);
   }
@@ -165,7 +166,7 @@ export class Shard {
       knownNodes: nodes,
       cold: this.cold,
       checkpoint: (group) => {
-        if (!this.full && this.isStuck) return 'SHARD_BUSY';
+        if (!this.full && this.isStuck()) return 'SHARD_BUSY';
         return !this.full && this.#checkpoint([group]) ? 'OK' : 'DISK_FULL';
       },
       checkpointed: (group) => this.#commits.lastCheckpoint(group),
@@ -189,7 +190,7 @@ export class Shard {
     this.counters.turns++;
     this.#clockMs = clockMs;
     for (const group of this.groups) group.beginTurn(clockMs);
-    this.#lost.look(this.full || this.isStuck ? 'hold' : 'store');
+    this.lost.look(this.full || this.isStuck() ? 'hold' : 'store');
     this.#backlog.look();
     this.#drain(nowMs);
     this.#keepTime(nowMs, clockMs);
@@ -248,17 +249,7 @@ export class Shard {
 
   /** The directory is not the one that its peers know, or an older copy of it. `stored`: the disk has that. */
   declareLost(stored: () => void = () => undefined): void {
-    this.#lost.declare(this.full || this.isStuck ? 'hold' : 'store', stored);
-  }
-
-  /** The disk has every loss that was declared. */
-  get lossesAreStored(): boolean {
-    return this.#lost.areStored;
-  }
-
-  /** A checkpoint hangs, for which a commit would wait. */
-  get isStuck(): boolean {
-    return this.#commits.isStuck(this.#clockMs);
+    this.lost.declare(this.full || this.isStuck() ? 'hold' : 'store', stored);
   }
 
   group(id: number): Group | undefined {

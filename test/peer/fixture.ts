@@ -56,8 +56,8 @@ export class Recorder implements PeerHandler {
   readonly links: string[] = [];
   /** Sorted by text. */
   readonly introduced: (readonly [word: string, standing: Standing | undefined])[] = [];
-  /** Why peers are not welcomed. */
-  notYet: { hello?: string } = {};
+  /** Why peers are not welcomed, and links that are welcome wait. */
+  notYet: { hello?: string; welcome?: string } = {};
   snapshotBytes = 0;
   onChunk: (snapshot: IncomingSnapshot, bytes: Uint8Array) => void = () => {};
   onForwarded: (origin: ForwardOrigin, group: number, bytes: Uint8Array) => void = () => {};
@@ -84,9 +84,10 @@ export class Recorder implements PeerHandler {
     return this.notYet.hello;
   }
 
-  onWelcome({ standing }: PeerIdentity): void {
+  onWelcome({ standing }: PeerIdentity): string | undefined {
     this.introduced.push(['welcome', standing]);
     this.introduced.sort(([a], [b]) => (a < b ? -1 : 1));
+    return this.notYet.welcome;
   }
 
   onLinkUp(node: number, shard: number): void {

@@ -133,7 +133,7 @@ function makeLink(t: TestContext, waiter: Waiter, port: number, newest?: number)
     PROCESS_RUNTIME.monotonicMs,
     0,
   );
-  const handler = { onConnected() {}, onLost() {}, onDrain() {} };
+  const handler = { onWelcome: () => undefined, onConnected() {}, onLost() {}, onDrain() {} };
   const link = new PeerLink({
     node: 1,
     shard: 0,

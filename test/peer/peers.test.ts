@@ -5,7 +5,7 @@ import type { ForwardOrigin } from '../../src/shard/ports.ts';
 import type { Message } from '../../src/raft/types.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 import { MESSAGE_TYPES, randomMessage } from '../raft/codec/random-messages.ts';
-import { HOST, Waiter, makeCluster, makePeer, linkedPair, reasons } from './fixture.ts';
+import { HOST, Waiter, makeCluster, makePeer, linkedPair } from './fixture.ts';
 import { freePort, freePorts } from '../support/ports.ts';
 import type { TestPeer } from './fixture.ts';
 
@@ -40,22 +40,6 @@ test('a node that joins is linked, keeps its link while it stays, and is unlinke
   one.peers.setJoined(new Map());
   assert(!one.peers.connected(4, 0) && one.peers.connected(2, 0) && two.peers.connected(1, 0));
   await waiter.until('the end of the session', () => four.peers.counters().peer_sessions === 0);
-});
-
-test('a peer that is not welcomed yet is told nothing, and tries again until it is', async (t) => {
-  const waiter = new Waiter();
-  const one = makePeer(t, waiter, 1);
-  one.heard.notYet = { hello: 'the disk is full' };
-  const two = makePeer(t, waiter, 2);
-  const port = await one.peers.start();
-  await two.peers.start();
-  two.peers.setPeers([{ node: 1, address: { host: HOST, port } }]);
-  const hellos = (): number => one.heard.introduced.filter(([word]) => word === 'hello').length;
-  await waiter.until('a second attempt', () => hellos() >= 2);
-  assert.deepEqual([two.heard.introduced, two.heard.links, one.peers.counters().peer_sessions], [[], [], 0]);
-  assert.match(reasons(one.warnings()), /the disk is full/);
-  one.heard.notYet = {};
-  await waiter.until('the link', () => two.peers.connected(1, 0));
 });
 
 test('nodes of the version before and of this one are linked both ways, and each comes back as either', async (t) => {

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { ClusterIdentity } from '../../src/shard/cluster-identity.ts';
 import { Directories, type OwnDirectory } from '../../src/shard/directories.ts';
 import type { PeerIdentity } from '../../src/peer/codec/handshake.ts';
+import { StorageFullError } from '../../src/shard/ports.ts';
 import type { DirectoryRun, DirectoryStart, RememberedRun, Standing } from '../../src/peer/codec/standing.ts';
 
 const [MINE, OTHER] = ['a'.repeat(16), 'b'.repeat(16)];
@@ -17,7 +18,7 @@ interface Rig {
   /** Earlier ones, which a loss or a memory brought. */
   readonly settled: DirectoryStart[];
   readonly learned: string[];
-  readonly disk: { hasLosses: boolean };
+  readonly disk: { hasLosses: boolean; isStuck: boolean; isFull: boolean };
 }
 
 function rig(own: Partial<OwnDirectory> = {}): Rig {
@@ -25,11 +26,18 @@ function rig(own: Partial<OwnDirectory> = {}): Rig {
   const losses: DirectoryRun[] = [];
   const settled: DirectoryStart[] = [];
   const learned: string[] = [];
-  const disk = { hasLosses: true };
+  const disk = { hasLosses: true, isStuck: false, isFull: false };
   const identity = new ClusterIdentity({ nodeId: 1, known: '', drawn: '', learned: (id) => learned.push(id) });
   const directories = new Directories({
     own: { directory: MINE, incarnation: 5, boot: 50, isNew: true, settled: [], ...own },
-    storage: { peerRun: (node) => memory.get(node), rememberPeer: (node, run) => void memory.set(node, run) },
+    storage: {
+      peerRun: (node) => memory.get(node),
+      rememberPeer: (node, run) => {
+        assert(!disk.isStuck, 'it would wait for the checkpoint that hangs');
+        if (disk.isFull) throw new StorageFullError();
+        memory.set(node, run);
+      },
+    },
     identity,
     lost: (_, run, earlier) => {
       losses.push(run);
@@ -37,6 +45,7 @@ function rig(own: Partial<OwnDirectory> = {}): Rig {
     },
     settled: (runs) => settled.push(...runs),
     lossesAreStored: () => disk.hasLosses,
+    isStuck: () => disk.isStuck,
   });
   return { directories, identity, memory, losses, settled, learned, disk };
 }
@@ -114,6 +123,20 @@ test('a peer is remembered when it has acted on what was remembered of it, and n
   assert.deepEqual(memory.get(2), run(OTHER, 9, 90));
 });
 
+test('the link to a peer whose run cannot be stored waits, and neither the shard nor links to known runs do', () => {
+  for (const trouble of ['isStuck', 'isFull'] as const) {
+    const { directories, memory, disk } = rig();
+    assert.equal(directories.onWelcome(peer(undefined)), undefined);
+    disk[trouble] = true;
+    assert.match(directories.onWelcome(peer(undefined, { incarnation: 10 })) ?? '', /cannot note which run/);
+    assert.equal(directories.onWelcome(peer(undefined)), undefined);
+    assert.deepEqual(memory.get(2), run(OTHER, 9, 90));
+    disk[trouble] = false;
+    assert.equal(directories.onWelcome(peer(undefined, { incarnation: 10 })), undefined);
+    assert.deepEqual(memory.get(2), run(OTHER, 10, 90));
+  }
+});
+
 test('the identity of the cluster is learned from a peer, once', () => {
   const { directories, identity, learned } = rig();
   directories.onHello(peer(undefined));
@@ -147,6 +170,7 @@ function linkAnew(peerMemory: Map<number, RememberedRun>, own: Partial<OwnDirect
     lost: () => assert.fail('the peer lost nothing'),
     settled: () => assert.fail('the peer lost nothing'),
     lossesAreStored: () => true,
+    isStuck: () => false,
   });
   const introduce = (from: Directories, node: number, to: number, boot: number): PeerIdentity => ({
     ...{ clusterId: '', groupCount: 1, node, shard: 0, shardCount: 1, boot },

@@ -108,7 +108,7 @@ test('a directory that is not the one of before is declared lost, and stored onc
   node.storage.isCheckpointFull = true;
   declare();
   for (let i = 0; i < 3; i++) node.turn(TICK_MS);
-  assert.deepEqual([stored, node.shard.lossesAreStored, node.storage.lostGroups.size], [0, false, 0]);
+  assert.deepEqual([stored, node.shard.lost.areStored, node.storage.lostGroups.size], [0, false, 0]);
   // There is space for one row.
   const setLost = node.storage.setLost.bind(node.storage);
   node.storage.setLost = (groups, lost) => {
@@ -116,11 +116,11 @@ test('a directory that is not the one of before is declared lost, and stored onc
     setLost(groups, lost);
   };
   node.turn(TICK_MS);
-  assert.deepEqual([stored, node.shard.lossesAreStored, node.storage.lostGroups.size], [0, false, 1]);
+  assert.deepEqual([stored, node.shard.lost.areStored, node.storage.lostGroups.size], [0, false, 1]);
   node.storage.setLost = setLost;
   node.storage.isCheckpointFull = false;
   for (let i = 0; i < 3; i++) node.turn(TICK_MS);
-  assert.deepEqual([stored, node.shard.lossesAreStored, node.storage.lostGroups.size], [1, true, 2]);
+  assert.deepEqual([stored, node.shard.lost.areStored, node.storage.lostGroups.size], [1, true, 2]);
   // Another shard may find the same.
   declare();
   assert.equal(stored, 2);

@@ -23,7 +23,8 @@ export function openDirectories(process: SimProcess, trace: (line: string) => vo
       process.wake();
     },
     settled: (runs) => void (disk.settled = joinStarts(runs, disk.settled)),
-    lossesAreStored: () => process.shard.lossesAreStored,
+    lossesAreStored: () => process.shard.lost.areStored,
+    isStuck: () => false,
   });
 }
 
