@@ -132,13 +132,11 @@ export class Group {
     nowMs: number,
   ): void {
     const command = this.#command;
-    command.read(bytes, view, at);
-    if (transferred !== undefined) command.end = command.payloadAt;
+    command.read(bytes, view, at, transferred);
     const reply = this.#reply;
     const mark = bodyMark(view, at);
-    const payloadBytes = transferred?.length ?? command.payloadBytes;
     // Bounds and quotas count a checked body as it was sent.
-    const size = mark === BODY_AS_SENT ? payloadBytes : sentBytes(transferred ?? command.payload());
+    const size = mark === BODY_AS_SENT ? command.payloadBytes : sentBytes(command.payload());
     const commandBytes = command.payloadAt - command.offset + size;
     const isLarge = this.large.takes(command, commandBytes);
     if (!isLarge) this.#makeRoom(commandBytes);
@@ -154,11 +152,11 @@ export class Group {
     if (refused === undefined) this.#endEarlyFork(command, nowMs);
     else reply.code = errorNumber(refused);
     const target = isLarge ? this.large : this.#entry;
-    if (refused !== undefined || !prepare(command, transferred, this.#clock(nowMs), target, reply, mark)) {
-      this.#sink.send(reply);
-      return;
-    }
-    if (isLarge) this.large.answerTo(slot, this.#clockMs);
+    const isTaken = refused === undefined && prepare(command, this.#clock(nowMs), target, reply, mark);
+    // Many groups would each keep a large body until their next command.
+    command.transferred = undefined;
+    if (!isTaken) this.#sink.send(reply);
+    else if (isLarge) this.large.answerTo(slot, this.#clockMs);
     else this.#slots.push(slot);
   }
 
@@ -345,9 +343,9 @@ export class Group {
   #endEarlyFork(command: Command, nowMs: number): void {
     const abort = earlyFork(this.state, command, this.#clock(nowMs));
     if (abort === undefined) return;
-    const { bytes, view, offset } = command;
+    const { bytes, view, offset, transferred } = command;
     this.submitOwn(NO_SLOT, abort, nowMs);
-    command.read(bytes, view, offset);
+    command.read(bytes, view, offset, transferred);
   }
 
   /**

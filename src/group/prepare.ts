@@ -30,11 +30,10 @@ const JSON_TYPE = 'application/json';
 
 /**
  * Adds `command` to the entry under construction. Returns false when it is refused, with code and text in the reply.
- * `transferred`: the payload when it did not come inside the frame. `mark`: what the payload is.
+ * `mark`: what the payload is.
  */
 export function prepare(
   command: Command,
-  transferred: Uint8Array | undefined,
   nowMs: number,
   entry: CommandSink,
   reply: Reply,
@@ -43,14 +42,14 @@ export function prepare(
   const json = command.payloadBytes > 0 && carriesRecords(command);
   const attributes = command.has(FLAG_ATTRS);
   // The receiving node checked this already; the check here covers commands forwarded by other nodes.
-  if (WITH_FRAMES.has(command.kind) && batchShape(transferred ?? command.payload()) !== 'ok') {
+  if (WITH_FRAMES.has(command.kind) && batchShape(command.payload()) !== 'ok') {
     return refuseWith(reply, 'INVALID_BATCH', '');
   }
-  if (!json && !attributes && transferred === undefined) {
+  if (!json && !attributes && command.transferred === undefined) {
     entry.add(command, nowMs);
     return true;
   }
-  let payload = transferred ?? command.payload();
+  let payload = command.payload();
   let ends: BodyRecords['ends'] | undefined;
   if (json && WITH_FRAMES.has(command.kind)) {
     const result = normalizeBatch(payload, entry.json);
@@ -60,7 +59,7 @@ export function prepare(
   } else if (json) {
     const result = recordsOf(command, payload, entry.json, mark);
     if ('code' in result) return refuseWith(reply, result.code, result.reason);
-    payload = transferred === undefined && mark !== BODY_AS_SENT ? result.bytes.slice() : result.bytes;
+    payload = command.transferred === undefined && mark !== BODY_AS_SENT ? result.bytes.slice() : result.bytes;
     if (result.ends.length > 0) ends = result.ends;
   }
   let encoded: Uint8Array | undefined;

@@ -6,6 +6,7 @@
 import { checkAppend, refuse } from '../stream/operations/append.ts';
 import { exceedsRetained } from '../stream/core/buckets.ts';
 import { exceedsQuota, isHeld } from '../stream/operations/create.ts';
+import { checkPublish } from '../stream/operations/publish.ts';
 import type { Head } from '../stream/core/head.ts';
 import { decide } from '../stream/core/producers.ts';
 import type { State } from '../stream/core/state.ts';
@@ -14,6 +15,7 @@ import { REPLY_PRODUCER, type Reply } from '../protocol/reply.ts';
 import { QUOTA_OVER, QUOTA_UNKNOWN } from '../protocol/request.ts';
 import { isJson } from '../protocol/media-type.ts';
 import { COMMANDS, type CommandsWith, byNumber } from '../protocol/operations.ts';
+import { decodePublish } from '../protocol/position-command.ts';
 
 type WouldAdd = (state: State, command: Command, payloadBytes: number, nowMs: number) => boolean;
 
@@ -23,7 +25,7 @@ const WOULD_ADD = byNumber<WouldAdd>({
   append: appendWouldAdd,
   appendBatch: appendWouldAdd,
   forkBegin: forkBeginWouldAdd,
-  publishSnapshot: () => true,
+  publishSnapshot: publishWouldAdd,
 } satisfies Record<CommandsWith<{ quota: 'counted' }>, WouldAdd>);
 
 /** `command` as received. What is known only after preparation counts as adding bytes. */
@@ -57,6 +59,15 @@ function appendWouldAdd(state: State, command: Command, payloadBytes: number, no
   // Frames of a batch have their own sizes, and prepared JSON has fewer bytes.
   if (command.kind === COMMANDS.appendBatch.number || head.json) return true;
   return !exceedsRetained(state.buckets.of(state.tx, head.key, 0, head.bucketBytes), payloadBytes);
+}
+
+/** A repeat finds its snapshot published. */
+function publishWouldAdd(state: State, command: Command, _payloadBytes: number, nowMs: number): boolean {
+  const head = state.find(command.bytes, command.keyAt, command.keyBytes);
+  const publish = decodePublish(command.payload());
+  if (head === undefined || head.expired(nowMs) || publish === undefined) return false;
+  const checked = checkPublish(state, head, publish);
+  return typeof checked === 'object' && checked.record !== undefined;
 }
 
 function producerWouldAdd(state: State, head: Head, command: Command): boolean {

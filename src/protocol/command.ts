@@ -223,11 +223,14 @@ export class Command {
   endsAt = 0;
   /** One past the last byte, when the payload is inside. */
   end = 0;
+  /** The payload when it came outside the frame. */
+  transferred: Uint8Array | undefined = undefined;
 
   /** Reads the command at `offset`. The caller guarantees a well-formed frame: of our own writer or a checked log. */
-  read(bytes: Uint8Array, view: DataView, offset: number): void {
+  read(bytes: Uint8Array, view: DataView, offset: number, transferred?: Uint8Array): void {
     this.bytes = bytes;
     this.view = view;
+    this.transferred = transferred;
     this.offset = offset;
     const kind = HEAD.kind.get(view, offset);
     this.kind = kind & KIND_MASK;
@@ -310,7 +313,7 @@ export class Command {
 
   /** A view. */
   payload(): Uint8Array {
-    return this.bytes.subarray(this.payloadAt, this.payloadAt + this.payloadBytes);
+    return this.transferred ?? this.bytes.subarray(this.payloadAt, this.payloadAt + this.payloadBytes);
   }
 
   has(flag: number): boolean {

@@ -169,6 +169,23 @@ serverSuite('quota', { process: true, cores: 1, groups: 1 }, ({ server, test, ex
     await expect(204, `POST /${bucket}/a`, { headers: TEXT, body: 'y'.repeat(50) });
   });
 
+  test('a snapshot that is published again is not refused, inside a frame or beside it; another one is', async () => {
+    for (const size of [10, 300_000]) {
+      const bucket = freshBucket();
+      await put(204, bucket, `{"max_retained_bytes":${size + 300}}`);
+      await expect(201, `PUT /${bucket}/s`, { headers: TEXT, body: 'abc' });
+      const publish = (status: number, offset: number, fill: string): Promise<Answer> =>
+        expect(status, `PUT /${bucket}/s/snapshot/${offset}`, { headers: TEXT, body: fill.repeat(size) });
+      await publish(204, 3, 'x');
+      await expect(204, `POST /${bucket}/s`, { headers: TEXT, body: 'y'.repeat(200) });
+      await publish(429, 203, 'x');
+      await publish(204, 3, 'x');
+      // A snapshot that will be refused anyway is told why.
+      await publish(409, 3, 'z');
+      await publish(409, 204, 'x');
+    }
+  });
+
   test('survives a restart, is cleared by an empty call', async () => {
     const bucket = freshBucket();
     await put(204, bucket, '{"max_streams":0}');

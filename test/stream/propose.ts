@@ -51,10 +51,9 @@ export class Proposer {
     const view = new DataView(bytes.buffer);
     const at = 24;
     writeCommand(fields, bytes, view, at, apart);
-    this.#command.read(bytes, view, at);
-    if (apart) this.#command.end = this.#command.payloadAt;
+    this.#command.read(bytes, view, at, apart ? fields.payload : undefined);
     const reply = new Reply();
-    const added = prepare(this.#command, apart ? fields.payload : undefined, command.now, this.#builder, reply);
+    const added = prepare(this.#command, command.now, this.#builder, reply);
     return added ? 'OK' : errorCode(reply.code);
   }
 

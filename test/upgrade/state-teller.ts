@@ -46,7 +46,7 @@ export class Teller {
     this.layouts.same(`${name}: command`, bytes.subarray(0, size));
     const command = new Command();
     command.read(bytes, view, 0);
-    assert(prepare(command, undefined, this.nowMs, this.#entry, new Reply()), `${name} is proposed`);
+    assert(prepare(command, this.nowMs, this.#entry, new Reply()), `${name} is proposed`);
     return this.hear(name, this.#entry.finish());
   }
 

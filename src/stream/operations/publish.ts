@@ -5,7 +5,7 @@
 import { compareBytes } from '../../base/bytes.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Command } from '../../protocol/command.ts';
-import { type Position, decodePublish, decodeRetention } from '../../protocol/position-command.ts';
+import { type Position, type Publish, decodePublish, decodeRetention } from '../../protocol/position-command.ts';
 import { REPLY_RECORDS, type Reply, explain } from '../../protocol/reply.ts';
 import { refuse, refuseAbsent } from './append.ts';
 import { raiseStartOffset, recordAt } from '../cold/hot.ts';
@@ -19,27 +19,42 @@ export function applyPublish(state: State, command: Command, reply: Reply): void
   if (publish === undefined) return refuse(reply, 'INTERNAL');
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
   if (head === undefined || head.expired(command.nowMs)) return refuseAbsent(state, head, command, reply);
-  const { position, digest, match, bytes } = publish;
-  const offset = offsetOf(state, head, position);
-  if (typeof offset === 'string') return refuseAt(reply, offset, head);
-  if (offset < head.startOffset) return refuseAt(reply, 'STREAM_GONE', head);
-  if (offset > head.tail) return refuseAt(reply, 'SNAPSHOT_BEYOND_TAIL', head);
-  const present = published(state, head);
-  // A repeat whose first answer was lost names the snapshot that it has replaced by now.
-  if (present?.offset === offset && compareBytes(digest, present.digest) === 0) return describe(head, offset, reply);
-  if (match !== undefined && (present === undefined || compareBytes(match, present.digest) !== 0)) {
-    return refuseAt(reply, 'SNAPSHOT_MISMATCH', head);
-  }
-  if (present !== undefined && offset < present.offset) return refuseAt(reply, 'SNAPSHOT_STALE', head);
-  if (present?.offset === offset) return refuseAt(reply, 'SNAPSHOT_CONFLICT', head);
-  const record = recordOf(state, head, position, offset);
-  if (typeof record === 'string') return refuseAt(reply, record, head);
+  const checked = checkPublish(state, head, publish);
+  if (typeof checked === 'string') return refuseAt(reply, checked, head);
+  const { offset, record } = checked;
+  if (record === undefined) return describe(head, offset, reply);
+  const { digest, bytes } = publish;
   const contentType = command.contentTypeBytes === 0 ? 'application/octet-stream' : command.contentType();
   const snapshot = { offset, record, contentType, digest, size: bytes.length };
   state.snapshots.put(head.incarnation, snapshot, bytes.slice());
   head.snapshotOffset = offset;
   state.touch(head, bytes.length);
   return describe(head, offset, reply);
+}
+
+/** Where the snapshot is to stand; without `record` it stands there already, because this is a repeat. */
+interface SnapshotPlace {
+  readonly offset: number;
+  readonly record?: number;
+}
+
+/** The refusal, or where the snapshot goes. */
+export function checkPublish(state: State, head: Head, publish: Publish): SnapshotPlace | ErrorCode {
+  const { position, digest, match } = publish;
+  const offset = offsetOf(state, head, position);
+  if (typeof offset === 'string') return offset;
+  if (offset < head.startOffset) return 'STREAM_GONE';
+  if (offset > head.tail) return 'SNAPSHOT_BEYOND_TAIL';
+  const present = published(state, head);
+  // A repeat whose first answer was lost names the snapshot that it has replaced by now.
+  if (present?.offset === offset && compareBytes(digest, present.digest) === 0) return { offset };
+  if (match !== undefined && (present === undefined || compareBytes(match, present.digest) !== 0)) {
+    return 'SNAPSHOT_MISMATCH';
+  }
+  if (present !== undefined && offset < present.offset) return 'SNAPSHOT_STALE';
+  if (present?.offset === offset) return 'SNAPSHOT_CONFLICT';
+  const record = recordOf(state, head, position, offset);
+  return typeof record === 'string' ? record : { offset, record };
 }
 
 export function applyRetention(state: State, command: Command, reply: Reply): void {

@@ -93,7 +93,7 @@ export class Group {
     command.read(bytes, view, 0);
     const entry = new EntryBuilder();
     const early = new Reply();
-    if (!prepare(command, undefined, this.nowMs, entry, early)) return early;
+    if (!prepare(command, this.nowMs, entry, early)) return early;
     const data = entry.finish();
     const [first, ...others] = this.replicas.map((replica) => replica.apply(data));
     assert(first !== undefined);
