@@ -36,6 +36,11 @@ export const HEADERS = {
     schema: TRUE,
     example: 'true',
   },
+  'Stream-Incarnation': {
+    description: 'Tells the stream from others of its name: compare it before you go on at an offset.',
+    schema: { type: 'string', pattern: '^[0-9a-f]{16}$' },
+    example: '5d7f0c9a41e2b386',
+  },
   'Stream-Cursor': {
     description: 'Goes into the next URL of a live reader as `cursor`.',
     schema: { type: 'string' },
@@ -100,7 +105,7 @@ export const HEADERS = {
   ETag: {
     description: 'Of HEAD and of a read of the whole stream: its state. Of other reads: the bytes of the answer.',
     schema: { type: 'string' },
-    example: '"1-18c2f0a1b2c-0-6-3"',
+    example: '"5d7f0c9a41e2b386"',
   },
   Vary: {
     description: 'The answer depends on these headers of the request.',

@@ -139,7 +139,7 @@ export const PARAMETERS = {
   'If-None-Match of a read': header('If-None-Match', {
     description: 'ETags of answers that the client has. If one of them still holds, the answer is 304.',
     schema: { type: 'string' },
-    example: '"1-18c2f0a1b2c-0-6-3"',
+    example: '"5d7f0c9a41e2b386"',
   }),
   'Accept-Encoding': header('Accept-Encoding', {
     description: 'Large answers of JSON streams come with gzip where it is preferred to `identity`.',
@@ -205,7 +205,7 @@ export const PARAMETERS = {
   'If-Match': header('If-Match', {
     description: 'The write happens only if the stream has one of these ETags, 16 at most, or exists at all (`*`).',
     schema: { type: 'string' },
-    example: '"1-18c2f0a1b2c-0-6-3"',
+    example: '"5d7f0c9a41e2b386"',
   }),
   'If-None-Match': header('If-None-Match', {
     description: 'The write happens only if the stream has none of these ETags, 16 at most, or does not exist (`*`).',

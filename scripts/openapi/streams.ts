@@ -16,7 +16,7 @@ const WRITTEN = [
 const CREATED = [...WRITTEN, ...LIFETIME, ...STORED_TYPE, 'Location'] as const satisfies readonly HeaderName[];
 const READ = [
   ...['Stream-Next-Offset', 'Stream-Up-To-Date', 'Stream-Closed', 'Stream-Cursor', 'ETag', 'Vary'],
-  ...['Stream-Record-First', 'Stream-Record-Start', 'Stream-Record-Next', 'Stream-Extensions'],
+  ...['Stream-Record-First', 'Stream-Record-Start', 'Stream-Record-Next', 'Stream-Extensions', 'Stream-Incarnation'],
 ] as const satisfies readonly HeaderName[];
 /** Refusals of messages, with or without a JSON type. */
 const MESSAGES = ['INVALID_JSON', 'TOO_MANY_RECORDS'] as const;

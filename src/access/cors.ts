@@ -7,7 +7,7 @@ const EXPOSED_HEADERS = [
   ...['Stream-Next-Offset', 'Stream-Cursor', 'Stream-Up-To-Date', 'Stream-Closed', 'Stream-Seq', 'Stream-TTL'],
   ...['Stream-Expires-At', 'Stream-Extensions', 'Stream-Record-First', 'Stream-Record-Start', 'Stream-Record-Next'],
   ...['Stream-Retained-Offset', 'Stream-Cold-Hot-Start-Offset', 'Stream-Snapshot-Offset', 'Stream-Snapshot-Digest'],
-  ...['Stream-SSE-Data-Encoding', 'Stream-Data-Content-Type'],
+  ...['Stream-SSE-Data-Encoding', 'Stream-Data-Content-Type', 'Stream-Incarnation'],
   ...['Producer-Epoch', 'Producer-Seq', 'Producer-Expected-Seq', 'Producer-Received-Seq'],
   ...['ETag', 'Location', 'Retry-After', 'Millrace-Error', 'X-Request-Id', 'Allow'],
   'WWW-Authenticate',

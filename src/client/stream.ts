@@ -146,7 +146,8 @@ export class MillraceStream {
 
   /**
    * Everything from an offset on, without a gap and without a repeat, then what comes. Ends behind the last bytes of a
-   * closed stream; throws when it is deleted, or where the bytes are gone (410, see `offset` of the error).
+   * closed stream; throws when it is deleted, also when another one has its name by then, or where the bytes are gone
+   * (410, see `offset` of the error).
    */
   follow({ offset = 0, live = true, wait, signal }: FollowOptions = {}): AsyncGenerator<FollowedBatch, void> {
     const options = { offset, ...(wait === undefined ? {} : { wait }) };
@@ -262,10 +263,15 @@ export class MillraceStream {
     const { pool, path } = this.#parts;
     checkOptions(options);
     let position = options;
+    let incarnation: string | undefined;
     for (let tries = 0; ; tries++) {
       try {
         const channel = await pool.any(signals);
         for await (const event of channel.follow(path, position, [...signals, pool.closed])) {
+          // Later events of a session do not tell it, nor do nodes of versions before.
+          const told = event.fields.get('stream-incarnation') ?? incarnation;
+          incarnation ??= told;
+          if (told !== incarnation) throw replaced();
           tries = 0;
           position = optionsBehind(position, event);
           yield event;
@@ -283,6 +289,12 @@ async function* batchesOf(events: AsyncGenerator<WireAnswer, void>): AsyncGenera
     const isUpToDate = fields.get('stream-up-to-date') === 'true';
     if (body.length > 0 && next !== undefined) yield { data: body, offset: next, isUpToDate };
   }
+}
+
+/** The refusal of a follower whose connection tells it that its stream is removed. */
+function replaced(): StreamError {
+  const sentence = 'the stream that was followed is gone, and another one of its name was made';
+  return new StreamError({ status: 404, code: 'STREAM_NOT_FOUND', sentence });
 }
 
 /** As nodes write them. */

@@ -10,6 +10,7 @@
  * Only large answers of JSON streams come in two forms, as they are or compressed; each has an ETag of its own,
  * because a strong one names bytes. Both say `Vary`, also in a 304.
  */
+import { hash64Hex } from '../base/hash.ts';
 import { prefersGzip } from '../protocol/accept-encoding.ts';
 import type { ReadParams } from './context.ts';
 import { isRecordRead } from './query.ts';
@@ -29,6 +30,7 @@ import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, Reply } from '../protoco
  */
 export function writeReadHeaders(res: HeaderWriter, reply: Reply, params: ReadParams): void {
   res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
+  writeIncarnation(res, reply);
   writeReadState(res, reply, params);
 }
 
@@ -43,6 +45,11 @@ export function writeReadState(res: HeaderWriter, reply: Reply, params: ReadPara
     res.writeHeader('stream-record-next', String(reply.recordNext));
   }
   res.writeHeader('stream-extensions', RECORD_EXTENSION);
+}
+
+/** Tells the stream from all that had or will have its name: a reader compares it before it goes on at an offset. */
+export function writeIncarnation(res: HeaderWriter, reply: Reply): void {
+  res.writeHeader('stream-incarnation', hash64Hex([readIncarnation(reply), readCreatedAtMs(reply)]));
 }
 
 /**

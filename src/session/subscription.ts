@@ -15,7 +15,7 @@ import { SESSION_CREDIT_BYTES_MAX, SESSION_READ_BYTES_MIN } from '../base/limits
 import { planted } from '../base/planted.ts';
 import type { HeaderRefusal } from '../http/headers.ts';
 import { isRecordRead, parseReadQuery } from '../http/query.ts';
-import { writeReadState } from '../http/read-response.ts';
+import { writeIncarnation, writeReadState } from '../http/read-response.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
 import type { ReadParams } from '../http/context.ts';
 import type { ReplyHandler } from '../ports.ts';
@@ -228,7 +228,10 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
     this.#moveTo(reply);
     if (body === undefined && this.#hasBegun && !isClosed) return;
     beginEvent(fields, this.id, reply.nextOffset);
-    if (!this.#hasBegun) fields.writeHeader('content-type', shownContentType(reply));
+    if (!this.#hasBegun) {
+      fields.writeHeader('content-type', shownContentType(reply));
+      writeIncarnation(fields, reply);
+    }
     if (params !== undefined) writeReadState(fields, reply, params);
     endWith(fields, body);
     this.#hasBegun = true;

@@ -1,9 +1,10 @@
 // The client against a real node in this process: appends, followers, and connections that are cut on the way.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type MillraceClient, connect } from '../../src/client/client.ts';
+import { type ConnectOptions, type MillraceClient, connect } from '../../src/client/client.ts';
 import { Relay } from '../support/relay.ts';
 import { codeOf, textOf } from './answers.ts';
+import { NoSocket } from './no-socket.ts';
 import { startNode } from './node.ts';
 
 const TEXT = { contentType: 'text/plain' };
@@ -110,6 +111,34 @@ test('connections that are cut again and again lose nothing and repeat nothing',
   assert.equal((await stream.head()).offset, whole.length);
   far.close();
   relay.close();
+});
+
+test('a follower that was without a connection goes on in its own stream, and in no other one of its name', async (t) => {
+  const relay = await Relay.open();
+  t.after(() => relay.close());
+  relay.targetPort = server.port;
+  const ways: readonly ConnectOptions[] = [{}, { WebSocket: NoSocket }];
+  for (const way of ways) {
+    const far = connect(`http://127.0.0.1:${relay.port}`, way);
+    t.after(() => far.close());
+    const name = newName();
+    const stream = client.stream('b', name, TEXT);
+    await stream.create({ ...TEXT, data: 'one' });
+    const follower = far.stream('b', name).follow();
+    assert.equal((await follower.next()).value?.offset, 3);
+    relay.cut();
+    await stream.append('two');
+    assert.equal((await follower.next()).value?.offset, 6);
+    relay.cut();
+    await stream.delete();
+    await stream.create({ ...TEXT, data: 'another one' });
+    await assert.rejects(follower.next(), {
+      status: 404,
+      code: 'STREAM_NOT_FOUND',
+      message: /another one of its name/,
+    });
+    assert.equal(await readAll(far, name, 11), 'another one');
+  }
 });
 
 test('what waits ends with its signal, and everything with the client', async () => {

@@ -180,6 +180,19 @@ test('events beyond the credit end the connection, and the follower goes on wher
   assert.equal(others.connections.length, 2);
 });
 
+test('a follower believes nodes that do not tell which stream it is, and ends when one tells of another', async (t) => {
+  const told = [{}, { 'stream-incarnation': 'a' }, {}, { 'stream-incarnation': 'a' }, { 'stream-incarnation': 'b' }];
+  let at = 0;
+  const { client } = startFakes(t, (node, [kind, id]) => {
+    if (kind !== SUBSCRIBE) return;
+    node.say([67, id, at + 1, told[at++], Buffer.from('x')]);
+    node.emit('close', {});
+  });
+  const follower = client.stream('b', 's').follow();
+  for (let i = 1; i <= 4; i++) assert.equal((await follower.next()).value?.offset, i);
+  await assert.rejects(follower.next(), { code: 'STREAM_NOT_FOUND', message: /another one of its name/ });
+});
+
 test('a follower that takes gives credit again, and one that leaves unsubscribes', async (t) => {
   const step = Buffer.alloc(100 * 1024);
   let sent = 0;

@@ -252,6 +252,10 @@ describe('millracectl export and import', () => {
           .end();
       if (url.startsWith('/v1/stream/a/standing'))
         return void response.writeHead(200, { 'content-type': 'text/plain', 'stream-next-offset': '7' }).end('more');
+      if (url.startsWith('/v1/stream/a/made-again')) {
+        const again = { 'content-type': 'text/plain', 'stream-next-offset': '4', 'stream-incarnation': turn };
+        return void response.writeHead(200, again).end(method === 'HEAD' ? undefined : 'more');
+      }
       const coding = /^\/v1\/stream\/a\/coded-(\w+)/.exec(url)?.[1];
       if (coding !== undefined) {
         const encoded = coding === 'br' ? brotliCompressSync('plain text') : gzipSync('plain text');
@@ -282,6 +286,11 @@ describe('millracectl export and import', () => {
         1,
         `import ${at}/standing --to lies/standing`,
         /what it sends from offset 7 ends at offset 7, it says$/,
+      );
+      await fails(
+        3,
+        `import ${at}/made-again --to lies/made-again`,
+        /it is gone, and another one of its name was made$/,
       );
       for (const coding of ['gzip', 'br']) {
         await said(`import ${at}/coded-${coding} --to lies/${coding}`);

@@ -85,6 +85,25 @@ test('a flush ends though the stream grows while it runs', async () => {
   assert.deepEqual([code, stdout, flushed], [0, 'b/s: {"hot_start_offset":3}\n', 3]);
 });
 
+test('a tail ends when another stream has the name, and believes a node that does not tell', async () => {
+  const told: readonly Record<string, string>[] = [
+    {},
+    { 'stream-incarnation': 'a' },
+    {},
+    { 'stream-incarnation': 'a' },
+    { 'stream-incarnation': 'b' },
+    { 'stream-closed': 'true' },
+  ];
+  let asked = 0;
+  says = () => ({
+    headers: { 'content-type': 'text/plain', 'stream-next-offset': String(asked), ...told[asked] },
+    json: asked++,
+  });
+  const { code, stdout, sentence } = await verb('stream tail --follow b/s');
+  assert.deepEqual([code, stdout], [3, '123']);
+  assert.match(sentence, /b\/s: it is gone, and another one of its name was made$/);
+});
+
 test('texts of a node drive no terminal', async () => {
   const away = { reachable: false, last_error: 'no\u001b[2J\u202efine' };
   says = () => ({ json: { node_id: 1, raft_groups: [GROUP], cluster_id: '\u001b]0;x\u0007', cold_store: away } });

@@ -79,7 +79,10 @@ test('a subscription brings what is there and what comes, from an offset, a reco
       [SUBSCRIBE, 6, 'b', 'j', MUCH, { offset: 0 }],
     );
     const first = await client.about(3);
-    const upToDate = { 'content-type': 'text/plain', 'stream-up-to-date': 'true' };
+    const { 'stream-incarnation': incarnation = '' } = first.fields;
+    assert.match(incarnation, /^[0-9a-f]{16}$/);
+    const state = { 'stream-incarnation': incarnation, 'stream-up-to-date': 'true' };
+    const upToDate = { 'content-type': 'text/plain', ...state };
     assert.deepEqual([first.next, first.body, first.fields], [6, 'fore', upToDate]);
     const tail = await client.about(4);
     assert.deepEqual([tail.next, tail.body, tail.fields], [6, '', upToDate]);
@@ -105,6 +108,26 @@ test('a subscription brings what is there and what comes, from an offset, a reco
     // All of these ids are free again.
     assert.equal((await client.ask(SUBSCRIBE, 3, 'b', 's', MUCH, { offset: 0 })).body, 'beforeXYZ');
     assert.equal(client.told.filter(({ id }) => id === 4).length, 0);
+  });
+});
+
+test('the first event tells a stream from another one of its name, as reads over HTTP do', async () => {
+  await withSession(async (client, server) => {
+    const seen = new Set<string | undefined>();
+    for (const text of ['one', 'other']) {
+      await client.ask(CREATE, 1, 'b', 's', Buffer.from(text), TEXT);
+      const { fields } = await client.ask(SUBSCRIBE, 2, 'b', 's', MUCH, { offset: 0 });
+      seen.add(fields['stream-incarnation']);
+      for (const query of ['offset=1', 'offset=now', `offset=${text.length}&live=long-poll&timeout_ms=1`]) {
+        const { headers } = await server.client.request('GET', `/b/s?${query}`);
+        assert.equal(headers.get('stream-incarnation'), fields['stream-incarnation'], query);
+      }
+      await append(client, 's', '!');
+      assert.deepEqual((await client.about(2)).fields, { 'stream-up-to-date': 'true' });
+      await client.ask(UNSUBSCRIBE, 2);
+      await client.ask(DELETE, 3, 'b', 's', {});
+    }
+    assert.equal(seen.size, 2);
   });
 });
 

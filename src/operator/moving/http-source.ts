@@ -6,7 +6,7 @@ import { Failure, Interrupted, NotThere } from '../../nodes/failure.ts';
 import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs, saidBy } from '../../nodes/http-client.ts';
 import { pause } from '../waiting.ts';
 import { ArraySplitter } from '../streams/array-splitter.ts';
-import { isJsonType, offsetText } from '../streams/reading.ts';
+import { isJsonType, madeAgain, offsetText } from '../streams/reading.ts';
 import { type ImportSource, type Unit, lifetimeIn } from './import-source.ts';
 
 export interface HttpSourceOptions {
@@ -83,8 +83,15 @@ async function* readFrom(
 ): AsyncGenerator<readonly Unit[], boolean> {
   let { query, skip } = startOf(isJson, from, begin);
   let emptyAnswers = 0;
+  let incarnation: string | string[] | undefined;
   for (;;) {
     const answer = await server.ask('GET', query);
+    const told = answer.headers['stream-incarnation'] ?? incarnation;
+    incarnation ??= told;
+    if (told !== incarnation) {
+      answer.destroy();
+      throw madeAgain(server.url);
+    }
     let seen = 0;
     try {
       for await (const units of unitsOf(server.piecesOf(answer), isJson)) {

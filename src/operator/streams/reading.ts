@@ -2,7 +2,7 @@
 import { asLines, valuesOf } from './array-splitter.ts';
 import { type StreamAnswer, type StreamClient, expectStatus, headerOf } from './stream-client.ts';
 import type { NamedStream } from './stream-name.ts';
-import { Failure } from '../../nodes/failure.ts';
+import { Failure, NotThere } from '../../nodes/failure.ts';
 
 /** A node's answer to HEAD. */
 export interface StreamFacts {
@@ -101,9 +101,15 @@ export async function* readAll(
   }
 }
 
+/** The same offsets are other bytes then. */
+export function madeAgain(stream: string): NotThere {
+  return new NotThere(`${stream}: it is gone, and another one of its name was made`);
+}
+
 /** Yields everything from an offset on until the stream is closed. Waits for nodes that go away. */
 export async function* follow(client: StreamClient, name: NamedStream, from: number): AsyncGenerator<Piece, void> {
   let cursor = '';
+  let incarnation: string | undefined;
   for (let at = from; ;) {
     const answer = await client.call({
       method: 'GET',
@@ -113,6 +119,9 @@ export async function* follow(client: StreamClient, name: NamedStream, from: num
       patienceMs: Infinity,
     });
     const piece = pieceIn(expectStatus(answer, name.text, 200, 204), name);
+    const told = headerOf(answer, 'stream-incarnation') ?? incarnation;
+    incarnation ??= told;
+    if (told !== incarnation) throw madeAgain(name.text);
     if (piece.bytes.length > 0) yield piece;
     if (piece.isClosed) return;
     at = piece.next;
