@@ -12,6 +12,7 @@ import { FOUND_BY } from '../test/sim/fixed-seeds.ts';
 import { DISK_FAULTS } from '../test/sim/disk-faults.ts';
 import { ROOMS, allowedTo, floorOf } from '../test/tidy/import-rules.ts';
 import { PACKAGE_HOME, PURE } from '../test/tidy/rooms.ts';
+import { describeClientApi } from './client-api.ts';
 import { LAYOUTS, describeLayouts } from './layouts.ts';
 import { openApiDocument } from './openapi/document.ts';
 
@@ -50,6 +51,7 @@ export const GENERATED: readonly GeneratedPart[] = [
 /** Files that are generated whole. */
 export const GENERATED_FILES: readonly Pick<GeneratedPart, 'path' | 'write'>[] = [
   { path: 'src/http/openapi.json', write: describeApi },
+  { path: 'src/client/api.md', write: describeClientApi },
 ];
 
 /** The document with its part regenerated. Throws when the comments are missing. */
