@@ -6,7 +6,7 @@ import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type TLSSocket, connect } from 'node:tls';
+import { type SecureVersion, type TLSSocket, connect } from 'node:tls';
 import { makeCertificate } from '../support/certificate.ts';
 import { newConnections } from './new-connections.ts';
 import { startPlanes } from './planes.ts';
@@ -33,6 +33,30 @@ test('both planes speak HTTPS when a certificate is configured', async (t) => {
   const created = await get(port, '/v1/stream/demo/x', ca, 'PUT');
   assert.match(created.location, /^https:\/\//);
   await assert.rejects(fetch(`http://127.0.0.1:${port}/demo`, { method: 'PUT' }), 'plain HTTP is not understood');
+});
+
+/** The version that a client ends up with that speaks this one alone. */
+async function protocolOf(port: number, version: SecureVersion): Promise<string | null> {
+  // By itself a client of today refuses what is old.
+  const options = { port, host: '127.0.0.1', rejectUnauthorized: false, ciphers: 'ALL:@SECLEVEL=0' };
+  const socket = connect({ ...options, minVersion: version, maxVersion: version });
+  try {
+    await once(socket, 'secureConnect');
+    return socket.getProtocol();
+  } finally {
+    socket.destroy();
+  }
+}
+
+test('both planes speak TLS 1.2 and 1.3, and nothing older', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-tls-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const planes = await startPlanes(t, { tls: makeCertificate(folder) });
+  for (const port of [planes.port, planes.adminPort]) {
+    for (const version of ['TLSv1.2', 'TLSv1.3'] as const) assert.equal(await protocolOf(port, version), version);
+    for (const version of ['TLSv1', 'TLSv1.1'] as const)
+      await assert.rejects(protocolOf(port, version), /alert protocol version/);
+  }
 });
 
 test('a TLS connection beyond the bound is closed before its handshake, and the first one goes on', async (t) => {
