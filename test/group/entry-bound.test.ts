@@ -75,10 +75,11 @@ class Host {
     request.command.bucket = 'bucket';
     request.command.stream = 'stream';
     request.command.contentType = 'text/plain';
-    request.command.payload = isTransferred ? undefined : body;
+    request.command.payload = body;
     const bytes = new Uint8Array(requestBytesMax(request));
     const view = new DataView(bytes.buffer);
-    writeRequest(request, slot, 0, bytes, view, 0);
+    // A body that is transferred is not in the frame, which says its size.
+    writeRequest(request, slot, isTransferred ? 1 : 0, bytes, view, 0);
     this.group.submit(slot, bytes, view, REQUEST_HEAD_BYTES, isTransferred ? body : undefined, 1000);
   }
 
