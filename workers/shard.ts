@@ -1,4 +1,5 @@
 /** Thread entry: one shard with its real storage and rings. The loop never sleeps while there is work. */
+import process from 'node:process';
 import {
   type MessagePort,
   type TransferListItem,
@@ -265,9 +266,11 @@ export async function serve(data: ShardData, port: MessagePort, startThread = st
   } catch (error) {
     const refused = error instanceof ConfigError ? error.message : storeFailure(data.directory, error);
     if (refused === undefined) throw error;
-    // The node ends this thread for it, and those that write checkpoints with it.
+    // This thread ends, and those that write checkpoints with it.
     for (const writer of writers) writer.settle();
     port.postMessage({ refused } satisfies ShardMessage);
+    // By itself, before a timer or a socket runs: the node would end it within their calls of LMDB, and abort.
+    process.exit();
   }
 }
 
