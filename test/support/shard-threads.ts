@@ -1,7 +1,13 @@
 // Shard threads for nodes in the process of a test. A thread costs 0.25 s of processor to start and is slow at first,
 // so one that has stopped in order serves the next node.
 import { EventEmitter } from 'node:events';
-import { MessageChannel, type MessagePort, type TransferListItem, Worker } from 'node:worker_threads';
+import {
+  MessageChannel,
+  type MessagePort,
+  type TransferListItem,
+  Worker,
+  receiveMessageOnPort,
+} from 'node:worker_threads';
 import type { BeforeBegin, ShardData, ShardMessage, ShardThread, ToShard } from '../../src/server/shards.ts';
 
 const ENTRY = new URL('./shard.worker.js', import.meta.url);
@@ -29,13 +35,22 @@ class Service extends EventEmitter implements ShardThread {
     this.#worker = worker;
     const { port1, port2 } = new MessageChannel();
     this.#port = port1;
-    port1.on('message', (message: ShardMessage) => {
-      if (message === 'stopped') this.#hasStopped = true;
-      this.emit('message', message);
-    });
+    port1.on('message', (message: ShardMessage) => this.#told(message));
     worker.on('error', (error) => this.emit('error', error));
-    worker.on('exit', (code) => this.emit('exit', code));
+    worker.on('exit', (code) => {
+      // The last words of a thread come before its end, as those of a worker to its parent do.
+      for (let last = receiveMessageOnPort(port1); last !== undefined; last = receiveMessageOnPort(port1)) {
+        const { message }: { readonly message: ShardMessage } = last;
+        this.#told(message);
+      }
+      this.emit('exit', code);
+    });
     worker.postMessage({ data, port: port2 }, [...transferList, port2]);
+  }
+
+  #told(message: ShardMessage): void {
+    if (message === 'stopped') this.#hasStopped = true;
+    this.emit('message', message);
   }
 
   postMessage(message: BeforeBegin | ToShard): void {
