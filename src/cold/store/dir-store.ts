@@ -7,7 +7,7 @@ import { type Dirent, constants } from 'node:fs';
 import { mkdir, open, opendir, readdir, rename, rmdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import type { ListedObject, ObjectPage } from '../ports.ts';
-import { type ObjectStore, Parts, StoreError, checkKey } from './store.ts';
+import { type ObjectStore, type Parts, StoreError, checkKey } from './store.ts';
 import { caughtCode } from '../../base/caught.ts';
 
 /**
@@ -35,14 +35,13 @@ export class DirStore implements ObjectStore {
     this.place = `the directory ${this.#root}`;
   }
 
-  async put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void> {
+  async put(key: string, body: Uint8Array): Promise<void> {
     checkKey(key);
     await this.#inside(key, async (root) => {
       await this.#clean(root);
       const temporary = join(root, TEMPORARY, randomBytes(12).toString('hex'));
       try {
         await writeSynced(temporary, body);
-        signal.throwIfAborted();
         await moveInto(root, temporary, key);
         await syncParents(root, key);
       } catch (error) {
@@ -50,12 +49,6 @@ export class DirStore implements ObjectStore {
         throw error;
       }
     });
-  }
-
-  async get(key: string, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
-    const parts = new Parts([length]);
-    await this.read(key, offset, parts);
-    return parts.parts[0] as Uint8Array<ArrayBuffer>;
   }
 
   async read(key: string, offset: number, { parts, length }: Parts): Promise<void> {

@@ -6,7 +6,7 @@ import { digestOf, sameDigest } from '../../digest/blake3.ts';
 import type { ChunkRef } from '../../protocol/cold.ts';
 import type { ColdTask, MergeSlice, MergedObject, MergedSlice } from '../ports.ts';
 import { type Reading, withoutKey } from './sealed-objects.ts';
-import { StoreError } from './store.ts';
+import { StoreError, readRange } from './store.ts';
 
 /** Undefined: the chunks are not what their references say. */
 export type MergeChunks = (
@@ -55,7 +55,7 @@ export async function mergeObject(
     end += one.length;
     return { at, length: one.length, digest: digestOf(one) };
   });
-  if (size > 0) await reading.objects.put(task.key, body, reading.signal);
+  if (size > 0) await reading.objects.put(task.key, body);
   return { bytes: size, slices };
 }
 
@@ -107,7 +107,7 @@ function rangesOf(slices: readonly MergeSlice[]): Range[] {
 async function fetchRange(reading: Reading, range: Range, chunks: Chunks): Promise<void> {
   let bytes: Uint8Array;
   try {
-    bytes = await reading.objects.get(range.key, range.at, range.end - range.at, reading.signal);
+    bytes = await readRange(reading.objects, range.key, range.at, range.end - range.at);
   } catch (error) {
     if (!(error instanceof StoreError) || (error.failure !== 'missing' && error.failure !== 'bad')) throw error;
     for (const ref of range.refs) chunks.set(ref, error.message);

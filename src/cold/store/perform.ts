@@ -10,7 +10,7 @@ import { DirStore } from './dir-store.ts';
 import { type MergeChunks, mergeObject } from './merge-objects.ts';
 import type { S3Options } from './s3-store.ts';
 import { type Objects, type Reading, SealedObjects, withoutKey } from './sealed-objects.ts';
-import { type ObjectStore, Parts, StoreError } from './store.ts';
+import { type ObjectStore, Parts, StoreError, readRange } from './store.ts';
 
 /** Which store to use, as plain data that can be sent to a thread. */
 export type Backend =
@@ -25,7 +25,7 @@ export async function openStore(backend: Backend): Promise<ObjectStore> {
 }
 
 /** A thread's means for its tasks. */
-export interface Performer extends Omit<Reading, 'signal'> {
+export interface Performer extends Reading {
   /** The state machine's merge function. */
   readonly merge: MergeChunks;
 }
@@ -67,10 +67,8 @@ export class KeyedObjects {
 
 /** Never rejects. */
 export async function perform(performer: Performer, task: ColdTask): Promise<ColdOutcome> {
-  // One that outlives the task would keep something of each signal that was derived from it: Node 20 never lets go of it.
-  const { signal } = new AbortController();
   try {
-    return { ok: true, value: await run({ ...performer, signal }, task) };
+    return { ok: true, value: await run(performer, task) };
   } catch (error) {
     if (error instanceof StoreError) return { ok: false, failure: error.failure, message: error.message };
     const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -78,23 +76,23 @@ export async function perform(performer: Performer, task: ColdTask): Promise<Col
   }
 }
 
-async function run(performer: Performer & Reading, task: ColdTask): Promise<ColdResults[ColdOp]> {
-  const { store, objects, signal, merge } = performer;
+async function run(performer: Performer, task: ColdTask): Promise<ColdResults[ColdOp]> {
+  const { store, objects, merge } = performer;
   switch (task.op) {
     case 'put': {
       const digests = digestsOf(task.body, task.slices);
-      await objects.put(task.key, task.body, signal);
+      await objects.put(task.key, task.body);
       return digests;
     }
     case 'get':
       return await readVerified(performer, task.refs);
     case 'list':
-      return await store.list(task.prefix, task.after, task.limit, signal);
+      return await store.list(task.prefix, task.after, task.limit);
     case 'remove':
-      await store.remove(task.keys, signal);
+      await store.remove(task.keys);
       return undefined;
     case 'probe':
-      await probe(store, signal);
+      await probe(store);
       return undefined;
     case 'merge':
       return await mergeObject(performer, task, merge);
@@ -109,7 +107,7 @@ async function readVerified(
   if (first === undefined) return [];
   const { key, at: offset } = first;
   const parts = new Parts(refs.map(({ length }) => length));
-  await reading.objects.read(key, offset, parts, reading.signal);
+  await reading.objects.read(key, offset, parts);
   for (const [i, { at, length, digest }] of refs.entries()) {
     if (sameDigest(digestOf(parts.parts[i] as Uint8Array), digest)) continue;
     const place = `${key}: bytes ${at} to ${at + length}`;
@@ -133,34 +131,34 @@ const LEFTOVERS_MAX = 100;
 const LEFTOVER_MS = 60 * 60_000;
 
 /** Throws StoreError with a sentence that says which operation failed, where, and why. */
-export async function probe(store: ObjectStore, signal: AbortSignal): Promise<void> {
+export async function probe(store: ObjectStore): Promise<void> {
   const body = new Uint8Array(randomBytes(64));
   const key = `${FOLDER}${randomBytes(12).toString('hex')}`;
   try {
-    await steps(store, key, body, signal);
+    await steps(store, key, body);
   } catch (error) {
     // The object is removed even when it may not exist, or when deletes failed a moment ago.
-    await store.remove([key], signal).catch(() => undefined);
+    await store.remove([key]).catch(() => undefined);
     throw error;
   }
 }
 
-async function steps(store: ObjectStore, key: string, body: Uint8Array, signal: AbortSignal): Promise<void> {
-  await step('write to', store, () => store.put(key, body, signal));
+async function steps(store: ObjectStore, key: string, body: Uint8Array): Promise<void> {
+  await step('write to', store, () => store.put(key, body));
   await step('read from', store, async () => {
-    const read = await store.get(key, 16, 32, signal);
+    const read = await readRange(store, key, 16, 32);
     if (!sameDigest(read, body.subarray(16, 48))) throw new StoreError('bad', `${key} came back with other bytes`);
   });
   const old = await step('list', store, async () => {
-    const { objects } = await store.list(FOLDER, '', LEFTOVERS_MAX, signal);
-    const own = (await store.list(key, '', 1, signal)).objects[0];
+    const { objects } = await store.list(FOLDER, '', LEFTOVERS_MAX);
+    const own = (await store.list(key, '', 1)).objects[0];
     if (own?.key !== key || own.bytes !== body.length)
       throw new StoreError('bad', `${key} was written but is not listed`);
     return objects.filter((object) => object.key !== key && own.writtenAtMs - object.writtenAtMs > LEFTOVER_MS);
   });
   await step('delete from', store, async () => {
-    await store.remove([key, ...old.map((object) => object.key)], signal);
-    if ((await store.list(key, '', 1, signal)).objects.length > 0)
+    await store.remove([key, ...old.map((object) => object.key)]);
+    if ((await store.list(key, '', 1)).objects.length > 0)
       throw new StoreError('bad', `${key} was deleted but is still listed`);
   });
 }

@@ -70,22 +70,18 @@ export class S3Store implements ObjectStore {
     });
   }
 
-  async put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void> {
+  async put(key: string, body: Uint8Array): Promise<void> {
     checkKey(key);
     const { bucket, encryption, kmsKeyId } = this.#options;
-    await this.#send(key, signal, (abortSignal) =>
-      this.#client.send(
-        new PutObjectCommand({
-          Bucket: bucket,
-          Key: this.#prefix + key,
-          Body: body,
-          ContentLength: body.length,
-          ...(encryption === 'none' ? {} : { ServerSideEncryption: ENCRYPTIONS[encryption] }),
-          ...(kmsKeyId === undefined ? {} : { SSEKMSKeyId: kmsKeyId }),
-        }),
-        { abortSignal },
-      ),
-    );
+    const command = new PutObjectCommand({
+      Bucket: bucket,
+      Key: this.#prefix + key,
+      Body: body,
+      ContentLength: body.length,
+      ...(encryption === 'none' ? {} : { ServerSideEncryption: ENCRYPTIONS[encryption] }),
+      ...(kmsKeyId === undefined ? {} : { SSEKMSKeyId: kmsKeyId }),
+    });
+    await this.#send(key, (abortSignal) => this.#client.send(command, { abortSignal }));
   }
 
   /** Writes an object of unknown size. An exception of `pieces` passes and ends the upload without an object. */
@@ -96,7 +92,7 @@ export class S3Store implements ObjectStore {
     try {
       await uploadParts({
         ...{ client: this.#client, bucket, key: this.#prefix + key, body, timeoutMs },
-        bound: (action) => this.#send(key, signal, action),
+        bound: (action) => this.#send(key, action, signal),
       });
     } catch (error) {
       throw error === body.errored ? error : toStoreError(key, error);
@@ -106,14 +102,14 @@ export class S3Store implements ObjectStore {
   /** Aborts open uploads of such objects that began before the given time; returns their number. */
   async endUploads(isOne: (key: string) => boolean, begunBeforeMs: number, signal: AbortSignal): Promise<number> {
     const { bucket } = this.#options;
-    const all = await this.#send('', signal, (one) => openUploads(this.#client, bucket, this.#prefix, one));
+    const all = await this.#send('', (one) => openUploads(this.#client, bucket, this.#prefix, one), signal);
     const abandoned = all.filter(
       ({ key, begunMs }) => begunMs < begunBeforeMs && isOne(key.slice(this.#prefix.length)),
     );
     let ended = 0;
     for (const upload of abandoned) {
       try {
-        await this.#send(upload.key, signal, (one) => abortUpload(this.#client, bucket, upload, one));
+        await this.#send(upload.key, (one) => abortUpload(this.#client, bucket, upload, one), signal);
         ended++;
       } catch (error) {
         // Another process has ended it.
@@ -123,71 +119,60 @@ export class S3Store implements ObjectStore {
     return ended;
   }
 
-  async get(key: string, offset: number, length: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
-    const parts = new Parts([length]);
-    await this.read(key, offset, parts, signal);
-    return parts.parts[0] as Uint8Array<ArrayBuffer>;
-  }
-
-  async read(key: string, offset: number, parts: Parts, signal: AbortSignal): Promise<void> {
+  async read(key: string, offset: number, parts: Parts, signal?: AbortSignal): Promise<void> {
     await this.#fill(key, offset, parts, signal);
     parts.finish(key, offset);
   }
 
-  async readUpTo(key: string, offset: number, bytesMax: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+  async readUpTo(key: string, offset: number, bytesMax: number): Promise<Uint8Array<ArrayBuffer>> {
     const parts = new Parts([bytesMax]);
-    await this.#fill(key, offset, parts, signal);
+    await this.#fill(key, offset, parts);
     return (parts.parts[0] as Uint8Array<ArrayBuffer>).subarray(0, parts.filled);
   }
 
   /** As much as there is. */
-  async #fill(key: string, offset: number, parts: Parts, signal: AbortSignal): Promise<void> {
+  async #fill(key: string, offset: number, parts: Parts, signal?: AbortSignal): Promise<void> {
     checkKey(key);
-    await this.#send(key, signal, async (abortSignal) => {
-      const answer = await this.#client.send(
-        new GetObjectCommand({
-          Bucket: this.#options.bucket,
-          Key: this.#prefix + key,
-          Range: `bytes=${offset}-${offset + parts.length - 1}`,
-        }),
-        { abortSignal },
-      );
-      await drain(answer.Body as Readable, (bytes) => parts.add(key, bytes));
+    const command = new GetObjectCommand({
+      Bucket: this.#options.bucket,
+      Key: this.#prefix + key,
+      Range: `bytes=${offset}-${offset + parts.length - 1}`,
     });
+    const action = async (abortSignal: AbortSignal): Promise<void> => {
+      const { Body } = await this.#client.send(command, { abortSignal });
+      await drain(Body as Readable, (bytes) => parts.add(key, bytes));
+    };
+    await this.#send(key, action, signal);
   }
 
-  async list(prefix: string, after: string, limit: number, signal: AbortSignal): Promise<ObjectPage> {
-    return this.#send(prefix, signal, async (abortSignal) => {
-      const answer = await this.#client.send(
-        new ListObjectsV2Command({
-          Bucket: this.#options.bucket,
-          Prefix: this.#prefix + prefix,
-          MaxKeys: limit,
-          ...(after === '' ? {} : { StartAfter: this.#prefix + after }),
-        }),
-        { abortSignal },
-      );
-      const objects = (answer.Contents ?? []).map(({ Key = '', Size = 0, LastModified }) => ({
-        key: Key.slice(this.#prefix.length),
-        bytes: Size,
-        writtenAtMs: LastModified?.getTime() ?? 0,
-      }));
-      return { objects, more: answer.IsTruncated === true };
+  async list(prefix: string, after: string, limit: number, signal?: AbortSignal): Promise<ObjectPage> {
+    const command = new ListObjectsV2Command({
+      Bucket: this.#options.bucket,
+      Prefix: this.#prefix + prefix,
+      MaxKeys: limit,
+      ...(after === '' ? {} : { StartAfter: this.#prefix + after }),
     });
+    const answer = await this.#send(prefix, (abortSignal) => this.#client.send(command, { abortSignal }), signal);
+    const objects = (answer.Contents ?? []).map(({ Key = '', Size = 0, LastModified }) => ({
+      key: Key.slice(this.#prefix.length),
+      bytes: Size,
+      writtenAtMs: LastModified?.getTime() ?? 0,
+    }));
+    return { objects, more: answer.IsTruncated === true };
   }
 
-  async remove(keys: readonly string[], signal: AbortSignal): Promise<void> {
+  async remove(keys: readonly string[]): Promise<void> {
     for (const key of keys) checkKey(key);
     const names = keys.map((key) => this.#prefix + key);
-    for (let i = 0; i < keys.length; i += REMOVE_MAX) await this.#removeSome(names.slice(i, i + REMOVE_MAX), signal);
+    for (let i = 0; i < keys.length; i += REMOVE_MAX) await this.#removeSome(names.slice(i, i + REMOVE_MAX));
   }
 
-  async #removeSome(names: readonly string[], signal: AbortSignal): Promise<void> {
+  async #removeSome(names: readonly string[]): Promise<void> {
     const { bucket: Bucket } = this.#options;
     const first = names[0] as string;
     if (!this.#deletesSingly) {
       try {
-        return await this.#send(first, signal, (one) => removeBatch(this.#client, Bucket, names, one));
+        return await this.#send(first, (one) => removeBatch(this.#client, Bucket, names, one));
       } catch (error) {
         if (!refusesBatches(error)) throw error;
         this.#deletesSingly = true;
@@ -195,9 +180,7 @@ export class S3Store implements ObjectStore {
     }
     for (let i = 0; i < names.length; i += SINGLY_AT_ONCE) {
       const part = names.slice(i, i + SINGLY_AT_ONCE);
-      await Promise.all(
-        part.map((name) => this.#send(name, signal, (one) => removeOne(this.#client, Bucket, name, one))),
-      );
+      await Promise.all(part.map((name) => this.#send(name, (one) => removeOne(this.#client, Bucket, name, one))));
     }
   }
 
@@ -205,10 +188,10 @@ export class S3Store implements ObjectStore {
     this.#client.destroy();
   }
 
-  async #send<T>(what: string, signal: AbortSignal, action: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async #send<T>(what: string, action: (signal: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
     const timeout = AbortSignal.timeout(this.#options.timeoutMs);
     try {
-      return await action(AbortSignal.any([signal, timeout]));
+      return await action(signal === undefined ? timeout : AbortSignal.any([signal, timeout]));
     } catch (error) {
       if (!(error instanceof StoreError) && timeout.aborted) {
         throw new StoreError('unreachable', `${what}: no answer within ${this.#options.timeoutMs} ms`, {

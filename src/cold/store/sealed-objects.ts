@@ -6,26 +6,25 @@
 import { AGE_BYTES, type Age, AgeError, HEADER_BYTES_MAX, type OpenedFile, isAge } from '../../encryption/age.ts';
 import { CHUNK_BYTES, SALT_BYTES, SEALED_CHUNK_BYTES } from '../../encryption/payload.ts';
 import { sealBytes } from '../../encryption/whole.ts';
-import { type ObjectStore, Parts, StoreError } from './store.ts';
+import { type ObjectStore, type Parts, StoreError } from './store.ts';
 
 /** The part of a store that tasks need for the bytes of objects. */
-export type Objects = Pick<ObjectStore, 'put' | 'read' | 'get'>;
+export type Objects = Pick<ObjectStore, 'put' | 'read'>;
 
 /** A store, and how the bytes of its objects are written and read: by itself when there are no keys. */
 export interface Reading {
   readonly store: ObjectStore;
   readonly objects: Objects;
-  readonly signal: AbortSignal;
 }
 
 /**
  * Why the bytes of an object differ from their digests: it is encrypted, and this node has no keys. Undefined as well
  * when the store cannot tell, because a reason that is less exact is no reason to fail more than the bytes did.
  */
-export async function withoutKey({ store, objects, signal }: Reading, key: string): Promise<string | undefined> {
+export async function withoutKey({ store, objects }: Reading, key: string): Promise<string | undefined> {
   if (objects !== store) return undefined;
   try {
-    if (!isAge(await store.readUpTo(key, 0, AGE_BYTES, signal))) return undefined;
+    if (!isAge(await store.readUpTo(key, 0, AGE_BYTES))) return undefined;
   } catch (error) {
     if (error instanceof StoreError) return undefined;
     throw error;
@@ -54,42 +53,36 @@ export class SealedObjects implements Objects {
     this.#age = age;
   }
 
-  async put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void> {
-    await this.#store.put(key, this.#age.seals ? await sealBytes(this.#age, body) : body, signal);
+  async put(key: string, body: Uint8Array): Promise<void> {
+    await this.#store.put(key, this.#age.seals ? await sealBytes(this.#age, body) : body);
   }
 
-  async get(key: string, offset: number, length: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
-    const parts = new Parts([length]);
-    await this.read(key, offset, parts, signal);
-    return parts.parts[0] as Uint8Array<ArrayBuffer>;
-  }
-
-  async read(key: string, offset: number, parts: Parts, signal: AbortSignal): Promise<void> {
+  async read(key: string, offset: number, parts: Parts): Promise<void> {
     const chunksEnd = Math.ceil((offset + parts.length) / CHUNK_BYTES);
     const known = this.#fronts.get(key);
     if (known === undefined && chunksEnd <= TOGETHER_CHUNKS_MAX) {
       // Small objects are read once or never again; their beginnings would push out those of others.
       const bytesMax = FRONT_BYTES_MAX + chunksEnd * SEALED_CHUNK_BYTES;
-      const start = await this.#store.readUpTo(key, 0, bytesMax, signal);
+      const start = await this.#store.readUpTo(key, 0, bytesMax);
       const front = await this.#opened(key, start);
       if (front !== undefined)
         decrypt(key, { offset, parts }, front, { first: 0, sealed: start.subarray(front.chunksAt) });
       else parts.add(key, start.subarray(offset, offset + parts.length));
       return parts.finish(key, offset);
     }
-    const front = await (known ?? this.#front(key, signal));
-    if (front === undefined) return await this.#store.read(key, offset, parts, signal);
+    const front = await (known ?? this.#front(key));
+    if (front === undefined) return await this.#store.read(key, offset, parts);
     const first = Math.floor(offset / CHUNK_BYTES);
     const from = front.chunksAt + first * SEALED_CHUNK_BYTES;
-    const sealed = await this.#store.readUpTo(key, from, (chunksEnd - first) * SEALED_CHUNK_BYTES, signal);
+    const sealed = await this.#store.readUpTo(key, from, (chunksEnd - first) * SEALED_CHUNK_BYTES);
     decrypt(key, { offset, parts }, front, { first, sealed });
     parts.finish(key, offset);
   }
 
-  /** Callers share one request, and so the signal of the first: it is the thread's, the same for all of them. */
-  #front(key: string, signal: AbortSignal): Promise<Front> {
+  /** Callers share one request. */
+  #front(key: string): Promise<Front> {
     const front = this.#store
-      .readUpTo(key, 0, FRONT_BYTES_MAX, signal)
+      .readUpTo(key, 0, FRONT_BYTES_MAX)
       .then((start) => this.#opened(key, start))
       .catch((error: unknown) => {
         this.#fronts.delete(key);

@@ -12,22 +12,20 @@ export class StoreError extends Error {
   }
 }
 
-/** Methods throw StoreError and nothing else. `signal` ends an operation early, as unreachable. */
+/** Methods throw StoreError and nothing else. */
 export interface ObjectStore {
   /** The location in words, for messages. */
   readonly place: string;
   /** On stable storage when it returns; complete or absent, never partial. */
-  put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void>;
+  put(key: string, body: Uint8Array): Promise<void>;
   /** From `offset` on, exactly as many bytes as `parts` holds. */
-  read(key: string, offset: number, parts: Parts, signal: AbortSignal): Promise<void>;
+  read(key: string, offset: number, parts: Parts): Promise<void>;
   /** As many bytes from `offset` on as there are, `bytesMax` at most. */
-  readUpTo(key: string, offset: number, bytesMax: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
-  /** Exactly `length` bytes from `offset` on. */
-  get(key: string, offset: number, length: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
+  readUpTo(key: string, offset: number, bytesMax: number): Promise<Uint8Array<ArrayBuffer>>;
   /** Objects whose key begins with `prefix` and sorts after `after`; foreign ones are listed too. */
-  list(prefix: string, after: string, limit: number, signal: AbortSignal): Promise<ObjectPage>;
+  list(prefix: string, after: string, limit: number): Promise<ObjectPage>;
   /** Missing keys are not an error. */
-  remove(keys: readonly string[], signal: AbortSignal): Promise<void>;
+  remove(keys: readonly string[]): Promise<void>;
   close(): void;
 }
 
@@ -87,4 +85,16 @@ export class Parts {
     if (this.#filled === this.length) return;
     throw new StoreError('bad', `${key}: the object ends at byte ${offset + this.#filled} of ${offset + this.length}`);
   }
+}
+
+/** Exactly `length` bytes from `offset` on. */
+export async function readRange(
+  objects: Pick<ObjectStore, 'read'>,
+  key: string,
+  offset: number,
+  length: number,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const parts = new Parts([length]);
+  await objects.read(key, offset, parts);
+  return parts.parts[0] as Uint8Array<ArrayBuffer>;
 }

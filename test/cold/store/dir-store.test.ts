@@ -11,7 +11,6 @@ import { removeFolder, temporaryFolder } from '../../support/server.ts';
 
 const ROUNDS = 40;
 const WRITERS = 8;
-const { signal } = new AbortController();
 
 /** Puts and removals of new keys in new folders until told to stop; the keys that must be there in the end. */
 async function load(store: DirStore, name: string, isOver: () => boolean): Promise<string[]> {
@@ -19,7 +18,7 @@ async function load(store: DirStore, name: string, isOver: () => boolean): Promi
   for (let i = 0; !isOver(); i++) {
     const key = `${name}/${i}/a/b/object`;
     try {
-      await store.put(key, new Uint8Array(randomBytes(100)), signal);
+      await store.put(key, new Uint8Array(randomBytes(100)));
       if (i % 3 === 0) await store.remove([key]);
       else kept.push(key);
     } catch (error) {
@@ -40,11 +39,11 @@ for (const what of ['nothing', 'an empty folder'] as const) {
       const store = new DirStore(place, 'r');
       const writers = Array.from({ length: WRITERS }, (_, i) => load(store, `w${i}`, () => over));
       for (let round = 0; round < ROUNDS; round++) {
-        for (let i = 0; i < 3; i++) await store.put(`round/${round}/${i}`, new Uint8Array(10), signal);
+        for (let i = 0; i < 3; i++) await store.put(`round/${round}/${i}`, new Uint8Array(10));
         renameSync(place, `${place}.away`);
         if (what !== 'nothing') mkdirSync(place);
         // Writes under way have ended when as many new ones have failed.
-        for (let i = 0; i < 2 * WRITERS; i++) await assert.rejects(store.put('x/y/z', new Uint8Array(1), signal));
+        for (let i = 0; i < 2 * WRITERS; i++) await assert.rejects(store.put('x/y/z', new Uint8Array(1)));
         if (what === 'nothing') assert.equal(existsSync(place), false, `round ${round}: the store was made again`);
         else assert.deepEqual(readdirSync(place), [], `round ${round}: written below the mount point`);
         rmSync(place, { recursive: true, force: true });

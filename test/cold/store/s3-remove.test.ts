@@ -108,16 +108,15 @@ async function open(t: TestContext, kind: Kind): Promise<{ fake: FakeStore; stor
   return { fake, store };
 }
 
-const { signal } = new AbortController();
 const KEYS = Array.from({ length: 40 }, (_, i) => `k/${i}`);
 
 for (const kind of ['wants-md5', 'no-batches'] as const) {
   it(`a store that ${kind === 'wants-md5' ? 'wants Content-MD5' : 'knows no batches'} passes the probe and removes`, async (t) => {
     const { fake, store } = await open(t, kind);
-    await probe(store, signal);
+    await probe(store);
     assert.equal(fake.objects.size, 0);
-    for (const key of KEYS) await store.put(key, new Uint8Array(3), signal);
-    await store.remove([...KEYS, 'k/never'], signal);
+    for (const key of KEYS) await store.put(key, new Uint8Array(3));
+    await store.remove([...KEYS, 'k/never']);
     assert.equal(fake.objects.size, 0);
     const batches = fake.deletes.filter((one) => one.startsWith('batch'));
     // No newer checksum is sent along, and a store that refused a batch is not sent another.
@@ -127,15 +126,12 @@ for (const kind of ['wants-md5', 'no-batches'] as const) {
 
 it('a client without delete permission is refused once', async (t) => {
   const { fake, store } = await open(t, 'may-not-delete');
-  await assert.rejects(
-    store.remove(KEYS, signal),
-    (error) => error instanceof StoreError && error.failure === 'denied',
-  );
+  await assert.rejects(store.remove(KEYS), (error) => error instanceof StoreError && error.failure === 'denied');
   assert.deepEqual(fake.deletes, ['batch ']);
 });
 
 it('a probe that fails removes what it wrote', async (t) => {
   const { fake, store } = await open(t, 'lists-nothing');
-  await assert.rejects(probe(store, signal), /was written but is not listed/);
+  await assert.rejects(probe(store), /was written but is not listed/);
   assert.equal(fake.objects.size, 0);
 });

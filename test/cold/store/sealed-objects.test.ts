@@ -15,7 +15,6 @@ import { CHUNK_BYTES, SALT_BYTES, SEALED_CHUNK_BYTES } from '../../../src/encryp
 import { directory, s3 } from './backends.ts';
 import { sameBytes } from '../../support/same-bytes.ts';
 
-const { signal } = new AbortController();
 const MIB = 1024 * 1024;
 /** Not multiples of anything. */
 const SMALL = 5_003;
@@ -118,22 +117,6 @@ it('keys that could not be used once are tried again', async (t) => {
   }
 });
 
-it('each task has a signal of its own: one of the thread would grow with each operation', async (t) => {
-  const backend = directory();
-  await backend.start();
-  const store = await backend.open('some/root');
-  try {
-    const list = t.mock.method(store, 'list');
-    const task = { op: 'list', prefix: 'a/', after: '', limit: 1 } as const;
-    for (let i = 0; i < 2; i++) assert((await perform({ store, objects: store, merge: () => undefined }, task)).ok);
-    const [first, second] = list.mock.calls.map(({ arguments: asked }) => asked[3]);
-    assert(first instanceof AbortSignal && first !== second);
-  } finally {
-    store.close();
-    await backend.stop();
-  }
-});
-
 for (const backend of [directory(), s3()]) {
   describe(`encrypted objects: ${backend.name}`, { skip: backend.skip ?? false }, () => {
     let store: ObjectStore;
@@ -148,7 +131,7 @@ for (const backend of [directory(), s3()]) {
       await backend.stop();
     });
 
-    const rawBytes = (key: string): Promise<Uint8Array> => store.readUpTo(key, 0, 2 * LARGE, signal);
+    const rawBytes = (key: string): Promise<Uint8Array> => store.readUpTo(key, 0, 2 * LARGE);
 
     it('gives any range, of small and of large ones', async () => {
       const keys = await newKeys();
@@ -229,7 +212,7 @@ for (const backend of [directory(), s3()]) {
         let count = 0;
         const refuses = async (planted: Uint8Array, why: RegExp): Promise<void> => {
           const key = `planted/${size}-${count++}`;
-          await store.put(key, planted, signal);
+          await store.put(key, planted);
           await thread.refuses(keys, whole(key, body), why);
         };
         for (const at of [0, 30, 60, 130, chunksAt - 1, chunksAt, chunksAt + CHUNK_BYTES + 500, good.length - 1]) {
@@ -259,9 +242,9 @@ it('readers of an object ask for its beginning once', async () => {
     await thread.put(keys, 'large', body);
     const asked: number[] = [];
     const read = store.readUpTo.bind(store);
-    store.readUpTo = (key, offset, bytesMax, ended) => {
+    store.readUpTo = (key, offset, bytesMax) => {
       asked.push(offset);
-      return read(key, offset, bytesMax, ended);
+      return read(key, offset, bytesMax);
     };
     const ranges = [MIB, 2 * MIB, 0].map((at) => ({ key: 'large', body, at, length: MIB }));
     await Promise.all(ranges.map((one) => thread.reads(keys, one)));
