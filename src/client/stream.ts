@@ -28,7 +28,7 @@ export interface FollowOptions extends WaitOptions {
   readonly offset?: number | 'now';
   /** Ends at the tail instead of waiting for more. */
   readonly live?: boolean;
-  /** A stream that is not there is awaited. */
+  /** A stream that is not there is awaited; `now` is its start then. */
   readonly wait?: 'create';
 }
 
@@ -262,7 +262,9 @@ export class MillraceStream {
   async *#events(options: WireOptions, live: boolean, signals: readonly EndSignal[]): AsyncGenerator<WireAnswer, void> {
     const { pool, path } = this.#parts;
     checkOptions(options);
-    let position = options;
+    const { wait, ...now } = options;
+    // All that comes into a stream that is not there yet is news, so it is asked for without waiting, and then from its start.
+    let position = wait !== undefined && options['offset'] === 'now' ? now : options;
     let incarnation: string | undefined;
     for (let tries = 0; ; tries++) {
       try {
@@ -278,7 +280,9 @@ export class MillraceStream {
           if (isClosed(event) || (!live && event.fields.get('stream-up-to-date') === 'true')) return;
         }
       } catch (error) {
-        await pool.pause(error, tries, signals);
+        const isAwaited = position === now && error instanceof StreamError && error.code === 'STREAM_NOT_FOUND';
+        if (isAwaited) position = { ...options, offset: 0 };
+        else await pool.pause(error, tries, signals);
       }
     }
   }

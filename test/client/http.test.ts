@@ -177,6 +177,31 @@ cases('attributes, forks, snapshots and retention', async (client, name) => {
   assert.equal((await stream.head()).records?.next, 3);
 });
 
+cases('what comes into a stream that was not there is news, also between two questions', async (client, name) => {
+  const stream = client.stream('b', name, TEXT);
+  const relay = await Relay.open();
+  relay.targetPort = server.port;
+  const way = client === clients.get('HTTP') ? { WebSocket: NoSocket } : {};
+  const far = connect(`http://127.0.0.1:${relay.port}`, { token, ...way });
+  const waiters = async (): Promise<number> => {
+    const headers = { authorization: `Bearer ${token}` };
+    const { body } = await server.client.request('GET', '/__svc/metrics', headers);
+    return JSON.parse(body.toString()).live_read_waiters;
+  };
+  const before = await waiters();
+  const first = far.stream('b', name).follow({ offset: 'now', wait: 'create' }).next();
+  await until('a reader that waits', async () => (await waiters()) > before);
+  relay.loses = 'everything';
+  relay.cut();
+  await stream.create({ ...TEXT, data: 'all of it' });
+  relay.loses = 'nothing';
+  relay.cut();
+  const { value } = await within(first, PATIENCE_MS, 'the bytes');
+  assert.equal(textOf(value?.data ?? new Uint8Array(0)), 'all of it');
+  far.close();
+  relay.close();
+});
+
 test('a refused token is told, where a WebSocket says nothing', async () => {
   const stranger = connect(server.url, { token: 'wrong' });
   assert.equal(await codeOf(stranger.stream('b', 's', TEXT).append('x')), '401 UNAUTHORIZED');
