@@ -19,13 +19,10 @@ import { assert } from '../../src/base/assert.ts';
 import { createRing, RingReader, RingWriter } from '../../src/mailbox/ring.ts';
 import { TransferReceiver, TransferSender, createTransferChannel } from '../../src/mailbox/transfer-channel.ts';
 import { Waker } from '../../src/mailbox/wake.ts';
-import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { Reply } from '../../src/protocol/reply.ts';
 import { REQUEST } from '../../src/protocol/request.ts';
-import { newConnections } from '../../test/http/new-connections.ts';
-import { unaudited } from '../../test/http/unaudited.ts';
-import { NO_FORKS } from '../../test/http/no-forks.ts';
-import { SETTINGS, newOperations } from '../../test/http/planes.ts';
+import { newOperations } from '../../test/http/planes.ts';
+import { testContext } from '../../test/http/test-context.ts';
 import { ScriptedGateway } from '../../test/support/scripted-gateway.ts';
 
 const CONNECTIONS = 500;
@@ -123,22 +120,22 @@ const fail = (error: unknown): never => {
 };
 const shards = new Gateway(16, [link], fail);
 const server = new HttpServerContext(
-  new HttpNode({
-    ...{ gateway: shards, forks: NO_FORKS, metrics: new HttpCounters(), connections: newConnections(), monotonicMs },
-    ...unaudited(),
-    writes: new QuotaGate(shards, monotonicMs, fail),
-    understandsConditions: () => true,
-    requestIdPrefix: '1-0',
-    settings: { ...SETTINGS, corsOrigins: ['loopback'] },
-    logError: fail,
-  }),
+  new HttpNode(
+    testContext(shards, {
+      monotonicMs,
+      writes: new QuotaGate(shards, monotonicMs, fail),
+      settings: { corsOrigins: ['loopback'] },
+      logError: fail,
+    }),
+  ),
 );
 const cors = new CorsPolicy(['loopback'], 'POST');
 const router = new ClientRouter(
   bindRows('client', { ...newOperations(new ScriptedGateway()), knows: () => false }),
   shards,
 );
-const policy = new ClientPolicy({ hosts: SETTINGS.clientHosts, cors, hasToken: hasToken || hasScopes, routes: router });
+const hosts = server.settings.clientHosts;
+const policy = new ClientPolicy({ hosts, cors, hasToken: hasToken || hasScopes, routes: router });
 const sha256 = createHash('sha256').update(TOKEN).digest('hex');
 const scopes = [{ bucket: 'bench', streams: 'stream-*', operations: ['append'] }] as const;
 const list = { tokens: [{ id: 'bench', sha256, expiresAtMs: Date.now() + 3_600_000, scopes }], revoked: [] };

@@ -9,13 +9,10 @@ import { ClientRouter } from '../../src/http/router.ts';
 import { bindRows } from '../../src/http/routes/table.ts';
 import { HttpNode, HttpServerContext } from '../../src/http/server-context.ts';
 import { type UwsApp, type UwsRequest, loadUws } from '../../src/http/uws.ts';
-import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { ScriptedGateway } from '../support/scripted-gateway.ts';
-import { newConnections } from './new-connections.ts';
-import { unaudited } from './unaudited.ts';
-import { NO_FORKS } from './no-forks.ts';
-import { SETTINGS, newOperations } from './planes.ts';
+import { newOperations } from './planes.ts';
+import { testContext } from './test-context.ts';
 
 /** The app, whose requests note what they are asked. */
 function noting(app: UwsApp, asked: string[]): UwsApp {
@@ -37,21 +34,7 @@ const TOKEN = 'c'.repeat(32);
 for (const token of ['', TOKEN]) {
   test(`an append ${token === '' ? 'without' : 'with'} a token: one walk, one look at the URL, no look-up of a single header`, async (t) => {
     const gateway = new ScriptedGateway();
-    const server = new HttpServerContext(
-      new HttpNode({
-        gateway,
-        forks: NO_FORKS,
-        metrics: new HttpCounters(),
-        settings: SETTINGS,
-        connections: newConnections(),
-        ...unaudited(),
-        writes: gateway.writes,
-        understandsConditions: () => true,
-        requestIdPrefix: '1-0',
-        monotonicMs: () => performance.now(),
-        logError: (error) => assert.fail(String(error)),
-      }),
-    );
+    const server = new HttpServerContext(new HttpNode(testContext(gateway, { writes: gateway.writes })));
     const uws = loadUws();
     const app = uws.App();
     const asked: string[] = [];

@@ -1,7 +1,5 @@
 // Handlers with every bug that would end the process: each ends in an answer or with its connection, and one log line.
 import assert from 'node:assert/strict';
-import { newConnections } from './new-connections.ts';
-import { unaudited } from './unaudited.ts';
 import { test } from 'node:test';
 import { serve } from '../../src/http/server.ts';
 import { CorsPolicy } from '../../src/access/cors.ts';
@@ -12,11 +10,9 @@ import type { Handler } from '../../src/http/router.ts';
 import { HttpNode, HttpServerContext } from '../../src/http/server-context.ts';
 import type { UwsResponse } from '../../src/http/uws.ts';
 import { loadUws } from '../../src/http/uws.ts';
-import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { ConnectionLost, RawClient } from '../support/raw-client.ts';
 import { ScriptedGateway } from '../support/scripted-gateway.ts';
-import { NO_FORKS } from './no-forks.ts';
-import { SETTINGS } from './planes.ts';
+import { testContext } from './test-context.ts';
 
 interface Bug {
   readonly what: string;
@@ -138,22 +134,14 @@ const BUGS: readonly Bug[] = [
 const errors: unknown[] = [];
 const requestIds = new Set<string | undefined>();
 const server = new HttpServerContext(
-  new HttpNode({
-    gateway: new ScriptedGateway(),
-    forks: NO_FORKS,
-    metrics: new HttpCounters(),
-    settings: SETTINGS,
-    connections: newConnections(),
-    ...unaudited(),
-    writes: new ScriptedGateway().writes,
-    understandsConditions: () => true,
-    requestIdPrefix: '1-0',
-    monotonicMs: () => performance.now(),
-    logError: (error, _what, requestId) => {
-      errors.push(error);
-      requestIds.add(requestId);
-    },
-  }),
+  new HttpNode(
+    testContext(new ScriptedGateway(), {
+      logError: (error, _what, requestId) => {
+        errors.push(error);
+        requestIds.add(requestId);
+      },
+    }),
+  ),
 );
 
 for (const { what, status, route } of BUGS) {

@@ -1,7 +1,5 @@
 // Both planes over a fake gateway on free ports of the loopback.
 import assert from 'node:assert/strict';
-import { LimitBook } from '../../src/access/limit-book.ts';
-import { newConnections } from './new-connections.ts';
 import type { TestContext } from 'node:test';
 import type { HttpContext, HttpSettings } from '../../src/http/context.ts';
 import type { Operations } from '../../src/http/routes/table.ts';
@@ -10,8 +8,7 @@ import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { consolePage } from '../../src/console/built-page.ts';
 import { openBackups } from '../../src/backup/backups.ts';
-import { NO_FORKS } from './no-forks.ts';
-import { unaudited } from './unaudited.ts';
+import { testContext } from './test-context.ts';
 import { Sessions } from '../../src/session/sessions.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 
@@ -63,21 +60,6 @@ export interface Rig {
   readonly errors: unknown[];
 }
 
-export const SETTINGS: HttpSettings = {
-  longPollTimeoutMs: 500,
-  sseKeepaliveMs: 15_000,
-  sseLifetimeMs: 60_000,
-  readCache: 'none',
-  corsOrigins: ['*'],
-  clientHosts: { listen: '127.0.0.1', names: ['x'] },
-  adminHosts: { listen: '127.0.0.1', names: ['x'] },
-  inflightBodyBytes: 256 * 1024 * 1024,
-  watchersPerCoreMax: 0,
-  clientToken: '',
-  adminToken: '',
-  tls: undefined,
-};
-
 export function newOperations(gateway: ScriptedGateway): Operations {
   return {
     drainMark: new FakeDrainMark(),
@@ -121,15 +103,7 @@ export function newOperations(gateway: ScriptedGateway): Operations {
  */
 export async function startPlanes(
   t: TestContext,
-  {
-    connections = newConnections(),
-    understandsConditions = () => true,
-    senders = unaudited().senders,
-    audit = unaudited().audit,
-    limits = new LimitBook(),
-    monotonicMs = () => performance.now(),
-    ...settings
-  }: Partial<HttpSettings> &
+  given: Partial<HttpSettings> &
     Pick<
       Partial<HttpContext>,
       'connections' | 'understandsConditions' | 'senders' | 'audit' | 'limits' | 'monotonicMs'
@@ -144,17 +118,14 @@ export async function startPlanes(
   const errors: unknown[] = [];
   const operations = newOperations(gateway);
   const planes = createPlanes({
-    ctx: {
-      gateway,
-      forks: NO_FORKS,
-      metrics: counters,
-      settings: { ...SETTINGS, ...settings },
-      ...{ connections, senders, audit, limits, monotonicMs },
+    ctx: testContext(gateway, {
+      ...given,
       writes: gateway.writes,
-      understandsConditions,
+      metrics: counters,
+      settings: { longPollTimeoutMs: 500, ...given },
       requestIdPrefix: '7-c0ffee00',
       logError: (error) => errors.push(error),
-    },
+    }),
     operations: {
       ...operations,
       metrics: { ...operations.metrics, http: () => ({ ...counters.snapshot() }), extra: () => ({ node_id: 1 }) },

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Clock, SLOT_MS, Timed } from '../../src/topics/clock.ts';
 import { createRandom } from '../support/random.ts';
-import { rethrow } from '../http/live/harness.ts';
 
 class Entry extends Timed {
   readonly fired: number[] = [];
@@ -22,7 +21,12 @@ class Entry extends Timed {
 function newClock(): { clock: Clock; at: (ms: number) => void } {
   let clockMs = 12_345.6;
   const start = clockMs;
-  const clock = new Clock(() => clockMs, rethrow);
+  const clock = new Clock(
+    () => clockMs,
+    (error) => {
+      throw error;
+    },
+  );
   return {
     clock,
     at(ms) {

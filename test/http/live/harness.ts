@@ -1,12 +1,10 @@
 // A real uWebSockets.js server whose only routes are the live ones, over the fake gateway, and clients that read event
 // streams.
 import assert from 'node:assert/strict';
-import { newConnections } from '../new-connections.ts';
-import { unaudited } from '../unaudited.ts';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
-import { type HttpContext, type HttpMetrics, type HttpSettings, type ReadParams } from '../../../src/http/context.ts';
+import { type HttpContext, type HttpSettings, type ReadParams } from '../../../src/http/context.ts';
 import { CorsPolicy } from '../../../src/access/cors.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { startSse } from '../../../src/http/live/sse.ts';
@@ -17,7 +15,7 @@ import { HttpNode, HttpServerContext } from '../../../src/http/server-context.ts
 import { type UwsRequest, type UwsResponse, loadUws } from '../../../src/http/uws.ts';
 import { READ_NOW, READ_OFFSET, READ_RECORD } from '../../../src/protocol/read-fields.ts';
 import { MemoryGateway } from '../../support/memory-gateway.ts';
-import { NO_FORKS } from '../no-forks.ts';
+import { testContext } from '../test-context.ts';
 
 export interface LiveServer {
   readonly gateway: MemoryGateway;
@@ -27,51 +25,6 @@ export interface LiveServer {
   /** Moves the clock of the live readers and serves what is due. */
   advance(ms: number): void;
   url(stream: string, query: string): string;
-}
-
-/** A bug in a callback fails the test that met it. */
-export const rethrow = (error: unknown): never => {
-  throw error;
-};
-
-function newMetrics(): HttpMetrics {
-  return {
-    response: () => undefined,
-    live: {
-      longPolls: 0,
-      sseReaders: 0,
-      sseOpened: 0,
-      sseDataEvents: 0,
-      sseControlEvents: 0,
-      sseErrorEvents: 0,
-      slowReaders: 0,
-      refused: 0,
-      subscriptions: 0,
-    },
-    sessions: {
-      open: 0,
-      opened: 0,
-      refused: 0,
-      faults: 0,
-      requests: 0,
-      refusals: 0,
-      events: 0,
-      bytesIn: 0,
-      bytesOut: 0,
-    },
-    access: {
-      missing: 0,
-      unknown: 0,
-      expired: 0,
-      revoked: 0,
-      oversized: 0,
-      invalid: 0,
-      throttled: 0,
-      misplaced: 0,
-      denied: 0,
-      hidden: 0,
-    },
-  };
 }
 
 function paramsOf(query: URLSearchParams, ifNoneMatch: string): ReadParams {
@@ -123,33 +76,7 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
   const uws = loadUws();
   const gateway = new MemoryGateway();
   let clockMs = 1_000_000;
-  const ctx: HttpContext = {
-    gateway,
-    forks: NO_FORKS,
-    metrics: newMetrics(),
-    connections: newConnections(),
-    ...unaudited(),
-    writes: gateway,
-    understandsConditions: () => true,
-    requestIdPrefix: '1-0',
-    monotonicMs: () => clockMs,
-    logError: rethrow,
-    settings: {
-      longPollTimeoutMs: 30_000,
-      sseKeepaliveMs: 15_000,
-      sseLifetimeMs: 60_000,
-      readCache: 'none',
-      corsOrigins: ['*'],
-      clientHosts: { listen: '127.0.0.1', names: ['x'] },
-      adminHosts: { listen: '127.0.0.1', names: ['x'] },
-      inflightBodyBytes: 1,
-      watchersPerCoreMax: 0,
-      clientToken: '',
-      adminToken: '',
-      tls: undefined,
-      ...settings,
-    },
-  };
+  const ctx = testContext(gateway, { monotonicMs: () => clockMs, settings });
   const node = new HttpNode(ctx);
   const { live } = node;
   const calls = newCalls(node);

@@ -1,18 +1,15 @@
 // A node's live readers over the fake gateway and responses without sockets, step by step.
 import assert from 'node:assert/strict';
-import { newConnections } from '../new-connections.ts';
-import { unaudited } from '../unaudited.ts';
-import type { HttpContext, ReadParams } from '../../../src/http/context.ts';
+import type { ReadParams } from '../../../src/http/context.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { startSse } from '../../../src/http/live/sse.ts';
 import { HttpNode } from '../../../src/http/server-context.ts';
 import type { RequestPool } from '../../../src/http/server.ts';
-import { HttpCounters } from '../../../src/metrics/http-metrics.ts';
 import { READ_NOW, READ_OFFSET } from '../../../src/protocol/read-fields.ts';
 import { MemoryGateway } from '../../support/memory-gateway.ts';
 import { FakeResponse } from './fake-response.ts';
-import { beginCall, newCalls, rethrow } from './harness.ts';
-import { NO_FORKS } from '../no-forks.ts';
+import { testContext } from '../test-context.ts';
+import { beginCall, newCalls } from './harness.ts';
 
 export class World {
   readonly gateway = new MemoryGateway();
@@ -22,33 +19,8 @@ export class World {
 
   constructor() {
     this.gateway.manual = true;
-    const ctx: HttpContext = {
-      gateway: this.gateway,
-      forks: NO_FORKS,
-      connections: newConnections(),
-      ...unaudited(),
-      writes: this.gateway,
-      understandsConditions: () => true,
-      requestIdPrefix: '1-0',
-      monotonicMs: () => this.clockMs,
-      logError: rethrow,
-      metrics: new HttpCounters(),
-      settings: {
-        longPollTimeoutMs: 30_000,
-        sseKeepaliveMs: 15_000,
-        sseLifetimeMs: 1_000_000,
-        readCache: 'none',
-        corsOrigins: ['*'],
-        clientHosts: { listen: '127.0.0.1', names: ['x'] },
-        adminHosts: { listen: '127.0.0.1', names: ['x'] },
-        inflightBodyBytes: 1,
-        watchersPerCoreMax: 0,
-        clientToken: '',
-        adminToken: '',
-        tls: undefined,
-      },
-    };
-    this.node = new HttpNode(ctx);
+    const settings = { sseLifetimeMs: 1_000_000 };
+    this.node = new HttpNode(testContext(this.gateway, { monotonicMs: () => this.clockMs, settings }));
     this.#calls = newCalls(this.node);
   }
 

@@ -11,7 +11,7 @@ import { type Random, createRandom } from '../../support/random.ts';
 import { plant } from '../planted/switch.ts';
 import { callback } from './callbacks.ts';
 import { type RunKind, SessionClient } from './client.ts';
-import { contextOver } from './context.ts';
+import { testContext } from '../../http/test-context.ts';
 import { SessionShards } from './shards.ts';
 
 const STEPS = 700;
@@ -48,8 +48,8 @@ export class SessionRun {
     const level = (): number => random.pick([0, 0.02, 0.2]);
     this.#shards.troubles = { full: level(), refused: level(), late: level() };
     const inflightBodyBytes = this.#kind === 'busy' ? MANY_BYTES : random.pick([20_000, MANY_BYTES]);
-    const bounds = { inflightBodyBytes, watchersPerCoreMax: random.pick([0, 20]) };
-    this.#node = new HttpNode(contextOver(this.#shards, bounds, () => this.#clockMs));
+    const settings = { inflightBodyBytes, watchersPerCoreMax: random.pick([0, 20]) };
+    this.#node = new HttpNode(testContext(this.#shards, { settings, monotonicMs: () => this.#clockMs }));
     this.#server = new HttpServerContext(this.#node);
   }
 

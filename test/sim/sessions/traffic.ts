@@ -15,7 +15,7 @@ import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 import { callback } from './callbacks.ts';
 import { SessionClient, type Shown, type Streams } from './client.ts';
-import { contextOver } from './context.ts';
+import { testContext } from '../../http/test-context.ts';
 
 const STEP_MS = 15;
 const CLIENTS = 4;
@@ -43,7 +43,7 @@ class MainThread implements ShardGateway {
     this.#world = world;
     this.process = process;
     this.groupCount = world.options.served.length;
-    this.node = new HttpNode(contextOver(this, BOUNDS, () => process.runtime.monotonicMs()));
+    this.node = new HttpNode(testContext(this, { settings: BOUNDS, monotonicMs: () => process.runtime.monotonicMs() }));
     this.server = new HttpServerContext(this.node);
     const others = process.onTail;
     process.onTail = (reply) => {

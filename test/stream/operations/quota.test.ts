@@ -17,6 +17,7 @@ const STREAMS = 300;
 const PRODUCERS = 60;
 /** The ids have four bytes. */
 const PRODUCER_BYTES = INCARNATION_KEY.size + 4 + producerBytes(1);
+const ALL_BYTES = STREAMS * PRODUCERS * PRODUCER_BYTES;
 /** As in quota.ts: the rows of a lookup, and those of the stream at which it ends. */
 const ROWS_MAX = 4096 + PRODUCERS;
 const HEADS_MAX = 256 + 1;
@@ -64,20 +65,25 @@ function withProducers(): Replica {
   return replica;
 }
 
-test('a lookup visits a bounded number of rows, and as many as are needed add up to all of them', () => {
+/** The extras of a bucket of such streams, and the rows that looking for them visits. */
+function lookingUp(): { readonly counting: Counting; readonly lookUp: () => number } {
   const counting = new Counting(withProducers().tx);
   const state = new State(GROUP, counting.tx);
   const name = new Uint8Array(Buffer.from('bucket'));
   const bucket = state.buckets.of(state.tx, name, 0, name.length);
   const extras = new QuotaExtras();
-  const all = STREAMS * PRODUCERS * PRODUCER_BYTES;
+  return { counting, lookUp: () => extras.of(state, bucket) };
+}
+
+test('a lookup visits a bounded number of rows, and as many as are needed add up to all of them', () => {
+  const { counting, lookUp } = lookingUp();
   let lookups = 0;
-  for (let sum = 0; sum < all; lookups++) {
+  for (let sum = 0; sum < ALL_BYTES; lookups++) {
     assert(lookups < STREAMS, `${sum} bytes after ${lookups} lookups`);
     counting.visited = 0;
-    sum = extras.of(state, bucket);
+    sum = lookUp();
     assert(counting.visited <= ROWS_MAX + HEADS_MAX, `${counting.visited} rows`);
-    assert(sum <= all, `${sum} bytes`);
+    assert(sum <= ALL_BYTES, `${sum} bytes`);
   }
   assert(lookups > 1);
 });
@@ -91,19 +97,14 @@ for (const [what, isDamaged] of [
   ['producer', isProducer],
 ] as const) {
   test(`a stream whose ${what} the disk changed is not counted, and no other is counted twice or left out`, () => {
-    const counting = new Counting(withProducers().tx);
-    const state = new State(GROUP, counting.tx);
-    const name = new Uint8Array(Buffer.from('bucket'));
-    const bucket = state.buckets.of(state.tx, name, 0, name.length);
-    const extras = new QuotaExtras();
-    const all = STREAMS * PRODUCERS * PRODUCER_BYTES;
-    const others = all - PRODUCERS * PRODUCER_BYTES;
+    const { counting, lookUp } = lookingUp();
+    const others = ALL_BYTES - PRODUCERS * PRODUCER_BYTES;
     counting.isDamaged = isDamaged;
     let most = 0;
-    for (let lookups = 0; lookups < LOOKUPS; lookups++) most = Math.max(most, extras.of(state, bucket));
+    for (let lookups = 0; lookups < LOOKUPS; lookups++) most = Math.max(most, lookUp());
     assert.equal(most, others);
     counting.isDamaged = () => false;
-    for (let lookups = 0; lookups < LOOKUPS; lookups++) most = Math.max(most, extras.of(state, bucket));
-    assert.equal(most, all);
+    for (let lookups = 0; lookups < LOOKUPS; lookups++) most = Math.max(most, lookUp());
+    assert.equal(most, ALL_BYTES);
   });
 }
