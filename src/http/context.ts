@@ -1,12 +1,12 @@
 /** The settings, metrics and services of the node that handlers may use. */
 import type { Access, PlaneHosts } from '../access/admission.ts';
-import type { RefusedTokens } from '../access/token-faults.ts';
 import type { Connections } from '../access/connections.ts';
 import type { LimitBook } from '../access/limit-book.ts';
 import type { Senders } from '../access/senders.ts';
 import type { TokenBook } from '../access/token-book.ts';
 import type { AuditTrail } from '../audit/trail.ts';
 import type { OperatorRole, ScopedOperation } from '../base/scopes.ts';
+import type { HttpCounters, OperationName } from '../metrics/http-metrics.ts';
 import type { ErrorLog, Forks, RequestTraces, ShardGateway, WriteGateway } from '../ports.ts';
 
 /** The two route families answer some refusals with different statuses. */
@@ -64,25 +64,6 @@ export interface HttpSettings {
   readonly tls: { readonly certPath: string; readonly keyPath: string; readonly adminCaPath?: string } | undefined;
 }
 
-/** Operation names of the latency histograms. */
-export type Operation =
-  | 'create'
-  | 'append'
-  | 'batch'
-  | 'close'
-  | 'read'
-  | 'long_poll'
-  | 'sse_open'
-  | 'head'
-  | 'delete'
-  | 'attrs'
-  | 'snapshot'
-  | 'retention'
-  | 'bootstrap'
-  | 'list'
-  | 'bucket'
-  | 'other';
-
 /**
  * The right that a token with scopes must have: an operation on the stream of the path, on its whole bucket, or on some streams of
  * it, where the handler shows no others. `any`: the route tells nothing about streams, or asks for each of them.
@@ -91,7 +72,7 @@ export type Right = 'any' | { readonly on: 'stream' | 'bucket' | 'listing'; read
 
 /** The traits of a route, beside its path and handler. */
 export interface RouteTraits {
-  readonly operation: Operation;
+  readonly operation: OperationName;
   /** 'token' unless it says otherwise. */
   readonly access?: Access;
   /** Without one tokens with scopes are refused. */
@@ -113,51 +94,6 @@ export interface RouteTraits {
 /** Before a route is found. */
 export const NO_ROUTE: RouteTraits = { operation: 'other' };
 
-export interface SessionCounters {
-  /** Gauge. */
-  open: number;
-  opened: number;
-  /** Not opened: there are too many. */
-  refused: number;
-  /** Cut, because the client did not keep to the protocol. */
-  faults: number;
-  requests: number;
-  /** Requests and subscriptions. */
-  refusals: number;
-  events: number;
-  bytesIn: number;
-  bytesOut: number;
-}
-
-/** Counters the HTTP side feeds; implemented in src/metrics. Called on the hot path, so each is a few nanoseconds. */
-export interface HttpMetrics {
-  /** One finished response: its status and how long the operation took, in microseconds. */
-  response(operation: Operation, status: number, micros: number): void;
-  readonly live: {
-    /** Gauges: readers connected or waiting now. */
-    longPolls: number;
-    sseReaders: number;
-    /** Counters. */
-    sseOpened: number;
-    sseDataEvents: number;
-    sseControlEvents: number;
-    sseErrorEvents: number;
-    /** Readers moved from the live feed to catch-up reads because their socket was full. */
-    slowReaders: number;
-    refused: number;
-    /** Gauge: streams that sessions follow. */
-    subscriptions: number;
-  };
-  readonly sessions: SessionCounters;
-  /** Requests that were refused for their token. */
-  readonly access: RefusedTokens & {
-    /** The token does not allow the operation. */
-    denied: number;
-    /** Nothing of the stream or bucket is in scope. */
-    hidden: number;
-  };
-}
-
 export interface HttpContext {
   readonly gateway: ShardGateway;
   /** Takes the commands that quotas count, and those that change quotas. */
@@ -166,7 +102,7 @@ export interface HttpContext {
   understandsConditions(): boolean;
   readonly forks: Forks;
   readonly settings: HttpSettings;
-  readonly metrics: HttpMetrics;
+  readonly metrics: HttpCounters;
   /** Milliseconds, monotonic; for durations only. */
   monotonicMs(): number;
   readonly logError: ErrorLog;

@@ -23,7 +23,7 @@ import { RequestMeters } from '../access/request-meters.ts';
 import type { GrantHolder } from '../access/grant-holders.ts';
 import { type AuditedRequest, askedOf, leaveLine } from './audited.ts';
 import { type Consumer, BodyReader } from './body.ts';
-import { type RouteFamily, NO_ROUTE, type Operation, type RouteTraits } from './context.ts';
+import { type RouteFamily, NO_ROUTE, type RouteTraits } from './context.ts';
 import { type GuardedAbort, type ResponseOwner, type SocketOwner, guardAbort, whenGone } from './guard.ts';
 import type { WriteHeaders } from './headers.ts';
 import { type ParsedPath, newPath } from './paths.ts';
@@ -63,7 +63,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   readonly path: ParsedPath = newPath();
   route: RouteTraits = NO_ROUTE;
   /** The metrics count the answer as this: the route's operation, unless the handler finds that it is another. */
-  operation: Operation = 'other';
+  operation: RouteTraits['operation'] = 'other';
   /** The HTTP method in lower case. */
   method = '';
   /** The request asks for a WebSocket. */

@@ -9,7 +9,7 @@ import { LimitBook } from '../access/limit-book.ts';
 import type { TokenBook } from '../access/token-book.ts';
 import { Compression } from './compression.ts';
 import type { PlaneKind } from '../audit/requests.ts';
-import type { HttpContext, HttpSettings, Operation } from './context.ts';
+import type { HttpContext, HttpSettings, RouteTraits } from './context.ts';
 import { WriteHeaders } from './headers.ts';
 import { Live } from './live/live.ts';
 import { RequestIds } from '../audit/request-ids.ts';
@@ -133,7 +133,7 @@ export class HttpServerContext {
   }
 
   /** Counts one answer. */
-  count(operation: Operation, status: number, startedMs: number): void {
+  count(operation: RouteTraits['operation'], status: number, startedMs: number): void {
     this.ctx.metrics.response(operation, status, Math.round((this.ctx.monotonicMs() - startedMs) * 1000));
   }
 }

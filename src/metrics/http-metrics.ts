@@ -6,8 +6,8 @@
 import { float64At } from '../base/bytes.ts';
 import { type RecordableHistogram, createHistogram } from 'node:perf_hooks';
 
-/** Names as in src/http/context.ts; repeated, because metrics know the base only and the compiler compares them. */
-export const OPERATIONS = [
+/** Names of the latency histograms. */
+const OPERATIONS = [
   'create',
   'append',
   'batch',
@@ -58,39 +58,42 @@ export interface HttpSnapshot {
   readonly responses_total: number;
 }
 
+/** Counted on the hot path, so each is a few nanoseconds. */
 export class HttpCounters {
   readonly live = {
-    longPolls: 0,
-    sseReaders: 0,
-    sseOpened: 0,
-    sseDataEvents: 0,
-    sseControlEvents: 0,
-    sseErrorEvents: 0,
+    /** Gauges: readers connected or waiting now, and streams that sessions follow. */
+    ...{ longPolls: 0, sseReaders: 0, subscriptions: 0 },
+    ...{ sseOpened: 0, sseDataEvents: 0, sseControlEvents: 0, sseErrorEvents: 0 },
+    /** Readers moved from the live feed to catch-up reads because their socket was full. */
     slowReaders: 0,
     refused: 0,
-    subscriptions: 0,
   };
   readonly sessions = {
-    ...{ open: 0, opened: 0, refused: 0, faults: 0, requests: 0, refusals: 0, events: 0, bytesIn: 0, bytesOut: 0 },
+    /** Gauge. */
+    open: 0,
+    opened: 0,
+    /** Not opened: there are too many. */
+    refused: 0,
+    /** Cut, because the client did not keep to the protocol. */
+    faults: 0,
+    requests: 0,
+    /** Requests and subscriptions. */
+    refusals: 0,
+    ...{ events: 0, bytesIn: 0, bytesOut: 0 },
   };
+  /** Requests that were refused for their token. */
   readonly access = {
-    ...{
-      missing: 0,
-      unknown: 0,
-      expired: 0,
-      revoked: 0,
-      oversized: 0,
-      invalid: 0,
-      misplaced: 0,
-      throttled: 0,
-      denied: 0,
-      hidden: 0,
-    },
+    ...{ missing: 0, unknown: 0, expired: 0, revoked: 0, oversized: 0, invalid: 0, misplaced: 0, throttled: 0 },
+    /** The token does not allow the operation. */
+    denied: 0,
+    /** Nothing of the stream or bucket is in scope. */
+    hidden: 0,
   };
 
   readonly #latencies = new Map<OperationName, Latency>(OPERATIONS.map((name) => [name, new Latency()]));
   readonly #statuses = new Float64Array(STATUSES);
 
+  /** One finished response: its status and how long the operation took, in microseconds. */
   response(operation: OperationName, status: number, micros: number): void {
     const whole = Math.min(Math.max(Math.round(micros), 1), MICROS_MAX);
     this.#latencies.get(operation)?.record(whole);

@@ -7,7 +7,7 @@ import type { ErrorCode } from '../base/errors.ts';
 import { READ_BYTES_MAX } from '../base/limits.ts';
 import type { ScopedOperation } from '../base/scopes.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
-import type { Operation as Counted } from '../http/context.ts';
+import type { RouteTraits } from '../http/context.ts';
 import { type HeaderRefusal, fillAppend, fillCreate } from '../http/headers.ts';
 import { type ReadQuery, parseReadQuery } from '../http/query.ts';
 import { writeReadState } from '../http/read-response.ts';
@@ -34,7 +34,7 @@ export interface SentRequest {
 
 export interface SessionOperation {
   /** The metrics count it as this. */
-  readonly counted: Counted;
+  readonly counted: RouteTraits['operation'];
   /** Quotas may count it, and it goes by their gate. */
   readonly isCounted: boolean;
   /** A fork may be removed, whose source is told before the answer. */

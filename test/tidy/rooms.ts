@@ -123,6 +123,7 @@ const ADAPTERS: readonly Floor[] = [
       'topics',
       'access',
       'audit',
+      'metrics',
       'digest',
       'gateway',
       'tenants',
