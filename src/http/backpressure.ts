@@ -26,8 +26,11 @@ import { type ResponseOwner, guardAbort, whenGone, whenWritable } from './guard.
 import type { RequestIds } from '../audit/request-ids.ts';
 import type { UwsResponse } from './uws.ts';
 
-/** Bytes that wait for slow clients in this process. Slow clients have most of an answer here for a second. */
-const WAITING_BYTES_MAX = 128 * 1024 * 1024;
+/**
+ * Bytes that wait for slow clients in this process, and as many for event streams (live/live.ts). Slow clients have most
+ * of an answer here for a second. @internal
+ */
+export const WAITING_BYTES_MAX = 128 * 1024 * 1024;
 /** From here on a read brings SMALL_READ_BYTES. */
 const WAITING_BYTES_MANY = WAITING_BYTES_MAX / 4;
 const SMALL_READ_BYTES = 128 * 1024;

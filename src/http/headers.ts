@@ -306,11 +306,10 @@ function fillPosition(headers: WriteHeaders, command: AppendFields): HeaderRefus
     if (!match.ok) return invalidHeader(match.reason);
     command.recordMatch = match.value;
   }
-  if (headers.expectedOffset !== undefined) {
-    const tail = parseUint53(headers.expectedOffset.trim(), 'Stream-Expected-Offset');
-    if (!tail.ok) return invalidHeader(tail.reason);
-    command.expectedOffset = tail.value;
-  }
+  if (headers.expectedOffset === undefined) return undefined;
+  const tail = parseUint53(headers.expectedOffset.trim(), 'Stream-Expected-Offset');
+  if (!tail.ok) return invalidHeader(tail.reason);
+  command.expectedOffset = tail.value;
   return undefined;
 }
 

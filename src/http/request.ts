@@ -86,7 +86,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   /** The audit log gets a line when the request is over. */
   #asked: AuditedRequest | undefined = undefined;
   /** Status of the answer that went out; 0: none. */
-  #status = 0;
+  protected status = 0;
   readonly #reply = new ReplyAnswer<RequestContext>(this);
   readonly #pool: ContextPool;
   readonly #abort: GuardedAbort;
@@ -110,6 +110,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
     this.route = NO_ROUTE;
     this.operation = 'other';
     this.credentials = 'missing';
+    this.status = 0;
     this.#hold = 'handler';
     this.#reply.isAwaited = false;
   }
@@ -265,7 +266,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
 
   /** The status of an event stream is out; what follows is not counted. */
   opened(status: number): void {
-    this.#status = status;
+    this.status = status;
     this.server.count(this.operation, status, this.startedMs);
   }
 
@@ -306,7 +307,6 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
 
   /** Leaves a line in the audit log when the request is over. Only inside the route handler. */
   audit(): AuditedRequest {
-    this.#status = 0;
     return (this.#asked ??= askedOf(this));
   }
 
@@ -338,7 +338,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
 
   /** The answer with `status` is written. */
   done(status: number): void {
-    this.#status = status;
+    this.status = status;
     this.server.count(this.operation, status, this.startedMs);
     this.end();
   }
@@ -378,7 +378,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
     if (this.res === undefined) return;
     const asked = this.#asked;
     this.#asked = undefined;
-    if (asked !== undefined) leaveLine(this, asked, this.#status);
+    if (asked !== undefined) leaveLine(this, asked, this.status);
     this.res = undefined;
     this.meters.removeReader();
     if (this.#hold === 'live') this.server.holders.release(this.credentials, this);

@@ -102,12 +102,8 @@ export class Responder {
   code = '';
   readonly #backpressure: ResponseBackpressure;
   readonly #ids: RequestIds;
-  readonly #noStore: Heads;
-  readonly #noCache: Heads;
-  readonly #cached: Heads;
+  readonly #heads: Readonly<Record<CacheControl, Heads>>;
   readonly #preflight: Heads;
-  readonly #read: Heads;
-  readonly #turn: Heads;
   readonly #written: PositionHead;
   readonly #writtenByProducer: PositionHead;
 
@@ -116,17 +112,19 @@ export class Responder {
     this.#backpressure = backpressure;
     this.#ids = ids;
     const noStore = staticBlock('no-store', cors.answer);
-    this.#noStore = new Heads(noStore);
-    this.#noCache = new Heads(staticBlock('no-cache', cors.answer));
-    this.#cached = new Heads(staticBlock('public, max-age=300', cors.answer));
     this.#written = new PositionHead(204, noStore);
     this.#writtenByProducer = new PositionHead(200, noStore);
     const { read, turn } = cacheValues(readCache);
     const shared = readCache === 'none' ? cors.answer : cors.shared;
-    this.#read = new Heads(staticBlock(read, shared));
     this.codingVary = shared.includes('vary: Origin') ? 'Origin, Accept-Encoding' : 'Accept-Encoding';
-    this.#turn = new Heads(staticBlock(turn, shared));
-    this.#preflight = cors.preflight === '' ? this.#noStore : new Heads(`${noStore}\r\n${cors.preflight}`);
+    this.#heads = {
+      'no-store': new Heads(noStore),
+      'no-cache': new Heads(staticBlock('no-cache', cors.answer)),
+      public: new Heads(staticBlock('public, max-age=300', cors.answer)),
+      read: new Heads(staticBlock(read, shared)),
+      turn: new Heads(staticBlock(turn, shared)),
+    };
+    this.#preflight = cors.preflight === '' ? this.#heads['no-store'] : new Heads(`${noStore}\r\n${cors.preflight}`);
   }
 
   /**
@@ -135,26 +133,11 @@ export class Responder {
    */
   begin(res: UwsResponse, status: number, cache: CacheControl = 'no-store', code?: string): void {
     this.begun = res;
-    res.writeStatus(this.#heads(cache).of(status));
+    res.writeStatus(this.#heads[cache].of(status));
     if (status < 400) return;
     this.code = code ?? generalCode(status);
     res.writeHeader(ERROR_HEADER, this.code);
     res.writeHeader(REQUEST_ID_HEADER, this.#ids.of(res));
-  }
-
-  #heads(cache: CacheControl): Heads {
-    switch (cache) {
-      case 'no-store':
-        return this.#noStore;
-      case 'no-cache':
-        return this.#noCache;
-      case 'public':
-        return this.#cached;
-      case 'read':
-        return this.#read;
-      case 'turn':
-        return this.#turn;
-    }
   }
 
   /** Does what `begin` does and writes Stream-Next-Offset in the same call, for the answers to appends. */

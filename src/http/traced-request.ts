@@ -22,8 +22,6 @@ export class TracedRequest extends RequestContext {
   /** Undefined: it was not chosen, or it is over. */
   #trace: RequestTrace | undefined;
   #path = '';
-  /** 0: no status went out. */
-  #status = 0;
 
   constructor(server: HttpServerContext, responder: Responder, pool: ContextPool, traces: RequestTraces) {
     super(server, responder, pool);
@@ -32,7 +30,6 @@ export class TracedRequest extends RequestContext {
 
   override begin(res: UwsResponse, req: UwsRequest, startedMs: number): void {
     super.begin(res, req, startedMs);
-    this.#status = 0;
     this.#trace = this.#traces.begin(req.getHeader('traceparent'));
     if (this.#trace !== undefined) this.#path = req.getUrl();
   }
@@ -57,13 +54,7 @@ export class TracedRequest extends RequestContext {
 
   override opened(status: number): void {
     super.opened(status);
-    this.#status = status;
     this.#finish();
-  }
-
-  override done(status: number): void {
-    this.#status = status;
-    super.done(status);
   }
 
   protected override end(): void {
@@ -90,14 +81,10 @@ export class TracedRequest extends RequestContext {
       'server.address': this.server.address,
       'millrace.operation': this.operation,
       'millrace.request_id': this.requestId,
-      ...outcome(this.#status),
+      ...outcome(this.status),
     };
     if (route !== '') attributes['http.route'] = route;
-    trace.end({
-      name: route === '' ? method : `${method} ${route}`,
-      attributes,
-      isFailed: this.#status >= 500,
-    });
+    trace.end({ name: route === '' ? method : `${method} ${route}`, attributes, isFailed: this.status >= 500 });
   }
 
   #route(): string {

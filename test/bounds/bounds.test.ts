@@ -252,7 +252,7 @@ const BOUNDS: readonly Bound[] = [
   },
   {
     what: 'bytes for all of them',
-    source: ['src/http/live/live.ts', 'WAITING_BYTES_MAX'],
+    source: ['src/http/backpressure.ts', 'WAITING_BYTES_MAX'],
     holds: '128 MiB of a node',
     full: 'those with more than 64 KiB are cut',
     shownBy: [

@@ -2,7 +2,7 @@
 import { assert } from '../../base/assert.ts';
 import { type StreamTarget, newRequest } from '../../protocol/request.ts';
 import type { ShardGateway } from '../../ports.ts';
-import type { ResponseBackpressure } from '../backpressure.ts';
+import { type ResponseBackpressure, WAITING_BYTES_MAX } from '../backpressure.ts';
 import type { HttpContext } from '../context.ts';
 import { Clock } from '../../topics/clock.ts';
 import { RenderedEvents } from '../../topics/rendered-events.ts';
@@ -15,10 +15,9 @@ import { type Member, STEP_BYTES, Topic, type TopicHost } from '../../topics/top
  */
 export const BUFFERED_BYTES_MAX = 64 * 1024 * 1024;
 /**
- * Beyond this a reader with more than READER_BYTES_WHEN_FULL in its socket is cut, and comes back to where it was. One
- * event may be a record of 32 MiB, most of which waits in memory for each of its readers. @internal
+ * Beyond WAITING_BYTES_MAX a reader with more in its socket is cut, and comes back to where it was. One event may be a
+ * record of 32 MiB, most of which waits in memory for each of its readers.
  */
-export const WAITING_BYTES_MAX = 2 * BUFFERED_BYTES_MAX;
 export const READER_BYTES_WHEN_FULL = 64 * 1024;
 /** The event of so short a step stays below that, also in base64: those that catch up still do. */
 const STEP_BYTES_WHEN_FULL = READER_BYTES_WHEN_FULL / 2;

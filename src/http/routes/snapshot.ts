@@ -101,30 +101,25 @@ export function handleLatestSnapshot(call: RequestContext): void {
   const { req, credentials } = call;
   const isLinked = typeof credentials === 'object' && credentials.isForUrl === true;
   const query = isLinked ? `?access_token=${req.getQuery('access_token')}` : '';
-  call.send(snapshotQuery(call, { choice: 'latest' }), new Latest(query));
+  call.send(snapshotQuery(call, { choice: 'latest' }), latest(query));
 }
 
-class Latest implements ReplyRenderer {
-  readonly #query: string;
-
-  /** `query`: the token of a link, which the next link needs too. */
-  constructor(query: string) {
-    this.#query = query;
-  }
-
-  render(call: RequestContext, res: UwsResponse, reply: Reply): number {
-    const { responder } = call;
-    responder.begin(res, 307);
-    // The URL as it was sent, so that no name has to be encoded again.
-    const { offset, digest } = QUERIES.snapshot.result.read(reply);
-    res.writeHeader('location', `${call.path.url}/${formatOffset(offset)}${this.#query}`);
-    res.writeHeader('stream-snapshot-offset', formatOffset(offset));
-    res.writeHeader('stream-snapshot-digest', digest);
-    writeRecordRange(res, reply);
-    if (responder.headOnly) res.endWithoutBody();
-    else res.end();
-    return 307;
-  }
+/** `query`: the token of a link, which the next link needs too. */
+function latest(query: string): ReplyRenderer {
+  return {
+    render({ path, responder }, res, reply) {
+      responder.begin(res, 307);
+      const { offset, digest } = QUERIES.snapshot.result.read(reply);
+      // The URL as it was sent, so that no name has to be encoded again.
+      res.writeHeader('location', `${path.url}/${formatOffset(offset)}${query}`);
+      res.writeHeader('stream-snapshot-offset', formatOffset(offset));
+      res.writeHeader('stream-snapshot-digest', digest);
+      writeRecordRange(res, reply);
+      if (responder.headOnly) res.endWithoutBody();
+      else res.end();
+      return 307;
+    },
+  };
 }
 
 /** GET and HEAD .../snapshot/{offset}. */

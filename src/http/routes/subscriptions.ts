@@ -25,21 +25,16 @@ export function handleControl(call: RequestContext, port: ControlPort): void {
   const opened = openTask(port, head);
   call.keep();
   if (!('run' in opened)) return answer(call, opened);
-  const task = new Task(port, opened);
-  if (head.method === 'get') return task.run(call, new Uint8Array(0));
+  const task = taskOf(port, opened);
+  if (head.method === 'get') return task.consume(call, new Uint8Array(0));
   const budget = opened.fromStranger === true ? server.strangers : server.budget;
   return call.readBody(declared, task, budget);
 }
 
 /** The methods that `Allow` names for a path below the prefix: the port tells them to a method that nothing has. */
 export function allowOfControl(port: ControlPort, url: string): string {
-  const head: ControlHead = {
-    method: 'options',
-    path: url.slice(CONTROL_PREFIX.length),
-    authorization: '',
-    origin: '',
-  };
-  const opened = openTask(port, head);
+  const path = url.slice(CONTROL_PREFIX.length);
+  const opened = openTask(port, { method: 'options', path, authorization: '', origin: '' });
   return 'run' in opened ? '' : (opened.allow ?? '');
 }
 
@@ -53,36 +48,25 @@ function openTask(port: ControlPort, head: ControlHead): ControlAnswer | Control
   }
 }
 
-class Task implements BodyConsumer {
-  readonly #port: ControlPort;
-  readonly #task: ControlTask;
-
-  constructor(port: ControlPort, task: ControlTask) {
-    this.#port = port;
-    this.#task = task;
-  }
-
-  run(call: RequestContext, body: Uint8Array<ArrayBuffer>): void {
-    this.#task.run(body).then(
-      (result) => answer(call, result),
-      (error: unknown) => {
-        const refusal = this.#port.refusal(error);
-        if (refusal !== undefined) return answer(call, refusal);
-        call.server.logError(error, call.operation, call.requestId);
-        return call.fail('INTERNAL');
-      },
-    );
-  }
-
-  tooLarge(call: RequestContext): void {
-    const message = `the body exceeds ${SUBSCRIPTION_BODY_BYTES_MAX} bytes`;
-    answer(call, { status: 413, json: { error: { code: 'INVALID_REQUEST', message } } });
-  }
-
-  consume(call: RequestContext, body: Uint8Array): void {
-    // The memory is gone after this call.
-    this.run(call, body.slice());
-  }
+function taskOf(port: ControlPort, task: ControlTask): BodyConsumer {
+  return {
+    consume(call, body) {
+      // The memory is gone after this call.
+      task.run(body.slice()).then(
+        (result) => answer(call, result),
+        (error: unknown) => {
+          const refusal = port.refusal(error);
+          if (refusal !== undefined) return answer(call, refusal);
+          call.server.logError(error, call.operation, call.requestId);
+          return call.fail('INTERNAL');
+        },
+      );
+    },
+    tooLarge(call) {
+      const message = `the body exceeds ${SUBSCRIPTION_BODY_BYTES_MAX} bytes`;
+      answer(call, { status: 413, json: { error: { code: 'INVALID_REQUEST', message } } });
+    },
+  };
 }
 
 function answer(call: RequestContext, result: ControlAnswer): void {

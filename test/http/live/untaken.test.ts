@@ -1,7 +1,8 @@
 // Event streams that leave bytes untaken: what waits is bounded, for each of them and for all together.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BUFFERED_BYTES_MAX, WAITING_BYTES_MAX } from '../../../src/http/live/live.ts';
+import { WAITING_BYTES_MAX } from '../../../src/http/backpressure.ts';
+import { BUFFERED_BYTES_MAX } from '../../../src/http/live/live.ts';
 import { World, received } from './world.ts';
 
 test('a thousand readers that stop reading hold a bounded part of memory', async () => {

@@ -19,7 +19,7 @@ import { QUERIES } from '../../../protocol/operations.ts';
 import type { Reply } from '../../../protocol/reply.ts';
 import type { AdminCall, AdminRequest, CallOutcome } from '../../../protocol/queries/administration.ts';
 import { requestFor } from '../../../protocol/request.ts';
-import { type QueryResult, collect } from '../../../protocol/query-string.ts';
+import { type QueryResult, collect, fail } from '../../../protocol/query-string.ts';
 import type { ReplyRenderer, RequestContext } from '../../request.ts';
 import { JSON_TYPE, TEXT_PLAIN } from '../../response.ts';
 import type { Handler } from '../../router.ts';
@@ -34,44 +34,10 @@ const PARAMETERS: ReadonlySet<string> = new Set(['upto', 'addr', 'voters']);
 /** Node id -> HOST:PORT of its cluster plane, as the configuration file has them. */
 export type PeerAddresses = ReadonlyMap<number, string>;
 
-/** A call, and the group that it is about. */
-export interface RaftCall {
-  readonly group: number;
-  readonly asked: AdminRequest;
-}
-
-/** A call as the path has it; the numbers are still text. */
-interface RaftRoute {
-  readonly call: AdminCall;
-  readonly group: string;
-  readonly node: string;
-}
-
-type CallResult = QueryResult<RaftCall> | { readonly ok: false; readonly status: 404; readonly reason: string };
-
-const fail = (reason: string): { readonly ok: false; readonly reason: string } => ({ ok: false, reason });
-
-/** The call, or the sentence for 400, or for 404 without the group. Required parameters are checked before ids. */
-function readCall(route: RaftRoute, query: string | undefined, groupCount: number, peers: PeerAddresses): CallResult {
-  const collected = collect(query ?? '', PARAMETERS);
-  if (!collected.ok) return collected;
-  const parameters = collected.value;
-  // Required parameters are looked at before ids.
-  const voters = route.call === 'membership' ? parseVoters(parameters.get('voters')) : undefined;
-  if (voters?.ok === false) return voters;
-  const group = parseUint53(decodeUrlPart(route.group) ?? '', 'the group');
-  if (!group.ok) return fail(group.reason);
-  if (group.value > GROUP_ID_MAX) return fail(`the group must be from 0 to ${GROUP_ID_MAX}`);
-  if (group.value >= groupCount) {
-    const reason = `group ${group.value} does not exist; groups are 0 to ${groupCount - 1}`;
-    return { ok: false, status: 404, reason };
-  }
-  const asked = voters ?? readAsked(route, parameters, peers);
-  return asked.ok ? { ok: true, value: { group: group.value, asked: asked.value } } : asked;
-}
-
+/** The call about its group, or the sentence for 400. */
 function readAsked(
-  { call, node }: RaftRoute,
+  call: AdminCall,
+  node: string,
   parameters: ReadonlyMap<string, string>,
   peers: PeerAddresses,
 ): QueryResult<AdminRequest> {
@@ -82,15 +48,11 @@ function readAsked(
     return upTo?.ok === false ? fail(upTo.reason) : { ok: true, value: { call, upTo: upTo?.value } };
   }
   if (call === 'membership') return parseVoters(parameters.get('voters'));
-  const id = parseNode(node);
+  const id = parseNodeId(decodeUrlPart(node) ?? '', 'the node');
   if (!id.ok) return id;
   if (call !== 'learner') return { ok: true, value: { call, node: id.value } };
   const address = readAddress(id.value, parameters.get('addr'), peers);
   return address.ok ? { ok: true, value: { call, node: id.value, address: address.value } } : address;
-}
-
-function parseNode(segment: string): QueryResult<number> {
-  return parseNodeId(decodeUrlPart(segment) ?? '', 'the node');
 }
 
 function parseNodeId(text: string, what: string): QueryResult<number> {
@@ -165,10 +127,20 @@ const PASS_ON: ReplyRenderer = {
 /** The handler of one kind of call. Its path names the group, and maybe a node. */
 export function raftHandler(kind: AdminCall, peers: PeerAddresses): Handler {
   return (call) => {
-    const [group = '', node = ''] = call.path.parameters;
-    const read = readCall({ call: kind, group, node }, call.req.getQuery(), call.gateway.groupCount, peers);
-    if (!read.ok) return call.text('status' in read ? read.status : 400, read.reason);
-    return call.send(requestFor(QUERIES.admin, read.value.group, read.value.asked), PASS_ON);
+    const { groupCount } = call.gateway;
+    const [groupText = '', node = ''] = call.path.parameters;
+    const collected = collect(call.req.getQuery() ?? '', PARAMETERS);
+    if (!collected.ok) return call.text(400, collected.reason);
+    const asked = readAsked(kind, node, collected.value, peers);
+    // Required parameters are checked before ids.
+    if (kind === 'membership' && !asked.ok) return call.text(400, asked.reason);
+    const group = parseUint53(decodeUrlPart(groupText) ?? '', 'the group');
+    if (!group.ok) return call.text(400, group.reason);
+    if (group.value > GROUP_ID_MAX) return call.text(400, `the group must be from 0 to ${GROUP_ID_MAX}`);
+    if (group.value >= groupCount)
+      return call.text(404, `group ${group.value} does not exist; groups are 0 to ${groupCount - 1}`);
+    if (!asked.ok) return call.text(400, asked.reason);
+    return call.send(requestFor(QUERIES.admin, group.value, asked.value), PASS_ON);
   };
 }
 
