@@ -4,11 +4,14 @@
  * which may be empty. Without candidates they offer files.
  */
 import { parserOf } from './command-line.ts';
+import { type Verb, textFlag } from './context.ts';
 import { Contexts } from './contexts.ts';
 import { Failure } from '../nodes/failure.ts';
 import type { Flag, VerbDescription } from './flags.ts';
 import type { EnvironmentVariables } from '../config/environment.ts';
 
+/** Word by which the shells ask. */
+export const COMPLETE = '__complete';
 /** Yargs answers this flag with candidates, described as the shell in SHELL wants them. */
 const ASK = '--get-yargs-completions';
 
@@ -70,7 +73,7 @@ function contextNames(env: EnvironmentVariables): string[] {
 }
 
 /** Yargs has scripts for bash and zsh, but prints that of the shell in SHELL, and offers flags in place of files. */
-export const SCRIPTS: ReadonlyMap<string, string> = new Map([
+const SCRIPTS: ReadonlyMap<string, string> = new Map([
   [
     'bash',
     `# eval "$(millracectl completion bash)"
@@ -106,3 +109,17 @@ end
 complete -c millracectl -f -a '(__millracectl_complete)'`,
   ],
 ]);
+
+const SHELLS = [...SCRIPTS.keys()];
+
+export const completion: Verb = {
+  name: 'completion',
+  about: 'print what lets a shell complete verbs, flags and contexts',
+  words: ['shell'],
+  examples: SHELLS.map((shell) => `millracectl completion ${shell}`),
+  onlyShows: true,
+  flags: {
+    shell: textFlag(SHELLS.join('|'), 'which shell', { required: true, choices: SHELLS }),
+  },
+  run: ({ values, say }) => Promise.resolve(say(SCRIPTS.get(values.required('shell')) ?? '')),
+};

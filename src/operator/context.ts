@@ -36,13 +36,16 @@ export interface Verb extends VerbDescription {
   readonly run: (context: Context) => Promise<void>;
 }
 
-export const CONFIG: Flag = {
-  kind: 'text',
-  value: 'FILE',
-  about: 'cluster file; - for stdin; or MILLRACE_CLUSTER',
+/** `value` is its placeholder. */
+export const textFlag = (value: string, about: string, more: Partial<Flag> = {}): Flag => ({
+  ...{ kind: 'text', value, about },
+  ...more,
+});
+
+export const CONFIG = textFlag('FILE', 'cluster file; - for stdin; or MILLRACE_CLUSTER', {
   required: true,
   env: 'MILLRACE_CLUSTER',
-};
+});
 export const NODE: Flag = { kind: 'integer', value: 'ID', about: 'the node', required: true, min: 1 };
 export const LAG: Flag = {
   kind: 'integer',
@@ -60,37 +63,29 @@ export const seconds = (fallback: number, about: string): Flag => ({
   fallback,
   min: SHORTEST_SECONDS,
 });
-export const TOKEN_FILE: Flag = {
-  kind: 'text',
-  value: 'FILE',
-  about: 'file with the bearer token of the admin planes',
-};
-export const CLIENT_TOKEN_FILE: Flag = {
-  kind: 'text',
-  value: 'FILE',
-  about: 'file with the bearer token of the client planes; or MILLRACE_CLIENT_TOKEN, the token',
-};
-export const CA_FILE: Flag = {
-  kind: 'text',
-  value: 'FILE',
-  about: 'PEM: only certificates of these authorities are believed; or MILLRACE_CA_FILE',
-  env: 'MILLRACE_CA_FILE',
-};
-export const CERT_FILE: Flag = {
-  kind: 'text',
-  value: 'FILE',
-  about: 'PEM: certificate and key for admin planes that ask for them; or MILLRACE_CERT_FILE',
-  env: 'MILLRACE_CERT_FILE',
-};
+export const TOKEN_FILE = textFlag('FILE', 'file with the bearer token of the admin planes');
+export const CLIENT_TOKEN_FILE = textFlag(
+  'FILE',
+  'file with the bearer token of the client planes; or MILLRACE_CLIENT_TOKEN, the token',
+);
+export const CA_FILE = textFlag(
+  'FILE',
+  'PEM: only certificates of these authorities are believed; or MILLRACE_CA_FILE',
+  { env: 'MILLRACE_CA_FILE' },
+);
+export const CERT_FILE = textFlag(
+  'FILE',
+  'PEM: certificate and key for admin planes that ask for them; or MILLRACE_CERT_FILE',
+  { env: 'MILLRACE_CERT_FILE' },
+);
 /** The address of a client plane. */
-export const ADDRESS: Flag = {
-  kind: 'text',
-  value: 'URL',
-  about: 'a client plane; or MILLRACE_URL, or those of the cluster file (http://127.0.0.1:4437)',
-  env: 'MILLRACE_URL',
-};
+export const ADDRESS = textFlag(
+  'URL',
+  'a client plane; or MILLRACE_URL, or those of the cluster file (http://127.0.0.1:4437)',
+  { env: 'MILLRACE_URL' },
+);
 /** Main reads it, before the values of the verb are known. */
-const CONTEXT: Flag = { kind: 'text', value: 'NAME', about: 'the cluster of this context; or MILLRACE_CONTEXT' };
+const CONTEXT = textFlag('NAME', 'the cluster of this context; or MILLRACE_CONTEXT');
 
 /** How nodes are asked. */
 export const asking = (timeoutSeconds = 10): Readonly<Record<string, Flag>> => ({
@@ -106,7 +101,7 @@ const RETRY_SECONDS = 30;
 /** How client planes are asked. */
 export const CLIENT_FLAGS: Readonly<Record<string, Flag>> = {
   url: ADDRESS,
-  config: { kind: 'text', value: 'FILE', about: 'cluster file; or MILLRACE_CLUSTER', env: 'MILLRACE_CLUSTER' },
+  config: textFlag('FILE', 'cluster file; or MILLRACE_CLUSTER', { env: 'MILLRACE_CLUSTER' }),
   context: CONTEXT,
   'client-token-file': CLIENT_TOKEN_FILE,
   'ca-file': CA_FILE,

@@ -2,7 +2,7 @@
 import { setMaxListeners } from 'node:events';
 import { VERSION } from '../config/version.ts';
 import { asksVersion, helpFor, parseCommandLine } from './command-line.ts';
-import { completions } from './completion.ts';
+import { COMPLETE, completions } from './completion.ts';
 import type { Verb } from './context.ts';
 import { Contexts } from './contexts.ts';
 import { type ExitCode, EXIT_DONE, EXIT_FAILED, Failure, printableLines, reasonOf } from '../nodes/failure.ts';
@@ -11,7 +11,6 @@ import type { EnvironmentVariables } from '../config/environment.ts';
 import { type Io, Output } from './io.ts';
 import { paint } from './output.ts';
 import { ProgressBar } from './progress-bar.ts';
-import { COMPLETE } from './verbs/completion.ts';
 import { VERBS } from './verbs.ts';
 
 /** A process gives its own progress bar, to clear the line however it ends. */

@@ -2,7 +2,7 @@
 import type { Verb } from './context.ts';
 import { backupCreate, backupVerify, restore } from './verbs/backup.ts';
 import { bench } from './verbs/bench.ts';
-import { completion } from './verbs/completion.ts';
+import { completion } from './completion.ts';
 import { contextAdd, contextLs, contextRm, contextUse } from './verbs/contexts.ts';
 import { drain, transfer, undrain } from './verbs/drain.ts';
 import { consoleVerb, exporter } from './verbs/serving.ts';

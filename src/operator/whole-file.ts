@@ -88,7 +88,7 @@ function textOf(path: string): string {
 }
 
 /** A new name is on disk once its folder is. */
-function syncFolder(path: string): void {
+export function syncFolder(path: string): void {
   const folder = openSync(path, 'r');
   try {
     fsyncSync(folder);

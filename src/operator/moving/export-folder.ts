@@ -3,11 +3,12 @@
  * which stream and is written last. Its first line is {"format":"millrace-export","version":1,"bucket":...}.
  */
 import { existsSync, readFileSync } from 'node:fs';
-import { open, rename, writeFile } from 'node:fs/promises';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Failure, reasonOf } from '../../nodes/failure.ts';
 import { membersOf } from '../../nodes/http-client.ts';
 import { isObject } from '../../nodes/report.ts';
+import { syncFolder } from '../whole-file.ts';
 import { digestOf, lifetimeIn } from './import-source.ts';
 
 /** No file of a stream ends so. */
@@ -60,12 +61,7 @@ export async function writeIndex(folder: string, { bucket, streams }: ExportInde
       { mode: 0o600, flush: true },
     );
     await rename(`${path}.part`, path);
-    const names = await open(folder, 'r');
-    try {
-      await names.sync();
-    } finally {
-      await names.close();
-    }
+    syncFolder(folder);
   } catch (error) {
     throw new Failure(`${path} cannot be written: ${reasonOf(error)}`);
   }

@@ -6,7 +6,7 @@ import { Failure, Interrupted, NotThere } from '../../nodes/failure.ts';
 import { BadHeader, answerTo, causeOf, open, originOf, retryAfterMs, saidBy } from '../../nodes/http-client.ts';
 import { pause } from '../waiting.ts';
 import { ArraySplitter } from '../streams/array-splitter.ts';
-import { isJsonType, madeAgain, offsetText } from '../streams/reading.ts';
+import { isJsonType, madeAgain, offsetText, wholeNumber } from '../streams/reading.ts';
 import { type ImportSource, type Unit, lifetimeIn } from './import-source.ts';
 
 export interface HttpSourceOptions {
@@ -31,8 +31,8 @@ export async function httpSource(url: string, options: HttpSourceOptions): Promi
   const contentType = headers['content-type'] ?? 'application/octet-stream';
   const isJson = isJsonType(contentType);
   // Millrace says where a stream begins, and its offsets are positions; those of other servers have no meaning.
-  const floor = numberOf(headers['stream-retained-offset']);
-  const begin: Begin = { floor, firstRecord: numberOf(headers['stream-record-first']) ?? 0 };
+  const floor = wholeNumber(headers['stream-retained-offset']);
+  const begin: Begin = { floor, firstRecord: wholeNumber(headers['stream-record-first']) ?? 0 };
   const trimmed = floor === undefined || floor === 0 ? '' : ` from ${floor}`;
   return {
     label: url,
@@ -57,13 +57,8 @@ function totalOf(
   { floor, firstRecord }: Begin,
 ): number | undefined {
   if (floor === undefined) return undefined;
-  const end = numberOf(headers[isJson ? 'stream-record-next' : 'stream-next-offset']);
+  const end = wholeNumber(headers[isJson ? 'stream-record-next' : 'stream-next-offset']);
   return end === undefined ? undefined : end - (isJson ? firstRecord : floor);
-}
-
-function numberOf(value: string | readonly string[] | undefined): number | undefined {
-  const number = typeof value === 'string' && /^\d{1,20}$/.test(value) ? Number(value) : undefined;
-  return number !== undefined && Number.isSafeInteger(number) ? number : undefined;
 }
 
 /** Where to begin, and how much of what comes then is there already. */

@@ -206,7 +206,7 @@ export async function importStream(
       }
       for (const batch of requestsOf(next.value, source.isJson)) {
         await target.put(batch, at);
-        at += source.isJson ? batch.length : batch.reduce((bytes, unit) => bytes + unit.length, 0);
+        at += sizeOf(batch, source.isJson);
         tell(at);
       }
     }

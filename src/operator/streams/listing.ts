@@ -2,6 +2,7 @@
 import { Failure } from '../../nodes/failure.ts';
 import { membersOf } from '../../nodes/http-client.ts';
 import { type Json, isObject } from '../../nodes/report.ts';
+import { wholeNumber } from './reading.ts';
 import { type StreamClient, expectStatus } from './stream-client.ts';
 import { bucketPath } from './stream-name.ts';
 
@@ -99,6 +100,5 @@ function textIn(object: Json, name: string): string {
 /** Offsets may come as the text that headers have. */
 function numberIn(object: Json, name: string): number | undefined {
   const value = object[name];
-  const number = typeof value === 'string' && /^\d{1,20}$/.test(value) ? Number(value) : value;
-  return typeof number === 'number' ? number : undefined;
+  return typeof value === 'number' ? value : wholeNumber(value);
 }

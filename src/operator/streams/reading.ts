@@ -59,10 +59,11 @@ export function factsIn(answer: StreamAnswer): StreamFacts {
   };
 }
 
-/** A whole number; a header that is none counts as absent. */
-export function numberIn(answer: StreamAnswer, name: string): number | undefined {
-  const text = headerOf(answer, name);
-  const number = text !== undefined && /^\d{1,20}$/.test(text) ? Number(text) : undefined;
+export const numberIn = (answer: StreamAnswer, name: string): number | undefined => wholeNumber(headerOf(answer, name));
+
+/** As headers write it; what is none counts as absent. */
+export function wholeNumber(text: unknown): number | undefined {
+  const number = typeof text === 'string' && /^\d{1,20}$/.test(text) ? Number(text) : undefined;
   return number !== undefined && Number.isSafeInteger(number) ? number : undefined;
 }
 
@@ -130,17 +131,8 @@ export async function* follow(client: StreamClient, name: NamedStream, from: num
   }
 }
 
-/** From a record of a JSON stream on, up to the tail as it was at first. */
-export async function* readRecords(
-  client: StreamClient,
-  name: NamedStream,
-  record: number,
-  to: number,
-): AsyncGenerator<Piece, void> {
-  yield* readFrom(client, name, `record=${record}`, to);
-}
-
-async function* readFrom(
+/** From where `query` says up to the tail as it was at first. */
+export async function* readFrom(
   client: StreamClient,
   name: NamedStream,
   query: string,

@@ -5,7 +5,7 @@
 import { parseDurationMs } from '../../config/values.ts';
 import { Failure, UsageError, printable } from '../../nodes/failure.ts';
 import { isObject } from '../../nodes/report.ts';
-import type { Context } from '../context.ts';
+import { type Context, textFlag } from '../context.ts';
 import type { Flag } from '../flags.ts';
 import { type StreamFacts, readPiece } from './reading.ts';
 import type { StreamClient } from './stream-client.ts';
@@ -18,19 +18,11 @@ const MOMENT = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{
 
 export const TIME = 'how long ago, as 10m, or when, as 2026-01-31T12:00Z';
 
-export const WRITTEN_SINCE: Flag = {
-  kind: 'text',
-  value: 'TIME',
-  about: `only streams that were written since: ${TIME}`,
-};
+export const WRITTEN_SINCE = textFlag('TIME', `only streams that were written since: ${TIME}`);
 
 export const SINCE = {
-  since: { kind: 'text', value: 'TIME', about: `begin with the first record of a JSON stream since: ${TIME}` },
-  'time-field': {
-    kind: 'text',
-    value: 'FIELD',
-    about: `field in which records have their time, for --since (${DEFAULT_FIELD})`,
-  },
+  since: textFlag('TIME', `begin with the first record of a JSON stream since: ${TIME}`),
+  'time-field': textFlag('FIELD', `field in which records have their time, for --since (${DEFAULT_FIELD})`),
 } satisfies Record<string, Flag>;
 
 /** Milliseconds since 1970; undefined: the flag is not given. */

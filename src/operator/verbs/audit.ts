@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { AUDIT_COMPONENT, type AuditEntry } from '../../audit/entry.ts';
 import { Failure, printable, reasonOf } from '../../nodes/failure.ts';
-import type { Context, Verb } from '../context.ts';
+import { type Context, type Verb, textFlag } from '../context.ts';
 import { OUTPUT, formatTable, paint, wantsJson } from '../output.ts';
 import { TIME, WRITTEN_SINCE, sinceMsOf } from '../streams/since.ts';
 
@@ -29,10 +29,10 @@ export const audit: Verb = {
   ],
   onlyShows: true,
   flags: {
-    file: { kind: 'text', value: 'FILE', about: 'audit.file of a node, or its log; - for stdin', required: true },
+    file: textFlag('FILE', 'audit.file of a node, or its log; - for stdin', { required: true }),
     since: { ...WRITTEN_SINCE, about: `only lines since: ${TIME}` },
-    who: { kind: 'text', value: 'TEXT', about: 'only lines with it in sender, address or id of a token' },
-    what: { kind: 'text', value: 'TEXT', about: 'only lines with it in method, route, path, bucket or stream' },
+    who: textFlag('TEXT', 'only lines with it in sender, address or id of a token'),
+    what: textFlag('TEXT', 'only lines with it in method, route, path, bucket or stream'),
     denied: { kind: 'switch', about: 'only what was denied' },
     ...OUTPUT,
   },

@@ -1,19 +1,13 @@
 /** backup-create, backup-verify and restore. */
-import { CONFIG, type Verb, asking } from '../context.ts';
-import type { Flag } from '../flags.ts';
+import { CONFIG, type Verb, asking, textFlag } from '../context.ts';
 import { OUTPUT } from '../output.ts';
 
-const LOCATION: Flag = {
-  kind: 'text',
-  value: 'DIR|s3://BUCKET/PREFIX',
-  about: 'where the backup lies',
-  required: true,
-};
+const LOCATION = textFlag('DIR|s3://BUCKET/PREFIX', 'where the backup lies', { required: true });
 /** A node that reads a large snapshot answers small calls late. */
 const TIMEOUT_SECONDS = 30;
-const IDENTITY: Flag = { kind: 'text', value: 'FILE', about: 'file with the identity of age for an encrypted backup' };
-const RECIPIENTS: Flag = { kind: 'text', value: 'FILE', about: 'encrypt the backup for the recipients of age in it' };
-const CREATED: Flag = { kind: 'text', value: 'MS', about: 'time to write into the manifest, in ms since 1970' };
+const IDENTITY = textFlag('FILE', 'file with the identity of age for an encrypted backup');
+const RECIPIENTS = textFlag('FILE', 'encrypt the backup for the recipients of age in it');
+const CREATED = textFlag('MS', 'time to write into the manifest, in ms since 1970');
 
 export const backupCreate: Verb = {
   name: 'backup-create',

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { Agent } from 'node:http';
 import { Agent as TlsAgent } from 'node:https';
 import type { Flag } from '../flags.ts';
-import { CLIENT_FLAGS, type Verb, openStreams, seconds } from '../context.ts';
+import { CLIENT_FLAGS, type Verb, openStreams, seconds, textFlag } from '../context.ts';
 import { Interrupted, printable, reasonOf } from '../../nodes/failure.ts';
 import { formatBytes } from '../../nodes/findings.ts';
 import { OUTPUT, formatTable, wantsJson } from '../output.ts';
@@ -29,7 +29,7 @@ export const bench: Verb = {
   about: 'measure appends, reads and live readers on streams of its own, which it removes; at most 1 GiB is written',
   examples: ['millracectl bench', 'millracectl bench --writers 64 --size 4KiB --phase-secs 30s --json'],
   flags: {
-    bucket: { kind: 'text', value: 'BUCKET', about: 'where its streams are made (bench)' },
+    bucket: textFlag('BUCKET', 'where its streams are made (bench)'),
     writers: count('requests at a time', 16, 512),
     streams: count('streams that they use', 16, 1024),
     size: { kind: 'size', about: 'bytes of an append', fallback: 1024, min: 1, max: 1024 * 1024 },

@@ -1,12 +1,11 @@
 /** Clusters by name. */
-import type { Flag } from '../flags.ts';
-import { ADDRESS, CA_FILE, CERT_FILE, CLIENT_TOKEN_FILE, CONFIG, TOKEN_FILE, type Verb } from '../context.ts';
+import { ADDRESS, CA_FILE, CERT_FILE, CLIENT_TOKEN_FILE, CONFIG, TOKEN_FILE, type Verb, textFlag } from '../context.ts';
 import { readClusterFile } from '../../nodes/cluster-file.ts';
 import { CONTEXT_FLAGS, Contexts } from '../contexts.ts';
 import { UsageError } from '../../nodes/failure.ts';
 import { OUTPUT, formatTable, wantsJson } from '../output.ts';
 
-const NAME: Flag = { kind: 'text', value: 'NAME', about: 'of the context', required: true };
+const NAME = textFlag('NAME', 'of the context', { required: true });
 const { required: _required, env: _env, ...FILE } = CONFIG;
 const { env: _urlEnv, ...URL_FLAG } = ADDRESS;
 
@@ -24,8 +23,8 @@ export const contextAdd: Verb = {
     url: URL_FLAG,
     'token-file': TOKEN_FILE,
     'client-token-file': CLIENT_TOKEN_FILE,
-    'ca-file': { kind: 'text', value: 'FILE', about: CA_FILE.about },
-    'cert-file': { kind: 'text', value: 'FILE', about: CERT_FILE.about },
+    'ca-file': textFlag('FILE', CA_FILE.about),
+    'cert-file': textFlag('FILE', CERT_FILE.about),
   },
   run: async ({ values, env, stdin, say }) => {
     const given = CONTEXT_FLAGS.flatMap((flag): [string, string][] => {

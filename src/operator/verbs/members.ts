@@ -1,6 +1,6 @@
 /** Shows and moves voters. `add-member` of the new node and `remove-member` of the old one replace a voter. */
 import type { Flag } from '../flags.ts';
-import { CONFIG, NODE, type Verb, asking, openCluster, paceOf, pollInterval, seconds } from '../context.ts';
+import { CONFIG, NODE, type Verb, asking, openCluster, paceOf, pollInterval, seconds, textFlag } from '../context.ts';
 import { addMember, removeMember } from '../membership.ts';
 import { OUTPUT, wantsJson } from '../output.ts';
 import { type ClusterSnapshot, groupViews, nameGroups } from '../../nodes/cluster-snapshot.ts';
@@ -72,7 +72,7 @@ export const addMemberVerb: Verb = {
   examples: ['millracectl add-member --node 4 --addr 10.0.0.4:4440'],
   flags: {
     ...MOVE_FLAGS,
-    addr: { kind: 'text', value: 'HOST:PORT', about: 'its cluster_listen, when raft.peers of the others lack it' },
+    addr: textFlag('HOST:PORT', 'its cluster_listen, when raft.peers of the others lack it'),
   },
   run: async (context) => {
     const { values, progress, say } = context;

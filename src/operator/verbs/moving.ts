@@ -1,7 +1,7 @@
 /** Streams in and out: see src/operator/moving. */
 import { mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { CLIENT_FLAGS, type Context, type Verb, askingSource, openStreams } from '../context.ts';
+import { CLIENT_FLAGS, type Context, type Verb, askingSource, openStreams, textFlag } from '../context.ts';
 import { Failure, NotThere, UsageError, reasonOf } from '../../nodes/failure.ts';
 import { type ExportedStream, fileNameOf, writeIndex } from '../moving/export-folder.ts';
 import { type Exported, exportToFile } from '../moving/export.ts';
@@ -26,9 +26,9 @@ export const exportVerb: Verb = {
     'millracectl export demo --to ./demo --prefix 2026-',
   ],
   flags: {
-    source: { kind: 'text', value: 'BUCKET[/STREAM]', about: 'what to write', required: true },
-    to: { kind: 'text', value: 'FILE|DIR', about: 'where; a stream without it goes to stdout' },
-    prefix: { kind: 'text', about: 'of a bucket, only the streams whose names begin so' },
+    source: textFlag('BUCKET[/STREAM]', 'what to write', { required: true }),
+    to: textFlag('FILE|DIR', 'where; a stream without it goes to stdout'),
+    prefix: textFlag('TEXT', 'of a bucket, only the streams whose names begin so'),
     ...OUTPUT,
     ...CLIENT_FLAGS,
   },
@@ -121,24 +121,14 @@ export const importVerb: Verb = {
     'millracectl import ./demo --to copy',
   ],
   flags: {
-    from: {
-      kind: 'text',
-      value: 'SOURCE',
-      about: 'FILE, - (stdin), URL of a stream, or folder of an export',
-      required: true,
-    },
-    to: { kind: 'text', value: 'BUCKET[/STREAM]', about: 'where to; folders and URLs bring names along' },
-    'content-type': {
-      kind: 'text',
-      value: 'TYPE',
-      about: 'of a file or stdin (application/json: a record in each line)',
-    },
-    'source-id': { kind: 'text', value: 'NAME', about: 'names a file or stdin in place of its path, for repeats' },
-    'from-token-file': {
-      kind: 'text',
-      value: 'FILE',
-      about: 'file with the bearer token of the server of a URL; or MILLRACE_FROM_TOKEN, the token',
-    },
+    from: textFlag('SOURCE', 'FILE, - (stdin), URL of a stream, or folder of an export', { required: true }),
+    to: textFlag('BUCKET[/STREAM]', 'where to; folders and URLs bring names along'),
+    'content-type': textFlag('TYPE', 'of a file or stdin (application/json: a record in each line)'),
+    'source-id': textFlag('NAME', 'names a file or stdin in place of its path, for repeats'),
+    'from-token-file': textFlag(
+      'FILE',
+      'file with the bearer token of the server of a URL; or MILLRACE_FROM_TOKEN, the token',
+    ),
     close: { kind: 'switch', about: 'close the stream behind a file or stdin' },
     ...OUTPUT,
     ...CLIENT_FLAGS,

@@ -16,6 +16,7 @@ import {
   openCluster,
   pollInterval,
   seconds,
+  textFlag,
 } from '../context.ts';
 import { checkAlone, completeSnapshot, describePlan, giveAway, preflight, underMark, withoutName } from '../drain.ts';
 import { EXIT_ABORTED, Failure, UsageError } from '../../nodes/failure.ts';
@@ -35,12 +36,10 @@ export const restart: Verb = {
   ],
   flags: {
     config: CONFIG,
-    'restart-cmd': {
-      kind: 'text',
-      value: 'COMMAND',
-      about:
-        'restarts {host} (also {node_id} {name} {instance_id} {admin_host} {admin_port}); else provider.restart_cmd of the file',
-    },
+    'restart-cmd': textFlag(
+      'COMMAND',
+      'restarts {host} (also {node_id} {name} {instance_id} {admin_host} {admin_port}); else provider.restart_cmd of the file',
+    ),
     only: { kind: 'ids', about: 'these nodes, in this order' },
     'drain-timeout-secs': seconds(60, 'bound for handing over the leaderships of a node'),
     'restart-timeout-secs': seconds(300, 'bound of the restart command'),

@@ -3,24 +3,13 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { threadEntry } from '../../threads/entry.ts';
 import { Failure } from '../../nodes/failure.ts';
-import type { Flag } from '../flags.ts';
-import type { Verb } from '../context.ts';
+import { type Verb, textFlag } from '../context.ts';
 
 /** Messages of the thread (workers/salvage.ts). */
 type Told = { readonly line: string } | { readonly failed: string };
 
-const DIR: Flag = {
-  kind: 'text',
-  value: 'DIR',
-  about: 'data directory of a single node that does not run',
-  required: true,
-};
-const NEW_DIR: Flag = {
-  kind: 'text',
-  value: 'NEW-DIR',
-  about: 'where the new one is made; empty, or not there',
-  required: true,
-};
+const DIR = textFlag('DIR', 'data directory of a single node that does not run', { required: true });
+const NEW_DIR = textFlag('NEW-DIR', 'where the new one is made; empty, or not there', { required: true });
 
 export const salvage: Verb = {
   name: 'salvage',

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { type Address, formatAddress, parseAddress } from '../../base/address.ts';
 import { readConsolePage } from '../../console/built-page.ts';
 import { ConsoleServer } from '../../console/cluster/server.ts';
-import { CONFIG, type Context, SCRAPE_TOKEN, type Verb, asking, openCluster, tokenOf } from '../context.ts';
+import { CONFIG, type Context, SCRAPE_TOKEN, type Verb, asking, openCluster, tokenOf, textFlag } from '../context.ts';
 import { Failure, UsageError } from '../../nodes/failure.ts';
 import { isLoopback } from '../../nodes/http-server.ts';
 
@@ -20,7 +20,7 @@ export const consoleVerb: Verb = {
   examples: ['millracectl console --config /etc/millrace/cluster.toml', 'millracectl console --listen 127.0.0.1:8080'],
   flags: {
     config: CONFIG,
-    listen: { kind: 'text', value: 'HOST:PORT', about: `where, on the loopback of this host (${CONSOLE_LISTEN})` },
+    listen: textFlag('HOST:PORT', `where, on the loopback of this host (${CONSOLE_LISTEN})`),
     ...asking(),
   },
   run: async (context) => {
@@ -51,12 +51,11 @@ export const exporter: Verb = {
   ],
   flags: {
     config: CONFIG,
-    listen: { kind: 'text', value: 'HOST:PORT', about: `where scrapers ask (${EXPORTER_LISTEN})` },
-    'scrape-token-file': {
-      kind: 'text',
-      value: 'FILE',
-      about: 'file with the bearer token that scrapers send; or MILLRACE_SCRAPE_TOKEN, the token',
-    },
+    listen: textFlag('HOST:PORT', `where scrapers ask (${EXPORTER_LISTEN})`),
+    'scrape-token-file': textFlag(
+      'FILE',
+      'file with the bearer token that scrapers send; or MILLRACE_SCRAPE_TOKEN, the token',
+    ),
     'allow-unauthenticated': { kind: 'switch', about: 'listen beyond loopback without a token' },
     ...asking(NODE_SECONDS),
   },

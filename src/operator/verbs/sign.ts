@@ -1,5 +1,5 @@
 /** URLs that browsers read a stream with, without a header: the token in them is made by a node. */
-import { type Verb, CLIENT_FLAGS, openStreams } from '../context.ts';
+import { type Verb, CLIENT_FLAGS, openStreams, textFlag } from '../context.ts';
 import { isLoopback } from '../../nodes/http-server.ts';
 import { Failure, UsageError, printable, reasonOf } from '../../nodes/failure.ts';
 import { membersOf } from '../../nodes/http-client.ts';
@@ -21,7 +21,7 @@ export const sign: Verb = {
     'millracectl sign http://127.0.0.1:4437/v1/stream/demo/log -o json',
   ],
   flags: {
-    link: { kind: 'text', value: 'URL', about: 'of a stream, its snapshots or bootstrap', required: true },
+    link: textFlag('URL', 'of a stream, its snapshots or bootstrap', { required: true }),
     for: { kind: 'seconds', about: 'how long it is valid', fallback: QUARTER_SECONDS, min: 1, max: DAY_SECONDS },
     ...OUTPUT,
     ...CLIENT_FLAGS,

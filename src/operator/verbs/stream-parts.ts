@@ -1,5 +1,6 @@
 /** Parts of a stream beside its bytes: attributes, forks, and the snapshot that its application publishes. */
-import { CLIENT_FLAGS, type Verb, openStreams } from '../context.ts';
+import { BODY_BYTES_MAX } from '../../base/limits.ts';
+import { CLIENT_FLAGS, type Verb, openStreams, textFlag } from '../context.ts';
 import { Failure, UsageError } from '../../nodes/failure.ts';
 import { wholeOf } from '../../nodes/http-client.ts';
 import { piecesOf } from '../streams/pipes.ts';
@@ -8,9 +9,6 @@ import { expectStatus } from '../streams/stream-client.ts';
 import { bucketedPath, parseStreamName } from '../streams/stream-name.ts';
 import { STREAM, offsetOf } from './stream-read.ts';
 
-/** A snapshot is one request. */
-const BODY_BYTES_MAX = 32 * 1024 * 1024;
-
 export const streamAttrs: Verb = {
   name: 'stream attrs',
   about: 'show the attributes of a stream, or replace them all',
@@ -18,7 +16,7 @@ export const streamAttrs: Verb = {
   examples: ['millracectl stream attrs demo/log', `millracectl stream attrs demo/log '{"title":"Audit"}'`],
   flags: {
     stream: STREAM,
-    attributes: { kind: 'text', value: 'JSON', about: 'an object with title and metadata; {} takes all away' },
+    attributes: textFlag('JSON', 'an object with title and metadata; {} takes all away'),
     ...CLIENT_FLAGS,
   },
   run: async (context) => {
@@ -44,8 +42,8 @@ export const streamFork: Verb = {
   examples: ['millracectl stream fork demo/log demo/try', 'millracectl stream fork demo/log demo/half --offset 4096'],
   flags: {
     stream: { ...STREAM, about: 'the source' },
-    to: { kind: 'text', value: 'BUCKET/STREAM', about: 'the new stream', required: true },
-    offset: { kind: 'text', value: 'OFFSET', about: 'up to where, as a node gave it (the tail)' },
+    to: textFlag('BUCKET/STREAM', 'the new stream', { required: true }),
+    offset: textFlag('OFFSET', 'up to where, as a node gave it (the tail)'),
     ...CLIENT_FLAGS,
   },
   run: async (context) => {
@@ -76,10 +74,10 @@ export const streamSnapshot: Verb = {
   onlyShows: (values) => !values.has('publish'),
   flags: {
     stream: STREAM,
-    publish: { kind: 'text', value: 'FILE', about: 'publish this one; - for stdin' },
-    offset: { kind: 'text', value: 'OFFSET', about: 'publish: it holds what is in front of this offset' },
+    publish: textFlag('FILE', 'publish this one; - for stdin'),
+    offset: textFlag('OFFSET', 'publish: it holds what is in front of this offset'),
     record: { kind: 'integer', value: 'N', about: 'publish: the same as a record of a JSON stream' },
-    'content-type': { kind: 'text', value: 'TYPE', about: 'publish: its type (application/octet-stream)' },
+    'content-type': textFlag('TYPE', 'publish: its type (application/octet-stream)'),
     ...CLIENT_FLAGS,
   },
   run: async (context) => {

@@ -1,16 +1,16 @@
 /** Streams to look at: what there is, and what is in it. */
 import type { Flag, Values } from '../flags.ts';
-import { CLIENT_FLAGS, type Context, type Verb, openStreams } from '../context.ts';
+import { CLIENT_FLAGS, type Context, type Verb, openStreams, textFlag } from '../context.ts';
 import { Interrupted, UsageError, printable } from '../../nodes/failure.ts';
 import { OUTPUT, formatFacts, formatTable, wantsJson } from '../output.ts';
 import { formatBytes } from '../../nodes/findings.ts';
 import { type Listed, listStreams } from '../streams/listing.ts';
-import { type StreamFacts, factsOf, follow, lastLines, readAll, readRecords } from '../streams/reading.ts';
+import { type StreamFacts, factsOf, follow, lastLines, readAll, readFrom } from '../streams/reading.ts';
 import { SINCE, WRITTEN_SINCE, recordSince, sinceMsOf } from '../streams/since.ts';
 import { type StreamClient, expectStatus } from '../streams/stream-client.ts';
 import { type NamedStream, bucketedPath, parseStreamName } from '../streams/stream-name.ts';
 
-export const STREAM: Flag = { kind: 'text', value: 'BUCKET/STREAM', about: 'the stream', required: true };
+export const STREAM = textFlag('BUCKET/STREAM', 'the stream', { required: true });
 const LIMIT: Flag = { kind: 'integer', about: 'at most so many lines, or records of a JSON stream', min: 1 };
 const LINE_END = 0x0a;
 const LIST = [
@@ -33,8 +33,8 @@ export const streamLs: Verb = {
   ],
   onlyShows: true,
   flags: {
-    bucket: { kind: 'text', value: 'BUCKET', about: 'the bucket', required: true },
-    prefix: { kind: 'text', about: 'only names that begin so' },
+    bucket: textFlag('BUCKET', 'the bucket', { required: true }),
+    prefix: textFlag('TEXT', 'only names that begin so'),
     since: WRITTEN_SINCE,
     limit: { kind: 'integer', about: 'at most so many', min: 1 },
     ...OUTPUT,
@@ -91,7 +91,7 @@ export const streamCat: Verb = {
   onlyShows: true,
   flags: {
     stream: STREAM,
-    offset: { kind: 'text', value: 'OFFSET', about: 'where to begin, as a node gave it (the first byte that is kept)' },
+    offset: textFlag('OFFSET', 'where to begin, as a node gave it (the first byte that is kept)'),
     record: { kind: 'integer', value: 'N', about: 'the record of a JSON stream to begin with, counted from 0' },
     ...SINCE,
     limit: LIMIT,
@@ -109,7 +109,8 @@ export const streamCat: Verb = {
     // A node says what is wrong with it.
     if (from > tail || from < floor) expectStatus(await readOnce(client, name, from), name.text, 200);
     const write = lineWriter(context);
-    const pieces = record === undefined ? readAll(client, name, from, tail) : readRecords(client, name, record, tail);
+    const pieces =
+      record === undefined ? readAll(client, name, from, tail) : readFrom(client, name, `record=${record}`, tail);
     for await (const { bytes } of pieces) if (await write(bytes)) return;
   },
 };
@@ -175,7 +176,7 @@ export const streamTail: Verb = {
     const pieces =
       record === undefined
         ? lastLines(client, name, facts, values.integer('lines'))
-        : readRecords(client, name, record, facts.tail);
+        : readFrom(client, name, `record=${record}`, facts.tail);
     const write = lineWriter(context);
     let next = facts.tail;
     for await (const piece of pieces) {

@@ -1,6 +1,6 @@
 /** Streams that are made, written and removed. */
-import type { Flag } from '../flags.ts';
-import { CLIENT_FLAGS, type Verb, openStreams } from '../context.ts';
+import { BODY_BYTES_MAX } from '../../base/limits.ts';
+import { CLIENT_FLAGS, type Verb, openStreams, textFlag } from '../context.ts';
 import { Failure, UsageError } from '../../nodes/failure.ts';
 import { wholeOf } from '../../nodes/http-client.ts';
 import { OUTPUT, wantsJson } from '../output.ts';
@@ -12,12 +12,10 @@ import { type StreamClient, expectStatus } from '../streams/stream-client.ts';
 import { type NamedStream, parseStreamName } from '../streams/stream-name.ts';
 import { STREAM } from './stream-read.ts';
 
-const TYPE: Flag = { kind: 'text', value: 'TYPE', about: 'content type of a stream that is made' };
+const TYPE = textFlag('TYPE', 'content type of a stream that is made');
 /** A century and more: the tool takes any lifetime that is meant. */
 const TTL_SECONDS_MAX = 2 ** 32 - 1;
 const DEFAULT_TYPE = 'application/octet-stream';
-/** One value of JSON from stdin is one request. */
-const BODY_BYTES_MAX = 32 * 1024 * 1024;
 
 export const streamCreate: Verb = {
   name: 'stream create',
@@ -57,8 +55,8 @@ export const streamAppend: Verb = {
   ],
   flags: {
     stream: STREAM,
-    data: { kind: 'text', about: 'what to append; without it a file or stdin' },
-    file: { kind: 'text', value: 'FILE', about: 'a file in place of stdin' },
+    data: textFlag('TEXT', 'what to append; without it a file or stdin'),
+    file: textFlag('FILE', 'a file in place of stdin'),
     'json-lines': { kind: 'switch', about: 'each line is a record' },
     create: { kind: 'switch', about: 'make the stream if it is not there' },
     'content-type': TYPE,

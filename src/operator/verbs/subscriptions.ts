@@ -1,6 +1,6 @@
 /** Subscriptions, as the nodes that fold their log know them. */
 import { compareText } from '../../base/text.ts';
-import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';
+import { CONFIG, type Context, type Verb, asking, openCluster, textFlag } from '../context.ts';
 import { Failure, NotThere, printable } from '../../nodes/failure.ts';
 import { membersOf, refusal } from '../../nodes/http-client.ts';
 import { type Json, isObject } from '../../nodes/report.ts';
@@ -36,7 +36,7 @@ export const subscriptionStat: Verb = {
   words: ['id'],
   examples: ['millracectl subscription stat pool'],
   onlyShows: true,
-  flags: { id: { kind: 'text', value: 'ID', about: 'the subscription', required: true }, ...SHARED },
+  flags: { id: textFlag('ID', 'the subscription', { required: true }), ...SHARED },
   run: async (context) => {
     const id = context.values.required('id');
     for await (const page of pagesOf(context)) {

@@ -1,7 +1,16 @@
 /** Verbs about buckets and streams: their quotas, their end, and their way to the cold store. */
 import type { Cluster } from '../../nodes/cluster.ts';
-import { CLIENT_FLAGS, CONFIG, type Context, type Verb, asking, openCluster, openStreams } from '../context.ts';
-import { type Flag, sizeOf } from '../flags.ts';
+import {
+  CLIENT_FLAGS,
+  CONFIG,
+  type Context,
+  type Verb,
+  asking,
+  openCluster,
+  openStreams,
+  textFlag,
+} from '../context.ts';
+import { sizeOf } from '../flags.ts';
 import { Failure, NotThere, UsageError, printable } from '../../nodes/failure.ts';
 import { type HttpReply, membersOf, refusal } from '../../nodes/http-client.ts';
 import { OUTPUT, formatFacts, formatTable, wantsJson } from '../output.ts';
@@ -9,7 +18,7 @@ import { formatBytes } from '../../nodes/findings.ts';
 import { listBuckets } from '../streams/listing.ts';
 import { confirm } from '../streams/pipes.ts';
 
-const BUCKET: Flag = { kind: 'text', value: 'BUCKET', about: 'the bucket', required: true };
+const BUCKET = textFlag('BUCKET', 'the bucket', { required: true });
 /** A purge deletes stream after stream, and then objects. */
 const PURGE_TIMEOUT_SECONDS = 600;
 const FLUSH_TIMEOUT_SECONDS = 30;
@@ -80,12 +89,8 @@ export const bucketQuota: Verb = {
   flags: {
     config: CONFIG,
     bucket: BUCKET,
-    'max-streams': { kind: 'text', value: 'N', about: 'most streams; none: no bound' },
-    'max-retained-bytes': {
-      kind: 'text',
-      value: 'SIZE',
-      about: 'most bytes that are kept, as 1000000 or 10GiB; none: no bound',
-    },
+    'max-streams': textFlag('N', 'most streams; none: no bound'),
+    'max-retained-bytes': textFlag('SIZE', 'most bytes that are kept, as 1000000 or 10GiB; none: no bound'),
     clear: { kind: 'switch', about: 'neither bound' },
     ...OUTPUT,
     ...asking(),
@@ -154,7 +159,7 @@ export const bucketPurge: Verb = {
   flags: {
     config: CONFIG,
     bucket: BUCKET,
-    confirm: { kind: 'text', value: 'BUCKET', about: 'its name once more; without it the tool asks for it' },
+    confirm: textFlag('BUCKET', 'its name once more; without it the tool asks for it'),
     ...asking(PURGE_TIMEOUT_SECONDS),
   },
   run: async (context) => {
@@ -199,7 +204,7 @@ export const flushCold: Verb = {
   flags: {
     config: CONFIG,
     bucket: BUCKET,
-    stream: { kind: 'text', value: 'STREAM', about: 'the stream', required: true },
+    stream: textFlag('STREAM', 'the stream', { required: true }),
     ...asking(FLUSH_TIMEOUT_SECONDS),
   },
   run: async (context) => {

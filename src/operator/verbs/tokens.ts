@@ -1,14 +1,14 @@
 /** Files of tokens with scopes or roles. Asks no node: each reads its file again at SIGHUP. */
 import { OPERATOR_ROLES, type ListedToken, type Scope } from '../../base/scopes.ts';
-import type { Verb } from '../context.ts';
-import type { Flag, Values } from '../flags.ts';
+import { type Verb, textFlag } from '../context.ts';
+import type { Values } from '../flags.ts';
 import { UsageError } from '../../nodes/failure.ts';
 import { OUTPUT, formatTable, wantsJson } from '../output.ts';
 import { TokenFile, limitsOf, scopesOf } from '../token-file.ts';
 
 const ABOUT_FILE = 'that http.tokens_file or http.admin_tokens_file names';
-const FILE: Flag = { kind: 'text', value: 'FILE', about: ABOUT_FILE, required: true };
-const ID: Flag = { kind: 'text', value: 'ID', about: 'of the token: letters, digits, _, - and .', required: true };
+const FILE = textFlag('FILE', ABOUT_FILE, { required: true });
+const ID = textFlag('ID', 'of the token: letters, digits, _, - and .', { required: true });
 const { required: _required, ...ONE } = ID;
 const ROLES = OPERATOR_ROLES.join('|');
 
@@ -27,13 +27,12 @@ export const tokenIssue: Verb = {
   flags: {
     file: FILE,
     id: ID,
-    scopes: {
-      kind: 'text',
-      value: 'BUCKET/STREAMS:OPERATION,OPERATION;...',
-      about: 'what it may do on the client plane; streams are a name or a beginning with *',
-    },
-    role: { kind: 'text', value: ROLES, about: 'what it may do on the admin plane', choices: OPERATOR_ROLES },
-    limits: { kind: 'text', value: 'LIMIT=N,...', about: 'how much it may use of a node, beside --scopes' },
+    scopes: textFlag(
+      'BUCKET/STREAMS:OPERATION,OPERATION;...',
+      'what it may do on the client plane; streams are a name or a beginning with *',
+    ),
+    role: textFlag(ROLES, 'what it may do on the admin plane', { choices: OPERATOR_ROLES }),
+    limits: textFlag('LIMIT=N,...', 'how much it may use of a node, beside --scopes'),
     'expires-in': { kind: 'seconds', about: 'how long it is valid; without it, until revoked', max: LIFE_SECONDS_MAX },
     ...OUTPUT,
   },
