@@ -113,7 +113,8 @@ export class CertificateWatch {
   }
 }
 
-function readPems({ certPath, adminCaPath }: { readonly certPath: string; readonly adminCaPath?: string }): {
+/** `ca`: empty without authorities. */
+export function readPems({ certPath, adminCaPath }: { readonly certPath: string; readonly adminCaPath?: string }): {
   readonly cert: string;
   readonly ca: string;
 } {

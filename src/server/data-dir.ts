@@ -13,7 +13,6 @@ import { randomBytes } from 'node:crypto';
 import {
   closeSync,
   fstatSync,
-  fsyncSync,
   openSync,
   readFileSync,
   readdirSync,
@@ -279,14 +278,8 @@ export function noteSource(path: string, clusterId: string): boolean {
 function store<T extends Stored>(path: string, stored: T): T {
   const file = join(path, FILE);
   try {
-    const descriptor = openSync(`${file}.new`, 'w', 0o600);
-    try {
-      // All of it, or it throws: a disk that is nearly full takes a part.
-      writeFileSync(descriptor, `${JSON.stringify(stored, undefined, 2)}\n`);
-      fsyncSync(descriptor);
-    } finally {
-      closeSync(descriptor);
-    }
+    // All of it, or it throws: a disk that is nearly full takes a part.
+    writeFileSync(`${file}.new`, `${JSON.stringify(stored, undefined, 2)}\n`, { mode: 0o600, flush: true });
     renameSync(`${file}.new`, file);
     syncPath(path);
   } catch (error) {

@@ -10,18 +10,12 @@ import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Logger, NodeLog } from '../logging/logger.ts';
-import { endOfCertificate } from './certificate-watch.ts';
+import { endOfCertificate, readPems } from './certificate-watch.ts';
 import type { ReloadedPlanes } from './planes.ts';
 import { tokenChanges } from './token-changes.ts';
 
+type Pems = ReturnType<typeof readPems> & { readonly key: string };
 type Outcome = 'none' | 'unchanged' | 'changed';
-
-interface Pems {
-  readonly cert: string;
-  readonly key: string;
-  /** Authorities of clients of the admin plane; empty: they need no certificate. */
-  readonly ca: string;
-}
 
 /** Exists from the start of the process: an unhandled signal would end it. */
 export class Reloads {
@@ -39,7 +33,7 @@ export class Reloads {
   constructor(argv: readonly string[], config: Config, log: NodeLog) {
     this.#argv = argv;
     this.#config = config;
-    this.#pems = readPems(config);
+    this.#pems = pemsOf(config);
     this.#nodeLog = log;
     this.#log = log.logger('server');
     process.on('SIGHUP', () => this.run());
@@ -86,8 +80,8 @@ export class Reloads {
     const planes = this.#planes;
     // The node stops.
     if (planes === undefined) return;
-    const pems = readPems(now);
-    const certificate = outcome(textOf(this.#pems), textOf(pems));
+    const pems = pemsOf(now);
+    const certificate = outcome(listed(this.#pems), listed(pems));
     if (certificate === 'changed' && now.server.tls !== undefined) planes.renewCertificates(now.server.tls);
     const [linksBefore, links] = [listed(before.cluster.tls), listed(now.cluster.tls)];
     if (linksBefore !== links) planes.changeClusterTls(now.cluster.tls);
@@ -159,19 +153,12 @@ function signs({ http: { tokens } }: Config): unknown {
   return tokens?.signingKeys[0];
 }
 
-function readPems({ server: { tls } }: Config): Pems | undefined {
-  if (tls === undefined) return undefined;
-  const { certPath, keyPath, adminCaPath } = tls;
-  const ca = adminCaPath === undefined ? '' : readFileSync(adminCaPath, 'utf8');
-  return { cert: readFileSync(certPath, 'utf8'), key: readFileSync(keyPath, 'utf8'), ca };
+function pemsOf({ server: { tls } }: Config): Pems | undefined {
+  return tls && { ...readPems(tls), key: readFileSync(tls.keyPath, 'utf8') };
 }
 
 function listed(settings: object | undefined): string | undefined {
   return settings === undefined ? undefined : JSON.stringify(settings);
-}
-
-function textOf(pems: Pems | undefined): string | undefined {
-  return pems === undefined ? undefined : `${pems.cert}\0${pems.key}\0${pems.ca}`;
 }
 
 function outcome(before: string | undefined, now: string | undefined): Outcome {

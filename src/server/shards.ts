@@ -5,12 +5,7 @@ import { type MessagePort, type TransferListItem, Worker } from 'node:worker_thr
 import { ConfigError } from '../config/error.ts';
 import type { ClusterTls } from '../config/tls.ts';
 import { REPLY_RING_BYTES, REQUEST_RING_BYTES } from '../base/limits.ts';
-import {
-  type TransferChannel,
-  TransferReceiver,
-  TransferSender,
-  createTransferChannel,
-} from '../mailbox/transfer-channel.ts';
+import { TransferReceiver, TransferSender, createTransferChannel } from '../mailbox/transfer-channel.ts';
 import { RingReader, RingWriter, createRing, ringDepth, ringUsedBytes } from '../mailbox/ring.ts';
 import type { ColdOutcome, ColdSettings, ColdStorage, ColdTask } from '../cold/ports.ts';
 import { type ShardLink } from '../gateway/gateway.ts';
@@ -58,6 +53,14 @@ export type ShardMessage =
   | { readonly sessions: SessionCount }
   | { readonly logged: string }
   | ColdQuestion;
+/** Findings of a shard that serves, for its node. */
+type ShardNews = Extract<
+  ShardMessage,
+  | { readonly found: unknown }
+  | { readonly stored: unknown }
+  | { readonly introduced: unknown }
+  | { readonly sessions: unknown }
+>;
 /** Messages to it before it begins. */
 export type BeforeBegin = 'stop' | { readonly note: ShardRun } | { readonly begin: MembershipData };
 /** Messages to it from then on. */
@@ -97,6 +100,7 @@ export interface ShardData {
   readonly cold: ColdUse | undefined;
   /** Bound per group, after which its writes are refused; 0 = no bound of its own. */
   readonly uncommittedBytesMax: number;
+  /** One tick of Raft; undefined: the usual one. */
   readonly tickMs: number | undefined;
   readonly log: ThreadLog;
   /** See CommitsOptions. */
@@ -118,19 +122,14 @@ export interface ShardThread {
 
 export type StartShardThread = (data: ShardData, transferList: readonly TransferListItem[]) => ShardThread;
 
-export interface ShardsOptions {
+export interface ShardsOptions extends Pick<
+  ShardData,
+  'groupCount' | 'nodeId' | 'cluster' | 'draining' | 'uncommittedBytesMax' | 'tickMs'
+> {
   readonly count: number;
-  readonly groupCount: number;
-  readonly nodeId: number;
   readonly dataDir: string;
-  readonly cluster: ClusterData | undefined;
-  /** The node is marked: it must not lead, from its first turn on. */
-  readonly draining: boolean;
   /** Where old bytes go, and how. */
   readonly cold: { readonly use: ColdUse; readonly service: ColdStorage } | undefined;
-  readonly uncommittedBytesMax: number;
-  /** One tick of Raft; undefined: the usual one. */
-  readonly tickMs: number | undefined;
   /** Undefined: a new thread for each shard. */
   readonly startThread: StartShardThread | undefined;
   readonly log: NodeLog;
@@ -170,13 +169,17 @@ export class Shards implements OpenedShards {
   /** When one thread cannot be started, stop() ends those that were. */
   start(): void {
     const boot = randomInt(1, 2 ** 31);
-    const found = (finding: IdentityFinding): void => this.#membership?.found(finding);
-    const introduced = (peer: Introduced): void => this.#introduced(peer);
     for (const [shard, directory] of this.directories.entries()) {
-      const stored = (runs: readonly DirectoryStart[]): void => this.#membership?.stored(shard, runs);
-      const counted = (sessions: SessionCount): void => void (this.#sessions[shard] = sessions);
-      this.#running.push(start(shard, { boot, directory, found, stored, introduced, counted }, this.#options));
+      const hear = (news: ShardNews): void => this.#hear(shard, news);
+      this.#running.push(start({ shard, boot, directory, hear }, this.#options));
     }
+  }
+
+  #hear(shard: number, news: ShardNews): void {
+    if ('found' in news) this.#membership?.found(news.found);
+    else if ('stored' in news) this.#membership?.stored(shard, news.stored);
+    else if ('introduced' in news) this.#introduced(news.introduced);
+    else this.#sessions[shard] = news.sessions;
   }
 
   /** The last run of a node counts: it may have lost the setting. */
@@ -263,40 +266,29 @@ export class Shards implements OpenedShards {
 const startWorker: StartShardThread = (workerData, transferList) =>
   new Worker(threadEntry('shard'), { workerData, transferList: [...transferList] });
 
-interface StartOfShard extends Pick<ShardData, 'boot' | 'directory'> {
-  readonly found: (finding: IdentityFinding) => void;
-  readonly stored: (runs: readonly DirectoryStart[]) => void;
-  readonly introduced: (peer: Introduced) => void;
-  readonly counted: (sessions: SessionCount) => void;
+interface StartOfShard extends Pick<ShardData, 'shard' | 'boot' | 'directory'> {
+  readonly hear: (news: ShardNews) => void;
 }
 
-function start(shard: number, { boot, directory, ...told }: StartOfShard, options: ShardsOptions): Running {
+function start({ shard, boot, directory, hear }: StartOfShard, options: ShardsOptions): Running {
+  const { count, nodeId, groupCount, cluster, draining, uncommittedBytesMax, tickMs } = options;
   const requestRing = createRing(REQUEST_RING_BYTES);
   const replyRing = createRing(REPLY_RING_BYTES);
   const requestTransfers = createTransferChannel(TRANSFER_BYTES_MAX);
   const replyTransfers = createTransferChannel(TRANSFER_BYTES_MAX);
   const groups: number[] = [];
-  for (let group = shard; group < options.groupCount; group += options.count) groups.push(group);
+  for (let group = shard; group < groupCount; group += count) groups.push(group);
   const data: ShardData = {
-    shard,
-    nodeId: options.nodeId,
-    groups,
-    directory,
+    ...{ shard, nodeId, groups, directory, boot, groupCount, cluster, draining, uncommittedBytesMax, tickMs },
     seed: randomInt(1, 2 ** 31),
-    boot,
-    groupCount: options.groupCount,
-    shardCount: options.count,
-    cluster: options.cluster,
-    draining: options.draining,
+    shardCount: count,
     cold: options.cold?.use,
-    uncommittedBytesMax: options.uncommittedBytesMax,
-    tickMs: options.tickMs,
     log: options.log.threads,
     logWrites: new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)),
     requestRing,
     replyRing,
-    requestTransfers: receiving(requestTransfers),
-    replyTransfers: sending(replyTransfers),
+    requestTransfers: { port: requestTransfers.receivePort, shared: requestTransfers.shared },
+    replyTransfers: { port: replyTransfers.sendPort, shared: replyTransfers.shared },
   };
   const { startThread = startWorker } = options;
   const worker = startThread(data, [data.requestTransfers.port, data.replyTransfers.port]);
@@ -308,7 +300,7 @@ function start(shard: number, { boot, directory, ...told }: StartOfShard, option
     replyTransfers: new TransferReceiver(replyTransfers.receivePort, replyTransfers.shared),
   };
   const watched = { path: join(directory, 'log'), writes: data.logWrites };
-  return { worker, link, watched, ...supervise(worker, { shard, ...told }, options) };
+  return { worker, link, watched, ...supervise(worker, { shard, hear }, options) };
 }
 
 const NO_STORE: ColdOutcome = { ok: false, failure: 'denied', message: 'this node has no cold store' };
@@ -319,7 +311,7 @@ async function perform(worker: ShardThread, store: ColdStorage | undefined, { id
 
 function supervise(
   worker: ShardThread,
-  { shard, found, stored, introduced, counted }: Pick<ShardData, 'shard'> & Omit<StartOfShard, 'boot' | 'directory'>,
+  { shard, hear }: Pick<StartOfShard, 'shard' | 'hear'>,
   options: ShardsOptions,
 ): Omit<Running, 'worker' | 'link' | 'watched'> {
   const [opened, noted] = [deferred<LastRun>(), deferred<boolean>()];
@@ -338,12 +330,9 @@ function supervise(
     if (typeof message !== 'object') return;
     if ('opened' in message) return opened.resolve(message.opened);
     if ('noted' in message) return noted.resolve(message.noted);
-    if ('found' in message) return found(message.found);
-    if ('stored' in message) return stored(message.stored);
-    if ('introduced' in message) return introduced(message.introduced);
-    if ('sessions' in message) return counted(message.sessions);
     if ('logged' in message) return options.log.write(message.logged);
     if ('task' in message) return void perform(worker, options.cold?.service, message);
+    if (!('refused' in message)) return hear(message);
     expected = true;
     const error = new ConfigError(message.refused);
     if (isReady) fail(error);
@@ -380,12 +369,4 @@ function deferred<T>(): Deferred<T> {
   // onFailure also reports a failure, so no listener is needed here.
   promise.catch(() => undefined);
   return { promise, resolve, reject };
-}
-
-function receiving(channel: TransferChannel): TransferEnd {
-  return { port: channel.receivePort, shared: channel.shared };
-}
-
-function sending(channel: TransferChannel): TransferEnd {
-  return { port: channel.sendPort, shared: channel.shared };
 }
