@@ -210,7 +210,7 @@ export const TAIL_EVENT_BYTES_MAX = 64 * KIB;
 
 /**
  * One message of a session. It is whole in memory before any of it is read, so this bounds what hostile halves of messages
- * hold (1 GiB for SESSIONS_MAX). Larger: the session ends; HTTP takes more.
+ * hold (2 GiB for SESSIONS_MAX). Larger: the session ends; HTTP takes more.
  */
 export const SESSION_MESSAGE_BYTES_MAX = 256 * KIB;
 /**
@@ -220,8 +220,8 @@ export const SESSION_MESSAGE_BYTES_MAX = 256 * KIB;
 export const SESSION_PIPELINED_BYTES_MAX = 32 * KIB;
 /** The command of such a frame: a batch has four bytes for the length of each message, and every command a head. */
 export const SESSION_PIPELINED_COMMAND_BYTES_MAX = SESSION_PIPELINED_BYTES_MAX + 4 * BATCH_FRAMES_MAX + KIB;
-/** Sessions of a node: many programs, or browsers' tabs behind a few thousand users. More: 503. */
-export const SESSIONS_MAX = 4096;
+/** Sessions of a node: many programs, or the browsers' tabs of 5,000 users who follow one stream. More: 503. */
+export const SESSIONS_MAX = 8192;
 /** Requests of a session without an answer: 200,000 a second when an answer takes 5 ms. More: 429. */
 export const SESSION_REQUESTS_MAX = 1024;
 /** Bytes of these requests: four of the largest messages. More: 429. */
