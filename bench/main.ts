@@ -19,7 +19,7 @@ import { coldAppends } from './scenarios/cold-appends.ts';
 import { coldBounded } from './scenarios/cold-bounded.ts';
 import { coldReplay } from './scenarios/cold-replay.ts';
 import { fairness } from './scenarios/fairness.ts';
-import { fanOut } from './scenarios/fan-out.ts';
+import { fanOut, subscribers1000, subscribers5000 } from './scenarios/fan-out.ts';
 import { largeBodies } from './scenarios/large-bodies.ts';
 import { replay } from './scenarios/replay.ts';
 import { scale } from './scenarios/scale.ts';
@@ -44,6 +44,8 @@ const SCENARIOS: readonly Scenario[] = [
   singleWriter,
   slowDisk,
   fanOut,
+  subscribers1000,
+  subscribers5000,
   replay,
   scale,
   fairness,

@@ -46,3 +46,21 @@ export function scanEvents(
     at = mark + MARKER_BYTES;
   }
 }
+
+/** Holds a reader's events against what it must get: every event once, in order. */
+export class EventOrder {
+  /** The number the next event must have. */
+  nextSequence = 0;
+  /** Events that were skipped, and events seen twice or late. Both must stay 0. */
+  gaps = 0;
+  repeats = 0;
+
+  take(sequence: number): void {
+    if (sequence < this.nextSequence) {
+      this.repeats++;
+      return;
+    }
+    this.gaps += sequence - this.nextSequence;
+    this.nextSequence = sequence + 1;
+  }
+}

@@ -6,8 +6,9 @@ import { siblingModule } from '../paths.ts';
 import { startChild } from '../processes.ts';
 import type { LoadResult } from '../stats.ts';
 import { encodeEvent, nowUs } from './fan-out-event.ts';
-import type { ReadersMessage, ReadersResult } from './fan-out-readers.ts';
+import type { FanOutProtocol, ReadersMessage, ReadersResult } from './fan-out-readers.ts';
 import { HttpExchange } from './exchange.ts';
+import { streamPath } from '../targets/target.ts';
 
 /** For all readers to connect and get their response head. */
 const READY_TIMEOUT_MS = 30_000;
@@ -16,7 +17,9 @@ const DRAIN_TIMEOUT_MS = 10_000;
 
 export interface FanOutRun {
   readonly port: number;
-  readonly path: string;
+  /** How the readers follow the stream. */
+  readonly protocol: FanOutProtocol;
+  readonly stream: string;
   readonly readers: number;
   readonly eventsPerSecond: number;
   readonly eventBytes: number;
@@ -34,15 +37,20 @@ export interface FanOutResult extends LoadResult {
 export async function runFanOut(run: FanOutRun): Promise<FanOutResult> {
   const total = run.events + run.warmUpEvents;
   const publisher = await HttpExchange.open(run.port);
-  const created = await publisher.request('PUT', run.path, 'text/plain');
-  if (created.status !== 201) throw new Error(`create of ${run.path} answered ${created.status}`);
+  const path = streamPath(run.stream);
+  const created = await publisher.request('PUT', path, 'text/plain');
+  if (created.status !== 201) throw new Error(`create of ${path} answered ${created.status}`);
 
   const script = siblingModule(import.meta.url, 'fan-out-readers');
-  const args = [script, run.port, run.path, run.readers, total, run.warmUpEvents].map(String);
+  const args = [script, run.protocol, run.port, run.stream, run.readers, total, run.warmUpEvents].map(String);
   const child = startChild(process.execPath, args, run.cpus, true);
   try {
     const inbox = receive(child.process, child.exited);
-    await within(inbox.ready, READY_TIMEOUT_MS, () => new Error(`not all ${run.readers} readers are connected`));
+    await within(
+      inbox.ready,
+      READY_TIMEOUT_MS,
+      () => new Error(`not all ${run.readers} readers are connected; does the limit of open files allow them?`),
+    );
     const seconds = await publish(publisher, run, total);
     const drained = await Promise.race([inbox.result, sleep(DRAIN_TIMEOUT_MS, undefined, { ref: false })]);
     if (drained === undefined) child.process.send('report what you have');
@@ -63,7 +71,7 @@ async function publish(publisher: HttpExchange, run: FanOutRun, total: number): 
     if (waitMs > 0) await sleep(waitMs);
     const answer = await publisher.request(
       'POST',
-      run.path,
+      streamPath(run.stream),
       'text/plain',
       encodeEvent(sequence, nowUs(), run.eventBytes),
     );
@@ -78,7 +86,6 @@ function receive(
 ): { ready: Promise<true>; result: Promise<ReadersResult> } {
   let fail: (error: Error) => void = () => {};
   const failed = new Promise<never>((_resolve, reject) => (fail = reject));
-  failed.catch(() => {});
   void exited.then((code) => fail(new Error(`the readers' process ended with code ${code}`)));
   let onReady: (value: true) => void = () => {};
   let onResult: (value: ReadersResult) => void = () => {};
@@ -89,7 +96,10 @@ function receive(
     else if ('result' in message) onResult(message.result);
     else fail(new Error(message.error));
   });
-  return { ready: Promise.race([ready, failed]), result: Promise.race([result, failed]) };
+  const either = { ready: Promise.race([ready, failed]), result: Promise.race([result, failed]) };
+  // A failure before the run waits for it is that of the run, and not of the process.
+  for (const promise of [either.ready, either.result]) promise.catch(() => {});
+  return either;
 }
 
 async function within<T>(promise: Promise<T>, timeoutMs: number, late: () => Error): Promise<T> {

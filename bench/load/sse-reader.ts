@@ -1,7 +1,7 @@
 // The cheapest correct SSE reader: takes the chunked transfer coding apart (a chunk border may fall anywhere) but does
 // not parse event lines, because a thousand readers in one process must cost less than the server they measure.
 
-import { scanEvents } from './fan-out-event.ts';
+import { EventOrder, scanEvents } from './fan-out-event.ts';
 
 const EMPTY = Buffer.alloc(0);
 const HEAD_END = '\r\n\r\n';
@@ -9,11 +9,8 @@ const HEAD_END = '\r\n\r\n';
 const HEAD_BYTES_MAX = 16 * 1024;
 
 export class SseReader {
-  /** The number the next event must have. */
-  nextSequence = 0;
-  /** Events that were skipped, and events seen twice or late. Both must stay 0. */
-  gaps = 0;
-  repeats = 0;
+  readonly order = new EventOrder();
+  readonly greeting: string;
   open = false;
   failure = '';
 
@@ -27,14 +24,11 @@ export class SseReader {
   /** Start of a marker whose end has not arrived. */
   #carry: Buffer = EMPTY;
 
-  constructor(onOpen: () => void, onEvent: (sequence: number, sentUs: number) => void) {
+  constructor(greeting: string, onOpen: () => void, onEvent: (sequence: number, sentUs: number) => void) {
+    this.greeting = greeting;
     this.#onOpen = onOpen;
     this.#onEvent = (sequence, sentUs) => {
-      if (sequence < this.nextSequence) this.repeats++;
-      else {
-        this.gaps += sequence - this.nextSequence;
-        this.nextSequence = sequence + 1;
-      }
+      this.order.take(sequence);
       onEvent(sequence, sentUs);
     };
   }

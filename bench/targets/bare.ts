@@ -25,7 +25,8 @@ function bareTarget(name: 'bare' | 'broadcaster', durability: string): Target {
       options.cpus,
     );
     await waitForPort(child, port, name);
-    return { name, port, protocol: 'http', memory: () => memoryOf(child.pid), stop: () => child.stop() };
+    const processes = [{ pid: child.pid, shardThreads: 0 }];
+    return { name, port, protocol: 'http', processes, memory: () => memoryOf(child.pid), stop: () => child.stop() };
   };
   return { name, durability, missing, start };
 }

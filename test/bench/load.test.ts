@@ -8,6 +8,7 @@ import { encodeEvent } from '../../bench/load/fan-out-event.ts';
 import { GrpcPut, putMessage } from '../../bench/load/grpc-put.ts';
 import { NatsPublish } from '../../bench/load/nats-publish.ts';
 import { SessionAppend } from '../../bench/load/session-append.ts';
+import { SessionReader } from '../../bench/load/session-reader.ts';
 import type { SlotProtocol } from '../../bench/load/slots.ts';
 import { SseReader } from '../../bench/load/sse-reader.ts';
 import { check } from '../../bench/report.ts';
@@ -27,6 +28,7 @@ function eventFrame(sequence: number): string {
 function readInPieces(stream: Buffer, pieceBytes: number): { reader: SseReader; seen: number[] } {
   const seen: number[] = [];
   const reader = new SseReader(
+    '',
     () => {},
     (sequence, sentUs) => {
       assert.equal(sentUs, 1000 + sequence);
@@ -46,7 +48,7 @@ test('a reader sees every event once, wherever TCP and chunk borders fall', () =
     for (let pieceBytes = 1; pieceBytes <= stream.length; pieceBytes += pieceBytes < 70 ? 1 : 61) {
       const { reader, seen } = readInPieces(stream, pieceBytes);
       assert.deepEqual(seen, [0, 1, 2, 3], `pieces of ${pieceBytes} bytes`);
-      assert.deepEqual([reader.gaps, reader.repeats, reader.failure], [0, 0, '']);
+      assert.deepEqual([reader.order.gaps, reader.order.repeats, reader.failure], [0, 0, '']);
     }
   }
 });
@@ -54,7 +56,7 @@ test('a reader sees every event once, wherever TCP and chunk borders fall', () =
 test('a reader counts a lost event, a repeated one and a refusal', () => {
   const stream = Buffer.from(HEAD + [0, 1, 3, 3, 4].map(eventFrame).map(chunk).join(''), 'latin1');
   const { reader } = readInPieces(stream, stream.length);
-  assert.deepEqual([reader.gaps, reader.repeats, reader.nextSequence], [1, 1, 5]);
+  assert.deepEqual([reader.order.gaps, reader.order.repeats, reader.order.nextSequence], [1, 1, 5]);
   const refused = readInPieces(Buffer.from('HTTP/1.1 404 Not Found\r\n\r\n'), 7);
   assert.equal(refused.reader.failure, 'HTTP/1.1 404 Not Found');
 });
@@ -148,17 +150,42 @@ test('a publish is acknowledged with a sequence; errors and no responders are re
   ]);
 });
 
+const SWITCHED = Buffer.from('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n');
+
+function sessionMessage(...values: readonly unknown[]): Buffer {
+  const payload = Buffer.concat(values.map((value) => Buffer.from(pack(value))));
+  const head = payload.length < 126 ? [0x82, payload.length] : [0x82, 126, payload.length >> 8, payload.length & 255];
+  return Buffer.concat([Buffer.from(head), payload]);
+}
+
+test('a subscriber asks once, answers pings, and sees every event once, wherever borders fall', () => {
+  const event = (sequence: number): unknown => [67, 1, sequence, {}, encodeEvent(sequence, 1000 + sequence, 100)];
+  const messages = [sessionMessage([64, {}]), sessionMessage([67, 1, 0, {}, null]), Buffer.from([0x89, 0])];
+  const input = Buffer.concat([SWITCHED, ...messages, sessionMessage(event(0), event(1)), sessionMessage(event(3))]);
+  for (let pieceBytes = 1; pieceBytes <= input.length; pieceBytes++) {
+    const said: string[] = [];
+    const reader = new SessionReader({
+      subscribe: Buffer.from('subscribe'),
+      send: (bytes) => said.push(bytes.length === 6 ? 'pong' : bytes.toString()),
+      opened: () => said.push('opened'),
+      onEvent: (sequence, sentUs) => said.push(`${sequence}@${sentUs}`),
+    });
+    const piece = Buffer.alloc(pieceBytes);
+    for (let at = 0; at < input.length; at += pieceBytes) {
+      // Its memory is used again, as that of a socket is.
+      reader.feed(piece.subarray(0, input.copy(piece, 0, at, at + pieceBytes)));
+    }
+    const expected = ['subscribe', 'opened', 'pong', '0@1000', '1@1001', '3@1003'];
+    assert.deepEqual(said.toSorted(), expected.toSorted(), `pieces of ${pieceBytes} bytes`);
+    assert.deepEqual([reader.order.gaps, reader.order.repeats, reader.failure], [1, 0, '']);
+  }
+});
+
 test('answers of a session come several in a message, and HELLO makes it ready', () => {
-  const message = (...values: readonly unknown[]): Buffer => {
-    const payload = Buffer.concat(values.map((value) => Buffer.from(pack(value))));
-    const head = payload.length < 126 ? [0x82, payload.length] : [0x82, 126, payload.length >> 8, payload.length & 255];
-    return Buffer.concat([Buffer.from(head), payload]);
-  };
   const ping = Buffer.from([0x89, 0]);
   const done = [65, 2, 9, {}, null];
   const refused = [66, 0, 404, 'STREAM_NOT_FOUND', 'x'.repeat(200), {}];
-  const head = Buffer.from('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n');
-  const input = Buffer.concat([head, message([64, { requests: 1 }]), ping, message(done, refused)]);
+  const input = Buffer.concat([SWITCHED, sessionMessage([64, { requests: 1 }]), ping, sessionMessage(done, refused)]);
   assert.deepEqual(
     answersInPieces(() => new SessionAppend(SLOTS), input),
     [

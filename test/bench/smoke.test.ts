@@ -16,12 +16,13 @@ import type { BenchReport } from '../../bench/report.ts';
 
 const EXTENSION = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
 const MAIN = fileURLToPath(new URL(`../../bench/main.${EXTENSION}`, import.meta.url));
-/** Scenario → rows it must have when its tools are installed. appends-500 is appends-100 with more connections. */
+/** Scenario → rows it must have when its tools are installed. appends-500 and subscribers-5000 are others with more connections. */
 const ALL_ROWS: Readonly<Record<string, readonly string[]>> = {
   'appends-100': ['millrace', 'reference-file', 'bare', 'redis'],
   sessions: ['millrace', 'millrace, sessions', 'redis'],
   'single-writer': ['millrace', 'reference-file', 'bare', 'redis'],
   'fan-out': ['millrace', 'reference-memory', 'broadcaster'],
+  'subscribers-1000': ['millrace', 'broadcaster'],
   replay: ['millrace', 'reference-memory', 'bare'],
   scale: ['200 streams', '2000 streams'],
   'cold-appends': ['cold tier off', 'directory', 'S3 (Ceph)'],
@@ -57,6 +58,7 @@ const EVERY_PAIR: Readonly<Record<string, string>> = {
   'appends-100': 'millrace',
   'single-writer': 'millrace',
   'fan-out': 'millrace',
+  'subscribers-1000': 'millrace',
   replay: 'millrace',
   cluster: 'millrace-cluster',
 };
