@@ -2,8 +2,9 @@
  * Deletes objects, in batches where the store supports them. A batch carries Content-MD5: stores with an older S3
  * protocol (Swift) require it, and the SDK's newer checksum is unknown to others.
  */
-import { DeleteObjectCommand, DeleteObjectsCommand, type S3Client } from '@aws-sdk/client-s3';
+import type { S3Client } from '@aws-sdk/client-s3';
 import { createHash } from 'node:crypto';
+import { s3 } from './sdk.ts';
 import { StoreError } from './store.ts';
 
 /** A serialized request as the SDK's middleware sees it. */
@@ -24,7 +25,7 @@ export async function removeBatch(
   names: readonly string[],
   abortSignal: AbortSignal,
 ): Promise<void> {
-  const command = new DeleteObjectsCommand({
+  const command = new s3.DeleteObjectsCommand({
     Bucket: bucket,
     Delete: { Objects: names.map((Key) => ({ Key })), Quiet: true },
   });
@@ -50,7 +51,7 @@ export async function removeOne(
   abortSignal: AbortSignal,
 ): Promise<void> {
   try {
-    await client.send(new DeleteObjectCommand({ Bucket, Key }), { abortSignal });
+    await client.send(new s3.DeleteObjectCommand({ Bucket, Key }), { abortSignal });
   } catch (error) {
     // S3 answers 204 for a missing key; other stores answer 404.
     if (statusOf(error) !== 404 || nameOf(error) === 'NoSuchBucket') throw error;

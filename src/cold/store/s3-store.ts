@@ -1,15 +1,10 @@
 /** Objects in a bucket of S3 or a compatible store. The SDK retries what may succeed. */
-import {
-  GetObjectCommand,
-  ListObjectsV2Command,
-  PutObjectCommand,
-  S3Client,
-  type ServerSideEncryption,
-} from '@aws-sdk/client-s3';
+import type { S3Client, ServerSideEncryption } from '@aws-sdk/client-s3';
 import { Readable } from 'node:stream';
 import type { ObjectPage, StoreFailure } from '../ports.ts';
 import { type ObjectStore, Parts, StoreError, checkKey } from './store.ts';
 import { refusesBatches, removeBatch, removeOne } from './s3-remove.ts';
+import { s3 } from './sdk.ts';
 import { abortUpload, openUploads, uploadParts } from './s3-upload.ts';
 
 export interface S3Options {
@@ -52,7 +47,7 @@ export class S3Store implements ObjectStore {
     this.#options = options;
     this.#prefix = root === '' ? '' : `${root}/`;
     this.place = `s3://${options.bucket}/${this.#prefix}${options.endpoint === undefined ? '' : ` at ${options.endpoint}`}`;
-    this.#client = new S3Client({
+    this.#client = new s3.S3Client({
       ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint, region: 'us-east-1' }),
       ...(options.region === undefined ? {} : { region: options.region }),
       ...(options.credentials === undefined ? {} : { credentials: credentialsOf(options.credentials) }),
@@ -73,7 +68,7 @@ export class S3Store implements ObjectStore {
   async put(key: string, body: Uint8Array): Promise<void> {
     checkKey(key);
     const { bucket, encryption, kmsKeyId } = this.#options;
-    const command = new PutObjectCommand({
+    const command = new s3.PutObjectCommand({
       Bucket: bucket,
       Key: this.#prefix + key,
       Body: body,
@@ -133,7 +128,7 @@ export class S3Store implements ObjectStore {
   /** As much as there is. */
   async #fill(key: string, offset: number, parts: Parts, signal?: AbortSignal): Promise<void> {
     checkKey(key);
-    const command = new GetObjectCommand({
+    const command = new s3.GetObjectCommand({
       Bucket: this.#options.bucket,
       Key: this.#prefix + key,
       Range: `bytes=${offset}-${offset + parts.length - 1}`,
@@ -146,7 +141,7 @@ export class S3Store implements ObjectStore {
   }
 
   async list(prefix: string, after: string, limit: number, signal?: AbortSignal): Promise<ObjectPage> {
-    const command = new ListObjectsV2Command({
+    const command = new s3.ListObjectsV2Command({
       Bucket: this.#options.bucket,
       Prefix: this.#prefix + prefix,
       MaxKeys: limit,

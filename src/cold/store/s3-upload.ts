@@ -1,7 +1,7 @@
 /** An object of unknown size, in parts: it exists when it is complete, and not at all when it is aborted. */
-import { AbortMultipartUploadCommand, ListMultipartUploadsCommand, type S3Client } from '@aws-sdk/client-s3';
-import { Upload } from '@aws-sdk/lib-storage';
+import type { S3Client } from '@aws-sdk/client-s3';
 import type { Readable } from 'node:stream';
+import { s3, storage } from './sdk.ts';
 
 /** A part is held in memory. S3 allows 10,000 parts per object: 160 GiB. */
 const PART_BYTES = 16 * 1024 * 1024;
@@ -21,7 +21,7 @@ export async function uploadParts({ client, bucket, key, body, bound, timeoutMs 
   // The package neither bounds nor interrupts its requests, and would not wait for the abort of an upload that its own
   // signal ends. A request that fails ends the upload, and it does wait then: unfinished parts cost money.
   const send = (command: Parameters<S3Client['send']>[0]): Promise<unknown> =>
-    command instanceof AbortMultipartUploadCommand
+    command instanceof s3.AbortMultipartUploadCommand
       ? // The abort is sent even when the operator interrupts, so `bound` does not apply.
         client.send(command, { abortSignal: AbortSignal.timeout(timeoutMs) }).catch(() => undefined)
       : bound((abortSignal) => client.send(command, { abortSignal }));
@@ -29,7 +29,7 @@ export async function uploadParts({ client, bucket, key, body, bound, timeoutMs 
     get: (target, name): unknown => (name === 'send' ? send : Reflect.get(target, name)),
   });
   const params = { Bucket: bucket, Key: key, Body: body };
-  await new Upload({ client: bounded, params, partSize: PART_BYTES, queueSize: 1 }).done();
+  await new storage.Upload({ client: bounded, params, partSize: PART_BYTES, queueSize: 1 }).done();
 }
 
 /** Begun, and neither completed nor aborted: its parts are invisible and cost money. */
@@ -49,7 +49,7 @@ export async function openUploads(
   const found: OpenUpload[] = [];
   let after = {};
   for (;;) {
-    const asked = new ListMultipartUploadsCommand({ Bucket: bucket, Prefix: prefix, ...after });
+    const asked = new s3.ListMultipartUploadsCommand({ Bucket: bucket, Prefix: prefix, ...after });
     const page = await client.send(asked, { abortSignal });
     for (const { Key: key, UploadId: id, Initiated: begun } of page.Uploads ?? []) {
       if (key !== undefined && id !== undefined) found.push({ key, id, begunMs: begun?.getTime() ?? Date.now() });
@@ -65,5 +65,5 @@ export async function abortUpload(
   { key, id }: OpenUpload,
   abortSignal: AbortSignal,
 ): Promise<void> {
-  await client.send(new AbortMultipartUploadCommand({ Bucket: bucket, Key: key, UploadId: id }), { abortSignal });
+  await client.send(new s3.AbortMultipartUploadCommand({ Bucket: bucket, Key: key, UploadId: id }), { abortSignal });
 }
