@@ -114,7 +114,7 @@ function contextOf(options: Options, dir: string, profileDir: string, notRun: st
   return {
     smoke: options.smoke,
     durationMs: (options.seconds ?? (options.smoke ? 0.2 : SECONDS_DEFAULT)) * 1000,
-    warmUpMs: options.smoke ? 100 : WARM_UP_MS,
+    warmUpMs: options.smoke ? 20 : WARM_UP_MS,
     rounds: options.rounds ?? (options.smoke || options.profile ? 1 : ROUNDS_DEFAULT),
     gib: options.gib,
     start: {
