@@ -53,8 +53,13 @@ interface Installed {
   readonly dev?: boolean;
 }
 
+export interface BuildOptions {
+  /** The level of zstd; undefined: dpkg's own, its highest but three. */
+  readonly level?: number;
+}
+
 /** The path of the package. Throws with one sentence when the tools are missing or fail. */
-export function buildPackage(out: string): string {
+export function buildPackage(out: string, { level }: BuildOptions = {}): string {
   const architecture = ARCHITECTURES[process.arch];
   if (process.platform !== 'linux' || architecture === undefined)
     throw new Error(`a Debian package is made on Linux (x64, arm64), not on ${process.platform} ${process.arch}`);
@@ -69,7 +74,8 @@ export function buildPackage(out: string): string {
     mkdirSync(out, { recursive: true });
     const path = join(out, `millrace_${VERSION}_${architecture}.deb`);
     // zstd: Debian 12 and Ubuntu 22.04 read it, and it takes seconds where xz takes a minute.
-    run('dpkg-deb', ['--root-owner-group', '-Zzstd', '--build', root, path]);
+    const compression = level === undefined ? ['-Zzstd'] : ['-Zzstd', `-z${level}`];
+    run('dpkg-deb', ['--root-owner-group', ...compression, '--build', root, path]);
     return path;
   } finally {
     rmSync(stage, { recursive: true, force: true });

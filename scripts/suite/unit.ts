@@ -53,11 +53,11 @@ export interface UnitResult {
 const WEB_SOCKET: readonly string[] = process.versions.node.startsWith('20.') ? ['--experimental-websocket'] : [];
 
 /**
- * Node parses all certificates of this file at each start, two thirds of what an empty process costs. Only npm, which
- * packaging runs, asks hosts that may need them.
+ * Node parses all certificates of this file at each start, two thirds of what an empty process costs. Only one file asks
+ * hosts that may need them: npm's registry.
  */
 const CERTIFICATES = 'NODE_EXTRA_CA_CERTS';
-const isAboutPackages = (file: string): boolean => file.startsWith('packaging/');
+const asksRegistry = (file: string): boolean => file.startsWith('packaging/node-versions');
 
 /** The file says why it waits. */
 const OPTIMIZE_LATE = fileURLToPath(new URL('../../../scripts/suite/optimize-late.cjs', import.meta.url));
@@ -108,7 +108,7 @@ export async function runUnit(unit: Unit, { tests, scratch }: Place, signal: Abo
 }
 
 function environmentOf({ files }: Unit): NodeJS.ProcessEnv {
-  if (files.some(isAboutPackages)) return process.env;
+  if (files.some(asksRegistry)) return process.env;
   const { [CERTIFICATES]: _, ...env } = process.env;
   return env;
 }

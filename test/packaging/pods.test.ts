@@ -25,7 +25,7 @@ import {
   wordsOf,
 } from '../support/containers.ts';
 import { SessionClient } from '../session/client.ts';
-import { pack, stopCleanly, unpack, waitReady } from '../support/package.ts';
+import { linkBuilt, stopCleanly, waitReady } from '../support/package.ts';
 import { freePort, freePorts } from '../support/ports.ts';
 import { type Run, removeFolder, run, temporaryFolder, within } from '../support/server.ts';
 import { PATIENCE_MS, until } from '../support/until.ts';
@@ -98,7 +98,7 @@ describe('the pods of the StatefulSet', () => {
   };
 
   before(async () => {
-    unpack(pack(folder), folder);
+    linkBuilt(folder);
     firstPort = await freePorts(NODES.length * PORTS_PER_NODE + 1);
     const map = objects.find(({ kind }) => kind === 'ConfigMap') as ConfigMap;
     mkdirSync(join(folder, 'etc/millrace'), { recursive: true });

@@ -54,6 +54,15 @@ export function unpack({ tarball }: Packed, folder: string): string {
   return home;
 }
 
+/** Where the package is not the subject: links to what is built, in place of an installation of it. */
+export function linkBuilt(folder: string): void {
+  const modules = join(folder, 'node_modules');
+  mkdirSync(join(modules, '.bin'), { recursive: true });
+  symlinkSync(REPO_ROOT, join(modules, 'millrace'));
+  for (const [name, file] of Object.entries(manifestOf(REPO_ROOT).bin))
+    symlinkSync(join(REPO_ROOT, file), join(modules, '.bin', name));
+}
+
 export function manifestOf(home: string): Manifest {
   return JSON.parse(readFileSync(join(home, 'package.json'), 'utf8')) as Manifest;
 }
