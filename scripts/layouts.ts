@@ -39,9 +39,8 @@ import { APPEND, APPENDED, APPENDED_ENTRY, APPEND_HINT } from '../src/raft/codec
 import { RECOVERY_NOTE } from '../src/raft/codec/codec.ts';
 import { HEARTBEAT, HEARTBEAT_ANSWER } from '../src/raft/codec/heartbeat.ts';
 import { MESSAGE } from '../src/raft/codec/message.ts';
-import { READ_INDEX, READ_INDEX_ANSWER } from '../src/raft/codec/read-index.ts';
 import { ID_LIST, SNAPSHOT } from '../src/raft/codec/snapshot.ts';
-import { VOTE } from '../src/raft/codec/election.ts';
+import { READ_INDEX, READ_INDEX_ANSWER, VOTE } from '../src/raft/codec/plain.ts';
 import { CUT_ROW, GROUP_KEY, LOG_ROW, PEER_KEY, PEER_ROW, RUN_ROW, VOTE_ROW } from '../src/store/rows.ts';
 import { MOVED_ROW } from '../src/store/row-check.ts';
 import { LOG_ENTRY } from '../src/store/log-entry.ts';

@@ -72,6 +72,6 @@ function onConfigurationCommitted(core: Core): void {
   for (const peer of core.peers) {
     sendHeartbeat(core, peer, 0);
   }
-  if (heir !== 0) core.send.push({ type: 'timeout-now', from: core.id, to: heir, term: core.term });
+  if (heir !== 0) core.send.push({ type: 'timeout-now', ...core.envelope(heir) });
   becomeFollower(core, core.term, 0);
 }

@@ -9,6 +9,7 @@ import {
   type Configuration,
   type ElectionPriority,
   ENTRY_CONFIG,
+  type Envelope,
   type LostLog,
   type Message,
   type PeerNote,
@@ -320,6 +321,11 @@ export class Core {
     this.wantReplicate = true;
   }
 
+  /** The head of a message to a node. */
+  envelope(to: number): Envelope {
+    return { from: this.id, to, term: this.term };
+  }
+
   /** Every answer to a leader says this of the node. `round`: that of the question. */
   note(round: number): PeerNote {
     const { bootId: boot, lost, refusesLead, wantsState } = this;
@@ -334,9 +340,7 @@ export class Core {
     this.round += 1;
     this.send.push({
       type: 'snapshot',
-      from: this.id,
-      to: peer.node,
-      term: this.term,
+      ...this.envelope(peer.node),
       snapshot: { index, term, configuration: this.configurationAt(index) },
       round: this.round,
       allowedBoot: peer.allowedBoot,

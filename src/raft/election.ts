@@ -32,8 +32,7 @@ export function onVoteRequest(core: Core, message: VoteRequest): void {
   const granted = free && core.mayVote && core.log.isUpToDate(message.lastIndex, message.lastTerm);
   const response: VoteResponse = {
     type: 'vote-response',
-    from: core.id,
-    to: message.from,
+    ...core.envelope(message.from),
     // §9.6: granting a pre-vote names the candidate's next term, refusing it names this node's own.
     term: granted ? message.term : core.term,
     pre: message.pre,
@@ -97,8 +96,7 @@ function requestVotes(core: Core, pre: boolean): void {
     if (to === core.id) continue;
     core.send.push({
       type: 'vote',
-      from: core.id,
-      to,
+      ...core.envelope(to),
       term: pre ? core.term + 1 : core.term,
       pre,
       force: core.forced,

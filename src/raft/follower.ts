@@ -32,13 +32,7 @@ export function onHeartbeat(core: Core, message: Heartbeat): void {
   // A lost log is not the one that the leader means.
   if (core.lost === 0 && message.commit > log.commit && message.commit <= log.last) log.commitTo(message.commit);
   if (message.round === 0) return;
-  core.send.push({
-    type: 'heartbeat-response',
-    from: core.id,
-    to: message.from,
-    term: core.term,
-    ...core.note(message.round),
-  });
+  core.send.push({ type: 'heartbeat-response', ...core.envelope(message.from), ...core.note(message.round) });
 }
 
 /** §5. The payload is complete at the host; `take` tells it to install. */
@@ -113,9 +107,7 @@ function reject(core: Core, message: AppendRequest): void {
   const hintIndex = log.lastIndexNotAfterTerm(message.prevIndex, message.prevTerm);
   core.send.push({
     type: 'append-response',
-    from: core.id,
-    to: message.from,
-    term: core.term,
+    ...core.envelope(message.from),
     reject: true,
     index: message.prevIndex,
     hintIndex,

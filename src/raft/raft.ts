@@ -7,7 +7,7 @@ import { campaign, onOwnVoteDurable, setElectionPriority } from './election.ts';
 import { entryBytes } from './log.ts';
 import { readIndex } from './read-index.ts';
 import { allowNextRevert, loseLog } from './recovery.ts';
-import { sendToPeers, snapshotFailed, snapshotInstalled } from './replication.ts';
+import { sendToPeers, snapshotEnded } from './replication.ts';
 import { appendAsLeader } from './roles.ts';
 import { step } from './step.ts';
 import { transferLeadership } from './transfer.ts';
@@ -181,12 +181,12 @@ export class Raft {
 
   /** The transfer of a snapshot to `node` failed. */
   snapshotFailed(node: number): void {
-    snapshotFailed(this.#core, node);
+    snapshotEnded(this.#core, node);
   }
 
   /** `node` has the snapshot up to `index`; its transfer is over. */
   snapshotInstalled(node: number, index: number): void {
-    snapshotInstalled(this.#core, node, index);
+    snapshotEnded(this.#core, node, index);
   }
 
   /** Configuration in force once `index` (at or above the applied one) is applied; part of a snapshot. */
@@ -291,7 +291,6 @@ export class Raft {
       keepsLog,
       mustPersist,
       persistIndex: log.handed,
-      persistTerm: log.term(log.handed),
       send,
       afterPersist,
       committed,
@@ -313,10 +312,10 @@ export class Raft {
   }
 
   /**
-   * The output of the last `take` with `mustPersist` is on disk; (index, term) are its persistIndex and persistTerm.
+   * The output of the last `take` with `mustPersist` is on disk; `index` is its persistIndex.
    * Without such a `take` it does nothing.
    */
-  persisted(index: number, _term: number): void {
+  persisted(index: number): void {
     if (!this.#inflight) return;
     const core = this.#core;
     if (index !== this.#inflightIndex) assert(false, `${index} persisted, ${this.#inflightIndex} was handed out`);

@@ -15,7 +15,7 @@ const PENDING_READS_MAX = 8192;
 export function readIndex(core: Core, context: number): boolean {
   if (core.role === 'leader') return admit(core, core.id, context);
   if (core.leader === 0) return false;
-  core.send.push({ type: 'read-index', from: core.id, to: core.leader, term: core.term, context });
+  core.send.push({ type: 'read-index', ...core.envelope(core.leader), context });
   return true;
 }
 
@@ -74,5 +74,5 @@ function admit(core: Core, from: number, context: number): boolean {
 
 function answer(core: Core, to: number, context: number, index: number): void {
   if (to === core.id) core.readStates.push({ context, index });
-  else core.send.push({ type: 'read-index-response', from: core.id, to, term: core.term, context, index });
+  else core.send.push({ type: 'read-index-response', ...core.envelope(to), context, index });
 }

@@ -54,27 +54,17 @@ function hasAll({ log }: Core, { state, match, sentCommit }: Progress): boolean 
   return state === 'replicate' && match === log.last && sentCommit === log.commit;
 }
 
-/** The host could not deliver the snapshot; the peer is asked for its position again. */
-export function snapshotFailed(core: Core, node: number): void {
-  const peer = core.peer(node);
-  if (peer === undefined) return;
-  stateSent(core, peer);
-  if (peer.state !== 'snapshot') return;
-  peer.becomeProbe(peer.match + 1);
-  // Not immediately: the next heartbeat answer shows that the peer is reachable.
-  peer.probeSent = true;
-}
-
 /**
- * The host learned that the peer has the snapshot up to `index`. Usually the peer reported it before, but that answer
- * may have been lost, and a peer that seems to miss a snapshot gets nothing else.
+ * The transfer of a snapshot is over. The peer usually reported one that it has, up to `index`, but that answer may
+ * have been lost, and a peer that seems to miss a snapshot gets nothing else. Without one it is asked for its position.
  */
-export function snapshotInstalled(core: Core, node: number, index: number): void {
+export function snapshotEnded(core: Core, node: number, index?: number): void {
   const peer = core.peer(node);
   if (peer === undefined) return;
   stateSent(core, peer);
   if (peer.state !== 'snapshot') return;
-  peer.becomeProbe(index + 1);
+  peer.becomeProbe((index ?? peer.match) + 1);
+  // Not immediately: the next heartbeat answer shows that the peer is reachable.
   peer.probeSent = true;
 }
 

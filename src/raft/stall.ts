@@ -85,6 +85,6 @@ function abdicate(core: Core): void {
   core.abdications += 1;
   core.patience = Math.min(PATIENCE_MAX, 2 * core.patience);
   core.shyUntil = core.ticksSinceBoot + SHY_TIMEOUTS * core.config.electionTicks;
-  core.send.push({ type: 'timeout-now', from: core.id, to: heir.node, term: core.term });
+  core.send.push({ type: 'timeout-now', ...core.envelope(heir.node) });
   becomeFollower(core, core.term, 0);
 }

@@ -39,23 +39,10 @@ function answerOldTerm(core: Core, message: Message): boolean {
     case 'snapshot':
       // Tells a deposed leader the newer term. It may also be the only leader while this node's term ran ahead (it was
       // cut off as a candidate); then it steps down and the group settles on a newer term.
-      core.send.push({
-        type: 'heartbeat-response',
-        from: core.id,
-        to: message.from,
-        term: core.term,
-        ...core.note(0),
-      });
+      core.send.push({ type: 'heartbeat-response', ...core.envelope(message.from), ...core.note(0) });
       return false;
     case 'vote':
-      core.send.push({
-        type: 'vote-response',
-        from: core.id,
-        to: message.from,
-        term: core.term,
-        pre: message.pre,
-        granted: false,
-      });
+      core.send.push({ type: 'vote-response', ...core.envelope(message.from), pre: message.pre, granted: false });
       return false;
     case 'read-index':
     case 'read-index-response':

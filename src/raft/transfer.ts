@@ -34,7 +34,7 @@ export function finishTransfer(core: Core, peer: Progress): void {
   if (core.role !== 'leader' || core.transferee !== peer.node) return;
   if (peer.refusesLead) core.transferee = 0;
   else if (peer.match === core.log.last) {
-    core.send.push({ type: 'timeout-now', from: core.id, to: peer.node, term: core.term });
+    core.send.push({ type: 'timeout-now', ...core.envelope(peer.node) });
   }
 }
 

@@ -229,7 +229,7 @@ export interface ReadState {
 
 /**
  * Work since the last `take`. Host order: make `snapshot`, `hardState` and `entries` durable in one commit, call
- * `persisted(persistIndex, persistTerm)`, then send `afterPersist`. `send` may be sent immediately. `committed` may be
+ * `persisted(persistIndex)`, then send `afterPersist`. `send` may be sent immediately. `committed` may be
  * applied at any time. While one persist is in flight, `take` returns no second one (and no `afterPersist`).
  */
 export interface Ready {
@@ -243,9 +243,8 @@ export interface Ready {
   readonly keepsLog: boolean;
   /** True when hardState, entries or snapshot is present: `persisted` must be called exactly once for this Ready. */
   readonly mustPersist: boolean;
-  /** Arguments for `persisted`. */
+  /** Argument for `persisted`. */
   readonly persistIndex: number;
-  readonly persistTerm: number;
   readonly send: readonly Message[];
   readonly afterPersist: readonly Message[];
   /** Newly committed and locally durable, in order, each exactly once. */

@@ -47,9 +47,8 @@ export interface TurnBatch {
   readonly snapshot: SnapshotMeta | undefined;
   /** It replaces the state only: the log has all of it, and what follows. */
   readonly keepsLog?: boolean;
-  /** Arguments of raft.persisted() once the batch is on disk. */
+  /** Argument of raft.persisted() once the batch is on disk. */
   readonly persistIndex: number;
-  readonly persistTerm: number;
 }
 
 export interface StoredVote {

@@ -86,9 +86,9 @@ export class TurnRecords {
     if (record === undefined || !commits.endAppend(how, clockMs)) return false;
     this.#written = undefined;
     if (!traced.isEmpty) traced.written();
-    for (const { group: id, snapshot, persistIndex, persistTerm } of record.batches) {
+    for (const { group: id, snapshot, persistIndex } of record.batches) {
       const persisted = group(id);
-      persisted.raft.persisted(persistIndex, persistTerm);
+      persisted.raft.persisted(persistIndex);
       if (snapshot !== undefined) installed(persisted, snapshot.index);
     }
     for (const waiting of record.messages) replication.send(waiting.group, waiting.messages);
@@ -114,8 +114,8 @@ export class TurnRecords {
         continue;
       }
       if (ready.afterPersist.length > 0) messages.push({ group, messages: ready.afterPersist });
-      const { entries, hardState, snapshot, keepsLog, persistIndex, persistTerm } = ready;
-      batches.push({ group: group.id, entries, hardState, snapshot, keepsLog, persistIndex, persistTerm });
+      const { entries, hardState, snapshot, keepsLog, persistIndex } = ready;
+      batches.push({ group: group.id, entries, hardState, snapshot, keepsLog, persistIndex });
     }
   }
 }

@@ -55,7 +55,6 @@ async function writeInto(directory: string): Promise<number> {
     hardState: undefined,
     snapshot: undefined,
     persistIndex: index,
-    persistTerm: term,
   };
   store.append([batch]);
   await store.close();

@@ -105,7 +105,7 @@ class Host {
       const ready = this.group.raft.take();
       this.entries.push(...ready.entries.filter(({ kind }) => kind === ENTRY_DATA));
       this.group.applyCommitted(ready.committed);
-      if (ready.mustPersist) this.group.raft.persisted(ready.persistIndex, ready.persistTerm);
+      if (ready.mustPersist) this.group.raft.persisted(ready.persistIndex);
     }
   }
 }
@@ -193,7 +193,7 @@ test('consensus takes no entry that no frame could carry, and the largest that i
   raft.campaign();
   while (raft.hasReady()) {
     const ready = raft.take();
-    if (ready.mustPersist) raft.persisted(ready.persistIndex, ready.persistTerm);
+    if (ready.mustPersist) raft.persisted(ready.persistIndex);
   }
   assert.equal(raft.propose(new Uint8Array(ENTRY_BYTES_MAX + 1)), 0);
   const data = new Uint8Array(ENTRY_BYTES_MAX);

@@ -64,7 +64,7 @@ export class Host {
       if (ready.entries.length > 0) this.log.all.length = (ready.entries[0] as Entry).index - 1;
       this.log.all.push(...ready.entries);
       this.group.applyCommitted(ready.committed);
-      if (ready.mustPersist) this.group.raft.persisted(ready.persistIndex, ready.persistTerm);
+      if (ready.mustPersist) this.group.raft.persisted(ready.persistIndex);
     }
   }
 

@@ -33,7 +33,7 @@ function turn(raft: Raft, log: MemoryLog): Entry[] {
   for (let left = 10; raft.hasReady() && left > 0; left -= 1) {
     const ready = raft.take();
     log.write(ready.entries);
-    if (ready.mustPersist) raft.persisted(ready.persistIndex, ready.persistTerm);
+    if (ready.mustPersist) raft.persisted(ready.persistIndex);
     assert.deepEqual(ready.send, []);
     committed.push(...ready.committed);
   }
@@ -58,7 +58,7 @@ test('a single voter leads after one campaign and commits what its disk has', ()
   assert.equal(before.hardState, undefined, 'a new commit alone is no reason to persist');
   assert.deepEqual(before.committed, [], 'nothing is committed before the disk has it');
   log.write(before.entries);
-  raft.persisted(before.persistIndex, before.persistTerm);
+  raft.persisted(before.persistIndex);
   assert.deepEqual(
     raft.take().committed.map((entry) => [entry.index, entry.kind]),
     [[2, ENTRY_DATA]],

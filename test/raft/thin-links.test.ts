@@ -52,7 +52,7 @@ class Leader {
       const ready = this.raft.take();
       sent.push(...ready.send, ...ready.afterPersist);
       this.#log.write(ready.entries);
-      if (ready.mustPersist) this.raft.persisted(ready.persistIndex, ready.persistTerm);
+      if (ready.mustPersist) this.raft.persisted(ready.persistIndex);
       for (const { index } of ready.committed) this.raft.applied(index);
     }
     return sent;

@@ -47,7 +47,7 @@ test('a peer whose answer to a snapshot is lost gets the log behind it when the 
     while (raft.hasReady()) {
       const ready = raft.take();
       sent.push(...ready.send, ...ready.afterPersist);
-      if (ready.mustPersist) raft.persisted(ready.persistIndex, ready.persistTerm);
+      if (ready.mustPersist) raft.persisted(ready.persistIndex);
       for (const { index } of ready.committed) raft.applied(index);
     }
   };

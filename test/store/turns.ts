@@ -16,7 +16,6 @@ export function batch(group: number, entries: readonly Entry[], hardState?: Hard
     hardState,
     snapshot: undefined,
     persistIndex: last?.index ?? 0,
-    persistTerm: last?.term ?? 0,
   };
 }
 

@@ -47,7 +47,7 @@ async function write(directory: string): Promise<void> {
   const store = new ShardStore(directory, STORE_OPTIONS);
   for (const group of GROUPS) store.openLog(group, 0, 0);
   store.load([]);
-  const batch = { hardState: undefined, snapshot: undefined, persistIndex: 2, persistTerm: 9 };
+  const batch = { hardState: undefined, snapshot: undefined, persistIndex: 2 };
   const entries = [
     { index: 1, term: 8, kind: 2, data: new Uint8Array(0) },
     { index: 2, term: 9, kind: 0, data: bytesFrom(1, 50) },

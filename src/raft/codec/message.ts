@@ -2,9 +2,8 @@
 import { appendCodec, appendResponseCodec } from './append.ts';
 import type { Codec } from './codec.ts';
 import type { Reader, Writer } from '../../base/cursor.ts';
-import { timeoutNowCodec, voteCodec, voteResponseCodec } from './election.ts';
 import { heartbeatCodec, heartbeatResponseCodec } from './heartbeat.ts';
-import { readIndexCodec, readIndexResponseCodec } from './read-index.ts';
+import { readIndexCodec, readIndexResponseCodec, timeoutNowCodec, voteCodec, voteResponseCodec } from './plain.ts';
 import { snapshotCodec } from './snapshot.ts';
 import { f64, struct, u8 } from '../../base/struct.ts';
 import type { Message } from '../types.ts';

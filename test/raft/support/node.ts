@@ -131,7 +131,7 @@ export class TestNode {
     }
     if (ready.hardState !== undefined) disk.hardState = ready.hardState;
     disk.log.write(ready.entries);
-    this.raft.persisted(ready.persistIndex, ready.persistTerm);
+    this.raft.persisted(ready.persistIndex);
     disk.mayVote = this.raft.mayVote;
     for (const message of ready.afterPersist) this.#checkDurable(message);
     return ready.afterPersist;

@@ -1,12 +1,13 @@
-/** Votes, and the message by which a leader lets its heir campaign at once. */
+/** Messages without a note: votes, the one by which a leader lets its heir campaign at once, and read indexes. */
 import type { Codec } from './codec.ts';
 import { f64, struct } from '../../base/struct.ts';
-import type { TimeoutNow, VoteRequest, VoteResponse } from '../types.ts';
+import type { ReadIndexRequest, ReadIndexResponse, TimeoutNow, VoteRequest, VoteResponse } from '../types.ts';
 
 export const VOTE = struct({ lastIndex: f64, lastTerm: f64 });
 const PRE = 1;
 const FORCE = 2;
 const GRANTED = 2;
+const NO_FLAGS = { flagMask: 0, flags: () => 0 } as const;
 
 /** Flags: 1 pre-vote, 2 forced by the leader. */
 export const voteCodec: Codec<VoteRequest> = {
@@ -41,12 +42,38 @@ export const voteResponseCodec: Codec<VoteResponse> = {
   }),
 };
 
-/** No flags, no body. */
+/** No body. */
 export const timeoutNowCodec: Codec<TimeoutNow> = {
   number: 8,
-  flagMask: 0,
-  flags: () => 0,
+  ...NO_FLAGS,
   bodyBytes: () => 0,
   writeBody() {},
   readBody: (_reader, _flags, envelope) => ({ type: 'timeout-now', ...envelope }),
+};
+
+export const READ_INDEX = struct({ context: f64 });
+export const READ_INDEX_ANSWER = struct({ context: f64, index: f64 });
+
+export const readIndexCodec: Codec<ReadIndexRequest> = {
+  number: 9,
+  ...NO_FLAGS,
+  bodyBytes: () => READ_INDEX.size,
+  writeBody(writer, message) {
+    writer.record(READ_INDEX, message);
+  },
+  readBody: (reader, _flags, envelope) => ({ type: 'read-index', ...envelope, ...reader.record(READ_INDEX) }),
+};
+
+export const readIndexResponseCodec: Codec<ReadIndexResponse> = {
+  number: 10,
+  ...NO_FLAGS,
+  bodyBytes: () => READ_INDEX_ANSWER.size,
+  writeBody(writer, message) {
+    writer.record(READ_INDEX_ANSWER, message);
+  },
+  readBody: (reader, _flags, envelope) => ({
+    type: 'read-index-response',
+    ...envelope,
+    ...reader.record(READ_INDEX_ANSWER),
+  }),
 };
