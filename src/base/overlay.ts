@@ -38,6 +38,40 @@ type Visit = (key: Uint8Array, value: Uint8Array) => boolean;
 
 const NOTHING = new Uint8Array(0);
 
+export function applyChanges(tx: Tx, changes: Iterable<Pending>): void {
+  for (const { key, value } of changes) {
+    if (value === undefined) tx.delete(key);
+    else tx.put(key, value);
+  }
+}
+
+/**
+ * Visits sorted changes and the rows below them in the order of their keys, until a visit returns false. A change takes
+ * the place of the row that has its key.
+ */
+export function walkMerged<T extends { readonly key: Uint8Array }>(
+  changes: readonly T[],
+  direction: 1 | -1,
+  eachRow: (visit: Visit) => void,
+  onChange: (change: T) => boolean,
+  onRow: Visit,
+): void {
+  let next = 0;
+  let going = true;
+  eachRow((key, value) => {
+    for (let change; going && (change = changes[next]) !== undefined; next++) {
+      const order = direction * compareBytes(change.key, key);
+      if (order > 0) break;
+      going = onChange(change);
+      if (order < 0) continue;
+      next++;
+      return going;
+    }
+    return going && (going = onRow(key, value));
+  });
+  for (let change; going && (change = changes[next++]) !== undefined;) going = onChange(change);
+}
+
 export class Overlay implements Tx {
   readonly #base: Tx;
   /** Grouped by tag, then by the front of the key, so that a range over one stream's rows examines only that stream. */
@@ -83,12 +117,7 @@ export class Overlay implements Tx {
   }
 
   /** Start and end have the same tag; the end may be the first key after it. */
-  range(
-    start: Uint8Array,
-    end: Uint8Array,
-    reverse: boolean,
-    visit: (key: Uint8Array, value: Uint8Array) => boolean,
-  ): void {
+  range(start: Uint8Array, end: Uint8Array, reverse: boolean, visit: Visit): void {
     this.#merge(start, end, reverse, visit, (each) => this.#base.range(start, end, reverse, each));
   }
 
@@ -99,23 +128,8 @@ export class Overlay implements Tx {
   #merge(start: Uint8Array, end: Uint8Array, reverse: boolean, visit: Visit, eachBelow: (visit: Visit) => void): void {
     const inside = this.#inside(start, end);
     inside.sort((a, b) => (reverse ? compareBytes(b.key, a.key) : compareBytes(a.key, b.key)));
-    let next = 0;
-    let going = true;
-    const direction = reverse ? -1 : 1;
-    const visitPending = (): void => {
-      const pending = inside[next++] as Pending;
-      if (pending.value !== undefined) going = visit(pending.key, pending.value);
-    };
-    eachBelow((key, value) => {
-      while (going && next < inside.length && direction * compareBytes((inside[next] as Pending).key, key) < 0) {
-        visitPending();
-      }
-      if (!going) return false;
-      if (next < inside.length && compareBytes((inside[next] as Pending).key, key) === 0) visitPending();
-      else going = visit(key, value);
-      return going;
-    });
-    while (going && next < inside.length) visitPending();
+    const visitPending = ({ key, value }: Pending): boolean => value === undefined || visit(key, value);
+    walkMerged(inside, reverse ? -1 : 1, eachBelow, visitPending, visit);
   }
 
   #inside(start: Uint8Array, end: Uint8Array): Pending[] {
@@ -138,10 +152,7 @@ export class Overlay implements Tx {
   }
 
   flush(): void {
-    for (const { key, value } of this.changes()) {
-      if (value === undefined) this.#base.delete(key);
-      else this.#base.put(key, value);
-    }
+    applyChanges(this.#base, this.changes());
   }
 
   /** The commit of the last flush() is done. */

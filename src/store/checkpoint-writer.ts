@@ -4,7 +4,7 @@
  */
 import process from 'node:process';
 import { type MessagePort, MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
-import type { Pending } from '../base/overlay.ts';
+import { type Pending, applyChanges } from '../base/overlay.ts';
 import type { Tx } from '../base/tx.ts';
 import { PageDamage } from './lmdb-damage.ts';
 import type { SideThread } from './log-sync.ts';
@@ -156,11 +156,4 @@ export function serveWriter({ directory, state, port }: WriterData, commit: (wri
     Atomics.store(state, 0, outcome);
     Atomics.notify(state, 0);
   });
-}
-
-export function applyChanges(tx: Tx, changes: Iterable<Pending>): void {
-  for (const { key, value } of changes) {
-    if (value === undefined) tx.delete(key);
-    else tx.put(key, value);
-  }
 }

@@ -16,11 +16,12 @@ import {
 } from '../shard/ports.ts';
 import { OWN_TAG, OTHER_HALF, prefixKey, systemKey } from './rows.ts';
 import type { RowDamage } from '../base/row-damage.ts';
+import { applyChanges } from '../base/overlay.ts';
 import { eachRow } from '../base/row-bytes.ts';
 import { planted } from '../base/planted.ts';
 import { assert } from '../base/assert.ts';
 import type { Runtime } from '../base/runtime.ts';
-import { type CheckpointWriter, InlineWriter, type WriteOutcome, applyChanges } from './checkpoint-writer.ts';
+import { type CheckpointWriter, InlineWriter, type WriteOutcome } from './checkpoint-writer.ts';
 import { convertRows } from './convert-rows.ts';
 import { Environment, LmdbTx } from './environment.ts';
 import { DiskFolder, type LogFolder, isOutOfSpace } from './log-files.ts';

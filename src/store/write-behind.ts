@@ -1,5 +1,5 @@
 /** The state as its readers see it: what is on disk, and above it the rows of a checkpoint that is being written. */
-import { Overlay, type Pending } from '../base/overlay.ts';
+import { Overlay, type Pending, applyChanges } from '../base/overlay.ts';
 import { planted } from '../base/planted.ts';
 import type { Tx } from '../base/tx.ts';
 import { SharedRows } from './shared-rows.ts';
@@ -47,10 +47,7 @@ export class WriteBehind implements Tx {
     const rows = [...this.#pending.changes()];
     this.#memory = new SharedRows();
     this.#pending = new Overlay(this.#base, this.#memory);
-    for (const { key, value } of rows) {
-      if (value === undefined) this.#pending.delete(key);
-      else this.#pending.put(key, value);
-    }
+    applyChanges(this.#pending, rows);
     this.#keptBytes = this.memoryBytes;
   }
 

@@ -16,7 +16,7 @@ import {
 import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import { Reply } from '../../src/protocol/reply.ts';
 import { type Request, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
-import { applyChanges } from '../../src/store/checkpoint-writer.ts';
+import { applyChanges } from '../../src/base/overlay.ts';
 import { WriteBehind } from '../../src/store/write-behind.ts';
 import { SortedMapTx } from '../stream/sorted-map-tx.ts';
 

@@ -2,9 +2,9 @@
  * Writes checkpoints in a simulation: a commit that comes later, as the thread's does;
  * or at once, when it is waited for.
  */
-import type { Pending } from '../../src/base/overlay.ts';
+import { type Pending, applyChanges } from '../../src/base/overlay.ts';
 import type { Tx } from '../../src/base/tx.ts';
-import { type CheckpointWriter, type WriteOutcome, applyChanges } from '../../src/store/checkpoint-writer.ts';
+import type { CheckpointWriter, WriteOutcome } from '../../src/store/checkpoint-writer.ts';
 import { caughtCode, caughtMessage } from '../../src/base/caught.ts';
 
 export interface WriterParts {

@@ -8,6 +8,7 @@ import { f64, f64OrNone, struct, u8, zeros } from '../../base/struct.ts';
 import { readText } from '../../base/text.ts';
 import { planted } from '../../base/planted.ts';
 import { compareBytes } from '../../base/bytes.ts';
+import { walkMerged } from '../../base/overlay.ts';
 import { TAG, equalsPart, hashBytes, prefixEnd, restOf, taggedKey } from './keys.ts';
 import type { Tx } from '../../base/tx.ts';
 
@@ -16,7 +17,6 @@ export const BUCKET_ROW = struct({
   ...{ format: u8, exists: u8, zeros: zeros(6), appendBytes: f64, records: f64, writeUnits: f64, retainedBytes: f64 },
   ...{ streamCount: f64, streamsMax: f64OrNone, retainedBytesMax: f64OrNone },
 });
-const NO_NAME = new Uint8Array(0);
 
 export interface Bucket {
   readonly name: Uint8Array;
@@ -117,24 +117,17 @@ export class Buckets {
   /** Visits buckets after `after` in byte order of names, flushed or not, until `visit` returns false. */
   each(tx: Tx, after: Uint8Array, visit: (bucket: Bucket) => boolean): void {
     const changed = this.#dirty
-      .filter((bucket) => after.length === 0 || compareBytes(bucket.name, after) > 0)
-      .sort((a, b) => compareBytes(a.name, b.name));
-    let next = 0;
-    let going = true;
-    const all = taggedKey(this.#prefix, TAG.bucket, NO_NAME);
-    const behind = taggedKey(this.#prefix, TAG.bucket, after);
-    tx.range(behind, prefixEnd(all), false, (key, value) => {
-      const name = restOf(key);
-      if (after.length > 0 && compareBytes(name, after) === 0) return true;
-      while (going && next < changed.length && compareBytes((changed[next] as Bucket).name, name) < 0) {
-        going = visit(changed[next++] as Bucket);
-      }
-      if (!going) return false;
-      const same = next < changed.length && compareBytes((changed[next] as Bucket).name, name) === 0;
-      going = visit(same ? (changed[next++] as Bucket) : decodeBucket(name.slice(), value));
-      return going;
-    });
-    while (going && next < changed.length) going = visit(changed[next++] as Bucket);
+      .filter(({ name }) => after.length === 0 || compareBytes(name, after) > 0)
+      .map((bucket) => ({ key: bucket.name, bucket }))
+      .sort((a, b) => compareBytes(a.key, b.key));
+    const end = prefixEnd(taggedKey(this.#prefix, TAG.bucket));
+    const eachRow = (each: (name: Uint8Array, row: Uint8Array) => boolean): void =>
+      tx.range(taggedKey(this.#prefix, TAG.bucket, after), end, false, (key, row) => {
+        const name = restOf(key);
+        return (after.length > 0 && compareBytes(name, after) === 0) || each(name, row);
+      });
+    const visitRow = (name: Uint8Array, row: Uint8Array): boolean => visit(decodeBucket(name.slice(), row));
+    walkMerged(changed, 1, eachRow, ({ bucket }) => visit(bucket), visitRow);
   }
 
   /** Rows entered the store without passing through this cache. */

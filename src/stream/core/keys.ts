@@ -168,19 +168,20 @@ export function producerKey(group: number, incarnation: number, id: Uint8Array):
   return key;
 }
 
-export function expiryKey(group: number, deadlineMs: number, incarnation: number): Uint8Array {
-  const key = prefixed(group, TAG.expiry, TIMED_KEY.size);
-  writeUint(key, TIME_MS, deadlineMs);
+function timedKey(group: number, tag: number, timeMs: number, incarnation: number): Uint8Array {
+  const key = prefixed(group, tag, TIMED_KEY.size);
+  writeUint(key, TIME_MS, timeMs);
   writeUint(key, TIMED_INCARNATION, incarnation);
   return key;
 }
 
+export function expiryKey(group: number, deadlineMs: number, incarnation: number): Uint8Array {
+  return timedKey(group, TAG.expiry, deadlineMs, incarnation);
+}
+
 /** Oldest first, like the expiry index. */
 export function flushKey(group: number, hotSinceMs: number, incarnation: number): Uint8Array {
-  const key = prefixed(group, TAG.flush, TIMED_KEY.size);
-  writeUint(key, TIME_MS, hotSinceMs);
-  writeUint(key, TIMED_INCARNATION, incarnation);
-  return key;
+  return timedKey(group, TAG.flush, hotSinceMs, incarnation);
 }
 
 /** Key of a source that must be notified. */

@@ -3,6 +3,7 @@ import type { ListedStream } from '../../protocol/queries/summaries.ts';
 import { readText } from '../../base/text.ts';
 import { type Head, decodeHead } from '../core/head.ts';
 import { compareBytes } from '../../base/bytes.ts';
+import { walkMerged } from '../../base/overlay.ts';
 import { NUL, TAG, prefixEnd, restOf, taggedKey } from '../core/keys.ts';
 import type { State } from '../core/state.ts';
 
@@ -36,13 +37,11 @@ export function eachHead(
   after: Uint8Array,
   visit: (key: Uint8Array, changed: Head | undefined, row: Uint8Array | undefined) => boolean,
 ): void {
-  const front = new Uint8Array(bucket.length + 1 + prefix.length);
-  front.set(bucket);
-  front[bucket.length] = NUL;
-  front.set(prefix, bucket.length + 1);
-  const start = taggedKey(state.prefix, TAG.head, front);
+  const start = nameKey(state.prefix, bucket, prefix);
   const end = prefixEnd(start);
-  const first = after.length === 0 ? start : later(start, behind(state.prefix, bucket, after));
+  // One more NUL makes it the immediate successor of the key of `after`.
+  const behind = nameKey(state.prefix, bucket, after, 1);
+  const first = after.length === 0 || compareBytes(start, behind) >= 0 ? start : behind;
 
   const changed: Head[] = [];
   state.eachDirty((head) => {
@@ -50,35 +49,22 @@ export function eachHead(
     if (compareBytes(key, first) >= 0 && compareBytes(key, end) < 0) changed.push(head);
   });
   changed.sort((a, b) => compareBytes(a.key, b.key));
-  let next = 0;
-  let going = true;
-  const visitChanged = (): void => {
-    const head = changed[next++] as Head;
-    going = visit(head.key, head, undefined);
-  };
-  state.tx.range(first, end, false, (key, value) => {
-    const name = restOf(key);
-    while (going && next < changed.length && compareBytes((changed[next] as Head).key, name) < 0) visitChanged();
-    if (!going) return false;
-    if (next < changed.length && compareBytes((changed[next] as Head).key, name) === 0) visitChanged();
-    else going = visit(name, undefined, value);
-    return going;
-  });
-  while (going && next < changed.length) visitChanged();
+  walkMerged(
+    changed,
+    1,
+    (each) => state.tx.range(first, end, false, (key, row) => each(restOf(key), row)),
+    (head) => visit(head.key, head, undefined),
+    (name, row) => visit(name, undefined, row),
+  );
 }
 
-/** The key immediately after the stream `name`. */
-function behind(group: number, bucket: Uint8Array, name: Uint8Array): Uint8Array {
-  const rest = new Uint8Array(bucket.length + name.length + 2);
+/** Key of the heads of `bucket` whose name begins with `name` and so many NULs. */
+function nameKey(group: number, bucket: Uint8Array, name: Uint8Array, nuls = 0): Uint8Array {
+  const rest = new Uint8Array(bucket.length + 1 + name.length + nuls);
   rest.set(bucket);
   rest[bucket.length] = NUL;
   rest.set(name, bucket.length + 1);
-  // The appended NUL makes it the immediate successor of the name's own key.
   return taggedKey(group, TAG.head, rest);
-}
-
-function later(a: Uint8Array, b: Uint8Array): Uint8Array {
-  return compareBytes(a, b) >= 0 ? a : b;
 }
 
 function show(head: Head): ListedStream {
