@@ -25,31 +25,29 @@ interface WaitingBytes {
   readonly isLarge: boolean;
 }
 
+/** Streams that no flush can move, because the disk changed a row of each. */
+interface StuckStreams {
+  /** Their hot bytes; 0 while others may still move. */
+  readonly bytes: number;
+  holds(incarnation: number): boolean;
+}
+
 export type AdmissionState = 'open' | 'pressure' | 'refusing';
 
 export class Admission {
-  readonly #hot = new Gate();
-  readonly #uncommitted = new Gate();
+  /** Bounds the hot bytes of the group's writes; not without a cold store. */
+  readonly hot = new Gate();
+  /** Bounds proposed and not yet committed bytes; consensus has its own, far higher bound. */
+  readonly uncommitted = new Gate();
   /** Refusals, the payload bytes refused, and the highest level of hot bytes so far, counted on the leader. */
   readonly counters = { hotRefusals: 0, uncommittedRefusals: 0, refusedBytes: 0, hotBytesHighest: 0 };
   #clockMs = 0;
   #refusedAtMs = -Infinity;
-  /** Hot bytes that no flush can move, because the disk changed a row of each of their streams. */
-  stuckBytes = 0;
-  /** Whether a stream is one of those. */
-  isStuck: (incarnation: number) => boolean = () => false;
+  #stuck: StuckStreams = { bytes: 0, holds: () => false };
 
-  /** Bound on the hot bytes of the group's writes; Infinity without a cold store. */
-  get hotBytesMax(): number {
-    return this.#hot.bytesMax;
-  }
-  set hotBytesMax(bytes: number) {
-    this.#hot.bytesMax = bytes;
-  }
-
-  /** Bound on proposed and not yet committed bytes; consensus has its own, far higher bound. */
-  set uncommittedBytesMax(bytes: number) {
-    this.#uncommitted.bytesMax = bytes;
+  /** Asks the flusher from now on. */
+  heed(stuck: StuckStreams): void {
+    this.#stuck = stuck;
   }
 
   /** `clockMs` is the monotonic clock. */
@@ -84,48 +82,48 @@ export class Admission {
     const hot = (planted('pressure-for-ever') ? this.counters.hotBytesHighest : waits) + growing;
     this.met(hot);
     const clockMs = this.#clockMs;
-    if (!this.#hot.hasRoom(hot, payloadBytes, clockMs)) {
+    if (!this.hot.hasRoom(hot, payloadBytes, clockMs)) {
       // The check is exact only if the command meets the current state: queued commands may change it so that this one
       // adds bytes.
       const isExact = entryBytes + largeBytes === 0 && raft.lastIndex === state.appliedIndex;
       if (isExact && !wouldAddBytes(state, command, payloadBytes, nowMs)) return undefined;
       // Its turn would never come, and the others would wait for it.
-      if (!addsToStuck) this.#hot.refused(payloadBytes, clockMs);
+      if (!addsToStuck) this.hot.refused(payloadBytes, clockMs);
       this.counters.hotRefusals++;
       return this.#refuse('BACKPRESSURE', payloadBytes);
     }
-    if (!this.#uncommitted.hasRoom(uncommitted, payloadBytes, clockMs)) {
-      this.#uncommitted.refused(payloadBytes, clockMs);
+    if (!this.uncommitted.hasRoom(uncommitted, payloadBytes, clockMs)) {
+      this.uncommitted.refused(payloadBytes, clockMs);
       this.counters.uncommittedRefusals++;
       return this.#refuse('UNCOMMITTED_FULL', payloadBytes);
     }
-    this.#hot.passed(payloadBytes, clockMs);
-    this.#uncommitted.passed(payloadBytes, clockMs);
+    this.hot.passed(payloadBytes, clockMs);
+    this.uncommitted.passed(payloadBytes, clockMs);
     return undefined;
   }
 
   /** Hot bytes that flushes move. Stuck ones refuse writes to their own streams only, not all of them for good. */
   movableBytes(state: State): number {
-    return Math.max(0, state.hotBytes - this.stuckBytes);
+    return Math.max(0, state.hotBytes - this.#stuck.bytes);
   }
 
   /** The write is to a stream whose bytes stay. */
   #addsToStuck(state: State, { bytes, keyAt, keyBytes }: Command): boolean {
-    if (this.stuckBytes === 0) return false;
+    if (this.#stuck.bytes === 0) return false;
     const head = state.findAny(bytes, keyAt, keyBytes);
-    return head !== undefined && this.isStuck(head.incarnation);
+    return head !== undefined && this.#stuck.holds(head.incarnation);
   }
 
   /** The figures for the metrics. */
   show(state: State): AdmissionState {
     const isRecent = this.#clockMs - this.#refusedAtMs < REFUSING_MS;
-    if (this.movableBytes(state) >= this.hotBytesMax || isRecent) return 'refusing';
+    if (this.movableBytes(state) >= this.hot.bytesMax || isRecent) return 'refusing';
     return this.underPressure(state) ? 'pressure' : 'open';
   }
 
   /** Half full, or a large body waits for space: flush everything hot now, whatever its age. */
   underPressure(state: State): boolean {
-    return this.movableBytes(state) >= this.hotBytesMax / 2 || this.#hot.reservedAt(this.#clockMs) > 0;
+    return this.movableBytes(state) >= this.hot.bytesMax / 2 || this.hot.reservedAt(this.#clockMs) > 0;
   }
 
   #refuse(code: ErrorCode, payloadBytes: number): ErrorCode {

@@ -78,7 +78,7 @@ export function stateOf({ storage }: ShardOptions, group: number, memory: WorkMe
 /** One group, from what the storage has. */
 export function newGroup(options: ShardOptions, state: State, log: LogReader, sink: ReplySink): Group {
   const group = new Group(state, raftConfig(options, state, log), sink);
-  group.admission.uncommittedBytesMax = options.uncommittedBytesMax || Infinity;
+  group.admission.uncommitted.bytesMax = options.uncommittedBytesMax || Infinity;
   group.entryFillBytes = options.entryFillBytes ?? ENTRY_FILL_BYTES;
   if (options.pieces !== undefined) group.large.bounds = options.pieces;
   return group;

@@ -86,7 +86,7 @@ const BOUNDS: readonly Bound[] = [
   },
   {
     what: 'bytes that only the nodes hold',
-    source: ['src/group/admission.ts', 'hotBytesMax'],
+    source: ['src/group/admission.ts', 'hot = new Gate'],
     holds: '64 MiB of a group, with a cold store',
     full: '503, Retry-After',
     shownBy: [

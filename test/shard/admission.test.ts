@@ -8,7 +8,7 @@ const BOUND = 1000;
 function bounded(): { harness: Harness; appendCode(stream: string, bytes: number): string } {
   const harness = new Harness([0]);
   const { admission } = harness.shard.groups[0] as Harness['shard']['groups'][number];
-  admission.hotBytesMax = BOUND;
+  admission.hot.bytesMax = BOUND;
   const first = harness.create(0, 's');
   const second = harness.create(0, 't', { body: 'x'.repeat(400) });
   const replies = harness.turn();
@@ -109,8 +109,8 @@ test('bytes of the same turn count, and a body larger than the bound passes when
 test('bytes that wait for a majority are bounded on their own, and are free again with the commit', () => {
   const { harness, appendCode } = bounded();
   const { admission } = harness.shard.groups[0] as Harness['shard']['groups'][number];
-  admission.hotBytesMax = Infinity;
-  admission.uncommittedBytesMax = BOUND;
+  admission.hot.bytesMax = Infinity;
+  admission.uncommitted.bytesMax = BOUND;
   const slots = [800, 300].map((bytes) => harness.append(0, 's', new Uint8Array(bytes)));
   const replies = harness.turn();
   assert.deepEqual(

@@ -152,7 +152,7 @@ test('a refusal for lack of space shows for a second only', () => {
   const node = new Node();
   const group = node.shard.groups[0] as Shard['groups'][number];
   node.lead();
-  group.admission.hotBytesMax = 10;
+  group.admission.hot.bytesMax = 10;
   const body = (request: Request): void => {
     request.command.contentType = 'text/plain';
     request.command.payload = new Uint8Array(9);

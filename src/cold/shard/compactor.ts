@@ -66,7 +66,7 @@ export class Compactor extends TurnLoop<Work> {
   readonly #random: Random;
   readonly #lookMs: number;
   /** Unanswered merges, including those whose job was dropped. */
-  #running = 0;
+  running = 0;
   readonly #own: OwnObjects;
   #reportAtMs = -Infinity;
 
@@ -95,10 +95,6 @@ export class Compactor extends TurnLoop<Work> {
     return this.works.reduce((sum, { candidates }) => sum + candidates.size, 0);
   }
 
-  get running(): number {
-    return this.#running;
-  }
-
   /** The object belongs to a running job of this run. */
   owns(object: ObjectId): boolean {
     return this.#own.has(object);
@@ -122,7 +118,7 @@ export class Compactor extends TurnLoop<Work> {
   }
 
   #merged(job: Job, outcome: ColdOutcome<'merge'>): void {
-    this.#running--;
+    this.running--;
     this.wake();
     const work = this.works.find((one) => one.job === job);
     if (!outcome.ok || outcome.value.bytes === 0 || work === undefined) this.#own.end(job.object);
@@ -178,7 +174,7 @@ export class Compactor extends TurnLoop<Work> {
   /** True when the state was examined. */
   #start(work: Work): boolean {
     const { group, candidates } = work;
-    if (this.#running >= JOBS_MAX || candidates.size === 0 || work.job !== undefined) return false;
+    if (this.running >= JOBS_MAX || candidates.size === 0 || work.job !== undefined) return false;
     if (!group.leads) {
       // Only a leader tracks candidates.
       candidates.clear();
@@ -206,7 +202,7 @@ export class Compactor extends TurnLoop<Work> {
     const key = objectKey(group.id, group.state.cold.origin, plan.bucket, plan.incarnation, object);
     const job: Job = { term: group.raft.term, object, key, plan, merged: undefined, isProposed: false };
     work.job = job;
-    this.#running++;
+    this.running++;
     this.counters.cold_compaction_jobs++;
     const slices = plan.slices.map(({ incarnation, refs }) => ({ incarnation, refs }));
     this.#options.port.ask({ op: 'merge', key, slices }, (outcome) => this.#merged(job, outcome));

@@ -54,12 +54,17 @@ interface Job {
   proposedMs: number;
 }
 
+class Damaged extends Avoided {
+  /** Hot bytes, all of them in such streams. */
+  bytes = 0;
+}
+
 interface Work {
   readonly group: Group;
   readonly backOff: BackOff;
   readonly calls: FlushCall[];
   /** Streams with rows that the disk changed: they stay on the nodes, and the others move. */
-  readonly damaged: Avoided;
+  readonly damaged: Damaged;
   job: Job | undefined;
   /** The store rejected the last upload. */
   refused: boolean;
@@ -94,7 +99,7 @@ export class Flusher extends TurnLoop<Work> {
   readonly #options: FlusherOptions;
   readonly #lookMs: number;
   /** Unanswered uploads, including those whose job was dropped: their memory is in use. */
-  #uploading = 0;
+  uploading = 0;
   readonly #own: OwnObjects;
 
   constructor(options: FlusherOptions) {
@@ -103,21 +108,17 @@ export class Flusher extends TurnLoop<Work> {
       group,
       backOff: new BackOff(random),
       calls: [],
-      damaged: new Avoided(),
+      damaged: new Damaged(),
       job: undefined,
       refused: false,
       claiming: false,
       everythingAtMs: options.settings.flushIntervalMs + EVERYTHING_MS,
     }));
     super(works);
-    for (const { group, damaged } of works) group.admission.isStuck = (incarnation) => damaged.holds(incarnation);
+    for (const { group, damaged } of works) group.admission.heed(damaged);
     this.#options = options;
     this.#own = new OwnObjects(options.settings.run, options.nextSeq);
     this.#lookMs = Math.max(LOOK_MS_MIN, Math.min(LOOK_MS, options.settings.flushIntervalMs / 4));
-  }
-
-  get uploading(): number {
-    return this.#uploading;
   }
 
   /** The object belongs to a running job of this run. */
@@ -126,7 +127,7 @@ export class Flusher extends TurnLoop<Work> {
   }
 
   #uploaded(job: Job, outcome: ColdOutcome<'put'>): void {
-    this.#uploading--;
+    this.uploading--;
     const work = this.works.find((one) => one.job === job);
     if (!outcome.ok) {
       this.#own.end(job.object);
@@ -189,9 +190,8 @@ export class Flusher extends TurnLoop<Work> {
 
   /** True when a job was started. */
   #start(work: Work): boolean {
-    const { group, calls } = work;
-    const { admission, state } = group;
-    admission.stuckBytes = group.leads && work.damaged.any ? Math.min(admission.stuckBytes, state.hotBytes) : 0;
+    const { group, calls, damaged } = work;
+    damaged.bytes = group.leads && damaged.any ? Math.min(damaged.bytes, group.state.hotBytes) : 0;
     if (!group.leads) {
       for (const call of calls.splice(0)) call.done = 'leader-lost';
       return false;
@@ -200,7 +200,7 @@ export class Flusher extends TurnLoop<Work> {
       for (const call of group.state.hotBytes === 0 ? calls.splice(0) : []) call.done = 'nothing';
       return false;
     }
-    if (this.#uploading >= this.#options.settings.uploadsMax) return false;
+    if (this.uploading >= this.#options.settings.uploadsMax) return false;
     if (calls.length === 0 && this.clockMs < work.backOff.notBeforeMs) return false;
     if (group.state.cold.origin === NO_ORIGIN) {
       this.#claim(work);
@@ -237,7 +237,7 @@ export class Flusher extends TurnLoop<Work> {
       },
     });
     // All others have moved.
-    if (plan === undefined && isSettled) admission.stuckBytes = state.hotBytes;
+    if (plan === undefined && isSettled) damaged.bytes = state.hotBytes;
     if (pressure && plan !== undefined) {
       this.counters.cold_pressure_flush_passes++;
       this.counters.cold_pressure_flush_candidates += plan.slices.length;
@@ -289,7 +289,7 @@ export class Flusher extends TurnLoop<Work> {
       proposedMs: -1,
     };
     work.job = job;
-    this.#uploading++;
+    this.uploading++;
     const slices = plan.slices.map(({ at, length }) => ({ at, length }));
     this.#options.port.ask({ op: 'put', key, body: plan.body, slices }, (outcome) => this.#uploaded(job, outcome));
   }

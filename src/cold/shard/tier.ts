@@ -6,12 +6,10 @@ import { planted } from '../../base/planted.ts';
 import { Collector } from './collector.ts';
 import { Flusher } from './flusher.ts';
 import { Compactor } from './compactor.ts';
-import type { Proposals } from './proposals.ts';
 import { Sweeper } from './sweeper.ts';
 import type { PartOptions } from './turn-loop.ts';
 
 export class ColdTier {
-  readonly proposals: Proposals;
   readonly flusher: Flusher;
   readonly collector: Collector;
   readonly sweeper: Sweeper;
@@ -20,11 +18,7 @@ export class ColdTier {
   #lastSeq = 0;
 
   constructor(options: Omit<PartOptions, 'nextSeq'>) {
-    this.proposals = options.proposals;
-    const shared = {
-      ...options,
-      nextSeq: (): number => ++this.#lastSeq,
-    };
+    const shared = { ...options, nextSeq: (): number => ++this.#lastSeq };
     this.compactor = new Compactor(shared);
     this.flusher = new Flusher({ ...shared, onPublished: (group, slices) => this.compactor.flushed(group, slices) });
     this.collector = new Collector(shared);
@@ -33,7 +27,7 @@ export class ColdTier {
       owns: (object) => this.flusher.owns(object) || (this.compactor.owns(object) && !planted('sweep-takes-merges')),
     });
     const { hotBytesMax } = options.settings;
-    for (const { admission } of options.groups) admission.hotBytesMax = hotBytesMax === 0 ? Infinity : hotBytesMax;
+    for (const { admission } of options.groups) admission.hot.bytesMax = hotBytesMax === 0 ? Infinity : hotBytesMax;
   }
 
   /** Call before the turn's entries are sealed, because its proposals go into them. */

@@ -38,8 +38,10 @@ export type NextVisit = number | 'took-turn';
 
 export abstract class TurnLoop<Work> {
   protected readonly works: readonly Work[];
-  #nowMs = 0;
-  #clockMs = 0;
+  /** Wall clock of the turn. */
+  protected nowMs = 0;
+  /** Monotonic clock of the turn. */
+  protected clockMs = 0;
   #first = 0;
   #dueAtMs = 0;
   /** Groups whose last visit met a row that the disk changed. */
@@ -54,16 +56,6 @@ export abstract class TurnLoop<Work> {
 
   protected abstract visit(work: Work): NextVisit;
 
-  /** Wall clock of the turn. */
-  protected get nowMs(): number {
-    return this.#nowMs;
-  }
-
-  /** Monotonic clock of the turn. */
-  protected get clockMs(): number {
-    return this.#clockMs;
-  }
-
   /** When the next turn is due although nothing arrives. */
   get dueAtMs(): number {
     return this.#dueAtMs;
@@ -77,20 +69,20 @@ export abstract class TurnLoop<Work> {
 
   /** A row that the disk changed ends the visit of its group, and no other. */
   #visited(work: Work): NextVisit {
-    const aloneUntilMs = this.#aloneUntilMs.get(work) ?? this.#clockMs;
-    if (this.#clockMs < aloneUntilMs) return aloneUntilMs;
+    const aloneUntilMs = this.#aloneUntilMs.get(work) ?? this.clockMs;
+    if (this.clockMs < aloneUntilMs) return aloneUntilMs;
     try {
       return this.visit(work);
     } catch (error) {
       if (!(error instanceof RowDamage)) throw error;
-      this.#aloneUntilMs.set(work, this.#clockMs + DAMAGED_MS);
-      return this.#clockMs + DAMAGED_MS;
+      this.#aloneUntilMs.set(work, this.clockMs + DAMAGED_MS);
+      return this.clockMs + DAMAGED_MS;
     }
   }
 
   turn(nowMs: number, clockMs: number): void {
-    this.#nowMs = nowMs;
-    this.#clockMs = clockMs;
+    this.nowMs = nowMs;
+    this.clockMs = clockMs;
     if (this.settle !== undefined) for (const work of this.works) this.settle(work);
     if (clockMs < this.#dueAtMs) return;
     this.#dueAtMs = Infinity;
@@ -112,33 +104,25 @@ export abstract class TurnLoop<Work> {
 export class BackOff {
   readonly #random: Random;
   #failures = 0;
-  #notBeforeMs = -Infinity;
+  notBeforeMs = -Infinity;
 
   constructor(random: Random) {
     this.#random = random;
   }
 
-  get failures(): number {
-    return this.#failures;
-  }
-
-  get notBeforeMs(): number {
-    return this.#notBeforeMs;
-  }
-
   failed(clockMs: number): void {
     const wait = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(10, this.#failures++));
-    this.#notBeforeMs = clockMs + wait / 2 + this.#random.below(Math.ceil(wait / 2));
+    this.notBeforeMs = clockMs + wait / 2 + this.#random.below(Math.ceil(wait / 2));
   }
 
   succeeded(): void {
     this.#failures = 0;
-    this.#notBeforeMs = -Infinity;
+    this.notBeforeMs = -Infinity;
   }
 
   /** The store answered another request, so there is no reason to wait. */
   hope(): void {
-    this.#notBeforeMs = -Infinity;
+    this.notBeforeMs = -Infinity;
   }
 }
 
