@@ -5,7 +5,6 @@
  */
 import { assert } from '../base/assert.ts';
 import { ownCopy } from '../base/bytes.ts';
-import { errorNumber } from '../base/errors.ts';
 import { fnv1a64mod } from '../base/hash.ts';
 import {
   INLINE_PAYLOAD_BYTES_MAX,
@@ -169,9 +168,8 @@ export class Gateway implements ShardGateway {
       const handler = this.#handlers[slot];
       if (handler === undefined) continue;
       this.#handlers[slot] = undefined;
-      this.#reply.reset(slot);
       const isWrite = (this.#operations[slot] ?? 0) < FIRST_QUERY_NUMBER;
-      this.#reply.code = errorNumber(isWrite ? 'OUTCOME_UNKNOWN' : 'STOPPING');
+      this.#reply.refuse(slot, isWrite ? 'OUTCOME_UNKNOWN' : 'STOPPING');
       this.#call(handler);
     }
   }
@@ -278,13 +276,8 @@ export class Gateway implements ShardGateway {
 
   #takeCold(handler: ReplyHandler): void {
     const reply = this.#reply;
-    if (this.#cold !== undefined) {
-      this.#cold.take(reply, handler);
-      return;
-    }
-    reply.reset(reply.id);
-    reply.code = errorNumber('NO_COLD_STORE');
-    handler.onReply(reply);
+    if (this.#cold !== undefined) this.#cold.take(reply, handler);
+    else handler.onReply(reply.refuse(reply.id, 'NO_COLD_STORE'));
   }
 }
 

@@ -4,7 +4,6 @@
  * which refuses in the usual order.
  */
 import { ownCopy } from '../base/bytes.ts';
-import { errorNumber } from '../base/errors.ts';
 import { JSON_POOLED_BYTES_MAX, JSON_POOLED_BYTES_MIN } from '../base/limits.ts';
 import type { ReplyHandler } from '../ports.ts';
 import type { BodyMark } from '../protocol/checked-body.ts';
@@ -98,10 +97,8 @@ export class JsonBodies {
 
   #refuse(open: Open, code: 'SHARD_BUSY' | 'STOPPING'): void {
     if (!this.#open.delete(open)) return;
-    const reply = new Reply();
-    reply.code = errorNumber(code);
     try {
-      open.handler.onReply(reply);
+      open.handler.onReply(new Reply().refuse(0, code));
     } catch (error) {
       this.#options.onError(error);
     }

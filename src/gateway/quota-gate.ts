@@ -6,7 +6,7 @@
  * the bound by their concurrent writes. While a group does not answer, the node uses the last known figures, or its own
  * replica's. A write that does not fit is marked, and refused.
  */
-import { errorCode, errorNumber, type ErrorCode } from '../base/errors.ts';
+import { errorCode } from '../base/errors.ts';
 import { type DefaultQuota, NO_QUOTA } from '../base/use-limits.ts';
 import { QUOTA_BUCKETS_MAX } from '../base/limits.ts';
 import type { BucketResult } from '../protocol/queries/summaries.ts';
@@ -156,7 +156,7 @@ export class QuotaGate implements WriteGateway {
       sinceMs: this.#monotonicMs(),
       grant: (isOver) => {
         this.#held.drop(copy);
-        if (!this.#send(entry, copy, handler, isOver)) handler.onReply(refusal('SHARD_BUSY'));
+        if (!this.#send(entry, copy, handler, isOver)) handler.onReply(new Reply().refuse(0, 'SHARD_BUSY'));
       },
       deny: (reply) => {
         this.#held.drop(copy);
@@ -246,7 +246,7 @@ export class QuotaGate implements WriteGateway {
       if (entry.isTold) entry.isLate = true;
       // Nothing is known yet: this node's replicas are better than nothing.
       else if (!isUnconfirmed) this.#ask(entry, true);
-      else for (const one of entry.waiting.splice(0)) one.deny(refusal(refused.code));
+      else for (const one of entry.waiting.splice(0)) one.deny(new Reply().refuse(0, refused.code));
       return this.#pump(entry);
     }
     // Writes continued during a late answer, which may or may not include them: the next write queries again.
@@ -292,14 +292,8 @@ export class QuotaGate implements WriteGateway {
 
   #over(entry: QuotaEntry): Reply {
     this.counters.refused++;
-    const reply = refusal('QUOTA_EXCEEDED');
+    const reply = new Reply().refuse(0, 'QUOTA_EXCEEDED');
     explain(reply, describe(entry));
     return reply;
   }
-}
-
-function refusal(code: ErrorCode): Reply {
-  const reply = new Reply();
-  reply.code = errorNumber(code);
-  return reply;
 }

@@ -360,10 +360,7 @@ export class Group {
 
   #refuseAll(slots: readonly number[], code: 'NO_LEADER' | 'BODY_TOO_LARGE' | 'OUTCOME_UNKNOWN' | 'STOPPING'): void {
     for (const slot of slots) {
-      if (slot === NO_SLOT) continue;
-      this.#reply.reset(slot);
-      this.#reply.code = errorNumber(code);
-      this.#sink.send(this.#reply);
+      if (slot !== NO_SLOT) this.#sink.send(this.#reply.refuse(slot, code));
     }
   }
 

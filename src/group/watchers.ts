@@ -2,7 +2,7 @@
  * Live readers of a group's streams, as topics: at most one per stream and node. Changes are collected during apply and
  * sent as one tail event per stream and turn, so a burst of appends is one event.
  */
-import { type ErrorCode, errorNumber } from '../base/errors.ts';
+import type { ErrorCode } from '../base/errors.ts';
 import { toHex } from '../base/hex.ts';
 import { RowDamage } from '../base/row-damage.ts';
 import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
@@ -126,9 +126,8 @@ export class Watchers implements StateListener {
   }
 
   #sendCode(topic: number, code: ErrorCode): void {
-    this.#reply.reset(topic);
+    this.#reply.refuse(topic, code);
     this.#reply.kind = REPLY_TAIL;
-    this.#reply.code = errorNumber(code);
     this.#sink.send(this.#reply);
   }
 

@@ -5,6 +5,7 @@
  * answers to requests that are traced have stages, so older nodes, which do not look for them, are never sent any. The
  * operation says what a, b, c and text mean: outside this folder its result names them.
  */
+import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { f64, struct, u16, u32, u8 } from '../base/struct.ts';
 import { readText, writeText } from '../base/text.ts';
 import { NO_STAGES, STAGE, readStages, writeStages } from './stage.ts';
@@ -74,6 +75,18 @@ export class Reply {
 
   has(flag: number): boolean {
     return (this.flags & flag) !== 0;
+  }
+
+  /** A copy, because the original is used again, and so is the memory of its body. */
+  withoutBody(): Reply {
+    return Object.assign(new Reply(), this, { body: undefined, isBodyKept: false });
+  }
+
+  /** A result that is the code alone. */
+  refuse(id: number, code: ErrorCode): this {
+    this.reset(id);
+    this.code = errorNumber(code);
+    return this;
   }
 
   /** Back to an empty OK result for `id`. */

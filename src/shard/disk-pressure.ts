@@ -27,7 +27,7 @@ export function owedBytes(groups: readonly Group[]): number {
 /** Ticks in which others may still take over: an election, started when this node fell silent. */
 const TAKE_OVER_TICKS = 30;
 
-export interface DiskPressureOptions {
+export interface DiskPressureParts {
   readonly groups: readonly Group[];
   readonly commits: Commits;
   readonly storage: ShardStorage;
@@ -35,30 +35,24 @@ export interface DiskPressureOptions {
 }
 
 export class DiskPressure {
-  readonly #groups: readonly Group[];
-  readonly #commits: Commits;
-  readonly #storage: ShardStorage;
-  readonly #backlog: Backlog;
+  readonly #parts: DiskPressureParts;
   #shed: ElectionPriority = 'normal';
   /** Ticks in which the disk had no space, or was too slow. */
   #shortTicks = 0;
 
-  constructor({ groups, commits, storage, backlog }: DiskPressureOptions) {
-    this.#groups = groups;
-    this.#commits = commits;
-    this.#storage = storage;
-    this.#backlog = backlog;
+  constructor(parts: DiskPressureParts) {
+    this.#parts = parts;
   }
 
   /** Once a tick. */
   tick(clockMs: number): void {
-    this.#commits.noteSpace();
-    this.#commits.noteSlow(clockMs);
+    this.#parts.commits.noteSpace();
+    this.#parts.commits.noteSlow(clockMs);
     const wasShort = this.#shortTicks > 0;
-    const isShort = this.#commits.full || !this.#storage.spaceLeft || this.#backlog.isFull;
+    const isShort = this.#parts.commits.full || !this.#parts.storage.spaceLeft || this.#parts.backlog.isFull;
     this.#shortTicks = isShort ? this.#shortTicks + 1 : 0;
     if (isShort !== wasShort) this.settle();
-    if (isShort) for (const group of this.#groups) passOn(group);
+    if (isShort) for (const group of this.#parts.groups) passOn(group);
   }
 
   /** Low or no election priority: the node accepts no leadership, and the balancer moves away what it leads. */
@@ -72,21 +66,23 @@ export class DiskPressure {
    * those for groups that another node leads. A slow disk takes neither from clients.
    */
   refuses(group: Group, kind: number): ErrorCode | undefined {
-    if (this.#commits.full) return 'DISK_FULL';
-    const code = this.#backlog.isFull ? 'SHARD_BUSY' : 'DISK_FULL';
-    if (code === 'DISK_FULL' && (this.#storage.spaceLeft || FREES_SPACE.has(kind))) return undefined;
+    if (this.#parts.commits.full) return 'DISK_FULL';
+    const code = this.#parts.backlog.isFull ? 'SHARD_BUSY' : 'DISK_FULL';
+    if (code === 'DISK_FULL' && (this.#parts.storage.spaceLeft || FREES_SPACE.has(kind))) return undefined;
     return group.leads && !passOn(group) ? code : undefined;
   }
 
   /** A refusal for lack of space is final for the other node's client, though a leader with space may soon appear. */
   get mayPass(): boolean {
-    return this.#shortTicks < TAKE_OVER_TICKS && this.#groups.some(({ raft }) => raft.configuration.voters.length > 1);
+    return (
+      this.#shortTicks < TAKE_OVER_TICKS && this.#parts.groups.some(({ raft }) => raft.configuration.voters.length > 1)
+    );
   }
 
   /** Sets the election priority of all groups. */
   settle(): void {
     // When no disk has space some node must lead anyway, if only to delete.
     const electionPriority = this.#shed === 'normal' && this.#shortTicks > 0 ? 'low' : this.#shed;
-    for (const { raft } of this.#groups) raft.electionPriority = electionPriority;
+    for (const { raft } of this.#parts.groups) raft.electionPriority = electionPriority;
   }
 }

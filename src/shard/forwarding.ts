@@ -350,8 +350,7 @@ export class Forwarding {
   }
 
   #refuse(slot: number, code: ErrorCode, reason = ''): void {
-    this.#reply.reset(slot);
-    this.#reply.code = errorNumber(code);
+    this.#reply.refuse(slot, code);
     if (reason !== '') explain(this.#reply, reason);
     this.#host.deliver(this.#reply);
   }

@@ -51,24 +51,16 @@ export interface IncomingOptions {
 }
 
 export class IncomingGroupSnapshots {
-  readonly #storage: ShardStorage;
-  readonly #peers: Port;
-  readonly #log: Log;
-  readonly #wake: () => void;
-  readonly #isStuck: () => boolean;
+  readonly #options: IncomingOptions;
   readonly #incoming = new Map<number, Incoming>();
   /** Groups whose unused half may hold rows. */
   readonly #untidy: Set<number>;
   #clockMs = 0;
   readonly counters = { received: 0, failed: 0 };
 
-  constructor({ storage, groups, peers, log, wake, isStuck }: IncomingOptions) {
-    this.#storage = storage;
-    this.#peers = peers;
-    this.#log = log;
-    this.#wake = wake;
-    this.#isStuck = isStuck;
-    this.#untidy = new Set(groups);
+  constructor(options: IncomingOptions) {
+    this.#options = options;
+    this.#untidy = new Set(options.groups);
   }
 
   /** `metadata` is the sender's; copied. */
@@ -77,11 +69,11 @@ export class IncomingGroupSnapshots {
     const message = withMetadata(request, metadata);
     if (message === undefined) {
       const why = `refused a snapshot: unreadable, or usage not in units of ${WRITE_UNIT_BYTES} bytes`;
-      this.#log('error', why, { group, from });
+      this.#options.log('error', why, { group, from });
     }
     // Raft received a complete one: its rows must stay until the commit that makes them the group's state.
     if (message === undefined || this.#incoming.get(group)?.stepped === true) {
-      this.#peers.snapshotResult(snapshot, 'failed');
+      this.#options.peers.snapshotResult(snapshot, 'failed');
       return;
     }
     const isHalfEmpty = !this.#untidy.has(group);
@@ -89,12 +81,12 @@ export class IncomingGroupSnapshots {
     const incoming: Incoming = { snapshot, message, held: [], isHalfEmpty, ...about };
     this.#incoming.set(group, incoming);
     if (!isHalfEmpty) {
-      if (!this.#isStuck()) this.#tidy(group);
+      if (!this.#options.isStuck()) this.#tidy(group);
       if (this.#incoming.get(group) !== incoming) return;
       if (!incoming.isHalfEmpty) this.#hold(incoming);
     }
     this.#untidy.add(group);
-    this.#log('info', 'receiving a snapshot', { group, from, index: message.snapshot.index });
+    this.#options.log('info', 'receiving a snapshot', { group, from, index: message.snapshot.index });
   }
 
   chunk(snapshot: IncomingSnapshot, rows: Uint8Array): void {
@@ -125,7 +117,7 @@ export class IncomingGroupSnapshots {
     // After raft was told, only the end of the turn ends it.
     if (incoming?.snapshot !== snapshot || incoming.stepped) return;
     this.#incoming.delete(snapshot.group);
-    this.#log('info', 'a snapshot ended before all of it was here: the log of its sender says why', {
+    this.#options.log('info', 'a snapshot ended before all of it was here: the log of its sender says why', {
       group: snapshot.group,
       from: snapshot.node,
     });
@@ -137,13 +129,13 @@ export class IncomingGroupSnapshots {
     if (incoming === undefined) return;
     this.#incoming.delete(group);
     this.counters.received++;
-    this.#peers.snapshotResult(incoming.snapshot, 'installed');
+    this.#options.peers.snapshotResult(incoming.snapshot, 'installed');
   }
 
   /** After a turn: ends a snapshot that raft received but did not use, because its log reached the index by itself. */
   settle(hasRoom: boolean, clockMs: number): void {
     this.#clockMs = clockMs;
-    const isStuck = this.#isStuck();
+    const isStuck = this.#options.isStuck();
     let urgent: Incoming | undefined;
     for (const [group, incoming] of this.#incoming) {
       // A state that does not fit is sent again later.
@@ -160,7 +152,7 @@ export class IncomingGroupSnapshots {
     if (!hasRoom || isStuck) return;
     if (urgent !== undefined) {
       this.#tidy(urgent.snapshot.group);
-      this.#wake();
+      this.#options.wake();
       return;
     }
     // No sender waits for the others.
@@ -171,7 +163,7 @@ export class IncomingGroupSnapshots {
   #tidy(group: number): void {
     const incoming = this.#incoming.get(group);
     let isClean = false;
-    const isDone = this.#hasRoom(() => (isClean = this.#storage.clearStage(group)));
+    const isDone = this.#hasRoom(() => (isClean = this.#options.storage.clearStage(group)));
     if (isClean) this.#untidy.delete(group);
     if (incoming === undefined) return;
     if (!isDone) return this.#fail(incoming);
@@ -185,13 +177,13 @@ export class IncomingGroupSnapshots {
   #release(incoming: Incoming): void {
     incoming.heldAtMs = undefined;
     if (incoming.heldBytes >= STAGE_BYTES && !this.#stage(incoming)) return;
-    this.#peers.paceSnapshot(incoming.snapshot, 'resume');
+    this.#options.peers.paceSnapshot(incoming.snapshot, 'resume');
     this.#step(incoming);
   }
 
   #hold(incoming: Incoming): void {
     incoming.heldAtMs = this.#clockMs;
-    this.#peers.paceSnapshot(incoming.snapshot, 'hold');
+    this.#options.peers.paceSnapshot(incoming.snapshot, 'hold');
   }
 
   #step(incoming: Incoming): void {
@@ -199,12 +191,12 @@ export class IncomingGroupSnapshots {
     if (incoming.heldBytes > 0 && !this.#stage(incoming)) return;
     incoming.stepped = true;
     incoming.complete.raft.step(incoming.message);
-    this.#wake();
+    this.#options.wake();
   }
 
   /** A checkpoint hangs: the transfer is on hold until settle() finds that it has ended. */
   #mustWait(incoming: Incoming): boolean {
-    const isStuck = this.#isStuck();
+    const isStuck = this.#options.isStuck();
     if (isStuck && incoming.heldAtMs === undefined) this.#hold(incoming);
     return isStuck;
   }
@@ -215,7 +207,7 @@ export class IncomingGroupSnapshots {
     incoming.held = [];
     incoming.heldBytes = 0;
     const isDone = this.#hasRoom(() => {
-      for (const pieces of batchesOf(held)) this.#storage.stage(incoming.snapshot.group, pieces);
+      for (const pieces of batchesOf(held)) this.#options.storage.stage(incoming.snapshot.group, pieces);
     });
     if (!isDone) this.#fail(incoming);
     return isDone;
@@ -224,7 +216,7 @@ export class IncomingGroupSnapshots {
   #fail({ snapshot }: Incoming): void {
     this.#incoming.delete(snapshot.group);
     this.counters.failed++;
-    this.#peers.snapshotResult(snapshot, 'failed');
+    this.#options.peers.snapshotResult(snapshot, 'failed');
   }
 
   /** False: the disk is full, and `write` was not done completely. */

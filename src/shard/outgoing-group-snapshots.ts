@@ -8,7 +8,6 @@ import type { SnapshotMeta, GroupSnapshotRequest } from '../raft/types.ts';
 import type { Group } from '../group/group.ts';
 import { type Behind, LogPins, type LogPin, type PinBounds } from './log-pins.ts';
 import type { Log, PeerPort, ShardStorage, SnapshotSending } from './ports.ts';
-import { Retries } from './retries.ts';
 import { encodeMetadata } from './snapshot-metadata.ts';
 
 /** Heartbeats wait behind a chunk, also on a thin link; large compared with its header. */
@@ -17,6 +16,16 @@ const CHUNK_BYTES = 32 * 1024;
 /** Log sentence for operators; the figures follow it. */
 export const TOO_FAR_BEHIND =
   'a node takes a snapshot and the log behind it more slowly than the group is written: it is given up, and tried again later';
+
+/** After the first failure nothing is sent to the node for about as long as it takes to restart. */
+const RETRY_MS_MIN = 500;
+/** Delay at most, for a node that can take a snapshot again. */
+const RETRY_MS_MAX = 60_000;
+
+interface Failures {
+  readonly count: number;
+  readonly notBeforeMs: number;
+}
 
 /** A snapshot that raft wants sent. */
 export interface WantedSnapshot {
@@ -36,25 +45,20 @@ export interface OutgoingOptions {
 }
 
 export class OutgoingGroupSnapshots {
-  readonly #storage: ShardStorage;
-  readonly #peers: Port;
-  readonly #log: Log;
-  readonly #wake: () => void;
+  readonly #options: OutgoingOptions;
   /** By group and node, in the order in which raft asked; a later request for the same replaces the earlier one. */
   readonly #wanted = new Map<string, WantedSnapshot>();
   /** Transfers under way. */
   readonly #sending = new Map<LogPin, SnapshotSending>();
   readonly pins: LogPins;
-  readonly #retries = new Retries();
+  /** By group and node, so that no group is sent in a loop to a node that cannot take it. */
+  readonly #failures = new Map<string, Failures>();
   #clockMs = 0;
   readonly counters = { sent: 0, failed: 0, tooFarBehind: 0 };
 
-  constructor({ storage, peers, log, wake, bounds }: OutgoingOptions) {
-    this.#storage = storage;
-    this.#peers = peers;
-    this.#log = log;
-    this.#wake = wake;
-    this.pins = new LogPins(storage, bounds);
+  constructor(options: OutgoingOptions) {
+    this.#options = options;
+    this.pins = new LogPins(options.storage, options.bounds);
   }
 
   /** Sent when its turn comes; until then raft sends nothing else to that node. */
@@ -79,7 +83,7 @@ export class OutgoingGroupSnapshots {
         continue;
       }
       if (busy.filter((node) => node === message.to).length >= SNAPSHOTS_SENT_PER_NODE_MAX) continue;
-      if (!this.#retries.mayTry(key, clockMs)) continue;
+      if (clockMs < (this.#failures.get(key)?.notBeforeMs ?? 0)) continue;
       this.#wanted.delete(key);
       busy.push(message.to);
       due.push(wanted);
@@ -92,11 +96,11 @@ export class OutgoingGroupSnapshots {
     const { state, raft } = group;
     const index = state.appliedIndex;
     const meta: SnapshotMeta = { index, term: state.appliedTerm, configuration: raft.configurationAt(index) };
-    const reader = this.#storage.openSnapshot(group.id);
+    const reader = this.#options.storage.openSnapshot(group.id);
     const pin = this.pins.add(group, message.to);
     const isWrong = planted('snapshot-with-wrong-index');
     const request = { ...message, snapshot: isWrong ? { ...meta, index: index + 1 } : meta };
-    const sending = this.#peers.sendSnapshot(message.to, group.id, request, encodeMetadata(meta), {
+    const sending = this.#options.peers.sendSnapshot(message.to, group.id, request, encodeMetadata(meta), {
       next: () => {
         const rows = reader.next(CHUNK_BYTES);
         pin.sentBytes += rows?.length ?? 0;
@@ -107,8 +111,8 @@ export class OutgoingGroupSnapshots {
         this.#sending.delete(pin);
         if (outcome === 'installed') this.#installed(pin, index);
         else this.#failed(pin);
-        this.#log('info', 'snapshot sent', { group: group.id, to: message.to, index, outcome });
-        if (this.#wanted.size > 0) this.#wake();
+        this.#options.log('info', 'snapshot sent', { group: group.id, to: message.to, index, outcome });
+        if (this.#wanted.size > 0) this.#options.wake();
       },
     });
     if (sending !== undefined) {
@@ -122,7 +126,7 @@ export class OutgoingGroupSnapshots {
 
   /** It cannot be sent now. */
   refuse({ group, message }: WantedSnapshot): void {
-    this.#retries.failed(keyOf(group, message.to), this.#clockMs);
+    this.#postpone(keyOf(group, message.to));
     group.raft.snapshotFailed(message.to);
   }
 
@@ -139,8 +143,14 @@ export class OutgoingGroupSnapshots {
   #failed(pin: LogPin): void {
     this.counters.failed++;
     this.pins.remove(pin);
-    this.#retries.failed(keyOf(pin.group, pin.node), this.#clockMs);
+    this.#postpone(keyOf(pin.group, pin.node));
     pin.group.raft.snapshotFailed(pin.node);
+  }
+
+  #postpone(key: string): void {
+    const count = this.#failures.get(key)?.count ?? 0;
+    const waitMs = Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** Math.min(count, 10));
+    this.#failures.set(key, { count: count + 1, notBeforeMs: this.#clockMs + waitMs });
   }
 
   /** Once a turn: ends transfers that have fallen too far behind. */
@@ -154,9 +164,9 @@ export class OutgoingGroupSnapshots {
     }
     this.pins.look(clockMs, (pin, how) => {
       const key = keyOf(pin.group, pin.node);
-      if (how === 'caught up') this.#retries.succeeded(key);
+      if (how === 'caught up') this.#failures.delete(key);
       if (typeof how !== 'object') return;
-      this.#retries.failed(key, this.#clockMs);
+      this.#postpone(key);
       this.#sayBehind(pin, how);
     });
   }
@@ -164,7 +174,7 @@ export class OutgoingGroupSnapshots {
   #sayBehind({ group, node: to, index, sentBytes }: LogPin, { bytes, entries, bytesMax }: Behind): void {
     this.counters.tooFarBehind++;
     const figures = { sentBytes, logBytes: bytes, logBytesMax: bytesMax, logEntries: entries };
-    this.#log('warn', TOO_FAR_BEHIND, { group: group.id, to, index, ...figures });
+    this.#options.log('warn', TOO_FAR_BEHIND, { group: group.id, to, index, ...figures });
   }
 }
 

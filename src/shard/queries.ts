@@ -1,5 +1,5 @@
 /** Handles everything that asks a shard and does not write: which part answers, and whether the query must wait. */
-import { type ErrorCode, errorNumber } from '../base/errors.ts';
+import type { ErrorCode } from '../base/errors.ts';
 import type { Group } from '../group/group.ts';
 import { type ReplySink, Reply } from '../protocol/reply.ts';
 import type { ElectionPriority, ReadState } from '../raft/types.ts';
@@ -33,7 +33,7 @@ const NEEDS_LEADERS = queriesWhere(({ needsLeaders }) => needsLeaders);
 
 export class Queries {
   readonly #host: QueriesHost;
-  readonly #recovery: RecoveryBarrier;
+  readonly recovery: RecoveryBarrier;
   readonly #waiting: WaitingReads;
   readonly #query = new Query();
   readonly #reply = new Reply();
@@ -69,7 +69,7 @@ export class Queries {
 
   constructor(host: QueriesHost) {
     this.#host = host;
-    this.#recovery = new RecoveryBarrier(host.groups);
+    this.recovery = new RecoveryBarrier(host.groups);
     this.#waiting = new WaitingReads(
       host.boot,
       (group) => this.#isBehind(group),
@@ -77,21 +77,6 @@ export class Queries {
     );
     if (!host.hasOthers) return;
     for (const group of host.groups) group.onMissing = (slot) => this.#confirm(group, [group], slot);
-  }
-
-  /** See RecoveryBarrier. */
-  lose(group: Group): void {
-    this.#recovery.lose(group);
-  }
-
-  /** See RecoveryBarrier. */
-  hold(group: Group): void {
-    this.#recovery.hold(group);
-  }
-
-  /** Whether the group may know less than it acknowledged before this process started. */
-  isBehind(group: Group): boolean {
-    return this.#recovery.isBehind(group);
   }
 
   /** Takes the current request of the source. `group` is undefined for one that concerns all of them. */
@@ -110,7 +95,7 @@ export class Queries {
     this.#frameAt = source.offset;
     this.#frameSize = source.length;
     if (this.#host.damaged.hasStopped(group)) this.#refuse(slot, 'ROW_DAMAGED');
-    else if (this.#recovery.done || !this.#isBehind(group)) this.#answer(group, slot, false);
+    else if (this.recovery.done || !this.#isBehind(group)) this.#answer(group, slot, false);
     else if (!this.#waiting.untilCaughtUp(this.#asked(group, slot), clockMs)) this.#refuse(slot, 'CATCHING_UP');
   }
 
@@ -127,7 +112,7 @@ export class Queries {
   turn(nowMs: number, clockMs: number): void {
     this.#nowMs = nowMs;
     this.#clockMs = clockMs;
-    if (!this.#recovery.done) this.#recovery.observe();
+    if (!this.recovery.done) this.recovery.observe();
     if (this.#waiting.size > 0) this.#waiting.turn(clockMs);
   }
 
@@ -144,7 +129,7 @@ export class Queries {
   }
 
   #isBehind(group: Group | undefined): boolean {
-    return group === undefined ? !this.#recovery.done : this.#recovery.isBehind(group);
+    return group === undefined ? !this.recovery.done : this.recovery.isBehind(group);
   }
 
   #end({ group, slot, frame }: WaitingRead, ending: Ending): void {
@@ -186,8 +171,6 @@ export class Queries {
   }
 
   #refuse(slot: number, code: ErrorCode): void {
-    this.#reply.reset(slot);
-    this.#reply.code = errorNumber(code);
-    this.#host.sink.send(this.#reply);
+    this.#host.sink.send(this.#reply.refuse(slot, code));
   }
 }

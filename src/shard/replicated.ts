@@ -36,22 +36,18 @@ export interface ReplicatedOptions {
 
 export class Replicated implements Replication {
   readonly hasOthers = true;
-  readonly #nodeId: number;
+  readonly #options: ReplicatedOptions;
   readonly #peers: PeerPort;
-  readonly #storage: ShardStorage;
-  readonly #group: (id: number) => Group | undefined;
   readonly #forwarding: Forwarding;
   readonly #outgoing: OutgoingGroupSnapshots;
   readonly #incoming: IncomingGroupSnapshots;
   readonly #joined: JoinedNodes;
 
   constructor(options: ReplicatedOptions) {
-    const { links, nodeId, groups, storage, log, pinBounds, deliver, propose, group, traced, isStuck } = options;
+    const { links, nodeId, groups, storage, log, pinBounds, deliver, propose, traced, isStuck } = options;
     const { peers, wake } = links;
-    this.#nodeId = nodeId;
+    this.#options = options;
     this.#peers = peers;
-    this.#storage = storage;
-    this.#group = group;
     this.#forwarding = new Forwarding(peers, nodeId, { deliver, propose, wake });
     this.#forwarding.onAnswered = (slot) => traced.answered(slot);
     this.#outgoing = new OutgoingGroupSnapshots({ storage, peers, log, wake, bounds: pinBounds });
@@ -110,7 +106,7 @@ export class Replicated implements Replication {
   }
 
   #others(configuration: Configuration): number[] {
-    return members(configuration).filter((node) => node !== this.#nodeId);
+    return members(configuration).filter((node) => node !== this.#options.nodeId);
   }
 
   send(group: Group, messages: readonly Message[]): void {
@@ -165,7 +161,7 @@ export class Replicated implements Replication {
 
   /** Keeps a tail that slow followers may still need. */
   compactable(group: Group, index: number): number {
-    return this.#storage.compactable(group.id, index, LOG_KEPT_BYTES);
+    return this.#options.storage.compactable(group.id, index, LOG_KEPT_BYTES);
   }
 
   pinnedIndex(group: Group): number {
@@ -191,7 +187,7 @@ export class Replicated implements Replication {
   }
 
   onSnapshotComplete(snapshot: IncomingSnapshot): void {
-    const group = this.#group(snapshot.group);
+    const group = this.#options.group(snapshot.group);
     if (group !== undefined) this.#incoming.complete(snapshot, group);
   }
 

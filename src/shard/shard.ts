@@ -3,7 +3,7 @@
  * The write blocks this thread; requests that arrive meanwhile form the next turn, without a timer or an option.
  */
 import { assert } from '../base/assert.ts';
-import { type ErrorCode, errorNumber } from '../base/errors.ts';
+import type { ErrorCode } from '../base/errors.ts';
 import { PIECE_BYTES_MAX, TURN_BYTES_MAX } from '../base/limits.ts';
 import type { Group } from '../group/group.ts';
 import type { Message } from '../raft/types.ts';
@@ -128,7 +128,7 @@ export class Shard {
       storage,
       changedBytesMax: bytesMax,
       replayBytesMax: options.replayBytesMax ?? bytesMax,
-      isReplaying: () => groups.some((group) => this.#queries.isBehind(group)),
+      isReplaying: () => groups.some((group) => this.#queries.recovery.isBehind(group)),
     });
     this.#pressure = new DiskPressure({ groups: this.groups, commits: this.#commits, storage, backlog: this.#backlog });
     if (options.cold !== undefined) {
@@ -154,7 +154,7 @@ export class Shard {
       group: (id) => this.#byId.get(id) as Group,
       installed: (group, index) => this.#installed(group, index),
     });
-    this.lost = new LostGroups(storage, this.groups, (group) => this.#queries.lose(group));
+    this.lost = new LostGroups(storage, this.groups, (group) => this.#queries.recovery.lose(group));
     this.#pieces = new PieceTurns({ ...options, groups: this.groups });
     this.replication.tick(this.groups);
   }
@@ -353,7 +353,7 @@ export class Shard {
     const { nodeId, storage } = this.#options;
     const snapshots = this.replication.counters;
     const counters = { ...this.counters, ...this.#commits.counters, ...this.#damaged.counters };
-    const isBehind = (group: Group): boolean => this.#queries.isBehind(group);
+    const isBehind = (group: Group): boolean => this.#queries.recovery.isBehind(group);
     const snapshotIndex = (group: Group): number => this.#commits.lastCheckpoint(group);
     const { groups, cold, full } = this;
     const waiting = { ...this.#backlog.status, checkpointMs: this.#commits.checkpointMs(this.#clockMs) };
@@ -361,10 +361,7 @@ export class Shard {
   }
 
   #refuse(slot: number, code: ErrorCode | undefined): void {
-    if (code === undefined) return;
-    this.#reply.reset(slot);
-    this.#reply.code = errorNumber(code);
-    this.#sink.send(this.#reply);
+    if (code !== undefined) this.#sink.send(this.#reply.refuse(slot, code));
   }
 
   #keepTime(nowMs: number, clockMs: number): void {
@@ -384,7 +381,7 @@ export class Shard {
   #installed(group: Group, index: number): void {
     group.installState(stateOf(this.#options, group.id, this.#memory));
     this.#commits.replaced(group);
-    this.#queries.hold(group);
+    this.#queries.recovery.hold(group);
     this.#damaged.restored(group);
     assert(group.state.appliedIndex === index, `group ${group.id} holds the snapshot up to ${index}`);
     this.replication.installed(group.id);

@@ -194,7 +194,7 @@ const BOUNDS: readonly Bound[] = [
   },
   {
     what: 'tries to send a snapshot',
-    source: ['src/shard/retries.ts', 'LONGEST_MS'],
+    source: ['src/shard/outgoing-group-snapshots.ts', 'RETRY_MS_MAX'],
     holds: 'one a minute to who cannot take it',
     full: 'a pause that doubles',
     shownBy: [

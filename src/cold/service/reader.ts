@@ -3,7 +3,7 @@
  * here the chunks are fetched and the answer is assembled as the shard would have given it. It arrives later than
  * answers and events that the shard sent after the plan; live readers handle that (topics/topic.ts).
  */
-import { type ErrorCode, errorNumber } from '../../base/errors.ts';
+import type { ErrorCode } from '../../base/errors.ts';
 import { decodeUtf8 } from '../../base/utf8.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import type { ReplyHandler } from '../../ports.ts';
@@ -127,7 +127,7 @@ export class ColdReader {
     }
     const chunks = needed.map((ref) => this.#options.loader.cached(ref));
     const bytes = needed.reduce((sum, ref) => sum + ref.length, 0);
-    const job: Job = { plan, reply: keep(reply), handler, missing, bytes };
+    const job: Job = { plan, reply: reply.withoutBody(), handler, missing, bytes };
     if (chunks.every((chunk) => chunk !== undefined)) {
       this.#readAhead(plan);
       this.#finish(job, chunks);
@@ -272,9 +272,7 @@ export class ColdReader {
   }
 
   #answerError(handler: ReplyHandler, code: ErrorCode, text = ''): void {
-    const reply = this.#error;
-    reply.reset(0);
-    reply.code = errorNumber(code);
+    const reply = this.#error.refuse(0, code);
     explain(reply, text);
     handler.onReply(reply);
   }
@@ -301,12 +299,4 @@ function questionOf({ stream: key, mode, value, maxBytes, maxRecords, flags }: C
 
 function placeOf(plan: ColdPlan, offset: number): string {
   return `${plan.group}:${plan.incarnation}:${offset}`;
-}
-
-/** Everything except the body, because the ring's memory is reused. */
-function keep(reply: Reply): Reply {
-  const kept = Object.assign(new Reply(), reply);
-  kept.body = undefined;
-  kept.isBodyKept = false;
-  return kept;
 }

@@ -9,11 +9,11 @@ import { Cutter, decodeParts } from '../../stream/forks/cutter.ts';
 import { type CommandFields } from '../../protocol/command.ts';
 import { FORK_AT_TAIL, type ForkName } from '../../protocol/fork-command.ts';
 import { isJson } from '../../protocol/media-type.ts';
-import { REPLY_CREATED, type Reply } from '../../protocol/reply.ts';
+import { REPLY_CREATED, Reply } from '../../protocol/reply.ts';
 import { type Request, requestFor } from '../../protocol/request.ts';
 import type { Reserved } from '../../gateway/quota-gate.ts';
 import type { ForkPacer } from './pacer.ts';
-import { type ForkPort, keep, refusal, step } from './steps.ts';
+import { type ForkPort, step } from './steps.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, readIncarnation } from '../../protocol/queries/read.ts';
 import { READ_OFFSET } from '../../protocol/read-fields.ts';
@@ -84,7 +84,7 @@ export class ForkMaker {
     const asked = { bucket, stream, contentType, forkToken: this.#token, fork, offset };
     const request = requestFor(COMMANDS.forkPin, this.#sourceGroup, asked);
     step(this.#port, request, (reply) => {
-      if (reply.code !== 0) return this.#undo(keep(reply));
+      if (reply.code !== 0) return this.#undo(reply.withoutBody());
       const { startOffset, incarnation, ttlSeconds, expiresAtMs } = COMMANDS.forkPin.result.read(reply);
       const anchor = offset === FORK_AT_TAIL ? reply.nextOffset : offset;
       this.#source = {
@@ -141,7 +141,7 @@ export class ForkMaker {
       const code = errorCode(reply.code);
       if (MOVED.has(code)) return this.#fail('FORK_SOURCE_MOVED');
       if (code === 'STREAM_NOT_FOUND' || code === 'STREAM_DELETED') return this.#fail('FORK_SOURCE_DELETED');
-      if (code !== 'OK') return this.#undo(keep(reply));
+      if (code !== 'OK') return this.#undo(reply.withoutBody());
       if (readIncarnation(reply) !== this.#source?.incarnation) return this.#fail('FORK_SOURCE_MOVED');
       const { at, record } = cutter;
       const taken = cutter.take(decodeParts(reply.body ?? new Uint8Array(4)));
@@ -156,7 +156,7 @@ export class ForkMaker {
     const asked = { ...this.#named, contentType, anchor, at, record, ...parts };
     const request = requestFor(COMMANDS.forkData, this.group, asked);
     step(this.#port, request, (reply) => {
-      if (reply.code !== 0) return this.#undo(keep(reply));
+      if (reply.code !== 0) return this.#undo(reply.withoutBody());
       this.#room?.used(parts.bytes.length);
       if (cutter.done) return this.#end(source);
       return this.#pacer.pass(parts.bytes.length, () => this.#read(cutter));
@@ -175,13 +175,13 @@ export class ForkMaker {
       ...lifetime,
     });
     step(this.#port, request, (reply) => {
-      if (reply.code !== 0) return this.#undo(keep(reply));
+      if (reply.code !== 0) return this.#undo(reply.withoutBody());
       return this.#over(reply, undefined);
     });
   }
 
   #fail(code: ErrorCode): void {
-    this.#undo(refusal(code));
+    this.#undo(new Reply().refuse(0, code));
   }
 
   #undo(answer: Reply): void {

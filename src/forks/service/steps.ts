@@ -2,7 +2,7 @@
  * Commands and reads of a fork under construction, one at a time. Each may be repeated without harm, so one that finds
  * no leader or no space, or whose outcome is unknown, is retried for a while.
  */
-import { type ErrorCode, errorNumber } from '../../base/errors.ts';
+import type { ErrorCode } from '../../base/errors.ts';
 import type { ShardGateway, WriteGateway } from '../../ports.ts';
 import { Reply } from '../../protocol/reply.ts';
 import type { Reserved } from '../../gateway/quota-gate.ts';
@@ -52,19 +52,6 @@ export type StepDone = (reply: Reply, isUnknown: boolean) => void;
 
 export function step(port: ForkPort, request: Request, done: StepDone): void {
   sendUntilDone({ gateway: port.writes, clock: port.runtime, policy: POLICY }, request, (reply, isUnknown) =>
-    done(reply ?? refusal('SHARD_BUSY'), isUnknown),
+    done(reply ?? new Reply().refuse(0, 'SHARD_BUSY'), isUnknown),
   );
-}
-
-export function refusal(code: ErrorCode): Reply {
-  const reply = new Reply();
-  reply.code = errorNumber(code);
-  return reply;
-}
-
-/** A copy without the body: the original is reused. */
-export function keep(reply: Reply): Reply {
-  const kept = Object.assign(new Reply(), reply);
-  kept.body = undefined;
-  return kept;
 }
