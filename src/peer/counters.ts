@@ -5,97 +5,58 @@
 import type { Message } from '../raft/types.ts';
 import type { PeerLink } from './link.ts';
 
-export interface PeerCounters {
-  raft_grpc_append_stream_sessions_opened: number;
-  raft_grpc_append_stream_session_failures: number;
-  raft_grpc_append_stream_requests: number;
-  raft_grpc_append_stream_request_bytes: number;
-  raft_grpc_append_stream_responses: number;
-  raft_grpc_append_stream_response_bytes: number;
-  raft_grpc_append_stream_request_frames: number;
-  raft_grpc_append_stream_response_frames: number;
-  raft_grpc_append_stream_batch_frames: number;
-  raft_grpc_append_stream_batch_items_max: number;
-  raft_grpc_append_heartbeat_requests: number;
-  raft_grpc_append_heartbeat_request_bytes: number;
-  raft_grpc_append_replication_requests: number;
-  raft_grpc_append_replication_request_bytes: number;
-  raft_grpc_append_replication_entries: number;
-  raft_grpc_append_response_bytes: number;
-  raft_grpc_vote_requests: number;
-  raft_grpc_vote_request_bytes: number;
-  raft_grpc_vote_response_bytes: number;
-  raft_grpc_snapshot_requests: number;
-  raft_grpc_snapshot_request_bytes: number;
-  raft_grpc_snapshot_payload_bytes: number;
-  raft_grpc_snapshot_response_bytes: number;
+const NONE = {
+  raft_grpc_append_stream_sessions_opened: 0,
+  raft_grpc_append_stream_session_failures: 0,
+  raft_grpc_append_stream_requests: 0,
+  raft_grpc_append_stream_request_bytes: 0,
+  raft_grpc_append_stream_responses: 0,
+  raft_grpc_append_stream_response_bytes: 0,
+  raft_grpc_append_stream_request_frames: 0,
+  raft_grpc_append_stream_response_frames: 0,
+  raft_grpc_append_stream_batch_frames: 0,
+  raft_grpc_append_stream_batch_items_max: 0,
+  raft_grpc_append_heartbeat_requests: 0,
+  raft_grpc_append_heartbeat_request_bytes: 0,
+  raft_grpc_append_replication_requests: 0,
+  raft_grpc_append_replication_request_bytes: 0,
+  raft_grpc_append_replication_entries: 0,
+  raft_grpc_append_response_bytes: 0,
+  raft_grpc_vote_requests: 0,
+  raft_grpc_vote_request_bytes: 0,
+  raft_grpc_vote_response_bytes: 0,
+  raft_grpc_snapshot_requests: 0,
+  raft_grpc_snapshot_request_bytes: 0,
+  raft_grpc_snapshot_payload_bytes: 0,
+  raft_grpc_snapshot_response_bytes: 0,
   /** Frames of all kinds, including headers. */
-  peer_sent_frames: number;
-  peer_sent_bytes: number;
+  peer_sent_frames: 0,
+  peer_sent_bytes: 0,
   /** Raft messages for a disconnected peer, and frames that found no space or were pending when one was lost. */
-  peer_dropped_messages: number;
-  peer_dropped_frames: number;
-  peer_dropped_bytes: number;
+  peer_dropped_messages: 0,
+  peer_dropped_frames: 0,
+  peer_dropped_bytes: 0,
   /** Bytes that currently wait in this process for peers. */
-  peer_queued_bytes: number;
-  peer_links_up: number;
-  peer_sessions: number;
+  peer_queued_bytes: 0,
+  peer_links_up: 0,
+  peer_sessions: 0,
   /** Those of them with TLS. */
-  peer_tls_sessions: number;
+  peer_tls_sessions: 0,
   /** Incoming connections that were refused. */
-  peer_refused_connections: number;
+  peer_refused_connections: 0,
   /** HTTP requests for probes and shed states, and their open connections. */
-  cluster_http_requests: number;
-  cluster_http_connections: number;
-  peer_forwards: number;
-  peer_forwards_waiting: number;
-  peer_forwards_failed: number;
+  cluster_http_requests: 0,
+  cluster_http_connections: 0,
+  peer_forwards: 0,
+  peer_forwards_waiting: 0,
+  peer_forwards_failed: 0,
   /** Answers to forwarded requests that could not be sent, or that came after their client had left. */
-  peer_replies_dropped: number;
-}
+  peer_replies_dropped: 0,
+};
+export type PeerCounters = typeof NONE;
 
 export function newPeerCounters(): PeerCounters {
-  return {
-    raft_grpc_append_stream_sessions_opened: 0,
-    raft_grpc_append_stream_session_failures: 0,
-    raft_grpc_append_stream_requests: 0,
-    raft_grpc_append_stream_request_bytes: 0,
-    raft_grpc_append_stream_responses: 0,
-    raft_grpc_append_stream_response_bytes: 0,
-    raft_grpc_append_stream_request_frames: 0,
-    raft_grpc_append_stream_response_frames: 0,
-    raft_grpc_append_stream_batch_frames: 0,
-    raft_grpc_append_stream_batch_items_max: 0,
-    raft_grpc_append_heartbeat_requests: 0,
-    raft_grpc_append_heartbeat_request_bytes: 0,
-    raft_grpc_append_replication_requests: 0,
-    raft_grpc_append_replication_request_bytes: 0,
-    raft_grpc_append_replication_entries: 0,
-    raft_grpc_append_response_bytes: 0,
-    raft_grpc_vote_requests: 0,
-    raft_grpc_vote_request_bytes: 0,
-    raft_grpc_vote_response_bytes: 0,
-    raft_grpc_snapshot_requests: 0,
-    raft_grpc_snapshot_request_bytes: 0,
-    raft_grpc_snapshot_payload_bytes: 0,
-    raft_grpc_snapshot_response_bytes: 0,
-    peer_sent_frames: 0,
-    peer_sent_bytes: 0,
-    peer_dropped_messages: 0,
-    peer_dropped_frames: 0,
-    peer_dropped_bytes: 0,
-    peer_queued_bytes: 0,
-    peer_links_up: 0,
-    peer_sessions: 0,
-    peer_tls_sessions: 0,
-    peer_refused_connections: 0,
-    cluster_http_requests: 0,
-    cluster_http_connections: 0,
-    peer_forwards: 0,
-    peer_forwards_waiting: 0,
-    peer_forwards_failed: 0,
-    peer_replies_dropped: 0,
-  };
+  return { ...NONE };
 }
 
 /** Counts an outgoing message; `bytes` is its share of the frame. */
@@ -135,7 +96,6 @@ export function countSent(counters: PeerCounters, message: Message, bytes: numbe
   }
 }
 
-/** Adds what a link has counted. */
 /** The counts of a link, and its present state. */
 export function addGauges(counters: PeerCounters, link: PeerLink): void {
   addLink(counters, link);
@@ -143,6 +103,7 @@ export function addGauges(counters: PeerCounters, link: PeerLink): void {
   counters.peer_links_up += link.connected ? 1 : 0;
 }
 
+/** Adds what a link has counted. */
 export function addLink(counters: PeerCounters, link: PeerLink): void {
   counters.raft_grpc_append_stream_sessions_opened += link.connects;
   counters.raft_grpc_append_stream_session_failures += link.failures;

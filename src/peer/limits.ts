@@ -2,89 +2,66 @@
 import { assert } from '../base/assert.ts';
 import { BODY_BYTES_MAX, ENTRY_BYTES_MAX } from '../base/limits.ts';
 import { FRAME_PAYLOAD_BYTES_MAX } from './codec/frame.ts';
-import type { HandshakeRateLimits } from './handshake-rate.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
-export interface PeerLimits {
+export const PEER_LIMITS = {
   /** From connect to WELCOME, both sides. Four small frames; a slow peer is a stranger or a stopped process. */
-  readonly handshakeTimeoutMs: number;
+  handshakeTimeoutMs: 5000,
   /** Concurrent handshakes; beyond it the oldest is closed, because an honest handshake takes milliseconds. */
-  readonly handshakesMax: number;
+  handshakesMax: 64,
   /** How many TLS handshakes may begin. */
-  readonly tlsHandshakes: HandshakeRateLimits;
+  tlsHandshakes: { fromAddress: 50, fromStrangers: 200 },
   /** Concurrent sessions (nodes times their shards). Peers know the secret, so this bounds mistakes, not attacks. */
-  readonly sessionsMax: number;
+  sessionsMax: 1024,
   /** Concurrent HTTP connections: those of the peers and of a few operators. */
-  readonly httpConnectionsMax: number;
+  httpConnectionsMax: 64,
   /** From connect or the last answer to the next answer; a probe of 32 MiB takes less. */
-  readonly httpIdleMs: number;
+  httpIdleMs: 10_000,
   /** Interval of pings on every link and of checks for received bytes. */
-  readonly tickMs: number;
+  tickMs: 1000,
   /** Ticks without a byte after which a link is lost. Ticks rather than time, as the process may be suspended. */
-  readonly silentTicksMax: number;
+  silentTicksMax: 5,
   /** First delay before reconnecting; it doubles. Each is shortened by up to a half at random. */
-  readonly backoffMinMs: number;
-  readonly backoffMaxMs: number;
+  backoffMinMs: 100,
+  backoffMaxMs: 2000,
   /**
    * Frames queued for one peer, without the urgent ones. Beyond it the oldest Raft messages are dropped, because Raft
    * repeats them. Well above the largest entry: otherwise each heartbeat behind one would drop it again, and it would
    * never arrive.
    */
-  readonly queueBytesMax: number;
+  queueBytesMax: 80 * MIB,
   /** Bytes given to the socket beyond the kernel's buffer; frames in the queue can still be dropped. */
-  readonly writeAheadBytes: number;
+  writeAheadBytes: 256 * KIB,
   /** A larger RAFT frame is closed, so that a peer can begin with a turn before all of it has arrived. */
-  readonly raftFrameBytes: number;
+  raftFrameBytes: MIB,
   /** Forwarded requests that wait for an answer, of one shard: as many as its ring can bring in about two turns. */
-  readonly forwardsMax: number;
+  forwardsMax: 32_768,
   /**
    * After this the outcome counts as unknown. Above the time that a busy leader takes for the largest bodies of several
    * nodes, each some ten seconds at a load of 30 on two cores: a client that gives up too soon repeats a write that is
    * executed anyway. Broken links and former leaders are noticed long before.
    */
-  readonly forwardTimeoutMs: number;
+  forwardTimeoutMs: 60_000,
   /** Bytes of a snapshot in flight; bounds both ends. At 1 ms round trip it allows 2 GB/s. */
-  readonly snapshotWindowBytes: number;
+  snapshotWindowBytes: 2 * MIB,
   /** A snapshot adds a chunk only while fewer bytes are queued. */
-  readonly snapshotQueueBytes: number;
+  snapshotQueueBytes: 512 * KIB,
   /** Rate of all snapshots that one shard sends, in bytes per second; 0 = unlimited. */
-  readonly snapshotBytesPerSecond: number;
+  snapshotBytesPerSecond: 64 * MIB,
   /** A snapshot fails when its receiver is silent for this long. It covers a slow disk, not a dead peer. */
-  readonly snapshotStallMs: number;
+  snapshotStallMs: 60_000,
   /** One log line about the same remote address, or the same link, per this time. */
-  readonly logWindowMs: number;
-}
+  logWindowMs: 10_000,
+};
+export type PeerLimits = Readonly<typeof PEER_LIMITS>;
 
 /** Largest chunk of a snapshot, reached only for a large row: small compared with the window. */
 export const SNAPSHOT_CHUNK_BYTES_MAX = 256 * KIB;
 
 /** Bytes received between two acknowledgements: a small part of the window. */
 export const SNAPSHOT_ACK_BYTES = 256 * KIB;
-
-export const PEER_LIMITS: PeerLimits = {
-  handshakeTimeoutMs: 5000,
-  handshakesMax: 64,
-  tlsHandshakes: { fromAddress: 50, fromStrangers: 200 },
-  sessionsMax: 1024,
-  httpConnectionsMax: 64,
-  httpIdleMs: 10_000,
-  tickMs: 1000,
-  silentTicksMax: 5,
-  backoffMinMs: 100,
-  backoffMaxMs: 2000,
-  queueBytesMax: 80 * MIB,
-  writeAheadBytes: 256 * KIB,
-  raftFrameBytes: MIB,
-  forwardsMax: 32_768,
-  forwardTimeoutMs: 60_000,
-  snapshotWindowBytes: 2 * MIB,
-  snapshotQueueBytes: 512 * KIB,
-  snapshotBytesPerSecond: 64 * MIB,
-  snapshotStallMs: 60_000,
-  logWindowMs: 10_000,
-};
 
 assert(
   PEER_LIMITS.queueBytesMax / 2 >= ENTRY_BYTES_MAX + MIB && PEER_LIMITS.queueBytesMax / 2 >= BODY_BYTES_MAX + MIB,
