@@ -64,29 +64,27 @@ function at(node: Json, path: string): unknown {
   return path.split('.').reduce<unknown>((found, name) => (isObject(found) ? ownOf(found, name) : undefined), node);
 }
 
-interface Row {
-  readonly name: string;
-  readonly help: string;
-  readonly from: string;
-  /** How many of the node's units are one of the metric's. */
-  readonly per?: number;
-}
-
 const NS = 1e9;
 const US = 1e6;
 const MS = 1e3;
 
-const ofNode = (kind: Kind, { name, help, from, per }: Row): Family => ({
-  ...{ name, kind, help, from, labels: ['node'] },
+/** `per`: how many of the node's units are one of the metric's. */
+const gauge = (name: string, from: string, help: string, per = 1): Family => ({
+  ...{ name: `millrace_${name}`, kind: 'gauge', help, from, labels: ['node'] },
   read: (node) => one(at(node, from), per),
 });
+const counter = (name: string, from: string, help: string, per = 1): Family => ({
+  ...gauge(`${name}_total`, from, help, per),
+  kind: 'counter',
+});
 
-const ofCore = (kind: Kind, { name, help, from, per }: Row): Family => ({
-  ...{ name, kind, help, from, labels: ['node', 'core'] },
+const ofCore = (name: string, from: string, help: string): Family => ({
+  ...{ name: `millrace_${name}`, kind: name.endsWith('_total') ? 'counter' : 'gauge', help, from },
+  labels: ['node', 'core'],
   *read(node) {
     const list = at(node, from);
     if (!Array.isArray(list)) return;
-    for (const [core, found] of list.slice(0, CORES_MAX).entries()) yield* one(found, per, { core: String(core) });
+    for (const [core, found] of list.slice(0, CORES_MAX).entries()) yield* one(found, 1, { core: String(core) });
   },
 });
 
@@ -205,11 +203,6 @@ const BUILD: Family = {
   },
 };
 
-const gauge = (name: string, from: string, help: string, per?: number): Family =>
-  ofNode('gauge', { name: `millrace_${name}`, from, help, ...(per === undefined ? {} : { per }) });
-const counter = (name: string, from: string, help: string, per?: number): Family =>
-  ofNode('counter', { name: `millrace_${name}_total`, from, help, ...(per === undefined ? {} : { per }) });
-
 /** These two metrics come from the exporter itself. */
 export const UP = 'millrace_up';
 export const ANSWER_SECONDS = 'millrace_scrape_duration_seconds';
@@ -217,18 +210,8 @@ const EXPORTER = 'the exporter';
 
 /** In the order in which they are served. */
 export const FAMILIES: readonly Family[] = [
-  {
-    name: UP,
-    kind: 'gauge',
-    help: '1 if the node answered the exporter, else 0',
-    labels: ['node'],
-    from: EXPORTER,
-    read: () => [],
-  },
-  {
-    ...{ name: ANSWER_SECONDS, kind: 'gauge', labels: ['node'], from: EXPORTER, read: () => [] },
-    help: 'How long the node took to answer the exporter, or to fail',
-  },
+  gauge('up', EXPORTER, '1 if the node answered the exporter, else 0'),
+  gauge('scrape_duration_seconds', EXPORTER, 'How long the node took to answer the exporter, or to fail'),
   BUILD,
   gauge('uptime_seconds', 'uptime_ms', 'Since the process started', MS),
   gauge('resident_memory_bytes', 'process_rss_bytes', 'Memory of the process'),
@@ -253,11 +236,11 @@ export const FAMILIES: readonly Family[] = [
   gauge('inflight_body_bytes', 'http_inflight_body_bytes', 'Request bodies held in memory'),
   gauge('inflight_body_max_bytes', 'http_inflight_body_bytes_max', 'The bound of them'),
   gauge('unsent_answer_bytes', 'http_unsent_answer_bytes', 'Answers that wait for slow clients'),
-  ofCore('gauge', { name: 'millrace_mailbox_bytes', from: 'mailbox_depths', help: 'Requests that wait for a core' }),
-  ofCore('gauge', { name: 'millrace_mailbox_max_bytes', from: 'mailbox_capacities', help: 'The bound of them' }),
+  ofCore('mailbox_bytes', 'mailbox_depths', 'Requests that wait for a core'),
+  ofCore('mailbox_max_bytes', 'mailbox_capacities', 'The bound of them'),
   counter('mailbox_full', 'mailbox_full_events', 'Requests refused because a mailbox was full'),
-  ofCore('counter', { name: 'millrace_core_appends_total', from: 'per_core_appends', help: 'Appends by core' }),
-  ofCore('counter', { name: 'millrace_core_turns_total', from: 'per_core_turns', help: 'Turns of a shard' }),
+  ofCore('core_appends_total', 'per_core_appends', 'Appends by core'),
+  ofCore('core_turns_total', 'per_core_turns', 'Turns of a shard'),
   // The log and the disk.
   counter('log_commits', 'wal_batches', 'Records that were written to the log and synced'),
   counter(
