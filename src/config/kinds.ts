@@ -198,7 +198,10 @@ export const hosts = listOfTexts(
 );
 
 /** `read`: an item as it is kept; undefined: it is none. */
-function listOfTexts(expected: string, read: (item: string) => string | undefined): ValueKind<readonly string[]> {
+function listOfTexts<T extends string>(
+  expected: string,
+  read: (item: string) => T | undefined,
+): ValueKind<readonly T[]> {
   return {
     label: 'list',
     expected,
@@ -212,20 +215,12 @@ function listOfTexts(expected: string, read: (item: string) => string | undefine
   };
 }
 
-export type PlaneName = 'client' | 'admin';
-const PLANE_NAMES: ReadonlySet<unknown> = new Set<PlaneName>(['client', 'admin']);
+const PLANE_NAMES = ['client', 'admin'] as const;
+export type PlaneName = (typeof PLANE_NAMES)[number];
 
-export const planes: ValueKind<readonly PlaneName[]> = {
-  label: 'list',
-  expected: 'a list of "client", "admin", or both',
-  parse: (raw) => (Array.isArray(raw) && raw.every(isPlaneName) ? raw : undefined),
-  fromText: listFromText,
-  format: (value) => JSON.stringify(value),
-};
-
-function isPlaneName(raw: unknown): raw is PlaneName {
-  return PLANE_NAMES.has(raw);
-}
+export const planes = listOfTexts('a list of "client", "admin", or both', (item) =>
+  PLANE_NAMES.find((name) => name === item),
+);
 
 export const peers: ValueKind<readonly Peer[]> = {
   label: 'list',

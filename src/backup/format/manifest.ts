@@ -1,5 +1,6 @@
 /** manifest.json: the content of a backup. Written last, so a location without one holds no backup. */
 import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
+import { isTable } from '../../base/scopes.ts';
 import type { Lineage } from '../ports.ts';
 import { check } from '../../stream/backup/fault.ts';
 import type { Location } from './location.ts';
@@ -135,10 +136,6 @@ function readEntry(entry: unknown, groupCount: number): GroupEntry {
   const counted = isCount(bytes) && isCount(index) && isCount(buckets) && isCount(streams);
   check(counted, `${MANIFEST}: group ${id} lacks a number`);
   return { raft_group_id: id, object, bytes, blake3, group_commit_index: index, buckets, streams };
-}
-
-function isTable(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isCount(value: unknown): value is number {
