@@ -2,7 +2,7 @@
 import { ERRORS, MillraceError } from '../../base/errors.ts';
 import { SUBSCRIPTION_NAME_BYTES_MAX } from '../../base/limits.ts';
 import type { ControlAnswer, ControlHead, ControlPort, ControlTask } from '../ports.ts';
-import { alreadyExists, isSeen, mayCreate, mayFollow, seen } from './rights.ts';
+import { isSeen, mayCreate, mayFollow, seen } from './rights.ts';
 import { type BodyKind, type BodyOf, parseBody, parsePath } from '../state/requests.ts';
 import { decodeUrlPart } from '../../protocol/header-values.ts';
 import { textBytes } from '../../base/text.ts';
@@ -83,7 +83,11 @@ export class SubscriptionApi implements ControlPort {
         return this.#withBody('config', async (config) => {
           mayCreate(rights, config);
           const { created, shown } = await membership.create(id, config, origin, rights);
-          if (rights !== undefined && !(await isSeen(membership, rights, id))) throw alreadyExists();
+          if (rights !== undefined && !(await isSeen(membership, rights, id))) {
+            // Another client has made it, and it follows more than the sender may.
+            const text = 'a subscription of this id exists with another configuration';
+            throw new Refusal('SUBSCRIPTION_ALREADY_EXISTS', text);
+          }
           return { status: created ? 201 : 200, json: shown };
         });
       case 'get':

@@ -24,11 +24,6 @@ export function mayFollow(rights: Rights, pattern: string | null, paths: readonl
   throw new Refusal('INSUFFICIENT_SCOPE', `subscribe and read on ${what} are not in the scopes of the token`);
 }
 
-/** Another client has made it, and it follows more than the sender may. */
-export function alreadyExists(): Refusal {
-  return new Refusal('SUBSCRIPTION_ALREADY_EXISTS', 'a subscription of this id exists with another configuration');
-}
-
 export async function isSeen(finder: Finder, rights: ControlRights, id: string): Promise<boolean> {
   try {
     const { config, links } = await finder.find(id);
@@ -43,13 +38,9 @@ export async function isSeen(finder: Finder, rights: ControlRights, id: string):
 }
 
 /** Acts on a subscription that the sender may see, before and behind it: others may name more streams meanwhile. */
-export function seen<T>(finder: Finder, rights: Rights, id: string, act: () => Promise<T>): Promise<T> {
-  return rights === undefined ? act() : seenBy(finder, rights, id, act);
-}
-
-async function seenBy<T>(finder: Finder, rights: ControlRights, id: string, act: () => Promise<T>): Promise<T> {
+export async function seen<T>(finder: Finder, rights: Rights, id: string, act: () => Promise<T>): Promise<T> {
   const refuseUnseen = async (): Promise<void> => {
-    if (await isSeen(finder, rights, id)) return;
+    if (rights === undefined || (await isSeen(finder, rights, id))) return;
     throw new Refusal('SUBSCRIPTION_NOT_FOUND', 'there is no such subscription');
   };
   await refuseUnseen();

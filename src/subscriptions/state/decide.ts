@@ -56,23 +56,19 @@ export function pendingTails(sub: Subscription, tailOf: TailOf): LinkPosition[] 
   const tails: LinkPosition[] = [];
   for (const path of sub.links.keys()) {
     const tail = tailOf(path);
-    if (tail !== undefined && isPending(sub, path, tail)) tails.push([path, tail.incarnation, tail.offset]);
+    if (isPending(sub, path, tail)) tails.push([path, tail.incarnation, tail.offset]);
   }
   return tails;
 }
 
 export function hasPending(sub: Subscription, tailOf: TailOf): boolean {
-  for (const path of sub.links.keys()) {
-    const tail = tailOf(path);
-    if (tail !== undefined && isPending(sub, path, tail)) return true;
-  }
-  return false;
+  return [...sub.links.keys()].some((path) => isPending(sub, path, tailOf(path)));
 }
 
 /** A cursor of another incarnation of the stream is meaningless; `gone` resets it to the beginning first. */
-export function isPending(sub: Subscription, path: string, tail: StreamTail): boolean {
+export function isPending(sub: Subscription, path: string, tail: StreamTail | undefined): tail is StreamTail {
   const link = sub.links.get(path);
-  if (link === undefined || tail.incarnation === 0) return false;
+  if (link === undefined || tail === undefined || tail.incarnation === 0) return false;
   return (link.incarnation === 0 || link.incarnation === tail.incarnation) && tail.offset > link.acked;
 }
 

@@ -43,7 +43,7 @@ export function showIssued(sub: Subscription): Json[] {
 export function showPresent(sub: Subscription, tailOf: TailOf): Json[] {
   return showStreams(sub, (path) => {
     const tail = tailOf(path);
-    return tail !== undefined && isPending(sub, path, tail) ? tail.offset : undefined;
+    return isPending(sub, path, tail) ? tail.offset : undefined;
   });
 }
 

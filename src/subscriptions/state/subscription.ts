@@ -76,29 +76,16 @@ export class Subscription {
 }
 
 /** The subscription as one line of a checkpoint. */
-export interface SavedSubscription {
-  readonly id: string;
-  readonly config: SubscriptionConfig;
-  readonly hash: string;
-  readonly at: number;
-  readonly base: string;
-  readonly links: readonly (readonly [path: string, incarnation: number, acked: number, explicit: 0 | 1])[];
-  readonly generation: number;
-  readonly wake: Wake | null;
-  readonly holder: string | null;
-  readonly lease: number;
-  readonly failures: number;
-  readonly next: number;
-}
+export type SavedSubscription = Readonly<ReturnType<typeof save>>;
 
-export function save(sub: Subscription): SavedSubscription {
+export function save(sub: Subscription) {
   return {
     id: sub.id,
     config: sub.config,
     hash: sub.hash,
     at: sub.createdAtMs,
     base: sub.base,
-    links: [...sub.links].map(([path, link]) => [path, link.incarnation, link.acked, link.explicit ? 1 : 0]),
+    links: [...sub.links].map(([path, link]) => [path, link.incarnation, link.acked, link.explicit ? 1 : 0] as const),
     generation: sub.generation,
     wake: sub.wake ?? null,
     holder: sub.holder ?? null,
