@@ -25,46 +25,31 @@ export interface Waiting {
   readonly deny: (reply: Reply) => void;
 }
 
-export interface QuotaEntry {
-  readonly bucket: string;
-  /** -1: none. */
-  streamsMax: number;
-  bytesMax: number;
-  /** The groups' last figures, plus what was admitted here since. */
-  streams: number;
-  bytes: number;
-  /** The groups have answered. */
-  isTold: boolean;
-  /** Time of the query for these figures; -Infinity: they are outdated. */
-  toldAtMs: number;
-  /** The groups do not answer, so their last figures are used. */
-  isLate: boolean;
-  askedAtMs: number;
-  asking: boolean;
-  /** Reserved and not yet used. */
-  reserved: number;
-  /** Writes in progress. */
-  pending: number;
-  waiting: Waiting[];
-  /** A timer checks the waiting writes. */
-  isWatched: boolean;
-}
+export type QuotaEntry = ReturnType<typeof newEntry>;
 
-export function newEntry(bucket: string): QuotaEntry {
+export function newEntry(bucket: string) {
   return {
     bucket,
+    /** -1: none. */
     streamsMax: -1,
     bytesMax: -1,
+    /** The groups' last figures, plus what was admitted here since. */
     streams: 0,
     bytes: 0,
+    /** The groups have answered. */
     isTold: false,
+    /** Time of the query for these figures; -Infinity: they are outdated. */
     toldAtMs: -Infinity,
+    /** The groups do not answer, so their last figures are used. */
     isLate: false,
     askedAtMs: -Infinity,
     asking: false,
+    /** Reserved and not yet used. */
     reserved: 0,
+    /** Writes in progress. */
     pending: 0,
-    waiting: [],
+    waiting: [] as Waiting[],
+    /** A timer checks the waiting writes. */
     isWatched: false,
   };
 }

@@ -37,17 +37,7 @@ export const BUCKETS_US = [
   ...[1_000_000, 2_500_000, 5_000_000, 10_000_000, 60_000_000],
 ] as const;
 
-export interface LatencySnapshot {
-  readonly count: number;
-  readonly p50: number;
-  readonly p90: number;
-  readonly p99: number;
-  readonly p999: number;
-  readonly max: number;
-  readonly sum: number;
-  /** Samples in each bucket of `latency_buckets_us`, and above all of them. Counters, unlike the percentiles. */
-  readonly buckets: readonly number[];
-}
+export type LatencySnapshot = Readonly<ReturnType<Latency['snapshot']>>;
 
 export interface HttpSnapshot {
   /** Upper bounds, microseconds. */
@@ -138,7 +128,7 @@ class Latency {
     this.#buckets[bucket] = float64At(this.#buckets, bucket) + 1;
   }
 
-  snapshot(): LatencySnapshot {
+  snapshot() {
     const histogram = this.#histogram;
     return {
       count: histogram.count,
@@ -148,6 +138,7 @@ class Latency {
       p999: histogram.percentile(99.9),
       max: histogram.max,
       sum: this.#sum,
+      /** Samples in each bucket of `latency_buckets_us`, and above all of them. Counters, unlike the percentiles. */
       buckets: [...this.#buckets],
     };
   }

@@ -10,67 +10,6 @@ const MEMBERS_MAX = 256;
 /** A version is shorter, and so is a reason that is worth reading. */
 const TEXT_CHARS_MAX = 400;
 
-export interface GroupReport {
-  readonly id: number;
-  readonly leader: number | undefined;
-  readonly term: number;
-  /** Indexes; 0 when the node knows of none. */
-  readonly committed: number;
-  readonly applied: number;
-  readonly lastLog: number;
-  readonly voters: readonly number[];
-  /** In the middle of a change of voters: those before, whose majority is needed as well. */
-  readonly outgoing: readonly number[];
-  readonly learners: readonly number[];
-  /** These members are not committed, or not final. Older nodes do not say. */
-  readonly isPending: boolean;
-  /** False: the node may know less than it acknowledged before its start. */
-  readonly caughtUp: boolean;
-  /** It lost its log, or has an older copy of it, and does not vote before a leader has refilled it. */
-  readonly logLost: boolean;
-  /** A leader was told to, and the node has heard of it. */
-  readonly refilled: boolean;
-}
-
-export interface NodeReport {
-  /** Undefined when the answer does not say whose it is. */
-  readonly nodeId: number | undefined;
-  /** The cluster that its data directory belongs to. Undefined: it does not know yet, or does not say. */
-  readonly clusterId: string | undefined;
-  readonly groups: readonly GroupReport[];
-  /** `none`, or why the node must not lead. */
-  readonly shedState: string;
-  readonly acceptsTransfers: boolean;
-  readonly uptimeMs: number | undefined;
-  readonly version: string;
-  readonly hotBytes: number;
-  readonly coldBytes: number;
-  /** Bytes on their way to the cold store, and the age of the oldest. */
-  readonly backlogBytes: number;
-  readonly backlogAgeMs: number;
-  /** Requests waiting for a core, in bytes, and the bound of it. */
-  readonly mailboxBytes: number;
-  readonly mailboxCapacityBytes: number;
-  readonly residentBytes: number;
-  readonly diskFull: boolean;
-  /** Rows of the state that the disk changed and no other node has repaired, and groups that stopped for one. */
-  readonly damagedRows: number;
-  readonly stoppedGroups: number;
-  /** Groups of which it has other rows than most replicas; and that it leads and whose replicas have no majority. */
-  readonly differingGroups: number;
-  readonly undecidedGroups: number;
-  /** How long ago the node exported a whole group for a backup, by group; it forgets when it restarts. */
-  readonly exportAgesMs: ReadonlyMap<number, number>;
-  /** Until the certificate of its planes ends; undefined without one. */
-  readonly certificateLeftMs: number | undefined;
-  /** And that of its links to other nodes. */
-  readonly linkCertificateLeftMs: number | undefined;
-  /** `open`, `pressure` or `refusing`. */
-  readonly admission: string;
-  /** Undefined: the node reaches its cold store, has none, or does not say. */
-  readonly coldAway: ColdAway | undefined;
-}
-
 export interface ColdAway {
   /** ISO 8601; empty when the node does not say. */
   readonly since: string;
@@ -86,38 +25,52 @@ export function isMarked(report: NodeReport | undefined): boolean {
   return report?.shedState.includes('maintenance-drain') === true;
 }
 
+export type NodeReport = Readonly<NonNullable<ReturnType<typeof parseMetrics>>>;
+
 /** Undefined when this is not what a node of this service answers. Unknown members are ignored. */
-export function parseMetrics(value: unknown): NodeReport | undefined {
+export function parseMetrics(value: unknown) {
   if (!isObject(value)) return undefined;
   const { raft_groups: reported } = value;
   if (!Array.isArray(reported)) return undefined;
-  const groups = groupsOf(reported);
+  const groups: readonly GroupReport[] = groupsOf(reported).toSorted((a, b) => a.id - b.id);
   const shed = objectAt(value, 'leadership_shed');
   const ownId = value['node_id'] ?? asObject(reported[0])['node_id'];
   return {
+    /** Undefined when the answer does not say whose it is. */
     nodeId: typeof ownId === 'number' ? ownId : undefined,
+    /** The cluster that its data directory belongs to. Undefined: it does not know yet, or does not say. */
     clusterId: typeof value['cluster_id'] === 'string' ? textAt(value, 'cluster_id') : undefined,
-    groups: groups.toSorted((a, b) => a.id - b.id),
+    groups,
+    /** `none`, or why the node must not lead. */
     shedState: textAt(shed, 'state', 'none'),
     acceptsTransfers: shed['should_accept_transfer'] !== false,
     uptimeMs: typeof value['uptime_ms'] === 'number' ? value['uptime_ms'] : undefined,
     version: textAt(value, 'version'),
     hotBytes: numberAt(value, 'cold_hot_bytes'),
     coldBytes: numberAt(value, 'cold_bytes'),
+    /** Bytes on their way to the cold store, and the age of the oldest. */
     backlogBytes: numberAt(value, 'cold_flush_backlog_bytes'),
     backlogAgeMs: numberAt(value, 'cold_flush_backlog_age_ms'),
+    /** Requests waiting for a core, in bytes, and the bound of it. */
     mailboxBytes: sumAt(value, 'mailbox_depths'),
     mailboxCapacityBytes: sumAt(value, 'mailbox_capacities'),
     residentBytes: numberAt(value, 'process_rss_bytes'),
     diskFull: value['disk_full'] === true,
+    /** Rows of the state that the disk changed and no other node has repaired, and groups that stopped for one. */
     damagedRows: numberAt(value, 'damaged_rows'),
     stoppedGroups: numberAt(value, 'damaged_groups'),
+    /** Groups of which it has other rows than most replicas; and that it leads and whose replicas have no majority. */
     differingGroups: numberAt(value, 'differing_groups'),
     undecidedGroups: numberAt(value, 'undecided_groups'),
+    /** How long ago the node exported a whole group for a backup, by group; it forgets when it restarts. */
     exportAgesMs: exportAgesOf(value),
+    /** Until the certificate of its planes ends; undefined without one. */
     certificateLeftMs: certificateLeftOf(value, 'certificate_end_unix_ms'),
+    /** And that of its links to other nodes. */
     linkCertificateLeftMs: certificateLeftOf(value, 'cluster_certificate_end_unix_ms'),
+    /** `open`, `pressure` or `refusing`. */
     admission: admissionOf(value),
+    /** Undefined: the node reaches its cold store, has none, or does not say. */
     coldAway: coldAwayOf(objectAt(value, 'cold_store')),
   };
 }
@@ -134,26 +87,34 @@ function groupsOf(reported: readonly unknown[]): GroupReport[] {
   return [...groups.values()];
 }
 
-function parseGroup(group: Json): GroupReport {
+export type GroupReport = Readonly<ReturnType<typeof parseGroup>>;
+
+function parseGroup(group: Json) {
   const leader = group['leader'] ?? group['current_leader'];
   return {
     id: numberAt(group, 'raft_group_id'),
     leader: typeof leader === 'number' ? leader : undefined,
     term: numberAt(group, 'current_term'),
+    /** Indexes; 0 when the node knows of none. */
     committed: numberAt(group, 'committed_index'),
     applied: numberAt(group, group['last_applied_index'] === undefined ? 'last_applied' : 'last_applied_index'),
     lastLog: numberAt(group, 'last_log_index'),
     voters: idsAt(group, 'voter_ids'),
+    /** In the middle of a change of voters: those before, whose majority is needed as well. */
     outgoing: idsAt(group, 'outgoing_voter_ids'),
     learners: idsAt(group, 'learner_ids'),
+    /** These members are not committed, or not final. Older nodes do not say. */
     isPending: group['membership_pending'] === true,
+    /** False: the node may know less than it acknowledged before its start. */
     caughtUp: group['caught_up'] !== false,
+    /** It lost its log, or has an older copy of it, and does not vote before a leader has refilled it. */
     logLost: group['log_lost'] !== undefined,
+    /** A leader was told to, and the node has heard of it. */
     refilled: group['log_lost'] === 'allowed',
   };
 }
 
-function exportAgesOf(value: Json): Map<number, number> {
+function exportAgesOf(value: Json): ReadonlyMap<number, number> {
   const list = value['exports_finished'];
   const exports = Array.isArray(list) ? list.slice(0, GROUP_COUNT_MAX).filter(isObject) : [];
   const ageOf = (one: Json): number => numberAt(value, 'unix_ms') - numberAt(one, 'finished_unix_ms');
@@ -206,7 +167,7 @@ function sumAt(value: Json, name: string): number {
   return found.reduce((sum: number, one: unknown) => sum + (typeof one === 'number' ? one : 0), 0);
 }
 
-function idsAt(value: Json, name: string): number[] {
+function idsAt(value: Json, name: string): readonly number[] {
   const found = value[name];
   return Array.isArray(found) ? found.slice(0, MEMBERS_MAX).filter((one) => typeof one === 'number') : [];
 }

@@ -1,33 +1,22 @@
 /** The part of the configuration that shard threads of a cluster get. */
-import type { Address } from '../base/address.ts';
 import type { Config } from '../config/config.ts';
-import type { Peer } from '../config/kinds.ts';
-import type { ClusterTls } from '../config/tls.ts';
 
 /** How a shard finds the other nodes. */
-export interface ClusterData {
-  readonly name: string;
-  readonly secret: string;
-  /** Undefined: links are not encrypted. */
-  readonly tls: ClusterTls | undefined;
-  readonly listen: Address;
-  readonly peers: readonly Peer[];
-  /** A new data directory may vote immediately, because the cluster is new too. */
-  readonly initMembership: boolean;
-  /** Where clients reach this node; empty: unknown. */
-  readonly publicUrl: string;
-}
+export type ClusterData = Readonly<NonNullable<ReturnType<typeof clusterOf>>>;
 
 /** Undefined for a single node. */
-export function clusterOf({ raft, cluster, server }: Config): ClusterData | undefined {
+export function clusterOf({ raft, cluster, server }: Config) {
   if (raft.peers.length < 2 || server.clusterListen === undefined) return undefined;
   return {
     name: cluster.name,
     secret: cluster.secret ?? '',
+    /** Undefined: links are not encrypted. */
     tls: cluster.tls,
     listen: server.clusterListen,
     peers: raft.peers,
+    /** A new data directory may vote immediately, because the cluster is new too. */
     initMembership: raft.initMembership,
+    /** Where clients reach this node; empty: unknown. */
     publicUrl: server.publicUrl ?? '',
   };
 }

@@ -247,7 +247,7 @@ test('listings are read as far as they came', () => {
   assert.deepEqual(bucketsOf('nonsense'), []);
   const stream = { stream_id: 's', status: 'Closed', content_type: 'text/plain', tail_offset: 9 };
   const listed = streamsOf({ streams: [stream], next_cursor: 's' });
-  assert.deepEqual([listed?.next, listed?.streams[0]?.isClosed, listed?.streams[0]?.tail], ['s', true, 9]);
+  assert.deepEqual([listed?.next, listed?.rows[0]?.isClosed, listed?.rows[0]?.tail], ['s', true, 9]);
   assert.equal(streamsOf(undefined), undefined);
 });
 

@@ -60,17 +60,8 @@ export function quotaOf(answer: unknown): QuotaUse | undefined {
   };
 }
 
-export interface StreamRow {
-  readonly name: string;
-  readonly isClosed: boolean;
-  readonly contentType: string;
-  readonly tail: number;
-  readonly createdMs: number;
-  readonly writtenMs: number;
-}
-
-export interface StreamPage {
-  readonly streams: readonly StreamRow[];
+export interface ListedPage<Row> {
+  readonly rows: readonly Row[];
   /** Where the next page begins; undefined: this is the last one. */
   readonly next: string | undefined;
 }
@@ -79,62 +70,46 @@ export interface StreamPage {
 const ROWS_MAX = 1000;
 
 /** Undefined: this is no listing, or the end of it is missing. */
-export function streamsOf(listing: unknown): StreamPage | undefined {
-  if (!isObject(listing) || !Array.isArray(listing['streams'])) return undefined;
-  const { next_cursor: next } = listing;
-  const streams = listing['streams']
-    .slice(0, ROWS_MAX)
-    .filter(isObject)
-    .map((row) => ({
-      name: String(row['stream_id']),
-      isClosed: row['status'] === 'Closed',
-      contentType: String(row['content_type']),
-      tail: numberAt(row, 'tail_offset'),
-      createdMs: numberAt(row, 'created_at_ms'),
-      writtenMs: numberAt(row, 'last_write_at_ms'),
-    }));
-  return { streams, next: typeof next === 'string' ? next : undefined };
+function pageOf<Row>(listing: unknown, name: string, rowOf: (row: Json) => Row): ListedPage<Row> | undefined {
+  const { [name]: rows, next_cursor: next } = isObject(listing) ? listing : {};
+  if (!Array.isArray(rows)) return undefined;
+  const shown = rows.slice(0, ROWS_MAX).filter(isObject).map(rowOf);
+  return { rows: shown, next: typeof next === 'string' ? next : undefined };
 }
 
-export interface SubscriptionRow {
-  readonly id: string;
-  readonly type: string;
-  readonly target: string;
-  readonly streams: number;
-  /** In one or two words: what it waits for. */
-  readonly state: string;
-  readonly failures: number;
-  readonly lastError: string;
-  /** A failed delivery waits for its next attempt. */
-  readonly isPaused: boolean;
-  readonly leaseUntilMs: number | undefined;
-  readonly holder: string;
+export const streamsOf = (listing: unknown): ListedPage<StreamRow> | undefined => pageOf(listing, 'streams', streamOf);
+export type StreamRow = Readonly<ReturnType<typeof streamOf>>;
+
+function streamOf(row: Json) {
+  return {
+    name: String(row['stream_id']),
+    isClosed: row['status'] === 'Closed',
+    contentType: String(row['content_type']),
+    tail: numberAt(row, 'tail_offset'),
+    createdMs: numberAt(row, 'created_at_ms'),
+    writtenMs: numberAt(row, 'last_write_at_ms'),
+  };
 }
 
-export interface SubscriptionPage {
-  readonly subscriptions: readonly SubscriptionRow[];
-  readonly next: string | undefined;
-}
+export const subscriptionsOf = (listing: unknown): ListedPage<SubscriptionRow> | undefined =>
+  pageOf(listing, 'subscriptions', subscriptionOf);
+export type SubscriptionRow = Readonly<ReturnType<typeof subscriptionOf>>;
 
-export function subscriptionsOf(listing: unknown): SubscriptionPage | undefined {
-  if (!isObject(listing) || !Array.isArray(listing['subscriptions'])) return undefined;
-  const { next_cursor: next } = listing;
-  const subscriptions = listing['subscriptions']
-    .slice(0, ROWS_MAX)
-    .filter(isObject)
-    .map((row): SubscriptionRow => ({
-      id: textAt(row, 'id'),
-      type: textAt(row, 'type'),
-      target: textAt(row, 'target'),
-      streams: numberAt(row, 'streams'),
-      state: stateOf(row),
-      failures: numberAt(row, 'failures'),
-      lastError: textAt(row, 'last_error'),
-      isPaused: typeof row['next_attempt_at_ms'] === 'number',
-      leaseUntilMs: typeof row['lease_until_ms'] === 'number' ? row['lease_until_ms'] : undefined,
-      holder: textAt(row, 'holder'),
-    }));
-  return { subscriptions, next: typeof next === 'string' ? next : undefined };
+function subscriptionOf(row: Json) {
+  return {
+    id: textAt(row, 'id'),
+    type: textAt(row, 'type'),
+    target: textAt(row, 'target'),
+    streams: numberAt(row, 'streams'),
+    /** In one or two words: what it waits for. */
+    state: stateOf(row),
+    failures: numberAt(row, 'failures'),
+    lastError: textAt(row, 'last_error'),
+    /** A failed delivery waits for its next attempt. */
+    isPaused: typeof row['next_attempt_at_ms'] === 'number',
+    leaseUntilMs: typeof row['lease_until_ms'] === 'number' ? row['lease_until_ms'] : undefined,
+    holder: textAt(row, 'holder'),
+  };
 }
 
 function stateOf(row: Json): string {

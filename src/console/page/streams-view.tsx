@@ -2,7 +2,15 @@
 import { useState } from 'preact/hooks';
 import { formatBytes } from '../../nodes/findings.ts';
 import { create, purge } from '../model/actions.ts';
-import { type BucketOrder, type StreamPage, bucketsOf, quotaOf, sortedBuckets, streamsOf } from '../model/listings.ts';
+import {
+  type BucketOrder,
+  type ListedPage,
+  type StreamRow,
+  bucketsOf,
+  quotaOf,
+  sortedBuckets,
+  streamsOf,
+} from '../model/listings.ts';
 import { formatNumber, formatTime } from '../model/units.ts';
 import { type PageAnswer, NoAnswer, jsonOf, sentenceOf, sound, textOf } from './api.ts';
 import { useLoad } from './load.ts';
@@ -135,9 +143,9 @@ function Streams({ bucket }: { bucket: string }) {
   const after = starts.at(-1) ?? '';
   const query = `prefix=${encodeURIComponent(prefix)}&after=${encodeURIComponent(after)}&limit=${PAGE_STREAMS}`;
   const path = `/__svc/streams/${encodeURIComponent(bucket)}/streams?${query}`;
-  const { value, problem, isLoading, again } = useLoad(path, async (signal): Promise<StreamPage> => {
+  const { value, problem, isLoading, again } = useLoad(path, async (signal): Promise<ListedPage<StreamRow>> => {
     const answer = await watch.api.node(watch.anyNode, path, { signal });
-    return answer.status === 404 ? { streams: [], next: undefined } : sound(streamsOf(jsonOf(good(answer))));
+    return answer.status === 404 ? { rows: [], next: undefined } : sound(streamsOf(jsonOf(good(answer))));
   });
   return (
     <section aria-labelledby="streams">
@@ -188,13 +196,13 @@ function Quota({ bucket }: { bucket: string }) {
 
 interface StreamTableProps {
   readonly bucket: string;
-  readonly page: StreamPage | undefined;
+  readonly page: ListedPage<StreamRow> | undefined;
   readonly isLoading: boolean;
 }
 
 function StreamTable({ bucket, page, isLoading }: StreamTableProps) {
   if (page === undefined) return <p>{isLoading ? 'Asking …' : ''}</p>;
-  if (page.streams.length === 0) return <p>No streams here.</p>;
+  if (page.rows.length === 0) return <p>No streams here.</p>;
   return (
     <div class="scroll" tabIndex={0} role="group" aria-labelledby="streams">
       <table>
@@ -208,7 +216,7 @@ function StreamTable({ bucket, page, isLoading }: StreamTableProps) {
           </tr>
         </thead>
         <tbody>
-          {page.streams.map(({ name, contentType, tail, isClosed, createdMs, writtenMs }) => (
+          {page.rows.map(({ name, contentType, tail, isClosed, createdMs, writtenMs }) => (
             <tr key={name}>
               <th scope="row">
                 <a href={addressOf(bucket, name)}>{name}</a>

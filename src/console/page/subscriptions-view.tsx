@@ -82,8 +82,8 @@ function SubscriptionList({ node, isDriver }: ListProps) {
         <PageButtons starts={starts} next={value?.next} show={setStarts} />
       </p>
       {problem !== undefined && <Note kind="bad">{problem}</Note>}
-      {value?.subscriptions.length === 0 && <p>There are none.</p>}
-      {value !== undefined && value.subscriptions.length > 0 && (
+      {value?.rows.length === 0 && <p>There are none.</p>}
+      {value !== undefined && value.rows.length > 0 && (
         <div class="scroll" tabIndex={0} role="group" aria-labelledby="subscriptions">
           <table>
             <thead>
@@ -98,7 +98,7 @@ function SubscriptionList({ node, isDriver }: ListProps) {
               </tr>
             </thead>
             <tbody>
-              {value.subscriptions.map((row) => (
+              {value.rows.map((row) => (
                 <Row key={row.id} row={row} driver={isDriver ? node : undefined} done={again} />
               ))}
             </tbody>

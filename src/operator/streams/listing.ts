@@ -6,17 +6,6 @@ import { wholeNumber } from './reading.ts';
 import { type StreamClient, expectStatus } from './stream-client.ts';
 import { bucketPath } from './stream-name.ts';
 
-export interface Listed {
-  readonly stream: string;
-  readonly contentType: string;
-  readonly status: string;
-  readonly tail: number;
-  readonly createdMs: number | undefined;
-  readonly lastWriteMs: number | undefined;
-  /** The row as the node sent it. */
-  readonly raw: Json;
-}
-
 const PAGE_STREAMS = 1000;
 
 export interface Listing {
@@ -53,7 +42,9 @@ export async function* listStreams(
   }
 }
 
-function listedOf(raw: Json): Listed {
+export type Listed = Readonly<ReturnType<typeof listedOf>>;
+
+function listedOf(raw: Json) {
   return {
     stream: textIn(raw, 'stream_id'),
     contentType: textIn(raw, 'content_type'),
@@ -61,6 +52,7 @@ function listedOf(raw: Json): Listed {
     tail: numberIn(raw, 'tail_offset') ?? 0,
     createdMs: numberIn(raw, 'created_at_ms'),
     lastWriteMs: numberIn(raw, 'last_write_at_ms'),
+    /** The row as the node sent it. */
     raw,
   };
 }

@@ -4,19 +4,6 @@ import { type StreamAnswer, type StreamClient, expectStatus, headerOf } from './
 import type { NamedStream } from './stream-name.ts';
 import { Failure, NotThere } from '../../nodes/failure.ts';
 
-/** A node's answer to HEAD. */
-export interface StreamFacts {
-  readonly contentType: string;
-  readonly isJson: boolean;
-  readonly tail: number;
-  /** The first byte that is still there. */
-  readonly floor: number;
-  /** Ordinals of a JSON stream; undefined elsewhere. */
-  readonly records: { readonly first: number; readonly next: number } | undefined;
-  readonly isClosed: boolean;
-  readonly headers: StreamAnswer['headers'];
-}
-
 export interface Piece {
   readonly bytes: Buffer;
   readonly records: number;
@@ -45,14 +32,19 @@ export async function factsOf(client: StreamClient, { path, text }: NamedStream)
   return factsIn(expectStatus(await client.call({ method: 'HEAD', path, mayRepeat: true }), text, 200));
 }
 
-export function factsIn(answer: StreamAnswer): StreamFacts {
+/** A node's answer to HEAD. */
+export type StreamFacts = Readonly<ReturnType<typeof factsIn>>;
+
+export function factsIn(answer: StreamAnswer) {
   const contentType = headerOf(answer, 'content-type') ?? 'application/octet-stream';
   const next = numberIn(answer, 'stream-record-next');
   return {
     contentType,
     isJson: isJsonType(contentType),
     tail: numberIn(answer, 'stream-next-offset') ?? 0,
+    /** The first byte that is still there. */
     floor: numberIn(answer, 'stream-retained-offset') ?? 0,
+    /** Ordinals of a JSON stream; undefined elsewhere. */
     records: next === undefined ? undefined : { first: numberIn(answer, 'stream-record-first') ?? 0, next },
     isClosed: headerOf(answer, 'stream-closed') === 'true',
     headers: answer.headers,
