@@ -1,9 +1,10 @@
 // Random commands against the dumb model. SEED=n repeats a run; COMMANDS=n makes it longer.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { hashBytes } from '../../src/stream/core/keys.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 import { Differential, type Schedule } from './differential.ts';
-import { type World, collidingNames } from './random-commands.ts';
+import { COLLIDING_NAMES, type World } from './random-commands.ts';
 import { IS_THOROUGH } from '../support/thorough.ts';
 
 const seed = seedFromEnvironment();
@@ -66,7 +67,7 @@ const PROFILES: readonly Profile[] = [
     share: 0.25,
     world: {
       buckets: ['bucket', 'b2', 'b3'],
-      streams: [...names(12, 's'), ...collidingNames('bucket')],
+      streams: [...names(12, 's'), ...COLLIDING_NAMES],
       producers: producers(40),
       largeShare: 0.03,
       lifetimeShare: 0.6,
@@ -100,6 +101,11 @@ const PROFILES: readonly Profile[] = [
     surveyEvery: 5000,
   },
 ];
+
+test('names that collide have one hash', () => {
+  const keys = COLLIDING_NAMES.map((name) => Buffer.from(`bucket\0${name}`));
+  assert.equal(new Set(keys.map((key) => hashBytes(key, 0, key.length))).size, 1);
+});
 
 const hasMany = ({ world }: Profile): boolean => world.buckets.length > 1000;
 

@@ -5,7 +5,6 @@ import { encodePurge, encodeQuota } from '../../src/protocol/bucket-command.ts';
 import { joinFrames } from '../../src/protocol/append-batch.ts';
 import { TIMESTAMP_MS_MAX, TTL_SECONDS_MAX } from '../../src/protocol/header-values.ts';
 import { ROW_PAYLOAD_BYTES_MAX as ROW_BYTES_TARGET } from '../../src/stream/core/row.ts';
-import { hashBytes } from '../../src/stream/core/keys.ts';
 import type { Random } from '../support/random.ts';
 import type { Model } from './model.ts';
 import type { ModelCommand } from './model-command.ts';
@@ -273,24 +272,11 @@ function randomBytes(random: Random, size: number): Uint8Array {
 }
 
 /**
- * Four stream names with one hash in the head cache, so that chains are walked and unlinked in the middle. FNV-1a goes
- * byte by byte: what is appended to two texts of equal hash leaves them equal, so two pairs make four.
+ * Four stream names of the bucket "bucket" with one hash in the head cache, so that chains are walked and unlinked in
+ * the middle. FNV-1a goes byte by byte: what is appended to two texts of equal hash leaves them equal, so two pairs of
+ * endings make four names. To find the pairs takes seconds.
  */
-export function collidingNames(bucket: string): string[] {
-  const [a, b] = collidingPair(`${bucket}\0`);
-  const [c, d] = collidingPair(`${bucket}\0${a}`);
-  return [a + c, a + d, b + c, b + d];
-}
-
-/** Two endings of `front` with equal hashes; by the birthday paradox among about 80,000. */
-function collidingPair(front: string): [string, string] {
-  const seen = new Map<number, string>();
-  for (let i = 0; ; i++) {
-    const ending = `c${i}`;
-    const key = new Uint8Array(Buffer.from(front + ending));
-    const hash = hashBytes(key, 0, key.length);
-    const other = seen.get(hash);
-    if (other !== undefined) return [other, ending];
-    seen.set(hash, ending);
-  }
-}
+export const COLLIDING_NAMES: readonly string[] = ['c354008', 'c1101474'].flatMap((front) => [
+  `${front}c767649`,
+  `${front}c1089386`,
+]);
