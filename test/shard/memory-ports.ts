@@ -309,6 +309,8 @@ export class ArraySource implements RequestSource {
   offset = 0;
   length = 0;
   readonly #frames: { readonly offset: number; readonly length: number }[] = [];
+  /** Frames that were taken. To take thousands from the front of an array would move the others each time. */
+  #taken = 0;
   readonly #transfers = new Map<number, Uint8Array>();
   #used = 0;
   #lastTransferId = 0;
@@ -324,18 +326,18 @@ export class ArraySource implements RequestSource {
   }
 
   next(): boolean {
-    const frame = this.#frames.shift();
+    const frame = this.#frames[this.#taken];
     if (frame === undefined) return false;
-    this.offset = frame.offset;
-    this.length = frame.length;
+    this.#taken++;
+    ({ offset: this.offset, length: this.length } = frame);
     return true;
   }
 
   release(): void {
-    if (this.#frames.length > 0) return;
+    if (this.#taken < this.#frames.length) return;
     // The ring would be overwritten by new requests now.
     this.bytes.fill(0xa5, 0, this.#used);
-    this.#used = 0;
+    this.#used = this.#taken = this.#frames.length = 0;
   }
 
   takeTransfer(id: number): Uint8Array {
@@ -393,8 +395,6 @@ export class ArrayTarget implements ReplyTarget {
   }
 
   take(): Reply[] {
-    const taken = this.published;
-    this.published = [];
-    return taken;
+    return this.published.splice(0);
   }
 }
