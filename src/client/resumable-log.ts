@@ -124,7 +124,7 @@ export class ResumableLog {
    * The pieces that were appended, until it ends. Throws when its producer failed. One that writes nothing for two times its
    * timeout, while nodes answer, is taken for dead: then this ends the stream, for all readers and for the producer.
    */
-  async *pieces(signal: AbortSignal): AsyncGenerator<StreamRecord<string>, void> {
+  async *pieces(signal: AbortSignal): AsyncGenerator<Pick<StreamRecord<string>, 'record' | 'value'>, void> {
     const records = this.#records.follow({ signal });
     let timeoutMs: number | undefined;
     try {

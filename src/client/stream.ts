@@ -4,12 +4,14 @@ import { bytesOf, checkOptions, checkPath } from './arguments.ts';
 import { isClosed } from './channel.ts';
 import { StreamError, clientError, wholeNumber } from './error.ts';
 import { pathOf } from './http-channel.ts';
-import { RecordStream } from './records.ts';
+import { type FollowedRange, type FollowedEvent, RecordStream } from './records.ts';
 import { type EndSignal, type WaitOptions, endable, signalsOf } from './waiting.ts';
 import { KIND, type StreamPath, type WireAnswer, type WireOptions, type WireRequest, optionsBehind } from './wire.ts';
 
 /** Tries to read a snapshot that others replace meanwhile. */
 const SNAPSHOT_TRIES_MAX = 20;
+/** Positions of another stream: those that a stream told stay its own. */
+const OUTSIDE: ReadonlySet<string> = new Set(['OFFSET_OUT_OF_RANGE', 'OFFSET_INSIDE_RECORD', 'RECORD_OUT_OF_RANGE']);
 
 export interface CreateOptions extends WaitOptions {
   /** `application/json` makes a stream of records; without one bytes. */
@@ -26,6 +28,8 @@ export interface CreateOptions extends WaitOptions {
 export interface FollowOptions extends WaitOptions {
   /** An offset that the client or a node returned; 0, the start, when left out. `now`: only what comes. */
   readonly offset?: number | 'now';
+  /** That of the batch which told the offset: another stream, made under the name since, is refused with 404. */
+  readonly incarnation?: string | undefined;
   /** Ends at the tail instead of waiting for more. */
   readonly live?: boolean;
   /** A stream that is not there is awaited; `now` is its start then. */
@@ -37,6 +41,8 @@ export interface FollowedBatch {
   readonly data: Uint8Array;
   /** Behind these bytes: where to follow on, also in another process. */
   readonly offset: number;
+  /** Tells the stream from others of its name, so it is stored with `offset`; undefined: a node of a version before. */
+  readonly incarnation: string | undefined;
   /** These are the last bytes that the stream had when they were sent. */
   readonly isUpToDate: boolean;
 }
@@ -149,9 +155,10 @@ export class MillraceStream {
    * closed stream; throws when it is deleted, also when another one has its name by then, or where the bytes are gone
    * (410, see `offset` of the error).
    */
-  follow({ offset = 0, live = true, wait, signal }: FollowOptions = {}): AsyncGenerator<FollowedBatch, void> {
-    const options = { offset, ...(wait === undefined ? {} : { wait }) };
-    return endable((end) => batchesOf(this.#events(options, live, [end, ...signalsOf(signal)])));
+  follow(options: FollowOptions = {}): AsyncGenerator<FollowedBatch, void> {
+    const { offset = 0, live = true, wait, incarnation, signal } = options;
+    const followed = { options: { offset, ...(wait === undefined ? {} : { wait }) }, live, incarnation };
+    return endable((end) => batchesOf(this.#events(followed, [end, ...signalsOf(signal)])));
   }
 
   async head({ signal }: WaitOptions = {}): Promise<StreamDescription> {
@@ -177,7 +184,7 @@ export class MillraceStream {
   records<T = unknown>(): RecordStream<T> {
     return new RecordStream<T>({
       append: async (data, options) => await this.append(data, options),
-      events: (options, live, signals) => this.#events(options, live, signals),
+      events: (followed, signals) => this.#events(followed, signals),
     });
   }
 
@@ -259,13 +266,14 @@ export class MillraceStream {
   }
 
   /** Resumes behind the last event when a connection ends. */
-  async *#events(options: WireOptions, live: boolean, signals: readonly EndSignal[]): AsyncGenerator<WireAnswer, void> {
+  async *#events(followed: FollowedRange, signals: readonly EndSignal[]): AsyncGenerator<FollowedEvent, void> {
     const { pool, path } = this.#parts;
+    const { options, live } = followed;
     checkOptions(options);
     const { wait, ...now } = options;
     // All that comes into a stream that is not there yet is news, so it is asked for without waiting, and then from its start.
     let position = wait !== undefined && options['offset'] === 'now' ? now : options;
-    let incarnation: string | undefined;
+    let { incarnation } = followed;
     for (let tries = 0; ; tries++) {
       try {
         const channel = await pool.any(signals);
@@ -276,22 +284,23 @@ export class MillraceStream {
           if (told !== incarnation) throw replaced();
           tries = 0;
           position = optionsBehind(position, event);
-          yield event;
+          yield { ...event, incarnation };
           if (isClosed(event) || (!live && event.fields.get('stream-up-to-date') === 'true')) return;
         }
       } catch (error) {
         const isAwaited = position === now && error instanceof StreamError && error.code === 'STREAM_NOT_FOUND';
         if (isAwaited) position = { ...options, offset: 0 };
+        else if (incarnation !== undefined && error instanceof StreamError && OUTSIDE.has(error.code)) throw replaced();
         else await pool.pause(error, tries, signals);
       }
     }
   }
 }
 
-async function* batchesOf(events: AsyncGenerator<WireAnswer, void>): AsyncGenerator<FollowedBatch, void> {
-  for await (const { next, fields, body } of events) {
+async function* batchesOf(events: AsyncGenerator<FollowedEvent, void>): AsyncGenerator<FollowedBatch, void> {
+  for await (const { next, fields, body, incarnation } of events) {
     const isUpToDate = fields.get('stream-up-to-date') === 'true';
-    if (body.length > 0 && next !== undefined) yield { data: body, offset: next, isUpToDate };
+    if (body.length > 0 && next !== undefined) yield { data: body, offset: next, incarnation, isUpToDate };
   }
 }
 

@@ -1,7 +1,7 @@
 // The client against a real node in this process: appends, followers, and connections that are cut on the way.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type ConnectOptions, type MillraceClient, connect } from '../../src/client/client.ts';
+import { type ConnectOptions, type MillraceClient, type MillraceStream, connect } from '../../src/client/client.ts';
 import { Relay } from '../support/relay.ts';
 import { codeOf, textOf } from './answers.ts';
 import { NoSocket } from './no-socket.ts';
@@ -139,6 +139,53 @@ test('a follower that was without a connection goes on in its own stream, and in
     });
     assert.equal(await readAll(far, name, 11), 'another one');
   }
+});
+
+test('a stored position is one of the stream that told it, and of no other one of its name', async (t) => {
+  const far = connect(server.url, { WebSocket: NoSocket });
+  t.after(() => far.close());
+  const gone = { status: 404, code: 'STREAM_NOT_FOUND', message: /another one of its name/ };
+  for (const reader of [client, far]) {
+    const name = newName();
+    const stream = client.stream('b', name);
+    const open = (): MillraceStream => reader.stream('b', name);
+    await stream.create({ contentType: 'application/json', data: '["one","two"]' });
+    const { offset = 0, incarnation } = (await open().follow().next()).value ?? {};
+    assert.match(incarnation ?? '', /^[0-9a-f]{16}$/);
+    const one = await open().records().follow().next();
+    assert.deepEqual(one.value, { record: 0, value: 'one', incarnation });
+    await stream.append('3');
+    assert.equal(textOf((await open().follow({ offset, incarnation }).next()).value?.data ?? new Uint8Array()), '[3]');
+    assert.equal((await open().records().follow({ record: 2, incarnation }).next()).value?.value, 3);
+    // The successor of one stream is longer, that of another shorter, and of the third a record lies over the offset.
+    for (const data of [`["one","two",${'3'.repeat(99)},4]`, '1', `["${'long'.repeat(9)}"]`]) {
+      await stream.delete();
+      await stream.create({ contentType: 'application/json', data });
+      await assert.rejects(open().follow({ offset, incarnation }).next(), gone);
+      await assert.rejects(open().records().follow({ record: 2, incarnation }).next(), gone);
+      await assert.rejects(open().follow({ offset: 'now', live: false, incarnation }).next(), gone);
+    }
+    assert.notEqual((await open().follow().next()).value?.incarnation, incarnation);
+  }
+});
+
+test('a follower whose stream is followed by a shorter one of its name is told the same', async (t) => {
+  const relay = await Relay.open();
+  t.after(() => relay.close());
+  relay.targetPort = server.port;
+  const far = connect(`http://127.0.0.1:${relay.port}`);
+  t.after(() => far.close());
+  const stream = client.stream('b', newName(), TEXT);
+  await stream.create({ ...TEXT, data: 'one' });
+  const follower = far.stream('b', stream.name).follow();
+  assert.equal((await follower.next()).value?.offset, 3);
+  relay.loses = 'everything';
+  relay.cut();
+  await stream.delete();
+  await stream.create({ ...TEXT, data: '1' });
+  relay.loses = 'nothing';
+  relay.cut();
+  await assert.rejects(follower.next(), { status: 404, code: 'STREAM_NOT_FOUND', message: /another one of its name/ });
 });
 
 test('what waits ends with its signal, and everything with the client', async () => {

@@ -87,18 +87,11 @@ cases('records are values with ordinals', async (client, name) => {
   const live = records.follow({ record: 'now' });
   const values = [{ a: 1 }, [1, 2], 'text', null, 5];
   await Promise.all(values.map((value) => records.append(value)));
-  assert.deepEqual(
-    await all(records.follow({ live: false })),
-    values.map((value, record) => ({ record, value })),
-  );
-  assert.deepEqual(await all(records.follow({ tail: 2, live: false })), [
-    { record: 3, value: null },
-    { record: 4, value: 5 },
-  ]);
-  assert.deepEqual(await all(records.follow({ record: 1, live: true }), 2), [
-    { record: 1, value: [1, 2] },
-    { record: 2, value: 'text' },
-  ]);
+  const incarnation = (await stream.follow({ live: false }).next()).value?.incarnation;
+  const seen = values.map((value, record) => ({ record, value, incarnation }));
+  assert.deepEqual(await all(records.follow({ live: false })), seen);
+  assert.deepEqual(await all(records.follow({ tail: 2, live: false })), seen.slice(3));
+  assert.deepEqual(await all(records.follow({ record: 1, live: true }), 2), seen.slice(1, 3));
   const next = live.next();
   for (;;) {
     await records.append('later');
