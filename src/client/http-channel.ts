@@ -139,7 +139,8 @@ export class HttpChannel implements NodeChannel {
       response = await fetch(this.url + path, body === undefined ? init : { ...init, body });
       bytes = await bodyOf(response, end);
     } catch (error) {
-      if (error instanceof StreamError) throw error;
+      // A caller that leaves says nothing about the node, which others still ask.
+      if (error instanceof StreamError || end.isStopped) throw error;
       return this.#lose(`${this.url} does not answer: ${String(error)}`);
     }
     const fields = new Map(response.headers);
@@ -168,6 +169,7 @@ export class HttpChannel implements NodeChannel {
 /** The end of an exchange that takes too long, later by the time that its bodies may take. */
 class Deadline {
   readonly #abort = new AbortController();
+  isStopped = false;
   #atMs: number;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -188,6 +190,7 @@ class Deadline {
 
   /** Over, whether it has come to its end or not. */
   stop(): void {
+    this.isStopped = true;
     clearTimeout(this.#timer);
     this.#abort.abort();
   }

@@ -43,6 +43,12 @@ async function all<T>(items: AsyncIterable<T>, most = Number.POSITIVE_INFINITY):
   return got;
 }
 
+/** Live readers at the node, of all tests. */
+async function waiters(): Promise<number> {
+  const { body } = await server.client.request('GET', '/__svc/metrics', { authorization: `Bearer ${token}` });
+  return JSON.parse(body.toString()).live_read_waiters;
+}
+
 /** Each case by both ways. */
 function cases(what: string, body: (client: MillraceClient, name: string) => Promise<void>): void {
   for (const way of ['a session', 'HTTP']) {
@@ -176,11 +182,6 @@ cases('what comes into a stream that was not there is news, also between two que
   relay.targetPort = server.port;
   const way = client === clients.get('HTTP') ? { WebSocket: NoSocket } : {};
   const far = connect(`http://127.0.0.1:${relay.port}`, { token, ...way });
-  const waiters = async (): Promise<number> => {
-    const headers = { authorization: `Bearer ${token}` };
-    const { body } = await server.client.request('GET', '/__svc/metrics', headers);
-    return JSON.parse(body.toString()).live_read_waiters;
-  };
   const before = await waiters();
   const first = far.stream('b', name).follow({ offset: 'now', wait: 'create' }).next();
   await until('a reader that waits', async () => (await waiters()) > before);
@@ -223,6 +224,30 @@ test('over HTTP too, connections that are cut lose nothing and repeat nothing', 
   assert.equal(seen, whole);
   client.close();
   relay.close();
+});
+
+test('over HTTP, a call that is aborted ends no other one', async (t) => {
+  let probes = 0;
+  const platform = fetch;
+  t.mock.method(globalThis, 'fetch', async (url: string, init: RequestInit) => {
+    if (url.endsWith('/__svc/session')) probes++;
+    return await platform(url, init);
+  });
+  const client = connect(server.url, { token, WebSocket: NoSocket });
+  t.after(() => client.close());
+  const stream = client.stream('b', 'aborted', TEXT);
+  await stream.create(TEXT);
+  const before = await waiters();
+  const stays = texts(stream, 0, true).next();
+  const abort = new AbortController();
+  const leaves = stream.follow({ signal: abort.signal }).next();
+  await until('two readers that wait', async () => (await waiters()) >= before + 2);
+  abort.abort(new Error('no more'));
+  await assert.rejects(leaves, /no more/);
+  await stream.append('x');
+  assert.equal((await stays).value, 'x');
+  // Each connection begins with one.
+  assert.equal(probes, 1);
 });
 
 test('a follower that began over HTTP goes on in a session once there is one', async (t) => {
