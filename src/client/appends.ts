@@ -156,7 +156,7 @@ export class StreamAppends {
     const request = this.#request(batch);
     const way = this.#home.pool.wayOf(request, channel);
     void way
-      .ask(request)
+      .ask(request, [this.#home.pool.closed])
       .then(
         ({ next }) => producer.acknowledged(batch, next),
         (error: unknown) => {

@@ -250,6 +250,25 @@ test('over HTTP, a call that is aborted ends no other one', async (t) => {
   assert.equal(probes, 1);
 });
 
+test('a client that is closed leaves no request behind, nor that of an append too large for its session', async (t) => {
+  const client = connect(server.url, { token });
+  const stream = client.stream('b', 'left', TEXT);
+  await stream.create(TEXT);
+  const signals: AbortSignal[] = [];
+  t.mock.method(globalThis, 'fetch', async (_url: string, { signal }: { readonly signal: AbortSignal }) => {
+    signals.push(signal);
+    await once(signal, 'abort');
+    throw signal.reason;
+  });
+  const append = stream.append(Buffer.alloc(300_000));
+  await until('the request', () => signals.length === 1);
+  client.close();
+  await assert.rejects(append, { code: 'CLIENT_CLOSED' });
+  // Its own time would end it too, a minute later.
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(signals[0]?.aborted, true);
+});
+
 test('a follower that began over HTTP goes on in a session once there is one', async (t) => {
   const { WebSocket: platform }: { readonly WebSocket?: WebSocketConstructor; readonly fetch: unknown } = globalThis;
   assert(platform !== undefined);
