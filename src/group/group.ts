@@ -4,7 +4,7 @@
  *
  * A turn, seen from here:
  *  submit()/query() for everything that arrived -> seal() proposes the last entry -> the shard persists raft.take() ->
- *  raft.persisted() -> applyCommitted() answers and collects tail events -> flushEvents().
+ *  raft.persisted() -> applyCommitted() answers and collects tail events -> watchers.flush().
  */
 import { assert } from '../base/assert.ts';
 import { errorNumber } from '../base/errors.ts';
@@ -241,11 +241,6 @@ export class Group {
     this.#committedMs = this.#clockMs;
     this.raft.applied(last.index);
     this.watchers.applied(last.index);
-  }
-
-  /** Sends the tail events of everything applied since the last call. */
-  flushEvents(): void {
-    this.watchers.flush();
   }
 
   /** Proposes the removal of expired streams if there are any. The shard calls this a few times a second. */

@@ -159,10 +159,6 @@ export class RingWriter {
     this.#headCached = Atomics.load(this.#control, HEAD);
     return (this.#write - this.#headCached) | 0;
   }
-
-  freeBytes(): number {
-    return this.capacityBytes - this.usedBytes();
-  }
 }
 
 export class RingReader {

@@ -5,12 +5,10 @@
 import { assert } from '../base/assert.ts';
 import { appendBatch } from './append-batch.ts';
 import { append } from './append.ts';
-import { setAttributes } from './attributes.ts';
 import { deleteBucket, purge, quota } from './bucket-command.ts';
 import { compact, flush, gcDone, markOrphan } from './cold-tier.ts';
 import { create } from './create.ts';
-import { deleteStream } from './delete.ts';
-import { expire, touch } from './expiry.ts';
+import { deleteStream, expire, setAttributes, touch } from './lifecycle.ts';
 import {
   forkAbort,
   forkBegin,

@@ -207,7 +207,7 @@ export class Shard {
     this.replication.turn(nowMs, clockMs);
     this.#admin.turn(clockMs);
     this.#exports.turn(clockMs);
-    for (const group of this.groups) group.flushEvents();
+    for (const group of this.groups) group.watchers.flush();
     this.#queries.turn(nowMs, clockMs);
     this.#commits.checkpoints.observe(clockMs);
     this.#options.replies.publish();

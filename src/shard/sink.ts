@@ -17,7 +17,6 @@ const NO_LEADER = errorNumber('NO_LEADER');
 export class RingSink implements ReplySink {
   readonly #target: ReplyTarget;
   readonly traced: TracedSlots;
-  sent = 0;
 
   constructor(target: ReplyTarget, traced: TracedSlots) {
     this.#target = target;
@@ -34,7 +33,6 @@ export class RingSink implements ReplySink {
     }
     const at = this.#target.reserve(reply.bytesMax());
     this.#target.commit(reply.write(this.#target.bytes, this.#target.view, at));
-    this.sent++;
   }
 }
 

@@ -63,7 +63,7 @@ export class TurnRecords {
     if (record.batches.length === 0 || this.#written !== undefined) return false;
     // This node's disk write runs while its entries travel (thesis 10.2.1) and clients learn of commits.
     replication.release();
-    for (const group of groups) group.flushEvents();
+    for (const group of groups) group.watchers.flush();
     replies.publish();
     replication.flush();
     const isAwaited = this.#isStopping || !replication.hasOthers || hasSnapshot(record);

@@ -223,7 +223,7 @@ export function* checkedRanges(
 ): IterableIterator<{ readonly start: Uint8Array; readonly end: Uint8Array }> {
   for (let from = start; ;) {
     const to = ahead(from);
-    const isLast = to === undefined || compare(to, end) >= 0;
+    const isLast = to === undefined || Buffer.compare(to, end) >= 0;
     yield { start: from, end: isLast ? end : to };
     if (isLast) return;
     from = to;
@@ -289,11 +289,11 @@ export class LmdbTx implements Tx {
         const options = reverse ? { start: part.end, end: part.start, reverse: true } : part;
         for (const { key, value } of this.#table.getRange(options)) {
           this.#need(order.follows(key), key);
-          if (reverse && compare(key, end) === 0) continue;
+          if (reverse && Buffer.compare(key, end) === 0) continue;
           if (!visit(key, this.#rows.open(key, value))) return;
         }
       }
-      if (!reverse || compare(start, end) >= 0) return;
+      if (!reverse || Buffer.compare(start, end) >= 0) return;
       const first = this.#rows.get(start);
       if (first !== undefined) visit(start, first);
     } catch (error) {
@@ -317,10 +317,10 @@ export class LmdbTx implements Tx {
 
   /** The walk in parts, before each of which its leaf is looked at. */
   *#parts({ start, end, way }: Walk): IterableIterator<Omit<Walk, 'way'>> {
-    for (let rest = { start, end }; compare(rest.start, rest.end) < 0;) {
+    for (let rest = { start, end }; Buffer.compare(rest.start, rest.end) < 0;) {
       const { from, to } = this.#damaged.beforeWalk?.({ ...rest, way }) ?? { from: FIRST_KEY, to: undefined };
       const middle = way === 'forward' ? (to ?? end) : from;
-      const isLast = way === 'forward' ? compare(middle, end) >= 0 : compare(middle, start) <= 0;
+      const isLast = way === 'forward' ? Buffer.compare(middle, end) >= 0 : Buffer.compare(middle, start) <= 0;
       if (isLast) return void (yield rest);
       yield way === 'forward' ? { start: rest.start, end: middle } : { start: middle, end: rest.end };
       rest = way === 'forward' ? { start: middle, end } : { start, end: middle };
@@ -338,8 +338,4 @@ interface Damaged extends Pick<CheckedRowsOptions, 'noticed' | 'beforeWrite'> {
 /** A table of lmdb-js, as far as a Tx uses it. */
 interface StateTable extends RowTable {
   getRange(options: object): Iterable<{ readonly key: Uint8Array; readonly value: Uint8Array }>;
-}
-
-function compare(a: Uint8Array, b: Uint8Array): number {
-  return Buffer.compare(a, b);
 }

@@ -28,8 +28,6 @@ export class LogCleaner {
   #segment: Segment | undefined;
   #searchedAt = 0;
   #left: Candidate[] = [];
-  /** Entries copied. */
-  copied = 0;
 
   /** Entries and votes to write again with the next record. */
   *copies(segments: Segments, groups: ReadonlyMap<number, GroupLog>): IterableIterator<Copy> {
@@ -42,7 +40,6 @@ export class LogCleaner {
       const { group, log, index } = next;
       if (log.stored(index)?.record.segment !== oldest) continue;
       for (const { kind, term, data } of log.entries(index, index + 1, Infinity)) {
-        this.copied++;
         bytes += data.length;
         yield { log, item: { group, kind, term, index, data, isCopy: true } };
       }

@@ -91,7 +91,7 @@ export class DiskFolder implements LogFolder {
       for (let at = 0; at < bytes; at += FILL_BYTES) writeAll(descriptor, at, fill.subarray(0, bytes - at));
       fsyncSync(descriptor);
     } catch (error) {
-      this.#giveUp(`${path}${NEW}`);
+      rmSync(`${path}${NEW}`, { force: true });
       throw error;
     } finally {
       closeSync(descriptor);
@@ -112,7 +112,7 @@ export class DiskFolder implements LogFolder {
       }
       return this.#finish(path);
     } catch (error) {
-      this.#giveUp(`${path}${NEW}`);
+      rmSync(`${path}${NEW}`, { force: true });
       // The append that needs the segment makes it then, if there is room, and a file may be opened.
       const isLater = isOutOfSpace(error) || ['EMFILE', 'ENFILE'].includes(caughtCode(error));
       return isLater ? undefined : named(name, 'made', error);
@@ -134,10 +134,6 @@ export class DiskFolder implements LogFolder {
     renameSync(`${path}${NEW}`, path);
     syncPath(this.#path);
     return new DiskFile(path);
-  }
-
-  #giveUp(path: string): void {
-    rmSync(path, { force: true });
   }
 }
 

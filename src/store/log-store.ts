@@ -7,7 +7,6 @@ import { viewOf } from '../base/bytes.ts';
 import { caughtMessage } from '../base/caught.ts';
 import type { Tx } from '../base/tx.ts';
 import { planted } from '../base/planted.ts';
-import type { TurnBatch } from '../shard/ports.ts';
 import type { Environment } from './environment.ts';
 import type { GroupLog } from './group-log.ts';
 import { LmdbLog } from './lmdb-log.ts';
@@ -57,7 +56,6 @@ function whyUseless(file: SegmentFile, log: bigint): string | undefined {
 export class LogStore {
   readonly turns = new TurnLog();
   readonly #options: StoredLogOptions;
-  readonly #groups = new Map<number, GroupLog>();
   /** Groups whose applied state is not there. */
   readonly abandoned = new Set<number>();
   #log = 0n;
@@ -70,16 +68,10 @@ export class LogStore {
     this.#options = options;
   }
 
-  open(group: number, appliedIndex: number, appliedTerm: number): GroupLog {
-    const log = this.turns.open(group, appliedIndex, appliedTerm);
-    this.#groups.set(group, log);
-    return log;
-  }
-
-  /** As open(): it begins with the oldest entry from which on there is no gap. */
+  /** As turns.open(): it begins with the oldest entry from which on there is no gap. */
   abandon(group: number): GroupLog {
     this.abandoned.add(group);
-    const log = this.open(group, 0, 0);
+    const log = this.turns.open(group, 0, 0);
     log.startAnywhere();
     return log;
   }
@@ -103,10 +95,10 @@ export class LogStore {
   replace(): string | undefined {
     const { folder } = this.#options;
     const aside = folder.names().length > 0 ? folder.setAside() : undefined;
-    for (const log of this.#groups.values()) log.startAt(log.firstIndex() - 1, log.term(log.firstIndex() - 1));
+    for (const log of this.turns.groups.values()) log.startAt(log.firstIndex() - 1, log.term(log.firstIndex() - 1));
     this.turns.forget();
     this.#create();
-    for (const log of this.#groups.values()) log.finishLoad();
+    for (const log of this.turns.groups.values()) log.finishLoad();
     return aside;
   }
 
@@ -119,7 +111,7 @@ export class LogStore {
     const covered = this.#covered();
     if (covered === undefined) throw new LogDamage('the state does not say which log belongs to it');
     const files = folder.names().map((name) => folder.open(name));
-    const starts = new Map([...this.#groups].map(([group, log]) => [group, log.firstIndex()] as const));
+    const starts = new Map([...this.turns.groups].map(([group, log]) => [group, log.firstIndex()] as const));
     const { groups, ...salvage } = salvageLog(files, covered, { starts, cuts: this.#cuts(covered.log) });
     for (const file of files) file.close();
     this.replace();
@@ -173,13 +165,13 @@ export class LogStore {
       throw new LogDamage('the row that says which log belongs to the state is missing, and the log holds records');
     for (const name of folder.names()) folder.remove(name);
     this.#create();
-    for (const log of this.#groups.values()) log.finishLoad();
+    for (const log of this.turns.groups.values()) log.finishLoad();
     if (lmdbLog.isEmpty) {
       environment.commit(() => this.write());
       return {};
     }
     let converted = 0;
-    const firsts = new Map([...this.#groups].map(([group, log]) => [group, log.firstIndex()] as const));
+    const firsts = new Map([...this.turns.groups].map(([group, log]) => [group, log.firstIndex()] as const));
     for (const { group, entries } of lmdbLog.entries(firsts)) {
       this.turns.append([{ group, entries, hardState: undefined }]);
       converted += entries.length;
@@ -202,7 +194,7 @@ export class LogStore {
 
   #cuts(log: bigint): Map<number, number> {
     const cuts = new Map<number, number>();
-    for (const group of this.#groups.keys()) {
+    for (const group of this.turns.groups.keys()) {
       if (this.abandoned.has(group)) continue;
       const row = this.#options.tx.get(systemKey(OWN_TAG.cut, group));
       if (row === undefined) continue;
@@ -212,11 +204,6 @@ export class LogStore {
     return cuts;
   }
 
-  /** On disk when it returns, or `behind`. After ENOSPC nothing has changed. */
-  append(batches: readonly TurnBatch[], how: 'wait' | 'behind'): void {
-    this.turns.append(batches, how);
-  }
-
   seal(): void {
     try {
       this.turns.segments.seal();
@@ -224,10 +211,6 @@ export class LogStore {
       // Without room for it, the end of the log is what it was.
       if (!isOutOfSpace(error)) throw error;
     }
-  }
-
-  vote(group: number): Vote | undefined {
-    return this.turns.vote(group);
   }
 
   /** Inside each commit of a checkpoint: what it covers, and the votes that only the log has. written() follows. */
@@ -264,9 +247,5 @@ export class LogStore {
 
   #putVote(group: number, { term, vote }: Vote): void {
     this.#options.tx.put(systemKey(OWN_TAG.vote, group), VOTE_ROW.encode({ term, vote }));
-  }
-
-  async close(): Promise<void> {
-    await this.turns.close();
   }
 }

@@ -134,7 +134,7 @@ export class ShardStore extends OwnRows implements ShardStorage {
 
   openLog(group: number, appliedIndex: number, appliedTerm: number): LogReader {
     this.#groups.push(group);
-    return this.#log.open(group, appliedIndex, appliedTerm);
+    return this.#log.turns.open(group, appliedIndex, appliedTerm);
   }
 
   /** The only node with such a group keeps its log as it is; others lose the group, and are restored. */
@@ -205,7 +205,7 @@ export class ShardStore extends OwnRows implements ShardStorage {
   }
 
   override vote(group: number): StoredVote {
-    return this.#log.vote(group) ?? super.vote(group);
+    return this.#log.turns.vote(group) ?? super.vote(group);
   }
 
   override lost(group: number): LostLog {
@@ -217,7 +217,7 @@ export class ShardStore extends OwnRows implements ShardStorage {
     const batches = planted('conflict-not-written') ? this.#log.turns.withoutConflicts(turn) : turn;
     this.#install(batches);
     try {
-      this.#log.append(batches, how);
+      this.#log.turns.append(batches, how);
     } catch (error) {
       throw isOutOfSpace(error) ? new StorageFullError({ cause: error }) : error;
     }
@@ -393,7 +393,7 @@ export class ShardStore extends OwnRows implements ShardStorage {
   }
 
   async close(): Promise<void> {
-    await this.#log.close();
+    await this.#log.turns.close();
     await this.#writer.close();
     await this.#environment.close();
   }

@@ -71,7 +71,7 @@ interface Pending {
 
 export class TurnLog {
   #segments: Segments | undefined;
-  readonly #groups = new Map<number, GroupLog>();
+  readonly groups = new Map<number, GroupLog>();
   /** The last vote of each group in the log, and the record that holds it until a checkpoint does. */
   readonly #votes = new Map<number, Vote & { readonly record: SegmentRecord | undefined }>();
   readonly #cleaner = new LogCleaner();
@@ -90,7 +90,7 @@ export class TurnLog {
       return readStored(group, stored, index);
     });
     log.startAt(snapshotIndex, snapshotTerm);
-    this.#groups.set(group, log);
+    this.groups.set(group, log);
     return log;
   }
 
@@ -114,7 +114,7 @@ export class TurnLog {
    */
   load(records: readonly SegmentRecord[], cuts: ReadonlyMap<number, number>): void {
     for (const record of records) this.#loadRecord(record, cuts);
-    for (const [group, log] of this.#groups) {
+    for (const [group, log] of this.groups) {
       const missing = log.finishLoad();
       if (missing !== undefined)
         throw new LogDamage(`entry ${missing} of group ${group} is not in the log, and later ones are`);
@@ -128,7 +128,7 @@ export class TurnLog {
       readSpan(segment.file, record, start, bytes),
     )) {
       const place = { record, at: start + at };
-      const log = this.#groups.get(group);
+      const log = this.groups.get(group);
       assert(log !== undefined, `group ${group} of the log belongs to this shard`);
       if (sequence <= (cuts.get(group) ?? 0)) continue;
       if (kind === KIND_VOTE) this.#keepVote(group, { term, vote: index }, record);
@@ -138,7 +138,7 @@ export class TurnLog {
 
   /** Nothing of the group counts any more, as the commit before says. */
   empty(group: number): void {
-    (this.#groups.get(group) as GroupLog).restartAt(0, 0);
+    (this.groups.get(group) as GroupLog).restartAt(0, 0);
   }
 
   /** Drops everything that was loaded so far. */
@@ -155,11 +155,10 @@ export class TurnLog {
     this.#end = RECORD_START;
     // First: nothing of what a snapshot replaces is worth a copy, which would count again after a restart.
     for (const { group, snapshot, keepsLog } of batches)
-      if (snapshot !== undefined && keepsLog !== true)
-        this.#groups.get(group)?.restartAt(snapshot.index, snapshot.term);
-    for (const copy of this.#cleaner.copies(this.segments, this.#groups)) this.#add(copy.log, copy.item, undefined);
+      if (snapshot !== undefined && keepsLog !== true) this.groups.get(group)?.restartAt(snapshot.index, snapshot.term);
+    for (const copy of this.#cleaner.copies(this.segments, this.groups)) this.#add(copy.log, copy.item, undefined);
     for (const { group, entries, hardState } of batches) {
-      const log = this.#groups.get(group) as GroupLog;
+      const log = this.groups.get(group) as GroupLog;
       if (hardState !== undefined && !planted('vote-not-persisted')) {
         const { term, vote } = hardState;
         this.#add(log, { group, kind: KIND_VOTE, term, index: vote, data: NO_DATA, isCopy: false }, undefined);
@@ -177,7 +176,7 @@ export class TurnLog {
   /** For a planted bug: `batches` without the entries that replace others. */
   withoutConflicts<B extends LogBatch>(batches: readonly B[]): B[] {
     const replaces = ({ group, entries: [first] }: B): boolean =>
-      first !== undefined && first.index <= (this.#groups.get(group)?.lastIndex() ?? 0);
+      first !== undefined && first.index <= (this.groups.get(group)?.lastIndex() ?? 0);
     return batches.map((batch) => (replaces(batch) ? { ...batch, entries: [] } : batch));
   }
 
@@ -232,22 +231,22 @@ export class TurnLog {
 
   /** Releases a group's entries up to `index`: a checkpoint on disk covers them. */
   compact(group: number, index: number): void {
-    (this.#groups.get(group) as GroupLog).drop(index);
+    (this.groups.get(group) as GroupLog).drop(index);
   }
 
   compactable(group: number, index: number, keepBytes: number): number {
-    return (this.#groups.get(group) as GroupLog).compactable(index, keepBytes);
+    return (this.groups.get(group) as GroupLog).compactable(index, keepBytes);
   }
 
   /** Bytes on disk of the log after `index`. */
   bytesBehind(group: number, index: number): number {
-    return (this.#groups.get(group) as GroupLog).bytesBehind(index);
+    return (this.groups.get(group) as GroupLog).bytesBehind(index);
   }
 
   /** Bytes of all logs in memory. */
   get memoryBytes(): number {
     let bytes = 0;
-    for (const log of this.#groups.values()) bytes += log.memoryBytes;
+    for (const log of this.groups.values()) bytes += log.memoryBytes;
     return bytes;
   }
 
@@ -255,13 +254,13 @@ export class TurnLog {
   #evict(): void {
     const { groupBytes, shardBytes } = this.memory;
     let total = 0;
-    for (const log of this.#groups.values()) {
+    for (const log of this.groups.values()) {
       if (log.memoryBytes > groupBytes) log.evict(groupBytes, 'keep newest');
       total += log.memoryBytes;
     }
     while (total > shardBytes) {
       let largest: GroupLog | undefined;
-      for (const log of this.#groups.values()) {
+      for (const log of this.groups.values()) {
         if (largest === undefined || log.memoryBytes > largest.memoryBytes) largest = log;
       }
       if (largest === undefined || largest.memoryBytes === 0) return;

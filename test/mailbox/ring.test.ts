@@ -44,7 +44,7 @@ test('a record comes out as it went in, and only after publish', () => {
   assert.equal(reader.release(), false, 'the writer has not asked for space');
   assert.equal(ringUsedBytes(sab), 0);
   assert.equal(ringDepth(sab), 0);
-  assert.equal(writer.freeBytes(), CAPACITY_BYTES);
+  assert.equal(writer.usedBytes(), 0);
 });
 
 test('fills to the last byte: exact fit, then refusal, then space again', () => {
@@ -54,7 +54,7 @@ test('fills to the last byte: exact fit, then refusal, then space again', () => 
   const half = ringRecordBytesMax(CAPACITY_BYTES);
   assert.ok(put(writer, half, 1));
   assert.ok(put(writer, half, 2));
-  assert.equal(writer.freeBytes(), 0);
+  assert.equal(writer.usedBytes(), CAPACITY_BYTES);
   assert.equal(writer.reserve(0), -1);
   writer.publish();
   assert.equal(ringUsedBytes(sab), CAPACITY_BYTES);
