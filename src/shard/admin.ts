@@ -3,7 +3,7 @@
  * wait (membership, learners) are checked once a turn, for a bounded time.
  */
 import type { Group } from '../group/group.ts';
-import type { Configuration } from '../raft/types.ts';
+import { members } from '../raft/configuration.ts';
 import type { ExportsHost } from '../backup/shard/exports.ts';
 import { flushCall } from '../cold/shard/flush-call.ts';
 import type { ColdTier } from '../cold/shard/tier.ts';
@@ -148,7 +148,7 @@ export class Administration {
   #allowRevert(group: Group, node: number): CallResult {
     const body = { raft_group_id: group.id, node_id: node };
     if (!group.leads) return notLeader(group, { node_id: node, allow_next_revert: false });
-    if (!isMember(group.raft.configuration, node)) {
+    if (!members(group.raft.configuration).includes(node)) {
       return sentence('invalid', `node ${node} is not a member of group ${group.id}`);
     }
     if (group.raft.allowNextRevert(node)) return { outcome: 'done', body: { ...body, allow_next_revert: true } };
@@ -177,7 +177,7 @@ export class Administration {
     }
     const done = (): CallResult | undefined => {
       if (!group.leads) return notLeader(group, { node_id: node, changed: false });
-      if (!isMember(group.raft.configuration, node))
+      if (!members(group.raft.configuration).includes(node))
         return sentence('refused', `node ${node} was taken out again meanwhile`);
       if (!hasCaughtUp(group, node)) return undefined;
       if (group.raft.configurationIndex > group.raft.commitIndex) return undefined;
@@ -246,7 +246,7 @@ export class Administration {
   #startMembership(group: Group, voters: readonly number[]): CallResult | undefined {
     const { nodeId } = this.#host;
     const { configuration } = group.raft;
-    const unknown = voters.filter((node) => !isMember(configuration, node));
+    const unknown = voters.filter((node) => !members(configuration).includes(node));
     if (unknown.length > 0) {
       return sentence(
         'invalid',
@@ -276,14 +276,6 @@ export class Administration {
 }
 
 type Wait = (look: () => CallResult | undefined, late: string) => undefined;
-
-function isMember(configuration: Configuration, node: number): boolean {
-  return (
-    configuration.voters.includes(node) ||
-    configuration.votersOutgoing.includes(node) ||
-    configuration.learners.includes(node)
-  );
-}
 
 /**
  * A voter that cannot vote stops the group when one more fails: with voters 2 and 4, of which 4 has an empty disk, no
