@@ -12,15 +12,21 @@ import {
 import { planted } from '../base/planted.ts';
 import type { OpenSocket } from '../http/guard.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
+import type { Reply } from '../protocol/reply.ts';
 import { Timed } from '../topics/clock.ts';
 import { MessageWriter } from './messagepack.ts';
 import { FieldWriter } from './messages.ts';
 
 const REASON_CHARS_MAX = 100;
+/** The library's word for a message of which nothing waits. */
+const TAKEN = 1;
+const NO_BYTES: Uint8Array = new Uint8Array(0);
 
 export class SessionOutbox extends Timed {
-  readonly out = new MessageWriter();
-  readonly fields = new FieldWriter(this.out);
+  readonly #out = new MessageWriter();
+  readonly #fields = new FieldWriter(this.#out);
+  /** All that is written, while it is a message that other sessions get as well. */
+  #shared: Uint8Array | undefined;
   readonly #server: HttpServerContext;
   readonly #requestId: string;
   readonly #sent: () => void;
@@ -28,13 +34,6 @@ export class SessionOutbox extends Timed {
   /** Bytes that the socket has not taken. */
   #unsentBytes = 0;
   #isDue = false;
-  readonly #flush = (): void => {
-    try {
-      this.send();
-    } catch (error) {
-      this.#server.logError(error, 'session', this.#requestId);
-    }
-  };
 
   /** `sent` is called when what was written is with the socket. */
   constructor(server: HttpServerContext, requestId: string, sent: () => void) {
@@ -58,6 +57,32 @@ export class SessionOutbox extends Timed {
     return this.#socket !== undefined;
   }
 
+  get out(): MessageWriter {
+    this.#copyShared();
+    return this.#out;
+  }
+
+  get fields(): FieldWriter {
+    this.#copyShared();
+    return this.#fields;
+  }
+
+  /** Writes a message whose memory never changes. It is copied only if more follows, or came before. */
+  share(message: Uint8Array): void {
+    if (this.#shared === undefined && this.#out.length === 0) this.#shared = message;
+    else this.out.raw(message);
+  }
+
+  #copyShared(): void {
+    if (this.#shared === undefined) return;
+    this.#out.raw(this.#shared);
+    this.#shared = undefined;
+  }
+
+  get #written(): Uint8Array {
+    return this.#shared ?? this.#out.written;
+  }
+
   /** More waits than a slow client may have, so reads and events wait for it. */
   get isStalled(): boolean {
     if (planted('session-stall-ignored')) return false;
@@ -71,25 +96,34 @@ export class SessionOutbox extends Timed {
 
   /** The socket has taken everything. */
   get isEmpty(): boolean {
-    return this.out.length === 0 && this.#unsentBytes === 0;
+    return this.#shared === undefined && this.#out.length === 0 && this.#unsentBytes === 0;
   }
 
   sendSoon(): void {
-    if (this.out.length > SESSION_MESSAGE_BYTES_MAX) return this.#flush();
+    if (this.#out.length > SESSION_MESSAGE_BYTES_MAX) return this.flush();
     if (this.#isDue) return;
     this.#isDue = true;
-    queueMicrotask(this.#flush);
+    this.#server.node.live.flushSoon(this);
+  }
+
+  flush(): void {
+    try {
+      this.send();
+    } catch (error) {
+      this.#server.logError(error, 'session', this.#requestId);
+    }
   }
 
   send(): void {
     this.#isDue = false;
-    const { written } = this.out;
+    const written = this.#written;
     if (this.#socket !== undefined && written.length > 0) {
       this.#server.ctx.metrics.sessions.bytesOut += written.length;
-      this.#socket.send(written, true, false);
-      this.queued();
+      const isTaken = this.#socket.send(written, true, false) === TAKEN;
+      if (!isTaken || this.#unsentBytes > 0) this.queued();
     }
-    this.out.clear();
+    this.#shared = undefined;
+    this.#out.clear();
     this.#sent();
   }
 
@@ -122,8 +156,31 @@ export class SessionOutbox extends Timed {
 
   /** Sends what is written, and closes the socket with a code of RFC 6455. */
   end(code: number, reason: string): void {
-    if (this.out.length > 0) this.send();
+    if (this.#written.length > 0) this.send();
     this.#socket?.end(code, reason.slice(0, REASON_CHARS_MAX));
+  }
+}
+
+/** An EVENT of a stream that several follow, as it was written for the first of them. All sessions of a node share it. */
+export class TailEvent {
+  id = -1;
+  /** Its memory never changes. */
+  message = NO_BYTES;
+  /** An object of this event alone. */
+  #body: Uint8Array | undefined;
+  #nextOffset = -1;
+  #flags = 0;
+
+  isOf({ body, nextOffset, flags }: Reply): boolean {
+    return this.#body === body && this.#nextOffset === nextOffset && this.#flags === flags;
+  }
+
+  keep({ body, nextOffset, flags }: Reply, id: number, message: Uint8Array): void {
+    this.#body = body;
+    this.#nextOffset = nextOffset;
+    this.#flags = flags;
+    this.id = id;
+    this.message = message;
   }
 }
 

@@ -35,7 +35,7 @@ import {
   writeHello,
   writeRefused,
 } from './messages.ts';
-import { SessionOutbox, ReadTurns } from './outbox.ts';
+import { ReadTurns, SessionOutbox, type TailEvent } from './outbox.ts';
 import { operationOf, readBytesOf } from './operations.ts';
 import { type SessionOpening, SessionRights } from './rights.ts';
 import { FollowedStream, type SubscriptionOwner } from './subscription.ts';
@@ -50,6 +50,7 @@ export interface SessionHome {
   readonly server: HttpServerContext;
   /** Reused: nothing is kept in them between two frames. */
   readonly frame: Frame;
+  readonly tailEvent: TailEvent;
   /** The newest message about leaders, which all sessions send as it is. */
   leaders(): Uint8Array | undefined;
   /** The session has no socket any more. */
@@ -70,6 +71,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
   readonly outbox: SessionOutbox;
   /** Subscriptions that read. */
   readonly turns: ReadTurns;
+  readonly tailEvent: TailEvent;
   #bytesInFlight = 0;
   #readBytesInFlight = 0;
   /** The message about leaders that the client has. */
@@ -79,6 +81,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
   constructor(home: SessionHome, opening: SessionOpening) {
     this.#home = home;
     this.server = home.server;
+    this.tailEvent = home.tailEvent;
     this.rights = new SessionRights(home.server, opening);
     this.requestId = opening.requestId;
     this.outbox = new SessionOutbox(home.server, this.requestId, () => this.#endIfSent());

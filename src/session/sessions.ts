@@ -14,6 +14,7 @@ import { protocolsOf } from '../access/socket-tokens.ts';
 import { Frame } from './frame.ts';
 import { MessageWriter } from './messagepack.ts';
 import { PROTOCOL, writeLeaders } from './messages.ts';
+import { TailEvent } from './outbox.ts';
 import { ClientSession } from './session.ts';
 
 /** The only one that RFC 6455 knows. */
@@ -29,6 +30,7 @@ export class Sessions implements SessionPort {
   };
   readonly #open = new Set<ClientSession>();
   readonly #frame = new Frame();
+  readonly #tailEvent = new TailEvent();
   readonly #most: number;
   /** The message that tells of them; undefined: none was known yet. */
   #leaders: Uint8Array | undefined;
@@ -60,7 +62,7 @@ export class Sessions implements SessionPort {
       sessions.open = this.#open.size;
       if (this.#open.size === 0) this.#idle?.();
     };
-    const home = { server, frame: this.#frame, leaders: () => this.#leaders, ended };
+    const home = { server, frame: this.#frame, tailEvent: this.#tailEvent, leaders: () => this.#leaders, ended };
     const { requestId, credentials } = call;
     const session = new ClientSession(home, { requestId, credentials, sender: senderOf(call) });
     this.#open.add(session);

@@ -33,9 +33,9 @@ import {
   beginAtStart,
 } from '../topics/topic.ts';
 import type { Frame } from './frame.ts';
-import { type RequestRefusal, beginEvent, endWith, refusalOf } from './messages.ts';
+import { type FieldWriter, type RequestRefusal, beginEvent, endWith, refusalOf } from './messages.ts';
 import type { SessionRights } from './rights.ts';
-import type { SessionOutbox, ReadTurns } from './outbox.ts';
+import type { ReadTurns, SessionOutbox, TailEvent } from './outbox.ts';
 
 const WAITING = 0;
 const READING = 1;
@@ -52,6 +52,7 @@ export interface SubscriptionOwner {
   readonly requestId: string;
   readonly outbox: SessionOutbox;
   readonly turns: ReadTurns;
+  readonly tailEvent: TailEvent;
   refuse(refused: RequestRefusal): void;
   readonly rights: Pick<SessionRights, 'metersOf'>;
   wrote(subscription: FollowedStream): void;
@@ -220,26 +221,42 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
 
   /** Sends what an answer or an event brought. */
   #deliver(reply: Reply): void {
-    const { fields } = this.#owner.outbox;
-    const params = this.#params;
     const isClosed = reply.has(REPLY_CLOSED);
     const body = reply.nextOffset > reply.startOffset ? reply.body : undefined;
     this.#offset = reply.nextOffset;
     this.#moveTo(reply);
     if (body === undefined && this.#hasBegun && !isClosed) return;
-    beginEvent(fields, this.id, reply.nextOffset);
-    if (!this.#hasBegun) {
-      fields.writeHeader('content-type', shownContentType(reply));
-      writeIncarnation(fields, reply);
-    }
-    if (params !== undefined) writeReadState(fields, reply, params);
-    endWith(fields, body);
+    if (this.#state === LIVE && body !== undefined && this.#topic?.isShared === true) this.#share(reply, body);
+    else this.#write(this.#owner.outbox.fields, reply, body);
     this.#hasBegun = true;
     this.#meters?.spend(body?.length ?? 0);
     if (!planted('session-credit-free')) this.#credit -= body?.length ?? 0;
     this.#owner.server.ctx.metrics.sessions.events++;
     if (isClosed) this.leave();
     this.#owner.wrote(this);
+  }
+
+  #write(fields: FieldWriter, reply: Reply, body: Uint8Array | undefined): void {
+    beginEvent(fields, this.id, reply.nextOffset);
+    if (!this.#hasBegun) {
+      fields.writeHeader('content-type', shownContentType(reply));
+      writeIncarnation(fields, reply);
+    }
+    if (this.#params !== undefined) writeReadState(fields, reply, this.#params);
+    endWith(fields, body);
+  }
+
+  /** The tail of a stream tells all who follow it the same, so it is written once for those with the same id. */
+  #share(event: Reply, body: Uint8Array): void {
+    const { outbox, tailEvent } = this.#owner;
+    const isKnown = tailEvent.isOf(event);
+    if (isKnown && tailEvent.id === this.id) return outbox.share(tailEvent.message);
+    const { fields, out } = outbox;
+    const from = out.length;
+    this.#write(fields, event, body);
+    if (isKnown) return;
+    tailEvent.keep(event, this.id, out.cut(from));
+    outbox.share(tailEvent.message);
   }
 
   /** Where the next read begins. Only the first one renews a sliding lifetime. */

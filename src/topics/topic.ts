@@ -42,8 +42,13 @@ export interface TopicHost {
   readonly crowded: boolean;
   /** Ends the topic; harmless when it is over. */
   drop(topic: Topic): void;
-  /** Calls topic.flush() when the current run of callbacks is over. */
-  flushSoon(topic: Topic): void;
+  /** Calls flush() when the current run of callbacks is over. */
+  flushSoon(one: Flushed): void;
+}
+
+/** Collects what it writes. */
+export interface Flushed {
+  flush(): void;
 }
 
 /** Every live reader, in whatever state. */
@@ -142,6 +147,11 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
     let feed = this.#feeds.get(view);
     if (feed === undefined) this.#feeds.set(view, (feed = new Feed(view)));
     return feed;
+  }
+
+  /** More than one gets the events themselves. */
+  get isShared(): boolean {
+    return this.#waiters.size > 1;
   }
 
   wait(waiter: EventReader): void {

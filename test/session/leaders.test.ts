@@ -7,6 +7,7 @@ import { HttpServerContext } from '../../src/http/server-context.ts';
 import { Frame } from '../../src/session/frame.ts';
 import { MessageWriter } from '../../src/session/messagepack.ts';
 import { writeLeaders } from '../../src/session/messages.ts';
+import { TailEvent } from '../../src/session/outbox.ts';
 import { ClientSession } from '../../src/session/session.ts';
 import { Sessions } from '../../src/session/sessions.ts';
 import { startLive } from '../http/live/harness.ts';
@@ -82,7 +83,7 @@ test('a client that takes nothing is told of the last leaders alone, when it tak
   const sent: Buffer[] = [];
   const server = new HttpServerContext(node);
   const session = new ClientSession(
-    { server, frame: new Frame(), leaders: () => leaders, ended: () => undefined },
+    { server, frame: new Frame(), tailEvent: new TailEvent(), leaders: () => leaders, ended: () => undefined },
     { requestId: 'id', credentials: 'open', sender: { from: '' } },
   );
   session.opened({

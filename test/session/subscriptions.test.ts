@@ -68,6 +68,39 @@ test('the tail is that of the moment when the subscription came, also without cr
   });
 });
 
+test('all who follow a stream get its events, whatever their ids, their options, and what else they are told', async () => {
+  await withSession(async (client, server) => {
+    await client.ask(CREATE, 1, 'b', 's', Buffer.from(''), TEXT);
+    await client.ask(CREATE, 2, 'b', 'j', Buffer.from('[]'), JSON_TYPE);
+    const others = await Promise.all(Array.from({ length: 3 }, () => SessionClient.connect(server.port)));
+    const [same, twice, small] = others as [SessionClient, SessionClient, SessionClient];
+    const subscriptions: readonly (readonly [SessionClient, number, Record<string, unknown>])[] = [
+      [client, 7, { offset: 'now' }],
+      [same, 7, { offset: 0 }],
+      [twice, 7, { offset: 0 }],
+      [twice, 300, { offset: 0 }],
+      [small, 7, { offset: 0, max_bytes: 1 }],
+    ];
+    for (const [one, id, options] of subscriptions) {
+      one.send([SUBSCRIBE, id, 'b', 's', MUCH, options]);
+      assert.equal((await one.about(id)).kind, EVENT);
+    }
+    twice.send([SUBSCRIBE, 8, 'b', 'j', MUCH, { offset: 'now' }]);
+    assert.equal((await twice.about(8)).kind, EVENT);
+    const texts = Array.from({ length: 40 }, (_, i) => `text ${i} `);
+    for (const text of texts.slice(0, 20)) await append(client, 's', text);
+    twice.send(...Array.from({ length: 20 }, (_, i) => [APPEND, 500 + i, 'b', 'j', Buffer.from(`[${i}]`), JSON_TYPE]));
+    await append(client, 's', ...texts.slice(20));
+    const whole = texts.join('');
+    for (const [one, id] of subscriptions) assert.equal(await follow(one, id, whole.length), whole, `${id}`);
+    for (let i = 0; i < 20; i++) assert.equal((await twice.about(500 + i)).kind, DONE);
+    for (const other of others) {
+      assert.equal(other.closeCode, undefined, other.closeReason);
+      other.destroy();
+    }
+  });
+});
+
 test('a subscription brings what is there and what comes, from an offset, a record or the tail', async () => {
   await withSession(async (client, server) => {
     await client.ask(CREATE, 1, 'b', 's', Buffer.from('before'), TEXT);

@@ -11,7 +11,7 @@ import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 import { REPLY_UP_TO_DATE, Reply } from '../../src/protocol/reply.ts';
 import { Frame } from '../../src/session/frame.ts';
 import { MessageReader } from '../../src/session/messagepack.ts';
-import { ReadTurns, SessionOutbox } from '../../src/session/outbox.ts';
+import { ReadTurns, SessionOutbox, TailEvent } from '../../src/session/outbox.ts';
 import { Sessions } from '../../src/session/sessions.ts';
 import { FollowedStream } from '../../src/session/subscription.ts';
 import { startLive } from '../http/live/harness.ts';
@@ -89,7 +89,7 @@ test('a subscription that has left does not wait for a turn to read', async (t) 
   const frame = new Frame();
   frame.read(new MessageReader(pack([SUBSCRIBE, 1, 'b', 's', MUCH, { offset: 0 }])));
   const rights = { metersOf: (): RequestMeters => new RequestMeters(server.limits) };
-  const owner = { server, requestId: '', outbox, turns, refuse: none, wrote: none, rights };
+  const owner = { server, requestId: '', outbox, turns, tailEvent: new TailEvent(), refuse: none, wrote: none, rights };
   const [leaves, stays] = [new FollowedStream(owner, frame), new FollowedStream(owner, frame)];
   const resumed: FollowedStream[] = [];
   for (const subscription of [leaves, stays]) {
@@ -202,7 +202,7 @@ test('a subscription reads a large record again when its socket has become full 
   const none = (): void => undefined;
   const rights = { metersOf: (): RequestMeters => new RequestMeters(server.limits) };
   const turns = new ReadTurns(outbox);
-  const owner = { server, requestId: '', outbox, turns, refuse: none, wrote: none, rights };
+  const owner = { server, requestId: '', outbox, turns, tailEvent: new TailEvent(), refuse: none, wrote: none, rights };
   const subscription = new FollowedStream(owner, frame);
   assert.equal(subscription.start(frame), undefined);
   buffered = 2 * MIB;

@@ -6,7 +6,7 @@ import { type ResponseBackpressure, WAITING_BYTES_MAX } from '../backpressure.ts
 import type { HttpContext } from '../context.ts';
 import { Clock } from '../../topics/clock.ts';
 import { RenderedEvents } from '../../topics/rendered-events.ts';
-import { type Member, STEP_BYTES, Topic, type TopicHost } from '../../topics/topic.ts';
+import { type Flushed, type Member, STEP_BYTES, Topic, type TopicHost } from '../../topics/topic.ts';
 
 /**
  * Bytes that all event-stream readers together may have waiting in their sockets. One reader may hold 1 MiB
@@ -37,11 +37,11 @@ export class Live implements TopicHost {
   readonly #topics = new Map<string, Topic>();
   readonly #members = new Set<Member>();
   #stopping = false;
-  #dirty: Topic[] = [];
+  #dirty: Flushed[] = [];
   readonly #flush = (): void => {
     const dirty = this.#dirty;
     this.#dirty = [];
-    for (const topic of dirty) topic.flush();
+    for (const one of dirty) one.flush();
   };
 
   constructor(ctx: HttpContext, backpressure: ResponseBackpressure) {
@@ -109,10 +109,10 @@ export class Live implements TopicHost {
     if (this.#topics.get(topic.key) === topic) this.#topics.delete(topic.key);
   }
 
-  /** Writes the topic's rendered events when the current run of callbacks is over. */
-  flushSoon(topic: Topic): void {
+  /** One microtask for all that ask: one for each of a thousand sessions costs more than their messages. */
+  flushSoon(one: Flushed): void {
     if (this.#dirty.length === 0) queueMicrotask(this.#flush);
-    this.#dirty.push(topic);
+    this.#dirty.push(one);
   }
 
   /**

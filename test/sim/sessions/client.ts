@@ -95,7 +95,7 @@ export class SessionClient {
   #isToldToGo = false;
   isOver = false;
 
-  constructor(world: ClientWorld, home: Pick<SessionHome, 'server' | 'frame'>, name: number) {
+  constructor(world: ClientWorld, home: Pick<SessionHome, 'server' | 'frame' | 'tailEvent'>, name: number) {
     this.#world = world;
     this.#name = name;
     const owner = {

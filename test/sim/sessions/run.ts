@@ -6,6 +6,7 @@
 import type { PlantedBug } from '../../../src/base/planted-bugs.ts';
 import { HttpNode, HttpServerContext } from '../../../src/http/server-context.ts';
 import { Frame } from '../../../src/session/frame.ts';
+import { TailEvent } from '../../../src/session/outbox.ts';
 import { LINGER_MS } from '../../../src/topics/topic.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import { plant } from '../planted/switch.ts';
@@ -31,6 +32,7 @@ export class SessionRun {
   readonly #node: HttpNode;
   readonly #server: HttpServerContext;
   readonly #frame = new Frame();
+  readonly #tailEvent = new TailEvent();
   readonly #clients: SessionClient[] = [];
   readonly #streams: readonly string[];
   readonly #kind: (typeof KINDS)[number];
@@ -91,7 +93,9 @@ export class SessionRun {
     const fail = (what: string): Error => this.#fail(what);
     const [random, shown, streams, kind] = [this.#random, this.#shards, this.#streams, this.#kind];
     const world = { random, shown, streams, kind, counts, fail };
-    this.#clients.push(new SessionClient(world, { server: this.#server, frame: this.#frame }, ++this.#names));
+    this.#clients.push(
+      new SessionClient(world, { server: this.#server, frame: this.#frame, tailEvent: this.#tailEvent }, ++this.#names),
+    );
   }
 
   /** Writes and removals of others. */

@@ -9,6 +9,7 @@ import type { ReplyHandler, ShardGateway, TailHandler } from '../../../src/ports
 import { QUERIES } from '../../../src/protocol/operations.ts';
 import { type Request, requestFor } from '../../../src/protocol/request.ts';
 import { Frame } from '../../../src/session/frame.ts';
+import { TailEvent } from '../../../src/session/outbox.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import type { Until } from '../liveness.ts';
 import type { SimProcess } from '../process.ts';
@@ -35,6 +36,7 @@ class MainThread implements ShardGateway {
   readonly node: HttpNode;
   readonly server: HttpServerContext;
   readonly frame = new Frame();
+  readonly tailEvent = new TailEvent();
   readonly #world: World;
   readonly #topics = new Map<number, TailHandler>();
   #lastTopic = FIRST_TOPIC;

@@ -66,7 +66,7 @@ export class Wire implements OpenSocket {
     this.#eventBytes += eventBytes;
     if (this.#eventBytes > EVENT_BYTES_MAX + this.#kernelBytes)
       throw this.#owner.fail(`${this.#eventBytes} bytes of events wait for a client that takes nothing`);
-    return 1;
+    return this.getBufferedAmount() === 0 ? 1 : 0;
   }
 
   /** The client takes so many bytes. True: some of those that waited have left. */
