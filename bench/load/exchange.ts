@@ -44,6 +44,8 @@ export class Exchange {
 
   send(message: Uint8Array): Promise<Buffer> {
     assert(this.#settle === undefined, 'one exchange at a time');
+    // A closed one tells of its end no more, so its answer would be waited for without end.
+    if (this.#socket.destroyed) return Promise.reject(new Error('the server closed the connection'));
     return new Promise((resolve, reject) => {
       this.#settle = resolve;
       this.#fail = reject;

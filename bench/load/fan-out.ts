@@ -8,6 +8,7 @@ import type { LoadResult } from '../stats.ts';
 import { encodeEvent, nowUs } from './fan-out-event.ts';
 import type { FanOutProtocol, ReadersMessage, ReadersResult } from './fan-out-readers.ts';
 import { HttpExchange } from './exchange.ts';
+import { runLanes } from './streams.ts';
 import { streamPath } from '../targets/target.ts';
 
 /** For all readers to connect and get their response head. */
@@ -36,11 +37,7 @@ export interface FanOutResult extends LoadResult {
 
 export async function runFanOut(run: FanOutRun): Promise<FanOutResult> {
   const total = run.events + run.warmUpEvents;
-  const publisher = await HttpExchange.open(run.port);
-  const path = streamPath(run.stream);
-  const created = await publisher.request('PUT', path, 'text/plain');
-  if (created.status !== 201) throw new Error(`create of ${path} answered ${created.status}`);
-
+  await runLanes(run.port, [[{ method: 'PUT', path: streamPath(run.stream), contentType: 'text/plain' }]]);
   const script = siblingModule(import.meta.url, 'fan-out-readers');
   const args = [script, run.protocol, run.port, run.stream, run.readers, total, run.warmUpEvents].map(String);
   const child = startChild(process.execPath, args, run.cpus, true);
@@ -51,19 +48,20 @@ export async function runFanOut(run: FanOutRun): Promise<FanOutResult> {
       READY_TIMEOUT_MS,
       () => new Error(`not all ${run.readers} readers are connected; does the limit of open files allow them?`),
     );
-    const seconds = await publish(publisher, run, total);
+    const seconds = await publish(run, total);
     const drained = await Promise.race([inbox.result, sleep(DRAIN_TIMEOUT_MS, undefined, { ref: false })]);
     if (drained === undefined) child.process.send('report what you have');
     const result = drained ?? (await within(inbox.result, READY_TIMEOUT_MS, () => new Error('the readers hang')));
     return toLoadResult(result, seconds);
   } finally {
-    publisher.close();
     await child.stop();
   }
 }
 
 /** Fixed rate; an answer later than the next slot delays it (a stream has one writer), which shows in the rate. */
-async function publish(publisher: HttpExchange, run: FanOutRun, total: number): Promise<number> {
+async function publish(run: FanOutRun, total: number): Promise<number> {
+  // Not before the readers are there: servers close a connection on which nothing comes meanwhile.
+  const publisher = await HttpExchange.open(run.port);
   const intervalMs = 1000 / run.eventsPerSecond;
   const startMs = performance.now();
   for (let sequence = 0; sequence < total; sequence++) {
@@ -77,6 +75,7 @@ async function publish(publisher: HttpExchange, run: FanOutRun, total: number): 
     );
     if (answer.status !== 204 && answer.status !== 200) throw new Error(`append answered ${answer.status}`);
   }
+  publisher.close();
   return (performance.now() - startMs) / 1000;
 }
 
