@@ -12,6 +12,8 @@ import { KIND, type WireAnswer, type WireRequest, bytesOfBody } from './wire.ts'
 
 /** The answer to a removal that an earlier try of the same call did. */
 const DONE_BEFORE: WireAnswer = { next: undefined, fields: new Map(), body: new Uint8Array(0) };
+/** Codes of a stream that was removed; the second one while forks hold its name. */
+const GONE: ReadonlySet<string> = new Set(['STREAM_NOT_FOUND', 'STREAM_DELETED']);
 /** The longest silence that a slow connection is granted: one record may take so long to arrive. */
 const SILENCE_MS_MAX = 16 * SILENCE_MS;
 /** Between two tries to reach a leader. */
@@ -96,7 +98,7 @@ export class NodePool {
         const channel = this.wayOf(request, await this.any(signals));
         return await raced(channel.ask(request, all), all);
       } catch (error) {
-        if (isUnknown && request.kind === KIND.delete && codeOf(error) === 'STREAM_NOT_FOUND') return DONE_BEFORE;
+        if (isUnknown && request.kind === KIND.delete && GONE.has(codeOf(error))) return DONE_BEFORE;
         isUnknown ||= error instanceof ConnectionLost || codeOf(error) === 'OUTCOME_UNKNOWN';
         await this.pause(error, tries, signals);
       }

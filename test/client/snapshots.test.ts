@@ -1,4 +1,4 @@
-// Snapshots that others publish while a reader asks, and answers about them that are lost: a proxy sees each request.
+// Snapshots that others publish while a reader asks, and answers that are lost: a proxy sees each request.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, request } from 'node:http';
@@ -106,4 +106,14 @@ test('a snapshot that replaces one is no conflict with itself when its answer is
   assert.equal(sent, 2);
   assert.deepEqual(shown(await stream.snapshot()), ['ab', 2]);
   assert.equal(await codeOf(stream.publishSnapshot({ offset: 3 }, 'abc', { replaces })), '409 SNAPSHOT_MISMATCH');
+});
+
+test('a removal whose answer is lost is done, also when forks hold the name', async () => {
+  const stream = await newStream('forked');
+  await stream.fork({ name: 'fork' });
+  let sent = 0;
+  before = (asked) => asked.startsWith('DELETE ') && sent++ === 0;
+  await far.stream('b', 'forked').delete();
+  assert.equal(sent, 2);
+  assert.equal(await codeOf(far.stream('b', 'forked').delete()), '410 STREAM_DELETED');
 });
