@@ -159,7 +159,7 @@ test('hundreds of megabytes pass through nodes and tool in bounded memory', asyn
     let peak = before;
     const timer = setInterval(() => (peak = Math.max(peak, anonymousMib(server))), POLL_MS);
     const startedMs = performance.now();
-    const result = await ctl(args, { env });
+    const result = await ctl(args, { env, process: true });
     clearInterval(timer);
     assert.equal(result.code, 0, result.stderr);
     const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
