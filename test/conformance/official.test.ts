@@ -42,7 +42,7 @@ const CASES: readonly (readonly [what: string, options: ServerOptions])[] = IS_T
       ['--cores 4', { cores: 4 }],
       ['--cores 1, a cold store that gets everything at once', { cores: 1, toml: FLUSH_AT_ONCE }],
     ]
-  : [['--cores 4, a cold store that gets everything at once', { cores: 4, toml: FLUSH_AT_ONCE }]];
+  : [['--cores 2, a cold store that gets everything at once', { cores: 2, toml: FLUSH_AT_ONCE }]];
 
 for (const [what, options] of CASES) {
   test(`the official suite on the flat routes, ${what}`, async () => {
