@@ -75,36 +75,35 @@ async function killInTheMiddle(
   return await put;
 }
 
-test('a fork survives the node that makes it, and the leaders of both groups', async () => {
-  await withCluster({ process: true, groups: 4 }, async (cluster) => {
-    const source = '/forks/source';
-    await fill(cluster, 1, source);
-    const expected = await contents(cluster, 1, source);
-    // The maker dies, or one of the others, which lead some of the groups.
-    const isHit = { maker: false, other: false };
-    for (let attempt = 0; attempt < ATTEMPTS && !(isHit.maker && isHit.other); attempt++) {
-      const maker = 1 + (attempt % 3);
-      const dying = isHit.maker ? 'other' : 'maker';
-      const victim = dying === 'maker' ? maker : 1 + (maker % 3);
-      const fork = `/forks/fork-${attempt}`;
-      const told = await killInTheMiddle(cluster, maker, victim, fork, source);
-      if (told === undefined) continue;
-      isHit[dying] = true;
-      const other = cluster.ids.find((id) => id !== victim) as number;
-      if (dying === 'other') assert([201, 503].includes(told.status), `the maker lives, and answered ${told.status}`);
-      // The dead node may have been the one to end it, or a step did not find a leader in time.
-      const made = await cluster.client(other).request('PUT', fork, { 'stream-forked-from': source });
-      assert([200, 201].includes(made.status), `${fork}: ${made.status} ${made.body.toString()}`);
-      await shown(cluster, other, fork, expected);
-      await cluster.restart(victim);
-      await cluster.ready(cluster.ids);
-      await shown(cluster, victim, fork, expected);
-      await cluster.client(victim).delete(fork);
-    }
-    assert.deepEqual(isHit, { maker: true, other: true }, 'forks were hit in the middle');
-    await nothingIsLeft(cluster, source);
-  });
-});
+/** A fork survives the node that makes it, and the leaders of both groups. */
+async function forksSurvive(cluster: TestCluster): Promise<void> {
+  const source = '/forks/source';
+  await fill(cluster, 1, source);
+  const expected = await contents(cluster, 1, source);
+  // The maker dies, or one of the others, which lead some of the groups.
+  const isHit = { maker: false, other: false };
+  for (let attempt = 0; attempt < ATTEMPTS && !(isHit.maker && isHit.other); attempt++) {
+    const maker = 1 + (attempt % 3);
+    const dying = isHit.maker ? 'other' : 'maker';
+    const victim = dying === 'maker' ? maker : 1 + (maker % 3);
+    const fork = `/forks/fork-${attempt}`;
+    const told = await killInTheMiddle(cluster, maker, victim, fork, source);
+    if (told === undefined) continue;
+    isHit[dying] = true;
+    const other = cluster.ids.find((id) => id !== victim) as number;
+    if (dying === 'other') assert([201, 503].includes(told.status), `the maker lives, and answered ${told.status}`);
+    // The dead node may have been the one to end it, or a step did not find a leader in time.
+    const made = await cluster.client(other).request('PUT', fork, { 'stream-forked-from': source });
+    assert([200, 201].includes(made.status), `${fork}: ${made.status} ${made.body.toString()}`);
+    await shown(cluster, other, fork, expected);
+    await cluster.restart(victim);
+    await cluster.ready(cluster.ids);
+    await shown(cluster, victim, fork, expected);
+    await cluster.client(victim).delete(fork);
+  }
+  assert.deepEqual(isHit, { maker: true, other: true }, 'forks were hit in the middle');
+  await nothingIsLeft(cluster, source);
+}
 
 /** Whichever node died: no pin holds the source, and its name is free. */
 async function nothingIsLeft(cluster: TestCluster, source: string): Promise<void> {
@@ -113,29 +112,35 @@ async function nothingIsLeft(cluster: TestCluster, source: string): Promise<void
   await cluster.client(1).create(source, TEXT);
 }
 
-test('chains between groups: names stay taken while forks live, and are free everywhere when the last is gone', async () => {
-  await withCluster({ groups: 4 }, async (cluster) => {
-    const names = Array.from({ length: 8 }, (_, i) => `/chain/link-${i}`);
-    await cluster.client(1).create(names[0] as string, TEXT);
-    for (let i = 1; i < names.length; i++) {
-      const [before, name] = [names[i - 1] as string, names[i] as string];
-      await cluster.client(1 + (i % 3)).append(before, TEXT, `${i}`);
-      await cluster.client(1 + ((i + 1) % 3)).create(name, { 'stream-forked-from': before });
-    }
-    const last = names[names.length - 1] as string;
-    for (const name of names.slice(0, -1)) await cluster.client(2).delete(name);
-    for (const id of cluster.ids) {
-      for (const name of names.slice(0, -1)) assert.equal(await statusOf(cluster, id, name), 410, `${name} on ${id}`);
-      const read = await cluster.client(id).expect(200, 'GET', `${last}?offset=-1`);
-      assert.equal(read.body.toString(), '1234567');
-    }
-    await cluster.client(3).delete(last);
-    for (const name of names) {
-      // The cascade is told through the node that got the DELETE, and waited for; a machine under load may take longer.
-      await until(`${name} is gone`, async () => (await statusOf(cluster, 3, name)) === 404);
-      for (const id of cluster.ids)
-        await until(`${name} on ${id}`, async () => (await statusOf(cluster, id, name)) === 404);
-    }
+/** Chains between groups: names stay taken while forks live, and are free everywhere when the last is gone. */
+async function chainsHoldNames(cluster: TestCluster): Promise<void> {
+  const names = Array.from({ length: 8 }, (_, i) => `/chain/link-${i}`);
+  await cluster.client(1).create(names[0] as string, TEXT);
+  for (let i = 1; i < names.length; i++) {
+    const [before, name] = [names[i - 1] as string, names[i] as string];
+    await cluster.client(1 + (i % 3)).append(before, TEXT, `${i}`);
+    await cluster.client(1 + ((i + 1) % 3)).create(name, { 'stream-forked-from': before });
+  }
+  const last = names[names.length - 1] as string;
+  for (const name of names.slice(0, -1)) await cluster.client(2).delete(name);
+  for (const id of cluster.ids) {
+    for (const name of names.slice(0, -1)) assert.equal(await statusOf(cluster, id, name), 410, `${name} on ${id}`);
+    const read = await cluster.client(id).expect(200, 'GET', `${last}?offset=-1`);
+    assert.equal(read.body.toString(), '1234567');
+  }
+  await cluster.client(3).delete(last);
+  for (const name of names) {
+    // The cascade is told through the node that got the DELETE, and waited for; a machine under load may take longer.
+    await until(`${name} is gone`, async () => (await statusOf(cluster, 3, name)) === 404);
+    for (const id of cluster.ids)
+      await until(`${name} on ${id}`, async () => (await statusOf(cluster, id, name)) === 404);
+  }
+}
+
+test('forks survive the nodes that make them, and names stay taken while forks of forks live', async () => {
+  await withCluster({ process: true, groups: 4 }, async (cluster) => {
+    await forksSurvive(cluster);
+    await chainsHoldNames(cluster);
   });
 });
 
