@@ -112,16 +112,11 @@ async function openCluster(version: Version): Promise<void> {
   const cold = temporaryFolder('golden');
   if (version.hasSharedCold) version.archive.unpack('cold', cold);
   const cluster = await TestCluster.create(version.cluster(cold));
-  /** At once: to look takes many calls, and each waits more than it works. */
-  const everyNodeShows = async (expected: unknown): Promise<void> => {
-    const shown = await Promise.all(cluster.ids.map((id) => version.describe(cluster.node(id), world)));
-    for (const [i, one] of shown.entries()) assert.deepEqual(one, expected, `node ${cluster.ids[i]}`);
-  };
   try {
     for (const id of cluster.ids) version.archive.unpack(`node-${id}`, cluster.node(id).dataDir);
     await cluster.startAll();
     await cluster.settled();
-    await everyNodeShows(seen);
+    for (const id of cluster.ids) assert.deepEqual(await version.describe(cluster.node(id), world), seen, `node ${id}`);
     assert.deepEqual(answersOf(await repeatProducers(cluster.node(2), world)), answersOf(producers));
     for (const id of cluster.ids) {
       // Writes that another node acknowledged are shown here when they are applied here.
@@ -141,7 +136,8 @@ async function openCluster(version: Version): Promise<void> {
     await Promise.all(cluster.ids.map((id) => cluster.end(id)));
     await cluster.startAll();
     await cluster.settled();
-    await everyNodeShows(after);
+    for (const id of cluster.ids)
+      assert.deepEqual(await version.describe(cluster.node(id), world), after, `node ${id}`);
     assert.deepEqual(
       cluster.ids.map((id) => movedLogs(cluster.node(id))),
       moved,
