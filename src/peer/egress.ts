@@ -20,7 +20,7 @@ const SMALL_BYTES = 1024;
 const PIECE_BYTES_MIN = 4 * 1024;
 
 export class Egress {
-  readonly #queue: SendQueue;
+  readonly queue: SendQueue;
   #window: FlightWindow;
   /** Sent since the last ping. */
   #unmarkedBytes = 0;
@@ -29,21 +29,17 @@ export class Egress {
   takesPieces = false;
 
   constructor(queueBytesMax: number) {
-    this.#queue = new SendQueue(queueBytesMax);
+    this.queue = new SendQueue(queueBytesMax);
     this.#window = newWindow();
-  }
-
-  get queue(): SendQueue {
-    return this.#queue;
   }
 
   /** Queued bytes. */
   get bytes(): number {
-    return this.#queue.bytes;
+    return this.queue.bytes;
   }
 
   get isEmpty(): boolean {
-    return this.#queue.count === 0;
+    return this.queue.count === 0;
   }
 
   /** Bytes that may be in flight. */
@@ -52,7 +48,7 @@ export class Egress {
   }
 
   push(frame: Uint8Array, priority?: Priority): boolean {
-    return this.#queue.push(frame, priority);
+    return this.queue.push(frame, priority);
   }
 
   /** The next frame for the socket; undefined: no queued frame may be sent now. */
@@ -63,7 +59,7 @@ export class Egress {
     }
     const underWay = this.#window.bytes + this.#unmarkedBytes;
     const { limit } = this.#window;
-    const frame = underWay < limit ? this.#queue.shift('all', this.#pieceBytes) : this.#queue.shift('urgent');
+    const frame = underWay < limit ? this.queue.shift('all', this.#pieceBytes) : this.queue.shift('urgent');
     if (frame === undefined) return undefined;
     if (frameKind(frame) === FRAME_KIND.ping) return this.#mark(frame, nowMs);
     this.#unmarkedBytes += frame.length;
@@ -83,7 +79,7 @@ export class Egress {
 
   /** The connection is closed. */
   clear(): void {
-    this.#queue.clear();
+    this.queue.clear();
     this.#window = newWindow();
     this.#unmarkedBytes = 0;
     this.#pingIsDue = false;

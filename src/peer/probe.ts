@@ -23,28 +23,24 @@ export interface ProbeOptions {
 }
 
 export class ClusterProbe {
-  readonly #runtime: ProbeOptions['runtime'];
+  readonly #options: ProbeOptions;
   readonly #body: Buffer;
-  readonly #timeoutMs: number;
-  readonly #path: string;
-  readonly #tls: PeerTls | undefined;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
   readonly #tlsAgent = new TlsAgent({ keepAlive: true, maxSockets: 1, maxCachedSessions: 0 });
 
-  constructor({ runtime, sizeBytes, timeoutMs, tls, path = '/__svc/cluster-probe' }: ProbeOptions) {
-    this.#runtime = runtime;
-    this.#body = Buffer.alloc(sizeBytes);
-    this.#path = path;
-    this.#tls = tls;
-    this.#timeoutMs = timeoutMs;
+  constructor(options: ProbeOptions) {
+    this.#options = options;
+    this.#body = Buffer.alloc(options.sizeBytes);
   }
 
   /** Never rejects. One at a time for each node. */
   async probe(node: number, address: Address): Promise<ProbeOutcome> {
-    const deadlineMs = this.#runtime.monotonicMs() + this.#timeoutMs;
+    const { runtime, timeoutMs } = this.#options;
+    const deadlineMs = runtime.monotonicMs() + timeoutMs;
     const first = await this.#post(node, address, deadlineMs);
     // The other side may close a kept connection at the moment when it is reused.
-    return first === 'stale' ? this.#settled(await this.#post(node, address, deadlineMs)) : first;
+    const outcome = first === 'stale' ? await this.#post(node, address, deadlineMs) : first;
+    return outcome === 'stale' ? 'failed' : outcome;
   }
 
   close(): void {
@@ -52,21 +48,18 @@ export class ClusterProbe {
     this.#tlsAgent.destroy();
   }
 
-  #settled(outcome: ProbeOutcome | 'stale'): ProbeOutcome {
-    return outcome === 'stale' ? 'failed' : outcome;
-  }
-
   #post(node: number, { host, port }: Address, deadlineMs: number): Promise<ProbeOutcome | 'stale'> {
+    const { runtime, timeoutMs, tls, path = '/__svc/cluster-probe' } = this.#options;
     return new Promise((resolve) => {
       const headers = { 'content-type': 'application/octet-stream', 'content-length': this.#body.length };
       const onResponse = (res: IncomingMessage): void => {
         res.resume();
         res.on('end', () => end(res.statusCode === 200 ? 'reached' : 'failed'));
       };
-      const asked = { host, port, path: this.#path, method: 'POST', headers };
+      const asked = { host, port, path, method: 'POST', headers };
       const posted =
-        this.#tls?.dials === true
-          ? requestTls({ ...asked, agent: this.#tlsAgent, ...this.#tls.clientOptions(node) }, onResponse)
+        tls?.dials === true
+          ? requestTls({ ...asked, agent: this.#tlsAgent, ...tls.clientOptions(node) }, onResponse)
           : request({ ...asked, agent: this.#agent }, onResponse);
       const end = (outcome: ProbeOutcome | 'stale'): void => {
         cancelTimer();
@@ -74,10 +67,10 @@ export class ClusterProbe {
         if (outcome !== 'reached') posted.destroy();
         resolve(outcome);
       };
-      const cancelTimer = this.#runtime.setTimer(deadlineMs - this.#runtime.monotonicMs(), () => {
-        const lateMs = this.#runtime.monotonicMs() - deadlineMs;
+      const cancelTimer = runtime.setTimer(deadlineMs - runtime.monotonicMs(), () => {
+        const lateMs = runtime.monotonicMs() - deadlineMs;
         // An answer already in the kernel is read before this callback runs.
-        setImmediate(() => end(lateMs > this.#timeoutMs / 4 ? 'unknown' : 'failed'));
+        setImmediate(() => end(lateMs > timeoutMs / 4 ? 'unknown' : 'failed'));
       });
       posted.on('error', () => end(posted.reusedSocket ? 'stale' : 'failed'));
       posted.end(this.#body);

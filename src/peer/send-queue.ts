@@ -63,6 +63,9 @@ interface Lane {
 type LaneName = 'requests' | 'entries' | 'largeRequests';
 
 export class SendQueue {
+  /** Frames dropped, refused, or pending when a connection was lost; never reset. */
+  droppedFrames = 0;
+  droppedBytes = 0;
   readonly #bytesMax: number;
   readonly #control = new FrameQueue();
   readonly #replies = new FrameQueue();
@@ -78,8 +81,6 @@ export class SendQueue {
   #cut: { readonly frame: Uint8Array; readonly of: 'entries' | 'snapshots' } | undefined;
   #cutAt = 0;
   #passedBytes = 0;
-  #droppedFrames = 0;
-  #droppedBytes = 0;
 
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
@@ -96,15 +97,6 @@ export class SendQueue {
     const { count } = this.#largeRequests;
     const frames = this.#control.count + this.#replies.count + this.#requests.count + this.#entries.count;
     return frames + count + this.#snapshots.count + (this.#cut === undefined ? 0 : 1);
-  }
-
-  /** Frames dropped, refused, or pending when a connection was lost; never reset. */
-  get droppedFrames(): number {
-    return this.#droppedFrames;
-  }
-
-  get droppedBytes(): number {
-    return this.#droppedBytes;
   }
 
   /**
@@ -233,8 +225,8 @@ export class SendQueue {
   }
 
   #countDrop(bytes: number): void {
-    this.#droppedFrames++;
-    this.#droppedBytes += bytes;
+    this.droppedFrames++;
+    this.droppedBytes += bytes;
   }
 }
 

@@ -22,7 +22,7 @@ import {
 import type { Message } from '../../src/raft/types.ts';
 import { decodeRaftFrame, encodeRaftFrame, raftItemBytes } from '../../src/peer/codec/raft-frame.ts';
 import {
-  type SnapshotStatus,
+  type SnapshotAck,
   decodeSnapshotAck,
   decodeSnapshotBegin,
   decodeSnapshotChunk,
@@ -180,7 +180,7 @@ test('frames of a group snapshot on its way', () => {
     const frame = layouts.same(complete ? 'end' : 'end, given up', encodeSnapshotEnd(end));
     assert.deepEqual(decodeSnapshotEnd(payloadOf(frame, FRAME_KIND.snapshotEnd)), end);
   }
-  for (const status of ['receiving', 'installed', 'failed'] satisfies SnapshotStatus[]) {
+  for (const status of ['receiving', 'installed', 'failed'] satisfies SnapshotAck['status'][]) {
     const ack = { ...about, boot: BOOT, receivedBytes: 2 ** 34 + 7, status };
     const frame = layouts.same(`ack, ${status}`, encodeSnapshotAck(ack));
     assert.deepEqual(decodeSnapshotAck(payloadOf(frame, FRAME_KIND.snapshotAck)), ack);

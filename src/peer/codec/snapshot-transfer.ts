@@ -3,51 +3,24 @@ import { Reader, Writer } from '../../base/cursor.ts';
 import { type Shape, type Struct, type StructValues, f64, struct, u16, u32, u8 } from '../../base/struct.ts';
 import { FRAME_HEAD_BYTES, FRAME_KIND, sealFrame } from './frame.ts';
 import { messageBytes, readMessage, writeMessage } from '../../raft/codec/message.ts';
-import type { GroupSnapshotRequest } from '../../raft/types.ts';
-
-export interface SnapshotBegin {
-  readonly group: number;
-  readonly transfer: number;
-  readonly message: GroupSnapshotRequest;
-  /** The hosts' own metadata. A view into the frame. */
-  readonly metadata: Uint8Array;
-}
-
-export interface SnapshotChunk {
-  readonly group: number;
-  readonly transfer: number;
-  /** Bytes sent before this chunk, to detect gaps. */
-  readonly offset: number;
-  /** A view into the frame. */
-  readonly bytes: Uint8Array;
-}
-
-export interface SnapshotEnd {
-  readonly group: number;
-  readonly transfer: number;
-  readonly totalBytes: number;
-  /** False: the sender gave up, the receiver discards what it has. */
-  readonly complete: boolean;
-}
 
 /** `receiving` is flow control; the others end the transfer. */
-export type SnapshotStatus = 'receiving' | 'installed' | 'failed';
-const STATUSES: readonly SnapshotStatus[] = ['receiving', 'installed', 'failed'];
-
-export interface SnapshotAck {
-  readonly group: number;
-  readonly transfer: number;
-  /** The sender's run that the answer is for. */
-  readonly boot: number;
-  readonly receivedBytes: number;
-  readonly status: SnapshotStatus;
-}
+const STATUSES = ['receiving', 'installed', 'failed'] as const;
 
 const TRANSFER = { group: u16, transfer: u32 };
 export const SNAPSHOT_BEGIN = struct(TRANSFER, 'message; metadata');
+/** `offset`: bytes sent before this chunk, to detect gaps. */
 export const SNAPSHOT_CHUNK = struct({ ...TRANSFER, offset: f64 }, 'bytes');
+/** `complete` 0: the sender gave up, the receiver discards what it has. */
 export const SNAPSHOT_END = struct({ ...TRANSFER, totalBytes: f64, complete: u8 });
+/** `boot`: the sender's run that the answer is for. */
 export const SNAPSHOT_ACK = struct({ ...TRANSFER, boot: f64, receivedBytes: f64, status: u8 });
+
+/** Bytes are views into the frame. `metadata`: the hosts' own. */
+export type SnapshotBegin = NonNullable<ReturnType<typeof decodeSnapshotBegin>>;
+export type SnapshotChunk = NonNullable<ReturnType<typeof decodeSnapshotChunk>>;
+export type SnapshotEnd = NonNullable<ReturnType<typeof decodeSnapshotEnd>>;
+export type SnapshotAck = NonNullable<ReturnType<typeof decodeSnapshotAck>>;
 
 export function encodeSnapshotBegin({ group, transfer, message, metadata }: SnapshotBegin): Uint8Array {
   const writer = writerFor(SNAPSHOT_BEGIN, { group, transfer }, messageBytes(message) + metadata.length);
@@ -56,7 +29,7 @@ export function encodeSnapshotBegin({ group, transfer, message, metadata }: Snap
   return sealFrame(writer.finish(), FRAME_KIND.snapshotBegin);
 }
 
-export function decodeSnapshotBegin(payload: Uint8Array, from: number, to: number): SnapshotBegin | undefined {
+export function decodeSnapshotBegin(payload: Uint8Array, from: number, to: number) {
   const reader = new Reader(payload);
   const { group, transfer } = reader.record(SNAPSHOT_BEGIN);
   const message = readMessage(reader, from, to);
@@ -70,7 +43,7 @@ export function encodeSnapshotChunk(chunk: SnapshotChunk): Uint8Array {
   return sealFrame(writer.finish(), FRAME_KIND.snapshotChunk);
 }
 
-export function decodeSnapshotChunk(payload: Uint8Array): SnapshotChunk | undefined {
+export function decodeSnapshotChunk(payload: Uint8Array) {
   const reader = new Reader(payload);
   const chunk = { ...reader.record(SNAPSHOT_CHUNK), bytes: reader.rest() };
   return reader.bad ? undefined : chunk;
@@ -81,7 +54,7 @@ export function encodeSnapshotEnd(end: SnapshotEnd): Uint8Array {
   return sealFrame(writer.finish(), FRAME_KIND.snapshotEnd);
 }
 
-export function decodeSnapshotEnd(payload: Uint8Array): SnapshotEnd | undefined {
+export function decodeSnapshotEnd(payload: Uint8Array) {
   const reader = new Reader(payload);
   const end = reader.record(SNAPSHOT_END);
   return reader.finished && end.complete <= 1 ? { ...end, complete: end.complete === 1 } : undefined;
@@ -92,7 +65,7 @@ export function encodeSnapshotAck(ack: SnapshotAck): Uint8Array {
   return sealFrame(writer.finish(), FRAME_KIND.snapshotAck);
 }
 
-export function decodeSnapshotAck(payload: Uint8Array): SnapshotAck | undefined {
+export function decodeSnapshotAck(payload: Uint8Array) {
   const reader = new Reader(payload);
   const ack = reader.record(SNAPSHOT_ACK);
   const status = STATUSES[ack.status];
