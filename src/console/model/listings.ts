@@ -40,15 +40,8 @@ export function sortedBuckets(buckets: readonly BucketRow[], order: BucketOrder)
   });
 }
 
-/** Undefined maxima: no bound. */
-export interface QuotaUse {
-  readonly streams: number;
-  readonly streamsMax: number | undefined;
-  readonly bytes: number;
-  readonly bytesMax: number | undefined;
-}
-
-export function quotaOf(answer: unknown): QuotaUse | undefined {
+/** The use of a bucket. Undefined maxima: no bound. */
+export function quotaOf(answer: unknown) {
   if (!isObject(answer)) return undefined;
   const bound = (name: string): number | undefined =>
     typeof answer[name] === 'number' ? numberAt(answer, name) : undefined;

@@ -4,7 +4,12 @@ import { type Json, isMarked } from '../../nodes/report.ts';
 import { drain, undrain } from '../model/actions.ts';
 import { type KnownNode, NO_ANSWER_YET, numberIn, snapshotOf } from '../model/samples.ts';
 import { GroupMatrix } from './group-matrix.tsx';
-import { ActionButton, useDesk } from './parts.tsx';
+import { ActionButton, Table, useDesk } from './parts.tsx';
+
+const COLUMNS = [
+  ...['Node', 'State', 'Version', 'Up', 'Leads', 'Behind'],
+  ...['Hot', 'Cold', 'Backlog', 'Log', 'Memory', 'Checked', ''],
+];
 
 export function ClusterView() {
   const { watch } = useDesk();
@@ -19,38 +24,11 @@ export function ClusterView() {
             cluster_id <code>{clusterId}</code>
           </p>
         )}
-        <div class="scroll" tabIndex={0} role="group" aria-labelledby="nodes">
-          <table>
-            <thead>
-              <tr>
-                {[
-                  'Node',
-                  'State',
-                  'Version',
-                  'Up',
-                  'Leads',
-                  'Behind',
-                  'Hot',
-                  'Cold',
-                  'Backlog',
-                  'Log',
-                  'Memory',
-                  'Checked',
-                  '',
-                ].map((name) => (
-                  <th key={name} scope="col">
-                    {name === '' ? <span class="unseen">Actions</span> : name}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {watch.nodes.map((node) => (
-                <NodeRow key={node.id} node={node} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="nodes" columns={COLUMNS}>
+          {watch.nodes.map((node) => (
+            <NodeRow key={node.id} node={node} />
+          ))}
+        </Table>
         {watch.kind === 'node' && watch.nodes.length > 1 && (
           <p class="hint">
             This page is that of one node, which knows of the others what its groups tell.{' '}

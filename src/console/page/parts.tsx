@@ -80,6 +80,34 @@ export function Choice({ label, value, options, choose }: ChoiceProps) {
   );
 }
 
+interface TableProps {
+  /** The id of its title. */
+  readonly label: string;
+  /** Empty: actions. */
+  readonly columns: readonly string[];
+  readonly children: ComponentChildren;
+}
+
+/** Scrolls sideways where it does not fit. */
+export function Table({ label, columns, children }: TableProps) {
+  return (
+    <div class="scroll" tabIndex={0} role="group" aria-labelledby={label}>
+      <table>
+        <thead>
+          <tr>
+            {columns.map((name) => (
+              <th key={name} scope="col">
+                {name === '' ? <span class="unseen">Actions</span> : name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}
+
 interface PageButtonsProps {
   /** Where each page began that was looked at. */
   readonly starts: readonly string[];

@@ -14,7 +14,7 @@ import {
 import { formatNumber, formatTime } from '../model/units.ts';
 import { type PageAnswer, NoAnswer, jsonOf, sentenceOf, sound, textOf } from './api.ts';
 import { useLoad } from './load.ts';
-import { ActionButton, Note, PageButtons, useDesk, useRole } from './parts.tsx';
+import { ActionButton, Note, PageButtons, Table, useDesk, useRole } from './parts.tsx';
 import { StreamView } from './stream-view.tsx';
 
 /** Some ten thousand buckets; the page says when there are more. */
@@ -204,33 +204,20 @@ function StreamTable({ bucket, page, isLoading }: StreamTableProps) {
   if (page === undefined) return <p>{isLoading ? 'Asking …' : ''}</p>;
   if (page.rows.length === 0) return <p>No streams here.</p>;
   return (
-    <div class="scroll" tabIndex={0} role="group" aria-labelledby="streams">
-      <table>
-        <thead>
-          <tr>
-            {['Stream', 'Type', 'Tail', 'State', 'Created', 'Last write'].map((name) => (
-              <th key={name} scope="col">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {page.rows.map(({ name, contentType, tail, isClosed, createdMs, writtenMs }) => (
-            <tr key={name}>
-              <th scope="row">
-                <a href={addressOf(bucket, name)}>{name}</a>
-              </th>
-              <td>{contentType}</td>
-              <td class="number">{formatBytes(tail)}</td>
-              <td>{isClosed ? 'closed' : 'open'}</td>
-              <td>{formatTime(createdMs)}</td>
-              <td>{formatTime(writtenMs)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table label="streams" columns={['Stream', 'Type', 'Tail', 'State', 'Created', 'Last write']}>
+      {page.rows.map(({ name, contentType, tail, isClosed, createdMs, writtenMs }) => (
+        <tr key={name}>
+          <th scope="row">
+            <a href={addressOf(bucket, name)}>{name}</a>
+          </th>
+          <td>{contentType}</td>
+          <td class="number">{formatBytes(tail)}</td>
+          <td>{isClosed ? 'closed' : 'open'}</td>
+          <td>{formatTime(createdMs)}</td>
+          <td>{formatTime(writtenMs)}</td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 

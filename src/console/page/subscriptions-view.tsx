@@ -5,7 +5,7 @@ import { type SubscriptionRow, subscriptionsOf } from '../model/listings.ts';
 import { formatNumber, formatTime } from '../model/units.ts';
 import { NoAnswer, jsonOf, sentenceOf, sound } from './api.ts';
 import { useLoad } from './load.ts';
-import { ActionButton, Fact, Note, PageButtons, useDesk } from './parts.tsx';
+import { ActionButton, Fact, Note, PageButtons, Table, useDesk } from './parts.tsx';
 
 const NAMES: Readonly<Record<string, string>> = {
   total: 'Subscriptions',
@@ -58,6 +58,8 @@ export function SubscriptionsView() {
   );
 }
 
+const COLUMNS = ['Subscription', 'Receiver', 'Streams', 'State', 'Failures', 'Last error', 'Lease', 'Actions'];
+
 interface ListProps {
   readonly node: number;
   readonly isDriver: boolean;
@@ -84,26 +86,11 @@ function SubscriptionList({ node, isDriver }: ListProps) {
       {problem !== undefined && <Note kind="bad">{problem}</Note>}
       {value?.rows.length === 0 && <p>There are none.</p>}
       {value !== undefined && value.rows.length > 0 && (
-        <div class="scroll" tabIndex={0} role="group" aria-labelledby="subscriptions">
-          <table>
-            <thead>
-              <tr>
-                {['Subscription', 'Receiver', 'Streams', 'State', 'Failures', 'Last error', 'Lease', 'Actions'].map(
-                  (name) => (
-                    <th key={name} scope="col">
-                      {name}
-                    </th>
-                  ),
-                )}
-              </tr>
-            </thead>
-            <tbody>
-              {value.rows.map((row) => (
-                <Row key={row.id} row={row} driver={isDriver ? node : undefined} done={again} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="subscriptions" columns={COLUMNS}>
+          {value.rows.map((row) => (
+            <Row key={row.id} row={row} driver={isDriver ? node : undefined} done={again} />
+          ))}
+        </Table>
       )}
     </section>
   );
