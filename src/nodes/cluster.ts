@@ -7,37 +7,26 @@ import type { NodeSnapshot, ClusterSnapshot } from './cluster-snapshot.ts';
 
 const METRICS = '/__svc/metrics';
 
-/** A leader's answer when asked to hand over: `reason` says why it did not. */
-export interface TransferReply {
-  readonly started: boolean;
-  readonly reason: string;
-}
-
 export class Cluster {
   readonly file: ClusterFile;
-  readonly #options: ClientOptions;
+  readonly options: ClientOptions;
 
   constructor(file: ClusterFile, options: ClientOptions) {
     this.file = file;
-    this.#options = options;
+    this.options = options;
   }
 
   /** The same, for calls that end with this signal as well. */
   until(signal: AbortSignal): Cluster {
-    return new Cluster(this.file, { ...this.#options, signal: AbortSignal.any([this.signal, signal]) });
+    return new Cluster(this.file, { ...this.options, signal: AbortSignal.any([this.signal, signal]) });
   }
 
   get nodes(): readonly ClusterNode[] {
     return this.file.nodes;
   }
 
-  /** Options for calls that verbs make without this class. */
-  get options(): ClientOptions {
-    return this.#options;
-  }
-
   get signal(): AbortSignal {
-    return this.#options.signal;
+    return this.options.signal;
   }
 
   node(id: number): ClusterNode {
@@ -77,7 +66,7 @@ export class Cluster {
     let reply =
       node.httpUrl === undefined
         ? undefined
-        : await ask(this.#options, 'GET', node.httpUrl + METRICS, { withToken: false, mayEnd: true });
+        : await ask(this.options, 'GET', node.httpUrl + METRICS, { withToken: false, mayEnd: true });
     // A client plane with a token of its own does not answer operators.
     if (reply === undefined || reply.status === 401) reply = await this.call(node, 'GET', METRICS);
     if (reply.status === 401) throw new Mistake(refusal(reply));
@@ -106,7 +95,7 @@ export class Cluster {
   async liftMark(node: ClusterNode): Promise<string | undefined> {
     try {
       const url = `${node.adminUrl}/__svc/leadership-shed/maintenance`;
-      const reply = await ask(this.#options, 'DELETE', url, { withToken: true, mayEnd: false });
+      const reply = await ask(this.options, 'DELETE', url, { withToken: true, mayEnd: false });
       return reply.status === 200 ? undefined : refusal(reply);
     } catch (error) {
       if (error instanceof Failure) return error.message;
@@ -114,12 +103,13 @@ export class Cluster {
     }
   }
 
-  async transfer(node: ClusterNode, group: number, to: number): Promise<TransferReply> {
+  /** Why the leader does not hand over; undefined: it does. */
+  async transfer(node: ClusterNode, group: number, to: number): Promise<string | undefined> {
     const reply = await this.call(node, 'POST', `/__svc/raft/${group}/leader/transfer/${to}`);
-    if (reply.status === 200) return { started: true, reason: '' };
+    if (reply.status === 200) return undefined;
     // 503: its mailbox is full for a moment.
     if (reply.status !== 409 && reply.status !== 503) throw new Failure(`group ${group}: ${refusal(reply)}`);
-    return { started: false, reason: reasonIn(reply.text) ?? refusal(reply) };
+    return reasonIn(reply.text) ?? refusal(reply);
   }
 
   /** False: the node does not lead the group. */
@@ -147,7 +137,7 @@ export class Cluster {
   /** A call to a node's admin plane. */
   async call(node: ClusterNode, method: string, path: string, json?: string): Promise<HttpReply> {
     const manner = { withToken: true, mayEnd: true, ...(json === undefined ? {} : { json }) };
-    const reply = await ask(this.#options, method, node.adminUrl + path, manner);
+    const reply = await ask(this.options, method, node.adminUrl + path, manner);
     if (isNoRoute(reply)) throw noAdminPlane(node.adminUrl);
     return reply;
   }

@@ -137,8 +137,8 @@ export async function giveAway(
     }
     for (const { group, to } of transfers.slice(0, TRANSFERS_AT_ONCE)) {
       // The balancer may have been faster, and a receiver may be behind for a moment: the next round looks again.
-      const { started, reason } = await cluster.transfer(node, group, to);
-      if (!started) refused = `group ${group} to node ${to}: ${reason}`;
+      const reason = await cluster.transfer(node, group, to);
+      if (reason !== undefined) refused = `group ${group} to node ${to}: ${reason}`;
     }
     await pause(Math.min(options.intervalMs, TRANSFER_LOOK_MS), cluster.signal);
   }

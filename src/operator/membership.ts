@@ -72,8 +72,8 @@ export function removeMember(
     const to = transfers.find((one) => one.group === id)?.to;
     if (to === undefined)
       return `group ${id}: ${immovable.find((one) => one.group === id)?.why ?? 'its leader has just moved'}`;
-    const { started, reason } = await cluster.transfer(cluster.node(leader), id, to);
-    return started ? `group ${id} is on its way to node ${to}` : `group ${id} to node ${to}: ${reason}`;
+    const reason = await cluster.transfer(cluster.node(leader), id, to);
+    return reason === undefined ? `group ${id} is on its way to node ${to}` : `group ${id} to node ${to}: ${reason}`;
   };
   return throughGroups(cluster, { isDone, step, what: `groups are without node ${node}` }, options, progress);
 }

@@ -19,13 +19,7 @@ const VERSION = 1;
 const NAME_CHARS_MAX = 200;
 const NAME_CHARS_KEPT = 150;
 
-export interface ExportedStream {
-  readonly stream: string;
-  readonly contentType: string;
-  readonly file: string;
-  readonly isClosed: boolean;
-  readonly createHeaders: Readonly<Record<string, string>>;
-}
+export type ExportedStream = Readonly<ReturnType<typeof streamIn>>;
 
 export interface ExportIndex {
   readonly bucket: string;
@@ -85,7 +79,7 @@ export function readIndex(folder: string): ExportIndex {
   return { bucket, streams: lines.map((line, i) => streamIn(`${path}, line ${i + 2}`, line)) };
 }
 
-function streamIn(where: string, line: string): ExportedStream {
+function streamIn(where: string, line: string) {
   const { stream, content_type: contentType, file, closed, headers } = membersOf(line);
   const isWhole = typeof stream === 'string' && typeof contentType === 'string' && typeof file === 'string';
   // It becomes part of a path. The name of a stream may begin with a dot, and so may its file.

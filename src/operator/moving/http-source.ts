@@ -139,18 +139,14 @@ class Broken extends Failure {
 }
 
 class SourceServer {
-  readonly #url: string;
+  readonly url: string;
   readonly #options: HttpSourceOptions;
   #deadlineMs: number;
 
   constructor(url: string, options: HttpSourceOptions) {
-    this.#url = url;
+    this.url = url;
     this.#options = options;
     this.#deadlineMs = performance.now() + options.patienceMs;
-  }
-
-  get url(): string {
-    return this.#url;
   }
 
   hasMoved(): void {
@@ -182,7 +178,7 @@ class SourceServer {
 
   async #ask(method: string, query: string): Promise<IncomingMessage> {
     const { token, ca, signal, timeoutMs } = this.#options;
-    const url = query === '' ? this.#url : `${this.#url}${this.#url.includes('?') ? '&' : '?'}${query}`;
+    const url = query === '' ? this.url : `${this.url}${this.url.includes('?') ? '&' : '?'}${query}`;
     let answer: IncomingMessage;
     try {
       const request = open({ token, ca }, { method, url, headers: { 'accept-encoding': 'identity' }, signal });
@@ -193,13 +189,13 @@ class SourceServer {
     } catch (error) {
       if (signal.aborted) throw new Interrupted();
       if (error instanceof BadHeader) throw error;
-      throw new Broken(`${originOf(this.#url)} cannot be reached (${causeOf(error)})`);
+      throw new Broken(`${originOf(this.url)} cannot be reached (${causeOf(error)})`);
     }
     const status = answer.statusCode ?? 0;
     if (status === 200) return answer;
-    const said = `${this.#url}: ${await saidBy(answer)}`;
-    if (status === 404) throw new NotThere(`${this.#url} is not there (it answered 404)`);
-    if (status === 401) throw new Failure(`${this.#url}: it wants a bearer token, or another: give --from-token-file`);
+    const said = `${this.url}: ${await saidBy(answer)}`;
+    if (status === 404) throw new NotThere(`${this.url} is not there (it answered 404)`);
+    if (status === 401) throw new Failure(`${this.url}: it wants a bearer token, or another: give --from-token-file`);
     // An object of its cold store that cannot be read is no trouble of the moment.
     const passes = (status >= 500 || status === 429) && answer.headers['millrace-error'] !== 'COLD_OBJECT_BAD';
     throw passes ? new Broken(said, retryAfterMs(answer)) : new Failure(said);
@@ -211,9 +207,9 @@ class SourceServer {
     } catch (error) {
       if (this.#options.signal.aborted) throw new Interrupted();
       if (error instanceof Failure) throw error;
-      throw new Broken(`${originOf(this.#url)} ended an answer early (${causeOf(error)})`);
+      throw new Broken(`${originOf(this.url)} ended an answer early (${causeOf(error)})`);
     }
-    if (!answer.complete) throw new Broken(`${originOf(this.#url)} ended an answer early`);
+    if (!answer.complete) throw new Broken(`${originOf(this.url)} ended an answer early`);
   }
 
   /** Some servers and proxies compress although `identity` was asked for. */
@@ -224,7 +220,7 @@ class SourceServer {
     if (!isBrotli && !['gzip', 'x-gzip', 'deflate'].includes(coding)) {
       answer.destroy();
       throw new Failure(
-        `${this.#url}: its Content-Encoding ${coding} is not one that import decodes (gzip, deflate, br)`,
+        `${this.url}: its Content-Encoding ${coding} is not one that import decodes (gzip, deflate, br)`,
       );
     }
     // The loop over the decoder sees the errors of both.

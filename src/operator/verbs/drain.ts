@@ -102,8 +102,8 @@ export const transfer: Verb = {
     }
     if (view.leader === undefined) throw new Failure(`group ${group} has no leader`);
     if (view.leader === to) return say(`group ${group}: node ${to} leads it already`);
-    const { started, reason } = await cluster.transfer(cluster.node(view.leader), group, to);
-    if (!started) throw new Failure(`group ${group}: node ${view.leader} does not hand over: ${reason}`);
+    const reason = await cluster.transfer(cluster.node(view.leader), group, to);
+    if (reason !== undefined) throw new Failure(`group ${group}: node ${view.leader} does not hand over: ${reason}`);
     return say(`group ${group}: node ${view.leader} hands over to node ${to}`);
   },
 };
