@@ -212,24 +212,19 @@ export interface AdmissionOptions {
 }
 
 export class RequestAdmission {
-  readonly #policy: AdmissionPolicy;
-  readonly #routes: RouteAccess;
+  readonly #options: AdmissionOptions;
   readonly #grants: RememberedGrants | undefined;
   /** The grants of tokens in URLs; undefined: none is taken from there. */
   readonly #linked: RememberedGrants | undefined;
-  readonly #refused: RefusedTokens | undefined;
-  readonly #failed: FailedTokens | undefined;
   #token: string;
 
-  constructor({ policy, token, book, routes, refused, failed }: AdmissionOptions) {
-    this.#policy = policy;
+  constructor(options: AdmissionOptions) {
+    const { book, token } = options;
+    this.#options = options;
     this.#token = token;
     this.#grants = book === undefined ? undefined : new RememberedGrants(book);
     const linked = book?.urlGrantOf;
     this.#linked = linked && new RememberedGrants({ grantOf: linked, holds: (grant) => book.holds(grant) });
-    this.#routes = routes;
-    this.#refused = refused;
-    this.#failed = failed;
   }
 
   /**
@@ -294,8 +289,8 @@ export class RequestAdmission {
     const known = grants.remembered(headerOf(token));
     if (known !== undefined) return known;
     const verify = (): Grant | TokenFault => grants.grantOf(token);
-    if (this.#failed === undefined || peer === undefined) return verify();
-    return this.#failed.bounded(token, { peer, headers }, verify);
+    const { failed } = this.#options;
+    return failed === undefined || peer === undefined ? verify() : failed.bounded(token, { peer, headers }, verify);
   }
 
   /** `credentials`: those of the same request. */
@@ -305,17 +300,19 @@ export class RequestAdmission {
     method: string,
     credentials: Credentials,
   ): AdmissionRefusal | undefined {
-    const refusal = this.#policy.refuses(headers, target, method, isKnown(credentials) ? 'authorized' : 'unknown');
+    const { policy, routes } = this.#options;
+    const refusal = policy.refuses(headers, target, method, isKnown(credentials) ? 'authorized' : 'unknown');
     if (refusal !== undefined) return refusal;
     // Browsers send no token with a preflight.
     if (isKnown(credentials) || credentials === 'open' || method === 'options') return undefined;
-    if (this.#routes.access(target.getUrl(), method) !== 'token') return undefined;
+    if (routes.access(target.getUrl(), method) !== 'token') return undefined;
     return this.refusalOf(credentials);
   }
 
   /** Counts it, too. */
   refusalOf(fault: CredentialFault): AdmissionRefusal {
-    if (this.#refused !== undefined) this.#refused[countedAs(fault)]++;
+    const { refused } = this.#options;
+    if (refused !== undefined) refused[countedAs(fault)]++;
     return faultRefusal(fault);
   }
 }

@@ -6,20 +6,13 @@ import type { OptionKey, OptionValues } from './options.ts';
 import { readTextFile } from './text-file.ts';
 import { isLoopback } from './values.ts';
 
-export interface JwtConfig {
-  readonly issuer: string;
-  readonly audience: string;
-  readonly clockSkewMs: number;
-  /** Those of the file. */
-  readonly keys: readonly JwtKey[];
-  /** Publishes others. */
-  readonly keyServer: string | undefined;
-}
+/** `keys` are those of the file, and `keyServer` publishes others. */
+export type JwtConfig = Readonly<NonNullable<ReturnType<typeof jwtOf>>>;
 
 const SOURCES = 'http.jwt_keys_file or http.jwks_url';
 
 /** Undefined: no issuer is trusted. Throws ConfigError. */
-export function jwtOf(values: OptionValues): JwtConfig | undefined {
+export function jwtOf(values: OptionValues) {
   const path = values['http.jwt_keys_file'];
   const keyServer = values['http.jwks_url'];
   const [issuer, audience] = [values['http.jwt_issuer'], values['http.jwt_audience']];

@@ -28,15 +28,9 @@ export interface KeyServerOptions {
   readonly changed: (keys: readonly JwtKey[]) => void;
 }
 
-export interface KeyServerCounters {
-  fetched: number;
-  failed: number;
-  /** Gauge. */
-  keys: number;
-}
-
 export class KeyServer {
-  readonly counters: KeyServerCounters = { fetched: 0, failed: 0, keys: 0 };
+  /** `keys` is a gauge. */
+  readonly counters = { fetched: 0, failed: 0, keys: 0 };
   readonly #options: KeyServerOptions;
   /** The keys in force; empty: none was told. */
   #inForce = '';

@@ -1,7 +1,7 @@
 /** The bounds of one bucket for the whole cluster, kept in every group (gateway/quota-gate.ts enforces them). */
 import type { ErrorCode } from '../base/errors.ts';
 import { NO_QUOTA } from '../base/use-limits.ts';
-import { callGroups, callShards, firstRefusal, resultsOf } from '../gateway/shard-client.ts';
+import { type Refused, callGroups, callShards, firstRefusal, resultsOf } from '../gateway/shard-client.ts';
 import type { ShardGateway, WriteGateway } from '../ports.ts';
 import type { Quota } from '../protocol/bucket-command.ts';
 import { COMMANDS, QUERIES } from '../protocol/operations.ts';
@@ -37,19 +37,10 @@ export interface QuotaReport {
   readonly retainedBytes: number;
 }
 
-export interface ReportRefused {
-  readonly code: Exclude<ErrorCode, 'OK'>;
-  readonly text: string;
-}
-
-export function readQuota(
-  gateway: ShardGateway,
-  bucket: string,
-  done: (report: QuotaReport | ReportRefused) => void,
-): void {
+export function readQuota(gateway: ShardGateway, bucket: string, done: (report: QuotaReport | Refused) => void): void {
   callShards(gateway, QUERIES.bucket, { bucket }, (answers) => {
     const refused = firstRefusal(answers, 'BUCKET_NOT_FOUND');
-    if (refused !== undefined) return done({ code: refused.code, text: refused.detail });
+    if (refused !== undefined) return done(refused);
     const parts = resultsOf(answers);
     return done({
       code: 'OK',

@@ -12,45 +12,16 @@ import { type EventFrame, type View, cursorSpan, joinFrames, renderEvent, sendab
 /** Rendered bytes that wait for the end of a drain; beyond it they go out at once, so a burst cannot pile up. */
 const PENDING_BYTES_MAX = 256 * 1024;
 
-export interface BatchFields {
+/** For the readers that stand at `start`; moves them to `end`. */
+export interface FeedBatch {
   readonly start: number;
   readonly end: number;
   /** The stream ends here. */
   readonly closed: boolean;
   readonly frames: readonly EventFrame[];
   readonly dataEvents: number;
-  /** Cursors below this are shown as this. */
-  readonly span: number;
-}
-
-/** Bytes for the readers that stand at `start`; moves them to `end`. */
-export class FeedBatch {
-  readonly start: number;
-  readonly end: number;
-  readonly closed: boolean;
-  readonly dataEvents: number;
-  readonly frames: readonly EventFrame[];
-  readonly #span: number;
-  #shared: Uint8Array | undefined;
-  #others: Map<number, Uint8Array> | undefined;
-
-  constructor({ start, end, closed, frames, dataEvents, span }: BatchFields) {
-    this.start = start;
-    this.end = end;
-    this.closed = closed;
-    this.frames = frames;
-    this.dataEvents = dataEvents;
-    this.#span = span;
-  }
-
   /** The bytes for a reader whose cursor may not be below `floor`. Nearly all readers share one copy. */
-  bytesFor(floor: number): Uint8Array {
-    if (floor <= this.#span) return (this.#shared ??= joinFrames(this.frames, this.#span));
-    this.#others ??= new Map();
-    let bytes = this.#others.get(floor);
-    if (bytes === undefined) this.#others.set(floor, (bytes = joinFrames(this.frames, floor)));
-    return bytes;
-  }
+  readonly bytesFor: (floor: number) => Uint8Array;
 }
 
 export interface FeedReader {
@@ -131,15 +102,15 @@ export class Feed {
   /** Writes what was rendered. Readers take turns at being first, because the last of 1000 waits 5 ms longer. */
   flush(): void {
     if (this.#frames.length === 0) return;
-    const span = cursorSpan(Date.now());
-    const batch = new FeedBatch({
+    const frames = this.#frames;
+    const batch: FeedBatch = {
       start: this.#start,
       end: this.#end,
       closed: this.#closed,
-      frames: this.#frames,
+      frames,
       dataEvents: this.#dataEvents,
-      span,
-    });
+      bytesFor: joined(frames, cursorSpan(Date.now())),
+    };
     this.#frames = [];
     this.#dataEvents = 0;
     this.#pendingBytes = 0;
@@ -148,6 +119,17 @@ export class Feed {
     for (let i = first; i < order.length; i++) order[i]?.onBatch(batch);
     for (let i = 0; i < first; i++) order[i]?.onBatch(batch);
   }
+}
+
+/** Cursors below `span` are shown as it. */
+function joined(frames: readonly EventFrame[], span: number): FeedBatch['bytesFor'] {
+  const copies = new Map<number, Uint8Array>();
+  return (floor) => {
+    const cursor = Math.max(floor, span);
+    let bytes = copies.get(cursor);
+    if (bytes === undefined) copies.set(cursor, (bytes = joinFrames(frames, cursor)));
+    return bytes;
+  };
 }
 
 function concat(a: Uint8Array, b: Uint8Array): Uint8Array {

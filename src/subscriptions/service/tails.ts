@@ -53,6 +53,7 @@ class GroupQueue {
   #waiting: (() => void)[] = [];
   #next = 0;
 
+  /** Undefined: immediately. Call `leave` afterwards. */
   enter(): Promise<void> | undefined {
     if (this.#free > 0) {
       this.#free--;
@@ -78,21 +79,6 @@ class GroupQueue {
   }
 }
 
-class GroupQueues {
-  readonly #queues = new Map<number, GroupQueue>();
-
-  /** Undefined: immediately. Call `leave` afterwards. */
-  enter(group: number): Promise<void> | undefined {
-    const queue = this.#queues.get(group) ?? new GroupQueue();
-    this.#queues.set(group, queue);
-    return queue.enter();
-  }
-
-  leave(group: number): void {
-    this.#queues.get(group)?.leave();
-  }
-}
-
 export class Tails implements TailHandler {
   readonly #gateway: ShardGateway;
   readonly #runtime: RetryClock;
@@ -100,7 +86,7 @@ export class Tails implements TailHandler {
   readonly #topic: number;
   readonly #names = new Map<string, Wanted>();
   readonly #patterns = new Map<string, Pattern>();
-  readonly #queues = new GroupQueues();
+  readonly #queues = new Map<number, GroupQueue>();
   #closed = false;
 
   constructor(gateway: ShardGateway, runtime: RetryClock, listener: TailListener) {
@@ -258,7 +244,9 @@ export class Tails implements TailHandler {
     asked: ObserveRequest,
     atOnce?: (answer: ShardAnswer<ObserveResult>) => void,
   ): Promise<void> {
-    const turn = this.#queues.enter(group);
+    const queue = this.#queues.get(group) ?? new GroupQueue();
+    this.#queues.set(group, queue);
+    const turn = queue.enter();
     if (turn !== undefined) await turn;
     try {
       const goesOn = (): boolean => !this.#closed && isWanted();
@@ -267,7 +255,7 @@ export class Tails implements TailHandler {
       const retry = { clock: this.#runtime, policy: POLICY, isWanted: goesOn };
       await callGroup(this.#gateway, QUERIES.observe, group, asked, { atOnce, retry });
     } finally {
-      this.#queues.leave(group);
+      queue.leave();
     }
   }
 }

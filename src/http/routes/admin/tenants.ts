@@ -98,7 +98,7 @@ function parseBound(value: unknown): number | undefined {
 export function handleGetQuota(call: RequestContext): void {
   call.keep();
   readQuota(call.gateway, call.bucket, (report) => {
-    if (report.code !== 'OK') return call.refuse(report.code, report.text);
+    if (report.code !== 'OK') return call.refuse(report.code, report.detail);
     return call.json(200, shownQuota(report, call.server.writes.defaultQuota));
   });
 }
