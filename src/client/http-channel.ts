@@ -53,7 +53,7 @@ export class HttpChannel implements NodeChannel {
   /** HTTP does not tell. */
   readonly leaders: Leaders = [];
   readonly #authorization: Readonly<Record<string, string>>;
-  readonly #untilMs = performance.now() + LEASE_MS;
+  #untilMs = performance.now() + LEASE_MS;
   readonly #closed = new EndSource();
 
   constructor(url: string, token: string | undefined) {
@@ -147,6 +147,8 @@ export class HttpChannel implements NodeChannel {
     const code = fields.get('millrace-error');
     if (code === undefined && GATEWAY.has(response.status)) return this.#lose(`a proxy says ${response.status}`);
     this.hasAnswered = true;
+    // Requests under way are still answered.
+    if (code === 'STOPPING') this.#untilMs = 0;
     if (!response.ok) {
       const { status } = response;
       const told = new TextDecoder().decode(bytes).slice(0, SENTENCE_CHARS_MAX).trim();

@@ -333,3 +333,28 @@ test('a proxy without its node, and a page that is no node, are not believed', a
   fake.close();
   fake.closeAllConnections();
 });
+
+test('over HTTP too, a node that stops is left for another one at once', async (t) => {
+  const asked: string[] = [];
+  const nodes = ['a', 'b'].map((name) =>
+    createServer((incoming, response) => {
+      incoming.resume();
+      if (incoming.url === '/__svc/session')
+        return response.writeHead(426, { 'millrace-error': 'UPGRADE_REQUIRED' }).end();
+      const isStopping = [name, undefined].includes(asked[0]);
+      asked.push(name);
+      if (isStopping) return response.writeHead(503, { 'millrace-error': 'STOPPING', 'retry-after': '1' }).end();
+      return response.writeHead(200, { 'content-type': 'text/plain', 'stream-next-offset': '7' }).end();
+    }),
+  );
+  for (const node of nodes) await new Promise<void>((resolve) => node.listen(0, '127.0.0.1', resolve));
+  const urls = nodes.map((node) => `http://127.0.0.1:${(node.address() as AddressInfo).port}`);
+  const client = connect(urls, { WebSocket: NoSocket });
+  t.after(() => {
+    client.close();
+    for (const node of nodes) node.close().closeAllConnections();
+  });
+  const { offset } = await client.stream('b', 's').head({ signal: AbortSignal.timeout(PATIENCE_MS) });
+  assert.equal(offset, 7);
+  assert.equal(asked.length, 2, asked.join(' '));
+});
