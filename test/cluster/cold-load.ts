@@ -6,13 +6,11 @@ import { didNothing } from '../support/patient.ts';
 import { createRandom, type Random } from '../support/random.ts';
 import { RawClient, type RawResponse } from '../support/raw-client.ts';
 import { type BlobAppend, type BlobStream, blobBody } from './cold-history.ts';
-import { type Load, LostConnection, RETRY_MS, RovingClient, pause } from './load.ts';
+import { type Load, LostConnection, PAUSE_MS_MAX, RETRY_MS, RovingClient, pause } from './load.ts';
 
 const KIB = 1024;
 /** After a refusal; Retry-After says a second, but then nothing would wait at the door when the store comes back. */
 const REFUSED_PAUSE_MS = 100;
-/** After an append. The test waits for so many bytes, so that longer pauses would only make it longer. */
-const PAUSE_MS_MAX = 50;
 const NOT_SENT = 'no connection';
 const BACKPRESSURE = /wait for the cold store/;
 

@@ -14,10 +14,10 @@ const BYTES_PER_MS = 1000;
 /** Pause before the next attempt when no node takes a connection. */
 export const RETRY_MS = 20;
 /**
- * A writer pauses for up to this long after an append: on average five times as long as an append takes, so that a
- * fault meets one that is under way, and not as many as the machine can take.
+ * A writer pauses for up to this long after an append: some five times as long as an append takes, so that a fault
+ * meets one or two that are under way, and not as many as the machine can take.
  */
-const PAUSE_MS_MAX = 100;
+export const PAUSE_MS_MAX = 50;
 
 /** The longest time in which a group acknowledged nothing, since the window was opened. */
 export interface SilenceWindow {
