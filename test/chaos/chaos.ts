@@ -24,12 +24,6 @@ const SMALL_DISK = /^disk full/;
 const CLOCK = join(REPO_ROOT, 'test/chaos/wrong-clock.process.cjs');
 const TOGETHER = 0.25;
 const WAITING_MS = 10_000;
-/**
- * Writers' pauses. A short run has three dozen writers, of which a fault then meets half a dozen in an append; without
- * such pauses they keep a core busy beside the other files of the suite.
- */
-const PAUSE_MS_MAX = 40;
-const PAUSE_BRISK_MS_MAX = 160;
 /** In a run without `minutes`: some of each half of the kinds, those of nodes and those of their network. */
 export const KINDS_OF_NODES: number = IS_THOROUGH ? 4 : 2;
 export const KINDS_OF_NETWORK: number = IS_THOROUGH ? 3 : 2;
@@ -97,11 +91,7 @@ export async function chaos(options: ChaosOptions): Promise<ChaosResult> {
   const strikes: Strike[] = [];
   try {
     await cluster.startAll();
-    const pace: Pace = {
-      isBrisk,
-      largeOneIn: isBrisk ? 300 : random.int(500, 2000),
-      pauseMsMax: isBrisk ? PAUSE_BRISK_MS_MAX : PAUSE_MS_MAX,
-    };
+    const pace: Pace = { isBrisk, largeOneIn: isBrisk ? 300 : random.int(500, 2000) };
     const lives = Array.from({ length: GROUPS * nodes }, (_, slot) => runSlot(world, slot, pace));
     await strikeAll(options, { world, stage, disk }, strikes);
     world.isEnding = true;

@@ -28,13 +28,13 @@ const LARGE_BYTES = { low: 1_000_000, high: 30_000_000 } as const;
 const CATCH_UPS_MAX = 6;
 /** Streams that are closed and not judged yet, because a node is away. */
 const UNJUDGED_MAX = 60;
+/** Between two appends of one writer: the machine has other work. */
+const PACE_MS = 40;
 
 export interface Pace {
   readonly isBrisk: boolean;
   /** One append of so many is large. */
   readonly largeOneIn: number;
-  /** A writer pauses for up to this long after an append: the machine has other work. */
-  readonly pauseMsMax: number;
 }
 
 interface Life {
@@ -138,7 +138,7 @@ async function live(
 
 /** One writer of a life: until enough was written, or the run ends. */
 async function write(life: Life, id: number, client: RovingClient, asProducer: boolean): Promise<void> {
-  const { world, stream, random, pace } = life;
+  const { world, stream, random } = life;
   const { load, counts } = world;
   for (let number = 0; life.left > 0 && life.bytesLeft > 0 && !world.isEnding && !load.over.aborted; number++) {
     life.left--;
@@ -152,7 +152,7 @@ async function write(life: Life, id: number, client: RovingClient, asProducer: b
       counts.acknowledgedBytes += lineOf(stream, { ...append, padBytes: 0 }).length + append.padBytes;
       if (random.chance(0.05)) await seesOwn(world, client, stream, append.end);
     }
-    await pause(random.int(0, pace.pauseMsMax));
+    await pause(random.int(0, PACE_MS));
   }
   client.leave();
 }
