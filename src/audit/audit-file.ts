@@ -104,11 +104,12 @@ export class AuditFile {
   /** Never rejects. */
   async #writeAll(): Promise<void> {
     try {
-      await this.#look();
-      while (this.#lines.length > 0) {
-        await this.#writeSome();
+      // A rotation that comes while lines are written is looked at before the next ones.
+      do {
+        await this.#look();
+        if (this.#lines.length > 0) await this.#writeSome();
         if (this.#untold > 0) this.#tellLost();
-      }
+      } while (this.#lines.length > 0 || this.#nextLookMs === 0);
       this.#trouble(undefined);
     } catch (error) {
       this.counters.errors++;

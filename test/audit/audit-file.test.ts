@@ -1,6 +1,6 @@
 // The audit log's own file: rotation, a disk that is full, and what is lost when too much waits.
 import assert from 'node:assert/strict';
-import fs, { readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import fs, { existsSync, readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -19,7 +19,13 @@ interface Rig {
   lines(path?: string): string[];
 }
 
-function open(t: TestContext, prepare: (path: string) => void = () => undefined): Rig {
+interface RigOptions {
+  readonly prepare?: (path: string) => void;
+  /** Called after a write, before the next one. */
+  readonly onLost?: () => void;
+}
+
+function open(t: TestContext, { prepare = () => undefined, onLost = () => undefined }: RigOptions = {}): Rig {
   const folder = temporaryFolder('audit');
   const path = join(folder, 'audit.log');
   prepare(path);
@@ -28,7 +34,10 @@ function open(t: TestContext, prepare: (path: string) => void = () => undefined)
     path,
     runtime: PROCESS_RUNTIME,
     troubled: (error) => troubles.push(error),
-    lostLine: (lines) => `lost ${lines}\n`,
+    lostLine: (lines) => {
+      onLost();
+      return `lost ${lines}\n`;
+    },
   });
   t.after(async () => {
     await file.close();
@@ -69,8 +78,20 @@ test('after a rotation lines go to a new file, none is lost, and the main thread
   syncBuiltinESMExports();
 });
 
+test('after a rotation while lines are written the next ones go to the new file', async (t) => {
+  const onLost = (): void => {
+    renameSync(path, `${path}.1`);
+    file.reopen();
+  };
+  const { file, path, lines } = open(t, { onLost });
+  const line = `${'x'.repeat(1023)}\n`;
+  for (let i = 0; i < 1025; i++) file.add(line);
+  await until('a line is in the new file', () => existsSync(path) && lines().length > 0);
+  assert.deepEqual([lines(`${path}.1`).length, lines()], [1024, ['lost 1']]);
+});
+
 test('on a full disk lines wait, the trouble is told once, and a gap is told in the file', async (t) => {
-  const { file, path, troubles, lines } = open(t, (path) => symlinkSync(FULL, path));
+  const { file, path, troubles, lines } = open(t, { prepare: (path) => symlinkSync(FULL, path) });
   const line = `${'x'.repeat(1023)}\n`;
   for (let i = 0; i < 1024; i++) file.add(line);
   await until('the disk is full', () => troubles.length > 0);
