@@ -29,7 +29,8 @@ export interface PoolOptions {
 interface Leader {
   /** Undefined: it is being opened, or could not be. */
   channel: NodeChannel | undefined;
-  readonly triedMs: number;
+  /** Infinity while it is being opened: a second one in its place would leave it open. */
+  triedMs: number;
 }
 
 export class NodePool {
@@ -138,11 +139,12 @@ export class NodePool {
   /** Its appends go to the other node meanwhile. */
   async #approach(url: string): Promise<void> {
     const { token, socket } = this.#options;
-    const leader: Leader = { channel: undefined, triedMs: performance.now() };
-    this.#leaders.set(url, leader);
     if (socket === undefined) return;
+    const leader: Leader = { channel: undefined, triedMs: Number.POSITIVE_INFINITY };
+    this.#leaders.set(url, leader);
     const opened = SessionChannel.open({ url, token, socket, silenceMs: this.#silenceMs }, [this.closed]);
     leader.channel = await opened.catch(() => undefined);
+    leader.triedMs = performance.now();
   }
 
   async #open(): Promise<NodeChannel> {

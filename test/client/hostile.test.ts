@@ -1,118 +1,27 @@
 // Nodes that break the protocol, fall silent, refuse or leave: the client believes nothing, keeps nothing without a
 // bound, and goes on with the next connection. The nodes are sockets in this process, and the time is the test's.
 import assert from 'node:assert/strict';
-import { type TestContext, test } from 'node:test';
-import { Packr, Unpackr } from 'msgpackr';
-import type { WebSocketConstructor } from '../../src/client/channel.ts';
-import { type MillraceClient, StreamError, connect } from '../../src/client/client.ts';
-import { placeOf } from '../../src/client/leaders.ts';
+import { test } from 'node:test';
+import { StreamError } from '../../src/client/client.ts';
+import {
+  type Frame,
+  HELLO,
+  type NodeSide,
+  SUBSCRIBE,
+  TEXT,
+  honest,
+  refusing,
+  silent,
+  startFakes,
+  startFakesAt,
+  tail,
+} from './fake-nodes.ts';
 
-const HELLO = [64, { message_bytes: 262_144, in_flight_bytes: 1_048_576, requests: 1024 }];
-const SUBSCRIBE = 5;
 const GO_AWAY = [68, 'leave'];
-const TEXT = { contentType: 'text/plain' };
-
-type Frame = readonly [kind: number, id: number, ...rest: unknown[]];
-
-const packr = new Packr({ useRecords: false });
-const unpackr = new Unpackr({ useRecords: false, int64AsType: 'number' });
-
-/** One connection of the client, from the node's side. */
-class NodeSide {
-  readonly url: string;
-  readonly protocols: readonly string[];
-  readonly got: Frame[] = [];
-  isClosed = false;
-  readonly #emit: (type: string, event: object) => void;
-  readonly #script: (node: NodeSide, frame: Frame) => void;
-
-  constructor(
-    url: string,
-    protocols: string[],
-    emit: NodeSide['emit'],
-    script: (node: NodeSide, frame: Frame) => void,
-  ) {
-    this.url = url;
-    this.protocols = protocols;
-    this.#emit = emit;
-    this.#script = script;
-  }
-
-  emit(type: string, event: object): void {
-    if (!this.isClosed) this.#emit(type, event);
-  }
-
-  say(...frames: readonly unknown[]): void {
-    const bytes = Buffer.concat(frames.map((frame) => packr.pack(frame)));
-    this.emit('message', { data: bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) });
-  }
-
-  take(message: Uint8Array): void {
-    const frames: Frame[] = [];
-    unpackr.unpackMultiple(message, (frame: Frame) => void frames.push(frame));
-    // The library has one state for all that is read, so nothing is answered before this is.
-    this.got.push(...frames);
-    for (const frame of frames) this.#script(this, frame);
-  }
-}
-
-interface FakeNodes {
-  readonly client: MillraceClient;
-  readonly connections: readonly NodeSide[];
-}
-
-type Script = (node: NodeSide, frame: Frame) => void;
-
-/** Each script says what its connection does with a frame; the last one is that of all further connections. */
-function startFakes(t: TestContext, ...scripts: readonly Script[]): FakeNodes {
-  return startFakesAt(['http://a.example', 'https://b.example/'], t, scripts);
-}
-
-function startFakesAt(urls: readonly string[], t: TestContext, scripts: readonly Script[]): FakeNodes {
-  const connections: NodeSide[] = [];
-  const socket: WebSocketConstructor = class {
-    binaryType = 'blob';
-    readonly #listeners = new Map<string, (event: object) => void>();
-    readonly #node: NodeSide;
-
-    constructor(url: string, protocols: string[]) {
-      const script = scripts[Math.min(connections.length, scripts.length - 1)] ?? (() => undefined);
-      const emit = (type: string, event: object): void => this.#listeners.get(type)?.(event);
-      this.#node = new NodeSide(url, protocols, emit, script);
-      connections.push(this.#node);
-      queueMicrotask(() => (script === refusing ? this.#node.emit('error', {}) : this.#node.say(HELLO)));
-    }
-
-    addEventListener(type: string, listener: (event: object) => void): void {
-      this.#listeners.set(type, listener);
-    }
-
-    send(message: Uint8Array): void {
-      queueMicrotask(() => this.#node.take(message));
-    }
-
-    close(): void {
-      this.#node.isClosed = true;
-    }
-  };
-  const client = connect(urls, { token: 'se/cret', WebSocket: socket });
-  t.after(() => client.close());
-  return { client, connections };
-}
-
-const refusing = (): void => undefined;
-const silent = (): void => undefined;
-let offset = 0;
-const honest = (node: NodeSide, [kind, id, , , body]: Frame): void => {
-  if (kind === 2) node.say([65, id, (offset += body instanceof Uint8Array ? body.length : 0), {}, null]);
-  else if (kind === SUBSCRIBE)
-    node.say([67, id, 2, { 'content-type': 'text/plain', 'stream-closed': 'true' }, Buffer.from('hi')]);
-  else node.say([65, id, 0, { 'content-type': 'text/plain' }, null]);
-};
 
 test('the token goes in the protocol, to whichever node answers', async (t) => {
   const { client, connections } = startFakes(t, refusing, refusing, honest);
-  assert.equal(await client.stream('b', 's', TEXT).append('x'), offset);
+  assert.equal(await client.stream('b', 's', TEXT).append('x'), tail.offset);
   assert.equal(connections.length, 3);
   const urls = new Set(connections.map(({ url }) => url));
   assert.deepEqual([...urls].sort(), ['ws://a.example/__svc/session', 'wss://b.example/__svc/session']);
@@ -349,7 +258,7 @@ test('a node that leaves answers what is under way, and what comes goes elsewher
     honest,
   );
   const stream = client.stream('b', 's', TEXT);
-  offset = 1;
+  tail.offset = 1;
   assert.deepEqual(
     await Promise.all([stream.append('x'), client.stream('b', 'other', TEXT).append('y')]).then(([x]) => x),
     1,
@@ -357,38 +266,6 @@ test('a node that leaves answers what is under way, and what comes goes elsewher
   assert(connections[0]?.isClosed);
   await stream.append('z');
   assert.equal(connections.length, 2);
-});
-
-test('appends go to the leader that a node names, unless the program did not name it, and elsewhere when it is gone', async (t) => {
-  const { client, connections } = startFakes(
-    t,
-    (node, frame) => {
-      const other = node.url.startsWith('ws://a') ? 'https://b.example' : 'http://a.example';
-      if (node.got.length === 1) node.say([69, null, [other, 'http://evil.example'], [0, 1, null]]);
-      honest(node, frame);
-    },
-    honest,
-  );
-  const appendsOf = (node: NodeSide | undefined): number => (node?.got ?? []).filter(([kind]) => kind === 2).length;
-  const [led, evil, unknown] = [0n, 1n, 2n].map((group) => {
-    const stream = Array.from({ length: 100 }, (_, i) => `s${i}`).find(
-      (name) => placeOf({ bucket: 'b', stream: name }) % 3n === group,
-    );
-    return client.stream('b', stream ?? assert.fail('there is one'), TEXT);
-  });
-  for (let i = 0; i < 20 && appendsOf(connections[1]) === 0; i++) await led?.append('x');
-  const [home, leader] = connections;
-  assert(home !== undefined && leader !== undefined);
-  assert.notEqual(home.url, leader.url);
-  assert.equal(appendsOf(leader), 1);
-  const before = appendsOf(home);
-  await evil?.append('x');
-  await unknown?.append('x');
-  await led?.append('x');
-  assert.deepEqual([appendsOf(home), appendsOf(leader)], [before + 2, 2]);
-  leader.emit('close', {});
-  await led?.append('x');
-  assert.deepEqual([appendsOf(home), connections.length], [before + 3, 2], 'it is not asked again at once');
 });
 
 test('a removal whose answer was lost is done when the stream is gone', async (t) => {
