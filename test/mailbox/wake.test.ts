@@ -68,6 +68,26 @@ test('unpark ends the park, and one given before is not lost', async (t) => {
   await next;
 });
 
+test('what the event loop has besides comes before the end of a park', async (t) => {
+  const { reader, put } = setUp(t);
+  const parker = new Parker(reader);
+  for (const wake of [(): void => parker.unpark(), put]) {
+    const park = parker.park(Infinity);
+    await turn();
+    const heard: string[] = [];
+    // Two sockets whose data came together, as far as a parker can tell.
+    setImmediate(() => {
+      wake();
+      heard.push('first');
+    });
+    setImmediate(() => heard.push('second'));
+    await park;
+    assert.deepEqual(heard, ['first', 'second']);
+    while (reader.next());
+    reader.release();
+  }
+});
+
 test('a timeout ends the park; the next one works with its own', async (t) => {
   const { reader, parked, put } = setUp(t);
   const parker = new Parker(reader);
