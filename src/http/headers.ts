@@ -95,7 +95,7 @@ export class WriteHeaders {
   requestId: string | undefined = undefined;
   contentEncoding = '';
   acceptEncoding = '';
-  ifMatch = '';
+  ifMatch: string | undefined = undefined;
   ifNoneMatch = '';
   authorization = '';
   origin = '';
@@ -134,7 +134,7 @@ export class WriteHeaders {
     this.requestId = undefined;
     this.contentEncoding = '';
     this.acceptEncoding = '';
-    this.ifMatch = '';
+    this.ifMatch = undefined;
     this.ifNoneMatch = '';
     this.authorization = '';
     this.forwardedFor = '';
@@ -157,7 +157,7 @@ export class WriteHeaders {
         if (name === 'referer' && this.referer === '') this.referer = value;
         return;
       case 8:
-        if (name === 'if-match') this.ifMatch = joined(this.ifMatch, value);
+        if (name === 'if-match') this.ifMatch = joined(this.ifMatch ?? '', value);
         return;
       case 9:
         if (name === 'forwarded') this.forwarded = joined(this.forwarded, value);
@@ -274,7 +274,7 @@ export function checkEncoding(contentEncoding: string): HeaderRefusal | undefine
 export const TOO_MANY_TAGS = 'If-Match and If-None-Match may list 16 tags each';
 
 function fillCondition({ ifMatch, ifNoneMatch }: WriteHeaders, command: WriteFields): HeaderRefusal | undefined {
-  if (ifMatch === '' && ifNoneMatch === '') return undefined;
+  if (ifMatch === undefined && ifNoneMatch === '') return undefined;
   const condition = conditionText(ifMatch, ifNoneMatch);
   if (condition === undefined) return invalidHeader(TOO_MANY_TAGS);
   command.condition = condition;

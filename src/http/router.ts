@@ -96,7 +96,7 @@ function handle(call: RequestContext, row: Route): unknown {
 }
 
 function isConditional({ headers }: RequestContext): boolean {
-  return headers.ifMatch !== '' || headers.ifNoneMatch !== '';
+  return headers.ifMatch !== undefined || headers.ifNoneMatch !== '';
 }
 
 /** A pattern with variables, segment by segment; undefined: a variable. */

@@ -27,10 +27,13 @@ const TAG = /^"([0-9a-f]{16})(?:-gzip)?"$/;
 /** Tags in one header; more are a client error. */
 const TAGS_MAX = 16;
 
-/** The text for a command; '' for no condition, undefined when there are too many tags. Blank headers count as none. */
-export function conditionText(ifMatch: string, ifNoneMatch: string): string | undefined {
-  const match = tagsOf(ifMatch, 'strong');
-  const noneMatch = tagsOf(ifNoneMatch, 'weak');
+/**
+ * The text for a command; '' for no condition, undefined when there are too many tags. A blank If-Match is an empty list,
+ * which nothing matches: a writer whose tag got lost must not write over others. A blank If-None-Match excludes nothing.
+ */
+export function conditionText(ifMatch: string | undefined, ifNoneMatch: string): string | undefined {
+  const match = ifMatch === undefined ? NOT_SENT : tagsOf(ifMatch, 'strong');
+  const noneMatch = ifNoneMatch.trim() === '' ? NOT_SENT : tagsOf(ifNoneMatch, 'weak');
   if (match === undefined || noneMatch === undefined) return undefined;
   return match === NOT_SENT && noneMatch === NOT_SENT ? '' : `${match} ${noneMatch}`;
 }
@@ -38,7 +41,6 @@ export function conditionText(ifMatch: string, ifNoneMatch: string): string | un
 /** Foreign tags match nothing, so they are omitted. If-Match compares strongly: W/ never matches. */
 function tagsOf(header: string, comparison: 'strong' | 'weak'): string | undefined {
   const value = header.trim();
-  if (value === '') return NOT_SENT;
   if (value === ANY) return ANY;
   const items = value.split(',');
   if (items.length > TAGS_MAX) return undefined;

@@ -27,7 +27,7 @@ serverSuite('conditional writes', { cores: 2, groups: 4 }, ({ test, expect, ask,
       assertHeaders(refused, { 'millrace-error': 'PRECONDITION_FAILED', 'stream-next-offset': '0'.repeat(19) + '6' });
       const second = etagOf(await expect(200, `HEAD ${path}`));
       assert(refused.text.includes(second), refused.text);
-      for (const match of ['"0123456789abcdef"', `W/${second}`, 'x', first])
+      for (const match of ['"0123456789abcdef"', `W/${second}`, 'x', '', first])
         assert.equal((await write(match)).status, 412);
       for (const match of [`"x", ${second}`, '*']) assert.equal((await write(match)).status, 204);
       await expect(400, `POST ${path}`, { headers: { ...TEXT, 'If-Match': '"x",'.repeat(20) }, body: 'x' });

@@ -27,10 +27,12 @@ test('what If-Match and If-None-Match allow', () => {
     ['*', '', undefined, false],
     [`"${TAG}"`, '', undefined, false],
     ['nonsense', '', TAG, false],
-    ['', '*', TAG, false],
-    ['', '*', undefined, true],
-    ['', `"${OTHER}"`, TAG, true],
-    ['', `W/"${TAG}"`, TAG, false],
+    ['', '', TAG, false],
+    [' ', '', undefined, false],
+    [undefined, '*', TAG, false],
+    [undefined, '*', undefined, true],
+    [undefined, `"${OTHER}"`, TAG, true],
+    [undefined, `W/"${TAG}"`, TAG, false],
     [`"${TAG}"`, `"${OTHER}"`, TAG, true],
     ['*', '*', TAG, false],
   ] as const) {
@@ -38,7 +40,7 @@ test('what If-Match and If-None-Match allow', () => {
     assert(text !== undefined && text !== '');
     assert.equal(conditionHolds(text, now), isHeld, `${match} | ${noneMatch} | ${now}`);
   }
-  assert.equal(conditionText(' ', ''), '');
+  assert.equal(conditionText(undefined, ' '), '');
   assert.equal(conditionText(Array(17).fill(`"${TAG}"`).join(), ''), undefined);
 });
 
