@@ -15,7 +15,7 @@ interface Refusal {
 
 const CLOSE = { 'Stream-Closed': 'true' } as const;
 
-/** Against streams that `prepare` makes: `text`, `json`, `closed`. */
+/** Against streams that `prepare` makes: `text`, `json`, `untyped`, `closed`. */
 const REFUSALS: readonly Refusal[] = [
   {
     code: 'CONTENT_TYPE_MISMATCH',
@@ -40,6 +40,14 @@ const REFUSALS: readonly Refusal[] = [
     target: 'PUT text',
     ask: { headers: { ...JSON_TYPE, 'Stream-TTL': '60', ...CLOSE, 'Stream-Attrs': '{"title":"x"}' } },
     says: /: Content-Type is application\/json, the stream is text\/plain; the stream is open, the request closes it; Stream-TTL is 60 s, the stream has none; Stream-Attrs differ$/m,
+  },
+  {
+    code: 'CREATE_CONFLICT',
+    bucketed: 409,
+    flat: 409,
+    target: 'PUT untyped',
+    ask: { headers: { 'Stream-TTL': '60' } },
+    says: /: Stream-TTL is 60 s, the stream has none$/m,
   },
   {
     code: 'PRODUCER_EPOCH_STALE',
@@ -92,6 +100,7 @@ serverSuite('refusals', { cores: 1 }, ({ test, expect, freshBucket }) => {
     await expect(201, `PUT /${bucket}/text`, { headers: TEXT });
     await expect(200, `POST /${bucket}/text`, { headers: writer, body: 'hello' });
     await expect(201, `PUT /${bucket}/json`, { headers: JSON_TYPE, body: '[1,2]' });
+    await expect(201, `PUT /${bucket}/untyped`);
     await expect(201, `PUT /${bucket}/closed`, { headers: { ...TEXT, ...CLOSE } });
     return bucket;
   };

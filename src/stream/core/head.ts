@@ -4,7 +4,7 @@
  */
 import { viewOf } from '../../base/bytes.ts';
 import { assert } from '../../base/assert.ts';
-import { isJson } from '../../protocol/media-type.ts';
+import { isJson, sameContentType } from '../../protocol/media-type.ts';
 import { readText, textBytes, writeText } from '../../base/text.ts';
 import { planted } from '../../base/planted.ts';
 import { f64, f64OrNone, struct, u16, u8, zeros } from '../../base/struct.ts';
@@ -12,6 +12,7 @@ import type { ProducerState } from './producers.ts';
 import type { DataRow } from './row.ts';
 
 const FORMAT = 2;
+const DEFAULT_TYPE = 'application/octet-stream';
 export const HEAD_ROW = struct(
   {
     ...{ format: u8, flags: u8, contentTypeBytes: u16, seqBytes: u16, zeros: zeros(2), incarnation: f64, tail: f64 },
@@ -117,7 +118,13 @@ export class Head {
 
   /** Readers see octet-stream before a type is set. */
   get shownContentType(): string {
-    return this.contentType === '' ? 'application/octet-stream' : this.contentType;
+    return this.contentType === '' ? DEFAULT_TYPE : this.contentType;
+  }
+
+  /** Whether a create describes it: without a type, any stream that got its type from an append, or octet-stream. */
+  matchesType(type: string): boolean {
+    if (type === '') return this.typeFromAppend || this.shownContentType === DEFAULT_TYPE;
+    return sameContentType(type, this.shownContentType);
   }
 
   /** Time in milliseconds at which the stream expires; Infinity when never. */

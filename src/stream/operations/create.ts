@@ -2,7 +2,6 @@
 import type { ErrorCode } from '../../base/errors.ts';
 import { planted } from '../../base/planted.ts';
 import { type Command, FLAG_ATTRS, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../../protocol/command.ts';
-import { sameContentType } from '../../protocol/media-type.ts';
 import {
   REPLY_CREATED,
   REPLY_PRODUCER,
@@ -119,11 +118,8 @@ function describeExisting(state: State, head: Head, command: Command, reply: Rep
 }
 
 function compareConfiguration(state: State, head: Head, command: Command): ErrorCode {
-  const type = command.contentType();
-  const sameType =
-    type === '' ? head.typeFromAppend || isDefaultType(head) : sameContentType(type, head.shownContentType);
   if (
-    !sameType ||
+    !head.matchesType(command.contentType()) ||
     command.has(FLAG_CLOSE) !== head.closed ||
     command.ttlSeconds !== head.ttlSeconds ||
     command.expiresAtMs !== head.expiresAtMs ||
@@ -136,10 +132,6 @@ function compareConfiguration(state: State, head: Head, command: Command): Error
 
 export function sameAttributes(state: State, head: Head, command: Command): boolean {
   return attributesEqual(commandAttributes(command), state.attributes(head));
-}
-
-function isDefaultType(head: Head): boolean {
-  return head.contentType === '' || head.contentType === 'application/octet-stream';
 }
 
 /** Normalised attributes of a command; undefined for none and for `{}`, which are equivalent. */

@@ -6,7 +6,6 @@ import type { ErrorCode } from '../../base/errors.ts';
 import { type Command, FLAG_CLOSE } from '../../protocol/command.ts';
 import { streamTag } from '../../protocol/condition.ts';
 import { OFFSET_DIGITS } from '../../protocol/header-values.ts';
-import { sameContentType } from '../../protocol/media-type.ts';
 import type { Head } from '../core/head.ts';
 
 /** Limit for a shown value: types and tokens may be as long as a header block. */
@@ -34,7 +33,7 @@ export function explainWrite(code: ErrorCode, head: Head, command: Command): str
 export function explainCreate(head: Head, command: Command, hasSameAttributes: boolean): string {
   const differences: string[] = [];
   const type = command.contentType();
-  if (!sameContentType(type, head.shownContentType) && !(type === '' && head.typeFromAppend)) {
+  if (!head.matchesType(type)) {
     differences.push(`Content-Type is ${shown(type)}, the stream is ${shown(head.shownContentType)}`);
   }
   if (command.has(FLAG_CLOSE) !== head.closed) {
