@@ -134,6 +134,7 @@ function answerSnapshot({ state, query }: Asked, head: Head, reply: Reply): Head
       return undefined;
     }
   }
+  reply.startOffset = head.startOffset;
   reply.nextOffset = head.tail;
   if (head.closed) reply.flags |= REPLY_CLOSED;
   if (head.json) {

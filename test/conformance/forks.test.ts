@@ -139,6 +139,15 @@ function define({ server, test, expect, freshBucket }: Suite): void {
       assert.equal(answer.text.at(-1), digit(offset + answer.text.length - 1));
       offset = offsetOf(answer);
     }
+    // A reader that got the 410 begins there: without a snapshot, at the floor.
+    const bootstrap = await expect(200, `GET /${bucket}/f/bootstrap`);
+    assertHeaders(bootstrap, { 'stream-snapshot-offset': '-1' });
+    assert.equal(offsetOf(bootstrap), tail);
+    const parts = bootstrap.text.split(/\r\n--.*\r\nContent-Type: text\/plain\r\n\r\n/).slice(1);
+    assert.deepEqual(
+      parts.map((part) => part[0]),
+      ['1', '2', '3', '4'],
+    );
   });
 
   test('a purge frees names, and forks in other buckets live on', async () => {

@@ -59,7 +59,7 @@ class Bootstrap {
       const first = await slices.first();
       if (first === undefined) return;
       if (this.#call.responder.headOnly) return response.whole(this.#head(first), undefined);
-      this.#position = Math.max(0, first.offset);
+      this.#position = first.offset < 0 ? first.floor : first.offset;
       this.#isRead = false;
       let messages: Uint8Array = NOTHING;
       if (this.#position < first.tail) {

@@ -172,6 +172,8 @@ export interface Published {
   readonly digest: string;
   readonly size: number;
   readonly incarnation: number;
+  /** The retention floor. A fork may have one above 0 without a snapshot. */
+  readonly floor: number;
   readonly tail: number;
   /** Flags of the reply: closed, records. */
   readonly flags: number;
@@ -198,10 +200,10 @@ export class Slices {
   async first(): Promise<Published | undefined> {
     const reply = await this.#ask();
     if (reply === undefined) return undefined;
-    const { contentType, nextOffset: tail, flags, recordFirst, recordNext } = reply;
+    const { contentType, startOffset: floor, nextOffset: tail, flags, recordFirst, recordNext } = reply;
     const { bytes, ...snapshot } = QUERIES.snapshot.result.read(reply);
     this.#body = bytes;
-    return (this.#first = { ...snapshot, contentType, tail, flags, recordFirst, recordNext });
+    return (this.#first = { ...snapshot, contentType, floor, tail, flags, recordFirst, recordNext });
   }
 
   /** True when the first slice is the whole snapshot. */
