@@ -20,6 +20,7 @@ export interface Pair {
 
 const PAIRS = [
   ['millrace', 'millrace-before'],
+  ['millrace, sessions', 'millrace-before, sessions'],
   ['millrace-token', 'millrace'],
   ['millrace-scoped', 'millrace'],
   ['millrace-jwt', 'millrace'],

@@ -24,6 +24,8 @@ export interface LoadResult {
   readonly failures: string;
   /** Absent where the server's processes are not watched. */
   readonly cpuUs?: CpuUsPerOperation;
+  /** Microseconds of CPU that an operation cost a generator of ours. */
+  readonly generatorUs?: number;
 }
 
 /** Results per target, one per round. */

@@ -116,7 +116,8 @@ export class GrpcPut implements SlotProtocol {
         if (slot !== undefined && this.#slotOfStream.delete(stream)) onAnswer(slot, isGood);
       }
     }
-    this.#input = input.subarray(at);
+    // A copy, because the chunk's memory is used again.
+    this.#input = at === input.length ? EMPTY : Buffer.from(input.subarray(at));
     return replies.length === 0 ? undefined : Buffer.concat(replies);
   }
 }

@@ -50,7 +50,8 @@ export class NatsReader {
       }
       at = next;
     }
-    this.#input = input.subarray(at);
+    // A copy, because the chunk's memory is used again.
+    this.#input = at === input.length ? EMPTY : Buffer.from(input.subarray(at));
     return reply;
   }
 }

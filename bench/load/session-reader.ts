@@ -18,7 +18,7 @@ const REFUSED_START = 0x9642;
 export function subscribeMessage(path: string): Buffer {
   const { bucket, stream } = splitFlatPath(path);
   const packr = new Packr({ useRecords: false, variableMapSize: true });
-  return webSocketFrame(packr.pack([SUBSCRIBE, ID, bucket, stream, CREDIT_BYTES, { offset: 'now' }]));
+  return webSocketFrame([packr.pack([SUBSCRIBE, ID, bucket, stream, CREDIT_BYTES, { offset: 'now' }])]);
 }
 
 interface Reader {

@@ -11,7 +11,10 @@ export interface SlotProtocol {
   append(slot: number): Buffer;
   /** Makes one message of appends that are sent together; without it they are sent one behind the other. */
   join?(appends: readonly Buffer[]): Buffer;
-  /** Takes what arrived; tells each slot that was answered, in order, and returns what has to be sent back, if any. */
+  /**
+   * Takes what arrived, in memory that is used again; tells each slot that was answered, in order, and returns what has to
+   * be sent back, if any.
+   */
   receive(chunk: Buffer, onAnswer: (slot: number, isGood: boolean) => void): Buffer | undefined;
 }
 

@@ -26,14 +26,21 @@ export function handshake(): Buffer {
   return Buffer.from([...HANDSHAKE, '', ''].join('\r\n'));
 }
 
-export function webSocketFrame(payload: Buffer): Buffer {
-  const { length } = payload;
-  const head = Buffer.alloc(length < 126 ? 2 : length < 0x1_0000 ? 4 : 10);
-  head[0] = FIN | BINARY;
-  head[1] = MASKED | (length < 126 ? length : length < 0x1_0000 ? 126 : 127);
-  if (head.length === 4) head.writeUInt16BE(length, 2);
-  else if (head.length === 10) head.writeBigUInt64BE(BigInt(length), 2);
-  return Buffer.concat([head, MASK, payload]);
+/** One message of several pieces. */
+export function webSocketFrame(pieces: readonly Buffer[]): Buffer {
+  const length = pieces.reduce((bytes, piece) => bytes + piece.length, 0);
+  const headBytes = length < 126 ? 2 : length < 0x1_0000 ? 4 : 10;
+  const frame = Buffer.allocUnsafe(headBytes + MASK.length + length);
+  frame[0] = FIN | BINARY;
+  frame[1] = MASKED | (length < 126 ? length : length < 0x1_0000 ? 126 : 127);
+  if (headBytes === 4) frame.writeUInt16BE(length, 2);
+  else if (headBytes === 10) frame.writeBigUInt64BE(BigInt(length), 2);
+  let at = headBytes;
+  for (const piece of [MASK, ...pieces]) {
+    frame.set(piece, at);
+    at += piece.length;
+  }
+  return frame;
 }
 
 /** Answers a ping: without a sign of life for half a minute a session ends. */

@@ -7,9 +7,10 @@ import { redisBenchmarkMissing, runRedisBenchmark } from '../load/redis-benchmar
 import { sessionStream } from '../load/session-append.ts';
 import { createStreams } from '../load/streams.ts';
 import { runWrk, wrkMissing, writePaths } from '../load/wrk.ts';
+import { pairsOf } from '../pair.ts';
 import { check, type ScenarioReport } from '../report.ts';
-import type { LoadResult } from '../stats.ts';
-import { millrace } from '../targets/millrace.ts';
+import { type LoadResult, median } from '../stats.ts';
+import { millrace, millraceBefore } from '../targets/millrace.ts';
 import { redis } from '../targets/redis.ts';
 import { streamPath, type Running } from '../targets/target.ts';
 import { alternate, compare, rowsOf, selectTargets, withTargets, type Context, type Scenario } from './scenario.ts';
@@ -19,8 +20,12 @@ const STREAMS = 500;
 const SESSIONS = 6;
 const PAYLOAD_BYTES = 256;
 const OVER_HTTP = 'millrace';
-const IN_SESSIONS = 'millrace, sessions';
+const IN_SESSIONS = inSessions(OVER_HTTP);
 const PIPELINE = 16;
+
+function inSessions(target: string): string {
+  return `${target}, sessions`;
+}
 
 interface Shape {
   readonly name: string;
@@ -40,12 +45,12 @@ function shapesOf(context: Context, target: Running, streams: number, pathsFile:
   const shared = { protocol: 'session', ports: [port], connections: Math.min(SESSIONS, streams), streams } as const;
   return [
     {
-      name: OVER_HTTP,
+      name: target.name,
       target,
       measure: (durationMs) => runWrk({ port, connections: streams, mode: 'append', args, durationMs, load }),
     },
     {
-      name: IN_SESSIONS,
+      name: inSessions(target.name),
       target,
       measure: (durationMs) =>
         runPipelined({ ...shared, payloadBytes: PAYLOAD_BYTES, warmUpMs: 0, durationMs }, load.cpus),
@@ -60,7 +65,7 @@ async function run(context: Context): Promise<ScenarioReport[]> {
     return [];
   }
   const noRedis = redisBenchmarkMissing();
-  const targets = selectTargets(context, NAME, noRedis === undefined ? [millrace, redis] : [millrace]);
+  const targets = selectTargets(context, NAME, [millrace, millraceBefore, ...(noRedis === undefined ? [redis] : [])]);
   if (noRedis !== undefined) context.notRun(`${NAME}: redis: ${noRedis}`);
   const streams = context.smoke ? 8 : STREAMS;
   return await withTargets(context, targets, async (running) => {
@@ -73,6 +78,7 @@ async function run(context: Context): Promise<ScenarioReport[]> {
       withCpu(target, () => measure(context.durationMs)),
     );
     const rate = (result: LoadResult): number => result.ratePerSecond;
+    const generatorUs = median((rounds.get(IN_SESSIONS) ?? []).map((result) => result.generatorUs ?? Number.NaN));
     return [
       {
         scenario: NAME,
@@ -87,9 +93,11 @@ async function run(context: Context): Promise<ScenarioReport[]> {
             check('rate in sessions / redis', ratio, 'x', { atLeast: 0.8 }),
           ),
         ],
+        pairs: pairsOf(rounds),
         notes: [
           `redis has ${PIPELINE} commands in the pipeline of each connection`,
-          'the generator for sessions is a Node process, wrk and redis-benchmark are written in C',
+          `the generator for sessions is a Node process that takes ${generatorUs.toFixed(1)} us for an append; wrk and ` +
+            'redis-benchmark are written in C',
         ],
       },
     ];
