@@ -3,12 +3,18 @@
  * that is cut short does nothing. Its options are headers, or query parameters, of the HTTP API, and are understood by
  * the code that understands those.
  */
+import { ownCopy } from '../base/bytes.ts';
+import { hash32 } from '../base/hash.ts';
 import { BATCH_FRAMES_MAX } from '../base/limits.ts';
 import { WriteHeaders } from '../http/headers.ts';
 import { joinFrames } from '../protocol/append-batch.ts';
+import { nameFault } from '../protocol/names.ts';
 import type { StreamTarget } from '../protocol/request.ts';
-import { MalformedMessage, type MessageReader } from './messagepack.ts';
+import { MalformedMessage, MessageReader } from './messagepack.ts';
 import { APPEND, ATTRIBUTES, CREATE, CREDIT, DELETE, HEAD, READ, SUBSCRIBE, UNSUBSCRIBE } from './messages.ts';
+
+/** A body that is not there counts as an empty one. */
+export const NO_BODY = new Uint8Array(0);
 
 const PRODUCER = ['producer-id', 'producer-epoch', 'producer-seq'] as const;
 const CONDITION = ['if-match', 'if-none-match'] as const;
@@ -62,15 +68,43 @@ const ID_MAX = 0xffff_ffff;
 const OPTIONS_BYTES_MAX = 48 * 1024;
 const SHOWN_CHARS_MAX = 40;
 
+/** A stream as clients name it. */
+export class SentName implements StreamTarget {
+  readonly bucket: string;
+  readonly stream: string;
+  /** Names that differ have keys that differ. */
+  readonly key: string;
+  /** Why it is no name. */
+  readonly fault: string | undefined;
+  /** -1: not known yet. */
+  group = -1;
+  /** As they stand in messages. */
+  readonly bytes: Uint8Array;
+  readonly hash: number;
+
+  constructor(bucket: string, stream: string, bytes = NO_BODY) {
+    this.bucket = bucket;
+    this.stream = stream;
+    this.key = `${bucket}\0${stream}`;
+    this.hash = hash32(hash32(0, bucket), stream);
+    this.fault = nameFault(bucket, stream);
+    this.bytes = bytes;
+  }
+}
+
+/** Names that clients sent last, of at most so many bytes: with all that hangs on them they take up to 4 MiB. */
+const NAMES_MAX = 8192;
+const NAME_BYTES_KEPT = 64;
+/** Options of an append are some dozen bytes. */
+const OPTION_BYTES_KEPT = 256;
+
 /** One frame, used again for the next one. Bodies are views of its message. */
 export class Frame implements StreamTarget {
   kind = 0;
   id = 0;
-  bucket = '';
-  stream = '';
-  group = 0;
-  /** The whole frame, to be read again later. */
-  bytes: Uint8Array = new Uint8Array(0);
+  target = new SentName('', '');
+  /** Bytes of the whole frame. */
+  size = 0;
   /** Undefined: nil was sent. */
   body: Uint8Array | undefined = undefined;
   /** The body came as several messages, which are joined as those of a batch. */
@@ -83,6 +117,30 @@ export class Frame implements StreamTarget {
   query = '';
   /** Why the options cannot be taken; empty: they can. */
   fault = '';
+  #reader = new MessageReader(NO_BODY);
+  #end = 0;
+  /** By hashes of their bytes. Clients name the same few again and again: no text is made of them twice. */
+  readonly #names: (SentName | undefined)[] = [];
+  /** Options that `headers` has, as they stand in messages, and those they were looked up in. */
+  #lastOptions = NO_BODY;
+  #lastKnown: ReadonlySet<string> = BATCH_OPTIONS;
+
+  get bucket(): string {
+    return this.target.bucket;
+  }
+
+  get stream(): string {
+    return this.target.stream;
+  }
+
+  get group(): number {
+    return this.target.group;
+  }
+
+  /** The whole frame, to be read again later: a view of its message. */
+  get bytes(): Uint8Array {
+    return this.#reader.slice(this.#end - this.size, this.#end);
+  }
 
   /** Throws MalformedMessage. */
   read(reader: MessageReader): void {
@@ -97,7 +155,9 @@ export class Frame implements StreamTarget {
     this.id = reader.uint();
     if (this.id > ID_MAX) throw new MalformedMessage(`the id ${this.id} is above 2^32 - 1`);
     this.#readRest(reader, shape);
-    this.bytes = reader.slice(from, reader.at);
+    this.#reader = reader;
+    this.#end = reader.at;
+    this.size = reader.at - from;
   }
 
   #readRest(reader: MessageReader, { options }: Shape): void {
@@ -106,12 +166,25 @@ export class Frame implements StreamTarget {
     this.fault = '';
     if (this.kind === CREDIT) this.credit = reader.uint();
     if (this.kind === CREDIT || this.kind === UNSUBSCRIBE) return;
-    this.bucket = reader.text();
-    this.stream = reader.text();
+    this.target = this.#readName(reader);
     if (this.kind === SUBSCRIBE) this.credit = reader.uint();
     else if (this.kind === APPEND && reader.isArray) this.#readBatch(reader);
     else if (this.kind === APPEND || this.kind === CREATE || this.kind === ATTRIBUTES) this.#readBody(reader);
     if (options !== undefined) this.#readOptions(reader, this.isBatch ? BATCH_OPTIONS : options);
+  }
+
+  #readName(reader: MessageReader): SentName {
+    const from = reader.at;
+    reader.skipText();
+    reader.skipText();
+    const size = reader.at - from;
+    const place = reader.hashFrom(from) & (NAMES_MAX - 1);
+    reader.at = from;
+    const known = this.#names[place];
+    if (known !== undefined && reader.take(known.bytes)) return known;
+    const [bucket, stream] = [reader.text(), reader.text()];
+    if (size > NAME_BYTES_KEPT) return new SentName(bucket, stream);
+    return (this.#names[place] = new SentName(bucket, stream, ownCopy(reader.slice(from, reader.at))));
   }
 
   #readBody(reader: MessageReader): void {
@@ -135,7 +208,11 @@ export class Frame implements StreamTarget {
     const { headers } = this;
     const from = reader.at;
     const pairs: string[] = [];
-    if (!isRead) headers.reset();
+    if (!isRead) {
+      if (this.#lastOptions.length > 0 && known === this.#lastKnown && reader.take(this.#lastOptions)) return;
+      this.#lastOptions = NO_BODY;
+      headers.reset();
+    }
     const count = reader.map();
     for (let i = 0; i < count; i++) {
       const name = reader.text();
@@ -149,9 +226,10 @@ export class Frame implements StreamTarget {
       else headers.take(name, value);
     }
     this.query = pairs.join('&');
-    if (reader.at - from > OPTIONS_BYTES_MAX) this.fault ||= `the options exceed ${OPTIONS_BYTES_MAX} bytes`;
+    const size = reader.at - from;
+    if (size > OPTIONS_BYTES_MAX) this.fault ||= `the options exceed ${OPTIONS_BYTES_MAX} bytes`;
+    if (isRead || this.fault !== '' || size > OPTION_BYTES_KEPT) return;
+    this.#lastOptions = ownCopy(reader.slice(from, reader.at));
+    this.#lastKnown = known;
   }
 }
-
-/** A body that is not there counts as an empty one. */
-export const NO_BODY = new Uint8Array(0);

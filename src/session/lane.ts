@@ -5,10 +5,11 @@
  */
 import { SESSION_PIPELINED_BYTES_MAX } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
+import type { Sibling } from '../base/table.ts';
 import type { ReplyHandler } from '../ports.ts';
 import type { Reply } from '../protocol/reply.ts';
-import type { StreamTarget } from '../protocol/request.ts';
 import type { SessionOperation, SentRequest } from './operations.ts';
+import type { SentName } from './frame.ts';
 import type { ReadQuery } from '../http/query.ts';
 
 /** The session, as its lanes see it. */
@@ -33,7 +34,7 @@ export interface PendingOptions {
   readonly startedMs: number;
 }
 
-export class PendingRequest implements ReplyHandler, SentRequest, PendingOptions {
+export class PendingRequest implements ReplyHandler, SentRequest, PendingOptions, Sibling<PendingRequest> {
   readonly id: number;
   readonly operation: SessionOperation | undefined;
   readonly bytes: number;
@@ -47,7 +48,11 @@ export class PendingRequest implements ReplyHandler, SentRequest, PendingOptions
   /** Its answer, while one before it is to come. */
   answer: Uint8Array | undefined = undefined;
   isAnswered = false;
+  /** Others of its stream may be under way with it. */
+  readonly isPipelined: boolean;
+  /** The next one of its lane. */
   next: PendingRequest | undefined = undefined;
+  sibling: PendingRequest | undefined = undefined;
 
   constructor(lane: Lane, { id, operation, bytes, readBytes, startedMs }: PendingOptions) {
     this.lane = lane;
@@ -56,11 +61,11 @@ export class PendingRequest implements ReplyHandler, SentRequest, PendingOptions
     this.bytes = bytes;
     this.readBytes = readBytes;
     this.startedMs = startedMs;
+    this.isPipelined = operation?.isPipelined === true && bytes <= SESSION_PIPELINED_BYTES_MAX;
   }
 
-  /** Others of its stream may be under way with it. */
-  get isPipelined(): boolean {
-    return this.operation?.isPipelined === true && this.bytes <= SESSION_PIPELINED_BYTES_MAX;
+  get hash(): number {
+    return this.id;
   }
 
   get requestId(): string {
@@ -72,10 +77,10 @@ export class PendingRequest implements ReplyHandler, SentRequest, PendingOptions
   }
 }
 
-export class Lane {
+export class Lane implements Sibling<Lane> {
   readonly owner: LaneOwner;
-  readonly key: string;
-  readonly target: StreamTarget;
+  readonly target: SentName;
+  sibling: Lane | undefined = undefined;
   #first: PendingRequest | undefined;
   #last: PendingRequest | undefined;
   /** The first that waits for its turn; so do all behind it. */
@@ -85,10 +90,13 @@ export class Lane {
   #barriers = 0;
   #starting = false;
 
-  constructor(owner: LaneOwner, key: string, target: StreamTarget) {
+  constructor(owner: LaneOwner, target: SentName) {
     this.owner = owner;
-    this.key = key;
     this.target = target;
+  }
+
+  get hash(): number {
+    return this.target.hash;
   }
 
   get isEmpty(): boolean {
@@ -118,6 +126,8 @@ export class Lane {
     for (let first = this.#first; first?.isAnswered === true; first = this.#first) {
       this.#first = first.next;
       if (first.next === undefined) this.#last = undefined;
+      // Else one that V8 has moved to its old space would keep all that follow.
+      first.next = undefined;
       this.owner.leave(first);
     }
     this.#startHeld();

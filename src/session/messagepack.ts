@@ -90,6 +90,30 @@ export class MessageReader {
     return this.#text(size);
   }
 
+  /** Passes over a text that is read later, or was read before. */
+  skipText(): void {
+    const size = this.#textBytes(this.#byte());
+    if (size < 0) throw this.#unlike('a text');
+    this.#take(size);
+  }
+
+  /** Whether these bytes, which are whole values, come next; then it passes over them. */
+  take(values: Uint8Array): boolean {
+    const { at } = this;
+    const bytes = this.#bytes;
+    if (values.length > bytes.length - at) return false;
+    for (let i = 0; i < values.length; i++) if (values[i] !== bytes[at + i]) return false;
+    this.at = at + values.length;
+    return true;
+  }
+
+  /** A hash of what was read behind `from`, for tables in memory. */
+  hashFrom(from: number): number {
+    let hash = 0;
+    for (let i = from; i < this.at; i++) hash = Math.imul(hash ^ byteAt(this.#bytes, i), 0x01000193);
+    return hash ^ (hash >>> 15);
+  }
+
   /** A number as its digits, a flag as `true` or `false`, or a text as it is. */
   scalar(): string {
     const first = this.#byte();

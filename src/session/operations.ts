@@ -4,7 +4,7 @@
  */
 import { shownContentType } from '../access/stored-type.ts';
 import type { ErrorCode } from '../base/errors.ts';
-import { READ_BYTES_MAX } from '../base/limits.ts';
+import { READ_BYTES_MAX, SESSION_READ_BYTES_MIN } from '../base/limits.ts';
 import type { ScopedOperation } from '../base/scopes.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { RouteTraits } from '../http/context.ts';
@@ -153,12 +153,13 @@ const READ_RANGE: SessionOperation = {
   },
 };
 
-/** Bytes that the answer to a read may have, as far as its question says. */
+/** Bytes that the answer to a read counts as: those that it may have, as far as its question says. */
 export function readBytesOf(frame: Frame): number {
   if (frame.kind !== READ) return 0;
   // The last of a repeated option counts, as in the question (protocol/query-string.ts).
   const asked = /^(?:.*&)?max_bytes=([^&]*)/.exec(frame.query)?.[1] ?? '';
-  return /^\d{1,7}$/.test(asked) ? Math.min(Number(asked), READ_BYTES_MAX) : READ_BYTES_MAX;
+  const mostBytes = /^\d{1,7}$/.test(asked) ? Math.min(Number(asked), READ_BYTES_MAX) : READ_BYTES_MAX;
+  return Math.max(mostBytes, SESSION_READ_BYTES_MIN);
 }
 
 const done =

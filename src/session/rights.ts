@@ -15,7 +15,6 @@ import { type ErrorCode, ERRORS } from '../base/errors.ts';
 import { countRefusal, grantOf } from '../http/scope-gate.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
 import type { StreamName } from '../protocol/flat-path.ts';
-import { nameFault } from '../protocol/names.ts';
 import type { Frame } from './frame.ts';
 import { rightOf } from './operations.ts';
 
@@ -56,7 +55,7 @@ export class SessionRights {
     const { credentials } = this.#opening;
     const limited = meters.begin(credentials, nowMs);
     const refusal = limited ?? misnamed(frame) ?? this.#forbids(frame) ?? meters.enter(frame.bucket, nowMs);
-    if (refusal === undefined) meters.spend(frame.bytes.length);
+    if (refusal === undefined) meters.spend(frame.size);
     return refusal;
   }
 
@@ -112,8 +111,7 @@ export class SessionRights {
   }
 }
 
-function misnamed({ bucket, stream }: Frame): ScopeRefusal | undefined {
-  const fault = nameFault(bucket, stream);
+function misnamed({ target: { fault } }: Frame): ScopeRefusal | undefined {
   return fault === undefined ? undefined : { code: 'INVALID_NAME', detail: fault };
 }
 

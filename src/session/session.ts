@@ -9,11 +9,11 @@ import { errorCode } from '../base/errors.ts';
 import {
   SESSION_IN_FLIGHT_BYTES_MAX,
   SESSION_READ_BYTES_MAX,
-  SESSION_READ_BYTES_MIN,
   SESSION_REQUESTS_MAX,
   SESSION_SUBSCRIPTIONS_MAX,
 } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
+import { Table } from '../base/table.ts';
 import type { OpenSocket, SocketOwner } from '../http/guard.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
 import { tellSource } from '../http/routes/streams.ts';
@@ -24,7 +24,6 @@ import { Lane, type LaneOwner, PendingRequest } from './lane.ts';
 import { MalformedMessage, MessageReader } from './messagepack.ts';
 import {
   CREDIT,
-  READ,
   type RequestRefusal,
   SUBSCRIBE,
   UNSUBSCRIBE,
@@ -64,9 +63,9 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
   readonly #home: SessionHome;
   readonly rights: SessionRights;
   /** Requests without an answer, and subscriptions. */
-  readonly #pending = new Map<number, PendingRequest>();
+  readonly #pending = new Table<PendingRequest>();
   readonly #subscriptions = new Map<number, FollowedStream>();
-  readonly #lanes = new Map<string, Lane>();
+  readonly #lanes = new Table<Lane>();
   readonly #request = newRequest();
   readonly outbox: SessionOutbox;
   /** Subscriptions that read. */
@@ -139,7 +138,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
     for (const subscription of this.#subscriptions.values()) subscription.leave();
     this.#subscriptions.clear();
     // Those at the shards end with their replies.
-    for (const request of this.#pending.values())
+    for (const request of this.#pending.all())
       if ((request.frame !== undefined && !planted('session-budget-kept')) || request.isAnswered) this.#end(request);
     this.#home.ended(this);
   }
@@ -169,26 +168,24 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
     const { metrics } = this.server.ctx;
     metrics.sessions.requests++;
     // A refusal under this id could be that of either request.
-    if (this.#pending.has(id) || this.#subscriptions.has(id))
-      return this.#cut(PROTOCOL_ERROR, `the id ${id} is in use`);
+    if (this.#isPending(id) || this.#subscriptions.has(id)) return this.#cut(PROTOCOL_ERROR, `the id ${id} is in use`);
     const refusal = this.rights.refuses(frame, startedMs);
     if (refusal !== undefined) return this.refuse({ id, ...refusal });
-    const full = this.#fullFor(frame);
-    if (full !== undefined) return this.refuse({ id, ...full });
+    const isFull = this.#fullFor(frame);
+    if (isFull !== undefined) return this.refuse({ id, ...isFull });
     this.#add(frame, startedMs);
   }
 
   /** Why it cannot be taken now. */
   #fullFor(frame: Frame): Pick<RequestRefusal, 'code' | 'detail'> | undefined {
     const { server } = this;
-    const { length } = frame.bytes;
-    const full = (detail: string): Pick<RequestRefusal, 'code' | 'detail'> => ({ code: 'SESSION_FULL', detail });
+    const { size: length } = frame;
     if (server.closing || this.#isLeaving) return { code: 'STOPPING', detail: '' };
     if (this.#pending.size >= SESSION_REQUESTS_MAX) return full(`${SESSION_REQUESTS_MAX} requests are under way`);
     if (this.#bytesInFlight + length > SESSION_IN_FLIGHT_BYTES_MAX) {
       return full(`${this.#bytesInFlight} of ${SESSION_IN_FLIGHT_BYTES_MAX} bytes are under way, and ${length} came`);
     }
-    const readBytes = countedBytes(frame);
+    const readBytes = readBytesOf(frame);
     if (this.#readBytesInFlight + readBytes > SESSION_READ_BYTES_MAX) {
       return full(
         `reads of ${this.#readBytesInFlight} of ${SESSION_READ_BYTES_MAX} bytes are under way; see max_bytes`,
@@ -201,28 +198,32 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
   }
 
   #add(frame: Frame, startedMs: number): void {
-    const { id, bytes } = frame;
+    const { id, size: bytes } = frame;
     const lane = this.#laneOf(frame);
-    frame.group = lane.target.group;
-    const readBytes = countedBytes(frame);
-    const options = { id, operation: operationOf(frame), bytes: bytes.length, readBytes, startedMs };
-    const request = new PendingRequest(lane, options);
-    this.#pending.set(id, request);
-    this.#bytesInFlight += bytes.length;
+    const readBytes = readBytesOf(frame);
+    const request = new PendingRequest(lane, { id, operation: operationOf(frame), bytes, readBytes, startedMs });
+    this.#pending.add(request);
+    this.#bytesInFlight += bytes;
     this.#readBytesInFlight += readBytes;
     this.server.open++;
     if (frame.kind === SUBSCRIBE) this.#subscriptions.set(id, new FollowedStream(this, frame));
     if (lane.add(request)) this.#begin(request, frame);
-    else request.frame = planted('session-keeps-message') ? bytes : ownCopy(bytes);
+    else request.frame = planted('session-keeps-message') ? frame.bytes : ownCopy(frame.bytes);
   }
 
-  #laneOf({ bucket, stream }: Frame): Lane {
-    const key = `${bucket}\0${stream}`;
-    const known = this.#lanes.get(key);
-    if (known !== undefined) return known;
-    const lane = new Lane(this, key, { bucket, stream, group: this.server.gateway.groupOf(bucket, stream) });
-    this.#lanes.set(key, lane);
+  #laneOf(frame: Frame): Lane {
+    const { target } = frame;
+    if (target.group < 0) target.group = this.server.gateway.groupOf(target.bucket, target.stream);
+    let lane = this.#lanes.first(target.hash);
+    while (lane !== undefined && lane.target.key !== target.key) lane = lane.sibling;
+    if (lane === undefined) this.#lanes.add((lane = new Lane(this, target)));
     return lane;
+  }
+
+  #isPending(id: number): boolean {
+    let request = this.#pending.first(id);
+    while (request !== undefined && request.id !== id) request = request.sibling;
+    return request !== undefined;
   }
 
   /** It waited for its turn. */
@@ -232,7 +233,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
     request.frame = undefined;
     const { frame } = this.#home;
     frame.read(new MessageReader(bytes));
-    frame.group = lane.target.group;
+    frame.target = lane.target;
     this.#begin(request, frame);
   }
 
@@ -333,28 +334,26 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
   }
 
   leave(request: PendingRequest): void {
-    const { answer, lane } = request;
-    if (answer !== undefined) this.outbox.out.raw(answer);
+    if (request.answer !== undefined) this.outbox.out.raw(request.answer);
     this.#end(request);
-    if (lane.isEmpty) this.#lanes.delete(lane.key);
+    if (request.lane.isEmpty) this.#lanes.delete(request.lane);
   }
 
   /** Gives back what the request held. */
-  #end({ id, bytes, readBytes }: PendingRequest): void {
-    if (!this.#pending.delete(id)) return;
-    this.#bytesInFlight -= bytes;
-    this.#readBytesInFlight -= readBytes;
-    this.server.budget.give(bytes);
+  #end(request: PendingRequest): void {
+    if (!this.#pending.delete(request)) return;
+    this.#bytesInFlight -= request.bytes;
+    this.#readBytesInFlight -= request.readBytes;
+    this.server.budget.give(request.bytes);
     this.server.closed();
   }
 
   #unsubscribe(id: number): void {
     const subscription = this.#subscriptions.get(id);
-    // It may have ended while this was on its way.
-    if (subscription === undefined) return;
+    if (subscription === undefined) return; // It may have ended while this was on its way.
     subscription.leave();
     // Before its turn has come its id is in use.
-    if (this.#pending.has(id)) return;
+    if (this.#isPending(id)) return;
     this.#subscriptions.delete(id);
     this.#writeUnsubscribed(id);
   }
@@ -394,7 +393,6 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
   }
 }
 
-/** A READ counts as this; other frames count as nothing. */
-function countedBytes(frame: Frame): number {
-  return frame.kind === READ ? Math.max(readBytesOf(frame), SESSION_READ_BYTES_MIN) : 0;
+function full(detail: string): Pick<RequestRefusal, 'code' | 'detail'> {
+  return { code: 'SESSION_FULL', detail };
 }

@@ -18,6 +18,7 @@ import {
   writeRefused,
 } from '../../src/session/messages.ts';
 import { REPO_ROOT } from '../support/paths.ts';
+import { createRandom } from '../support/random.ts';
 import { pack } from './client.ts';
 
 interface Golden {
@@ -81,6 +82,44 @@ test('a node reads the frames of clients', () => {
     [8, 6, 'b', 's', 0, '', undefined, undefined, ''],
     [9, 7, 'b', 's', 0, '', undefined, undefined, ''],
   ]);
+});
+
+test('what a frame says does not depend on those before it', () => {
+  const packed = (...values: readonly unknown[]): Buffer =>
+    new Packr({ useRecords: false, variableMapSize: true }).pack(values);
+  // The same name, its length in a byte of its own.
+  const longHead = Buffer.from([0xd9, 1, 0x62, 0xd9, 1, 0x73]);
+  const append = packed(2, 1, 'b', 's', 'hi', { 'content-type': 'text/plain' });
+  const frames = [
+    append,
+    append,
+    Buffer.concat([append.subarray(0, 3), longHead, append.subarray(7)]),
+    packed(2, 2, 'b', 't', 'hi', { 'content-type': 'text/plain' }),
+    packed(2, 2, 'b', 's', ['hi', 'ho'], { 'content-type': 'text/plain' }),
+    packed(1, 2, 'b', 's', null, { 'content-type': 'text/plain' }),
+    packed(8, 2, 'b', 's', { 'content-type': 'text/plain' }),
+    packed(2, 2, 'b', 's', 'hi', { 'content-type': 'text/plain', 'stream-seq': '1' }),
+    packed(2, 2, 'b', 's', 'hi', { 'content-type': 'text/plain', 'stream-seq': '2' }),
+    packed(1, 2, 'b', 's', 'hi', { 'stream-ttl': 5 }),
+    packed(2, 2, 'b', 's', 'hi', { 'stream-ttl': 5 }),
+    packed(4, 2, 'b', 's', { offset: 7 }),
+    packed(2, 2, 'b', 's', 'hi', {}),
+    packed(2, 2, '', 'x'.repeat(100), 'hi', { 'content-type': `text/plain; ${'x'.repeat(300)}` }),
+    packed(3, 2, '__b', 's'),
+  ];
+  const said = (frame: Frame, bytes: Buffer): unknown => {
+    frame.read(new MessageReader(bytes));
+    const { kind, id, bucket, stream, size, body, isBatch, query, fault, headers, target } = frame;
+    const sent = kind === 3 ? undefined : kind === 4 ? query : { ...headers, lastType: undefined };
+    return [kind, id, bucket, stream, size, body, isBatch, fault, sent, target.key, target.fault, target.hash];
+  };
+  const frame = new Frame();
+  const random = createRandom(7);
+  for (let i = 0; i < 2000; i++) {
+    const bytes = frames[random.int(0, frames.length - 1)] as Buffer;
+    assert.deepEqual(said(frame, bytes), said(new Frame(), bytes), bytes.toString('hex'));
+    assert.deepEqual(Buffer.from(frame.bytes), bytes);
+  }
 });
 
 test('a node writes the frames of nodes', () => {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BATCH_FRAMES_MAX, JSON_POOLED_BYTES_MIN, SESSION_MESSAGE_BYTES_MAX } from '../../src/base/limits.ts';
 import { joinFrames } from '../../src/protocol/append-batch.ts';
+import { SentName } from '../../src/session/frame.ts';
 import { Lane, PendingRequest } from '../../src/session/lane.ts';
 import { type TestServer, withServer } from '../support/server.ts';
 import {
@@ -278,8 +279,7 @@ test('a fault of ours in one request does not hold up those behind it', () => {
       replied: () => undefined,
       leave: () => undefined,
     },
-    'b\0s',
-    { bucket: 'b', stream: 's', group: 0 },
+    new SentName('b', 's'),
   );
   const requests = [1, 2, 3].map(
     (id) => new PendingRequest(lane, { id, operation: undefined, bytes: 0, readBytes: 0, startedMs: 0 }),
