@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Fault } from '../../stream/backup/fault.ts';
 import { makeFolder, syncDirectory } from '../../cold/store/dir-store.ts';
 import type { S3Options, S3Store } from '../../cold/store/s3-store.ts';
-import { Parts, StoreError } from '../../cold/store/store.ts';
+import { StoreError, readRange } from '../../cold/store/store.ts';
 import { caughtCode, caughtMessage } from '../../base/caught.ts';
 
 /** A part of a file that is read, held in memory. */
@@ -248,9 +248,7 @@ class Bucket implements Location {
   async *read(name: string, size: number): AsyncIterable<Uint8Array> {
     for (let at = 0; at < size; at += PIECE_BYTES) {
       const length = Math.min(PIECE_BYTES, size - at);
-      const parts = new Parts([length]);
-      await this.#say(() => this.#store.read(name, at, parts, this.#signal));
-      yield parts.parts[0] as Uint8Array;
+      yield await this.#say(() => readRange(this.#store, name, at, length, this.#signal));
     }
   }
 

@@ -89,12 +89,13 @@ export class Parts {
 
 /** Exactly `length` bytes from `offset` on. */
 export async function readRange(
-  objects: Pick<ObjectStore, 'read'>,
+  objects: { read(key: string, offset: number, parts: Parts, signal?: AbortSignal): Promise<void> },
   key: string,
   offset: number,
   length: number,
+  signal?: AbortSignal,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const parts = new Parts([length]);
-  await objects.read(key, offset, parts);
+  await objects.read(key, offset, parts, signal);
   return parts.parts[0] as Uint8Array<ArrayBuffer>;
 }

@@ -7,29 +7,25 @@ import {
 } from '../../base/limits.ts';
 import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
 import { nameFault } from '../../protocol/names.ts';
+import { type QueryResult, fail } from '../../protocol/query-string.ts';
 import { textBytes } from '../../base/text.ts';
 import type { SubscriptionConfig } from './subscription.ts';
 import { decodeUtf8Strict } from '../../base/utf8.ts';
-
-export type ParsedRequest<T> =
-  | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly reason: string };
 
 const LEASE_DEFAULT_MS = 30_000;
 const LEASE_MIN_MS = 1000;
 const LEASE_MAX_MS = 600_000;
 
-const fail = (reason: string): { readonly ok: false; readonly reason: string } => ({ ok: false, reason });
-const good = <T>(value: T): ParsedRequest<T> => ({ ok: true, value });
+const good = <T>(value: T): QueryResult<T> => ({ ok: true, value });
 
 type Fields = Readonly<Record<string, unknown>>;
 
 function fieldsOf(body: unknown): Fields | undefined {
-  return typeof body === 'object' && body !== null && !Array.isArray(body) ? (body as Fields) : undefined;
+  return isTable(body) ? body : undefined;
 }
 
 /** The body of a creation; the URL of a webhook is checked elsewhere. */
-export function parseConfig(body: unknown): ParsedRequest<SubscriptionConfig> {
+export function parseConfig(body: unknown): QueryResult<SubscriptionConfig> {
   const fields = fieldsOf(body);
   if (fields === undefined) return fail('the body must be a JSON object');
   const { type } = fields;
@@ -63,7 +59,7 @@ export function parseConfig(body: unknown): ParsedRequest<SubscriptionConfig> {
 function parseTarget(
   type: SubscriptionConfig['type'],
   fields: Fields,
-): ParsedRequest<Pick<SubscriptionConfig, 'url' | 'wake_stream'>> {
+): QueryResult<Pick<SubscriptionConfig, 'url' | 'wake_stream'>> {
   if (type === 'webhook') {
     const url = fieldsOf(fields['webhook'])?.['url'];
     if (isText(url, WEBHOOK_URL_BYTES_MAX) && url !== '') return good({ url, wake_stream: null });
@@ -75,14 +71,14 @@ function parseTarget(
 }
 
 /** {"streams": [...]}. */
-export function parseStreams(body: unknown): ParsedRequest<string[]> {
+export function parseStreams(body: unknown): QueryResult<string[]> {
   const fields = fieldsOf(body);
   if (fields === undefined) return fail('the body must be a JSON object');
   const paths = parsePaths(fields['streams']);
   return paths.ok && paths.value.length === 0 ? fail('streams must be a non-empty array of paths') : paths;
 }
 
-export function parseWorker(body: unknown): ParsedRequest<string> {
+export function parseWorker(body: unknown): QueryResult<string> {
   const worker = fieldsOf(body)?.['worker'];
   if (isText(worker, SUBSCRIPTION_NAME_BYTES_MAX) && worker !== '') return good(worker);
   return fail(`worker must be a non-empty string of at most ${SUBSCRIPTION_NAME_BYTES_MAX} bytes`);
@@ -97,7 +93,7 @@ export interface WakeRequest {
   readonly done: boolean;
 }
 
-export function parseWakeRequest(body: unknown): ParsedRequest<WakeRequest> {
+export function parseWakeRequest(body: unknown): QueryResult<WakeRequest> {
   const fields = fieldsOf(body);
   if (fields === undefined) return fail('the body must be a JSON object');
   const { wake_id: wakeId, generation } = fields;
@@ -121,7 +117,7 @@ export function parseWakeRequest(body: unknown): ParsedRequest<WakeRequest> {
 }
 
 /** Sorted, each once. */
-function parsePaths(value: unknown): ParsedRequest<string[]> {
+function parsePaths(value: unknown): QueryResult<string[]> {
   if (!Array.isArray(value)) return fail('streams must be an array of paths');
   if (value.length > SUBSCRIPTION_LINKS_MAX) return fail(`streams may hold ${SUBSCRIPTION_LINKS_MAX} paths`);
   const paths = new Set<string>();
@@ -134,14 +130,14 @@ function parsePaths(value: unknown): ParsedRequest<string[]> {
 }
 
 /** The one path that a stream has; a leading slash does not count, all others do. */
-export function parsePath(value: unknown): ParsedRequest<string> {
+export function parsePath(value: unknown): QueryResult<string> {
   if (typeof value !== 'string') return fail('a path must be a string');
   const { bucket, stream } = splitFlatPath(withoutLeadingSlash(value));
   const fault = nameFault(bucket, stream);
   return fault === undefined ? good(flatPath(bucket, stream)) : fail(fault);
 }
 
-function parsePattern(value: unknown): ParsedRequest<string> {
+function parsePattern(value: unknown): QueryResult<string> {
   if (!isText(value, SUBSCRIPTION_TEXT_BYTES_MAX)) {
     return fail(`pattern must be a string of at most ${SUBSCRIPTION_TEXT_BYTES_MAX} bytes`);
   }
@@ -183,7 +179,7 @@ export interface BodyOf {
 
 export type BodyKind = keyof BodyOf;
 
-const PARSERS: { readonly [Kind in BodyKind]: (body: unknown) => ParsedRequest<BodyOf[Kind]> } = {
+const PARSERS: { readonly [Kind in BodyKind]: (body: unknown) => QueryResult<BodyOf[Kind]> } = {
   config: parseConfig,
   streams: parseStreams,
   worker: parseWorker,
@@ -191,7 +187,7 @@ const PARSERS: { readonly [Kind in BodyKind]: (body: unknown) => ParsedRequest<B
 };
 
 /** The main thread parses bodies, and does all of HTTP: 2 MiB of a body without too many parts take milliseconds. */
-export function parseBody<Kind extends BodyKind>(kind: Kind, body: Uint8Array): ParsedRequest<BodyOf[Kind]> {
+export function parseBody<Kind extends BodyKind>(kind: Kind, body: Uint8Array): QueryResult<BodyOf[Kind]> {
   if (!hasFewParts(body)) return fail('the body takes too much memory to be parsed');
   const text = decodeUtf8Strict(body);
   if (text === undefined) return NO_JSON;
