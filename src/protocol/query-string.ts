@@ -6,7 +6,7 @@
 import { LIST_LIMIT_MAX } from '../base/limits.ts';
 import { decodeUrlPart, parseUint53 } from './header-values.ts';
 
-/** A query that was understood, or the sentence for the 400. */
+/** A query or body that was understood, or the sentence for the 400. */
 export type QueryResult<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly reason: string };
 
 export const fail = (reason: string): { readonly ok: false; readonly reason: string } => ({ ok: false, reason });

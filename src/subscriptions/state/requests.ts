@@ -8,6 +8,7 @@ import {
 import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
 import { nameFault } from '../../protocol/names.ts';
 import { type QueryResult, fail } from '../../protocol/query-string.ts';
+import { isTable } from '../../base/scopes.ts';
 import { textBytes } from '../../base/text.ts';
 import type { SubscriptionConfig } from './subscription.ts';
 import { decodeUtf8Strict } from '../../base/utf8.ts';
@@ -20,9 +21,7 @@ const good = <T>(value: T): QueryResult<T> => ({ ok: true, value });
 
 type Fields = Readonly<Record<string, unknown>>;
 
-function fieldsOf(body: unknown): Fields | undefined {
-  return isTable(body) ? body : undefined;
-}
+const fieldsOf = (body: unknown): Fields | undefined => (isTable(body) ? body : undefined);
 
 /** The body of a creation; the URL of a webhook is checked elsewhere. */
 export function parseConfig(body: unknown): QueryResult<SubscriptionConfig> {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SUBSCRIPTION_BODY_BYTES_MAX, SUBSCRIPTION_LINKS_MAX } from '../../../src/base/limits.ts';
+import type { QueryResult } from '../../../src/protocol/query-string.ts';
 import {
-  type ParsedRequest,
   parseBody,
   parseConfig,
   parsePath,
@@ -11,7 +11,7 @@ import {
   parseWorker,
 } from '../../../src/subscriptions/state/requests.ts';
 
-function value<T>(parsed: ParsedRequest<T>): T {
+function value<T>(parsed: QueryResult<T>): T {
   assert(parsed.ok, 'it is accepted');
   return parsed.value;
 }
