@@ -2,6 +2,7 @@
 import { hostname as systemName } from 'node:os';
 import process from 'node:process';
 import { parseArgs } from 'node:util';
+import { isTable } from '../base/scopes.ts';
 import { type Config, toConfig } from './config.ts';
 import { helpText } from './describe.ts';
 import { CONFIG_VARIABLE, type EnvironmentVariables, keyMeantBy, readEnvironment, variableOf } from './environment.ts';
@@ -100,7 +101,7 @@ function collect(table: Readonly<Record<string, unknown>>, prefix: string, writt
       written.set(key, value);
     } else if (!TABLES.has(key)) {
       throw new ConfigError(`${key}: unknown key${suggest(key, OPTION_KEYS)}`);
-    } else if (!isTable(value)) {
+    } else if (!isTable(value) || value instanceof Date) {
       throw new ConfigError(`${key} = ${JSON.stringify(value)}: expected a table, [${key}]`);
     } else {
       collect(value, `${key}.`, written);
@@ -111,10 +112,6 @@ function collect(table: Readonly<Record<string, unknown>>, prefix: string, writt
 function tablesAbove(key: string): string[] {
   const parts = key.split('.');
   return parts.slice(1).map((_, i) => parts.slice(0, i + 1).join('.'));
-}
-
-function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
 }
 
 const SWITCHES = ['help', 'version'];

@@ -5,6 +5,7 @@
  * concatenated in order. Counters are summed and appear at the top level, as do the members of per_group. Numbers of
  * per_core become arrays per_core_NAME in core order.
  */
+import { isTable } from '../base/scopes.ts';
 import type { ShardGateway } from '../ports.ts';
 import { QUERIES } from '../protocol/operations.ts';
 import { type ShardAnswer, type Refused, callShards, firstRefusal, resultsOf } from './shard-client.ts';
@@ -65,12 +66,8 @@ function mergeJson(left: unknown, right: unknown): unknown {
     const [longer, shorter]: [unknown[], unknown[]] = left.length >= right.length ? [left, right] : [right, left];
     return longer.map((value, i) => (i < shorter.length ? mergeJson(value, shorter[i]) : value));
   }
-  if (isObject(left) && isObject(right)) return mergeMembers(left, right);
+  if (isTable(left) && isTable(right)) return mergeMembers(left, right);
   return right ?? left;
-}
-
-function isObject(value: unknown): value is Members {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 interface ColdGroup {

@@ -8,6 +8,7 @@ import { readFileSync } from 'node:fs';
 import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GROUP_COUNT_MAX } from '../../base/hash.ts';
+import { isTable } from '../../base/scopes.ts';
 import {
   EXPORT_END_CODES,
   type EndedExport,
@@ -20,6 +21,8 @@ const FILE = 'exports.json';
 const FORMAT = 1;
 /** Later ones have no date. */
 const DATE_MS_MAX = 8.64e15;
+
+type Row = Readonly<Record<string, unknown>>;
 
 export class ExportBook {
   readonly #file: string;
@@ -65,42 +68,36 @@ export class ExportBook {
 }
 
 /** A file that cannot be understood is as one that is missing. */
-function parse(file: string): object {
+function parse(file: string): Row {
   try {
     const found = JSON.parse(readFileSync(file, 'utf8')) as unknown;
-    return isObject(found) && member(found, 'format') === FORMAT ? found : {};
+    return isTable(found) && found['format'] === FORMAT ? found : {};
   } catch {
     return {};
   }
 }
 
-function rowsOf(found: object, list: keyof ToldExports): object[] {
-  const rows = member(found, list);
-  return Array.isArray(rows) ? rows.filter(isObject) : [];
+function rowsOf(found: Row, list: keyof ToldExports): Row[] {
+  const rows = found[list];
+  return Array.isArray(rows) ? rows.filter(isTable) : [];
 }
 
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
-}
-
-const member = (object: object, name: string): unknown => (object as Readonly<Record<string, unknown>>)[name];
-
-function isRunning(row: object): row is RunningExport {
+function isRunning(row: Row): row is Row & RunningExport {
   return hasGroupAndTime(row, 'since_unix_ms');
 }
 
-function isFinished(row: object): row is FinishedExport {
+function isFinished(row: Row): row is Row & FinishedExport {
   return hasGroupAndTime(row, 'finished_unix_ms');
 }
 
-function isEnded(row: object): row is EndedExport {
-  const code = member(row, 'code');
+function isEnded(row: Row): row is Row & EndedExport {
+  const code = row['code'];
   const isKnown = EXPORT_END_CODES.some((one) => one === code);
-  return isKnown && typeof member(row, 'reason') === 'string' && hasGroupAndTime(row, 'ended_unix_ms');
+  return isKnown && typeof row['reason'] === 'string' && hasGroupAndTime(row, 'ended_unix_ms');
 }
 
-function hasGroupAndTime(row: object, time: string): boolean {
-  return isWithin(member(row, 'raft_group_id'), GROUP_COUNT_MAX - 1) && isWithin(member(row, time), DATE_MS_MAX);
+function hasGroupAndTime(row: Row, time: string): boolean {
+  return isWithin(row['raft_group_id'], GROUP_COUNT_MAX - 1) && isWithin(row[time], DATE_MS_MAX);
 }
 
 function isWithin(value: unknown, most: number): boolean {

@@ -11,6 +11,7 @@
  */
 import { Packr } from 'msgpackr';
 import { toHex } from '../../base/hex.ts';
+import { isTable } from '../../base/scopes.ts';
 import { BACKUP_FORMAT_VERSION, WRITE_UNIT_BYTES } from '../../base/limits.ts';
 import { createHasher, sameDigest } from '../../digest/blake3.ts';
 import { Fault, check } from '../../stream/backup/fault.ts';
@@ -181,13 +182,10 @@ export class DocumentReader {
       this.#front.update(bytes);
       return this.#batch(value as readonly unknown[]);
     }
-    check(
-      typeof value === 'object' && value !== null && !Array.isArray(value),
-      'the snapshot does not begin or end as a snapshot does',
-    );
-    if (this.#head !== undefined) return this.#end(value as Record<string, unknown>);
+    check(isTable(value), 'the snapshot does not begin or end as a snapshot does');
+    if (this.#head !== undefined) return this.#end(value);
     this.#front.update(bytes);
-    this.#head = readHead(value as Record<string, unknown>);
+    this.#head = readHead(value);
     return this.#onHead(this.#head);
   }
 
@@ -201,7 +199,7 @@ export class DocumentReader {
     }
   }
 
-  #end(trailer: Record<string, unknown>): void {
+  #end(trailer: Readonly<Record<string, unknown>>): void {
     const digest = trailer['blake3'];
     check(
       digest instanceof Uint8Array && sameDigest(digest, this.#front.digest()),
@@ -225,7 +223,7 @@ function plain(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-function readHead(map: Record<string, unknown>): DocumentHead {
+function readHead(map: Readonly<Record<string, unknown>>): DocumentHead {
   check(map['format'] === FORMAT, 'this is not a Millrace group snapshot');
   const version = map['format_version'];
   check(typeof version === 'number' && version >= 1, 'the snapshot names no format version');
