@@ -6,7 +6,6 @@
  */
 import { BlockList, SocketAddress, isIP } from 'node:net';
 import { decodeUtf8 } from '../base/utf8.ts';
-import { forwardedNodes } from './forwarded.ts';
 
 export interface SenderAddress {
   /** Empty: the connection is gone. */
@@ -86,6 +85,41 @@ function* entriesOf(forwardedFor: string): Generator<string> {
     const comma = end === 0 ? -1 : forwardedFor.lastIndexOf(',', end - 1);
     yield forwardedFor.slice(comma + 1, end);
     end = comma;
+  }
+}
+
+/** Longer than any row of proxies writes. */
+const FORWARDED_CHARS_MAX = 4096;
+
+const TOKEN = String.raw`[!#$%&'*+.^_\x60|~\w-]+`;
+/**
+ * A parameter or nothing, and what ends it: `;` goes on with the element, `,` with the next one. Blanks belong to one
+ * part alone: a stranger's row of them that could be split anywhere would take the thread for milliseconds.
+ */
+const PARAMETER = String.raw`[ \t]*(?:(${TOKEN})=(?:(${TOKEN})|"((?:[^"\\]|\\.)*)")[ \t]*)?([;,]|$)`;
+
+/**
+ * The `for` of each element, the last proxy's first; empty where it has none. A header that is malformed anywhere says
+ * nothing: a text that begins in the part of a stranger may end in that of a proxy, and only from the header's beginning
+ * can quotes be told.
+ */
+function forwardedNodes(header: string): readonly string[] {
+  if (header.length > FORWARDED_CHARS_MAX) return [];
+  const nodes: string[] = [];
+  let node: string | undefined;
+  const parameter = new RegExp(PARAMETER, 'y');
+  for (;;) {
+    const match = parameter.exec(header);
+    if (match === null) return [];
+    const [, name, token, quoted, end] = match;
+    if (name?.toLowerCase() === 'for') {
+      if (node !== undefined) return [];
+      node = token ?? quoted?.replaceAll(/\\(.)/g, '$1') ?? '';
+    }
+    if (end === ';') continue;
+    nodes.unshift(node ?? '');
+    node = undefined;
+    if (end === '') return nodes;
   }
 }
 
