@@ -337,7 +337,6 @@ function supervise(
     const error = new ConfigError(message.refused);
     if (isReady) fail(error);
     else reject(error);
-    void worker.terminate();
   });
   const reject = (error: Error): void => {
     for (const step of [opened, noted, ready]) step.reject(error);
