@@ -86,8 +86,9 @@ export class HttpChannel implements NodeChannel {
   ): AsyncGenerator<WireAnswer, void> {
     let position = options;
     let isLive = 'wait' in options;
+    let hasBegun = false;
     // Behind its lease the follower goes on in a session, if there is one by now.
-    for (let hasBegun = false; !hasBegun || this.isOpen;) {
+    while (this.isOpen) {
       const live = isLive ? { live: 'long-poll', timeout_ms: POLL_MS } : {};
       const query = queryOf({ ...position, ...live });
       const answer = await this.#poll({ method: 'GET', path: `${pathOf(path)}?${query}` }, isLive, signals);
