@@ -158,6 +158,7 @@ export class HttpChannel implements NodeChannel {
         told === '' ? `${method} ${path.slice(0, SENTENCE_CHARS_MAX)}: ${status} ${code ?? ''}`.trim() : told;
       throw refusalOf({ status, code: code ?? 'NO_NODE', sentence, fields });
     }
+    if (!isOfNode(response)) return this.#lose(`what answers at ${this.url} is no node`);
     if (response.status === 201) fields.set('stream-created', 'true');
     return { next: wholeNumber(fields.get('stream-next-offset')), fields, body: bytes };
   }
@@ -197,6 +198,13 @@ class Deadline {
     clearTimeout(this.#timer);
     this.#abort.abort();
   }
+}
+
+/** A proxy may answer with a page of its own, and 200. Of the answers of a node only attributes have no such header. */
+function isOfNode({ status, url, headers }: Response): boolean {
+  if (status === 204) return true;
+  const isAttributes = url.endsWith('/attrs') && headers.get('content-type') === 'application/json';
+  return isAttributes || [...headers.keys()].some((name) => name.startsWith('stream-'));
 }
 
 export function pathOf({ bucket, stream }: StreamPath): string {

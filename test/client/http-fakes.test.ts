@@ -24,6 +24,28 @@ test('a proxy without its node, and a page that is no node, are not believed', a
   fake.closeAllConnections();
 });
 
+test('a page in place of a node is the answer to no request', async () => {
+  const asked: string[] = [];
+  const fake = createServer((request, response) => {
+    request.resume();
+    const { method = '', url } = request;
+    if (url === '/__svc/session') return response.writeHead(426, { 'millrace-error': 'UPGRADE_REQUIRED' }).end();
+    const isPage = !asked.includes(method);
+    asked.push(method);
+    if (isPage) return response.writeHead(200, { 'content-type': 'text/html' }).end('<html>');
+    if (method === 'DELETE') return response.writeHead(204).end();
+    return response.writeHead(200, { 'content-type': 'text/plain', 'stream-next-offset': '7' }).end();
+  });
+  await new Promise<void>((resolve) => fake.listen(0, '127.0.0.1', resolve));
+  const client = connect(`http://127.0.0.1:${(fake.address() as AddressInfo).port}`, { WebSocket: NoSocket });
+  const stream = client.stream('b', 's');
+  assert.deepEqual([(await stream.head()).offset, await stream.append('x')], [7, 7]);
+  await stream.delete();
+  assert.deepEqual(asked, ['HEAD', 'HEAD', 'HEAD', 'POST', 'POST', 'DELETE', 'DELETE']);
+  client.close();
+  fake.close().closeAllConnections();
+});
+
 test('a follower that awaits a stream over HTTP goes on in a session once there is one, too', async (t) => {
   let asked = 0;
   let sockets = 0;
