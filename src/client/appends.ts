@@ -4,7 +4,7 @@ import { ConnectionLost, StreamError, clientError } from './error.ts';
 import { placeOf } from './leaders.ts';
 import type { NodePool } from './pool.ts';
 import { type QueuedAppend, ProducerQueue, type SentBatch, type StableProducer } from './producer.ts';
-import { type EndSignal, type Room, type WaitOptions, raced, sleep, spreadMs } from './waiting.ts';
+import { type EndSignal, EndSource, type Room, type WaitOptions, raced, sleep, spreadMs } from './waiting.ts';
 import { KIND, type StreamPath, type WireOptions, type WireRequest } from './wire.ts';
 
 /** Memory of an append beside its bytes. */
@@ -50,6 +50,8 @@ export class StreamAppends {
   readonly #place: bigint;
   readonly #producer: ProducerQueue;
   #isRunning = false;
+  /** Ends the wait for a node when all that waited for one was aborted. */
+  #unneeded = new EndSource();
   #wake: () => void = () => undefined;
 
   constructor({ path, contentType, producer, ...home }: StreamContext) {
@@ -99,6 +101,7 @@ export class StreamAppends {
       return await raced(durable, signals);
     } catch (error) {
       cancel();
+      if (this.#producer.isIdle) this.#unneeded.abort(new ConnectionLost('nothing waits for a connection'));
       throw error;
     }
   }
@@ -109,11 +112,13 @@ export class StreamAppends {
     try {
       // Appends of one turn go together.
       await Promise.resolve();
-      this.contentType ??= await this.#askType();
-      this.#producer.hasByteOffsets = !/^application\/json\b/i.test(this.contentType);
       for (let losses = 0; !this.#producer.isIdle;) {
+        this.#unneeded = new EndSource();
+        const signals = [this.#unneeded];
         try {
-          await this.#sendOver(await pool.leading(this.#place));
+          this.contentType ??= await this.#askType(signals);
+          this.#producer.hasByteOffsets = !/^application\/json\b/i.test(this.contentType);
+          await this.#sendOver(await pool.leading(this.#place, signals));
           losses = 0;
         } catch (error) {
           await pool.pause(error, losses++, []);
@@ -127,8 +132,8 @@ export class StreamAppends {
     }
   }
 
-  async #askType(): Promise<string> {
-    const { fields } = await this.#home.pool.ask({ ...this.#path, kind: KIND.head });
+  async #askType(signals: readonly EndSignal[]): Promise<string> {
+    const { fields } = await this.#home.pool.ask({ ...this.#path, kind: KIND.head }, signals);
     return fields.get('content-type') ?? 'application/octet-stream';
   }
 

@@ -74,8 +74,8 @@ export class NodePool {
   }
 
   /** The connection for appends to the stream of this place: to its leader, once that one is known and has answered. */
-  async leading(place: bigint): Promise<NodeChannel> {
-    return this.#nearest(place, await this.any([]));
+  async leading(place: bigint, signals: readonly EndSignal[]): Promise<NodeChannel> {
+    return this.#nearest(place, await this.any(signals));
   }
 
   /** Whether leading() would still choose it. */

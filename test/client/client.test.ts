@@ -1,7 +1,9 @@
 // The client against a real node in this process: appends, followers, and connections that are cut on the way.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type ConnectOptions, type MillraceClient, type MillraceStream, connect } from '../../src/client/client.ts';
+import { freePort } from '../support/ports.ts';
 import { Relay } from '../support/relay.ts';
 import { codeOf, textOf } from './answers.ts';
 import { NoSocket } from './no-socket.ts';
@@ -210,6 +212,26 @@ test('what waits ends with its signal, and everything with the client', async ()
   assert.equal(await codeOf(open), '0 CLIENT_CLOSED');
   assert.equal(await codeOf(stream.append('z')), '0 CLIENT_CLOSED');
   assert.equal(await codeOf(stream.head()), '0 CLIENT_CLOSED');
+});
+
+test('when all that waits for a node is aborted, none is looked for any more', async () => {
+  let tries = 0;
+  const counted = new Proxy(NoSocket, {
+    construct(socket, [url, protocols]: ConstructorParameters<typeof NoSocket>) {
+      tries++;
+      return new socket(url, protocols);
+    },
+  });
+  const other = connect(`http://127.0.0.1:${await freePort()}`, { WebSocket: counted });
+  const stream = other.stream('b', newName(), TEXT);
+  for (const signal of [AbortSignal.timeout(100), AbortSignal.timeout(200)])
+    await assert.rejects(stream.append('x', { signal }), { name: 'TimeoutError' });
+  const before = tries;
+  await sleep(1500);
+  // One may be under way.
+  assert(tries <= before + 1, `${before} tries, then ${tries}`);
+  assert(before > 1);
+  other.close();
 });
 
 test('what makes no sense is refused at once', () => {
