@@ -104,7 +104,10 @@ export class MillraceStream {
     this.#appends = new StreamAppends(parts);
   }
 
-  /** Makes the stream, unless it is there with the same configuration; another one is refused with 409. */
+  /**
+   * Makes the stream, unless it is there with the same configuration; another one is refused with 409. After a lost answer
+   * the call is repeated, and `isNew` is false although this call may have made the stream.
+   */
   async create(options: CreateOptions = {}): Promise<{ readonly isNew: boolean; readonly offset: number }> {
     const { contentType, data, closed, ttlSeconds, expiresAt, signal } = options;
     const headers: WireOptions = {
