@@ -2,6 +2,7 @@
  * HTTP to the nodes: small calls, bounded as a whole, and the beginnings of large transfers, which have bounds of
  * their own (backup/transfer.ts). Whatever fails is one sentence that names the address.
  */
+import { setMaxListeners } from 'node:events';
 import {
   type Agent,
   type ClientRequest,
@@ -65,20 +66,49 @@ export async function ask(
   { withToken, mayEnd, json }: Manner,
 ): Promise<HttpReply> {
   const { timeoutMs, signal, textBytesMax = TEXT_BYTES_MAX } = options;
-  const timeout = AbortSignal.timeout(timeoutMs);
+  const end = new CallEnd(timeoutMs, mayEnd ? signal : undefined);
   try {
     const token = withToken ? options.token : undefined;
     const headers =
       json === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) };
-    const ending = mayEnd ? AbortSignal.any([timeout, signal]) : timeout;
-    const request = open({ ...options, token }, { method, url, headers, signal: ending });
+    const request = open({ ...options, token }, { method, url, headers, signal: end.signal });
     const answer = answerTo(request);
     request.end(json);
     return await readReply(await answer, { token, textBytesMax });
   } catch (error) {
     if (mayEnd && signal.aborted) throw new Interrupted();
-    if (timeout.aborted) throw new Failure(`${originOf(url)} did not answer within ${timeoutMs / 1000} s`);
+    if (end.signal.aborted) throw new Failure(`${originOf(url)} did not answer within ${timeoutMs / 1000} s`);
     throw unreachable(url, error);
+  } finally {
+    end.over();
+  }
+}
+
+/**
+ * Ends a call that takes too long, or with a signal that lives on. `AbortSignal.any` would leave 1.3 KiB at that one for
+ * each call (Node 20), and an exporter calls for months.
+ */
+export class CallEnd {
+  readonly #abort = new AbortController();
+  readonly #stop: AbortSignal | undefined;
+  readonly #end = (): void => this.#abort.abort();
+
+  constructor(mostMs: number, stop: AbortSignal | undefined) {
+    const late = AbortSignal.timeout(mostMs);
+    late.addEventListener('abort', () => this.#abort.abort(late.reason));
+    this.#stop = stop;
+    if (stop === undefined) return;
+    setMaxListeners(0, stop);
+    stop.addEventListener('abort', this.#end);
+    if (stop.aborted) this.#end();
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  over(): void {
+    this.#stop?.removeEventListener('abort', this.#end);
   }
 }
 

@@ -7,6 +7,7 @@ import { JWKS_BYTES_MAX } from '../base/limits.ts';
 import type { JwtKey } from '../base/jwt-key.ts';
 import type { Runtime } from '../base/runtime.ts';
 import { parseJwks } from '../config/jwt-keys.ts';
+import { CallEnd } from '../nodes/http-client.ts';
 
 const MINUTE_MS = 60_000;
 /** A key that was withdrawn opens nothing after this. */
@@ -73,9 +74,10 @@ export class KeyServer {
     this.#cancel?.();
     this.#isFetching = true;
     this.#askedMs = this.#options.runtime.monotonicMs();
+    const end = new CallEnd(ANSWER_MS_MAX, this.#stopped.signal);
     let waitMs: number;
     try {
-      const text = await textOf(this.#options.url, this.#stopped.signal);
+      const text = await textOf(this.#options.url, end.signal);
       this.#take(text);
       waitMs = FETCH_EVERY_MS;
       this.#retryMs = RETRY_MS_MIN;
@@ -86,6 +88,7 @@ export class KeyServer {
       waitMs = this.#retryMs;
       this.#retryMs = Math.min(RETRY_MS_MAX, 2 * this.#retryMs);
     } finally {
+      end.over();
       this.#isFetching = false;
     }
     if (this.#stopped.signal.aborted) return;
@@ -141,8 +144,7 @@ function keysAsText(keys: readonly JwtKey[]): string {
 }
 
 /** A redirect is refused: the operator named the server that vouches for tokens. */
-async function textOf(url: string, stopped: AbortSignal): Promise<string> {
-  const signal = AbortSignal.any([stopped, AbortSignal.timeout(ANSWER_MS_MAX)]);
+async function textOf(url: string, signal: AbortSignal): Promise<string> {
   const headers = { accept: 'application/jwk-set+json, application/json' };
   const response = await fetch(url, { headers, signal, redirect: 'error' });
   if (response.status !== 200 || response.body === null) {

@@ -1,10 +1,11 @@
 // Which requests to client planes are sent again, to which node, and what is said when none takes them.
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { Failure, NotThere } from '../../src/nodes/failure.ts';
+import { ask } from '../../src/nodes/http-client.ts';
 import { type Call, StreamClient, expectStatus } from '../../src/operator/streams/stream-client.ts';
 import { freePort } from '../support/ports.ts';
 
@@ -56,6 +57,17 @@ test('a read is asked again; the path and the token go as they are', async () =>
   assert.equal(seen.length, 4);
   assert.deepEqual([seen[0]?.url, seen[0]?.headers.authorization], ['/v1/stream/a/..', 'Bearer secret']);
   assert.equal(waits.length, 3);
+});
+
+test('a call leaves nothing behind at a signal that lives on', async (t) => {
+  const any = t.mock.method(AbortSignal, 'any');
+  const { signal } = new AbortController();
+  answering(says(200), says(200));
+  const [timeoutMs, ca] = [60_000, undefined];
+  const patience = { patienceMs: 0, refusedPatienceMs: 0, waiting: () => undefined };
+  await new StreamClient([url], { timeoutMs, ca, token: '', signal, ...patience }).call(READ);
+  await ask({ timeoutMs, ca, token: '', signal }, 'GET', url, { withToken: false, mayEnd: true });
+  assert.deepEqual([any.mock.callCount(), getEventListeners(signal, 'abort').length], [0, 0]);
 });
 
 test('the next node is asked at once, and stays the one that is asked', async () => {

@@ -7,6 +7,7 @@ import { Failure, Interrupted, NotThere } from '../../nodes/failure.ts';
 import {
   type Agents,
   BadHeader,
+  CallEnd,
   answerTo,
   answered,
   causeOf,
@@ -120,7 +121,7 @@ export class StreamClient {
     { method, path, headers = {}, body, waitsMs = 0 }: Call,
   ): Promise<StreamAnswer | Trouble> {
     const { timeoutMs, token, ca, agents, signal } = this.#options;
-    const timeout = AbortSignal.timeout(timeoutMs + waitsMs);
+    const end = new CallEnd(timeoutMs + waitsMs, signal);
     try {
       const request = open(
         { token, ca, agents },
@@ -128,7 +129,7 @@ export class StreamClient {
           method,
           url: url + path,
           headers: { ...headers, ...(body === undefined ? {} : { 'content-length': body.length }) },
-          signal: AbortSignal.any([timeout, signal]),
+          signal: end.signal,
         },
       );
       const answering = answerTo(request);
@@ -144,10 +145,12 @@ export class StreamClient {
     } catch (error) {
       if (signal.aborted) throw new Interrupted();
       if (error instanceof BadHeader) throw error;
-      if (timeout.aborted)
+      if (end.signal.aborted)
         return { why: `${originOf(url)} did not answer within ${(timeoutMs + waitsMs) / 1000} s`, isHarmless: false };
       const why = `${originOf(url)} cannot be reached (${causeOf(error)})`;
       return neverConnected(error) ? { why, isHarmless: true, isRefused: true } : { why, isHarmless: false };
+    } finally {
+      end.over();
     }
   }
 }
