@@ -128,6 +128,13 @@ test('subscriptions come in the order of bytes, which for some names is not that
   assert.deepEqual(stdout === '' ? sentence : JSON.parse(stdout), [{ id: first }, { id: second }]);
 });
 
+test('a listing whose cursor goes back ends', async () => {
+  let asked = 0;
+  says = () => ({ json: { streams: [], has_more: ++asked < 10, next_cursor: asked % 2 === 0 ? 'a' : 'b' } });
+  assert.match((await verb('stream ls demo')).sentence, /a page of its streams ends where it begins$/);
+  assert.equal(asked, 2);
+});
+
 test('bench takes a repeated creation for one, and says what failed, not that removing failed as well', async () => {
   const OFFSETS = { 'stream-next-offset': '1', 'content-type': 'application/octet-stream' };
   const bench = 'bench --phase-secs 50ms --writers 1 --streams 1 --size 1B --retry-secs 0';

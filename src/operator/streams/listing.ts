@@ -1,4 +1,5 @@
 /** Lists the streams of a bucket, and the buckets. */
+import { compareText } from '../../base/text.ts';
 import { Failure } from '../../nodes/failure.ts';
 import { membersOf } from '../../nodes/http-client.ts';
 import { type Json, isObject } from '../../nodes/report.ts';
@@ -35,7 +36,7 @@ export async function* listStreams(
     const next = page['next_cursor'];
     if (page['has_more'] !== true || typeof next !== 'string') return;
     // A cursor is the last name of its page.
-    if (after !== undefined && next === after)
+    if (after !== undefined && compareText(next, after) <= 0)
       throw new Failure(`bucket ${bucket}: a page of its streams ends where it begins`);
     after = next;
     left -= streams.length;
