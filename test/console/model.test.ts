@@ -319,6 +319,11 @@ test('a drain beside another one is warned of, and takes the force that the tool
   assert.match(drain(4, [1, 3]).warning ?? '', /^Marked already: node 1 and 3; with node 4 down /);
 });
 
+test('a text that begins as a flag is appended by the tool as well', () => {
+  const { given } = parseCommandLine(words(append('b', 's', 'text/plain', '--close').command).slice(1), VERBS);
+  assert.deepEqual(Object.fromEntries(given), { stream: 'b/s', data: '--close' });
+});
+
 test('what takes something away has to be typed', () => {
   const final = [purge('b'), close('b', 's'), remove('b', 's')];
   for (const action of final) assert.deepEqual([action.isFinal, typeof action.confirm], [true, 'string'], action.title);

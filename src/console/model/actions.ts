@@ -157,7 +157,8 @@ export function append(bucket: string, stream: string, contentType: string, body
     title: `Append to ${bucket}/${stream}`,
     needs: 'destroy',
     about: 'What was appended stays: a byte at an offset never changes.',
-    command: line('stream', 'append', nameOf(bucket, stream), body),
+    // A dash at the beginning would make it a flag.
+    command: line('stream', 'append', nameOf(bucket, stream), '--', body),
     method: 'POST',
     path: streamPath(bucket, stream),
     headers: { 'content-type': contentType },
