@@ -159,6 +159,7 @@ serverSuite('conditional writes', { cores: 2, groups: 4 }, ({ test, expect, ask,
       ['https', 'https'],
       ['http', 'http'],
       ['HTTPS', 'https'],
+      ['https, http', 'https'],
       ['x://evil', 'http'],
     ] as const) {
       const path = `/v1/stream/${bucket}/${encodeURIComponent(proto)}`;

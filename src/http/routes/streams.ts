@@ -28,7 +28,8 @@ import { type Request, type StreamTarget, beginCommand, newRequest } from '../..
 function locationOf({ family, path, server }: RequestContext, { host, forwardedProto }: WriteHeaders): string {
   if (family !== 'flat' || host === undefined) return path.url;
   const own = server.settings.tls === undefined ? 'http' : 'https';
-  const outer = forwardedProto?.trim().toLowerCase();
+  // Proxies in a row append theirs.
+  const outer = forwardedProto?.split(',', 1)[0]?.trim().toLowerCase();
   return `${outer === 'https' || outer === 'http' ? outer : own}://${host}${path.url}`;
 }
 
