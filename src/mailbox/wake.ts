@@ -204,7 +204,9 @@ export type ReplyWatch = {
 export function onReplies(reader: RingReader, drain: () => void): ReplyWatch {
   let closed = false;
   let draining = false;
-  const sleeper = new Sleeper(reader, () => reader.hasNext(), run);
+  // Behind the event loop's round, as a park ends: more answers are there by then.
+  const wakeUp = (): void => void setImmediate(run);
+  const sleeper = new Sleeper(reader, () => reader.hasNext(), wakeUp);
   function drainOnce(): void {
     draining = true;
     drain();
