@@ -1,5 +1,6 @@
 /** Forwarded requests that wait for their answers. */
 import type { Runtime } from '../base/runtime.ts';
+import { type Sibling, Table } from '../base/table.ts';
 import type { PeerLimits } from './limits.ts';
 
 /** The answer, a view that is overwritten after the call. Undefined: it may be executed now, later or never. */
@@ -8,7 +9,7 @@ export type OnReply = (answer: Uint8Array | undefined) => void;
 /** Within 31 bits V8 stores a number without an object. */
 const CORRELATION_MAX = 0x7fff_ffff;
 
-interface Waiting {
+interface Waiting extends Sibling<Waiting> {
   readonly node: number;
   readonly shard: number;
   readonly deadlineMs: number;
@@ -19,8 +20,8 @@ export class Forwards {
   failed = 0;
   readonly #limits: PeerLimits;
   readonly #runtime: Runtime;
-  /** The requests that wait, in order of their deadlines. */
-  readonly #waiting = new Map<number, Waiting>();
+  /** The requests that wait, by their correlations. */
+  readonly #waiting = new Table<Waiting>();
   #next: number;
 
   constructor(limits: PeerLimits, runtime: Runtime) {
@@ -40,23 +41,23 @@ export class Forwards {
     const correlation = this.#next;
     this.#next = (correlation + 1) & CORRELATION_MAX;
     const deadlineMs = this.#runtime.monotonicMs() + this.#limits.forwardTimeoutMs;
-    this.#waiting.set(correlation, { node, shard, deadlineMs, onReply });
+    this.#waiting.add({ hash: correlation, sibling: undefined, node, shard, deadlineMs, onReply });
     return correlation;
   }
 
   /** A request that could not be queued after all. */
   unsent(correlation: number): void {
-    const one = this.#waiting.get(correlation);
+    const one = this.#find(correlation);
     if (one === undefined) return;
-    this.#waiting.delete(correlation);
+    this.#waiting.delete(one);
     this.#failOne(one);
   }
 
   /** False: no request waits for this answer of this node. */
   answer(node: number, correlation: number, bytes: Uint8Array): boolean {
-    const one = this.#waiting.get(correlation);
+    const one = this.#find(correlation);
     if (one === undefined || one.node !== node) return false;
-    this.#waiting.delete(correlation);
+    this.#waiting.delete(one);
     one.onReply(bytes);
     return true;
   }
@@ -68,11 +69,7 @@ export class Forwards {
 
   expire(): void {
     const clockMs = this.#runtime.monotonicMs();
-    for (const [correlation, one] of this.#waiting) {
-      if (one.deadlineMs > clockMs) return;
-      this.#waiting.delete(correlation);
-      this.#failOne(one);
-    }
+    this.#fail((one) => one.deadlineMs <= clockMs);
   }
 
   failAll(): void {
@@ -80,10 +77,16 @@ export class Forwards {
   }
 
   #fail(which: (one: Waiting) => boolean): void {
-    // A handler may forward again immediately, so only the current ones are visited.
-    const gone = [...this.#waiting].filter(([, one]) => which(one));
-    for (const [correlation] of gone) this.#waiting.delete(correlation);
-    for (const [, one] of gone) this.#failOne(one);
+    // A handler may forward again immediately, so only the current ones are visited: in their order, as bits of 31.
+    const gone = this.#waiting.all().filter(which);
+    for (const one of gone) this.#waiting.delete(one);
+    for (const one of gone.sort((a, b) => (a.hash - b.hash) << 1)) this.#failOne(one);
+  }
+
+  #find(correlation: number): Waiting | undefined {
+    let one = this.#waiting.first(correlation);
+    while (one !== undefined && one.hash !== correlation) one = one.sibling;
+    return one;
   }
 
   #failOne(one: Waiting): void {

@@ -15,6 +15,7 @@
 import { SESSION_PIPELINED_COMMAND_BYTES_MAX } from '../base/limits.ts';
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { Slab } from '../base/slab.ts';
+import { type Sibling, Table } from '../base/table.ts';
 import { planted } from '../base/planted.ts';
 import type { Group } from '../group/group.ts';
 import { SlotSequence } from '../group/reply-slot.ts';
@@ -64,11 +65,17 @@ interface Queued {
 }
 
 /** Sent, and not answered yet. */
-interface InFlight {
+interface InFlight extends Sibling<InFlight> {
   readonly one: Queued;
   readonly to: number;
   /** When another leader was first seen; 0: not yet. */
   formerSinceMs: number;
+}
+
+/** A request of another node. `hash`: its slot. */
+interface Served extends Sibling<Served> {
+  readonly origin: ForwardOrigin;
+  readonly group: Group;
 }
 
 /** The writes of a group that keep their order: they are on their way to one node at a time. */
@@ -103,7 +110,8 @@ export class Forwarding {
   readonly #host: ForwardingHost;
   #queued: Queued[] = [];
   #awaitingApply: AwaitingApply[] = [];
-  readonly #inFlight = new Set<InFlight>();
+  /** By their places. */
+  readonly #inFlight = new Table<InFlight>();
   readonly #lines = new Map<Group, Line>();
   #place = 0;
   #lookAtMs = 0;
@@ -118,7 +126,7 @@ export class Forwarding {
   readonly #whole = new WholeBuffer();
   readonly #received = new WholeBuffer();
   /** Requests of other nodes in progress here, by slot. */
-  readonly #origins = new Map<number, { readonly origin: ForwardOrigin; readonly group: Group }>();
+  readonly #origins = new Table<Served>();
   readonly #slots = new SlotSequence('node');
   /** The leader has answered the request of this slot. */
   onAnswered: ((slot: number) => void) | undefined;
@@ -163,16 +171,17 @@ export class Forwarding {
   /** Takes a request that another node sent here; returns the slot that its answer will carry. */
   accept(origin: ForwardOrigin, group: Group): number {
     const slot = this.#slots.take();
-    this.#origins.set(slot, { origin, group });
+    this.#origins.add({ hash: slot, sibling: undefined, origin, group });
     this.counters.served++;
     return slot;
   }
 
   /** Sends the answer of a request that another node sent here. */
   answer(reply: Reply): void {
-    const waiting = this.#origins.get(reply.id);
+    let waiting = this.#origins.first(reply.id);
+    while (waiting !== undefined && waiting.hash !== reply.id) waiting = waiting.sibling;
     if (waiting === undefined) return;
-    this.#origins.delete(reply.id);
+    this.#origins.delete(waiting);
     const span = this.#memory.take(8 + reply.bytesMax());
     const { bytes, view } = this.#whole.of(span);
     const at = span.byteOffset;
@@ -227,7 +236,7 @@ export class Forwarding {
       if (refusal !== undefined) return this.#refuse(slot, refusal.code, refusal.reason);
     }
     const { frame } = one;
-    const inFlight: InFlight = { one, to: leader, formerSinceMs: 0 };
+    const inFlight: InFlight = { hash: one.place, sibling: undefined, one, to: leader, formerSinceMs: 0 };
     const sent =
       !isHeld &&
       leader !== 0 &&
@@ -294,7 +303,7 @@ export class Forwarding {
 
   #giveUp(): void {
     this.#lookAtMs = this.#clockMs + LOOK_MS;
-    for (const inFlight of this.#inFlight) {
+    for (const inFlight of this.#inFlight.all().sort((a, b) => a.hash - b.hash)) {
       const { one, to } = inFlight;
       const { leader } = one.group.raft;
       if (leader === to || leader === 0) continue;
