@@ -91,8 +91,6 @@ export interface Shown {
   /** The ETag of the bytes as they are. */
   readonly tag: string | undefined;
   readonly cursor?: string | undefined;
-  /** The body when there are no bytes. */
-  readonly empty: '' | '[]';
 }
 
 /** Make it in the route handler, where the request's headers are. */
@@ -143,7 +141,7 @@ export class ReadCoding {
   }
 
   /** The whole answer: 200 with the bytes of `reply`, or 304. */
-  write({ responder, server }: RequestContext, res: UwsResponse, reply: Reply, { tag, cursor, empty }: Shown): number {
+  write({ responder, server }: RequestContext, res: UwsResponse, reply: Reply, { tag, cursor }: Shown): number {
     const known = tag === undefined ? undefined : this.known(tag);
     const packed = this.#packed;
     const status = known === undefined ? 200 : 304;
@@ -156,7 +154,7 @@ export class ReadCoding {
     if (tag !== undefined) res.writeHeader('etag', known ?? (packed === undefined ? tag : packedTag(tag)));
     const body = packed ?? reply.body;
     if (status === 304) res.endWithoutBody();
-    else if (body === undefined) res.end(empty);
+    else if (body === undefined) res.end();
     else server.backpressure.end(res, body, packed !== undefined || reply.isBodyKept ? 'kept' : 'reused');
     return status;
   }

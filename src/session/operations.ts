@@ -10,7 +10,7 @@ import { encodeUtf8 } from '../base/utf8.ts';
 import type { RouteTraits } from '../http/context.ts';
 import { type HeaderRefusal, fillAppend, fillCreate } from '../http/headers.ts';
 import { type ReadQuery, parseReadQuery } from '../http/query.ts';
-import { writeReadState } from '../http/read-response.ts';
+import { readEtag, writeIncarnation, writeReadState } from '../http/read-response.ts';
 import { completeAppend, completeBatch, resultsBeyondQuota, writeOutcome } from '../http/routes/append.ts';
 import { stripBytes } from '../http/routes/read.ts';
 import { completeCreate, fillAttributes, fillDelete, writeDescription } from '../http/routes/streams.ts';
@@ -18,6 +18,7 @@ import type { HttpServerContext } from '../http/server-context.ts';
 import { frameCount } from '../protocol/append-batch.ts';
 import { COMMANDS, QUERIES } from '../protocol/operations.ts';
 import { fillRead, limitRead } from '../protocol/queries/read.ts';
+import { READ_NOW } from '../protocol/read-fields.ts';
 import { REPLY_CREATED, REPLY_DUPLICATE, REPLY_PRODUCER, type Reply } from '../protocol/reply.ts';
 import { type Request, beginCommand, fillRequest } from '../protocol/request.ts';
 import { type Frame, NO_BODY } from './frame.ts';
@@ -147,7 +148,11 @@ const READ_RANGE: SessionOperation = {
     if (query?.noBytes === true) stripBytes(reply);
     beginDone(fields, id, reply.nextOffset);
     fields.writeHeader('content-type', shownContentType(reply));
-    if (query !== undefined) writeReadState(fields, reply, query.params);
+    if (query !== undefined) {
+      writeIncarnation(fields, reply);
+      if (query.params.mode !== READ_NOW) fields.writeHeader('etag', readEtag(reply, query.params));
+      writeReadState(fields, reply, query.params);
+    }
     endWith(fields, reply.body ?? NO_BODY);
     return 200;
   },

@@ -57,6 +57,7 @@ test('streams are created, appended to, described, read, closed and removed', as
       [1, 2, 3, 4, 5, 6, 7, 8, 9],
     );
     const etag = told[3]?.fields['etag'];
+    const { 'stream-incarnation': incarnation, etag: readTag } = told[4]?.fields ?? {};
     assert.deepEqual(told.map(shown), [
       [0, { 'content-type': 'text/plain', 'stream-created': 'true' }, ''],
       [3, {}, ''],
@@ -72,7 +73,7 @@ test('streams are created, appended to, described, read, closed and removed', as
         },
         '',
       ],
-      [6, { ...TEXT }, 'two'],
+      [6, { ...TEXT, 'stream-incarnation': incarnation, etag: readTag }, 'two'],
       [11, { 'stream-closed': 'true' }, ''],
       ['STREAM_CLOSED', { 'stream-next-offset': '00000000000000000011', 'stream-closed': 'true' }],
       [null, {}, ''],
@@ -122,6 +123,24 @@ test('records, attributes, sequences, conditions and expected offsets are those 
     const { fields } = await client.ask(HEAD, 12, 'b', 'é/x');
     assert.equal((await client.ask(DELETE, 13, 'b', 'é/x', { 'if-match': '"0"' })).code, 'PRECONDITION_FAILED');
     assert.equal((await client.ask(DELETE, 14, 'b', 'é/x', { 'if-match': fields['etag'] })).kind, DONE);
+  });
+});
+
+test('a read is answered as by HTTP, and its ETag is a condition of the next write', async () => {
+  await withSession(async (client, server) => {
+    await client.ask(CREATE, 1, 'b', 's', Buffer.from('[1,2]'), JSON_TYPE);
+    const names = ['content-type', 'etag', 'stream-incarnation', 'stream-up-to-date', 'stream-record-next'];
+    for (const query of ['', 'max_bytes=0', 'offset=now', 'offset=4', 'record=1', 'tail_records=1']) {
+      const { headers, body } = await server.client.request('GET', `/b/s?${query}`);
+      const read = await client.ask(READ, 2, 'b', 's', Object.fromEntries(new URLSearchParams(query)));
+      assert.equal(read.body, body.toString(), query);
+      for (const name of names) assert.equal(read.fields[name], headers.get(name), `${name} of ${query}`);
+    }
+    const { fields } = await client.ask(READ, 3, 'b', 's', {});
+    const append = (id: number): Promise<Told> =>
+      client.ask(APPEND, id, 'b', 's', Buffer.from('3'), { ...JSON_TYPE, 'if-match': fields['etag'] });
+    assert.equal((await append(4)).kind, DONE);
+    assert.equal((await append(5)).code, 'PRECONDITION_FAILED');
   });
 });
 

@@ -159,7 +159,7 @@ class LongPoll extends LiveReader {
   /** 200 with the bytes of an answer or event, or 304. */
   #ok(call: RequestContext, res: UwsResponse, reply: Reply): number {
     const cursor = reply.has(REPLY_CLOSED) ? undefined : this.#cursor();
-    return this.#coding.write(call, res, reply, { tag: readEtag(reply, this.#params), cursor, empty: '' });
+    return this.#coding.write(call, res, reply, { tag: readEtag(reply, this.#params), cursor });
   }
 
   /** 204: nothing was appended. */

@@ -1,4 +1,5 @@
 /** GET on a stream: catch-up reads here, live ones in live/. */
+import { encodeUtf8 } from '../../base/utf8.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
 import { READ_NOW } from '../../protocol/read-fields.ts';
 import { fillRead, limitRead } from '../../protocol/queries/read.ts';
@@ -53,13 +54,15 @@ class Read implements ReplyRenderer {
     if (this.#noBytes) stripBytes(reply);
     const params = this.#params;
     const tag = params.mode === READ_NOW ? undefined : readEtag(reply, params);
-    return this.#coding.write(call, res, reply, { tag, empty: reply.has(REPLY_RECORDS) ? '[]' : '' });
+    return this.#coding.write(call, res, reply, { tag });
   }
 }
 
+const NO_RECORDS = encodeUtf8('[]');
+
 /** max_bytes=0: the shard read at least one byte or record; answer as if it had stopped at the start. */
 export function stripBytes(reply: Reply): void {
-  reply.body = undefined;
+  reply.body = reply.has(REPLY_RECORDS) ? NO_RECORDS : undefined;
   if (reply.nextOffset === reply.startOffset) return;
   reply.nextOffset = reply.startOffset;
   reply.flags &= ~(REPLY_UP_TO_DATE | REPLY_CLOSED);
