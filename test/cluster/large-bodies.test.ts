@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { TICK_MS } from '../../src/shard/shard.ts';
 import { withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
-import { RawClient } from '../support/raw-client.ts';
+import { ConnectionLost, RawClient, type RawResponse } from '../support/raw-client.ts';
 
 const WRITERS_PER_NODE = 2;
 const BODY = Buffer.alloc(31 * 1024 * 1024, 'large ');
@@ -28,9 +28,18 @@ test('bodies of 31 MiB are acknowledged by both survivors of a leader that is ki
     const acknowledged = new Map(survivors.map((id) => [id, 0]));
     let isOver = false;
     const write = async (id: number): Promise<void> => {
-      const client = await RawClient.connect(cluster.node(id).port);
+      let client = await RawClient.connect(cluster.node(id).port);
       while (!isOver) {
-        const { status, headers, body } = await client.request('POST', `/b/s${id}`, TYPE, BODY);
+        let answer: RawResponse;
+        try {
+          answer = await client.request('POST', `/b/s${id}`, TYPE, BODY);
+        } catch (error) {
+          // On a busy machine this client may send too slowly, or come back after the node closed an idle connection.
+          if (!(error instanceof ConnectionLost)) throw error;
+          client = await RawClient.connect(cluster.node(id).port);
+          continue;
+        }
+        const { status, headers, body } = answer;
         if (status === 204) acknowledged.set(id, (acknowledged.get(id) as number) + 1);
         else {
           assert.equal(status, 503, body.toString());
