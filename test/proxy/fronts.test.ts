@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import {
   type ClientHttp2Session,
   type ClientHttp2Stream,
@@ -12,6 +13,7 @@ import {
   type OutgoingHttpHeaders,
   connect,
 } from 'node:http2';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { type TestContext, test } from 'node:test';
@@ -24,6 +26,8 @@ import { removeFolder, temporaryFolder, withServer, within } from '../support/se
 import { PATIENCE_MS } from '../support/until.ts';
 
 const STREAMS = 10;
+/** Longer than the pause between two checks. */
+const SLOW_MS = 3000;
 const SEEN = /event: data\ndata:hello\n/;
 
 interface Front {
@@ -65,25 +69,9 @@ for (const front of FRONTS)
     `${front.program}: ten event streams and an append share one HTTP/2 connection`,
     { skip: proxyMissing(front.program) },
     async (t) => {
-      const folder = temporaryFolder('front');
-      t.after(() => removeFolder(folder));
-      const { certPath, keyPath } = makeCertificate(folder);
-      const both = join(folder, 'both.pem');
-      writeFileSync(both, readFileSync(certPath, 'utf8') + readFileSync(keyPath, 'utf8'));
       await withServer({ cores: 1, groups: 4 }, async (server) => {
-        const port = await freePort();
-        const written = readText(`scripts/docker/${front.file}`);
-        assert.match(written, front.nodes);
-        const configuration = written
-          .replace(front.nodes, front.nodesOf([`127.0.0.1:${await freePort()}`, `127.0.0.1:${server.port}`]))
-          .replace(/(listen |bind ):?8443/, `$1127.0.0.1:${port}`)
-          .replace('admin off', 'admin off\n\tdefault_bind 127.0.0.1')
-          .replace('https://:8443', `https://:${port}`)
-          .replace('/run/secrets/front.crt', certPath)
-          .replace('/run/secrets/front.key', keyPath)
-          .replace('/run/secrets/front.pem', both);
-        await front.start(t, configuration, port);
-        const session = connect(`https://127.0.0.1:${port}`, { ca: readFileSync(certPath) });
+        const { port, ca } = await startFront(t, front, [await freePort(), server.port]);
+        const session = connect(`https://127.0.0.1:${port}`, { ca });
         t.after(() => session.destroy());
         await once(session, 'connect');
         assert.equal(session.alpnProtocol, 'h2');
@@ -105,7 +93,7 @@ for (const front of FRONTS)
         assert.equal(count, STREAMS);
         for (const reader of readers) reader.close();
         // As a browser opens a WebSocket.
-        const socket = connectTls({ host: '127.0.0.1', port, ca: readFileSync(certPath), ALPNProtocols: ['http/1.1'] });
+        const socket = connectTls({ host: '127.0.0.1', port, ca, ALPNProtocols: ['http/1.1'] });
         await once(socket, 'secureConnect');
         const client = await SessionClient.over(socket);
         assert.equal((await client.ask(READ, 1, 'b', 's', { offset: 0 })).body, 'hello');
@@ -113,6 +101,59 @@ for (const front of FRONTS)
       });
     },
   );
+
+const haproxy = FRONTS.find(({ program }) => program === 'haproxy') as Front;
+
+test(
+  'HAProxy: a node that takes three seconds for its first check stays in service',
+  { skip: proxyMissing('haproxy') },
+  async (t) => {
+    let checks = 0;
+    let checkedAgain = (): void => undefined;
+    const again = new Promise<void>((resolve) => (checkedAgain = resolve));
+    const node = createServer((request, response) => {
+      if (request.url !== '/__svc/ready') return void response.end();
+      checks++;
+      if (checks === 1) return void setTimeout(() => response.end(), SLOW_MS);
+      response.end();
+      return checkedAgain();
+    });
+    t.after(() => node.close().closeAllConnections());
+    await once(node.listen(0, '127.0.0.1'), 'listening');
+    const { port, ca } = await startFront(t, haproxy, [(node.address() as AddressInfo).port]);
+    await within(again, PATIENCE_MS, 'the second check');
+    const session = connect(`https://127.0.0.1:${port}`, { ca });
+    t.after(() => session.destroy());
+    assert.equal((await answerTo(session, { ':path': '/b/s' }))[':status'], 200);
+  },
+);
+
+interface Started {
+  readonly port: number;
+  readonly ca: Buffer;
+}
+
+/** As it is shipped, but for its port, its certificate and the nodes. */
+async function startFront(t: TestContext, front: Front, nodes: readonly number[]): Promise<Started> {
+  const folder = temporaryFolder('front');
+  t.after(() => removeFolder(folder));
+  const { certPath, keyPath } = makeCertificate(folder);
+  const both = join(folder, 'both.pem');
+  writeFileSync(both, readFileSync(certPath, 'utf8') + readFileSync(keyPath, 'utf8'));
+  const port = await freePort();
+  const written = readText(`scripts/docker/${front.file}`);
+  assert.match(written, front.nodes);
+  const configuration = written
+    .replace(front.nodes, front.nodesOf(nodes.map((node) => `127.0.0.1:${node}`)))
+    .replace(/(listen |bind ):?8443/, `$1127.0.0.1:${port}`)
+    .replace('admin off', 'admin off\n\tdefault_bind 127.0.0.1')
+    .replace('https://:8443', `https://:${port}`)
+    .replace('/run/secrets/front.crt', certPath)
+    .replace('/run/secrets/front.key', keyPath)
+    .replace('/run/secrets/front.pem', both);
+  await front.start(t, configuration, port);
+  return { port, ca: readFileSync(certPath) };
+}
 
 async function answerTo(
   session: ClientHttp2Session,
