@@ -34,7 +34,7 @@ const SIGNED_FAULTS: Readonly<Record<SignedFault, AdmissionRefusal>> = {
   malformed: unauthorized('the token is no JWT, or a claim has the wrong type'),
   'not-yet-valid': unauthorized('the token is not valid yet (nbf)'),
   'unknown-key': unauthorized('the key of the token (kid) is not known'),
-  'without-keys': { code: 'UNAVAILABLE', detail: 'the server with the keys of its issuer has not told any' },
+  'without-keys': { code: 'UNAVAILABLE', detail: 'the server with the keys of its issuer has not told its key yet' },
   'ambiguous-key': unauthorized('the token names no key (kid), and there are several'),
   'wrong-algorithm': unauthorized('the token has another algorithm than its key'),
   'wrong-signature': unauthorized('the signature of the token is wrong'),

@@ -53,9 +53,9 @@ export class KeyServer {
     await this.#fetch();
   }
 
-  /** It fails, and has told no key that is in force: which tokens it vouches for is not known. */
+  /** Which tokens it vouches for is not known: it is being asked, or it fails and has told no key that is in force. */
   get isAway(): boolean {
-    return this.#inForce === '' && this.#failure !== undefined;
+    return this.#isFetching || (this.#inForce === '' && this.#failure !== undefined);
   }
 
   stop(): void {

@@ -178,7 +178,11 @@ test('tokens with unknown keys ask for new ones, however many come', async (t) =
   assert.equal(made.asked, 1);
   made.runtime.skip(30_000);
   const answered = made.answered(1);
+  assert(!made.keys.isAway);
   for (let i = 0; i < 1000; i++) made.keys.missed();
+  // A token with a new key is not wrong before it has answered.
+  assert(made.keys.isAway);
   await answered;
   assert.equal(made.asked, 2);
+  assert(!made.keys.isAway);
 });
