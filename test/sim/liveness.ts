@@ -18,6 +18,8 @@ import type { World } from './world.ts';
 
 /** Elections, snapshots of everything, replaced disks, changes of membership that wait for them. */
 const REST_MS = 120_000;
+/** A stream moves a few hundred bytes in each flush interval, where objects are small and the interval is long. */
+const DRAIN_MS = 5 * REST_MS;
 const LOOK_MS = 250;
 const SETTLE_MS = 6000;
 
@@ -105,9 +107,10 @@ export class Liveness {
     this.#parts.forking?.finish(until);
     const { cold } = this.#world;
     if (cold === undefined) return;
-    deadlineMs = queue.nowMs + REST_MS;
+    deadlineMs = queue.nowMs + DRAIN_MS;
     const end = new ColdEnd(this.#world, cold, this.#clients, until);
     end.drain();
+    deadlineMs = queue.nowMs + REST_MS;
     this.#readAll(until);
     end.emptyStore();
   }
