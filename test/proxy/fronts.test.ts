@@ -51,8 +51,8 @@ const FRONTS: readonly Front[] = [
   {
     program: 'haproxy',
     file: 'front.haproxy.cfg',
-    nodes: /( *server millrace-\d millrace-\d:4437\n)+/,
-    nodesOf: (addresses) => addresses.map((address, i) => `  server millrace-${i} ${address}\n`).join(''),
+    nodes: /(?: *server (\w+)-\d millrace-\d:4437\n)+/g,
+    nodesOf: (addresses) => addresses.map((address, i) => `  server $1-${i} ${address}\n`).join(''),
     start: startHaproxyWith,
   },
   {
@@ -125,6 +125,29 @@ test(
     const session = connect(`https://127.0.0.1:${port}`, { ca });
     t.after(() => session.destroy());
     assert.equal((await answerTo(session, { ':path': '/b/s' }))[':status'], 200);
+  },
+);
+
+test(
+  'HAProxy: nodes that all failed their checks are asked all the same',
+  { skip: proxyMissing('haproxy') },
+  async (t) => {
+    let checks = 0;
+    let checkedAgain = (): void => undefined;
+    const again = new Promise<void>((resolve) => (checkedAgain = resolve));
+    const node = createServer((request, response) => {
+      if (request.url !== '/__svc/ready') return void response.end();
+      response.writeHead(503).end();
+      // The first one has decided by then.
+      return void (++checks === 2 && checkedAgain());
+    });
+    t.after(() => node.close().closeAllConnections());
+    await once(node.listen(0, '127.0.0.1'), 'listening');
+    const { port, ca } = await startFront(t, haproxy, [await freePort(), (node.address() as AddressInfo).port]);
+    await within(again, PATIENCE_MS, 'the second check');
+    const session = connect(`https://127.0.0.1:${port}`, { ca });
+    t.after(() => session.destroy());
+    for (let i = 0; i < 4; i++) assert.equal((await answerTo(session, { ':path': '/b/s' }))[':status'], 200);
   },
 );
 
