@@ -11,6 +11,7 @@ const MODULES = [
   ['assistant-stream', 'millrace-client/assistant-stream'],
   ['web-streams', 'millrace-client/web-streams'],
   ['workflow-streams', 'millrace-client/workflow-streams'],
+  ['workflow-world', 'millrace-client/workflow-world'],
 ] as const;
 
 interface Declaration {

@@ -16,7 +16,7 @@ const TYPES = join(RESULT, 'types');
 /** Everything else is inside. */
 const OUTSIDE = 'msgpackr';
 /** Modules for what programs use already; each is imported by its name behind that of the package. */
-const DROP_INS = ['assistant-stream', 'resumable-stream', 'web-streams', 'workflow-streams'];
+const DROP_INS = ['assistant-stream', 'resumable-stream', 'web-streams', 'workflow-streams', 'workflow-world'];
 
 const { version, author, license, dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 

@@ -41,6 +41,7 @@ import { createResumableStreamStore } from 'millrace-client/assistant-stream';
 import { createResumableStreamContext } from 'millrace-client/resumable-stream';
 import { createReadableStream, createWritableStream } from 'millrace-client/web-streams';
 import { createStreamer } from 'millrace-client/workflow-streams';
+import { createWorld } from 'millrace-client/workflow-world';
 const client: MillraceClient = connect(process.argv.slice(2));
 const stream = client.stream('b', 'package');
 await stream.create({ contentType: 'application/json' });
@@ -104,6 +105,7 @@ const MODULES = {
   'resumable-stream.js': './index.js',
   'web-streams.js': './index.js',
   'workflow-streams.js': './index.js',
+  'workflow-world.js': './index.js',
 };
 
 test('it is its modules, their types, and what its users read', () => {

@@ -23,6 +23,8 @@ const READERS: Table = {
   'src/cold/store/dir-store.ts': 'compared with times of files',
   'src/cold/store/s3-upload.ts': 'compared with times of uploads',
   'src/console/page/watch.ts': 'the axis of plots',
+  'src/client/workflow-queue.ts': 'records of the queue carry it: when messages are due, and leases',
+  'src/client/workflow-storage.ts': 'events carry it',
   'src/server/certificate-watch.ts': 'compared with the end of a certificate',
   'src/server/planes.ts': 'shown beside times of exports, whose age it tells',
   'src/metrics/history.ts': 'the axis of plots; all nodes take samples at the same moments',

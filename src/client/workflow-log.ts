@@ -1,0 +1,115 @@
+/**
+ * A JSON stream that a process folds: it reads from where it has come to, and appends there, so that an append is done only by a
+ * process that knows all records before it.
+ */
+import { type MillraceStream, OffsetConflict } from './client.ts';
+import { isCode, refusal } from './resumable-log.ts';
+import { textOf, valueOf } from './workflow-events.ts';
+
+/** Others that append at the same place win at most so often in a row before a call is given up. */
+const CONFLICTS_MAX = 100;
+export const JSON_TYPE = 'application/json';
+
+export interface Fold<T> {
+  apply(record: T): void;
+  /** The stream is gone, and another one may get its name. */
+  reset(): void;
+}
+
+export class FoldedLog<T> {
+  readonly #stream: MillraceStream;
+  readonly #fold: Fold<T>;
+  #offset = 0;
+  #incarnation: string | undefined;
+  /** Settles when the last of the calls is done, which run one after the other. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(stream: MillraceStream, fold: Fold<T>) {
+    this.#stream = stream;
+    this.#fold = fold;
+  }
+
+  /** Resolves with a look at the state when all that is in the stream is folded. */
+  async read<R>(look: () => R): Promise<R> {
+    return await this.#exclusively(async () => {
+      await this.#refresh();
+      return look();
+    });
+  }
+
+  /**
+   * Appends what is decided from a state that has all records. A decision from a state that may be old counts if the append succeeds;
+   * one that appends nothing, or throws, is repeated once all is read.
+   */
+  async transact<R>(choose: () => readonly T[], look: (appended: readonly T[]) => R): Promise<R> {
+    return await this.#exclusively(async () => {
+      let isFresh = false;
+      for (let tries = 0; tries < CONFLICTS_MAX; tries++) {
+        const records = tryTo(choose, isFresh) ?? [];
+        if (records.length === 0 && isFresh) return look([]);
+        if (records.length > 0 && (await this.#append(records))) return look(records);
+        await this.#refresh();
+        isFresh = true;
+      }
+      throw refusal('QUEUE_FULL', `others appended to "${this.#stream.name}" ${CONFLICTS_MAX} times meanwhile`);
+    });
+  }
+
+  /** False: others came first. */
+  async #append(records: readonly T[]): Promise<boolean> {
+    if (this.#offset === 0) await makeJson(this.#stream);
+    try {
+      const text = `[${records.map(textOf).join(',')}]`;
+      this.#offset = await this.#stream.append(text, { expectedOffset: this.#offset });
+    } catch (error) {
+      if (error instanceof OffsetConflict) return false;
+      throw error;
+    }
+    for (const record of records) this.#fold.apply(record);
+    return true;
+  }
+
+  async #refresh(): Promise<void> {
+    try {
+      const range = { offset: this.#offset, incarnation: this.#incarnation, live: false };
+      for await (const { data, offset, incarnation } of this.#stream.follow(range)) {
+        for (const record of valueOf<readonly T[]>(new TextDecoder().decode(data))) this.#fold.apply(record);
+        this.#offset = offset;
+        this.#incarnation = incarnation;
+      }
+    } catch (error) {
+      if (!isCode(error, 'STREAM_NOT_FOUND')) throw error;
+      this.#offset = 0;
+      this.#incarnation = undefined;
+      this.#fold.reset();
+    }
+  }
+
+  async #exclusively<R>(work: () => Promise<R>): Promise<R> {
+    const before = this.#last;
+    const done = (async () => {
+      await before;
+      return await work();
+    })();
+    this.#last = done.catch(() => undefined);
+    return await done;
+  }
+}
+
+/** Makes the stream, unless it is there, also with other options. */
+export async function makeJson(stream: MillraceStream): Promise<void> {
+  try {
+    await stream.create({ contentType: JSON_TYPE });
+  } catch (error) {
+    if (!isCode(error, 'CREATE_CONFLICT')) throw error;
+  }
+}
+
+function tryTo<T>(choose: () => T, isFinal: boolean): T | undefined {
+  try {
+    return choose();
+  } catch (error) {
+    if (isFinal) throw error;
+    return undefined;
+  }
+}

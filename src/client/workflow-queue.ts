@@ -1,0 +1,260 @@
+/**
+ * The queue of a World: one stream of records, which each process that delivers follows. A message is taken for a lease that its taker
+ * lengthens while the handler runs; of one that died it ends, and another process takes the message. So delivery is at least once.
+ */
+import type { MillraceClient, MillraceStream } from './client.ts';
+import { isCode, refusal } from './resumable-log.ts';
+import { sleep } from './waiting.ts';
+import { textOf, ulidOf, valueOf } from './workflow-events.ts';
+import { JSON_TYPE, makeJson } from './workflow-log.ts';
+import { type QueueRecord, type Queued, type QueuedMessage, applyQueued, availableMs } from './workflow-queue-fold.ts';
+
+/** Records that a process reads when it begins are at most about so many, beside what the snapshot has. */
+const RECORDS_PER_SNAPSHOT = 2000;
+/** A handler that fails is asked again after 1 s, which doubles up to a minute. */
+const RETRY_MS = 1000;
+const RETRY_MS_MAX = 60_000;
+/** One that cannot be reached is, as when a program starts; that is no attempt. */
+const UNREACHED_MS = 1000;
+/** After the queue could not be followed. */
+const RESTART_MS = 1000;
+/** Longer timers would fire at once. */
+const TIMER_MS_MAX = 60_000;
+
+export interface WorkflowQueueOptions {
+  readonly client: MillraceClient;
+  readonly bucket: string;
+  readonly baseUrl: string | (() => string);
+  readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
+  readonly deliveries: number;
+  readonly leaseMs: number;
+}
+
+export interface WorkflowQueuePutOptions {
+  /** A message of a key that waits, or is under way, is not put again. */
+  readonly idempotencyKey?: string | undefined;
+  readonly headers?: Record<string, string> | undefined;
+  readonly delaySeconds?: number | undefined;
+}
+
+export type WorkflowQueueHandler = (
+  message: unknown,
+  meta: { attempt: number; queueName: string; messageId: string },
+) => Promise<void | { timeoutSeconds: number }>;
+
+export class WorkflowQueue {
+  readonly #options: WorkflowQueueOptions;
+  readonly #stream: MillraceStream;
+  readonly #closing = new AbortController();
+  readonly #id = ulidOf(new Date());
+  #made: Promise<void> | undefined;
+  #running: Promise<void> | undefined;
+  #messages: Queued = new Map();
+  /** By message: the record that takes it, which has to come back. */
+  readonly #taking = new Map<string, string>();
+  readonly #delivering = new Map<string, Promise<void>>();
+  #taken = 0;
+  #recordsSinceSnapshot = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(options: WorkflowQueueOptions) {
+    this.#options = options;
+    this.#stream = options.client.stream(options.bucket, 'queue', { contentType: JSON_TYPE });
+  }
+
+  /** Resolves with its ID when the message is durable. */
+  async put(queueName: string, message: unknown, options: WorkflowQueuePutOptions = {}): Promise<string> {
+    const { idempotencyKey, headers = {}, delaySeconds = 0 } = options;
+    const id = `msg_${idempotencyKey ?? ulidOf(new Date())}`;
+    const dueMs = Date.now() + Math.max(delaySeconds, 0) * 1000;
+    await this.#append({ put: { id, queueName, body: textOf(message), headers, dueMs } });
+    return id;
+  }
+
+  /** Begins to deliver. */
+  start(): void {
+    this.#running ??= this.#run(this.#closing.signal);
+  }
+
+  /** Takes no further messages, and resolves when those under way are delivered. */
+  async close(): Promise<void> {
+    this.#closing.abort(refusal('CLIENT_CLOSED', 'the World is closed'));
+    clearTimeout(this.#timer);
+    await this.#running;
+    await Promise.all(this.#delivering.values());
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        await this.#follow(signal);
+      } catch (error) {
+        if (signal.aborted || isCode(error, 'CLIENT_CLOSED')) break;
+        // Where this process was away for long, what it would read next is in the snapshot.
+        await sleep(RESTART_MS, [signal]).catch(() => undefined);
+      }
+    }
+    clearTimeout(this.#timer);
+  }
+
+  async #follow(signal: AbortSignal): Promise<void> {
+    await this.#make();
+    const { snapshot, offset: start } = await this.#stream.bootstrap({ signal });
+    const kept: readonly QueuedMessage[] =
+      snapshot === undefined ? [] : valueOf(new TextDecoder().decode(snapshot.data));
+    this.#messages = new Map(kept.map((message) => [message.id, message]));
+    this.#recordsSinceSnapshot = 0;
+    this.#takeWhatIsDue();
+    for await (const { data, offset } of this.#stream.follow({ offset: start, signal })) {
+      const records: readonly QueueRecord[] = valueOf(new TextDecoder().decode(data));
+      for (const record of records) this.#apply(record);
+      this.#takeWhatIsDue();
+      this.#recordsSinceSnapshot += records.length;
+      if (this.#recordsSinceSnapshot >= RECORDS_PER_SNAPSHOT) {
+        this.#recordsSinceSnapshot = 0;
+        void this.#publish(offset).catch(() => undefined);
+      }
+    }
+  }
+
+  #apply(record: QueueRecord): void {
+    applyQueued(this.#messages, record);
+    if (!('take' in record) || this.#taking.get(record.take) !== record.by) return;
+    this.#taking.delete(record.take);
+    const message = this.#messages.get(record.take);
+    if (message?.lease?.by !== record.by) return;
+    const delivery = this.#deliver(message, record.by).finally(() => {
+      this.#delivering.delete(record.by);
+      this.#takeWhatIsDue();
+    });
+    this.#delivering.set(record.by, delivery);
+  }
+
+  #takeWhatIsDue(): void {
+    clearTimeout(this.#timer);
+    if (this.#closing.signal.aborted) return;
+    const atMs = Date.now();
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const message of this.#messages.values()) {
+      const waitMs = availableMs(message) - atMs;
+      if (waitMs > 0) nextMs = Math.min(nextMs, waitMs);
+      else if (this.#taking.size + this.#delivering.size >= this.#options.deliveries) break;
+      else if (!this.#taking.has(message.id)) this.#take(message.id, atMs);
+    }
+    if (nextMs < Number.POSITIVE_INFINITY)
+      this.#timer = setTimeout(() => this.#takeWhatIsDue(), Math.min(nextMs, TIMER_MS_MAX));
+  }
+
+  #take(id: string, atMs: number): void {
+    const by = `${this.#id}-${this.#taken++}`;
+    this.#taking.set(id, by);
+    this.#append({ take: id, by, atMs, untilMs: atMs + this.#options.leaseMs }).catch(() => this.#taking.delete(id));
+  }
+
+  async #deliver(message: QueuedMessage, by: string): Promise<void> {
+    const { id, attempt } = message;
+    const { leaseMs } = this.#options;
+    const keeping = setInterval(() => {
+      this.#append({ keep: id, by, untilMs: Date.now() + leaseMs }).catch(() => clearInterval(keeping));
+    }, leaseMs / 3);
+    try {
+      const { delayMs, counts } = await this.#send(message);
+      const dueMs = Date.now() + (delayMs ?? 0);
+      await this.#append(
+        delayMs === undefined ? { done: id, by } : { later: id, by, dueMs, attempt: counts ? attempt : attempt - 1 },
+      );
+    } catch {
+      // The client is closed, and the lease ends.
+    } finally {
+      clearInterval(keeping);
+    }
+  }
+
+  /** After which time to deliver it again; undefined: it is done. */
+  async #send({
+    id,
+    queueName,
+    body,
+    headers,
+    attempt,
+  }: QueuedMessage): Promise<{ delayMs?: number; counts: boolean }> {
+    const { baseUrl, fetch } = this.#options;
+    const kind = queueName.includes('_wkf_step_') ? 'step' : 'flow';
+    try {
+      const url = `${typeof baseUrl === 'string' ? baseUrl : baseUrl()}/.well-known/workflow/v1/${kind}`;
+      const response = await fetch(url, {
+        method: 'POST',
+        headers: {
+          ...headers,
+          'content-type': JSON_TYPE,
+          'x-vqs-queue-name': queueName,
+          'x-vqs-message-id': id,
+          'x-vqs-message-attempt': String(attempt),
+        },
+        body,
+      });
+      const text = await response.text();
+      if (!response.ok) return { delayMs: Math.min(RETRY_MS * 2 ** (attempt - 1), RETRY_MS_MAX), counts: true };
+      const seconds = secondsOf(text);
+      return seconds === undefined ? { counts: true } : { delayMs: seconds * 1000, counts: true };
+    } catch {
+      return { delayMs: UNREACHED_MS, counts: false };
+    }
+  }
+
+  /** So that processes that begin need not read all that ever was queued. One of those that try does it. */
+  async #publish(offset: number): Promise<void> {
+    const text = textOf([...this.#messages.values()]);
+    const before = await this.#stream.snapshot();
+    if (before !== undefined && before.offset >= offset) return;
+    const replaces = before === undefined ? {} : { replaces: before.digest };
+    await this.#stream.publishSnapshot({ offset }, text, { contentType: JSON_TYPE, ...replaces });
+    await this.#stream.retain({ offset });
+  }
+
+  async #append(record: QueueRecord): Promise<void> {
+    await this.#make();
+    await this.#stream.records<QueueRecord>().append(record);
+  }
+
+  async #make(): Promise<void> {
+    this.#made ??= makeJson(this.#stream);
+    try {
+      await this.#made;
+    } catch (error) {
+      this.#made = undefined;
+      throw error;
+    }
+  }
+}
+
+/** The World's own deliveries call it. */
+export function queueHandler(prefix: string, handler: WorkflowQueueHandler): (request: Request) => Promise<Response> {
+  return async (request) => {
+    const queueName = request.headers.get('x-vqs-queue-name') ?? '';
+    const messageId = request.headers.get('x-vqs-message-id') ?? '';
+    const attempt = Number(request.headers.get('x-vqs-message-attempt') ?? 0);
+    if (!queueName.startsWith(prefix) || messageId === '' || !(attempt >= 1))
+      return Response.json({ error: `this is no message of a queue "${prefix}..."` }, { status: 400 });
+    try {
+      const result = await handler(valueOf(await request.text()), { attempt, queueName, messageId });
+      return Response.json(
+        result?.timeoutSeconds === undefined ? { ok: true } : { timeoutSeconds: result.timeoutSeconds },
+      );
+    } catch (error) {
+      return Response.json({ error: String(error) }, { status: 500 });
+    }
+  };
+}
+
+/** Undefined: the message is done. */
+function secondsOf(text: string): number | undefined {
+  try {
+    const answer: unknown = JSON.parse(text);
+    if (typeof answer !== 'object' || answer === null || !('timeoutSeconds' in answer)) return undefined;
+    const { timeoutSeconds } = answer;
+    return typeof timeoutSeconds === 'number' && timeoutSeconds >= 0 ? timeoutSeconds : undefined;
+  } catch {
+    return undefined;
+  }
+}
