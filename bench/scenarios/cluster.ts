@@ -28,8 +28,11 @@ import { alternate, compare, rowsOf, selectTargets, type Context, type Scenario 
 const NAME = 'cluster';
 const IN_SESSIONS = 'millrace-cluster, sessions';
 const PAYLOAD_BYTES = 256;
-/** Three node processes have three times the code to warm up on the same cores. */
-const WARM_UPS = 2;
+/**
+ * V8 compiles the code of three nodes for half a minute, on the cores that serve: an append over HTTP took 216 µs of CPU
+ * after 3 s of load, and 109 after 24.
+ */
+const WARM_UPS = 16;
 /** Two per node is where etcd and NATS were fastest when many writers share connections; more made both slower. */
 const SHARED_CONNECTIONS = 6;
 
@@ -106,7 +109,7 @@ async function measureSessions(
   const run = { protocol: 'session', ports: portsOf(cluster), connections, streams } as const;
   const append = (ms: number): Promise<LoadResult> =>
     runPipelined({ ...run, payloadBytes: PAYLOAD_BYTES, warmUpMs: 0, durationMs: ms }, context.load.cpus);
-  await append(context.warmUpMs);
+  await append(context.warmUpMs * WARM_UPS);
   const [result, cost] = await measureCost(cluster, () => append(context.durationMs));
   onCost(cost);
   return result;
