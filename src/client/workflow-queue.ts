@@ -103,6 +103,8 @@ export class WorkflowQueue {
     const kept: readonly QueuedMessage[] =
       snapshot === undefined ? [] : valueOf(new TextDecoder().decode(snapshot.data));
     this.#messages = new Map(kept.map((message) => [message.id, message]));
+    // Their records may lie before the snapshot; what they took is free when its lease ends.
+    this.#taking.clear();
     this.#recordsSinceSnapshot = 0;
     this.#takeWhatIsDue();
     for await (const { data, offset } of this.#stream.follow({ offset: start, signal })) {
@@ -141,14 +143,22 @@ export class WorkflowQueue {
       else if (this.#taking.size + this.#delivering.size >= this.#options.deliveries) break;
       else if (!this.#taking.has(message.id)) this.#take(message.id, atMs);
     }
-    if (nextMs < Number.POSITIVE_INFINITY)
-      this.#timer = setTimeout(() => this.#takeWhatIsDue(), Math.min(nextMs, TIMER_MS_MAX));
+    if (nextMs < Number.POSITIVE_INFINITY) this.#lookIn(nextMs);
+  }
+
+  #lookIn(ms: number): void {
+    clearTimeout(this.#timer);
+    if (!this.#closing.signal.aborted)
+      this.#timer = setTimeout(() => this.#takeWhatIsDue(), Math.min(ms, TIMER_MS_MAX));
   }
 
   #take(id: string, atMs: number): void {
     const by = `${this.#id}-${this.#taken++}`;
     this.#taking.set(id, by);
-    this.#append({ take: id, by, atMs, untilMs: atMs + this.#options.leaseMs }).catch(() => this.#taking.delete(id));
+    this.#append({ take: id, by, atMs, untilMs: atMs + this.#options.leaseMs }).catch(() => {
+      if (this.#taking.get(id) === by) this.#taking.delete(id);
+      this.#lookIn(RESTART_MS);
+    });
   }
 
   async #deliver(message: QueuedMessage, by: string): Promise<void> {
