@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { type ServerResponse, createServer } from 'node:http';
 import {
   type ClientHttp2Session,
   type ClientHttp2Stream,
@@ -108,22 +108,11 @@ test(
   'HAProxy: a node that takes three seconds for its first check stays in service',
   { skip: proxyMissing('haproxy') },
   async (t) => {
-    let checks = 0;
-    let checkedAgain = (): void => undefined;
-    const again = new Promise<void>((resolve) => (checkedAgain = resolve));
-    const node = createServer((request, response) => {
-      if (request.url !== '/__svc/ready') return void response.end();
-      checks++;
-      if (checks === 1) return void setTimeout(() => response.end(), SLOW_MS);
-      response.end();
-      return checkedAgain();
+    const node = await startNode(t, (response, checks) => {
+      if (checks === 1) setTimeout(() => response.end(), SLOW_MS);
+      else response.end();
     });
-    t.after(() => node.close().closeAllConnections());
-    await once(node.listen(0, '127.0.0.1'), 'listening');
-    const { port, ca } = await startFront(t, haproxy, [(node.address() as AddressInfo).port]);
-    await within(again, PATIENCE_MS, 'the second check');
-    const session = connect(`https://127.0.0.1:${port}`, { ca });
-    t.after(() => session.destroy());
+    const session = await node.sessionOnceChecked([node.port]);
     assert.equal((await answerTo(session, { ':path': '/b/s' }))[':status'], 200);
   },
 );
@@ -132,24 +121,44 @@ test(
   'HAProxy: nodes that all failed their checks are asked all the same',
   { skip: proxyMissing('haproxy') },
   async (t) => {
-    let checks = 0;
-    let checkedAgain = (): void => undefined;
-    const again = new Promise<void>((resolve) => (checkedAgain = resolve));
-    const node = createServer((request, response) => {
-      if (request.url !== '/__svc/ready') return void response.end();
-      response.writeHead(503).end();
-      // The first one has decided by then.
-      return void (++checks === 2 && checkedAgain());
-    });
-    t.after(() => node.close().closeAllConnections());
-    await once(node.listen(0, '127.0.0.1'), 'listening');
-    const { port, ca } = await startFront(t, haproxy, [await freePort(), (node.address() as AddressInfo).port]);
-    await within(again, PATIENCE_MS, 'the second check');
-    const session = connect(`https://127.0.0.1:${port}`, { ca });
-    t.after(() => session.destroy());
+    const node = await startNode(t, (response) => response.writeHead(503).end());
+    const session = await node.sessionOnceChecked([await freePort(), node.port]);
     for (let i = 0; i < 4; i++) assert.equal((await answerTo(session, { ':path': '/b/s' }))[':status'], 200);
   },
 );
+
+interface CheckedNode {
+  readonly port: number;
+  /** Through HAProxy in front of these nodes, when it has asked this one twice: the first check has decided by then. */
+  sessionOnceChecked(nodes: readonly number[]): Promise<ClientHttp2Session>;
+}
+
+/** A stand-in that serves every request but checks, which `onCheck` answers and counts from 1. */
+async function startNode(
+  t: TestContext,
+  onCheck: (response: ServerResponse, checks: number) => void,
+): Promise<CheckedNode> {
+  let checks = 0;
+  let checkedAgain = (): void => undefined;
+  const again = new Promise<void>((resolve) => (checkedAgain = resolve));
+  const node = createServer((request, response) => {
+    if (request.url !== '/__svc/ready') return void response.end();
+    onCheck(response, ++checks);
+    return checks === 2 ? checkedAgain() : undefined;
+  });
+  t.after(() => node.close().closeAllConnections());
+  await once(node.listen(0, '127.0.0.1'), 'listening');
+  return {
+    port: (node.address() as AddressInfo).port,
+    sessionOnceChecked: async (nodes) => {
+      const { port, ca } = await startFront(t, haproxy, nodes);
+      await within(again, PATIENCE_MS, 'the second check');
+      const session = connect(`https://127.0.0.1:${port}`, { ca });
+      t.after(() => session.destroy());
+      return session;
+    },
+  };
+}
 
 interface Started {
   readonly port: number;
