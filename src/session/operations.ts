@@ -12,7 +12,7 @@ import { type HeaderRefusal, fillAppend, fillCreate } from '../http/headers.ts';
 import { type ReadQuery, parseReadQuery } from '../http/query.ts';
 import { readEtag, writeIncarnation, writeReadState } from '../http/read-response.ts';
 import { completeAppend, completeBatch, resultsBeyondQuota, writeOutcome } from '../http/routes/append.ts';
-import { fillEmpty, stripBytes } from '../http/routes/read.ts';
+import { completeRead } from '../http/routes/read.ts';
 import { completeCreate, fillAttributes, fillDelete, writeDescription } from '../http/routes/streams.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
 import { frameCount } from '../protocol/append-batch.ts';
@@ -145,8 +145,7 @@ const READ_RANGE: SessionOperation = {
     return undefined;
   },
   answer(fields, { id, query }, reply) {
-    if (query?.noBytes === true) stripBytes(reply);
-    fillEmpty(reply);
+    completeRead(reply, query?.noBytes === true);
     beginDone(fields, id, reply.nextOffset);
     fields.writeHeader('content-type', shownContentType(reply));
     if (query !== undefined) {

@@ -51,25 +51,24 @@ class Read implements ReplyRenderer {
   }
 
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
-    if (this.#noBytes) stripBytes(reply);
-    fillEmpty(reply);
+    completeRead(reply, this.#noBytes);
     const params = this.#params;
     const tag = params.mode === READ_NOW ? undefined : readEtag(reply, params);
     return this.#coding.write(call, res, reply, { tag });
   }
 }
 
-/** max_bytes=0: the shard read at least one byte or record; answer as if it had stopped at the start. */
-export function stripBytes(reply: Reply): void {
-  reply.body = undefined;
-  if (reply.nextOffset === reply.startOffset) return;
-  reply.nextOffset = reply.startOffset;
-  reply.flags &= ~(REPLY_UP_TO_DATE | REPLY_CLOSED);
-}
-
 const NO_RECORDS = encodeUtf8('[]');
 
-/** A read of a JSON stream without records has an empty array. */
-export function fillEmpty(reply: Reply): void {
+/**
+ * `noBytes`: max_bytes=0, for which the shard read at least one byte or record; answer as if it had stopped at the start. A JSON
+ * stream without records has an empty array.
+ */
+export function completeRead(reply: Reply, noBytes: boolean): void {
+  if (noBytes) {
+    reply.body = undefined;
+    if (reply.nextOffset !== reply.startOffset) reply.flags &= ~(REPLY_UP_TO_DATE | REPLY_CLOSED);
+    reply.nextOffset = reply.startOffset;
+  }
   if (reply.has(REPLY_RECORDS)) reply.body ??= NO_RECORDS;
 }
