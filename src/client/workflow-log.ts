@@ -96,6 +96,31 @@ export class FoldedLog<T> {
   }
 }
 
+/** Appends records whose place does not matter to a stream, which it makes first. */
+export class RecordWriter<T> {
+  readonly #stream: MillraceStream;
+  #made: Promise<void> | undefined;
+
+  constructor(stream: MillraceStream) {
+    this.#stream = stream;
+  }
+
+  async append(record: T): Promise<void> {
+    await this.make();
+    await this.#stream.records<T>().append(record);
+  }
+
+  async make(): Promise<void> {
+    this.#made ??= makeJson(this.#stream);
+    try {
+      await this.#made;
+    } catch (error) {
+      this.#made = undefined;
+      throw error;
+    }
+  }
+}
+
 /** Makes the stream, unless it is there, also with other options. */
 export async function makeJson(stream: MillraceStream): Promise<void> {
   try {

@@ -6,7 +6,7 @@ import type { MillraceClient, MillraceStream } from './client.ts';
 import { isCode, refusal } from './resumable-log.ts';
 import { sleep } from './waiting.ts';
 import { textOf, ulidOf, valueOf } from './workflow-events.ts';
-import { JSON_TYPE, makeJson } from './workflow-log.ts';
+import { JSON_TYPE, RecordWriter } from './workflow-log.ts';
 import { type QueueRecord, type Queued, type QueuedMessage, applyQueued, availableMs } from './workflow-queue-fold.ts';
 
 /** Records that a process reads when it begins are at most about so many, beside what the snapshot has. */
@@ -45,9 +45,9 @@ export type WorkflowQueueHandler = (
 export class WorkflowQueue {
   readonly #options: WorkflowQueueOptions;
   readonly #stream: MillraceStream;
+  readonly #writer: RecordWriter<QueueRecord>;
   readonly #closing = new AbortController();
   readonly #id = ulidOf(new Date());
-  #made: Promise<void> | undefined;
   #running: Promise<void> | undefined;
   #messages: Queued = new Map();
   /** By message: the record that takes it, which has to come back. */
@@ -60,6 +60,7 @@ export class WorkflowQueue {
   constructor(options: WorkflowQueueOptions) {
     this.#options = options;
     this.#stream = options.client.stream(options.bucket, 'queue', { contentType: JSON_TYPE });
+    this.#writer = new RecordWriter(this.#stream);
   }
 
   /** Resolves with its ID when the message is durable. */
@@ -67,7 +68,7 @@ export class WorkflowQueue {
     const { idempotencyKey, headers = {}, delaySeconds = 0 } = options;
     const id = `msg_${idempotencyKey ?? ulidOf(new Date())}`;
     const dueMs = Date.now() + Math.max(delaySeconds, 0) * 1000;
-    await this.#append({ put: { id, queueName, body: textOf(message), headers, dueMs } });
+    await this.#writer.append({ put: { id, queueName, body: textOf(message), headers, dueMs } });
     return id;
   }
 
@@ -98,7 +99,7 @@ export class WorkflowQueue {
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
-    await this.#make();
+    await this.#writer.make();
     const { snapshot, offset: start } = await this.#stream.bootstrap({ signal });
     const kept: readonly QueuedMessage[] =
       snapshot === undefined ? [] : valueOf(new TextDecoder().decode(snapshot.data));
@@ -155,7 +156,7 @@ export class WorkflowQueue {
   #take(id: string, atMs: number): void {
     const by = `${this.#id}-${this.#taken++}`;
     this.#taking.set(id, by);
-    this.#append({ take: id, by, atMs, untilMs: atMs + this.#options.leaseMs }).catch(() => {
+    this.#writer.append({ take: id, by, atMs, untilMs: atMs + this.#options.leaseMs }).catch(() => {
       if (this.#taking.get(id) === by) this.#taking.delete(id);
       this.#lookIn(RESTART_MS);
     });
@@ -165,12 +166,12 @@ export class WorkflowQueue {
     const { id, attempt } = message;
     const { leaseMs } = this.#options;
     const keeping = setInterval(() => {
-      this.#append({ keep: id, by, untilMs: Date.now() + leaseMs }).catch(() => clearInterval(keeping));
+      this.#writer.append({ keep: id, by, untilMs: Date.now() + leaseMs }).catch(() => clearInterval(keeping));
     }, leaseMs / 3);
     try {
       const { delayMs, counts } = await this.#send(message);
       const dueMs = Date.now() + (delayMs ?? 0);
-      await this.#append(
+      await this.#writer.append(
         delayMs === undefined ? { done: id, by } : { later: id, by, dueMs, attempt: counts ? attempt : attempt - 1 },
       );
     } catch {
@@ -220,21 +221,6 @@ export class WorkflowQueue {
     const replaces = before === undefined ? {} : { replaces: before.digest };
     await this.#stream.publishSnapshot({ offset }, text, { contentType: JSON_TYPE, ...replaces });
     await this.#stream.retain({ offset });
-  }
-
-  async #append(record: QueueRecord): Promise<void> {
-    await this.#make();
-    await this.#stream.records<QueueRecord>().append(record);
-  }
-
-  async #make(): Promise<void> {
-    this.#made ??= makeJson(this.#stream);
-    try {
-      await this.#made;
-    } catch (error) {
-      this.#made = undefined;
-      throw error;
-    }
   }
 }
 

@@ -11,7 +11,7 @@ import {
   type WorkflowRunStatus,
   WorkflowWorldError,
 } from './workflow-events.ts';
-import { FoldedLog, JSON_TYPE, makeJson } from './workflow-log.ts';
+import { FoldedLog, JSON_TYPE, RecordWriter, makeJson } from './workflow-log.ts';
 import {
   type Moment,
   type RunState,
@@ -47,8 +47,7 @@ export class WorkflowRuns {
   /** By ID, those used last at the end. */
   readonly #kept = new Map<string, RunLog>();
   readonly #list: FoldedLog<ListRecord>;
-  readonly #listWriter: MillraceStream;
-  #listMade: Promise<void> | undefined;
+  readonly #listWriter: RecordWriter<ListRecord>;
   #listed: ListedRun[] = [];
   readonly #isListed = new Set<string>();
   /** Runs that a process saw end; the streams of the others have to be read. */
@@ -57,7 +56,7 @@ export class WorkflowRuns {
   constructor(client: MillraceClient, bucket: string) {
     this.#client = client;
     this.#bucket = bucket;
-    this.#listWriter = this.#streamOf('runs');
+    this.#listWriter = new RecordWriter(this.#streamOf('runs'));
     this.#list = new FoldedLog(this.#streamOf('runs'), {
       apply: (record) => this.#applyListed(record),
       reset: () => {
@@ -81,14 +80,14 @@ export class WorkflowRuns {
 
   /** Before the run has its first event, so that no run is missing; lists pass over one that never gets any. */
   async enlist(run: ListedRun): Promise<void> {
-    await this.#appendListed(run);
+    await this.#listWriter.append(run);
   }
 
   /** Spares lists a look into its stream, and may be missing. */
   noteEnd({ runId, status }: WorkflowRun): void {
     if (this.#ends.has(runId)) return;
     this.#ends.set(runId, status);
-    void this.#appendListed({ ended: runId, status }).catch(() => undefined);
+    void this.#listWriter.append({ ended: runId, status }).catch(() => undefined);
   }
 
   /** All of them, in the order in which they were enlisted, which never changes. */
@@ -157,17 +156,6 @@ export class WorkflowRuns {
     else if (!this.#isListed.has(record.runId)) {
       this.#isListed.add(record.runId);
       this.#listed.push(record);
-    }
-  }
-
-  async #appendListed(record: ListRecord): Promise<void> {
-    this.#listMade ??= makeJson(this.#listWriter);
-    try {
-      await this.#listMade;
-      await this.#listWriter.records<ListRecord>().append(record);
-    } catch (error) {
-      this.#listMade = undefined;
-      throw error;
     }
   }
 
