@@ -79,8 +79,7 @@ export class WorkflowQueue {
 
   /** Takes no further messages, and resolves when those under way are delivered. */
   async close(): Promise<void> {
-    this.#closing.abort(refusal('CLIENT_CLOSED', 'the World is closed'));
-    clearTimeout(this.#timer);
+    this.#end();
     await this.#running;
     await Promise.all(this.#delivering.values());
   }
@@ -95,6 +94,11 @@ export class WorkflowQueue {
         await sleep(RESTART_MS, [signal]).catch(() => undefined);
       }
     }
+    this.#end();
+  }
+
+  #end(): void {
+    this.#closing.abort(refusal('CLIENT_CLOSED', 'the World is closed'));
     clearTimeout(this.#timer);
   }
 
@@ -166,18 +170,30 @@ export class WorkflowQueue {
     const { id, attempt } = message;
     const { leaseMs } = this.#options;
     const keeping = setInterval(() => {
-      this.#writer.append({ keep: id, by, untilMs: Date.now() + leaseMs }).catch(() => clearInterval(keeping));
+      this.#writer.append({ keep: id, by, untilMs: Date.now() + leaseMs }).catch((error: unknown) => {
+        if (isCode(error, 'CLIENT_CLOSED')) clearInterval(keeping);
+      });
     }, leaseMs / 3);
     try {
       const { delayMs, counts } = await this.#send(message);
       const dueMs = Date.now() + (delayMs ?? 0);
-      await this.#writer.append(
+      await this.#settle(
         delayMs === undefined ? { done: id, by } : { later: id, by, dueMs, attempt: counts ? attempt : attempt - 1 },
       );
-    } catch {
-      // The client is closed, and the lease ends.
     } finally {
       clearInterval(keeping);
+    }
+  }
+
+  /** Appends what became of a delivery, however often it is refused, for the lease is kept meanwhile. */
+  async #settle(record: QueueRecord): Promise<void> {
+    for (;;) {
+      try {
+        return await this.#writer.append(record);
+      } catch (error) {
+        if (this.#closing.signal.aborted || isCode(error, 'CLIENT_CLOSED')) return undefined;
+        await sleep(RESTART_MS, [this.#closing.signal]).catch(() => undefined);
+      }
     }
   }
 

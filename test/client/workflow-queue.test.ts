@@ -88,10 +88,12 @@ test('a message of a process that died is delivered by another one, and one that
     attempts.push(attempt);
     await isKeptLonger('dying');
   };
+  let end = (): void => undefined;
+  const ended = new Promise<void>((resolve) => (end = resolve));
   const isTaken = new Promise<void>((resolve) => {
     dying.handle.current = async () => {
       resolve();
-      return await new Promise(() => undefined);
+      return await ended;
     };
   });
   await dying.world.start();
@@ -101,6 +103,8 @@ test('a message of a process that died is delivered by another one, and one that
   await isKeptLonger('dying');
   assert.deepEqual(attempts, [], 'its lease is kept while it lives');
   dying.kill();
+  // A handler that outlives the client leaves no timer behind, which would keep this process.
+  end();
   const third = program(options);
   third.handle.current = living.handle.current;
   await third.world.start();
@@ -130,32 +134,68 @@ test('a program that starts again goes on, and need not read all that was ever q
   assert.equal(seen.size, 701);
 });
 
+async function limitBytes(bucket: string, max_retained_bytes: number): Promise<void> {
+  const body = JSON.stringify({ max_retained_bytes });
+  const path = `/__svc/quota/${bucket}`;
+  const { status } = await server.admin.request('PUT', path, { 'Content-Type': 'application/json' }, body);
+  assert.equal(status, 204);
+}
+
+/** Appends that are refused from now on. */
+async function refusals(): Promise<() => Promise<number>> {
+  const count = async (): Promise<number> => {
+    const { body } = await server.admin.request('GET', '/__svc/metrics');
+    return Number((JSON.parse(body.toString()) as Record<string, unknown>)['quota_refusals'] ?? 0);
+  };
+  const before = await count();
+  return async () => (await count()) - before;
+}
+
 test('a message that could not be taken is taken later', async () => {
   const { world, handle } = program({ bucket: 'refused' });
   const isDelivered = new Promise<void>((resolve) => {
     handle.current = async () => await Promise.resolve(resolve());
   });
-  const limit = async (max_retained_bytes: number): Promise<void> => {
-    const body = JSON.stringify({ max_retained_bytes });
-    const { status } = await server.admin.request(
-      'PUT',
-      '/__svc/quota/refused',
-      { 'Content-Type': 'application/json' },
-      body,
-    );
-    assert.equal(status, 204);
-  };
   await world.queue(`${PREFIX}flow`, 'm');
-  await limit(1);
-  const refused = async (): Promise<number> => {
-    const { body } = await server.admin.request('GET', '/__svc/metrics');
-    return Number((JSON.parse(body.toString()) as Record<string, unknown>)['quota_refusals'] ?? 0);
-  };
+  await limitBytes('refused', 1);
+  const refused = await refusals();
   await world.start();
   await until('a take is refused', async () => (await refused()) > 0);
-  await limit(1_000_000);
+  await limitBytes('refused', 1_000_000);
   await isDelivered;
   await world.close();
+});
+
+test('what is refused while a message is under way, or when it is done, is said again', async () => {
+  const bucket = 'refused-later';
+  const { world, handle } = program({ bucket, leaseMs: LEASE_MS });
+  let attempts = 0;
+  let end = (): void => undefined;
+  const ended = new Promise<void>((resolve) => (end = resolve));
+  const isTaken = new Promise<void>((resolve) => {
+    handle.current = async () => {
+      attempts++;
+      resolve();
+      return await ended;
+    };
+  });
+  await world.queue(`${PREFIX}flow`, 'm');
+  await world.start();
+  await isTaken;
+  await limitBytes(bucket, 1);
+  const refused = await refusals();
+  await until('a lease is not lengthened', async () => (await refused()) > 0);
+  await limitBytes(bucket, 1_000_000);
+  await isKeptLonger(bucket);
+  await limitBytes(bucket, 1);
+  const before = await refused();
+  end();
+  await until('its end is refused', async () => (await refused()) > before);
+  await limitBytes(bucket, 1_000_000);
+  const records = client.stream(bucket, 'queue').records<Record<string, unknown>>();
+  for await (const { value } of records.follow()) if ('done' in value) break;
+  await world.close();
+  assert.equal(attempts, 1);
 });
 
 test('a handler that cannot be reached is no attempt, and other queues are refused', async () => {
