@@ -86,7 +86,8 @@ test('after a rotation while lines are written the next ones go to the new file'
   const { file, path, lines } = open(t, { onLost });
   const line = `${'x'.repeat(1023)}\n`;
   for (let i = 0; i < 1025; i++) file.add(line);
-  await until('a line is in the new file', () => existsSync(path) && lines().length > 0);
+  // Its lines are seen one by one, and under this name until the rotation.
+  await until('the next line is there', () => existsSync(path) && lines().at(-1) === 'lost 1');
   assert.deepEqual([lines(`${path}.1`).length, lines()], [1024, ['lost 1']]);
 });
 
