@@ -22,13 +22,11 @@ const SHARED_SECONDS_MAX: Readonly<Record<Sharing, number>> = { pure: 4, nodes: 
  * but the cores should share the work evenly, and a process that does not end well runs all of its files again.
  */
 const SHARED_SECONDS: Readonly<Record<Sharing, number>> = { pure: 15, nodes: 120 };
-/** Until it is ended, because disks are slow at times. */
-const SHARED_PATIENCE = 4;
 /** `--quick`: of one file that is not pure. */
 const QUICK_SECONDS_MAX = 1.5;
 /** Costs are rounded. */
 const MEASURED_SECONDS_MIN = 0.1;
-/** Times differ that much between a quiet machine and a busy one. */
+/** Until a process is ended. Times differ that much between a quiet machine and a slow or busy one. */
 const BUSY_FACTOR = 8;
 
 /** In the order in which they start as soon as there is room: first calm units, because little fits beside them. */
@@ -48,7 +46,7 @@ export function planRun(tests: string, { words, isQuick }: Selection, costs: Cos
   );
   const unitOf = (name: string, members: readonly string[]): Unit => {
     const { seconds, cpuSeconds } = costs.sumOf(members);
-    const measuredMs = seconds * 1000 * (members.length === 1 ? BUSY_FACTOR : SHARED_PATIENCE);
+    const measuredMs = seconds * 1000 * BUSY_FACTOR;
     return {
       name,
       files: members,
