@@ -46,12 +46,12 @@ export function planRun(tests: string, { words, isQuick }: Selection, costs: Cos
   );
   const unitOf = (name: string, members: readonly string[]): Unit => {
     const { seconds, cpuSeconds } = costs.sumOf(members);
-    const measuredMs = seconds * 1000 * BUSY_FACTOR;
     return {
       name,
       files: members,
-      timeoutMs: Math.max(timeoutMs, measuredMs),
+      timeoutMs: Math.max(timeoutMs, seconds * 1000 * BUSY_FACTOR),
       cores: cpuSeconds / Math.max(seconds, MEASURED_SECONDS_MIN),
+      cpuSeconds,
       hasNodes: members.some((file) => shared.hasNodes(join(tests, file))),
       isCalm: members.some(isCalm),
       mapsSources: false,

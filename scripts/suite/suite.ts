@@ -55,8 +55,8 @@ class Suite {
     const startAll = (): void => {
       for (let unit = schedule.next(); unit !== undefined; unit = schedule.next()) {
         const started = unit;
-        const run = this.#runFirst(started).then((more) => {
-          schedule.ended(started, more);
+        const run = this.#runFirst(started).then((outcome) => {
+          schedule.ended(started, outcome);
           running.delete(run);
         });
         running.add(run);
@@ -70,18 +70,19 @@ class Suite {
   }
 
   /** Returns what has to run because of the outcome. */
-  async #runFirst(unit: Unit): Promise<readonly Unit[]> {
+  async #runFirst(unit: Unit): Promise<{ readonly cpuSeconds: number; readonly more: readonly Unit[] }> {
     const { files, output, fault } = await this.#run(unit);
+    const cpuSeconds = [...files.values()].reduce((sum, file) => sum + file.cpuSeconds, 0);
     if (fault !== undefined && unit.files.length > 1) {
       // No file is to blame yet.
       this.#flaky.push(`${unit.name} › the process ${fault} (${output})`);
-      return unit.files.map((file) => alone(unit, file));
+      return { cpuSeconds, more: unit.files.map((file) => alone(unit, file)) };
     }
     const failed = [...files].filter(([, { failed: titles }]) => titles.length > 0);
     for (const [file, { failed: titles }] of failed)
       this.#failures.push({ unit: alone(unit, file), titles: [...titles], output });
     if (failed.length === 0) rmSync(output, { force: true });
-    return [];
+    return { cpuSeconds, more: [] };
   }
 
   async #run(unit: Unit): Promise<UnitResult> {
@@ -139,5 +140,6 @@ class Suite {
 }
 
 function alone(unit: Unit, file: string): Unit {
-  return { ...unit, name: nameOf(file), files: [file], mapsSources: true };
+  const cpuSeconds = unit.cpuSeconds / unit.files.length;
+  return { ...unit, name: nameOf(file), files: [file], cpuSeconds, mapsSources: true };
 }

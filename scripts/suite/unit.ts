@@ -13,8 +13,9 @@ export interface Unit {
   /** Paths below the folder of tests. */
   readonly files: readonly string[];
   readonly timeoutMs: number;
-  /** How many cores it keeps busy, on average. */
+  /** How many cores it keeps busy, on average, and how long: as it was measured. */
   readonly cores: number;
+  readonly cpuSeconds: number;
   /** Nodes run in it. */
   readonly hasNodes: boolean;
   /** Its tests count on quick answers, so it and what runs beside it leave a part of the cores idle. */
