@@ -11,11 +11,13 @@ import { type QueueRecord, type Queued, type QueuedMessage, applyQueued, availab
 
 /** Records that a process reads when it begins are at most about so many, beside what the snapshot has. */
 const RECORDS_PER_SNAPSHOT = 2000;
-/** A handler that fails is asked again after 1 s, which doubles up to a minute. */
+/** A handler that fails is asked again after 1 s, which doubles up to 15 min: 48 attempts, after which the DevKit gives up, last 9 h. */
 const RETRY_MS = 1000;
-const RETRY_MS_MAX = 60_000;
+const RETRY_MS_MAX = 900_000;
 /** One that cannot be reached is, as when a program starts; that is no attempt. */
 const UNREACHED_MS = 1000;
+/** Codes of what fails before anything is sent. After any other failure the handler may be at work, in its attempt. */
+const UNREACHED: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOTFOUND']);
 /** After the queue could not be followed. */
 const RESTART_MS = 1000;
 /** Longer timers would fire at once. */
@@ -207,6 +209,7 @@ export class WorkflowQueue {
   }: QueuedMessage): Promise<{ delayMs?: number; counts: boolean }> {
     const { baseUrl, fetch } = this.#options;
     const kind = queueName.includes('_wkf_step_') ? 'step' : 'flow';
+    const failed = { delayMs: Math.min(RETRY_MS * 2 ** (attempt - 1), RETRY_MS_MAX), counts: true };
     try {
       const url = `${typeof baseUrl === 'string' ? baseUrl : baseUrl()}/.well-known/workflow/v1/${kind}`;
       const response = await fetch(url, {
@@ -221,11 +224,11 @@ export class WorkflowQueue {
         body,
       });
       const text = await response.text();
-      if (!response.ok) return { delayMs: Math.min(RETRY_MS * 2 ** (attempt - 1), RETRY_MS_MAX), counts: true };
+      if (!response.ok) return failed;
       const seconds = secondsOf(text);
       return seconds === undefined ? { counts: true } : { delayMs: seconds * 1000, counts: true };
-    } catch {
-      return { delayMs: UNREACHED_MS, counts: false };
+    } catch (error) {
+      return isUnreached(error) ? { delayMs: UNREACHED_MS, counts: false } : failed;
     }
   }
 
@@ -257,6 +260,12 @@ export function queueHandler(prefix: string, handler: WorkflowQueueHandler): (re
       return Response.json({ error: String(error) }, { status: 500 });
     }
   };
+}
+
+/** `fetch` tells the cause of its failures. */
+function isUnreached(error: unknown): boolean {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return typeof cause === 'object' && cause !== null && 'code' in cause && UNREACHED.has(cause.code);
 }
 
 /** Undefined: the message is done. */

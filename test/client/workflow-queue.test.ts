@@ -204,7 +204,7 @@ test('a handler that cannot be reached is no attempt, and other queues are refus
   const { world } = program({
     bucket: 'unreached',
     fetch: async (url, { headers }) => {
-      if (++tries === 1) throw new Error('nothing listens');
+      if (++tries === 1) throw new TypeError('fetch failed', { cause: { code: 'ECONNREFUSED' } });
       attempts.push(`${url} ${new Headers(headers).get('x-vqs-message-attempt')}`);
       return await Promise.resolve(Response.json({ ok: true }));
     },
@@ -219,4 +219,21 @@ test('a handler that cannot be reached is no attempt, and other queues are refus
     async () => await Promise.resolve(),
   )(new Request('http://program', { method: 'POST', body: '{}' }));
   assert.equal(answer.status, 400);
+});
+
+test('a request that ends without an answer is an attempt, for its handler may be at work', async () => {
+  const attempts: (string | null)[] = [];
+  const { world } = program({
+    bucket: 'broken',
+    fetch: async (_url, { headers }) => {
+      attempts.push(new Headers(headers).get('x-vqs-message-attempt'));
+      if (attempts.length === 1) throw new TypeError('fetch failed', { cause: { code: 'UND_ERR_SOCKET' } });
+      return await Promise.resolve(Response.json({ ok: true }));
+    },
+  });
+  await world.start();
+  await world.queue('__wkf_step_s', 1);
+  await until('it is delivered twice', () => attempts.length === 2);
+  await world.close();
+  assert.deepEqual(attempts, ['1', '2']);
 });
