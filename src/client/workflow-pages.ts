@@ -29,7 +29,7 @@ export interface Places {
 
 export function placesOf(
   length: number,
-  { limit = PAGE, cursor, sortOrder }: WorkflowPagination = {},
+  { limit, cursor, sortOrder }: WorkflowPagination = {},
   order: 'asc' | 'desc' = 'asc',
 ): Places {
   if (cursor !== undefined && !/^\d{1,15}$/.test(cursor)) throw refusal('INVALID_ARGUMENT', `"${cursor}" is no cursor`);
@@ -37,7 +37,7 @@ export function placesOf(
   const from = cursor === undefined ? (isUp ? 0 : length) : Math.min(Number(cursor), length);
   const places = Array.from({ length: isUp ? length - from : from }, (_, i) => (isUp ? from + i : from - 1 - i));
   return {
-    limit: Math.min(Math.max(limit, 1), PAGE_MAX),
+    limit: limitOf(limit),
     places,
     behind: (place) => String(isUp ? place + 1 : place),
   };
@@ -68,7 +68,8 @@ export async function pageOfAll<T>(
   itemsOf: (state: RunState) => readonly (T | undefined)[],
   pagination: WorkflowPagination = {},
 ): Promise<WorkflowPage<T>> {
-  const { limit = PAGE, cursor: given, sortOrder = 'asc' } = pagination;
+  const { cursor: given, sortOrder = 'asc' } = pagination;
+  const limit = limitOf(pagination.limit);
   const [runAt, itemAt] = given?.split('.') ?? [];
   const listed = await runs.listed();
   const first = runAt === undefined || sortOrder === 'asc' ? runAt : String(Number(runAt) + 1);
@@ -90,4 +91,8 @@ export async function pageOfAll<T>(
     if (page.hasMore) return { data, cursor, hasMore: true };
   }
   return { data, cursor, hasMore: false };
+}
+
+function limitOf(limit = PAGE): number {
+  return Math.min(Math.max(Math.trunc(limit) || 0, 1), PAGE_MAX);
 }

@@ -243,8 +243,7 @@ export class WorkflowEventsView {
   /** The oldest first. */
   async list({ runId, pagination, ...params }: WorkflowOfRun & WorkflowResolve): Promise<WorkflowPage<WorkflowEvent>> {
     const { events } = await this.#runs.of(runId).read();
-    const page = pageOf(events, { limit: EVENTS_PAGE, ...pagination });
-    return mapped(page, (event) => withoutPayload(event, params));
+    return mapped(pageOf(events, eventsPage(pagination)), (event) => withoutPayload(event, params));
   }
 
   /** Without their run, which the streams of all runs are read for. */
@@ -255,7 +254,9 @@ export class WorkflowEventsView {
   }: WorkflowListing & WorkflowResolve & { readonly correlationId: string }): Promise<WorkflowPage<WorkflowEvent>> {
     const eventsOf = ({ events }: RunState): (WorkflowEvent | undefined)[] =>
       events.map((event) => (event.correlationId === correlationId ? event : undefined));
-    return mapped(await pageOfAll(this.#runs, eventsOf, pagination), (event) => withoutPayload(event, params));
+    return mapped(await pageOfAll(this.#runs, eventsOf, eventsPage(pagination)), (event) =>
+      withoutPayload(event, params),
+    );
   }
 
   /** The hook with its token, or that another one has it. A claim whose hook fails to come is the same hook's to take up again. */
@@ -280,8 +281,7 @@ function resultOf(state: RunState, { request, event, params }: Outcome): Workflo
   const { run, events } = state;
   const told = event === undefined ? {} : { event: withoutPayload(event, params) };
   const isStart = eventType === 'run_started' && event !== undefined && params.skipPreload !== true;
-  if (isStart && run !== undefined)
-    return { ...told, run: { ...run }, ...preloaded(events, { limit: EVENTS_PAGE }, params) };
+  if (isStart && run !== undefined) return { ...told, run: { ...run }, ...preloaded(events, {}, params) };
   if (eventType.startsWith('run_') || eventType === 'attr_set')
     return run === undefined ? told : { ...told, run: { ...run } };
   const step = eventType.startsWith('step_') ? state.steps.get(correlationId) : undefined;
@@ -300,7 +300,7 @@ function ofStep({ events }: RunState, { request, params }: Outcome): Partial<Wor
   }
   const isEnd = request.eventType === 'step_completed' || request.eventType === 'step_failed';
   const { sinceCursor: cursor } = params;
-  return isEnd && cursor !== undefined ? preloaded(events, { limit: EVENTS_PAGE, cursor }, params) : {};
+  return isEnd && cursor !== undefined ? preloaded(events, { cursor }, params) : {};
 }
 
 function preloaded(
@@ -308,8 +308,12 @@ function preloaded(
   pagination: WorkflowPagination,
   params: WorkflowResolve,
 ): Pick<WorkflowCreated, 'events' | 'cursor' | 'hasMore'> {
-  const { data, ...page } = pageOf(all, pagination);
+  const { data, ...page } = pageOf(all, eventsPage(pagination));
   return { ...page, events: data.map((event) => withoutPayload(event, params)) };
+}
+
+function eventsPage(pagination: WorkflowPagination = {}): WorkflowPagination {
+  return { ...pagination, limit: pagination.limit ?? EVENTS_PAGE };
 }
 
 function mapped<T, R>({ data, ...page }: WorkflowPage<T>, map: (item: T) => R): WorkflowPage<R> {

@@ -273,4 +273,22 @@ test('lists have pages in either order, by name and by state, in any process', a
   const none = await other.events.list({ runId: 'wrun_1', pagination: { cursor: '3' } });
   assert.deepEqual(none, { data: [], cursor: '3', hasMore: false });
   assert.match(await nameOf(other.runs.list({ pagination: { cursor: 'x' } })), /StreamError/);
+  for (const limit of [0, -1, 0.5]) {
+    const page = await other.hooks.list({ pagination: { limit } });
+    assert.deepEqual([page.data.length, page.cursor], [1, '3.1'], `${limit} is one at least`);
+  }
+});
+
+test('pages of all runs have a limit, and of events 1,000 when it is left out', async () => {
+  const { world } = program({ bucket: 'pages' });
+  await world.events.create('wrun_many', seed('many'));
+  const event = { eventType: 'hook_received', correlationId: 'hook_1', runId: 'wrun_many', eventData: { payload: 1 } };
+  const records = Array.from({ length: 1001 }, (_, i) => ({ ...event, eventId: `evnt_${i}` }));
+  await client.stream('pages', 'run wrun_many', { contentType: 'application/json' }).append(JSON.stringify(records));
+  for (const limit of [undefined, 1001]) {
+    const pagination = { limit };
+    const { data, hasMore } = await world.events.listByCorrelationId({ correlationId: 'hook_1', pagination });
+    assert.deepEqual([data.length, hasMore], [1000, true]);
+    assert.equal((await world.events.list({ runId: 'wrun_many', pagination })).data.length, 1000);
+  }
 });
