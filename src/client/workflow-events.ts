@@ -189,7 +189,10 @@ function tagged(value: unknown): unknown {
   if (value instanceof Date) return { $date: value.toISOString() };
   if (Array.isArray(value)) return value.map(tagged);
   if ('toJSON' in value && typeof value.toJSON === 'function') return tagged(value.toJSON());
-  const entries = Object.entries(value).map(([key, part]: readonly [string, unknown]) => [key, tagged(part)]);
+  // JSON leaves out what is undefined: it must not hide what looks like a tag.
+  const entries = Object.entries(value)
+    .map(([key, part]: readonly [string, unknown]) => [key, tagged(part)])
+    .filter(([, part]) => part !== undefined);
   return entries.length === 1 && String(entries[0]?.[0]).startsWith('$')
     ? { $entries: entries }
     : Object.fromEntries(entries);

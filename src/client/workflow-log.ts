@@ -55,14 +55,14 @@ export class FoldedLog<T> {
     });
   }
 
-  /** False: others came first. */
+  /** False: others came first, or the stream is gone. */
   async #append(records: readonly T[]): Promise<boolean> {
     if (this.#offset === 0) await makeJson(this.#stream);
     try {
       const text = `[${records.map(textOf).join(',')}]`;
       this.#offset = await this.#stream.append(text, { expectedOffset: this.#offset });
     } catch (error) {
-      if (error instanceof OffsetConflict) return false;
+      if (error instanceof OffsetConflict || isCode(error, 'STREAM_NOT_FOUND')) return false;
       throw error;
     }
     for (const record of records) this.#fold.apply(record);
@@ -70,19 +70,26 @@ export class FoldedLog<T> {
   }
 
   async #refresh(): Promise<void> {
+    const known = this.#incarnation;
+    // Appends do not tell it, so what only those made may be of a stream that is gone.
+    if (known === undefined) this.#forget();
     try {
-      const range = { offset: this.#offset, incarnation: this.#incarnation, live: false };
-      for await (const { data, offset, incarnation } of this.#stream.follow(range)) {
-        for (const record of valueOf<readonly T[]>(new TextDecoder().decode(data))) this.#fold.apply(record);
-        this.#offset = offset;
-        this.#incarnation = incarnation;
+      for await (const batch of this.#stream.follow({ offset: this.#offset, incarnation: known, live: false })) {
+        for (const record of valueOf<readonly T[]>(new TextDecoder().decode(batch.data))) this.#fold.apply(record);
+        this.#offset = batch.offset;
+        this.#incarnation = batch.incarnation;
       }
     } catch (error) {
       if (!isCode(error, 'STREAM_NOT_FOUND')) throw error;
-      this.#offset = 0;
-      this.#incarnation = undefined;
-      this.#fold.reset();
+      this.#forget();
+      if (known !== undefined) await this.#refresh();
     }
+  }
+
+  #forget(): void {
+    this.#offset = 0;
+    this.#incarnation = undefined;
+    this.#fold.reset();
   }
 
   async #exclusively<R>(work: () => Promise<R>): Promise<R> {

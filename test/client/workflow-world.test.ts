@@ -292,3 +292,23 @@ test('pages of all runs have a limit, and of events 1,000 when it is left out', 
     assert.equal((await world.events.list({ runId: 'wrun_many', pagination })).data.length, 1000);
   }
 });
+
+test('a run that was deleted is not found, also by a process that knew it, and may be made again', async () => {
+  const { world } = program({ bucket: 'deleted' });
+  const stream = client.stream('deleted', 'run wrun_1');
+  await world.events.create('wrun_1', seed('first'));
+  await stream.delete();
+  assert.equal(await nameOf(world.events.create('wrun_1', ofStep('step_created'))), 'WorkflowRunNotFoundError');
+  await world.events.create('wrun_1', seed('second'));
+  await stream.delete();
+  await program({ bucket: 'deleted' }).world.events.create('wrun_1', seed('third'));
+  assert.equal((await world.runs.get('wrun_1')).workflowName, 'third');
+});
+
+test('what looks like a tag stays as it is beside what is undefined', async () => {
+  const { run } = await one.events.create(null, {
+    eventType: 'run_created',
+    eventData: { deploymentId: 'd', workflowName: 'w', input: { $bytes: 'AAAA', other: undefined } },
+  });
+  assert.deepEqual((await two.runs.get(run?.runId ?? '')).input, { $bytes: 'AAAA' });
+});
