@@ -138,10 +138,10 @@ export class WorkflowRuns {
     return (await lastClaim(await this.#tokenStream(token))).last;
   }
 
-  /** A claim is made before its hook, and counts from then on, until the hook is disposed or its run ends. */
+  /** A claim is made before its hook, and counts until that is disposed, or was told of a conflict, or its run ends. */
   async #mayLive({ runId, hookId }: HookClaim): Promise<boolean> {
-    const { run, hooks } = await this.of(runId).read();
-    return run !== undefined && !isEnded(run) && hooks.get(hookId)?.isDisposed !== true;
+    const { run, hooks, others } = await this.of(runId).read();
+    return run !== undefined && !isEnded(run) && hooks.get(hookId)?.isDisposed !== true && !others.has(hookId);
   }
 
   /** Tokens are any text, and names of streams are not. */

@@ -312,3 +312,14 @@ test('what looks like a tag stays as it is beside what is undefined', async () =
   });
   assert.deepEqual((await two.runs.get(run?.runId ?? '')).input, { $bytes: 'AAAA' });
 });
+
+test('a hook that got no token does not hold it, although it claimed it meanwhile', async () => {
+  const [holder, loser, next] = [await started(), await started(), await started()];
+  await one.events.create(holder, hook('hook_holder', 'raced'));
+  const { event } = await one.events.create(loser, hook('hook_loser', 'raced'));
+  assert.equal(event?.eventType, 'hook_conflict');
+  await one.events.create(holder, { eventType: 'hook_disposed', correlationId: 'hook_holder' });
+  // Another process that creates the same hook sees the token free, but comes second to the run's stream.
+  await new WorkflowRuns(client, 'workflow').claim('raced', { runId: loser, hookId: 'hook_loser' });
+  assert.equal((await two.events.create(next, hook('hook_next', 'raced'))).event?.eventType, 'hook_created');
+});
