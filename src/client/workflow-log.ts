@@ -29,6 +29,11 @@ export class FoldedLog<T> {
     this.#fold = fold;
   }
 
+  /** Those of the stream that are folded, which is about what the state holds. */
+  get bytes(): number {
+    return this.#offset;
+  }
+
   /** Resolves with a look at the state when all that is in the stream is folded. */
   async read<R>(look: () => R): Promise<R> {
     return await this.#exclusively(async () => {

@@ -10,6 +10,7 @@ import {
   type WorkflowRun,
   type WorkflowRunStatus,
   WorkflowWorldError,
+  isObject,
 } from './workflow-events.ts';
 import { FoldedLog, JSON_TYPE, RecordWriter, makeJson } from './workflow-log.ts';
 import {
@@ -22,8 +23,9 @@ import {
   isKnownEvent,
 } from './workflow-run-fold.ts';
 
-/** Runs whose events a process keeps; of another one all are read. */
+/** Runs, and bytes of their streams, whose events a process keeps; of another one all are read. */
 const RUNS_KEPT_MAX = 500;
+const BYTES_KEPT_MAX = 32 * 1024 * 1024;
 /** Runs that are read at a time, of those that a list looks through. */
 const RUNS_AT_A_TIME = 16;
 /** Others that claim the same token win at most so often in a row. */
@@ -71,9 +73,11 @@ export class WorkflowRuns {
     const log = this.#kept.get(runId) ?? new RunLog(this.#streamOf(`run ${runId}`));
     this.#kept.delete(runId);
     this.#kept.set(runId, log);
-    for (const oldest of this.#kept.keys()) {
-      if (this.#kept.size <= RUNS_KEPT_MAX) break;
+    let bytes = [...this.#kept.values()].reduce((sum, kept) => sum + kept.bytes, 0);
+    for (const [oldest, kept] of this.#kept) {
+      if (kept === log || (this.#kept.size <= RUNS_KEPT_MAX && bytes <= BYTES_KEPT_MAX)) break;
       this.#kept.delete(oldest);
+      bytes -= kept.bytes;
     }
     return log;
   }
@@ -83,10 +87,10 @@ export class WorkflowRuns {
     await this.#listWriter.append(run);
   }
 
-  /** Spares lists a look into its stream, and may be missing. */
+  /** Spares lists a look into its stream, and may be missing. A process that lists nothing remembers none. */
   noteEnd({ runId, status }: WorkflowRun): void {
     if (this.#ends.has(runId)) return;
-    this.#ends.set(runId, status);
+    if (this.#isListed.has(runId)) this.#ends.set(runId, status);
     void this.#listWriter.append({ ended: runId, status }).catch(() => undefined);
   }
 
@@ -179,6 +183,10 @@ export class RunLog {
         this.#state = emptyRun();
       },
     });
+  }
+
+  get bytes(): number {
+    return this.#log.bytes;
   }
 
   async read(): Promise<RunState> {

@@ -323,3 +323,27 @@ test('a hook that got no token does not hold it, although it claimed it meanwhil
   await new WorkflowRuns(client, 'workflow').claim('raced', { runId: loser, hookId: 'hook_loser' });
   assert.equal((await two.events.create(next, hook('hook_next', 'raced'))).event?.eventType, 'hook_created');
 });
+
+test('a process keeps so many bytes of runs, and what it lists of their ends', async () => {
+  const { world } = program({ bucket: 'kept' });
+  const runs = new WorkflowRuns(client, 'kept');
+  const ids = ['wrun_1', 'wrun_2', 'wrun_3'];
+  for (const runId of ids) {
+    const { eventData } = seed('large');
+    await world.events.create(runId, {
+      eventType: 'run_created',
+      eventData: { ...eventData, input: 'x'.repeat(22 * 1024 * 1024) },
+    });
+  }
+  const logs = ids.map((runId) => runs.of(runId));
+  for (const log of logs) await log.read();
+  assert.equal(runs.of('wrun_3'), logs[2]);
+  assert.equal(runs.of('wrun_2'), logs[1]);
+  assert.notEqual(runs.of('wrun_1'), logs[0]);
+  const { run } = await world.events.create('wrun_1', { eventType: 'run_cancelled' });
+  assert(run !== undefined);
+  runs.noteEnd(run);
+  assert.equal(runs.endOf('wrun_1'), undefined);
+  await runs.listed();
+  assert.equal(runs.endOf('wrun_1'), 'cancelled');
+});
