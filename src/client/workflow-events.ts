@@ -172,6 +172,10 @@ export class WorkflowWorldError extends Error {
   }
 }
 
+export function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
 export function textOf(value: unknown): string {
   return JSON.stringify(tagged(value));
 }
@@ -183,7 +187,7 @@ export function valueOf<T>(text: string): T {
 }
 
 function tagged(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null) return value;
+  if (!isObject(value)) return value;
   const bytes = asBytes(value);
   if (bytes !== undefined) return { $bytes: base64Of(bytes) };
   if (value instanceof Date) return { $date: value.toISOString() };
@@ -199,7 +203,7 @@ function tagged(value: unknown): unknown {
 }
 
 function untagged(part: unknown): unknown {
-  if (typeof part !== 'object' || part === null || Object.keys(part).length !== 1) return part;
+  if (!isObject(part) || Object.keys(part).length !== 1) return part;
   if ('$bytes' in part && typeof part.$bytes === 'string') return bytesOf(part.$bytes);
   if ('$date' in part && typeof part.$date === 'string') return new Date(part.$date);
   if ('$entries' in part && Array.isArray(part.$entries)) return Object.fromEntries(part.$entries);

@@ -11,7 +11,8 @@ const CONFLICTS_MAX = 100;
 export const JSON_TYPE = 'application/json';
 
 export interface Fold<T> {
-  apply(record: T): void;
+  /** All of them, or it throws. */
+  apply(records: readonly T[]): void;
   /** The stream is gone, and another one may get its name. */
   reset(): void;
 }
@@ -70,7 +71,7 @@ export class FoldedLog<T> {
       if (error instanceof OffsetConflict || isCode(error, 'STREAM_NOT_FOUND')) return false;
       throw error;
     }
-    for (const record of records) this.#fold.apply(record);
+    this.#fold.apply(records);
     return true;
   }
 
@@ -80,7 +81,7 @@ export class FoldedLog<T> {
     if (known === undefined) this.#forget();
     try {
       for await (const batch of this.#stream.follow({ offset: this.#offset, incarnation: known, live: false })) {
-        for (const record of valueOf<readonly T[]>(new TextDecoder().decode(batch.data))) this.#fold.apply(record);
+        this.#fold.apply(valueOf<readonly T[]>(new TextDecoder().decode(batch.data)));
         this.#offset = batch.offset;
         this.#incarnation = batch.incarnation;
       }

@@ -15,6 +15,7 @@ import {
   type WorkflowStep,
   type WorkflowWait,
   WorkflowWorldError,
+  isObject,
   ulidOf,
 } from './workflow-events.ts';
 
@@ -54,8 +55,13 @@ export function liveHook({ run, hooks }: RunState, hookId: string): WorkflowHook
   return run === undefined || isEnded(run) || known?.isDisposed === true ? undefined : known?.hook;
 }
 
-export function isKnownEvent(type: unknown): type is WorkflowEventType {
-  return typeof type === 'string' && Object.hasOwn(RULES, type);
+export function isKnownEvent(event: unknown): event is WorkflowEvent {
+  return (
+    isObject(event) &&
+    'eventType' in event &&
+    typeof event.eventType === 'string' &&
+    Object.hasOwn(RULES, event.eventType)
+  );
 }
 
 export function applyEvent<T extends WorkflowEventType>(state: RunState, event: EventOf<T> & WorkflowEvent): void {

@@ -25,7 +25,7 @@ import {
 
 /** Runs, and bytes of their streams, whose events a process keeps; of another one all are read. */
 const RUNS_KEPT_MAX = 500;
-const BYTES_KEPT_MAX = 32 * 1024 * 1024;
+const BYTES_KEPT_MAX = 64 * 1024 * 1024;
 /** Runs that are read at a time, of those that a list looks through. */
 const RUNS_AT_A_TIME = 16;
 /** Others that claim the same token win at most so often in a row. */
@@ -60,7 +60,10 @@ export class WorkflowRuns {
     this.#bucket = bucket;
     this.#listWriter = new RecordWriter(this.#streamOf('runs'));
     this.#list = new FoldedLog(this.#streamOf('runs'), {
-      apply: (record) => this.#applyListed(record),
+      apply: (records) => {
+        // A stranger may have written something else.
+        for (const record of records) if (isObject(record)) this.#applyListed(record);
+      },
       reset: () => {
         this.#listed = [];
         this.#isListed.clear();
@@ -110,7 +113,13 @@ export class WorkflowRuns {
       const some = runIds.slice(i, i + RUNS_AT_A_TIME).map(async (runId) => {
         // Those that are only looked at do not take the place of those in use.
         const log = this.#kept.get(runId) ?? new RunLog(this.#streamOf(`run ${runId}`));
-        return await log.read();
+        try {
+          return await log.read();
+        } catch (error) {
+          // One of a later version does not hide the others.
+          if (error instanceof WorkflowWorldError) return emptyRun();
+          throw error;
+        }
       });
       for (const state of await Promise.all(some)) {
         if (state.run !== undefined && isEnded(state.run)) this.noteEnd(state.run);
@@ -175,9 +184,9 @@ export class RunLog {
 
   constructor(stream: MillraceStream) {
     this.#log = new FoldedLog(stream, {
-      apply: (event) => {
-        if (!isKnownEvent(event.eventType)) throw new WorkflowWorldError('RunNotSupportedError', unknownEvent(stream));
-        applyEvent(this.#state, event);
+      apply: (events) => {
+        if (!events.every(isKnownEvent)) throw new WorkflowWorldError('RunNotSupportedError', unknownEvent(stream));
+        for (const event of events) applyEvent(this.#state, event);
       },
       reset: () => {
         this.#state = emptyRun();

@@ -313,6 +313,24 @@ test('what looks like a tag stays as it is beside what is undefined', async () =
   assert.deepEqual((await two.runs.get(run?.runId ?? '')).input, { $bytes: 'AAAA' });
 });
 
+test('a run with events of a later version is refused, and lists pass over it', async () => {
+  const { world } = program({ bucket: 'later' });
+  for (const runId of ['wrun_1', 'wrun_2', 'wrun_3']) await world.events.create(runId, seed('flow'));
+  await world.events.create('wrun_3', hook('hook_3', 'token 3'));
+  const later = { eventType: 'run_paused', runId: 'wrun_2', eventId: 'evnt_2', specVersion: 6 };
+  await client.stream('later', 'run wrun_2').append(JSON.stringify([later, 7]));
+  await client.stream('later', 'runs').append(JSON.stringify([7, null]));
+  assert.equal(await nameOf(world.runs.get('wrun_2')), 'RunNotSupportedError');
+  assert.equal(await nameOf(world.events.create('wrun_2', ofStep('step_created'))), 'RunNotSupportedError');
+  const { data } = await world.runs.list();
+  assert.deepEqual(
+    data.map(({ runId }) => runId),
+    ['wrun_3', 'wrun_1'],
+  );
+  const found = await program({ bucket: 'later' }).world.hooks.list({ pagination: { limit: 1 } });
+  assert.deepEqual([found.data[0]?.hookId, found.cursor], ['hook_3', '2.1']);
+});
+
 test('a hook that got no token does not hold it, although it claimed it meanwhile', async () => {
   const [holder, loser, next] = [await started(), await started(), await started()];
   await one.events.create(holder, hook('hook_holder', 'raced'));
