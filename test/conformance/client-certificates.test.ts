@@ -193,14 +193,26 @@ test('SIGHUP reads the authorities again; connections of those before end', asyn
     await until('the node has read its files', () => server.output().split('"reloaded').length > before);
   };
   const [early, late] = [pairOf(ops.certify(7, USAGE)), pairOf(others.certify(7, USAGE))];
-  const kept = await dial(early);
-  assert.match((await ask(kept)).head, / 200 /);
-  const closed = once(kept, 'close');
+  const kept = await Promise.all(VERSIONS.map((version) => keep(early, version)));
+  const closed = kept.map(async (one) => {
+    assert(one !== undefined);
+    const { maxVersion, tickets } = one;
+    const resumed = await dial({ ...early, maxVersion, session: tickets.at(-1) });
+    assert(resumed.isSessionReused(), maxVersion);
+    await Promise.all([once(one.socket, 'close'), once(resumed, 'close')]);
+  });
   copyFileSync(others.caPath, caFile);
   await hangUp();
-  await closed;
+  await Promise.all(closed);
   assert.equal(await answerTo(late), WELCOME);
   assert.match(await answerTo(early), /ALERT_UNKNOWN_CA|ECONNRESET|closed/);
+  // A session that began with them is not resumed.
+  for (const one of kept) {
+    const [session, maxVersion] = [one?.tickets.at(-1), one?.maxVersion];
+    assert(session !== undefined, maxVersion);
+    assert.match(await answerTo({ ...early, maxVersion, session }), /ALERT_UNKNOWN_CA|ECONNRESET|closed/, maxVersion);
+    assert.equal(await answerTo({ maxVersion, session }), REFUSED, maxVersion);
+  }
   // A file that cannot be used leaves the authorities before.
   writeFileSync(caFile, 'nothing');
   server.child.kill('SIGHUP');
