@@ -220,7 +220,7 @@ export const OPERATOR_OPERATIONS: Operations = {
       ...(['SHARD_BUSY', 'STOPPING', 'INTERNAL'] as const),
       own(404, 'NOT_FOUND', 'stream not found'),
       own(409, 'CONFLICT', 'this node does not lead the group, and says who does, or has no cold store', EITHER),
-      own(502, 'INTERNAL', 'the cold store did not take the object'),
+      own(502, 'COLD_WRITE_FAILED', 'the cold store did not take the object'),
       LATE,
     ],
   },

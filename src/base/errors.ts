@@ -147,6 +147,7 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
     502,
     'an object in the cold store is missing, truncated, altered, or encrypted for a key that is not here',
   ),
+  COLD_WRITE_FAILED: row(502, 'the cold store did not take an object from this node; the answer says why'),
   NO_COLD_STORE: row(503, 'no cold store is configured on this node'),
   GROUP_IMPORTING: row(503, 'a backup is being restored into the group of this stream; retry', true),
   FORK_FORMING: row(503, 'a fork is being made under this name; retry', true),

@@ -197,7 +197,7 @@ test('an operator moves a stream to the cold store at once, and is told why not'
   await withServer({ cores: 1, groups: GROUPS, toml }, async (server) => {
     const headers = { 'Content-Type': 'text/plain' };
     assert.equal((await requestOnce(server.port, 'PUT', '/b/s', headers, 'hello')).status, 201);
-    const flush = (name: string): Promise<{ status: number; body: Buffer }> =>
+    const flush = (name: string): ReturnType<typeof requestOnce> =>
       requestOnce(server.adminPort, 'POST', `/__svc/flush-cold/${name}`);
     // The index that backups name, which is not that of the log.
     const indexes = (): Promise<number[]> =>
@@ -222,6 +222,14 @@ test('an operator moves a stream to the cold store at once, and is told why not'
     assert.equal((await flush('b/s')).status, 204);
     assert.equal((await flush('b/t')).status, 404);
     assert.equal((await requestOnce(server.port, 'GET', '/b/s?offset=-1')).body.toString(), 'hello');
+    // A store that fails is told from a node that does.
+    assert.equal((await requestOnce(server.port, 'POST', '/b/s', headers, 'more')).status, 204);
+    const folder = join(server.dataDir, 'cold');
+    renameSync(folder, `${folder}.away`);
+    const { status, headers: told, body } = await flush('b/s');
+    assert.deepEqual([status, told.get('millrace-error')], [502, 'COLD_WRITE_FAILED'], body.toString());
+    assert.match(body.toString(), /^the cold store did not take the object from this node: .*cold/);
+    renameSync(`${folder}.away`, folder);
   });
   await withServer({ cores: 1, groups: GROUPS }, async (server) => {
     const answer = await requestOnce(server.adminPort, 'POST', '/__svc/flush-cold/b/s');

@@ -17,6 +17,7 @@ const CALL_BYTES_MAX = 8 * 1024 * 1024;
 const CALLS_MAX = 16;
 
 const NO_STORE = 'this node has no cold store: set storage.cold.backend and start it again';
+const UNCONFIRMED = 'the cold store took the object, and no majority confirmed in time that it is there; retry';
 
 /** Returns the check to repeat until it gives an answer. */
 export function flushCall(cold: ColdTier | undefined, group: Group, query: Query): () => CallResult | undefined {
@@ -59,7 +60,9 @@ function outcome(group: Group, { stream, done, reason }: FlushCall): CallResult 
       return { outcome: 'done', body: { hot_start_offset: head.hotStart, group_commit_index: appliedCommands } };
     }
     case 'failed':
-      return sentence('store-failed', `the cold store did not take the object: ${reason}`);
+      return sentence('store-failed', `the cold store did not take the object from this node: ${reason}`);
+    case 'unconfirmed':
+      return sentence('retry', UNCONFIRMED);
     case 'damaged':
       return sentence('retry', ERRORS.ROW_DAMAGED.text);
     case 'leader-lost':

@@ -35,7 +35,7 @@ const NS_PER_MS = 1_000_000;
 export interface FlushCall {
   readonly stream: Uint8Array;
   readonly maxBytes: number;
-  done: 'flushed' | 'nothing' | 'failed' | 'damaged' | 'leader-lost' | undefined;
+  done: 'flushed' | 'nothing' | 'failed' | 'unconfirmed' | 'damaged' | 'leader-lost' | undefined;
   reason: string;
 }
 
@@ -317,7 +317,7 @@ export class Flusher extends TurnLoop<Work> {
     if (work.job !== job) return;
     if (outcome !== 'applied') {
       work.backOff.failed(this.clockMs);
-      this.#end(work, 'failed', 'the command was not confirmed');
+      this.#end(work, 'unconfirmed', '');
       return;
     }
     if (COMMANDS.flush.result.read(reply).slicesAccepted === 0) {

@@ -227,7 +227,22 @@ test('an operator moves one stream now', () => {
   const failing = harness.flushCall(0, 't');
   harness.turn();
   harness.port.answer('error');
-  assert.deepEqual(answered(failing), ['store-failed', 'the cold store did not take the object: the store said no\n']);
+  assert.deepEqual(answered(failing), [
+    'store-failed',
+    'the cold store did not take the object from this node: the store said no\n',
+  ]);
+  const group = harness.groupOf();
+  const unconfirmed = harness.flushCall(0, 't');
+  harness.turn();
+  harness.port.answer();
+  group.submitOwn = (...command) => {
+    Reflect.deleteProperty(group, 'submitOwn');
+    group.submitOwn(...command);
+    group.failWaiting();
+  };
+  const [again, why] = answered(unconfirmed);
+  assert.equal(again, 'retry');
+  assert(typeof why === 'string' && why.startsWith('the cold store took the object'), JSON.stringify(why));
   const leaderless = harness.flushCall(0, 't');
   harness.turn();
   harness.loseLeadership();

@@ -14,6 +14,7 @@
  * 10 s; no timeout of uWebSockets.js runs meanwhile (server.ts).
  */
 import { formatAddress, parseAddress } from '../../../base/address.ts';
+import type { ErrorCode } from '../../../base/errors.ts';
 import { decodeUrlPart, parseUint53 } from '../../../protocol/header-values.ts';
 import { QUERIES } from '../../../protocol/operations.ts';
 import type { Reply } from '../../../protocol/reply.ts';
@@ -107,6 +108,10 @@ const CALL_STATUS: Readonly<Record<CallOutcome, number>> = {
   retry: 503,
   'disk-full': 507,
 };
+const CALL_CODE: { readonly [outcome in CallOutcome]?: ErrorCode } = {
+  'store-failed': 'COLD_WRITE_FAILED',
+  'disk-full': 'DISK_FULL',
+};
 
 /** Shows how the call ended on the shard. */
 const PASS_ON: ReplyRenderer = {
@@ -114,9 +119,8 @@ const PASS_ON: ReplyRenderer = {
     const { responder } = call;
     const { outcome, body } = QUERIES.admin.result.read(reply);
     const status = CALL_STATUS[outcome];
-    const isFull = outcome === 'disk-full';
-    responder.begin(res, status, 'no-store', isFull ? 'DISK_FULL' : undefined);
-    if (outcome === 'retry' || isFull) res.writeHeader('retry-after', '1');
+    responder.begin(res, status, 'no-store', CALL_CODE[outcome]);
+    if (outcome === 'retry' || outcome === 'disk-full') res.writeHeader('retry-after', '1');
     res.writeHeader('content-type', typeof body === 'string' ? TEXT_PLAIN : JSON_TYPE);
     if (body === '') res.end();
     else responder.end(res, typeof body === 'string' ? body : JSON.stringify(body));
