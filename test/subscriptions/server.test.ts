@@ -241,6 +241,14 @@ test('workers: the wake stream may come late, a release writes another event, an
     const subs = new Subscriber(() => server.url);
     const config = { type: 'pull-wake', pattern: '**', wake_stream: 'wake/pool', lease_ttl_ms: LONG_MS };
     await subs.subscribe('pool', config);
+    const looped = { streams: ['events/b', 'wake/pool'] };
+    for (const [method, path, body] of [
+      ['PUT', '__ds/subscriptions/other', { ...config, ...looped }],
+      ['POST', '__ds/subscriptions/pool/streams', looped],
+    ] as const) {
+      const refused = await subs.expect(400, method, path, body);
+      assert.match(JSON.stringify(refused), /wake\/pool is the wake stream of the subscription/);
+    }
     await subs.expect(409, 'POST', '__ds/subscriptions/pool/claim', { worker: 'one' });
     await subs.create('events/a', { n: 1 });
     await until('without its stream no event', async () => (await subs.shown('pool')).status === 'failed');

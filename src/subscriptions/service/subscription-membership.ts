@@ -6,6 +6,7 @@ import type { Runtime } from '../../base/runtime.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { ControlRights } from '../ports.ts';
 import type { Outcome } from '../state/record.ts';
+import { wakesItself } from '../state/requests.ts';
 import { type LinkPosition, Subscription, type SubscriptionConfig } from '../state/subscription.ts';
 import { type Signing, showSubscription } from '../state/show.ts';
 import { Refusal, refuseUnless } from './api-refusal.ts';
@@ -98,7 +99,9 @@ export class Membership {
 
   async add(id: string, paths: readonly string[]): Promise<void> {
     const { known, runtime } = this.#options;
-    await known.subscription(id);
+    const { config } = await known.subscription(id);
+    const looped = wakesItself(config.wake_stream, paths);
+    if (looped !== undefined) throw new Refusal('INVALID_REQUEST', looped);
     const links = await this.#positions(paths);
     refuseUnless(await known.log.append({ op: 'add', id, at: runtime.nowMs(), links }), 'OK');
   }

@@ -44,6 +44,8 @@ export function parseConfig(body: unknown): QueryResult<SubscriptionConfig> {
   }
   const target = parseTarget(type, fields);
   if (!target.ok) return target;
+  const looped = wakesItself(target.value.wake_stream, streams.value);
+  if (looped !== undefined) return fail(looped);
   return good({
     type,
     pattern: pattern.value,
@@ -67,6 +69,12 @@ function parseTarget(
   if (isAbsent(fields['wake_stream'])) return fail('a pull-wake subscription needs wake_stream');
   const path = parsePath(fields['wake_stream']);
   return path.ok ? good({ url: null, wake_stream: path.value }) : fail(`wake_stream: ${path.reason}`);
+}
+
+/** Why these cannot be streams of a subscription with this wake stream; undefined: they can. */
+export function wakesItself(wakeStream: string | null, streams: readonly string[]): string | undefined {
+  if (wakeStream === null || !streams.includes(wakeStream)) return undefined;
+  return `${wakeStream} is the wake stream of the subscription: followed too, each wake would cause the next`;
 }
 
 /** {"streams": [...]}. */

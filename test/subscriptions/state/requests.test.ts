@@ -72,6 +72,7 @@ test('what no subscription can be is refused with a sentence', () => {
     { ...HOOK, description: 'x'.repeat(1025) },
     { type: 'pull-wake', pattern: 'a' },
     { type: 'pull-wake', pattern: 'a', wake_stream: '__ds/log' },
+    { type: 'pull-wake', streams: ['a', 'wake/a'], wake_stream: '/wake/a' },
   ];
   for (const body of bad) {
     const parsed = parseConfig(body);
