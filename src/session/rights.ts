@@ -18,6 +18,10 @@ import type { StreamName } from '../protocol/flat-path.ts';
 import type { Frame } from './frame.ts';
 import { rightOf } from './operations.ts';
 
+/** Why a session takes nothing any more. HTTP refuses an expired token alike. */
+export const STOPPING: ScopeRefusal = { code: 'STOPPING', detail: '' };
+export const EXPIRED: ScopeRefusal = { code: 'UNAUTHORIZED', detail: 'the token has expired' };
+
 /** How a session came about. */
 export interface SessionOpening {
   readonly requestId: string;
@@ -38,6 +42,11 @@ export class SessionRights {
     this.#server = server;
     this.#opening = opening;
     this.#meters = new RequestMeters(server.limits);
+  }
+
+  /** The token has expired. */
+  get isOver(): boolean {
+    return this.#grant !== undefined && this.#server.holders.isOver(this.#grant);
   }
 
   /** The session hears when they end. */
@@ -90,12 +99,12 @@ export class SessionRights {
   }
 
   #refusalOf(grant: Grant, frame: Frame): ScopeRefusal | undefined {
-    const { ctx, holders } = this.#server;
+    const { ctx } = this.#server;
     const { access } = ctx.metrics;
     // The session is about to end, but the timer that ends it may be late.
-    if (holders.isOver(grant)) {
+    if (this.isOver) {
       access.expired++;
-      return { code: 'UNAUTHORIZED', detail: 'the token has expired' };
+      return EXPIRED;
     }
     const refusal = streamRefusal(grant, rightOf(frame), frame.bucket, frame.stream);
     if (refusal !== undefined) countRefusal(access, refusal.code);

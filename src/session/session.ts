@@ -36,7 +36,7 @@ import {
 } from './messages.ts';
 import { ReadTurns, SessionOutbox, type TailEvent } from './outbox.ts';
 import { operationOf, readBytesOf } from './operations.ts';
-import { type SessionOpening, SessionRights } from './rights.ts';
+import { EXPIRED, STOPPING, type SessionOpening, SessionRights } from './rights.ts';
 import { FollowedStream, type SubscriptionOwner } from './subscription.ts';
 
 // Codes with which a WebSocket closes (RFC 6455 7.4.1).
@@ -144,18 +144,18 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
   }
 
   /** The node stops: nothing new is taken, and the session ends when the client has what it asked for. */
-  goAway(): void {
+  goAway(why = STOPPING): void {
     if (this.#isLeaving) return;
     this.#isLeaving = true;
-    for (const subscription of [...this.#subscriptions.values()]) subscription.onStop();
+    for (const subscription of [...this.#subscriptions.values()]) subscription.end(why);
     writeGoAway(this.outbox.out);
     this.outbox.sendSoon();
   }
 
-  /** Its token is valid no longer. */
+  /** Its token is valid no longer. One that was changed may open another session, and hears there what it may do. */
   grantEnded(): void {
     try {
-      this.goAway();
+      this.goAway(this.rights.isOver ? EXPIRED : STOPPING);
     } catch (error) {
       this.server.logError(error, this.operation, this.requestId);
     }
@@ -180,7 +180,7 @@ export class ClientSession implements SocketOwner, LaneOwner, SubscriptionOwner,
   #fullFor(frame: Frame): Pick<RequestRefusal, 'code' | 'detail'> | undefined {
     const { server } = this;
     const { size: length } = frame;
-    if (server.closing || this.#isLeaving) return { code: 'STOPPING', detail: '' };
+    if (server.closing || this.#isLeaving) return STOPPING;
     if (this.#pending.size >= SESSION_REQUESTS_MAX) return full(`${SESSION_REQUESTS_MAX} requests are under way`);
     if (this.#bytesInFlight + length > SESSION_IN_FLIGHT_BYTES_MAX) {
       return full(`${this.#bytesInFlight} of ${SESSION_IN_FLIGHT_BYTES_MAX} bytes are under way, and ${length} came`);

@@ -211,6 +211,11 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
     this.#fail('STOPPING');
   }
 
+  /** The session ends, for this reason. */
+  end(why: HeaderRefusal): void {
+    this.#end({ id: this.id, ...why });
+  }
+
   onTime(): void {
     if (this.#state === RETRYING) this.#readOn();
   }

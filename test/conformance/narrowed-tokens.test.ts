@@ -11,7 +11,7 @@ import { type HeaderList, type RawResponse, requestOnce } from '../support/raw-c
 import { bearer, listed } from '../support/scoped-tokens.ts';
 import { TestServer, removeFolder, temporaryFolder, within } from '../support/server.ts';
 import { PATIENCE_MS, until } from '../support/until.ts';
-import { DONE, GO_AWAY, READ, SessionClient } from '../session/client.ts';
+import { DONE, GO_AWAY, READ, REFUSED, SUBSCRIBE, SessionClient } from '../session/client.ts';
 
 const folder = temporaryFolder('narrowed');
 const [tokensFile, keysFile, rootFile] = [join(folder, 'tokens.toml'), join(folder, 'keys.pem'), join(folder, 'root')];
@@ -169,6 +169,21 @@ test('live readers and sessions of a child end when the token above is revoked, 
     assert.equal((await ask(by(token), 'GET', '/shop/a-1')).status, 401);
     await change({});
   }
+});
+
+test('a token that expires ends a live read and what a session follows with the same refusal', async () => {
+  const { token } = await narrow(BY_TENANT, [scope('a-1', 'read')], { expires_in: 5 });
+  const session = await SessionClient.connect(server.port, {
+    protocol: `millrace.session.v1, millrace.bearer.${token}`,
+  });
+  session.send([SUBSCRIBE, 1, 'shop', 'a-1', 1000, { offset: 0 }]);
+  const reader = await ask(by(token), 'GET', '/shop/a-1?offset=now&live=long-poll&timeout_ms=60000');
+  await session.until(() => session.told.some(({ kind }) => kind === GO_AWAY));
+  const { status, code, sentence } = await session.take(({ kind }) => kind === REFUSED);
+  assert.deepEqual([reader.status, reader.headers.get('millrace-error')], [status, code]);
+  assert.deepEqual([status, code], [401, 'UNAUTHORIZED']);
+  assert.match(sentence, /the token has expired/);
+  session.destroy();
 });
 
 test('another token with all rights ends the children of the one before, and a key that goes those that it signed', async () => {
