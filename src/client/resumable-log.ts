@@ -11,7 +11,7 @@ import {
 } from './client.ts';
 import type { ClientCode } from './error.ts';
 
-const JSON_TYPE = 'application/json';
+export const JSON_TYPE = 'application/json';
 /** Timers that are longer fire at once, and readers would take any producer for dead. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 /** As long as streams of `resumable-stream` live. */

@@ -2,13 +2,13 @@
  * A JSON stream that a process folds: it reads from where it has come to, and appends there, so that an append is done only by a
  * process that knows all records before it.
  */
+import type { AppendOptions } from './appends.ts';
 import { type MillraceStream, OffsetConflict } from './client.ts';
-import { isCode, refusal } from './resumable-log.ts';
+import { JSON_TYPE, isCode, refusal } from './resumable-log.ts';
 import { textOf, valueOf } from './workflow-events.ts';
 
 /** Others that append at the same place win at most so often in a row before a call is given up. */
 const CONFLICTS_MAX = 100;
-export const JSON_TYPE = 'application/json';
 
 export interface Fold<T> {
   /** All of them, or it throws. */
@@ -118,18 +118,15 @@ export class RecordWriter<T> {
     this.#stream = stream;
   }
 
-  async append(record: T): Promise<void> {
-    await this.make();
-    await this.#stream.records<T>().append(record);
-  }
-
-  async make(): Promise<void> {
-    this.#made ??= makeJson(this.#stream);
+  async append(record: T, options: AppendOptions = {}): Promise<void> {
     try {
-      await this.#made;
+      await (this.#made ??= makeJson(this.#stream));
+      await this.#stream.records<T>().append(record, options);
     } catch (error) {
       this.#made = undefined;
-      throw error;
+      // It was deleted, and is made once more.
+      if (!isCode(error, 'STREAM_NOT_FOUND')) throw error;
+      await this.append(record, options);
     }
   }
 }

@@ -3,21 +3,19 @@
  * lengthens while the handler runs; of one that died it ends, and another process takes the message. So delivery is at least once.
  */
 import type { MillraceClient, MillraceStream } from './client.ts';
-import { isCode, refusal } from './resumable-log.ts';
+import { JSON_TYPE, isCode, refusal } from './resumable-log.ts';
 import { sleep } from './waiting.ts';
-import { textOf, ulidOf, valueOf } from './workflow-events.ts';
-import { JSON_TYPE, RecordWriter } from './workflow-log.ts';
-import { type QueueRecord, type Queued, type QueuedMessage, applyQueued, availableMs } from './workflow-queue-fold.ts';
+import { isObject, textOf, ulidOf, valueOf } from './workflow-events.ts';
+import { RecordWriter, makeJson } from './workflow-log.ts';
+import { type QueueRecord, type QueuedMessage, QueuedMessages, isQueueRecord } from './workflow-queue-fold.ts';
 
 /** Records that a process reads when it begins are at most about so many, beside what the snapshot has. */
 const RECORDS_PER_SNAPSHOT = 2000;
-/** A handler that fails is asked again after 1 s, which doubles up to 15 min: 48 attempts, after which the DevKit gives up, last 9 h. */
+/** A handler that fails is asked again after 1 s, which doubles up to 15 min: the DevKit's 48 attempts last 9 h. */
 const RETRY_MS = 1000;
 const RETRY_MS_MAX = 900_000;
 /** One that cannot be reached is, as when a program starts; that is no attempt. */
 const UNREACHED_MS = 1000;
-/** Codes of what fails before anything is sent. After any other failure the handler may be at work, in its attempt. */
-const UNREACHED: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOTFOUND']);
 /** After the queue could not be followed. */
 const RESTART_MS = 1000;
 /** Longer timers would fire at once. */
@@ -51,9 +49,9 @@ export class WorkflowQueue {
   readonly #closing = new AbortController();
   readonly #id = ulidOf(new Date());
   #running: Promise<void> | undefined;
-  #messages: Queued = new Map();
-  /** By message: the record that takes it, which has to come back. */
-  readonly #taking = new Map<string, string>();
+  #messages = new QueuedMessages();
+  /** By message whose record that takes it has to come back: what gives it back. */
+  readonly #taking = new Map<string, Extract<QueueRecord, { later: string }>>();
   readonly #delivering = new Map<string, Promise<void>>();
   #taken = 0;
   #recordsSinceSnapshot = 0;
@@ -83,6 +81,7 @@ export class WorkflowQueue {
   async close(): Promise<void> {
     this.#end();
     await this.#running;
+    await this.#giveBack();
     await Promise.all(this.#delivering.values());
   }
 
@@ -91,10 +90,10 @@ export class WorkflowQueue {
       try {
         await this.#follow(signal);
       } catch (error) {
-        if (signal.aborted || isCode(error, 'CLIENT_CLOSED')) break;
-        // Where this process was away for long, what it would read next is in the snapshot.
-        await sleep(RESTART_MS, [signal]).catch(() => undefined);
+        if (isCode(error, 'CLIENT_CLOSED')) break;
       }
+      // Where this process was away for long, what it would read next is in the snapshot. The stream may be closed.
+      await sleep(RESTART_MS, [signal]).catch(() => undefined);
     }
     this.#end();
   }
@@ -105,18 +104,16 @@ export class WorkflowQueue {
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
-    await this.#writer.make();
+    await makeJson(this.#stream);
     const { snapshot, offset: start } = await this.#stream.bootstrap({ signal });
-    const kept: readonly QueuedMessage[] =
-      snapshot === undefined ? [] : valueOf(new TextDecoder().decode(snapshot.data));
-    this.#messages = new Map(kept.map((message) => [message.id, message]));
-    // Their records may lie before the snapshot; what they took is free when its lease ends.
-    this.#taking.clear();
+    // Their records may lie before the snapshot.
+    void this.#giveBack();
+    this.#messages = new QueuedMessages(snapshot === undefined ? [] : valueOf(new TextDecoder().decode(snapshot.data)));
     this.#recordsSinceSnapshot = 0;
     this.#takeWhatIsDue();
     for await (const { data, offset } of this.#stream.follow({ offset: start, signal })) {
-      const records: readonly QueueRecord[] = valueOf(new TextDecoder().decode(data));
-      for (const record of records) this.#apply(record);
+      const records: readonly unknown[] = JSON.parse(new TextDecoder().decode(data));
+      for (const record of records) if (isQueueRecord(record)) this.#apply(record);
       this.#takeWhatIsDue();
       this.#recordsSinceSnapshot += records.length;
       if (this.#recordsSinceSnapshot >= RECORDS_PER_SNAPSHOT) {
@@ -127,8 +124,8 @@ export class WorkflowQueue {
   }
 
   #apply(record: QueueRecord): void {
-    applyQueued(this.#messages, record);
-    if (!('take' in record) || this.#taking.get(record.take) !== record.by) return;
+    this.#messages.apply(record);
+    if (!('take' in record) || this.#taking.get(record.take)?.by !== record.by) return;
     this.#taking.delete(record.take);
     const message = this.#messages.get(record.take);
     if (message?.lease?.by !== record.by) return;
@@ -143,29 +140,34 @@ export class WorkflowQueue {
     clearTimeout(this.#timer);
     if (this.#closing.signal.aborted) return;
     const atMs = Date.now();
-    let nextMs = Number.POSITIVE_INFINITY;
-    for (const message of this.#messages.values()) {
-      const waitMs = availableMs(message) - atMs;
-      if (waitMs > 0) nextMs = Math.min(nextMs, waitMs);
-      else if (this.#taking.size + this.#delivering.size >= this.#options.deliveries) break;
-      else if (!this.#taking.has(message.id)) this.#take(message.id, atMs);
+    for (const message of this.#messages.due(atMs)) {
+      if (this.#taking.size + this.#delivering.size >= this.#options.deliveries) break;
+      if (!this.#taking.has(message.id)) this.#take(message, atMs);
     }
-    if (nextMs < Number.POSITIVE_INFINITY) this.#lookIn(nextMs);
+    this.#lookIn(this.#messages.nextMs - atMs);
   }
 
   #lookIn(ms: number): void {
     clearTimeout(this.#timer);
-    if (!this.#closing.signal.aborted)
+    if (!this.#closing.signal.aborted && ms < Number.POSITIVE_INFINITY)
       this.#timer = setTimeout(() => this.#takeWhatIsDue(), Math.min(ms, TIMER_MS_MAX));
   }
 
-  #take(id: string, atMs: number): void {
+  #take({ id, dueMs, attempt }: QueuedMessage, atMs: number): void {
     const by = `${this.#id}-${this.#taken++}`;
-    this.#taking.set(id, by);
+    this.#taking.set(id, { later: id, by, dueMs, attempt });
     this.#writer.append({ take: id, by, atMs, untilMs: atMs + this.#options.leaseMs }).catch(() => {
-      if (this.#taking.get(id) === by) this.#taking.delete(id);
+      if (this.#taking.get(id)?.by === by) this.#taking.delete(id);
       this.#lookIn(RESTART_MS);
     });
+  }
+
+  /** Messages that were taken, and are not delivered here: no process has to wait for the ends of their leases. */
+  async #giveBack(): Promise<void> {
+    const records = [...this.#taking.values()];
+    this.#taking.clear();
+    const signal = AbortSignal.timeout(this.#options.leaseMs);
+    await Promise.allSettled(records.map(async (record) => await this.#writer.append(record, { signal })));
   }
 
   async #deliver(message: QueuedMessage, by: string): Promise<void> {
@@ -200,13 +202,8 @@ export class WorkflowQueue {
   }
 
   /** After which time to deliver it again; undefined: it is done. */
-  async #send({
-    id,
-    queueName,
-    body,
-    headers,
-    attempt,
-  }: QueuedMessage): Promise<{ delayMs?: number; counts: boolean }> {
+  async #send(message: QueuedMessage): Promise<{ delayMs?: number; counts: boolean }> {
+    const { id, queueName, body, headers, attempt } = message;
     const { baseUrl, fetch } = this.#options;
     const kind = queueName.includes('_wkf_step_') ? 'step' : 'flow';
     const failed = { delayMs: Math.min(RETRY_MS * 2 ** (attempt - 1), RETRY_MS_MAX), counts: true };
@@ -234,7 +231,7 @@ export class WorkflowQueue {
 
   /** So that processes that begin need not read all that ever was queued. One of those that try does it. */
   async #publish(offset: number): Promise<void> {
-    const text = textOf([...this.#messages.values()]);
+    const text = textOf(this.#messages.all());
     const before = await this.#stream.snapshot();
     if (before !== undefined && before.offset >= offset) return;
     const replaces = before === undefined ? {} : { replaces: before.digest };
@@ -262,17 +259,17 @@ export function queueHandler(prefix: string, handler: WorkflowQueueHandler): (re
   };
 }
 
-/** `fetch` tells the cause of its failures. */
+/** Nothing was sent. After any other failure the handler may be at work, in its attempt. */
 function isUnreached(error: unknown): boolean {
   const cause = error instanceof Error ? error.cause : undefined;
-  return typeof cause === 'object' && cause !== null && 'code' in cause && UNREACHED.has(cause.code);
+  return isObject(cause) && 'code' in cause && /^(ECONNREFUSED|ENOTFOUND)$/.test(String(cause.code));
 }
 
 /** Undefined: the message is done. */
 function secondsOf(text: string): number | undefined {
   try {
     const answer: unknown = JSON.parse(text);
-    if (typeof answer !== 'object' || answer === null || !('timeoutSeconds' in answer)) return undefined;
+    if (!isObject(answer) || !('timeoutSeconds' in answer)) return undefined;
     const { timeoutSeconds } = answer;
     return typeof timeoutSeconds === 'number' && timeoutSeconds >= 0 ? timeoutSeconds : undefined;
   } catch {

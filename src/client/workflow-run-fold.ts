@@ -56,12 +56,7 @@ export function liveHook({ run, hooks }: RunState, hookId: string): WorkflowHook
 }
 
 export function isKnownEvent(event: unknown): event is WorkflowEvent {
-  return (
-    isObject(event) &&
-    'eventType' in event &&
-    typeof event.eventType === 'string' &&
-    Object.hasOwn(RULES, event.eventType)
-  );
+  return isObject(event) && 'eventType' in event && Object.hasOwn(RULES, String(event.eventType));
 }
 
 export function applyEvent<T extends WorkflowEventType>(state: RunState, event: EventOf<T> & WorkflowEvent): void {

@@ -3,7 +3,7 @@
  * who claimed it. Whether a run has ended, or a claim still counts, only the run's own stream says.
  */
 import { type MillraceClient, type MillraceStream, OffsetConflict } from './client.ts';
-import { isCode, refusal } from './resumable-log.ts';
+import { JSON_TYPE, isCode, refusal } from './resumable-log.ts';
 import {
   type WorkflowEvent,
   type WorkflowEventRequest,
@@ -12,7 +12,7 @@ import {
   WorkflowWorldError,
   isObject,
 } from './workflow-events.ts';
-import { FoldedLog, JSON_TYPE, RecordWriter, makeJson } from './workflow-log.ts';
+import { FoldedLog, RecordWriter, makeJson } from './workflow-log.ts';
 import {
   type Moment,
   type RunState,

@@ -6,9 +6,8 @@
 import { base64Of, bytesOf } from './base64.ts';
 import type { MillraceClient, MillraceStream, StreamDescription } from './client.ts';
 import { readableOf } from './readable.ts';
-import { isCode, refusal } from './resumable-log.ts';
+import { JSON_TYPE, isCode, refusal } from './resumable-log.ts';
 
-const JSON_TYPE = 'application/json';
 const PAGE_CHUNKS = 100;
 const PAGE_CHUNKS_MAX = 1000;
 /** Beside those with writes under way; those used longest ago are opened again. */

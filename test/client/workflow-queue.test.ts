@@ -1,6 +1,14 @@
 // The queue of a Workflow World on a real node: delays, repeats, and programs that die. Each program is a client of its own.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
+import {
+  type FollowOptions,
+  type FollowedBatch,
+  type MillraceClient,
+  type MillraceStream,
+  connect,
+} from '../../src/client/client.ts';
+import { QueuedMessages } from '../../src/client/workflow-queue-fold.ts';
 import type { WorkflowWorldOptions } from '../../src/client/workflow-world.ts';
 import { until } from '../support/until.ts';
 import { startNode } from './node.ts';
@@ -237,3 +245,120 @@ test('a request that ends without an answer is an attempt, for its handler may b
   await world.close();
   assert.deepEqual(attempts, ['1', '2']);
 });
+
+test('messages become free in the order of their times, also when a clock is set back', () => {
+  const queued = new QueuedMessages();
+  const put = (id: string, dueMs: number): void =>
+    queued.apply({ put: { id, queueName: 'q', body: '', headers: {}, dueMs } });
+  for (const [id, dueMs] of [['c', 30] as const, ['a', 10] as const, ['b', 10] as const, ['d', 40] as const])
+    put(id, dueMs);
+  const dueAt = (atMs: number): string => [...queued.due(atMs)].map(({ id }) => id).join('');
+  assert.deepEqual([dueAt(9), queued.nextMs, dueAt(30), queued.nextMs], ['', 10, 'abc', 40]);
+  assert.deepEqual([dueAt(5), dueAt(30)], ['', 'abc']);
+  queued.apply({ take: 'a', by: 'x', atMs: 30, untilMs: 35 });
+  queued.apply({ keep: 'a', by: 'x', untilMs: 38 });
+  assert.deepEqual([dueAt(30), dueAt(35), dueAt(38), queued.nextMs], ['bc', 'bc', 'bca', 40]);
+  queued.apply({ later: 'a', by: 'x', dueMs: 50, attempt: 1 });
+  queued.apply({ take: 'b', by: 'y', atMs: 38, untilMs: 60 });
+  queued.apply({ done: 'b', by: 'y' });
+  const again = new QueuedMessages(queued.all());
+  assert.deepEqual(
+    [...again.due(100)].map(({ id }) => id),
+    ['c', 'd', 'a'],
+  );
+  assert.deepEqual([dueAt(49), queued.nextMs, dueAt(50), queued.nextMs], ['cd', 50, 'cda', 60]);
+});
+
+test('what a stranger writes to the queue is passed over, and a queue that is deleted is made again', async () => {
+  const { world, handle } = program({ bucket: 'strange' });
+  const seen: unknown[] = [];
+  handle.current = async (message) => await Promise.resolve(void seen.push(message));
+  const stream = client.stream('strange', 'queue', { contentType: 'application/json' });
+  await world.queue(`${PREFIX}flow`, 1);
+  await stream.append(
+    JSON.stringify([7, null, 'put', { put: null }, { put: { id: 'm' } }, { take: {} }, { $entries: [1] }]),
+  );
+  await world.start();
+  await world.queue(`${PREFIX}flow`, 2);
+  await until('both are delivered', () => seen.length === 2, 30_000);
+  await stream.delete();
+  await world.queue(`${PREFIX}flow`, 3);
+  await until('so is one that came to the next stream', () => seen.length === 3, 30_000);
+  await stream.delete();
+  await until('a process that delivers makes it, too', async () => await isThere(stream), 30_000);
+  await world.close();
+});
+
+async function isThere(stream: MillraceStream): Promise<boolean> {
+  return await stream.head().then(
+    () => true,
+    () => false,
+  );
+}
+
+/** A client whose streams follow as this says. */
+function following(
+  follow: (stream: MillraceStream, options: FollowOptions) => AsyncGenerator<FollowedBatch, void>,
+): MillraceClient {
+  const own = connect(server.url);
+  const open = own.stream.bind(own);
+  own.stream = (...path) => {
+    const stream = open(...path);
+    const plain = open(...path);
+    stream.follow = (options) => follow(plain, options ?? {});
+    return stream;
+  };
+  after(() => own.close());
+  return own;
+}
+
+test('a queue that is closed is looked at each second', async () => {
+  let looks = 0;
+  const own = following((stream, options) => {
+    looks++;
+    return stream.follow(options);
+  });
+  const { world } = program({ bucket: 'closed', client: own });
+  await world.queue(`${PREFIX}flow`, 1);
+  await client.stream('closed', 'queue').close();
+  await world.start();
+  await until('it is looked at again', () => looks > 1);
+  const sinceMs = Date.now();
+  await until('it is looked at five times', () => looks > 5);
+  assert(Date.now() - sinceMs > 3000);
+  await world.close();
+});
+
+for (const how of ['ends', 'starts again'] as const) {
+  test(`a message that was just taken is free when its taker ${how}`, async () => {
+    const bucket = `taken-${how === 'ends' ? 'end' : 'again'}`;
+    let isTaken = false;
+    const own = following(async function* hidden(stream, options) {
+      for await (const batch of stream.follow(options)) {
+        if (!isTaken && new TextDecoder().decode(batch.data).includes('"take"')) {
+          isTaken = true;
+          if (how === 'starts again') throw new Error('the connection ends');
+          await new Promise((resolve) => options.signal?.addEventListener('abort', resolve));
+          return;
+        }
+        yield batch;
+      }
+    });
+    const options = { bucket, leaseMs: 600_000 };
+    const taker = program({ ...options, client: own });
+    const attempts: number[] = [];
+    taker.handle.current = async (_message, attempt) => await Promise.resolve(void attempts.push(attempt));
+    await taker.world.start();
+    await taker.world.queue(`${PREFIX}flow`, 'm');
+    await until('it is taken', () => isTaken);
+    const other = program(options);
+    other.handle.current = taker.handle.current;
+    if (how === 'ends') {
+      await taker.world.close();
+      await other.world.start();
+    }
+    await until('it is delivered', () => attempts.length > 0, 30_000);
+    await Promise.all([taker.world.close(), other.world.close()]);
+    assert.deepEqual(attempts, [1]);
+  });
+}
