@@ -1,5 +1,8 @@
 // The queue of a Workflow World on a real node: delays, repeats, and programs that die. Each program is a client of its own.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import process from 'node:process';
 import { after, test } from 'node:test';
 import {
   type FollowOptions,
@@ -362,3 +365,31 @@ for (const how of ['ends', 'starts again'] as const) {
     assert.deepEqual(attempts, [1]);
   });
 }
+
+test('a message whose process is killed is delivered by another one', async () => {
+  const modules = new URL('../../src/client/', import.meta.url).href;
+  const child = spawn(process.execPath, [
+    '--input-type=module',
+    '--eval',
+    `import { connect } from '${modules}client.js';
+     import { createWorld } from '${modules}workflow-world.js';
+     const fetch = async () => {
+       console.log('under way');
+       return await new Promise(() => undefined);
+     };
+     const client = connect('${server.url}');
+     await createWorld({ client, bucket: 'killed', baseUrl: 'http://program', leaseMs: ${LEASE_MS}, fetch }).start();`,
+  ]);
+  const { world, handle } = program({ bucket: 'killed', leaseMs: LEASE_MS });
+  const attempts: number[] = [];
+  handle.current = async (_message, attempt) => await Promise.resolve(void attempts.push(attempt));
+  await world.queue(`${PREFIX}flow`, 'm');
+  await once(child.stdout, 'data');
+  await world.start();
+  await isKeptLonger('killed');
+  assert.deepEqual(attempts, []);
+  child.kill('SIGKILL');
+  await until('it is delivered again', () => attempts.length > 0);
+  await world.close();
+  assert.deepEqual(attempts, [2]);
+});
