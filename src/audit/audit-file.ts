@@ -38,6 +38,8 @@ export class AuditFile {
   /** Lost since the last line that told of it. */
   #untold = 0;
   #nextLookMs = 0;
+  /** A rotation was announced: the path is looked at before the next line, whatever the time. */
+  #mustLook = false;
   #writing: Promise<void> | undefined;
   #cancelRetry: (() => void) | undefined;
   #isTroubled = false;
@@ -64,7 +66,7 @@ export class AuditFile {
 
   /** The path may name another file now. */
   reopen(): void {
-    this.#nextLookMs = 0;
+    this.#mustLook = true;
     this.#begin();
   }
 
@@ -109,7 +111,7 @@ export class AuditFile {
         await this.#look();
         if (this.#lines.length > 0) await this.#writeSome();
         if (this.#untold > 0) this.#tellLost();
-      } while (this.#lines.length > 0 || this.#nextLookMs === 0);
+      } while (this.#lines.length > 0 || this.#mustLook);
       this.#trouble(undefined);
     } catch (error) {
       this.counters.errors++;
@@ -123,7 +125,8 @@ export class AuditFile {
   /** Opens the file again when its path names another one, or none: the one before was moved by a rotation. */
   async #look(): Promise<void> {
     const { path, runtime } = this.#options;
-    if (runtime.monotonicMs() < this.#nextLookMs) return;
+    if (!this.#mustLook && runtime.monotonicMs() < this.#nextLookMs) return;
+    this.#mustLook = false;
     this.#nextLookMs = runtime.monotonicMs() + LOOK_MS;
     const opened = await statOf(this.#fd);
     const named = await stat(path).catch(() => undefined);
