@@ -21,6 +21,8 @@ class PartsStore {
   readonly steps: Step[] = [];
   /** The step that fails, and how: with a status, or without an answer. */
   fault: { readonly at: Step; readonly how: number | 'silent' } | undefined;
+  /** A request has come that gets no answer. */
+  onSilence: () => void = () => undefined;
   #lastId = 0;
   readonly server = createServer((req, res) => void this.#take(req, res));
 
@@ -32,7 +34,7 @@ class PartsStore {
     const step = stepOf(req.method, url.searchParams);
     this.steps.push(step);
     if (this.fault?.at === step) {
-      if (this.fault.how === 'silent') return;
+      if (this.fault.how === 'silent') return this.onSilence();
       res.writeHead(this.fault.how).end('<Error><Code>AccessDenied</Code></Error>');
       return;
     }
@@ -56,7 +58,10 @@ function stepOf(method: string | undefined, params: URLSearchParams): Step {
   return params.has('uploadId') ? 'complete' : 'put';
 }
 
-async function open(t: TestContext, timeoutMs = 10_000): Promise<{ fake: PartsStore; store: S3Store }> {
+/** Far more than any test takes. The test ends the wait for an answer that does not come. */
+const TIMEOUT_MS = 600_000;
+
+async function open(t: TestContext): Promise<{ fake: PartsStore; store: S3Store }> {
   const fake = new PartsStore();
   fake.server.listen(0, '127.0.0.1');
   await once(fake.server, 'listening');
@@ -65,7 +70,7 @@ async function open(t: TestContext, timeoutMs = 10_000): Promise<{ fake: PartsSt
     ...{ bucket: 'cold', region: undefined, endpoint: `http://127.0.0.1:${port}`, pathStyle: true },
     credentials: { accessKeyId: 'a', secretAccessKey: 'b', sessionToken: undefined },
     encryption: 'none',
-    ...{ kmsKeyId: undefined, timeoutMs, maxRetries: 0, connections: 4 },
+    ...{ kmsKeyId: undefined, timeoutMs: TIMEOUT_MS, maxRetries: 0, connections: 4 },
   };
   const store = new S3Store(options, 'r');
   t.after(() => {
@@ -116,10 +121,18 @@ it('passes on the error of the pieces, and leaves neither object nor parts', asy
 
 for (const at of ['create', 'part', 'complete'] as const) {
   it(`a store that refuses (${at}) or does not answer ends the upload, and its parts go away`, async (t) => {
-    const { fake, store } = await open(t, 1000);
+    const { fake, store } = await open(t);
+    const waits: AbortController[] = [];
+    t.mock.method(AbortSignal, 'timeout', (ms: number) => {
+      assert.equal(ms, TIMEOUT_MS);
+      const wait = new AbortController();
+      waits.push(wait);
+      return wait.signal;
+    });
     fake.fault = { at, how: 403 };
     await assert.rejects(store.putPieces('refused', mebibytes(20), signal), isDenied);
     fake.fault = { at, how: 'silent' };
+    fake.onSilence = () => waits.at(-1)?.abort();
     await assert.rejects(store.putPieces('silent', mebibytes(20), signal), isUnreachable);
     assert.deepEqual([fake.objects.size, fake.open.size], [0, 0]);
   });
