@@ -283,12 +283,12 @@ test('what a stranger writes to the queue is passed over, and a queue that is de
   );
   await world.start();
   await world.queue(`${PREFIX}flow`, 2);
-  await until('both are delivered', () => seen.length === 2, 30_000);
+  await until('both are delivered', () => seen.length === 2);
   await stream.delete();
   await world.queue(`${PREFIX}flow`, 3);
-  await until('so is one that came to the next stream', () => seen.length === 3, 30_000);
+  await until('so is one that came to the next stream', () => seen.length === 3);
   await stream.delete();
-  await until('a process that delivers makes it, too', async () => await isThere(stream), 30_000);
+  await until('a process that delivers makes it, too', async () => await isThere(stream));
   await world.close();
 });
 
@@ -328,7 +328,7 @@ test('a queue that is closed is looked at each second', async () => {
   await until('it is looked at again', () => looks > 1);
   const sinceMs = Date.now();
   await until('it is looked at five times', () => looks > 5);
-  assert(Date.now() - sinceMs > 3000);
+  assert(Date.now() - sinceMs > 1000);
   await world.close();
 });
 
@@ -360,7 +360,7 @@ for (const how of ['ends', 'starts again'] as const) {
       await taker.world.close();
       await other.world.start();
     }
-    await until('it is delivered', () => attempts.length > 0, 30_000);
+    await until('it is delivered', () => attempts.length > 0);
     await Promise.all([taker.world.close(), other.world.close()]);
     assert.deepEqual(attempts, [1]);
   });
@@ -380,6 +380,7 @@ test('a message whose process is killed is delivered by another one', async () =
      const client = connect('${server.url}');
      await createWorld({ client, bucket: 'killed', baseUrl: 'http://program', leaseMs: ${LEASE_MS}, fetch }).start();`,
   ]);
+  after(() => child.kill('SIGKILL'));
   const { world, handle } = program({ bucket: 'killed', leaseMs: LEASE_MS });
   const attempts: number[] = [];
   handle.current = async (_message, attempt) => await Promise.resolve(void attempts.push(attempt));
