@@ -14,7 +14,7 @@ import { Raft } from '../raft/raft.ts';
 import { ENTRY_CONFIG, ENTRY_DATA, type Entry, type RaftConfig } from '../raft/types.ts';
 import { apply, expiryDue } from '../stream/apply.ts';
 import type { Head } from '../stream/core/head.ts';
-import { isImporting } from '../stream/backup/apply-import.ts';
+import { isClosedTo, isImporting } from '../stream/backup/apply-import.ts';
 import type { State } from '../stream/core/state.ts';
 import { Command, type CommandFields, commandBytesMax, writeCommand, writeKeyCommand } from '../protocol/command.ts';
 import { EntryBuilder, eachCommand } from './entry.ts';
@@ -146,7 +146,7 @@ export class Group {
     const refused =
       (this.leads ? undefined : 'NO_LEADER') ??
       (commandBytes > COMMAND_BYTES_MAX ? 'BODY_TOO_LARGE' : undefined) ??
-      readAhead(this.state, command) ??
+      (isClosedTo(this.state, command.kind) ? undefined : readAhead(this.state, command)) ??
       quotaRefusal(quotaMark(view, at), this.state, command, size, this.#clock(nowMs), reply) ??
       this.admission.refuses(command, size, this.state, this.raft, waiting, nowMs);
     if (refused === undefined) this.#endEarlyFork(command, nowMs);

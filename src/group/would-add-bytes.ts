@@ -4,6 +4,7 @@
  * was lost gets it.
  */
 import { checkAppend, refuse } from '../stream/operations/append.ts';
+import { isClosedTo } from '../stream/backup/apply-import.ts';
 import { exceedsRetained } from '../stream/core/buckets.ts';
 import { exceedsQuota, isHeld } from '../stream/operations/create.ts';
 import { checkPublish } from '../stream/operations/publish.ts';
@@ -30,6 +31,7 @@ const WOULD_ADD = byNumber<WouldAdd>({
 
 /** `command` as received. What is known only after preparation counts as adding bytes. */
 export function wouldAddBytes(state: State, command: Command, payloadBytes: number, nowMs: number): boolean {
+  if (isClosedTo(state, command.kind)) return false;
   return WOULD_ADD[command.kind]?.(state, command, payloadBytes, nowMs) ?? true;
 }
 
@@ -88,8 +90,9 @@ export function quotaRefusal(
   nowMs: number,
   reply: Reply,
 ): 'QUOTA_EXCEEDED' | 'QUOTA_UNKNOWN' | undefined {
-  if (mark !== QUOTA_OVER && !(mark === QUOTA_UNKNOWN && isBounded(state, command))) return undefined;
+  if (mark !== QUOTA_OVER && mark !== QUOTA_UNKNOWN) return undefined;
   if (!wouldAddBytes(state, command, payloadBytes, nowMs)) return undefined;
+  if (mark === QUOTA_UNKNOWN && !isBounded(state, command)) return undefined;
   const code = mark === QUOTA_OVER ? 'QUOTA_EXCEEDED' : 'QUOTA_UNKNOWN';
   refuse(reply, code, state.find(command.bytes, command.keyAt, command.keyBytes));
   if (command.has(FLAG_PRODUCER)) reply.flags |= REPLY_PRODUCER;

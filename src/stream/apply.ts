@@ -6,7 +6,6 @@ import { assert } from '../base/assert.ts';
 import { viewOf } from '../base/bytes.ts';
 import type { Command } from '../protocol/command.ts';
 import { RELEASE_CHUNKS_AT_ONCE, RELEASE_CHUNKS_PER_EXPIRE } from '../base/limits.ts';
-import { planted } from '../base/planted.ts';
 import { decodePiece } from '../protocol/piece.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { applyAppend, isAllowed, refuse, refuseAbsent, refuseWrite } from './operations/append.ts';
@@ -28,6 +27,7 @@ import {
   applyImportBegin,
   applyImportEnd,
   applyImportRows,
+  isClosedTo,
   isImporting,
 } from './backup/apply-import.ts';
 import { anyRow, expiryKey, timeOf, timedIncarnationOf } from './core/keys.ts';
@@ -36,7 +36,7 @@ import { applyPurge } from './operations/purge.ts';
 import { applyQuota } from './operations/quota.ts';
 import { removeStream } from './operations/remove.ts';
 import type { State } from './core/state.ts';
-import { COMMANDS, type CommandName, byNumber, commandsWhere } from '../protocol/operations.ts';
+import { COMMANDS, type CommandName, byNumber } from '../protocol/operations.ts';
 
 /** Expiry-index entries handled by one expire command; bounds the time of one apply. */
 export const EXPIRE_MAX = 256;
@@ -76,14 +76,12 @@ const APPLY = byNumber<Apply>({
 } satisfies Record<CommandName, Apply>);
 
 const APPEND = COMMANDS.append.number;
-const IMPORTS = commandsWhere(({ isImport }) => isImport);
 
 export function apply(state: State, command: Command, reply: Reply): void {
   state.releaseLeft = RELEASE_CHUNKS_AT_ONCE;
-  // During an import the group serves nothing else.
-  const isClosed = isImporting(state) && !IMPORTS.has(command.kind);
+  const isClosed = isClosedTo(state, command.kind);
   if (isClosed) state.partial.drop();
-  if (isClosed && !planted('writes-during-import')) refuse(reply, 'GROUP_IMPORTING');
+  if (isClosed) refuse(reply, 'GROUP_IMPORTING');
   else if (command.kind === APPEND) applyAppend(state, command, reply);
   else applyAny(state, command, reply);
   state.appliedCommands++;

@@ -6,7 +6,13 @@ import type { Entry, LogReader, Message } from '../../src/raft/types.ts';
 import { State } from '../../src/stream/core/state.ts';
 import type { CommandFields } from '../../src/protocol/command.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
-import { REQUEST_HEAD_BYTES, newRequest, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
+import {
+  QUOTA_UNMARKED,
+  REQUEST_HEAD_BYTES,
+  newRequest,
+  requestBytesMax,
+  writeRequest,
+} from '../../src/protocol/request.ts';
 import { SortedMapTx } from '../stream/sorted-map-tx.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
 
@@ -20,6 +26,7 @@ class Log implements LogReader {
 
 export class Host {
   readonly log = new Log();
+  readonly tx = new SortedMapTx();
   readonly answers = new Map<number, string>();
   readonly sent: Message[] = [];
   readonly group: Group;
@@ -34,7 +41,7 @@ export class Host {
       },
     };
     this.group = new Group(
-      new State(0, new SortedMapTx()),
+      new State(0, this.tx),
       {
         nodeId: 1,
         electionTicks: 10,
@@ -69,8 +76,9 @@ export class Host {
   }
 
   /** Creates a stream of its own, unless `fields` say something else. */
-  submit(slot: number, fields: Partial<CommandFields> = {}): void {
+  submit(slot: number, fields: Partial<CommandFields> = {}, quotaMark = QUOTA_UNMARKED): void {
     const request = newRequest();
+    request.quotaMark = quotaMark;
     const kind = COMMANDS.create.number;
     Object.assign(request.command, { kind, bucket: 'bucket', stream: `s${slot}`, ...fields });
     request.op = request.command.kind;

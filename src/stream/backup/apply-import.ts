@@ -15,7 +15,7 @@ import { refuse } from '../operations/append.ts';
 import { TAG, anyRow, prefixEnd, taggedKey } from '../core/keys.ts';
 import { NO_DIGEST } from '../core/import-mark.ts';
 import type { State } from '../core/state.ts';
-import { COMMANDS } from '../../protocol/operations.ts';
+import { COMMANDS, commandsWhere } from '../../protocol/operations.ts';
 
 /** An attempt that has been silent this long may be replaced: its node died. */
 export const IMPORT_SILENCE_MS = 10_000;
@@ -24,9 +24,16 @@ const UNDO_ROWS = 4096;
 /** Cost of a row for the next checkpoint in addition to its bytes. */
 const ROW_DIRTY_BYTES = 32;
 
-/** Any command other than an import's must not see the unfinished group. */
+const IMPORTS = commandsWhere(({ isImport }) => isImport);
+
+/** An unfinished group has rows that name others which are not there yet. */
 export function isImporting(state: State): boolean {
   return state.imported?.phase === 'rows' || state.imported?.phase === 'undoing';
+}
+
+/** During an import the group takes nothing else. A command of this kind must not look at its rows. */
+export function isClosedTo(state: State, kind: number): boolean {
+  return isImporting(state) && !IMPORTS.has(kind) && !planted('writes-during-import');
 }
 
 /**
