@@ -159,7 +159,7 @@ function acknowledgement(action: string, id: string, summary: string): Operation
         ...TOKEN,
         NOT_FOUND,
         FENCED,
-        own(409, 'INVALID_OFFSET', 'the offset is none of the stream, or lies beyond its tail'),
+        own(409, 'INVALID_OFFSET', 'the offset is none of the stream, or lies beyond its tail, or the stream is gone'),
       ],
       bodyRefusals: BODY,
     },

@@ -175,6 +175,28 @@ test('an ack for a stream that was deleted moves no cursor of the one that took 
   );
 });
 
+test('an ack for a stream that is not there says so, and not that its offset lies beyond the tail', async () => {
+  await onStage(
+    () => 200,
+    async ({ subs, receiver }) => {
+      await subs.subscribe('s', webhook(receiver, { pattern: null, streams: ['named'] }));
+      await subs.create('named', { n: 1 });
+      const { body } = await receiver.next();
+      const why = async (offset: number): Promise<unknown> => {
+        const acks = [{ stream: 'named', offset: String(offset) }];
+        return ((await subs.callBack(body, { acks, done: true }, 409)) as { error: object }).error;
+      };
+      const code = 'INVALID_OFFSET';
+      const tail = await subs.tailOf('named');
+      assert.deepEqual(await why(tail + 1), { code, message: 'named: the offset lies beyond the tail' });
+      await subs.expect(204, 'DELETE', 'named');
+      const message = 'named: there is no such stream now: end this wake without it';
+      for (const offset of [0, tail, tail + 1]) assert.deepEqual(await why(offset), { code, message }, `${offset}`);
+      assert.deepEqual(await subs.callBack(body, { done: true }), { ok: true, next_wake: false });
+    },
+  );
+});
+
 test('SIGKILL keeps keys, cursors, wakes and the tokens that were given', async () => {
   await onStage(
     () => 200,

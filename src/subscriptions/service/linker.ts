@@ -201,7 +201,7 @@ export class Linker {
       if (link === undefined || link.incarnation === 0) continue;
       const { incarnation, acked } = link;
       try {
-        if ((await reaches(gateway, path, acked)) === incarnation) continue;
+        if ((await reaches(gateway, path, acked)).incarnation === incarnation) continue;
         const tail = await locate(gateway, path);
         const about = { id: sub.id, at: runtime.nowMs(), path, incarnation };
         if (tail.incarnation !== incarnation)

@@ -24,13 +24,21 @@ export async function locate(gateway: ShardGateway, path: string): Promise<Strea
   return { incarnation: answer.result.incarnation, offset: answer.nextOffset };
 }
 
-/** The stream's incarnation if it reaches that offset, after asking the leader; 0 otherwise. */
-export async function reaches(gateway: ShardGateway, path: string, offset: number): Promise<number> {
+interface Reached {
+  /** 0: it does not. */
+  readonly incarnation: number;
+  /** Why not. */
+  readonly code: ErrorCode;
+}
+
+/** The stream's incarnation if it reaches that offset, after asking the leader. */
+export async function reaches(gateway: ShardGateway, path: string, offset: number): Promise<Reached> {
   const answer = await callStream(gateway, QUERIES.read, {
     ...splitFlatPath(path),
     ...{ mode: READ_OFFSET, value: offset, maxBytes: 1, readFlags: READ_FLAG_NO_TOUCH },
   });
-  if (answer.code === 'OK') return answer.result.incarnation;
-  if (NO_STREAM.has(answer.code) || NOT_THERE.has(answer.code)) return 0;
-  throw new MillraceError(answer.code);
+  const { code } = answer;
+  if (code === 'OK') return { incarnation: answer.result.incarnation, code };
+  if (NO_STREAM.has(code) || NOT_THERE.has(code)) return { incarnation: 0, code };
+  throw new MillraceError(code);
 }

@@ -1,5 +1,5 @@
 /** Actions of receivers and workers on a wake: claim, acknowledge, release. */
-import { MillraceError } from '../../base/errors.ts';
+import { type ErrorCode, MillraceError } from '../../base/errors.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { hasPending } from '../state/decide.ts';
@@ -16,6 +16,13 @@ import type { Tails } from './tails.ts';
 
 /** As long as a read waits for its group. */
 const KNOWN_MS = 5000;
+
+const UNREACHED: { readonly [code in ErrorCode]?: string } = {
+  OFFSET_OUT_OF_RANGE: 'the offset lies beyond the tail',
+  OFFSET_INSIDE_RECORD: 'the offset lies inside a record',
+  STREAM_GONE: 'the offset lies below the retention floor',
+};
+const NO_STREAM = 'there is no such stream now: end this wake without it';
 
 export interface WorkersOptions {
   readonly gateway: ShardGateway;
@@ -145,8 +152,8 @@ export class Workers {
     if (isSame && tail.incarnation !== 0 && offset.value <= tail.offset) {
       return [path, tail.incarnation, offset.value];
     }
-    const incarnation = await reaches(this.#options.gateway, path, offset.value);
-    if (incarnation === 0) throw new Refusal('INVALID_OFFSET', `${path}: the offset lies beyond the tail`);
+    const { incarnation, code } = await reaches(this.#options.gateway, path, offset.value);
+    if (incarnation === 0) throw new Refusal('INVALID_OFFSET', `${path}: ${UNREACHED[code] ?? NO_STREAM}`);
     return [path, incarnation, offset.value];
   }
 
