@@ -197,13 +197,14 @@ test('SIGHUP reads the authorities again; connections of those before end', asyn
   };
   const [early, late] = [pairOf(ops.certify(7, USAGE)), pairOf(others.certify(7, USAGE))];
   const kept = await Promise.all(VERSIONS.map((version) => keep(early, version)));
-  const closed = kept.map(async (one) => {
+  const open = kept.map(async (one) => {
     assert(one !== undefined);
-    const { maxVersion, tickets } = one;
+    const { maxVersion, socket, tickets } = one;
     const resumed = await dial({ ...early, maxVersion, session: tickets.at(-1) });
     assert(resumed.isSessionReused(), maxVersion);
-    await Promise.all([one.socket, resumed].map(closeOf));
+    return [socket, resumed];
   });
+  const closed = (await Promise.all(open)).flat().map(closeOf);
   copyFileSync(others.caPath, caFile);
   await hangUp();
   await Promise.all(closed);
