@@ -27,8 +27,6 @@ export interface GeneratedPart {
 
 /** Longer lists than this say what they have in common, if they can. */
 const LISTED_MAX = 10;
-/** As in scripts/oxfmt.json. */
-const COLUMNS = 120;
 
 const dependencies = Object.keys(
   (JSON.parse(readFileSync('package.json', 'utf8')) as { dependencies: Record<string, string> }).dependencies,
@@ -79,19 +77,7 @@ function describeErrors(): string {
 /** The OpenAPI document of both planes. */
 function describeApi(): string {
   const rows = { client: CLIENT_ROWS, admin: ADMIN_ROWS };
-  return formatted(JSON.stringify(openApiDocument({ rows, version: VERSION, plane: 'admin' }), undefined, 2));
-}
-
-/** Written as the formatter would: arrays of texts stand on one line when they fit. */
-function formatted(json: string): string {
-  const lines = json.replaceAll(
-    /^( *(?:".*": )?)\[\n([^[\]{}]*?)\n *\](,?)$/gm,
-    (whole: string, head: string, items: string, comma: string) => {
-      const line = `${head}[${items.trim().replaceAll(/\n */g, ' ')}]${comma}`;
-      return line.length <= COLUMNS ? line : whole;
-    },
-  );
-  return `${lines}\n`;
+  return `${JSON.stringify(openApiDocument({ rows, version: VERSION, plane: 'admin' }), undefined, 2)}\n`;
 }
 
 /** Every row of src/http/routes/table.ts with its traits; rows of both planes stand once. */
