@@ -164,16 +164,20 @@ export function isCode(error: unknown, code: string): boolean {
   return error instanceof StreamError && error.code === code;
 }
 
+export function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
 export function isTimeout(ms: number): boolean {
   return ms > 0 && ms <= TIMER_MS_MAX;
 }
 
 function isEnd(value: unknown): value is LogEnd {
-  return typeof value === 'object' && value !== null && 'end' in value;
+  return isObject(value) && 'end' in value;
 }
 
 function startOf(value: unknown): LogStart {
-  if (typeof value === 'object' && value !== null && 'producer' in value && 'timeoutMs' in value) {
+  if (isObject(value) && 'producer' in value && 'timeoutMs' in value) {
     const { producer, timeoutMs } = value;
     if (typeof producer === 'string' && typeof timeoutMs === 'number' && isTimeout(timeoutMs))
       return { producer, timeoutMs };

@@ -4,6 +4,7 @@
  */
 import { asBytes } from './arguments.ts';
 import { base64Of, bytesOf } from './base64.ts';
+import { isObject } from './resumable-log.ts';
 
 /** `@workflow/world` 5.0.0-beta.21 has it. The DevKit refuses Worlds of any other. */
 export const SPEC_VERSION = 5;
@@ -170,10 +171,6 @@ export class WorkflowWorldError extends Error {
     this.name = name;
     Object.assign(this, fields);
   }
-}
-
-export function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
 }
 
 export function textOf(value: unknown): string {

@@ -2,7 +2,7 @@
  * The messages of a queue, as they follow from its stream. Processes append what they want, and the order of the records decides: of those
  * that take a message the first one has it, until its lease ends. The moments are those that the records tell, so all come to the same.
  */
-import { isObject } from './workflow-events.ts';
+import { isObject } from './resumable-log.ts';
 
 export interface QueuedMessage {
   readonly id: string;

@@ -3,9 +3,9 @@
  * lengthens while the handler runs; of one that died it ends, and another process takes the message. So delivery is at least once.
  */
 import type { MillraceClient, MillraceStream } from './client.ts';
-import { JSON_TYPE, isCode, refusal } from './resumable-log.ts';
+import { JSON_TYPE, isCode, isObject, refusal } from './resumable-log.ts';
 import { sleep } from './waiting.ts';
-import { isObject, textOf, ulidOf, valueOf } from './workflow-events.ts';
+import { textOf, ulidOf, valueOf } from './workflow-events.ts';
 import { RecordWriter, makeJson } from './workflow-log.ts';
 import { type QueueRecord, type QueuedMessage, QueuedMessages, isQueueRecord } from './workflow-queue-fold.ts';
 

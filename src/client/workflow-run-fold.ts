@@ -2,6 +2,7 @@
  * The states of a run and of its steps, hooks and waits, as they follow from its events. A rule for each kind of event says where it
  * is allowed, and what it makes of the state. Nothing here reads a clock or asks a node, so that all processes come to the same.
  */
+import { isObject } from './resumable-log.ts';
 import {
   type EventOf,
   type RequestOf,
@@ -15,7 +16,6 @@ import {
   type WorkflowStep,
   type WorkflowWait,
   WorkflowWorldError,
-  isObject,
   ulidOf,
 } from './workflow-events.ts';
 

@@ -3,14 +3,13 @@
  * who claimed it. Whether a run has ended, or a claim still counts, only the run's own stream says.
  */
 import { type MillraceClient, type MillraceStream, OffsetConflict } from './client.ts';
-import { JSON_TYPE, isCode, refusal } from './resumable-log.ts';
+import { JSON_TYPE, isCode, isObject, refusal } from './resumable-log.ts';
 import {
   type WorkflowEvent,
   type WorkflowEventRequest,
   type WorkflowRun,
   type WorkflowRunStatus,
   WorkflowWorldError,
-  isObject,
 } from './workflow-events.ts';
 import { FoldedLog, RecordWriter, makeJson } from './workflow-log.ts';
 import {
