@@ -9,6 +9,8 @@ import { textOf, valueOf } from './workflow-events.ts';
 
 /** Others that append at the same place win at most so often in a row before a call is given up. */
 const CONFLICTS_MAX = 100;
+/** Tries of one append to a stream that others delete as often. */
+const DELETIONS_MAX = 10;
 
 export interface Fold<T> {
   /** All of them, or it throws. */
@@ -119,14 +121,16 @@ export class RecordWriter<T> {
   }
 
   async append(record: T, options: AppendOptions = {}): Promise<void> {
-    try {
-      await (this.#made ??= makeJson(this.#stream));
-      await this.#stream.records<T>().append(record, options);
-    } catch (error) {
-      this.#made = undefined;
-      // It was deleted, and is made once more.
-      if (!isCode(error, 'STREAM_NOT_FOUND')) throw error;
-      await this.append(record, options);
+    for (let tries = 1; ; tries++) {
+      try {
+        await (this.#made ??= makeJson(this.#stream));
+        await this.#stream.records<T>().append(record, options);
+        return;
+      } catch (error) {
+        this.#made = undefined;
+        // It was deleted, and is made once more.
+        if (!isCode(error, 'STREAM_NOT_FOUND') || tries === DELETIONS_MAX) throw error;
+      }
     }
   }
 }

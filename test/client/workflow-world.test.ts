@@ -2,9 +2,11 @@
 // `npm run workflow-suite`.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { RecordWriter } from '../../src/client/workflow-log.ts';
 import { WorkflowRuns } from '../../src/client/workflow-runs.ts';
 import type { WorkflowRequest } from '../../src/client/workflow-storage.ts';
 import type { WorkflowWorldOptions } from '../../src/client/workflow-world.ts';
+import { codeOf } from './answers.ts';
 import { startNode } from './node.ts';
 import { BYTES, type Program, nameOf, startProgram } from './workflow-program.ts';
 
@@ -364,4 +366,16 @@ test('a process keeps so many bytes of runs, and what it lists of their ends', a
   assert.equal(runs.endOf('wrun_1'), undefined);
   await runs.listed();
   assert.equal(runs.endOf('wrun_1'), 'cancelled');
+});
+
+test('an append to a stream that is deleted whenever it was made is given up', async () => {
+  const stream = client.stream('deleted', 'queue');
+  let made = 0;
+  stream.create = async () => {
+    // A real deletion would take longer, and do the same.
+    assert(++made <= 10, 'it is made without end');
+    return await Promise.resolve({ isNew: true, offset: 0 });
+  };
+  assert.equal(await codeOf(new RecordWriter(stream).append(1)), '404 STREAM_NOT_FOUND');
+  assert.equal(made, 10);
 });
