@@ -232,10 +232,8 @@ export class WorkflowQueue {
   /** So that processes that begin need not read all that ever was queued. One of those that try does it. */
   async #publish(offset: number): Promise<void> {
     const text = textOf(this.#messages.all());
-    const before = await this.#stream.snapshot();
-    if (before !== undefined && before.offset >= offset) return;
-    const replaces = before === undefined ? {} : { replaces: before.digest };
-    await this.#stream.publishSnapshot({ offset }, text, { contentType: JSON_TYPE, ...replaces });
+    if ((await this.#stream.head()).retainedOffset >= offset) return;
+    await this.#stream.publishSnapshot({ offset }, text, { contentType: JSON_TYPE });
     await this.#stream.retain({ offset });
   }
 }
