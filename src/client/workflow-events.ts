@@ -201,9 +201,13 @@ function tagged(value: unknown): unknown {
 
 function untagged(part: unknown): unknown {
   if (!isObject(part) || Object.keys(part).length !== 1) return part;
-  if ('$bytes' in part && typeof part.$bytes === 'string') return bytesOf(part.$bytes);
-  if ('$date' in part && typeof part.$date === 'string') return new Date(part.$date);
-  if ('$entries' in part && Array.isArray(part.$entries)) return Object.fromEntries(part.$entries);
+  try {
+    if ('$bytes' in part && typeof part.$bytes === 'string') return bytesOf(part.$bytes);
+    if ('$date' in part && typeof part.$date === 'string') return new Date(part.$date);
+    if ('$entries' in part && Array.isArray(part.$entries)) return Object.fromEntries(part.$entries);
+  } catch {
+    // A stranger wrote it, and what else is there must stay readable.
+  }
   return part;
 }
 

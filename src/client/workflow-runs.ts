@@ -2,7 +2,7 @@
  * The runs of a World: a stream for each, which holds its events, one that lists them all, and one for each token of a hook, which holds
  * who claimed it. Whether a run has ended, or a claim still counts, only the run's own stream says.
  */
-import { type MillraceClient, type MillraceStream, OffsetConflict } from './client.ts';
+import { type MillraceClient, type MillraceStream, OffsetConflict, StreamError } from './client.ts';
 import { JSON_TYPE, isCode, isObject, refusal } from './resumable-log.ts';
 import {
   type WorkflowEvent,
@@ -115,9 +115,9 @@ export class WorkflowRuns {
         try {
           return await log.read();
         } catch (error) {
-          // One of a later version does not hide the others.
-          if (error instanceof WorkflowWorldError) return emptyRun();
-          throw error;
+          if (error instanceof StreamError) throw error;
+          // One of a later version, or with events of a stranger, does not hide the others.
+          return emptyRun();
         }
       });
       for (const state of await Promise.all(some)) {

@@ -315,20 +315,25 @@ test('what looks like a tag stays as it is beside what is undefined', async () =
   assert.deepEqual((await two.runs.get(run?.runId ?? '')).input, { $bytes: 'AAAA' });
 });
 
-test('a run with events of a later version is refused, and lists pass over it', async () => {
+test('a run with events of a later version is refused, or of strangers, and lists pass over it', async () => {
   const { world } = program({ bucket: 'later' });
   for (const runId of ['wrun_1', 'wrun_2', 'wrun_3']) await world.events.create(runId, seed('flow'));
   await world.events.create('wrun_3', hook('hook_3', 'token 3'));
   const later = { eventType: 'run_paused', runId: 'wrun_2', eventId: 'evnt_2', specVersion: 6 };
   await client.stream('later', 'run wrun_2').append(JSON.stringify([later, 7]));
-  await client.stream('later', 'runs').append(JSON.stringify([7, null]));
+  await client.stream('later', 'runs').append(JSON.stringify([7, null, { $bytes: '%' }, { $entries: [1] }]));
+  for (const runId of ['wrun_4', 'wrun_5']) await world.events.create(runId, seed('strange'));
+  const step = { eventType: 'step_created', correlationId: 's', eventData: { input: { $bytes: '%' } } };
+  await client.stream('later', 'run wrun_4').append(JSON.stringify(step));
+  await client.stream('later', 'run wrun_5').append(JSON.stringify({ eventType: 'run_failed' }));
   assert.equal(await nameOf(world.runs.get('wrun_2')), 'RunNotSupportedError');
   assert.equal(await nameOf(world.events.create('wrun_2', ofStep('step_created'))), 'RunNotSupportedError');
   const { data } = await world.runs.list();
   assert.deepEqual(
     data.map(({ runId }) => runId),
-    ['wrun_3', 'wrun_1'],
+    ['wrun_4', 'wrun_3', 'wrun_1'],
   );
+  assert.deepEqual((await world.steps.get('wrun_4', 's')).input, { $bytes: '%' });
   const found = await program({ bucket: 'later' }).world.hooks.list({ pagination: { limit: 1 } });
   assert.deepEqual([found.data[0]?.hookId, found.cursor], ['hook_3', '2.1']);
 });
