@@ -75,6 +75,10 @@ test('what cannot be signed is refused in words', async () => {
     [[`${server.url}/shop/a/attrs`], 2, /not of a stream, its snapshots or bootstrap/],
     [[`${server.url}/shop/%zz`], 2, /URI malformed/],
     [[`${server.url}/shop/a?access_token=x`], 2, /has a token already/],
+    [[`${server.url}/shop/a#end`], 2, /without a user name, a password or a part behind #/],
+    [['http://me:secret@127.0.0.1/shop/a'], 2, /^[^@]*sign 127\.0\.0\.1: expected a URL without(?!.*secret)/],
+    [[`${server.url}/__svc/tokens`], 2, /names that begin with __ are reserved/],
+    [[`${server.url}/v1/stream/__ds/subscriptions/s`], 2, /names that begin with __ are reserved/],
     [[`${server.url}/shop/a`, '--for', '25h'], 2, /--for 25h: expected seconds from 1 to 86400/],
     [
       ['https://streams.example/shop/a'],

@@ -61,6 +61,9 @@ export const sign: Verb = {
 function urlOf(text: string): URL {
   if (!/^https?:\/\//.test(text) || !URL.canParse(text)) throw refused(text, 'expected an http:// or https:// address');
   const url = new URL(text);
+  // Neither is part of what is printed, and a password belongs on no screen.
+  if (url.username !== '' || url.password !== '' || url.hash !== '')
+    throw refused(url.host, 'expected a URL without a user name, a password or a part behind #');
   if (url.searchParams.has('access_token')) throw refused(text, 'it has a token already');
   return url;
 }
@@ -87,6 +90,7 @@ function namedIn({ pathname, href }: URL): Named {
 
 function named(bucket: string, stream: string, href: string): Named {
   if (bucket === '' || stream === '') throw refused(href, 'expected the path of a stream');
+  if (bucket.startsWith('__') || stream.startsWith('__')) throw refused(href, 'names that begin with __ are reserved');
   // In a scope it would stand for all buckets.
   if (bucket === '*') throw refused(href, 'a bucket with this name cannot be signed for');
   return { bucket, stream };
