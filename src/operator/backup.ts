@@ -1,5 +1,5 @@
 /** The work of the verbs about backups. Loaded when one of them runs, because most calls need nothing of it. */
-import { type Location, unfinished } from '../backup/format/location.ts';
+import { type Location, LocationFault, unfinished } from '../backup/format/location.ts';
 import { type BackupOptions, openBackup } from '../backup/format/sealed-location.ts';
 import { type GroupEntry, MANIFEST, type Manifest, objectName, writeManifest } from '../backup/format/manifest.ts';
 import { createGroup, endUnfinished, sendOrder } from '../backup/tool/create.ts';
@@ -182,6 +182,7 @@ async function atLocation(
     }
   } catch (error) {
     if (signal.aborted && !(error instanceof Failure)) throw new Interrupted();
+    if (error instanceof LocationFault) throw new UsageError(error.message);
     if (error instanceof Fault || error instanceof ConfigError)
       throw new Failure(error.message, undefined, { cause: error });
     throw error;

@@ -172,7 +172,9 @@ test('create, verify, restore; what is altered, incomplete, newer or does not fi
     await damaged('no-json', (path) => writeFileSync(join(path, 'manifest.json'), '{'), /not JSON/);
     failed(await ctl(['backup-verify', '--location', join(folder, 'nowhere')]), /holds no backup/);
     for (const slip of ['ftp://host/x', 's3:/bucket/x', 'S3://bucket/x'])
-      failed(await ctl(['backup-verify', '--location', slip]), /a location is a directory or s3/);
+      failed(await ctl(['backup-verify', '--location', slip]), /a location is a directory or s3/, 2);
+    for (const slip of ['s3://drill/../x', 's3://drill/a/.'])
+      failed(await ctl(['backup-verify', '--location', slip]), /\. and \.\. are no parts of a prefix/, 2);
     failed(
       await ctl(['backup-create', '--config', config, '--location', join(backup, 'manifest.json', 'x')]),
       /cannot be used/,

@@ -52,20 +52,27 @@ export interface LocationOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** Throws a Fault for an invalid location. */
+/** The text of a location is none. */
+export class LocationFault extends Fault {}
+
+/** Throws a LocationFault. */
 export async function openLocation(text: string, { signal, env }: LocationOptions): Promise<Location> {
   if (!text.startsWith('s3://')) {
     // s3:/bucket is a typo, and would be a directory with a strange name.
     if (/^([a-z][a-z0-9+.-]*:\/\/|s3:)/i.test(text))
-      throw new Fault(`${text}: a location is a directory or s3://bucket/prefix`);
+      throw new LocationFault(`${text}: a location is a directory or s3://bucket/prefix`);
     return new Directory(text);
   }
   // Credentials do not belong there, nor in a log or on a screen.
   if (/^s3:\/\/[^/]*@/.test(text))
-    throw new Fault('s3://...@...: expected s3://bucket/prefix; credentials come from the environment');
+    throw new LocationFault('s3://...@...: expected s3://bucket/prefix; credentials come from the environment');
   const [bucket = '', ...rest] = text.slice('s3://'.length).split('/');
   const prefix = rest.filter((part) => part !== '').join('/');
-  if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(bucket)) throw new Fault(`${text}: expected s3://bucket/prefix`);
+  if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(bucket))
+    throw new LocationFault(`${text}: expected s3://bucket/prefix`);
+  // Some clients and stores resolve them, and look elsewhere.
+  if (rest.some((part) => part === '.' || part === '..'))
+    throw new LocationFault(`${text}: . and .. are no parts of a prefix`);
   const { S3Store: Store } = await import('../../cold/store/s3-store.ts');
   const endpoint = env['AWS_ENDPOINT_URL_S3'] ?? env['AWS_ENDPOINT_URL'];
   const options = {
