@@ -1,10 +1,9 @@
-// A cluster is switched from plain links to TLS and back while clients write and read: by rolling restarts, and by SIGHUP.
+// A cluster is switched from plain links to TLS and back while clients write and read: by SIGHUP, and by rolling
+// restarts.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
-import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
-import { HostAgent } from '../support/host-agent.ts';
 import { Authority } from '../support/node-certificates.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 import { until } from '../support/until.ts';
@@ -39,13 +38,10 @@ class Settings {
   }
 }
 
-async function withTls(
-  options: { readonly process?: boolean },
-  body: (cluster: TestCluster, settings: Settings) => Promise<void>,
-): Promise<void> {
+async function withTls(body: (cluster: TestCluster, settings: Settings) => Promise<void>): Promise<void> {
   const settings = new Settings();
   try {
-    await withCluster({ ...options, groups: GROUPS, cluster: settings.of }, (cluster) => body(cluster, settings));
+    await withCluster({ groups: GROUPS, cluster: settings.of }, (cluster) => body(cluster, settings));
   } finally {
     removeFolder(settings.folder);
   }
@@ -73,51 +69,29 @@ const THERE_AND_BACK: readonly Step[] = [
   ['off', '0 of 2'],
 ];
 
-test('rolling restarts switch a cluster to TLS, and no acknowledged write is lost', async () => {
-  await withTls({}, async (cluster, settings) => {
-    const agent = await HostAgent.start(cluster);
-    const file = scratchFile('cluster.toml', clusterToml(cluster));
-    try {
-      await underLoad('switch to TLS', cluster, 93, async (load, faults) => {
-        for (const [mode, encrypted] of THERE_AND_BACK.slice(0, 3)) {
-          agent.onRestart = (id) => settings.set(cluster, id, mode);
-          const command = ['restart', '--config', file, '--restart-cmd', agent.command, '--poll-interval-secs', '0.2'];
-          const done = await ctl(command);
-          assert.equal(done.code, 0, done.stderr);
-          await allSessionsAre(cluster, encrypted);
-          count(faults, `all nodes ${mode}`);
-        }
-        const seen = [...load.statuses.keys()].filter((status) => ![200, 204, 503].includes(status));
-        assert.deepEqual(seen, [], 'clients see no error but a 503 that they may repeat');
-      });
-    } finally {
-      await agent.idle;
-      agent.close();
-    }
-  });
-});
-
-test('SIGHUP switches a cluster to TLS and back, and renews certificates without an end of links', async () => {
-  await withTls({ process: true }, async (cluster, settings) => {
+test('SIGHUP switches a cluster to TLS and back, and rolling restarts do; certificates are renewed without an end of links', async () => {
+  await withTls(async (cluster, settings) => {
     const hangUp = async (id: number): Promise<void> => {
-      const server = cluster.node(id);
-      const before = server.log().length;
-      process.kill(server.pid, 'SIGHUP');
-      await until(`node ${id} reloads`, () => /"msg":"(reloaded|the reload failed)/.test(server.log().slice(before)));
-      assert.match(server.log().slice(before), /"cluster_tls":"(changed|none)".*"msg":"reloaded"/);
+      const { msg, cluster_tls: links } = await cluster.node(id).hangUp();
+      assert.deepEqual([msg, links === 'changed' || links === 'none'], ['reloaded', true]);
+    };
+    const restart = async (id: number): Promise<void> => {
+      await cluster.end(id);
+      await cluster.restart(id);
+      await cluster.ready();
     };
     const counters = async (name: string): Promise<unknown[]> =>
       await Promise.all(cluster.ids.map(async (id) => (await cluster.metrics(id))[name]));
-    await underLoad('SIGHUP to TLS', cluster, 94, async (load, faults) => {
-      const pass = async ([mode, encrypted]: Step): Promise<void> => {
+    await underLoad('switch to TLS', cluster, 94, async (load, faults) => {
+      const pass = async (how: typeof hangUp, [mode, encrypted]: Step): Promise<void> => {
         for (const id of cluster.ids) {
           settings.set(cluster, id, mode);
-          await hangUp(id);
+          await how(id);
         }
         await allSessionsAre(cluster, encrypted);
-        count(faults, `all nodes ${mode}`);
+        count(faults, `${how.name} until all nodes ${mode}`);
       };
-      for (const step of THERE_AND_BACK.slice(0, 3)) await pass(step);
+      for (const step of THERE_AND_BACK.slice(0, 3)) await pass(hangUp, step);
       const links = (id: number): number =>
         cluster
           .node(id)
@@ -134,18 +108,21 @@ test('SIGHUP switches a cluster to TLS and back, and renews certificates without
       for (const [i, end] of ends.entries()) assert.ok(Number(renewed[i]) > Number(end), `node ${cluster.ids[i]}`);
       assert.deepEqual(cluster.ids.map(links), made);
       // The new ones work: for the node that starts again, and for those that dial it.
-      await cluster.end(1);
-      await cluster.restart(1);
+      await restart(1);
       await allSessionsAre(cluster, '2 of 2');
-      for (const step of THERE_AND_BACK.slice(3)) await pass(step);
+      for (const step of THERE_AND_BACK.slice(3)) await pass(hangUp, step);
+
+      // A certificate that cannot be used changes nothing, and the log says why.
+      settings.set(cluster, 2, 'accept');
+      settings.authority.certify(2, { names: 'DNS:node2.example' });
+      const { reason } = await cluster.node(2).hangUp();
+      assert.match(String(reason), /cluster\.tls_cert: expected the name URI:millrace:\/\/millrace\/node\/2/);
+      assert.equal(await sessions(cluster, 2), '0 of 2');
+      settings.renew(2);
+
+      for (const step of THERE_AND_BACK.slice(0, 3)) await pass(restart, step);
       const seen = [...load.statuses.keys()].filter((status) => ![200, 204, 503].includes(status));
       assert.deepEqual(seen, [], 'clients see no error but a 503 that they may repeat');
     });
-    // A certificate that cannot be used changes nothing, and the log says why.
-    settings.set(cluster, 2, 'accept');
-    settings.authority.certify(2, { names: 'DNS:node2.example' });
-    process.kill(cluster.node(2).pid, 'SIGHUP');
-    await cluster.node(2).logged(/cluster\.tls_cert: expected the name URI:millrace:\/\/millrace\/node\/2/);
-    assert.equal(await sessions(cluster, 2), '0 of 2');
   });
 });

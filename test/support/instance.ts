@@ -6,6 +6,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { ListenError } from '../../src/http/listener.ts';
 import { NodeLog } from '../../src/logging/logger.ts';
 import type { LaunchedNode } from '../../src/server/launch.ts';
+import type { Reloads } from '../../src/server/reload.ts';
 import { REPO_ROOT } from './paths.ts';
 import { startShardThread } from './shard-threads.ts';
 
@@ -28,6 +29,8 @@ export interface Instance {
   onOutput(look: () => void): void;
   /** Begins a clean stop. */
   stop(): void;
+  /** SIGHUP, or what it does. */
+  hangUp(): void;
   /** The test is over: ends it in the quickest way. */
   end(): Promise<void>;
 }
@@ -81,6 +84,7 @@ export function run(
       child.stderr.on('data', look);
     },
     stop: () => void child.kill('SIGTERM'),
+    hangUp: () => void child.kill('SIGHUP'),
     end: async () => {
       if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
       await exited;
@@ -101,6 +105,7 @@ export class EmbeddedRun implements Instance {
   readonly #starting: Promise<LaunchedNode | undefined>;
   readonly #looks: (() => void)[] = [];
   #output = '';
+  #reloads: Reloads | undefined;
   #exit: (code: number | string) => void = () => undefined;
 
   constructor({ flags, tickMs }: EmbeddedOptions) {
@@ -129,6 +134,10 @@ export class EmbeddedRun implements Instance {
     void this.#end();
   }
 
+  hangUp(): void {
+    this.#reloads?.run();
+  }
+
   async end(): Promise<void> {
     await this.#end(0);
   }
@@ -136,6 +145,7 @@ export class EmbeddedRun implements Instance {
   async #end(graceMs?: number): Promise<void> {
     const node = await this.#starting;
     if (node === undefined) return;
+    this.#reloads?.end();
     const threads = await node.stop(graceMs);
     this.#exit(threads === 'ended' ? 0 : 'SIGKILL');
   }
@@ -149,8 +159,10 @@ export class EmbeddedRun implements Instance {
     try {
       // Hundreds of modules, which tests of processes do without.
       const { launch } = await import('../../src/server/launch.ts');
-      return await launch({
-        config: loadConfig(flags, {}),
+      const { Reloads } = await import('../../src/server/reload.ts');
+      const config = loadConfig(flags, {});
+      const node = await launch({
+        config,
         log,
         ...(tickMs === undefined ? {} : { tickMs }),
         startThread: startShardThread,
@@ -159,6 +171,11 @@ export class EmbeddedRun implements Instance {
           void fail();
         },
       });
+      this.#reloads = new Reloads(flags, config, log);
+      // The signal itself would reach every node of this process.
+      for (const listener of process.listeners('SIGHUP').slice(-1)) process.off('SIGHUP', listener);
+      this.#reloads.begin(node.planes);
+      return node;
     } catch (error) {
       const isRefused = error instanceof ConfigError || error instanceof ListenError;
       const { name, message, stack = message } = error instanceof Error ? error : new Error(String(error));

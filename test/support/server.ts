@@ -173,8 +173,8 @@ export class TestServer {
 
   /** Sends SIGHUP, and waits for the line that it causes: settings are read again, or why they are not. */
   async hangUp(): Promise<Record<string, unknown>> {
-    const from = this.log().length;
-    process.kill(this.pid, 'SIGHUP');
+    const from = this.#present?.output().length;
+    this.#present?.hangUp();
     return JSON.parse(await this.logged(/"reloaded|"the reload failed/, from)) as Record<string, unknown>;
   }
 
