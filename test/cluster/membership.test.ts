@@ -20,7 +20,7 @@ const WRITERS = 6;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
 test('a fourth node joins, becomes a voter, and the first one leaves, while clients write', async () => {
-  await withCluster({ process: true, groups: GROUPS, spares: 1 }, async (cluster) => {
+  await withCluster({ groups: GROUPS, spares: 1 }, async (cluster) => {
     const streams = Array.from({ length: 12 }, (_, i) => newStream('members', `s${i}`));
     for (const { path } of streams) await cluster.client(1).create(path, TEXT);
     await cluster.settled();
@@ -65,13 +65,13 @@ test('a fourth node joins, becomes a voter, and the first one leaves, while clie
       await Promise.allSettled([work]);
     }
     await work;
-    await cluster.kill(1);
+    await cluster.end(1);
     await cluster.settled([2, 3, 4]);
     // The new node carries its part: with it and one other there is a majority.
-    await cluster.kill(2);
+    await cluster.end(2);
     await cluster.ready([3, 4]);
     // The node's knowledge of the new one is on its disk.
-    await cluster.kill(3);
+    await cluster.end(3);
     await cluster.restart(3);
     await cluster.ready([3, 4]);
     const tally = newTally();
