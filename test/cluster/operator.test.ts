@@ -23,12 +23,10 @@ describe('the operator looks and drains', () => {
   let hasFailed = false;
 
   before(async () => {
-    cluster = await TestCluster.create({ process: true, groups: GROUPS });
+    cluster = await TestCluster.create({ groups: GROUPS });
     await cluster.startAll();
     file = scratchFile('cluster.toml', clusterToml(cluster));
-    proxy = await AdminProxy.start(cluster.node(3).adminUrl);
-    const direct = `admin_port = ${cluster.node(3).adminPort}`;
-    proxied = scratchFile('cluster.toml', clusterToml(cluster).replace(direct, `admin_url = "${proxy.url}"`));
+    ({ proxy, file: proxied } = await behindProxy(3));
   });
   after(async () => {
     proxy.close();
@@ -36,12 +34,19 @@ describe('the operator looks and drains', () => {
     await cluster.dispose();
   });
 
+  /** A cluster file with a proxy in front of the node. */
+  async function behindProxy(id: number): Promise<{ readonly file: string; readonly proxy: AdminProxy }> {
+    const { adminUrl, adminPort } = cluster.node(id);
+    const own = await AdminProxy.start(adminUrl);
+    const text = clusterToml(cluster).replace(`admin_port = ${adminPort}`, `admin_url = "${own.url}"`);
+    return { proxy: own, file: scratchFile('cluster.toml', text) };
+  }
+
   /** All nodes run, hold their logs and lead again. */
   async function asAtFirst(): Promise<void> {
     proxy.reset();
     for (const id of cluster.ids) {
       if (!cluster.node(id).isRunning) await cluster.restart(id);
-      else cluster.resume(id);
     }
     await run('allow-rejoin', '--node', '2');
     for (const id of cluster.ids) await run('undrain', '--node', String(id));
@@ -194,8 +199,13 @@ describe('the operator looks and drains', () => {
   });
 
   test('a drain that is killed at any step is finished by another one', async () => {
-    // The calls that change something are the mark and two transfers: each is cut off before and after it took effect.
-    for (const [nth, moment] of [1, 2, 3].flatMap((n) => [[n, 'before'] as const, [n, 'after'] as const])) {
+    // The calls that change something are the mark and two transfers: none to all of them have taken effect.
+    for (const [nth, moment] of [
+      [1, 'before'],
+      [2, 'before'],
+      [3, 'before'],
+      [3, 'after'],
+    ] as const) {
       let ended: number | string = 0;
       // The node's own balancer gives leaderships away as well: when it is faster, the drain ends before the call that
       // is meant.
@@ -301,7 +311,7 @@ describe('the operator looks and drains', () => {
   });
 
   test('with one node down nothing is drained, with two the table still comes', async () => {
-    await cluster.kill(3);
+    await cluster.end(3);
     // First the others may say that they know no leader, then that node 3 does not answer.
     const refused = await run('drain', '--node', '1', '--ready-timeout-secs', '1', ...PACE);
     assert.equal(refused.code, 1);
@@ -310,15 +320,16 @@ describe('the operator looks and drains', () => {
     const stalled = await run('wait', '--node', '3', '--stall-timeout-secs', '0.5', ...PACE);
     assert.equal(stalled.code, 2);
     assert.match(stalled.stderr, /node 3: NOT READY \(no progress for 0\.5 s: .*connection refused/);
-    cluster.pause(2);
-    const table = await run('status', '--http-timeout-secs', '1');
+    const { file: hung, proxy: silent } = await behindProxy(2);
+    silent.before = () => 'silent';
+    const table = await ctl(['status', '--config', hung, '--http-timeout-secs', '1']);
+    silent.close();
     assert.equal(table.code, 0);
     assert.match(table.stdout, /\n2 +127\.0\.0\.1 +unreachable /);
     assert.match(table.stdout, /\n1 of 3 nodes answer; /);
     assert.match(table.stdout, /\nnode 2 \(127\.0\.0\.1\): metrics unavailable — \S+ did not answer within 1 s\n/);
     assert.match(table.stdout, /\nnode 3 .*connection refused\)\n/);
     assert.match(table.stdout, /most voters do not answer here\n/);
-    cluster.resume(2);
     await cluster.restart(3);
     assert.deepEqual(
       await run('wait', '--node', '3', '--stall-timeout-secs', '60', ...PACE).then(({ code, stdout }) => ({
@@ -336,23 +347,25 @@ describe('the operator looks and drains', () => {
   test('a node that loses its disk is refilled after allow-rejoin', async () => {
     const nothing = await run('allow-rejoin', '--node', '2');
     assert.equal(nothing.stdout, 'node 2: has its log in every group, so there is nothing to allow\n');
-    await cluster.kill(2);
+    await cluster.end(2);
     cluster.wipe(2);
     cluster.configure(2, false);
     await cluster.restart(2);
     const stuck = await run('wait', '--node', '2', '--stall-timeout-secs', '1', ...PACE);
     assert.equal(stuck.code, 2);
     assert.match(stuck.stderr, /it has applied nothing at all: if it lost its disk, run allow-rejoin/);
-    // A leader that does not answer is asked again: here it is suspended until the tool says that it waits for it.
+    // A leader that does not answer is asked again: here it is silent until the tool says that it waits for it.
     const leader = await cluster.leaderOf(0);
-    cluster.pause(leader);
-    const arming = startCtl(['allow-rejoin', '--config', file, '--node', '2', '--http-timeout-secs', '0.5']);
+    const { file: hung, proxy: silent } = await behindProxy(leader);
+    silent.before = () => 'silent';
+    const arming = startCtl(['allow-rejoin', '--config', hung, '--node', '2', '--http-timeout-secs', '0.5']);
     await new Promise<void>((resolve) => {
       arming.output.on('data', () => /^waiting: .*\bnode/m.test(arming.stderr) && resolve());
       void arming.ended.then(() => resolve());
     });
-    cluster.resume(leader);
+    silent.reset();
     const armed = { code: await arming.ended, stdout: arming.stdout, stderr: arming.stderr };
+    silent.close();
     assert.match(armed.stderr, new RegExp(`^waiting: .*\\bnodes? .*\\b${leader}\\b`, 'm'));
     assert.equal(armed.stdout, 'node 2: empty-log rejoin armed on every group leader\n', armed.stderr);
     assert.equal((await run('wait', '--node', '2', ...PACE)).stdout, 'node 2: caught up\n');
@@ -364,7 +377,7 @@ describe('the operator looks and drains', () => {
   });
 
   test('a leader that allows the rejoin and dies before it answers has allowed it', async () => {
-    await cluster.kill(2);
+    await cluster.end(2);
     cluster.wipe(2);
     await cluster.restart(2);
     const proxies = new Map<number, AdminProxy>();

@@ -7,8 +7,8 @@ export interface Call {
   readonly path: string;
 }
 
-/** The tool's answer in place of the node's; `lost` ends the connection without one. */
-export type Verdict = 'pass' | 'lost' | { readonly status: number; readonly body: string };
+/** The tool's answer in place of the node's; `lost` ends the connection without one, `silent` leaves it open. */
+export type Verdict = 'pass' | 'lost' | 'silent' | { readonly status: number; readonly body: string };
 
 export class AdminProxy {
   readonly #server: Server;
@@ -24,6 +24,7 @@ export class AdminProxy {
     this.#server = createServer((request, response) => {
       const call = { method: request.method ?? '', path: request.url ?? '' };
       const verdict = this.before(call);
+      if (verdict === 'silent') return undefined;
       if (verdict === 'lost') return void response.destroy();
       if (verdict !== 'pass') return void response.writeHead(verdict.status).end(verdict.body);
       const headers =
