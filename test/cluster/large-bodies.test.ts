@@ -13,7 +13,7 @@ const WRITERS_PER_NODE = 2;
 const BODY = Buffer.alloc(31 * 1024 * 1024, 'large ');
 const TYPE = { 'Content-Type': 'text/plain' } as const;
 /** On each survivor. */
-const WANTED = 2;
+const WANTED = 1;
 /** Each takes half a minute at a load of 35. */
 const PATIENCE_MS = 240_000;
 
