@@ -122,6 +122,8 @@ export class Core {
   incoming: SnapshotMeta | undefined = undefined;
   /** One was handed out and is not on disk. */
   isInstalling = false;
+  /** A snapshot of an earlier leader was installed; the answer to the next heartbeat says so. */
+  hasNewsForLeader = false;
   /** See repair.ts: the host said that its applied state is damaged. */
   wantsState = false;
   /** A snapshot for it that is not on disk yet; nothing is applied meanwhile. */

@@ -32,14 +32,30 @@ export function onHeartbeat(core: Core, message: Heartbeat): void {
   // A lost log is not the one that the leader means.
   if (core.lost === 0 && message.commit > log.commit && message.commit <= log.last) log.commitTo(message.commit);
   if (message.round === 0) return;
+  if (core.hasNewsForLeader && !core.isReplaced) return acknowledge(core, message, log.commit);
   core.send.push({ type: 'heartbeat-response', ...core.envelope(message.from), ...core.note(message.round) });
 }
 
 /** §5. The payload is complete at the host; `take` tells it to install. */
 export function onSnapshot(core: Core, message: GroupSnapshotRequest): void {
   follow(core, message);
+  install(core, message);
+  acknowledge(core, message, core.log.commit);
+}
+
+/**
+ * Its sender led in an earlier term. What it applied is committed, and so it is in every later one (§3.6.3). The leader
+ * of this term, if there is one, waits to send its own: it is told of this one in the answer to its next heartbeat.
+ */
+export function installOld(core: Core, message: GroupSnapshotRequest): void {
+  if (core.role === 'leader') return;
+  if (core.role !== 'follower') becomeFollower(core, core.term, 0);
+  install(core, message);
+  core.hasNewsForLeader = true;
+}
+
+function install(core: Core, { snapshot }: GroupSnapshotRequest): void {
   const { log } = core;
-  const { snapshot } = message;
   // Entries that are not on disk yet are not acknowledged either: such a log waits for the next snapshot.
   if (core.wantsState && log.matches(snapshot.index, snapshot.term)) {
     if (snapshot.index <= log.stable) core.replaceState(snapshot);
@@ -48,7 +64,6 @@ export function onSnapshot(core: Core, message: GroupSnapshotRequest): void {
     if (log.matches(snapshot.index, snapshot.term)) log.commitTo(snapshot.index);
     else core.restore(snapshot);
   }
-  acknowledge(core, message, log.commit);
 }
 
 function follow(core: Core, message: AppendRequest | Heartbeat | GroupSnapshotRequest): void {
@@ -76,7 +91,8 @@ function appendMissing(core: Core, message: AppendRequest): void {
 }
 
 /** Sent when the disk has the entries (§3.8, invariant 4). The acknowledgements of one turn are merged. */
-function acknowledge(core: Core, message: AppendRequest | GroupSnapshotRequest, index: number): void {
+function acknowledge(core: Core, message: AppendRequest | Heartbeat | GroupSnapshotRequest, index: number): void {
+  core.hasNewsForLeader = false;
   const response: AppendResponse = {
     type: 'append-response',
     from: core.id,

@@ -1,5 +1,5 @@
 import { campaignForced, onVoteRequest, onVoteResponse } from './election.ts';
-import { onAppend, onHeartbeat, onSnapshot } from './follower.ts';
+import { installOld, onAppend, onHeartbeat, onSnapshot } from './follower.ts';
 import { onReadIndex, onReadIndexResponse } from './read-index.ts';
 import { onAppendResponse, onHeartbeatResponse } from './replication.ts';
 import { becomeFollower } from './roles.ts';
@@ -40,6 +40,7 @@ function answerOldTerm(core: Core, message: Message): boolean {
       // Tells a deposed leader the newer term. It may also be the only leader while this node's term ran ahead (it was
       // cut off as a candidate); then it steps down and the group settles on a newer term.
       core.send.push({ type: 'heartbeat-response', ...core.envelope(message.from), ...core.note(0) });
+      if (message.type === 'snapshot') installOld(core, message);
       return false;
     case 'vote':
       core.send.push({ type: 'vote-response', ...core.envelope(message.from), pre: message.pre, granted: false });
