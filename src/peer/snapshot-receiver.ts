@@ -4,6 +4,12 @@ import { SNAPSHOT_ACK_BYTES } from './limits.ts';
 import type { Session } from './listener.ts';
 import type { IncomingSnapshot, SnapshotHandler } from '../shard/ports.ts';
 
+/**
+ * A transfer under way outlives a change of leader: what it brings is committed, and one that begins again with each
+ * leader may never end. It gives way to the third that comes since its last chunk, because its end can be lost.
+ */
+const REFUSED_WITHOUT_A_CHUNK_MAX = 2;
+
 class Incoming implements IncomingSnapshot {
   readonly node: number;
   readonly group: number;
@@ -12,6 +18,8 @@ class Incoming implements IncomingSnapshot {
   receivedBytes = 0;
   ackedBytes = 0;
   onHold = false;
+  /** Transfers of other nodes that were refused for it since its last chunk. */
+  refused = 0;
   /** Everything has arrived and only the result is missing: the connection is no longer needed. */
   complete = false;
 
@@ -21,12 +29,17 @@ class Incoming implements IncomingSnapshot {
     this.group = group;
     this.transfer = transfer;
   }
+
+  /** Whether one that another node begins is refused. This node itself causes a hold, and the wait for the result. */
+  outlives(): boolean {
+    return this.onHold || this.complete || ++this.refused <= REFUSED_WITHOUT_A_CHUNK_MAX;
+  }
 }
 
 export class SnapshotReceiver {
   readonly #handler: SnapshotHandler;
   readonly #sendAck: (session: Session, ack: SnapshotAck) => void;
-  /** By group: a group receives one snapshot at a time, the one begun last. */
+  /** By group: a group receives one snapshot at a time. */
   readonly #incoming = new Map<number, Incoming>();
 
   constructor(handler: SnapshotHandler, sendAck: (session: Session, ack: SnapshotAck) => void) {
@@ -36,11 +49,12 @@ export class SnapshotReceiver {
 
   onBegin(session: Session, { group, transfer, message, metadata }: SnapshotBegin): void {
     const before = this.#incoming.get(group);
+    const incoming = new Incoming(session, group, transfer);
     if (before !== undefined) {
+      if (before.node !== incoming.node && before.outlives()) return this.#ack(incoming, 'failed');
       this.#abort(before);
       this.#ack(before, 'failed');
     }
-    const incoming = new Incoming(session, group, transfer);
     this.#incoming.set(group, incoming);
     this.#handler.onSnapshotBegin(incoming, message, metadata);
   }
@@ -54,6 +68,7 @@ export class SnapshotReceiver {
       return;
     }
     incoming.receivedBytes += bytes.length;
+    incoming.refused = 0;
     this.#handler.onSnapshotChunk(incoming, bytes);
     if (incoming.onHold || !this.#isCurrent(incoming)) return;
     if (incoming.receivedBytes - incoming.ackedBytes >= SNAPSHOT_ACK_BYTES) this.#ackAll(incoming);

@@ -81,12 +81,15 @@ export class LogPins {
     pin.movedAtMs = clockMs;
   }
 
-  /** Undefined: within its bounds. When the volume runs short, a transfer gets no more than any slow follower. */
+  /**
+   * Undefined: within its bounds. When the volume runs short, a transfer gets no more than any slow follower; nor when
+   * another node leads by now, because that one keeps no more.
+   */
   tooFarBehind({ group, index, sentBytes }: LogPin): Behind | undefined {
     const bytes = this.#storage.logBytesBehind(group.id, index);
     const entries = group.raft.lastIndex - index;
     const most = Math.max(this.#bounds.bytes, sentBytes);
-    const bytesMax = this.#storage.roomToGrow ? most : Math.min(LOG_KEPT_BYTES, most);
+    const bytesMax = this.#storage.roomToGrow && group.leads ? most : Math.min(LOG_KEPT_BYTES, most);
     return bytes > bytesMax || entries > this.#bounds.entries ? { bytes, entries, bytesMax } : undefined;
   }
 

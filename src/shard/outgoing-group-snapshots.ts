@@ -160,7 +160,7 @@ export class OutgoingGroupSnapshots {
       const behind = this.pins.tooFarBehind(pin);
       if (behind === undefined) continue;
       sending.cancel();
-      this.#sayBehind(pin, behind);
+      if (pin.group.leads) this.#sayBehind(pin, behind);
     }
     this.pins.look(clockMs, (pin, how) => {
       const key = keyOf(pin.group, pin.node);

@@ -71,30 +71,75 @@ test('a gap, or an end that counts other bytes, fails the transfer; what comes b
   assert.deepEqual(events, ['begin from 1', 'chunk 100', 'aborted from 1', 'tell 1: 8 failed at 100']);
 });
 
-test('a newer snapshot of the group ends the older one, from any sender', () => {
+test('a newer snapshot of the group ends the older one of the same node', () => {
   const { receiver, events, snapshots } = makeReceiver();
-  const [one, two] = [session(1), session(2)];
+  const one = session(1);
   receiver.onBegin(one, begin(7));
-  receiver.onBegin(two, begin(7));
-  // The same number from another node is another transfer.
+  receiver.onBegin(one, begin(8));
   receiver.onChunk(one, chunk(7, 0, 10));
-  receiver.onChunk(two, chunk(7, 0, 20));
-  receiver.onEnd(two, end(7, 20));
+  receiver.onChunk(one, chunk(8, 0, 20));
+  receiver.onEnd(one, end(8, 20));
   assert.deepEqual(events.splice(0), [
     'begin from 1',
     'aborted from 1',
     'tell 1: 7 failed at 0',
-    'begin from 2',
+    'begin from 1',
     'chunk 20',
     'complete',
   ]);
   const [older, newer] = snapshots as [IncomingSnapshot, IncomingSnapshot];
   assert.equal(receiver.result(older, 'installed'), false);
   // The connection is not needed while the payload is installed.
-  receiver.onSessionEnd(two);
+  receiver.onSessionEnd(one);
   assert.equal(receiver.result(newer, 'installed'), true);
   assert.equal(receiver.result(newer, 'installed'), false);
-  assert.deepEqual(events, ['tell 2: 7 installed at 20']);
+  assert.deepEqual(events, ['tell 1: 8 installed at 20']);
+});
+
+test('a transfer outlives a change of leader while it brings something, and gives way when it does not', () => {
+  const { receiver, events } = makeReceiver();
+  const [one, two] = [session(1), session(2)];
+  receiver.onBegin(one, begin(7));
+  // The same number from another node is another transfer.
+  for (let offset = 0; offset < 30; offset += 10) {
+    receiver.onBegin(two, begin(7));
+    receiver.onChunk(two, chunk(7, 0, 20));
+    receiver.onBegin(two, begin(8));
+    receiver.onChunk(one, chunk(7, offset, 10));
+  }
+  const refused = ['tell 2: 7 failed at 0', 'tell 2: 8 failed at 0', 'chunk 10'];
+  assert.deepEqual(events.splice(0), ['begin from 1', ...refused, ...refused, ...refused]);
+  // Its end was lost, and it has gone on to something else.
+  for (const transfer of [9, 10, 11]) receiver.onBegin(two, begin(transfer));
+  receiver.onChunk(one, chunk(7, 30, 10));
+  receiver.onChunk(two, chunk(11, 0, 20));
+  assert.deepEqual(events, [
+    'tell 2: 9 failed at 0',
+    'tell 2: 10 failed at 0',
+    'aborted from 1',
+    'tell 1: 7 failed at 30',
+    'begin from 2',
+    'chunk 20',
+  ]);
+});
+
+test('a transfer that waits for this node itself gives way to none', () => {
+  const { receiver, events, snapshots } = makeReceiver();
+  const [one, two] = [session(1), session(2)];
+  receiver.onBegin(one, begin(7));
+  receiver.pace(snapshots[0] as IncomingSnapshot, 'hold');
+  events.length = 0;
+  for (const transfer of [1, 2, 3, 4]) receiver.onBegin(two, begin(transfer));
+  assert.deepEqual(
+    events.splice(0),
+    [1, 2, 3, 4].map((transfer) => `tell 2: ${transfer} failed at 0`),
+  );
+  receiver.pace(snapshots[0] as IncomingSnapshot, 'resume');
+  receiver.onEnd(one, end(7, 0));
+  for (const transfer of [5, 6, 7, 8]) receiver.onBegin(two, begin(transfer));
+  assert.equal(receiver.result(snapshots[0] as IncomingSnapshot, 'installed'), true);
+  receiver.onBegin(two, begin(9));
+  assert.deepEqual(events.slice(-2), ['tell 1: 7 installed at 0', 'begin from 2']);
 });
 
 test('a transfer ends with its connection, or when the sender gives up', () => {

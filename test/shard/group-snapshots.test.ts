@@ -6,6 +6,7 @@ import type { Group } from '../../src/group/group.ts';
 import type { GroupSnapshotRequest } from '../../src/raft/types.ts';
 import type { IncomingSnapshot, PeerPort, ShardStorage, SnapshotSource } from '../../src/shard/ports.ts';
 import { IncomingGroupSnapshots } from '../../src/shard/incoming-group-snapshots.ts';
+import { LOG_KEPT_BYTES } from '../../src/shard/log-pins.ts';
 import { OutgoingGroupSnapshots, TOO_FAR_BEHIND } from '../../src/shard/outgoing-group-snapshots.ts';
 
 const BOUNDS = { bytes: 1000, entries: 100 };
@@ -305,6 +306,23 @@ test('a node may be behind as much as it has received, unless the volume runs sh
   rig.disk.roomToGrow = false;
   rig.turn();
   assert.deepEqual(rig.told, ['3>2 failed']);
+});
+
+test('a former leader goes on sending while the new one keeps the log behind that, and is not told to begin again', () => {
+  const rig = new Rig({ bytes: 16 * LOG_KEPT_BYTES, entries: 100 });
+  rig.want(3, 2);
+  rig.turn();
+  rig.group(3).leads = false;
+  rig.disk.kept = LOG_KEPT_BYTES;
+  assert.deepEqual([rig.turn(), rig.told], [[], []]);
+  rig.group(3).leads = true;
+  rig.want(3, 2);
+  assert.deepEqual([rig.turn(), rig.told], [[], []], 'it leads again, and asks for what is under way');
+  rig.group(3).leads = false;
+  rig.disk.kept++;
+  rig.turn();
+  assert.deepEqual([rig.told, rig.snapshots.pins.oldest(3), rig.openReaders], [['3>2 failed'], Infinity, 0]);
+  assert.deepEqual([rig.snapshots.counters.tooFarBehind, rig.logged.includes(TOO_FAR_BEHIND)], [0, false]);
 });
 
 test('a snapshot that fails is tried again after a pause that doubles, up to a minute, until one has come to something', () => {
