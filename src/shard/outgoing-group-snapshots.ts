@@ -111,7 +111,8 @@ export class OutgoingGroupSnapshots {
         this.#sending.delete(pin);
         if (outcome === 'installed') this.#installed(pin, index);
         else this.#failed(pin);
-        this.#options.log('info', 'snapshot sent', { group: group.id, to: message.to, index, outcome });
+        const figures = { index, outcome, sentBytes: pin.sentBytes };
+        this.#options.log('info', 'snapshot sent', { group: group.id, to: message.to, ...figures });
         if (this.#wanted.size > 0) this.#options.wake();
       },
     });
