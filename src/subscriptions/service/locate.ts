@@ -8,18 +8,15 @@ import { READ_OFFSET } from '../../protocol/read-fields.ts';
 import { callStream } from '../../gateway/shard-client.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 
-const NO_STREAM: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['STREAM_NOT_FOUND', 'STREAM_DELETED']);
-const NOT_THERE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'OFFSET_OUT_OF_RANGE',
-  'OFFSET_INSIDE_RECORD',
-  'STREAM_GONE',
-]);
+const ABSENT: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['STREAM_NOT_FOUND', 'STREAM_DELETED']);
+/** The stream had that offset, whether or not a reader may begin there. */
+const PASSED: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['OFFSET_INSIDE_RECORD', 'STREAM_GONE']);
 const NOTHING: StreamTail = { incarnation: 0, offset: 0 };
 
 /** Asks the leader before it reports that the stream does not exist. */
 export async function locate(gateway: ShardGateway, path: string): Promise<StreamTail> {
   const answer = await callStream(gateway, QUERIES.head, splitFlatPath(path));
-  if (NO_STREAM.has(answer.code)) return NOTHING;
+  if (ABSENT.has(answer.code)) return NOTHING;
   if (answer.code !== 'OK') throw new MillraceError(answer.code);
   return { incarnation: answer.result.incarnation, offset: answer.nextOffset };
 }
@@ -39,6 +36,7 @@ export async function reaches(gateway: ShardGateway, path: string, offset: numbe
   });
   const { code } = answer;
   if (code === 'OK') return { incarnation: answer.result.incarnation, code };
-  if (NO_STREAM.has(code) || NOT_THERE.has(code)) return { incarnation: 0, code };
+  if (PASSED.has(code)) return { incarnation: (await locate(gateway, path)).incarnation, code };
+  if (ABSENT.has(code) || code === 'OFFSET_OUT_OF_RANGE') return { incarnation: 0, code };
   throw new MillraceError(code);
 }

@@ -1,5 +1,5 @@
 /** Actions of receivers and workers on a wake: claim, acknowledge, release. */
-import { type ErrorCode, MillraceError } from '../../base/errors.ts';
+import { MillraceError } from '../../base/errors.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { hasPending } from '../state/decide.ts';
@@ -17,11 +17,6 @@ import type { Tails } from './tails.ts';
 /** As long as a read waits for its group. */
 const KNOWN_MS = 5000;
 
-const UNREACHED: { readonly [code in ErrorCode]?: string } = {
-  OFFSET_OUT_OF_RANGE: 'the offset lies beyond the tail',
-  OFFSET_INSIDE_RECORD: 'the offset lies inside a record',
-  STREAM_GONE: 'the offset lies below the retention floor',
-};
 const NO_STREAM = 'there is no such stream now: end this wake without it';
 
 export interface WorkersOptions {
@@ -153,7 +148,10 @@ export class Workers {
       return [path, tail.incarnation, offset.value];
     }
     const { incarnation, code } = await reaches(this.#options.gateway, path, offset.value);
-    if (incarnation === 0) throw new Refusal('INVALID_OFFSET', `${path}: ${UNREACHED[code] ?? NO_STREAM}`);
+    if (incarnation === 0) {
+      const reason = code === 'OFFSET_OUT_OF_RANGE' ? 'the offset lies beyond the tail' : NO_STREAM;
+      throw new Refusal('INVALID_OFFSET', `${path}: ${reason}`);
+    }
     return [path, incarnation, offset.value];
   }
 

@@ -3,8 +3,10 @@ import { OBSERVER_EVENT } from '../../../src/protocol/queries/watching.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ReplyHandler, ShardGateway, TailHandler } from '../../../src/ports.ts';
+import { reaches } from '../../../src/subscriptions/service/locate.ts';
 import { Tails } from '../../../src/subscriptions/service/tails.ts';
 import { REPLY_TAIL, Reply } from '../../../src/protocol/reply.ts';
+import { errorNumber } from '../../../src/base/errors.ts';
 import { QUERIES } from '../../../src/protocol/operations.ts';
 import { PROCESS_RUNTIME } from '../../../src/server/runtime.ts';
 
@@ -26,9 +28,13 @@ class Shards implements ShardGateway {
   closeTopic = (): void => undefined;
 
   answer(incarnation: number, offset: number): void {
+    this.reply((reply) => QUERIES.observe.result.write(reply, { incarnation, tail: offset }));
+  }
+
+  reply(write: (reply: Reply) => void): void {
     const reply = new Reply();
     reply.reset(1);
-    QUERIES.observe.result.write(reply, { incarnation, tail: offset });
+    write(reply);
     this.asked.shift()?.onReply(reply);
   }
 
@@ -111,4 +117,19 @@ test('of thousands of streams that are wanted at once a group is asked for a few
   assert(most <= 64, `${most} at once`);
   assert.equal(heard.length, all.length);
   assert.deepEqual(tails.of('a/4999'), { incarnation: 1, offset: 8 });
+});
+
+test('what a node without a tail takes for an offset of the stream is what one with a tail does', async () => {
+  const head = { tag: '', hotStart: 0, ttlSeconds: -1, expiresAtMs: -1, incarnation: 3, snapshot: undefined };
+  for (const code of ['STREAM_GONE', 'OFFSET_INSIDE_RECORD', 'OFFSET_OUT_OF_RANGE'] as const) {
+    const shards = new Shards();
+    const reached = reaches(shards, 'a/b', 5);
+    shards.reply((reply) => Object.assign(reply, { code: errorNumber(code) }));
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
+    shards.reply((reply) => QUERIES.head.result.write(reply, head));
+    const { incarnation } = await reached;
+    assert.equal(incarnation, code === 'OFFSET_OUT_OF_RANGE' ? 0 : 3, code);
+  }
 });
