@@ -108,9 +108,6 @@ async function round(stage: Stage): Promise<void> {
   await calm(stage);
   await outage(stage, 'killed');
   await calm(stage);
-  await pause(random.int(100, 500));
-  await killLeader(stage, random.int(0, 500));
-  await cluster.ready(cluster.ids);
   await outage(stage, 'frozen');
   await calm(stage);
   // Short: uploads and reads are cut off and do not delay the test.
