@@ -9,6 +9,26 @@ import { IS_THOROUGH } from '../support/thorough.ts';
 import { until } from '../support/until.ts';
 
 const GROUPS = 4;
+/**
+ * In the long form alone: hundreds of random appends and reads, whose like others of the suite send, the largest body,
+ * which `replication` sends through a follower, and a second way to say when a stream ends.
+ */
+const LEFT_OUT: readonly string[] = IS_THOROUGH
+  ? []
+  : [
+      'single byte values cover full range (0-255) with concurrent readers during write',
+      'offsets are always monotonically increasing',
+      'data at offset never changes after additional appends',
+      'should reject offsets with invalid characters',
+      'lexicographically ordered seq values are accepted',
+      'out-of-order seq values are rejected',
+      'replay produces identical content hash',
+      'deterministic ordering - same data in same order produces same hash',
+      'should handle large payload appropriately',
+      'should return 404 on HEAD after Expires-At passes',
+      'should return 404 on GET after Expires-At passes',
+      'should return 404 on POST append after Expires-At passes',
+    ];
 
 /**
  * Asks the leaders until `wanted` says of each that it is right; the balancer may move some back later, which is fine.
@@ -31,7 +51,7 @@ async function moveLeaders(cluster: TestCluster, to: number, wanted: (leader: nu
  */
 async function suiteThrough(cluster: TestCluster, id: number, title: string, runsLeft = 2): Promise<void> {
   const terms = await cluster.terms();
-  const outcomes = await runSuite(cluster.node(id).url);
+  const outcomes = await runSuite(cluster.node(id).url, LEFT_OUT);
   const led = (await cluster.groups(id)).filter(({ leader }) => leader === id).length;
   const passed = outcomes.filter((outcome) => outcome.passed).length;
   process.stdout.write(
@@ -43,7 +63,11 @@ async function suiteThrough(cluster: TestCluster, id: number, title: string, run
     return await suiteThrough(cluster, id, title, runsLeft - 1);
   }
   assert.equal(found.length, 0, `${found.length} contradictions to exceptions.txt:\n${found.join('\n')}`);
-  assert.equal(outcomes.length, TESTS_EXPECTED, 'the suite has another number of tests than expected');
+  assert.equal(
+    outcomes.length,
+    TESTS_EXPECTED - LEFT_OUT.length,
+    'the suite has another number of tests than expected',
+  );
 }
 
 test(`the official suite through a follower ${IS_THOROUGH ? 'and through a leader ' : ''}of three nodes`, async () => {
