@@ -118,7 +118,7 @@ test('a node that does not reach the cold store gives its groups to those that d
 
     ways.break(1);
     // Each group gets several times what it may keep, so its leader must upload all of it.
-    await write(cluster, 2, 12);
+    await write(cluster, 2, 6);
     await until('node 1 says why', async () => (await shed(cluster, 1)) === 'cold-health', PATIENCE_MS);
     await until('node 1 leads nothing', async () => (await leadsOf(cluster, 1)) === 0, PATIENCE_MS);
     for (const id of [2, 3]) await until(`node ${id} is well`, async () => (await shed(cluster, id)) === 'none');

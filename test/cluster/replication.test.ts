@@ -11,7 +11,7 @@ import { until } from '../support/until.ts';
 
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 const JSON_TYPE = { 'Content-Type': 'application/json' } as const;
-const STREAMS = 12;
+const STREAMS = 6;
 
 describe('three nodes act as one', () => {
   let cluster: TestCluster;
@@ -111,7 +111,7 @@ describe('three nodes act as one', () => {
     const path = `/${bucket}/s`;
     await expect(201, 1, 'PUT', path, TEXT);
     const writers = 9;
-    const lines = 30;
+    const lines = 15;
     let conflicts = 0;
     const write = async (writer: number): Promise<void> => {
       let tail = 0;
@@ -322,7 +322,7 @@ describe('three nodes act as one', () => {
 
   test('an event stream on every node sees what is appended through all nodes, in order and without gaps', async (bucket) => {
     const path = `/${bucket}/tail`;
-    const appends = 150;
+    const appends = 90;
     await expect(201, 1, 'PUT', path, TEXT);
     for (const id of cluster.ids) {
       await until(`node ${id} knows ${path}`, async () => (await ask(id, 'HEAD', path)).status === 200);

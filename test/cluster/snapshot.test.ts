@@ -12,7 +12,7 @@ const STREAMS = 4;
 const APPENDS = 5;
 const APPEND_BYTES = 512 * 1024;
 /** Rows of a few bytes each; the large ones before them fill many pieces of a snapshot. */
-const MANY = 400;
+const MANY = 200;
 const CONNECTIONS = 16;
 
 async function fill(cluster: TestCluster, through: number, prefix: string): Promise<string[]> {
@@ -114,7 +114,7 @@ test(`a node with an empty disk and ${MANY} streams to get`, { timeout: 600_000 
     await cluster.ready([3]);
     await cluster.settled(cluster.ids);
     process.stdout.write(`an empty node got ${MANY} streams in ${Math.round(performance.now() - since)} ms\n`);
-    const sample = Array.from({ length: 100 }, (_, i) => `/many/s${Math.floor((i * MANY) / 100)}`);
+    const sample = Array.from({ length: 50 }, (_, i) => `/many/s${Math.floor((i * MANY) / 50)}`);
     await expectEqual(cluster, [...paths, ...sample]);
     assert.deepEqual(await usageOf(cluster, 3), await usageOf(cluster, 1));
     // It votes again: with another node down the groups need it.
