@@ -26,12 +26,12 @@ async function checkAll({ client }: TestServer, content: string): Promise<void> 
 }
 
 test('a single node refuses to start with a log that rotted, and starts when the bytes are back', async (t) => {
-  const server = new TestServer({ process: true, cores: 1, groups: GROUPS });
+  const server = new TestServer({ cores: 1, groups: GROUPS });
   t.after(() => server.dispose());
   await server.start();
   await writeAll(server, 'first;');
   await writeAll(server, 'second;');
-  await server.kill();
+  await server.end();
   const { path, at, name, sequence } = await rot(server, 0);
   const rotten = readFileSync(path);
   for (let i = 0; i < 2; i++) {
@@ -82,12 +82,12 @@ test('a single node that got peers, and whose log rotted before they have anythi
 });
 
 test('a node of three whose log rotted serves nothing from it and is restored by the others', async () => {
-  await withCluster({ process: true, groups: GROUPS, cores: 2 }, async (cluster) => {
+  await withCluster({ groups: GROUPS, cores: 2 }, async (cluster) => {
     const node = cluster.node(2);
     await writeAll(cluster.node(1), 'first;');
     await writeAll(cluster.node(1), 'second;');
     await cluster.settled();
-    await cluster.kill(2);
+    await cluster.end(2);
     const { name, at, sequence } = await rot(node, 1);
     await writeAll(cluster.node(1), 'third;');
     await cluster.restart(2);
@@ -97,11 +97,11 @@ test('a node of three whose log rotted serves nothing from it and is restored by
     await cluster.ready();
     await cluster.settled();
     // Now its vote and its bytes are those that count.
-    await cluster.kill(1);
+    await cluster.end(1);
     await cluster.ready([2, 3]);
     await writeAll(cluster.node(3), 'fourth;');
     await checkAll(node, 'first;second;third;fourth;');
-    await cluster.kill(2);
+    await cluster.end(2);
     await cluster.restart(2);
     await cluster.ready([2, 3]);
     await checkAll(node, 'first;second;third;fourth;');
@@ -110,16 +110,16 @@ test('a node of three whose log rotted serves nothing from it and is restored by
 });
 
 test('a node whose last record rotted elects no leader that lacks it', async () => {
-  await withCluster({ process: true, groups: 1 }, async (cluster) => {
+  await withCluster({ groups: 1 }, async (cluster) => {
     await writeAll(cluster.node(1), 'first;');
     await cluster.settled();
     const leader = await cluster.leaderOf(0);
     const [follower, third] = cluster.ids.filter((id) => id !== leader) as [number, number];
-    await cluster.kill(third);
+    await cluster.end(third);
     await cluster.client(leader).append('/rot/s0', TEXT, 'second;');
     await cluster.settled();
-    await cluster.kill(leader);
-    await cluster.kill(follower);
+    await cluster.end(leader);
+    await cluster.end(follower);
     await rot(cluster.node(follower), 0, 'last');
     await Promise.all([cluster.restart(follower), cluster.restart(third)]);
     await cluster.node(follower).logged(/the log is damaged/);
