@@ -197,7 +197,9 @@ test('an ack for a stream that is not there says so, and not that its offset lie
   );
 });
 
-test('SIGKILL keeps keys, cursors, wakes and the tokens that were given', async () => {
+test('SIGKILL keeps keys, cursors, wakes, the tokens that were given, and the schedule of attempts', async (t) => {
+  const failing = await WebhookReceiver.start(() => 500);
+  t.after(async () => await failing.close());
   await onStage(
     () => 200,
     async ({ server, subs, receiver }) => {
@@ -206,6 +208,10 @@ test('SIGKILL keeps keys, cursors, wakes and the tokens that were given', async 
       const { body } = await receiver.next();
       await subs.callBack(body, { acks: [{ stream: 'events/a', offset: '4' }] });
       await until('the delivery is noted', async () => (await metrics(server))['delivered'] === 1);
+      await subs.subscribe('failing', webhook(failing, { pattern: 'others/**' }));
+      await subs.create('others/a', { n: 1 });
+      const attempts = [await failing.next(), await failing.next(), await failing.next(), await failing.next()];
+      await until('the fourth failure is noted', async () => (await metrics(server))['delivery_failures'] === 4);
       await server.kill();
       await server.start();
       assert.equal(await subs.acked('s', 'events/a'), 4);
@@ -216,22 +222,7 @@ test('SIGKILL keeps keys, cursors, wakes and the tokens that were given', async 
       const next = await receiver.next();
       assert.equal(next.body.generation, body.generation + 1, 'the wake that was taken is not delivered again');
       await assertSigned(next, after.webhook.signing.jwks_url);
-    },
-    { process: true },
-  );
-});
-
-test('SIGKILL keeps the schedule of attempts', async () => {
-  await onStage(
-    () => 500,
-    async ({ server, subs, receiver }) => {
-      await subs.subscribe('s', webhook(receiver));
-      await subs.create('events/a', { n: 1 });
-      const attempts = [await receiver.next(), await receiver.next(), await receiver.next(), await receiver.next()];
-      await until('the fourth failure is noted', async () => (await metrics(server))['delivery_failures'] === 4);
-      await server.kill();
-      await server.start();
-      const fifth = await receiver.next();
+      const fifth = await failing.next();
       // After four failures 8 s less 20 %; only the lower bound says anything on a busy machine.
       const pauseMs = fifth.atMs - (attempts[3]?.atMs ?? 0);
       assert(pauseMs >= 6400, `the fifth attempt came ${Math.round(pauseMs)} ms after the fourth`);
@@ -343,57 +334,43 @@ test('the plane requires its own token except where a wake brings one; the log i
 /** They make the log grow: long ones, because each link costs more than its bytes. */
 const LONG_NAMES = Array.from({ length: 560 }, (_, i) => `a/${'rather/long/name/'.repeat(50)}${i}`);
 
-test('a start with a long log does nothing of the past', async () => {
+test('a start with a long log does nothing of the past; then it is checkpointed, and a start begins there', async () => {
   let isBroken = true;
   await onStage(
     () => (isBroken ? 500 : { done: true }),
     async ({ server, subs, receiver }) => {
+      const grow = async (): Promise<void> => {
+        await subs.subscribe('large', { ...webhook(receiver), pattern: undefined, streams: LONG_NAMES });
+        await subs.expect(204, 'DELETE', '__ds/subscriptions/large');
+      };
       await subs.subscribe('s', webhook(receiver));
       await subs.create('events/a', { n: 1 });
       await receiver.next();
       // More than one read of the log is between the wake and its end.
-      for (let round = 0; round < 3; round++) {
-        await subs.subscribe('large', { ...webhook(receiver), pattern: undefined, streams: LONG_NAMES });
-        await subs.expect(204, 'DELETE', '__ds/subscriptions/large');
-      }
+      for (let round = 0; round < 3; round++) await grow();
       assert(((await metrics(server))['log_bytes'] as number) > 2 * 1024 * 1024);
       isBroken = false;
       await until('the wake is over', async () => (await subs.acked('s', 'events/a')) !== 0);
       const before = receiver.received.length;
-      await server.kill();
+      await server.end();
       await server.start();
       await until('it drives', async () => (await metrics(server))['driving'] === true);
       await subs.append('events/a');
       await until('the next wake', async () => receiver.received.length > before);
       assert.equal(receiver.received[before]?.body.generation, 2);
       assert.equal((await metrics(server))['leases_expired'], 0);
-    },
-    { process: true },
-  );
-});
 
-test('a long log is checkpointed, and a restart begins there', async () => {
-  await onStage(
-    () => 200,
-    async ({ server, subs, receiver }) => {
-      await subs.subscribe('kept', webhook(receiver));
-      await subs.create('events/a', { n: 1 });
-      const { body } = await receiver.next();
       const due = async (): Promise<boolean> => ((await metrics(server))['checkpoints'] as number) > 0;
-      for (let round = 0; round < 20 && !(await due()); round++) {
-        await subs.subscribe('large', { ...webhook(receiver), pattern: undefined, streams: LONG_NAMES });
-        await subs.expect(204, 'DELETE', '__ds/subscriptions/large');
-      }
+      assert.equal(await due(), false);
+      for (let round = 0; round < 20 && !(await due()); round++) await grow();
       await until('the checkpoint is written', due);
       assert(((await metrics(server))['log_bytes'] as number) < 1_000_000);
-      await server.kill();
+      await server.end();
       await server.start();
-      assert.equal((await subs.shown('kept')).streams.length, 1);
+      assert.equal((await subs.shown('s')).streams.length, 1);
       await subs.expect(404, 'GET', '__ds/subscriptions/large');
       const { log_records: records } = await metrics(server);
       assert((records as number) < 20, `the start folded ${records} records`);
-      await subs.callBack(body, { acks: allOf(body), done: true });
     },
-    { process: true },
   );
 });
