@@ -41,8 +41,11 @@ const ALL_ROWS: Readonly<Record<string, readonly string[]>> = {
   'large-bodies': ['millrace', 'millrace, alone', 'reference-file', 'disk', 'millrace-cluster'],
 };
 
-/** These start what others start as well, and cost more: in `npm run check` only. */
-const CHECKED = ['scale', 'cold-appends', 'cold-replay', 'cold-bounded', 'large-bodies'];
+/** These start what others start as well, here or in the tests of pairs below: in `npm run check` only. */
+const CHECKED = [
+  ...['appends-100', 'sessions', 'single-writer', 'subscribers-1000', 'backup-load'],
+  ...['scale', 'cold-appends', 'cold-replay', 'cold-bounded', 'large-bodies'],
+];
 const CHECKED_FIGURES = ['backup-size', 'cluster-idle'];
 /** Other products run in `npm run check` only. */
 const OWN_TARGETS = ['millrace', 'millrace-cluster', 'bare'];
@@ -66,7 +69,7 @@ const PAIRED = Object.fromEntries(
   Object.entries(EVERY_PAIR).filter(([scenario]) => IS_THOROUGH || scenario === 'single-writer'),
 );
 
-/** Scenario → nodes with a setting, each with the node that it is compared with: the last one in `npm run check` only. */
+/** Scenario → nodes with a setting, each with the node that it is compared with: half of them in `npm run check` only. */
 const EVERY_SETTING: Readonly<Record<string, readonly (readonly [name: string, without: string])[]>> = {
   'appends-100': [
     ['millrace-token', 'millrace'],
@@ -76,7 +79,12 @@ const EVERY_SETTING: Readonly<Record<string, readonly (readonly [name: string, w
   ],
   cluster: [['millrace-cluster-tls', 'millrace-cluster']],
 };
-const SETTINGS = Object.entries(EVERY_SETTING).filter(([scenario]) => IS_THOROUGH || scenario !== 'cluster');
+const IS_CHECKED_SETTING = /-(token|jwt|tls)$/;
+const SETTINGS = Object.entries(EVERY_SETTING)
+  .map(
+    ([scenario, pairs]) => [scenario, pairs.filter(([name]) => IS_THOROUGH || !IS_CHECKED_SETTING.test(name))] as const,
+  )
+  .filter(([, pairs]) => pairs.length > 0);
 
 function runBench(args: readonly string[]): Promise<{ code: number | null; output: string }> {
   return new Promise((resolve) => {
