@@ -16,6 +16,7 @@ import { chromiumMissing, startChromium, visit } from '../support/chromium.ts';
 import { type CtlRun, scratchFile, startCtl } from '../support/ctl.ts';
 import { type Random, createRandom, seedFromEnvironment } from '../support/random.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
+import { IS_THOROUGH } from '../support/thorough.ts';
 import { until } from '../support/until.ts';
 import { WebhookReceiver } from '../support/webhook-receiver.ts';
 
@@ -31,6 +32,7 @@ const NO_TEXT = Buffer.alloc(96, 0xfe).fill(Buffer.from([0, 0xff, 0xfe, 0x80, 0x
 const SHOWN_BYTES_MAX = MIB;
 /** More than two pages of the list. */
 const STREAMS = 230;
+const ANSWERS = IS_THOROUGH ? 1500 : 150;
 /** Each is a stream of bucket `names`, and is code, a route or a path somewhere else. */
 const NAMES = [
   'constructor',
@@ -114,7 +116,7 @@ describe('the console with bad input', { skip: chromiumMissing() ?? false }, () 
     const nodes = [{ id: 1, host: 'a', isAsked: true }];
     const lag = new LagWatch();
     let before: Sample | undefined;
-    for (let i = 0; i < 1500; i++) {
+    for (let i = 0; i < ANSWERS; i++) {
       const told = `SEED=${random.seed}, answer ${i}`;
       const sample = answered(1, i * 2000, changed(metrics, random));
       const round = [sample];
