@@ -16,7 +16,7 @@ import type { FixtureData } from './fixture.ts';
 import { IS_THOROUGH } from '../support/thorough.ts';
 
 const RING_BYTES = 64 * 1024;
-const RECORDS = IS_THOROUGH ? 1_000_000 : 300_000;
+const RECORDS = IS_THOROUGH ? 1_000_000 : 150_000;
 /** No reply for this long while requests are under way is a lost wake-up, however slow the machine. */
 const STALL_MS = 30_000;
 

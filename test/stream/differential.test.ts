@@ -8,7 +8,7 @@ import { COLLIDING_NAMES, type World } from './random-commands.ts';
 import { IS_THOROUGH } from '../support/thorough.ts';
 
 const seed = seedFromEnvironment();
-const COMMANDS = Number(process.env['COMMANDS'] ?? (IS_THOROUGH ? 20_000 : 10_000));
+const COMMANDS = Number(process.env['COMMANDS'] ?? (IS_THOROUGH ? 20_000 : 5000));
 
 interface Profile {
   readonly name: string;
