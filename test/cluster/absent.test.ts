@@ -7,8 +7,8 @@ import { type TestCluster, withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 
-/** Twice the log that slow followers are left, in each of two groups: the node that was away needs a snapshot. */
-const STREAMS = 8;
+/** Half more than the log that slow followers are left, in each of two groups: the node that was away needs a snapshot. */
+const STREAMS = 6;
 const BODY = Buffer.alloc(2 * 1024 * 1024, 'missed ');
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 const NOT_YET = /is not here|has not caught up/;
