@@ -1,23 +1,25 @@
 // The largest bodies while a leader dies: both survivors take them, neither of them ends, and the new leader stays in
-// office while it and its follower write 31 MiB at a time.
+// office while it and its follower write 32 MiB at a time.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { BODY_BYTES_MAX } from '../../src/base/limits.ts';
 import { TICK_MS } from '../../src/shard/shard.ts';
 import { withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
 import { ConnectionLost, RawClient, type RawResponse } from '../support/raw-client.ts';
 
 const WRITERS_PER_NODE = 2;
-const BODY = Buffer.alloc(31 * 1024 * 1024, 'large ');
+const BODY = Buffer.alloc(BODY_BYTES_MAX, 'large ');
+const TAIL = BODY.subarray(-300_000);
 const TYPE = { 'Content-Type': 'text/plain' } as const;
 /** On each survivor. */
 const WANTED = 1;
 /** Each takes half a minute at a load of 35. */
 const PATIENCE_MS = 240_000;
 
-test('bodies of 31 MiB are acknowledged by both survivors of a leader that is killed', async (t) => {
+test('bodies of 32 MiB are acknowledged by both survivors of a leader that is killed', async (t) => {
   await withCluster({ process: true, groups: 1, tickMs: TICK_MS }, async (cluster) => {
     const first = await cluster.leaderOf(0);
     const survivors = cluster.ids.filter((id) => id !== first);
@@ -63,6 +65,10 @@ test('bodies of 31 MiB are acknowledged by both survivors of a leader that is ki
       isOver = true;
       await Promise.allSettled(writers);
     }
-    for (const id of survivors) assert(cluster.node(id).isRunning, `node ${id} runs`);
+    for (const id of survivors) {
+      assert(cluster.node(id).isRunning, `node ${id} runs`);
+      const { body } = await cluster.client(id).expect(200, 'GET', `/b/s${id}?offset=${BODY.length - TAIL.length}`);
+      assert(body.subarray(0, TAIL.length).equals(TAIL), `what node ${id} acknowledged ends as it was sent`);
+    }
   });
 });
