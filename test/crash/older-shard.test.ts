@@ -139,23 +139,11 @@ test('a node of three with one folder from before does not start; emptied, it co
     await writeAll(cluster.node(1), 'second;');
     await cluster.settled();
     await cluster.end(2);
-    const newest = copyOf(folder, 'newest');
     putBack(before, folder);
     assert.match(
       await refusalOf(node),
       /shard-1 was last used in start 1, .* noted start 2, .* an empty one and run allow-rejoin$/,
     );
-    await cluster.end(3);
-    putBack(join(cluster.node(3).dataDir, 'shard-1'), folder);
-    assert.match(await refusalOf(node), /shard-1 is of directory /);
-    await cluster.restart(3);
-    putBack(newest, folder);
-    await cluster.restart(2);
-    await cluster.ready();
-
-    await cluster.end(2);
-    putBack(before, folder);
-    await refusalOf(node);
     cluster.wipe(2);
     await cluster.restart(2);
     await node.logged(/not the one that a peer knows under this node id/);
@@ -170,11 +158,11 @@ test('a node of three with one folder from before does not start; emptied, it co
  * Calls that reach the disk, and how many of each a thread makes at least: millrace.json is written twice (a sync, a
  * rename, a sync of its folder), each shard commits its note, syncs the end of its log and writes to it.
  */
-const CALLS = { fsync: 4, rename: 2, pwrite64: 2, fdatasync: 2 } as const;
+const CALLS = { fsync: 4, pwrite64: 2, fdatasync: 2, rename: 2 } as const;
 /** A thread makes fewer of them while it starts. */
 const CALLS_MAX = 60;
-/** In `npm test`, of the calls beyond those that every start makes. */
-const STRIDE = 8;
+/** A death leaves what was written, so the one at a rename differs in nothing from the one at the sync before it. */
+const FEW_CALLS: readonly string[] = ['fsync', 'pwrite64', 'fdatasync'];
 
 test('a start that is killed at any call that reaches the disk is no reason to refuse the next one', async (t) => {
   if (!(await hasStrace(t))) return;
@@ -209,8 +197,9 @@ test('a start that is killed at any call that reaches the disk is no reason to r
     }
   };
   for (const [call, least] of Object.entries(CALLS)) {
+    if (!IS_THOROUGH && !FEW_CALLS.includes(call)) continue;
     let n = 1;
-    for (; !(await startsUntil(call, n)); n += n < least || IS_THOROUGH ? 1 : STRIDE)
+    for (; (IS_THOROUGH || n <= least) && !(await startsUntil(call, n)); n++)
       assert(n < CALLS_MAX, `a start makes more than ${CALLS_MAX} calls of ${call}`);
     assert(n > least, `a start makes only ${n - 1} calls of ${call}`);
   }
@@ -221,7 +210,7 @@ test('a start that is killed at any call that reaches the disk is no reason to r
   assert.equal(shardRun, incarnation);
 });
 
-const DISK_BYTES = 64 * 1024 * 1024;
+const DISK_BYTES = 32 * 1024 * 1024;
 const PAGE_BYTES = 4096;
 
 test('a start on a full disk serves what is there, and the next one is not refused', async (t) => {

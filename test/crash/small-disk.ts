@@ -1,9 +1,12 @@
 // A small file system for one test: a tmpfs inside a separate mount namespace, kept alive by a shell that ends with the
 // test process, so nothing stays mounted. Needs root, or user namespaces.
-import { existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { removeFolder, run, temporaryFolder, within } from '../support/server.ts';
 import { PATIENCE_MS } from '../support/until.ts';
+
+/** Written again and again, because all of a disk in memory costs as much as the writing. */
+const ZEROS_BYTES = 256 * 1024;
 
 export interface SmallDisk {
   /** Where a process started through `enter` sees it. */
@@ -44,6 +47,7 @@ export async function mountSmallDisk(bytes: number): Promise<{ readonly disk?: S
     const pid = holder.child.pid as number;
     const outside = join(`/proc/${pid}/root`, mountPoint);
     mkdirSync(join(outside, 'data'));
+    const zeros = new Uint8Array(ZEROS_BYTES);
     const disk: SmallDisk = {
       path: join(mountPoint, 'data'),
       outside,
@@ -52,7 +56,14 @@ export async function mountSmallDisk(bytes: number): Promise<{ readonly disk?: S
         const { bavail, bsize } = statfsSync(outside);
         return bavail * bsize;
       },
-      fill: (name, size) => writeFileSync(join(outside, name), Buffer.alloc(size)),
+      fill: (name, size) => {
+        const file = openSync(join(outside, name), 'w');
+        try {
+          for (let left = size; left > 0;) left -= writeSync(file, zeros, 0, Math.min(left, zeros.length));
+        } finally {
+          closeSync(file);
+        }
+      },
       remove: (name) => {
         if (existsSync(join(outside, name))) rmSync(join(outside, name));
       },
