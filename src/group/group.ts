@@ -12,7 +12,7 @@ import { COMMAND_BYTES_MAX, ENTRY_BYTES_MAX, ENTRY_FILL_BYTES } from '../base/li
 import { planted } from '../base/planted.ts';
 import { Raft } from '../raft/raft.ts';
 import { ENTRY_CONFIG, ENTRY_DATA, type Entry, type RaftConfig } from '../raft/types.ts';
-import { apply, expiryDue } from '../stream/apply.ts';
+import { apply, nextExpiryMs } from '../stream/apply.ts';
 import type { Head } from '../stream/core/head.ts';
 import { isClosedTo, isImporting } from '../stream/backup/apply-import.ts';
 import type { State } from '../stream/core/state.ts';
@@ -72,6 +72,8 @@ export class Group {
   /** The monotonic clock at the start of this turn, and of the last one in which an entry was committed. */
   #clockMs = 0;
   #committedMs = 0;
+  /** When the next streams expire, by what is applied: an idle group need not look. */
+  #expiry: { readonly appliedIndex: number; readonly ms: number } | undefined;
   /** Receives every query for something that is missing here. Undefined: no other node can know more. */
   onMissing: ((slot: number) => void) | undefined = undefined;
   /** On a follower: hands the renewal of a stream's lifetime (by key) to the leader. */
@@ -245,7 +247,10 @@ export class Group {
 
   /** Proposes the removal of expired streams if there are any. The shard calls this a few times a second. */
   expire(nowMs: number): void {
-    if (this.leads && expiryDue(this.state, nowMs)) this.#submitInternal(EXPIRE.number, undefined, nowMs);
+    if (!this.leads) return;
+    const { appliedIndex } = this.state;
+    if (this.#expiry?.appliedIndex !== appliedIndex) this.#expiry = { appliedIndex, ms: nextExpiryMs(this.state) };
+    if (nowMs >= this.#expiry.ms) this.#submitInternal(EXPIRE.number, undefined, nowMs);
   }
 
   /** Takes a command of this node's own into this turn's entry, without preparation and whatever the bounds are. */
@@ -276,6 +281,7 @@ export class Group {
     this.state.listener = undefined;
     state.lineage = this.state.lineage + 1;
     this.state = state;
+    this.#expiry = undefined;
     this.watchers.replace(state, this.raft.commitIndex);
     for (const { slots } of this.#waiting.splice(0)) this.#refuseAll(slots, 'OUTCOME_UNKNOWN');
     this.raft.applied(state.appliedIndex);

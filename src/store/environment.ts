@@ -62,6 +62,8 @@ export class Environment {
   /** For the commit that is under way, and for reads until the next one has ended. */
   #toWrite: PathCheck | undefined;
   #toRead: PathCheck | undefined;
+  /** Until the next commit. */
+  #freeBytes: number | undefined;
 
   constructor(directory: string) {
     this.#path = join(directory, 'data.mdb');
@@ -90,6 +92,7 @@ export class Environment {
       this.#doubting(() => this.#root.transactionSync(write));
     } finally {
       this.#toRead = undefined;
+      this.#freeBytes = undefined;
     }
   }
 
@@ -110,6 +113,7 @@ export class Environment {
   /** Reads see from now on what another thread has committed. */
   refresh(): void {
     this.#toRead = undefined;
+    this.#freeBytes = undefined;
     this.state.resetReadTxn();
   }
 
@@ -149,6 +153,10 @@ export class Environment {
 
   /** Bytes of free pages inside the file: the file never shrinks, but commits use them first. */
   freeBytes(): number {
+    return (this.#freeBytes ??= this.#countFree());
+  }
+
+  #countFree(): number {
     let used = META_PAGES;
     const main = this.#root.getStats() as EnvironmentStats;
     const tables = [this.log, this.unchecked, this.state].map((table) => table.getStats());

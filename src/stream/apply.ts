@@ -30,7 +30,7 @@ import {
   isClosedTo,
   isImporting,
 } from './backup/apply-import.ts';
-import { anyRow, expiryKey, timeOf, timedIncarnationOf } from './core/keys.ts';
+import { TAG, expiryKey, prefixEnd, taggedKey, timeOf, timedIncarnationOf } from './core/keys.ts';
 import { applyPublish, applyRetention } from './operations/publish.ts';
 import { applyPurge } from './operations/purge.ts';
 import { applyQuota } from './operations/quota.ts';
@@ -156,10 +156,17 @@ function applyExpire(state: State, command: Command, reply: Reply): void {
   COMMANDS.expire.result.write(reply, { isFull: due.length === EXPIRE_MAX });
 }
 
-/** Whether an expire command at `nowMs` would find something. The leader checks before it proposes one. */
-export function expiryDue(state: State, nowMs: number): boolean {
-  const [from, to] = [expiryKey(state.prefix, 0, 0), expiryKey(state.prefix, nowMs + 1, 0)];
-  return !isImporting(state) && (releaseDue(state) || anyRow(state.overlay, from, to));
+/** From when on an expire command finds something: 0, as long as rows wait for their release; Infinity, if none will expire. */
+export function nextExpiryMs(state: State): number {
+  if (isImporting(state)) return Infinity;
+  if (releaseDue(state)) return 0;
+  let dueMs = Infinity;
+  const start = taggedKey(state.prefix, TAG.expiry);
+  state.overlay.keys(start, prefixEnd(start), (key) => {
+    dueMs = timeOf(key);
+    return false;
+  });
+  return dueMs;
 }
 
 /** Removes an empty bucket; its usage counters stay. */

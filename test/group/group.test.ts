@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ENTRY_EMPTY, type Entry } from '../../src/raft/types.ts';
+import { expiryKey } from '../../src/stream/core/keys.ts';
 import { State } from '../../src/stream/core/state.ts';
 import { SortedMapTx } from '../stream/sorted-map-tx.ts';
 import { Host } from './host.ts';
@@ -115,4 +116,22 @@ test('a group snapshot begins another lineage: its leader may have lost what rea
     assert.equal(group.state.lineage, lineage);
     group.installState(new State(0, new SortedMapTx()));
   }
+});
+
+test('a leader looks for expired streams again after an entry, and after a snapshot up to the same index', () => {
+  const host = new Host();
+  host.elect();
+  host.answerFrom2();
+  const { group } = host;
+  const proposes = (nowMs: number): boolean => (group.expire(nowMs), group.seal());
+  assert.equal(proposes(1000), false);
+  const state = new State(0, new SortedMapTx());
+  state.enter(group.state.appliedIndex, group.state.appliedTerm);
+  state.overlay.put(expiryKey(state.prefix, 1000, 1), new Uint8Array(0));
+  group.installState(state);
+  assert.equal(proposes(999), false);
+  assert.equal(proposes(1000), true);
+  host.work();
+  host.answerFrom2();
+  assert.equal(proposes(1000), false, 'the entry has removed the deadline');
 });

@@ -15,7 +15,7 @@ import {
   Reply,
 } from '../../src/protocol/reply.ts';
 import { Watchers } from '../../src/group/watchers.ts';
-import { apply, expiryDue } from '../../src/stream/apply.ts';
+import { apply, nextExpiryMs } from '../../src/stream/apply.ts';
 import { assembleRead } from '../../src/stream/cold/assemble.ts';
 import { ReadCollector } from '../../src/stream/core/collect.ts';
 import { isMetered } from '../../src/stream/core/buckets.ts';
@@ -219,7 +219,7 @@ export class Replica {
   }
 
   expiryDue(nowMs: number): boolean {
-    return expiryDue(this.state, nowMs);
+    return nowMs >= nextExpiryMs(this.state);
   }
 
   head(bucket: string, stream: string): Head {
