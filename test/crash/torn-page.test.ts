@@ -22,11 +22,11 @@ async function fill({ client }: TestServer): Promise<void> {
 }
 
 test('a node of three restores the groups of a page that cannot be read, and all without meta pages', async () => {
-  await withCluster({ process: true, groups: GROUPS }, async (cluster) => {
+  await withCluster({ groups: GROUPS }, async (cluster) => {
     const node = cluster.node(2);
     await fill(cluster.node(1));
     await cluster.settled();
-    await node.stop();
+    await cluster.end(2);
     tearLeaf(join(node.dataDir, 'shard-0', 'data.mdb'), 3);
     await cluster.restart(2);
     const said = await node.logged(/pages of the state could not be read/);
@@ -36,7 +36,7 @@ test('a node of three restores the groups of a page that cannot be read, and all
     await cluster.ready();
     await cluster.settled();
     // Its votes and its bytes count again.
-    await cluster.kill(1);
+    await cluster.end(1);
     await cluster.ready([2, 3]);
     for (const name of NAMES) {
       await node.client.append(`/torn/${name}`, TEXT, 'more;');
@@ -46,7 +46,7 @@ test('a node of three restores the groups of a page that cannot be read, and all
     await cluster.restart(1);
     await cluster.ready();
     await cluster.settled();
-    await node.stop();
+    await cluster.end(2);
     const file = join(node.dataDir, 'shard-0', 'data.mdb');
     writeFileSync(file, readFileSync(file).fill(0, 0, 2 * 4096));
     await cluster.restart(2);
@@ -54,7 +54,7 @@ test('a node of three restores the groups of a page that cannot be read, and all
     assert(readdirSync(join(node.dataDir, 'shard-0')).includes('data.mdb.damaged-2'));
     await cluster.ready();
     await cluster.settled();
-    await cluster.kill(3);
+    await cluster.end(3);
     await cluster.ready([1, 2]);
     for (const name of NAMES) {
       const { body } = await node.client.expect(200, 'GET', `/torn/${name}?offset=0`);
@@ -65,7 +65,7 @@ test('a node of three restores the groups of a page that cannot be read, and all
 });
 
 test('a single node refuses the groups of such a page in words, and serves the others', async () => {
-  await withServer({ groups: GROUPS, cores: 1, process: true }, async (server) => {
+  await withServer({ groups: GROUPS, cores: 1 }, async (server) => {
     await fill(server);
     await server.stop();
     tearLeaf(join(server.dataDir, 'shard-0', 'data.mdb'), 2);
