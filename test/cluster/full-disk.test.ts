@@ -11,7 +11,7 @@ import { SCALE, count, underLoad, type Faults } from './under-load.ts';
 
 /** Two for each node, so that the balancer sees to it that every node leads some. */
 const GROUPS = 6;
-const DISK_BYTES = 96 * 1024 * 1024;
+const DISK_BYTES = 64 * 1024 * 1024;
 const FILLER = 'filler';
 const VICTIM = 1;
 /** Below the reserve that a node keeps for deletes, above nothing: it refuses, but still can write. */
@@ -82,7 +82,7 @@ test('a full disk of one node blocks no writes', async (t) => {
     if (disk === undefined) return t.skip(reason);
     const disks = new Map([[VICTIM, disk]]);
     try {
-      await withCluster({ process: true, groups: GROUPS, disks }, async (cluster) => {
+      await withCluster({ process: [VICTIM], groups: GROUPS, disks }, async (cluster) => {
         const paths = await streamOfEachGroup(cluster);
         const act = async (_: unknown, faults: Faults): Promise<void> => {
           resumedMs.push(...(await fillAndFree(cluster, disk, ALMOST_FULL_BYTES, paths, false)));

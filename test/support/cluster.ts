@@ -30,8 +30,8 @@ export interface ClusterOptions {
   /** Nodes that have a configuration and ports but are not started with the others, and are not voters at first. */
   readonly spares?: number;
   readonly longPollTimeout?: string;
-  /** Every node is a process of its own; without it all of them are in this one. */
-  readonly process?: boolean;
+  /** Every node is a process of its own, or these are; without it all of them are in this one. */
+  readonly process?: boolean | readonly number[];
   /** One tick of Raft in ms. */
   readonly tickMs?: number;
   /** More keys of the table [server] of a single node. */
@@ -93,6 +93,7 @@ export class TestCluster {
   /** Chooses ports; starts nothing. */
   static async create(options: ClusterOptions = {}): Promise<TestCluster> {
     const cluster = new TestCluster(options);
+    const { process: processes = false } = options;
     const count = (options.nodes ?? 3) + (options.spares ?? 0);
     for (let id = 1; id <= count; id++) {
       const clusterPort = await cluster.#choosePort();
@@ -101,8 +102,8 @@ export class TestCluster {
         cores: options.cores ?? 1,
         groups: options.groups ?? 4,
         longPollTimeout: options.longPollTimeout ?? '500ms',
-        process: options.process === true,
-        tickMs: options.tickMs ?? (options.process === true ? PROCESS_TICK_MS : QUICK_TICK_MS),
+        process: typeof processes === 'boolean' ? processes : processes.includes(id),
+        tickMs: options.tickMs ?? (processes === false ? QUICK_TICK_MS : PROCESS_TICK_MS),
         ...(disk === undefined ? {} : { dataDir: disk.path, wrapper: disk.enter }),
         ...options.serverOf?.(id),
       });
