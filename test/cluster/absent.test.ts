@@ -10,6 +10,7 @@ import { RawClient, requestOnce } from '../support/raw-client.ts';
 /** Half more than the log that slow followers are left, in each of two groups: the node that was away needs a snapshot. */
 const STREAMS = 6;
 const BODY = Buffer.alloc(2 * 1024 * 1024, 'missed ');
+const AWAY_ID = 3;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 const NOT_YET = /is not here|has not caught up/;
 
@@ -66,13 +67,13 @@ const AWAY: Readonly<Record<string, (cluster: TestCluster, node: number) => Prom
 };
 
 test(`a node that was frozen, or killed, while ${STREAMS} streams were written denies none of them`, async () => {
-  await withCluster({ process: true, groups: 2 }, async (cluster) => {
+  await withCluster({ process: [AWAY_ID], groups: 2 }, async (cluster) => {
     for (const [how, leave] of Object.entries(AWAY)) {
-      const comeBack = await leave(cluster, 3);
+      const comeBack = await leave(cluster, AWAY_ID);
       // A group that it led has no leader for a moment.
       for (let i = 0; i < STREAMS; i++) await cluster.client(1).create(path(how, i), TEXT, BODY);
       await comeBack();
-      await asked(cluster, 3, how);
+      await asked(cluster, AWAY_ID, how);
       await cluster.settled(cluster.ids);
     }
   });
