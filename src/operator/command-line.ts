@@ -23,10 +23,17 @@ export function parseCommandLine<V extends VerbDescription>(
   if (inherited !== undefined) throw new UsageError(`--${inherited}: unknown flag; see --help`);
   let found: CommandLine<V> | undefined;
   const words = argv[0] === 'help' ? argv.slice(1) : argv;
-  parserOf(words, verbs, (verb, args) => (found = { verb, given: givenIn(verb, args) })).parseSync();
-  // A handler ran, or yargs has refused.
-  if (found === undefined) throw new Error(`nothing came of ${argv.join(' ')}`);
-  return found;
+  try {
+    parserOf(words, verbs, (verb, args) => {
+      found = { verb, given: givenIn(verb, args) };
+      // Behind a handler that returns, yargs composes the help, which takes as long as all before.
+      throw new Error('enough is known');
+    }).parseSync();
+  } catch (error) {
+    if (found === undefined) throw error;
+    return found;
+  }
+  throw new Error(`nothing came of ${argv.join(' ')}`);
 }
 
 /** The help that a command line asks for; undefined when it asks for none. `help VERB` means `VERB --help`. */
