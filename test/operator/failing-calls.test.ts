@@ -29,9 +29,9 @@ interface Place {
   readonly calls: FailingCalls;
 }
 
-/** The server is a process of its own, so that only calls of the tool fail. */
+/** Calls of the tool alone fail: the server's are made on threads of its own. */
 async function placeOf(t: TestContext): Promise<Place> {
-  const server = new TestServer({ process: true, cores: 1, groups: 1 });
+  const server = new TestServer({ cores: 1, groups: 1 });
   const folder = temporaryFolder('failing-tool');
   t.after(async () => {
     await server.dispose();
@@ -139,7 +139,7 @@ test('whatever call of a backup fails, what is reported can be restored, and the
 });
 
 function emptyServer(t: TestContext): TestServer {
-  const server = new TestServer({ process: true, cores: 1, groups: 1 });
+  const server = new TestServer({ cores: 1, groups: 1 });
   t.after(() => server.dispose());
   return server;
 }
