@@ -30,7 +30,6 @@ interface Incoming {
   /** Rows that wait while it is on hold, or for more to fill a commit. */
   held: Uint8Array[];
   heldBytes: number;
-  receivedBytes: number;
   isHalfEmpty: boolean;
   /** When the sender was told to wait last; undefined: it does not. */
   heldAtMs: number | undefined;
@@ -78,7 +77,7 @@ export class IncomingGroupSnapshots {
       return;
     }
     const isHalfEmpty = !this.#untidy.has(group);
-    const about = { heldBytes: 0, receivedBytes: 0, heldAtMs: undefined, complete: undefined, stepped: false };
+    const about = { heldBytes: 0, heldAtMs: undefined, complete: undefined, stepped: false };
     const incoming: Incoming = { snapshot, message, held: [], isHalfEmpty, ...about };
     this.#incoming.set(group, incoming);
     if (!isHalfEmpty) {
@@ -94,7 +93,6 @@ export class IncomingGroupSnapshots {
     const incoming = this.#incoming.get(snapshot.group);
     if (incoming?.snapshot !== snapshot) return;
     incoming.heldBytes += rows.length;
-    incoming.receivedBytes += rows.length;
     if (incoming.heldBytes > HELD_BYTES_MAX) return this.#fail(incoming);
     incoming.held.push(rows.slice());
     if (incoming.heldBytes < STAGE_BYTES || !incoming.isHalfEmpty || this.#mustWait(incoming)) return;
@@ -122,7 +120,7 @@ export class IncomingGroupSnapshots {
     this.#options.log('info', 'a snapshot ended before all of it was here: the log of its sender says why', {
       group: snapshot.group,
       from: snapshot.node,
-      receivedBytes: incoming.receivedBytes,
+      receivedBytes: snapshot.receivedBytes,
     });
   }
 

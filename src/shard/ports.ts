@@ -177,6 +177,7 @@ export interface ForwardOrigin {
 export interface IncomingSnapshot {
   readonly node: number;
   readonly group: number;
+  readonly receivedBytes: number;
 }
 
 export interface SnapshotHandler {

@@ -55,7 +55,7 @@ class Rig {
   }
 
   begin(): IncomingSnapshot {
-    const snapshot = { group: GROUP, node: 2 };
+    const snapshot = { group: GROUP, node: 2, receivedBytes: 0 };
     this.incoming.begin(snapshot, MESSAGE, encodeMetadata(META));
     return snapshot;
   }

@@ -217,7 +217,7 @@ test('rows of a group snapshot wait for a checkpoint that hangs, and the shard d
   storage.stage = (_group, pieces) => void commits.push(`stage ${pieces.length}`);
   follower.turn(1100);
   assert.deepEqual(commits, []);
-  const snapshot = { group: 0, node: 2 };
+  const snapshot = { group: 0, node: 2, receivedBytes: 0 };
   const configuration = { voters: [1, 2, 3], votersOutgoing: [], learners: [] };
   const meta = { index: 2, term: 1, configuration };
   const about = { from: 2, to: 1, term: 1, round: 9, allowedBoot: 0, restored: false } as const;
