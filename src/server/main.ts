@@ -30,6 +30,7 @@ async function main(argv: readonly string[]): Promise<void> {
   const nodeLog = NodeLog.open(process.env['MILLRACE_LOG'], process.env['MILLRACE_LOG_FILE']);
   const log = nodeLog.logger('server');
   const reloads = new Reloads(argv, config, nodeLog);
+  process.on('SIGHUP', () => reloads.run());
   endOnBug(log);
   const node = await launch({ config, log: nodeLog, onFailure: endOnFailure(log) });
   endWhenFailed(node);

@@ -4,7 +4,6 @@
  * unreadable, invalid, or would end a start changes nothing.
  */
 import { readFileSync } from 'node:fs';
-import process from 'node:process';
 import { nodeUri } from '../base/node-uri.ts';
 import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
@@ -17,7 +16,7 @@ import { tokenChanges } from './token-changes.ts';
 type Pems = ReturnType<typeof readPems> & { readonly key: string };
 type Outcome = 'none' | 'unchanged' | 'changed';
 
-/** Exists from the start of the process: an unhandled signal would end it. */
+/** Exists before the node, as a signal may come during its start. */
 export class Reloads {
   readonly #argv: readonly string[];
   readonly #nodeLog: NodeLog;
@@ -36,7 +35,6 @@ export class Reloads {
     this.#pems = pemsOf(config);
     this.#nodeLog = log;
     this.#log = log.logger('server');
-    process.on('SIGHUP', () => this.run());
   }
 
   begin(planes: ReloadedPlanes): void {

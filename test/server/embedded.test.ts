@@ -94,7 +94,10 @@ async function refusal(given: NodeOptions): Promise<string> {
 test('two nodes in one process have nothing in common', async () => {
   const lines: string[] = [];
   const log = { write: (line: string) => void lines.push(line) };
+  const signals = (): unknown[] => process.eventNames().filter((name) => String(name).startsWith('SIG'));
+  const heard = signals();
   const [one, two] = [await start({ ...options(newFolder()), log }), await start(options(newFolder()))];
+  assert.deepEqual(signals(), heard, 'signals are a matter of the program');
   assert.equal(one.addresses.client.url, `http://127.0.0.1:${one.addresses.client.port}`);
   assert.notEqual(one.addresses.client.port, two.addresses.client.port);
   assert.equal(await append(one, 'one'), 204);

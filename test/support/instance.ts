@@ -172,8 +172,6 @@ export class EmbeddedRun implements Instance {
         },
       });
       this.#reloads = new Reloads(flags, config, log);
-      // The signal itself would reach every node of this process.
-      for (const listener of process.listeners('SIGHUP').slice(-1)) process.off('SIGHUP', listener);
       this.#reloads.begin(node.planes);
       return node;
     } catch (error) {
