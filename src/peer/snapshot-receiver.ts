@@ -30,8 +30,8 @@ class Incoming implements IncomingSnapshot {
     this.transfer = transfer;
   }
 
-  /** Whether one that another node begins is refused. This node itself causes a hold, and the wait for the result. */
-  outlives(): boolean {
+  /** False: this one gives way to that of another node. This node itself causes a hold, and the wait for the result. */
+  refuseAnother(): boolean {
     return this.onHold || this.complete || ++this.refused <= REFUSED_WITHOUT_A_CHUNK_MAX;
   }
 }
@@ -51,7 +51,7 @@ export class SnapshotReceiver {
     const before = this.#incoming.get(group);
     const incoming = new Incoming(session, group, transfer);
     if (before !== undefined) {
-      if (before.node !== incoming.node && before.outlives()) return this.#ack(incoming, 'failed');
+      if (before.node !== incoming.node && before.refuseAnother()) return this.#ack(incoming, 'failed');
       this.#abort(before);
       this.#ack(before, 'failed');
     }
