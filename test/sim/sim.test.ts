@@ -36,12 +36,6 @@ test('no fixed seed loses, doubles or reorders anything, and every cluster comes
     'close OK',
     'append QUOTA_EXCEEDED',
     'fork OK',
-    'coldTroubles',
-    'publish OK',
-    'retention OK',
-    'purge OK',
-    'quota OK',
-    'importPieces',
   ]) {
     assert((totals[what] ?? 0) >= 5, `${what} happened ${totals[what] ?? 0} times`);
   }
@@ -65,8 +59,19 @@ test('no fixed seed loses, doubles or reorders anything, and every cluster comes
     'knock GROUP_IMPORTING',
     'session answers',
     'session events',
+    'quota OK',
+    'importPieces',
   ]) {
     assert((totals[what] ?? 0) >= 50, `${what} happened ${totals[what] ?? 0} times`);
+  }
+  // Half of what happens. No bound of writes behind thin links: seeds that have them take too long (fixed-seeds.ts).
+  for (const [what, least] of [
+    ['coldTroubles', 24],
+    ['purge OK', 17],
+    ['publish OK', 13],
+    ['retention OK', 13],
+  ] as const) {
+    assert((totals[what] ?? 0) >= least, `${what} happened ${totals[what] ?? 0} times`);
   }
 });
 
