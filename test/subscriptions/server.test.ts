@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { type ServerOptions, TestServer, withServer } from '../support/server.ts';
 import { Subscriber, allOf } from '../support/subscriber.ts';
 import { until } from '../support/until.ts';
-import { type Answering, WebhookReceiver, assertSigned } from '../support/webhook-receiver.ts';
+import { type Answering, type Received, type WakeBody, WebhookReceiver, assertSigned } from '../support/webhook-receiver.ts';
 
 const LOCAL = '[subscriptions]\nlocal_webhooks = true\n';
 const LONG_MS = 600_000;
@@ -335,9 +335,9 @@ test('the plane requires its own token except where a wake brings one; the log i
 const LONG_NAMES = Array.from({ length: 560 }, (_, i) => `a/${'rather/long/name/'.repeat(50)}${i}`);
 
 test('a start with a long log does nothing of the past; then it is checkpointed, and a start begins there', async () => {
-  let isBroken = true;
+  let answer: number | object = 500;
   await onStage(
-    () => (isBroken ? 500 : { done: true }),
+    () => answer,
     async ({ server, subs, receiver }) => {
       const grow = async (): Promise<void> => {
         await subs.subscribe('large', { ...webhook(receiver), pattern: undefined, streams: LONG_NAMES });
@@ -349,7 +349,7 @@ test('a start with a long log does nothing of the past; then it is checkpointed,
       // More than one read of the log is between the wake and its end.
       for (let round = 0; round < 3; round++) await grow();
       assert(((await metrics(server))['log_bytes'] as number) > 2 * 1024 * 1024);
-      isBroken = false;
+      answer = { done: true };
       await until('the wake is over', async () => (await subs.acked('s', 'events/a')) !== 0);
       const before = receiver.received.length;
       await server.end();
@@ -360,6 +360,14 @@ test('a start with a long log does nothing of the past; then it is checkpointed,
       assert.equal(receiver.received[before]?.body.generation, 2);
       assert.equal((await metrics(server))['leases_expired'], 0);
 
+      const wake = async (generation: number): Promise<WakeBody> => {
+        await subs.append('events/a');
+        const find = (): Received | undefined => receiver.received.find(({ body }) => body.generation === generation);
+        await until(`wake ${generation}`, () => find() !== undefined);
+        return find()?.body ?? assert.fail();
+      };
+      answer = 200;
+      const open = await wake(3);
       const due = async (): Promise<boolean> => ((await metrics(server))['checkpoints'] as number) > 0;
       assert.equal(await due(), false);
       for (let round = 0; round < 20 && !(await due()); round++) await grow();
@@ -371,6 +379,11 @@ test('a start with a long log does nothing of the past; then it is checkpointed,
       await subs.expect(404, 'GET', '__ds/subscriptions/large');
       const { log_records: records } = await metrics(server);
       assert((records as number) < 20, `the start folded ${records} records`);
+      await subs.callBack(open, { acks: allOf(open), done: true });
+      const next = await wake(4);
+      await subs.callBack(open, { done: true }, 409);
+      await subs.callBack({ ...next, callback_token: open.callback_token }, { done: true }, 409);
+      await subs.callBack(next, { done: true });
     },
   );
 });
