@@ -5,7 +5,7 @@
 import type { AppendOptions } from './appends.ts';
 import { type MillraceStream, OffsetConflict } from './client.ts';
 import { JSON_TYPE, isCode, refusal } from './resumable-log.ts';
-import { textOf, valueOf } from './workflow-events.ts';
+import { WorkflowWorldError, textOf, valueOf } from './workflow-events.ts';
 
 /** Others that append at the same place win at most so often in a row before a call is given up. */
 const CONFLICTS_MAX = 100;
@@ -13,10 +13,17 @@ const CONFLICTS_MAX = 100;
 const DELETIONS_MAX = 10;
 
 export interface Fold<T> {
-  /** All of them, or it throws. */
+  /** All of them, or it throws, and is reset. */
   apply(records: readonly T[]): void;
   /** The stream is gone, and another one may get its name. */
   reset(): void;
+}
+
+/** A later version wrote them, or a stranger: what follows from the stream is not known. The DevKit has this name for the former. */
+export class UnreadableRecords extends WorkflowWorldError {
+  constructor(name: string, cause: unknown) {
+    super('RunNotSupportedError', `"${name}" has records that this version does not know: ${String(cause)}`);
+  }
 }
 
 export class FoldedLog<T> {
@@ -83,7 +90,7 @@ export class FoldedLog<T> {
     if (known === undefined) this.#forget();
     try {
       for await (const batch of this.#stream.follow({ offset: this.#offset, incarnation: known, live: false })) {
-        this.#fold.apply(valueOf<readonly T[]>(new TextDecoder().decode(batch.data)));
+        this.#apply(batch.data);
         this.#offset = batch.offset;
         this.#incarnation = batch.incarnation;
       }
@@ -91,6 +98,16 @@ export class FoldedLog<T> {
       if (!isCode(error, 'STREAM_NOT_FOUND')) throw error;
       this.#forget();
       if (known !== undefined) await this.#refresh();
+    }
+  }
+
+  #apply(data: Uint8Array): void {
+    try {
+      this.#fold.apply(valueOf<readonly T[]>(new TextDecoder().decode(data)));
+    } catch (error) {
+      // Some may be applied.
+      this.#forget();
+      throw new UnreadableRecords(this.#stream.name, error);
     }
   }
 

@@ -55,11 +55,16 @@ export function liveHook({ run, hooks }: RunState, hookId: string): WorkflowHook
   return run === undefined || isEnded(run) || known?.isDisposed === true ? undefined : known?.hook;
 }
 
-export function isKnownEvent(event: unknown): event is WorkflowEvent {
-  return isObject(event) && 'eventType' in event && Object.hasOwn(RULES, String(event.eventType));
+/** A rule needs its kind, and the events behind it need its date. */
+function isKnownEvent(event: unknown): boolean {
+  if (!isObject(event) || !('eventType' in event) || !('createdAt' in event)) return false;
+  const { eventType, createdAt } = event;
+  return Object.hasOwn(RULES, String(eventType)) && createdAt instanceof Date && Number.isFinite(createdAt.getTime());
 }
 
+/** Throws where an event is malformed, or of another kind. */
 export function applyEvent<T extends WorkflowEventType>(state: RunState, event: EventOf<T> & WorkflowEvent): void {
+  if (!isKnownEvent(event)) throw new TypeError('it is no event');
   const rule: Rule<T> = RULES[event.eventType];
   rule.apply(state, event);
   state.events.push(event);

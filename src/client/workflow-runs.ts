@@ -2,25 +2,11 @@
  * The runs of a World: a stream for each, which holds its events, one that lists them all, and one for each token of a hook, which holds
  * who claimed it. Whether a run has ended, or a claim still counts, only the run's own stream says.
  */
-import { type MillraceClient, type MillraceStream, OffsetConflict, StreamError } from './client.ts';
+import { type MillraceClient, type MillraceStream, OffsetConflict } from './client.ts';
 import { JSON_TYPE, isCode, isObject, refusal } from './resumable-log.ts';
-import {
-  type WorkflowEvent,
-  type WorkflowEventRequest,
-  type WorkflowRun,
-  type WorkflowRunStatus,
-  WorkflowWorldError,
-} from './workflow-events.ts';
-import { FoldedLog, RecordWriter, makeJson } from './workflow-log.ts';
-import {
-  type Moment,
-  type RunState,
-  applyEvent,
-  decide,
-  emptyRun,
-  isEnded,
-  isKnownEvent,
-} from './workflow-run-fold.ts';
+import type { WorkflowEvent, WorkflowEventRequest, WorkflowRun, WorkflowRunStatus } from './workflow-events.ts';
+import { FoldedLog, RecordWriter, UnreadableRecords, makeJson } from './workflow-log.ts';
+import { type Moment, type RunState, applyEvent, decide, emptyRun, isEnded } from './workflow-run-fold.ts';
 
 /** Runs, and bytes of their streams, whose events a process keeps; of another one all are read. */
 const RUNS_KEPT_MAX = 500;
@@ -110,13 +96,13 @@ export class WorkflowRuns {
   async *states(runIds: readonly string[]): AsyncGenerator<RunState, void> {
     for (let i = 0; i < runIds.length; i += RUNS_AT_A_TIME) {
       const some = runIds.slice(i, i + RUNS_AT_A_TIME).map(async (runId) => {
-        // Those that are only looked at do not take the place of those in use.
-        const log = this.#kept.get(runId) ?? new RunLog(this.#streamOf(`run ${runId}`));
         try {
+          // Those that are only looked at do not take the place of those in use.
+          const log = this.#kept.get(runId) ?? new RunLog(this.#streamOf(`run ${runId}`));
           return await log.read();
         } catch (error) {
-          if (error instanceof StreamError) throw error;
-          // One of a later version, or with events of a stranger, does not hide the others.
+          // One of a later version, or that a stranger wrote, does not hide the others.
+          if (!(error instanceof UnreadableRecords)) throw error;
           return emptyRun();
         }
       });
@@ -184,7 +170,6 @@ export class RunLog {
   constructor(stream: MillraceStream) {
     this.#log = new FoldedLog(stream, {
       apply: (events) => {
-        if (!events.every(isKnownEvent)) throw new WorkflowWorldError('RunNotSupportedError', unknownEvent(stream));
         for (const event of events) applyEvent(this.#state, event);
       },
       reset: () => {
@@ -225,8 +210,4 @@ async function lastClaim(stream: MillraceStream): Promise<{ last: HookClaim | un
     if (!isCode(error, 'STREAM_NOT_FOUND')) throw error;
     return { last: undefined, offset: 0 };
   }
-}
-
-function unknownEvent({ name }: MillraceStream): string {
-  return `"${name}" has events that this version does not know`;
 }

@@ -284,7 +284,8 @@ test('lists have pages in either order, by name and by state, in any process', a
 test('pages of all runs have a limit, and of events 1,000 when it is left out', async () => {
   const { world } = program({ bucket: 'pages' });
   await world.events.create('wrun_many', seed('many'));
-  const event = { eventType: 'hook_received', correlationId: 'hook_1', runId: 'wrun_many', eventData: { payload: 1 } };
+  const about = { correlationId: 'hook_1', runId: 'wrun_many', createdAt: { $date: new Date(0).toISOString() } };
+  const event = { eventType: 'hook_received', ...about, eventData: { payload: 1 } };
   const records = Array.from({ length: 1001 }, (_, i) => ({ ...event, eventId: `evnt_${i}` }));
   await client.stream('pages', 'run wrun_many', { contentType: 'application/json' }).append(JSON.stringify(records));
   for (const limit of [undefined, 1001]) {
@@ -321,12 +322,19 @@ test('a run with events of a later version is refused, or of strangers, and list
   await world.events.create('wrun_3', hook('hook_3', 'token 3'));
   const later = { eventType: 'run_paused', runId: 'wrun_2', eventId: 'evnt_2', specVersion: 6 };
   await client.stream('later', 'run wrun_2').append(JSON.stringify([later, 7]));
-  await client.stream('later', 'runs').append(JSON.stringify([7, null, { $bytes: '%' }, { $entries: [1] }]));
-  for (const runId of ['wrun_4', 'wrun_5']) await world.events.create(runId, seed('strange'));
-  const step = { eventType: 'step_created', correlationId: 's', eventData: { input: { $bytes: '%' } } };
+  const listed = { runId: 'wrun_7', workflowName: 's' };
+  const strange = [7, null, { $bytes: '%' }, { $entries: [1] }, listed];
+  await client.stream('later', 'runs').append(JSON.stringify(strange));
+  for (const runId of ['wrun_4', 'wrun_5', 'wrun_6']) await world.events.create(runId, seed('strange'));
+  const createdAt = { $date: '2026-01-01T00:00:00.000Z' };
+  const step = { eventType: 'step_created', correlationId: 's', createdAt, eventData: { input: { $bytes: '%' } } };
   await client.stream('later', 'run wrun_4').append(JSON.stringify(step));
-  await client.stream('later', 'run wrun_5').append(JSON.stringify({ eventType: 'run_failed' }));
-  assert.equal(await nameOf(world.runs.get('wrun_2')), 'RunNotSupportedError');
+  await client.stream('later', 'run wrun_5').append(JSON.stringify({ eventType: 'run_failed', createdAt }));
+  await client.stream('later', 'run wrun_6').append(JSON.stringify({ ...step, createdAt: { $date: 'never' } }));
+  await client.stream('later', 'run wrun_7').create({ contentType: 'text/plain' });
+  await client.stream('later', 'run wrun_7').append('no JSON');
+  for (const runId of ['wrun_2', 'wrun_5', 'wrun_6', 'wrun_7'])
+    for (const _again of [1, 2]) assert.equal(await nameOf(world.runs.get(runId)), 'RunNotSupportedError', runId);
   assert.equal(await nameOf(world.events.create('wrun_2', ofStep('step_created'))), 'RunNotSupportedError');
   const { data } = await world.runs.list();
   assert.deepEqual(
