@@ -101,8 +101,9 @@ export class WorkflowRuns {
           const log = this.#kept.get(runId) ?? new RunLog(this.#streamOf(`run ${runId}`));
           return await log.read();
         } catch (error) {
-          // One of a later version, or that a stranger wrote, does not hide the others.
-          if (!(error instanceof UnreadableRecords)) throw error;
+          // One of a later version, or that a stranger wrote or listed, does not hide the others.
+          const isMisnamed = isCode(error, 'INVALID_ARGUMENT') || isCode(error, 'INVALID_NAME');
+          if (!isMisnamed && !(error instanceof UnreadableRecords)) throw error;
           return emptyRun();
         }
       });

@@ -322,8 +322,9 @@ test('a run with events of a later version is refused, or of strangers, and list
   await world.events.create('wrun_3', hook('hook_3', 'token 3'));
   const later = { eventType: 'run_paused', runId: 'wrun_2', eventId: 'evnt_2', specVersion: 6 };
   await client.stream('later', 'run wrun_2').append(JSON.stringify([later, 7]));
-  const listed = { runId: 'wrun_7', workflowName: 's' };
-  const strange = [7, null, { $bytes: '%' }, { $entries: [1] }, listed];
+  // No stream can have such names, but for the last one.
+  const ids = ['x'.repeat(2000), '\u00e9'.repeat(1000), 'a/../b', '\0', '\ud800', 'wrun_7'];
+  const strange = [7, null, { $bytes: '%' }, { $entries: [1] }, ...ids.map((runId) => ({ runId, workflowName: 's' }))];
   await client.stream('later', 'runs').append(JSON.stringify(strange));
   for (const runId of ['wrun_4', 'wrun_5', 'wrun_6']) await world.events.create(runId, seed('strange'));
   const createdAt = { $date: '2026-01-01T00:00:00.000Z' };
