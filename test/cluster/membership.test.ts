@@ -15,8 +15,8 @@ import { checkStream, newStream, newTally } from './history.ts';
 import { newLoad, write } from './load.ts';
 import { changeMembership, expectVoters } from './voters.ts';
 
-const GROUPS = 4;
-const WRITERS = 6;
+const GROUPS = 2;
+const WRITERS = 3;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
 test('a fourth node joins, becomes a voter, and the first one leaves, while clients write', async () => {

@@ -8,7 +8,7 @@ import { until } from '../support/until.ts';
 
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 const GROUPS = 4;
-const STREAMS = 60;
+const STREAMS = 24;
 
 describe('purge and quota in a cluster', () => {
   let cluster: TestCluster;
