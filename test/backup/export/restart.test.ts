@@ -67,7 +67,7 @@ async function infoOf(server: TestServer): Promise<Record<string, readonly Recor
 for (const how of ['stop', 'kill'] as const) {
   test(`backup-create says that its only node was restarted, and has the group sent again (${how})`, async () => {
     const folder = temporaryFolder('restarted');
-    await withServer({ process: true, cores: 1, groups: 1 }, async (server) => {
+    await withServer({ process: how === 'kill', cores: 1, groups: 1 }, async (server) => {
       await writeLargeStream(server.port, MEBIBYTES);
       const front = new SlowFront(server);
       try {
