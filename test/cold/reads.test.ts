@@ -113,7 +113,7 @@ for (const kind of STORE_KINDS) {
     it('many readers of the same bytes cause few reads of the store', async () => {
       const url = `${server.url}/many/s`;
       await create(server, 'many', url, 'application/octet-stream');
-      const body = randomBytes(MIB);
+      const body = randomBytes(100_000);
       await post(url, body, 'application/octet-stream');
       await allCold(server);
       const readsBefore = (await metricsOf(server))['cold_store_reads'] as number;
