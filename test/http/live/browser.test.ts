@@ -51,7 +51,7 @@ test('a browser reads by a token in the URL, comes back with it, and stops when 
   // Each answer ends after a moment, so the browser comes back by itself.
   const files = `signing_key_file = "${keyFile}"\ntokens_file = "${tokensFile}"\n`;
   const http = `client_token = "${root.Authorization.slice(7)}"\n${files}sse_lifetime = "1s"`;
-  const server = new TestServer({ process: true, http });
+  const server = new TestServer({ http });
   const address = await servePage(t, '<p>reader');
   const browser = await startChromium();
   t.after(async () => {
@@ -78,6 +78,6 @@ test('a browser reads by a token in the URL, comes back with it, and stops when 
   await append('two;');
   await until('the page sees both', async () => (await page.evaluate('seen')) === 'one;two;');
   writeFileSync(tokensFile, `revoked = ["${id}"]`);
-  process.kill(server.pid, 'SIGHUP');
+  await server.hangUp();
   await until('the page stops', async () => (await page.evaluate('source.readyState')) === 2);
 });
