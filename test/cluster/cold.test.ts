@@ -19,12 +19,12 @@ import { type Load, newLoad, pause, write } from './load.ts';
 const SCALE = Number(process.env['FAULTS'] ?? 1);
 const GROUPS = 2;
 const MIB = 1024 * 1024;
-const HOT_BYTES_MAX = MIB / 2;
+const HOT_BYTES_MAX = MIB / 4;
 const WRITERS = 4;
 const OWN_STREAMS = 2;
 /** A hung store is waited for so long beyond `s3.timeout`. */
 const HUNG_MS = 2000;
-const CALM_BYTES = MIB / 2;
+const CALM_BYTES = MIB / 4;
 const PATIENCE_MS = 120_000;
 /**
  * Hot rows and log of all groups, several times over: LMDB reuses pages two commits later and its files never shrink.
@@ -39,8 +39,8 @@ const SETTINGS = `
 s3.timeout = "1s"
 s3.max_retries = 1
 flush_interval = "300ms"
-flush_size = "128 KiB"
-flush_max_size = "256 KiB"
+flush_size = "64 KiB"
+flush_max_size = "128 KiB"
 max_hot_size_per_group = "${HOT_BYTES_MAX / 1024} KiB"
 cache.max_size = "1 MiB"
 gc_interval = "200ms"
