@@ -30,7 +30,7 @@ import {
   isClosedTo,
   isImporting,
 } from './backup/apply-import.ts';
-import { TAG, expiryKey, prefixEnd, taggedKey, timeOf, timedIncarnationOf } from './core/keys.ts';
+import { TAG, expiryKey, firstTime, taggedKey, timeOf, timedIncarnationOf } from './core/keys.ts';
 import { applyPublish, applyRetention } from './operations/publish.ts';
 import { applyPurge } from './operations/purge.ts';
 import { applyQuota } from './operations/quota.ts';
@@ -160,13 +160,7 @@ function applyExpire(state: State, command: Command, reply: Reply): void {
 export function nextExpiryMs(state: State): number {
   if (isImporting(state)) return Infinity;
   if (releaseDue(state)) return 0;
-  let dueMs = Infinity;
-  const start = taggedKey(state.prefix, TAG.expiry);
-  state.overlay.keys(start, prefixEnd(start), (key) => {
-    dueMs = timeOf(key);
-    return false;
-  });
-  return dueMs;
+  return firstTime(state.overlay, taggedKey(state.prefix, TAG.expiry)) ?? Infinity;
 }
 
 /** Removes an empty bucket; its usage counters stay. */

@@ -10,7 +10,7 @@ import { RowDamage } from '../../base/row-damage.ts';
 import { type Slice, sliceBytes } from '../../protocol/cold.ts';
 import { readText } from '../../base/text.ts';
 import type { Head } from '../core/head.ts';
-import { TAG, equalsPart, flushKey, timeOf, taggedKey, timedIncarnationOf } from '../core/keys.ts';
+import { TAG, equalsPart, firstTime, flushKey, taggedKey, timedIncarnationOf } from '../core/keys.ts';
 import { RowView } from '../core/row-view.ts';
 import type { State } from '../core/state.ts';
 import { ChunkWriter } from './chunk-writer.ts';
@@ -105,13 +105,7 @@ export function nextFlush(state: State, limits: FlushLimits): FlushPlan | undefi
 
 /** Time in milliseconds since which the oldest bytes are in rows; undefined when there are none. */
 export function oldestHotMs(state: State): number | undefined {
-  let since: number | undefined;
-  const from = taggedKey(state.prefix, TAG.flush);
-  state.overlay.range(from, flushKey(state.prefix, Number.MAX_SAFE_INTEGER, 0), false, (key) => {
-    since = timeOf(key);
-    return false;
-  });
-  return since;
+  return firstTime(state.overlay, taggedKey(state.prefix, TAG.flush));
 }
 
 /** One bucket's streams that have waited longest, oldest first. */

@@ -206,6 +206,16 @@ export function anyRow(rows: Pick<Tx, 'keys'>, start: Uint8Array, end = prefixEn
   return found;
 }
 
+/** Time in milliseconds of the first row of an index by time; undefined when it has none. */
+export function firstTime(rows: Pick<Tx, 'keys'>, index: Uint8Array): number | undefined {
+  let ms: number | undefined;
+  rows.keys(index, prefixEnd(index), (key) => {
+    ms = timeOf(key);
+    return false;
+  });
+  return ms;
+}
+
 /** First key after all keys that start with `prefix`. */
 export function prefixEnd(prefix: Uint8Array): Uint8Array {
   const end = prefix.slice();
