@@ -91,8 +91,7 @@ export class Environment {
     try {
       this.#doubting(() => this.#root.transactionSync(write));
     } finally {
-      this.#toRead = undefined;
-      this.#freeBytes = undefined;
+      this.#forget();
     }
   }
 
@@ -112,8 +111,7 @@ export class Environment {
 
   /** Reads see from now on what another thread has committed. */
   refresh(): void {
-    this.#toRead = undefined;
-    this.#freeBytes = undefined;
+    this.#forget();
     this.state.resetReadTxn();
   }
 
@@ -154,6 +152,12 @@ export class Environment {
   /** Bytes of free pages inside the file: the file never shrinks, but commits use them first. */
   freeBytes(): number {
     return (this.#freeBytes ??= this.#countFree());
+  }
+
+  /** Both belong to the commit before. */
+  #forget(): void {
+    this.#toRead = undefined;
+    this.#freeBytes = undefined;
   }
 
   #countFree(): number {
