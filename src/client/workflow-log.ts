@@ -17,14 +17,12 @@ export interface Fold<T> {
   apply(records: readonly T[]): void;
   /** The stream is gone, and another one may get its name. */
   reset(): void;
+  /** Name of the error when `apply` threw. */
+  readonly unreadable: string;
 }
 
-/** A later version wrote them, or a stranger: what follows from the stream is not known. The DevKit has this name for the former. */
-export class UnreadableRecords extends WorkflowWorldError {
-  constructor(name: string, cause: unknown) {
-    super('RunNotSupportedError', `"${name}" has records that this version does not know: ${String(cause)}`);
-  }
-}
+/** A later version wrote them, or a stranger: what follows from the stream is not known. */
+export class UnreadableRecords extends WorkflowWorldError {}
 
 export class FoldedLog<T> {
   readonly #stream: MillraceStream;
@@ -107,7 +105,8 @@ export class FoldedLog<T> {
     } catch (error) {
       // Some may be applied.
       this.#forget();
-      throw new UnreadableRecords(this.#stream.name, error);
+      const sentence = `"${this.#stream.name}" has records that this version does not know: ${String(error)}`;
+      throw new UnreadableRecords(this.#fold.unreadable, sentence);
     }
   }
 

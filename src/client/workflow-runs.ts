@@ -54,6 +54,7 @@ export class WorkflowRuns {
         this.#isListed.clear();
         this.#ends.clear();
       },
+      unreadable: 'WorkflowWorldError',
     });
   }
 
@@ -102,8 +103,7 @@ export class WorkflowRuns {
           return await log.read();
         } catch (error) {
           // One of a later version, or that a stranger wrote or listed, does not hide the others.
-          const isMisnamed = isCode(error, 'INVALID_ARGUMENT') || isCode(error, 'INVALID_NAME');
-          if (!isMisnamed && !(error instanceof UnreadableRecords)) throw error;
+          if (!isMisnamed(error) && !(error instanceof UnreadableRecords)) throw error;
           return emptyRun();
         }
       });
@@ -139,8 +139,15 @@ export class WorkflowRuns {
 
   /** A claim is made before its hook, and counts until that is disposed, or was told of a conflict, or its run ends. */
   async #mayLive({ runId, hookId }: HookClaim): Promise<boolean> {
-    const { run, hooks, others } = await this.of(runId).read();
-    return run !== undefined && !isEnded(run) && hooks.get(hookId)?.isDisposed !== true && !others.has(hookId);
+    try {
+      const { run, hooks, others } = await this.of(runId).read();
+      return run !== undefined && !isEnded(run) && hooks.get(hookId)?.isDisposed !== true && !others.has(hookId);
+    } catch (error) {
+      if (isMisnamed(error)) return false;
+      // A later version knows.
+      if (error instanceof UnreadableRecords) return true;
+      throw error;
+    }
   }
 
   /** Tokens are any text, and names of streams are not. */
@@ -176,6 +183,8 @@ export class RunLog {
       reset: () => {
         this.#state = emptyRun();
       },
+      // The DevKit has this name for runs of a later version.
+      unreadable: 'RunNotSupportedError',
     });
   }
 
@@ -200,12 +209,24 @@ export class RunLog {
   }
 }
 
+/** No stream can have the name that a stranger gave a run. */
+const isMisnamed = (error: unknown): boolean => isCode(error, 'INVALID_ARGUMENT') || isCode(error, 'INVALID_NAME');
+
+/** A stranger may have written something else. */
+const isClaim = (value: unknown): value is HookClaim =>
+  isObject(value) &&
+  'runId' in value &&
+  typeof value.runId === 'string' &&
+  'hookId' in value &&
+  typeof value.hookId === 'string';
+
 /** The head comes first: what is appended there is appended behind the record that is read then, or not at all. */
 async function lastClaim(stream: MillraceStream): Promise<{ last: HookClaim | undefined; offset: number }> {
   try {
     const { offset } = await stream.head();
     let last: HookClaim | undefined;
-    for await (const { value } of stream.records<HookClaim>().follow({ tail: 1, live: false })) last = value;
+    for await (const { value } of stream.records<unknown>().follow({ tail: 1, live: false }))
+      last = isClaim(value) ? value : undefined;
     return { last, offset };
   } catch (error) {
     if (!isCode(error, 'STREAM_NOT_FOUND')) throw error;

@@ -1,6 +1,7 @@
 // A whole Workflow World on a real node, as its interface has it: two clients are two processes. The DevKit's own suite runs with
 // `npm run workflow-suite`.
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { RecordWriter } from '../../src/client/workflow-log.ts';
 import { WorkflowRuns } from '../../src/client/workflow-runs.ts';
@@ -221,6 +222,20 @@ test('a claim whose process died before its hook was there is the same hook’s 
   const { event } = await two.events.create(other, hook('hook_other', 'half'));
   assert.equal(event?.eventType, 'hook_conflict');
   assert.equal((await two.events.create(dead, hook('hook_half', 'half'))).hook?.runId, dead);
+});
+
+test('claims of strangers count as none, and one of a run that a later version wrote counts', async () => {
+  const [runId, later] = [await started(), await started()];
+  await client.stream('workflow', `run ${later}`).append(JSON.stringify({ eventType: 'run_paused', specVersion: 6 }));
+  const claims = [null, 7, [], {}, { runId }, { runId: 7, hookId: [] }, { runId: 'x'.repeat(2000), hookId: 'hook' }];
+  for (const [i, claim] of [...claims, { runId: later, hookId: 'hook' }].entries()) {
+    const token = `strange ${i}`;
+    const stream = `token ${createHash('sha256').update(token).digest('hex')}`;
+    await client.stream('workflow', stream).create({ contentType: 'application/json' });
+    await client.stream('workflow', stream).append(JSON.stringify([claim]));
+    const { event } = await one.events.create(runId, hook(`hook_${i}`, token));
+    assert.equal(event?.eventType, i < claims.length ? 'hook_created' : 'hook_conflict', token);
+  }
 });
 
 test('lists have pages in either order, by name and by state, in any process', async () => {
