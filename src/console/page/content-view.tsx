@@ -1,5 +1,5 @@
 /** Shows a stream page by page from either end, or as it grows. */
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { type Form, type Line, indented, matching } from '../model/content.ts';
 import { formatNumber } from '../model/units.ts';
 import { NoAnswer, reasonOf } from './api.ts';
@@ -119,20 +119,14 @@ interface LinesProps {
 
 function Lines({ lines, form, isTail }: LinesProps) {
   const list = useRef<HTMLOListElement>(null);
-  const isAtEnd = useRef(true);
-  useEffect(() => {
-    if (isTail && isAtEnd.current) list.current?.scrollTo({ top: list.current.scrollHeight });
+  const before = list.current;
+  // Before these lines are there: an event of scrolling would come too late.
+  const isAtEnd = before === null || before.scrollTop + before.clientHeight >= before.scrollHeight - NEAR_END_PX;
+  useLayoutEffect(() => {
+    if (isTail && isAtEnd) list.current?.scrollTo({ top: list.current.scrollHeight });
   }, [isTail, lines]);
   return (
-    <ol
-      ref={list}
-      class={`lines ${form}`}
-      tabIndex={0}
-      aria-label="Lines"
-      onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) =>
-        (isAtEnd.current = scrollTop + clientHeight >= scrollHeight - NEAR_END_PX)
-      }
-    >
+    <ol ref={list} class={`lines ${form}`} tabIndex={0} aria-label="Lines">
       {lines.map(({ at, text }, i) => (
         <li key={`${at}/${i}`}>
           <span class="at">{at}</span>
