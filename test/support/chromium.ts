@@ -48,14 +48,13 @@ export interface Visit {
 
 export interface VisitOptions {
   readonly width?: number;
-  readonly colours?: 'light' | 'dark';
   /** For scripts of the test in the page, which its policy refuses. */
   readonly bypassCSP?: true;
 }
 
 export async function visit(browser: Browser, url: string, options: VisitOptions = {}): Promise<Visit> {
-  const { width = 1280, colours = 'light', bypassCSP = false } = options;
-  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: colours, bypassCSP });
+  const { width = 1280, bypassCSP = false } = options;
+  const context = await browser.newContext({ viewport: { width, height: 900 }, bypassCSP });
   context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
   const complaints: string[] = [];
