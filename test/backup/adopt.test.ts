@@ -47,10 +47,7 @@ async function fill(server: TestServer, bucket: string, streams: number): Promis
 }
 
 async function metric(server: TestServer, name: string): Promise<number> {
-  const metrics = JSON.parse(await ok(requestOnce(server.adminPort, 'GET', '/__svc/metrics'), 200)) as Record<
-    string,
-    number
-  >;
+  const metrics = (await server.metrics()) as Record<string, number>;
   assert.equal(typeof metrics[name], 'number', name);
   return metrics[name] as number;
 }

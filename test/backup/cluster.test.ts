@@ -210,9 +210,9 @@ async function restoreTwice(env: Environment, location: string, world: World, be
     const node = cluster.node(1);
     // Into the middle of it, where there is one: the first group takes rows, or is there.
     while (running) {
-      const { raft_groups: groups } = JSON.parse(
-        (await node.admin.expect(200, 'GET', '/__svc/metrics')).body.toString(),
-      ) as { raft_groups: readonly { readonly importing: boolean; readonly last_applied: number }[] };
+      const { raft_groups: groups } = (await node.metrics()) as {
+        raft_groups: readonly { readonly importing: boolean; readonly last_applied: number }[];
+      };
       if (groups.some(({ importing }) => importing)) break;
       await delay(POLL_MS);
     }

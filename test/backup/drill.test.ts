@@ -17,8 +17,7 @@ interface Metrics {
 }
 
 async function metrics(server: TestServer): Promise<Metrics> {
-  const answer = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
-  return (JSON.parse(answer.body.toString()) as { subscriptions: Metrics }).subscriptions;
+  return (await server.metrics())['subscriptions'] as Metrics;
 }
 
 /** Whether the node ever delivers, with a subscription. */

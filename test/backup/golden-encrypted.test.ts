@@ -44,10 +44,7 @@ async function write(): Promise<void> {
     await server.client.expect(201, 'PUT', '/orders');
     await server.client.expect(201, 'PUT', '/orders/text', TEXT, Buffer.from(LINES));
     await server.client.expect(201, 'PUT', '/orders/json', JSON_TYPE, Buffer.from(RECORDS));
-    await until('nothing is hot', async () => {
-      const metrics = JSON.parse((await server.admin.expect(200, 'GET', '/__svc/metrics')).body.toString()) as object;
-      return 'cold_hot_bytes' in metrics && metrics.cold_hot_bytes === 0;
-    });
+    await until('nothing is hot', async () => (await server.metrics())['cold_hot_bytes'] === 0);
     await server.client.append('/orders/text', TEXT, Buffer.from(MORE));
     const how = ['--recipients-file', recipients, '--created-unix-ms', String(CREATED_MS)];
     const created = await ctl(['backup-create', '--config', clusterFileOf(server), '--location', SET, ...how]);

@@ -36,10 +36,7 @@ const coldOf = (server: TestServer): string => join(server.dataDir, 'cold');
 async function write(): Promise<void> {
   await withServer(OPTIONS, async (server) => {
     const world = await fillWorld(server, createRandom(11), STREAMS, 5000);
-    await until('nothing is hot', async () => {
-      const metrics = JSON.parse((await requestOnce(server.adminPort, 'GET', '/__svc/metrics')).body.toString());
-      return (metrics as Record<string, number>)['cold_hot_bytes'] === 0;
-    });
+    await until('nothing is hot', async () => (await server.metrics())['cold_hot_bytes'] === 0);
     const name = world.streams[0] as string;
     await requestOnce(server.port, 'POST', name, { 'content-type': 'text/plain' }, Buffer.from('hot'));
     const answer = await requestOnce(server.adminPort, 'GET', '/__svc/backup/group/0');

@@ -19,13 +19,6 @@ root = "test"
 flush_interval = "300ms"
 `;
 
-async function metrics(server: TestServer): Promise<Record<string, unknown>> {
-  return JSON.parse((await requestOnce(server.adminPort, 'GET', '/__svc/metrics')).body.toString()) as Record<
-    string,
-    unknown
-  >;
-}
-
 async function exportOf(server: TestServer, group: number): Promise<Buffer> {
   const answer = await requestOnce(server.adminPort, 'GET', `/__svc/backup/group/${group}`);
   assert.equal(answer.status, 200, answer.body.toString());
@@ -40,7 +33,7 @@ for (const seed of IS_THOROUGH ? [1, 2] : [1]) {
     await withServer({ cores: 2, groups: GROUPS, toml: TOML }, async (source) => {
       const random = createRandom(seed);
       const world = await fillWorld(source, random, STREAMS);
-      await until('nothing is hot', async () => (await metrics(source))['cold_hot_bytes'] === 0);
+      await until('nothing is hot', async () => (await source.metrics())['cold_hot_bytes'] === 0);
       // On top of what is cold, some that is hot when the export begins.
       const { port } = source;
       const more = await requestOnce(

@@ -84,10 +84,7 @@ async function makeSingle(folder: string): Promise<void> {
   const dataDir = join(folder, 'data');
   await withNode(dataDir, ALL_MOVES, async (server) => {
     await write(server.port, 'cold', WITH_COLD);
-    await until('all is in the cold store', async () => {
-      const { body } = await server.admin.expect(200, 'GET', '/__svc/metrics');
-      return (JSON.parse(body.toString()) as { cold_hot_bytes: number }).cold_hot_bytes === 0;
-    });
+    await until('all is in the cold store', async () => (await server.metrics())['cold_hot_bytes'] === 0);
     await server.stop();
   });
   await withNode(dataDir, NOTHING_MOVES, async (server) => {

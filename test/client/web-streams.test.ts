@@ -96,11 +96,7 @@ test('an abort leaves the stream open, and a pipe whose source fails does not cl
 });
 
 test('a reader that cancels or whose signal is aborted ends its follower', async () => {
-  const subscriptions = async (): Promise<number> => {
-    const { body } = await server.admin.expect(200, 'GET', '/__svc/metrics');
-    const metrics: Record<string, number> = JSON.parse(body.toString());
-    return metrics['session_subscriptions'] ?? -1;
-  };
+  const subscriptions = async (): Promise<unknown> => (await server.metrics())['session_subscriptions'];
   const stream = await newStream();
   await stream.append('a');
   const idle = createReadableStream(stream, { offset: 'now' });

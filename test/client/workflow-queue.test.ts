@@ -154,10 +154,7 @@ async function limitBytes(bucket: string, max_retained_bytes: number): Promise<v
 
 /** Appends that are refused from now on. */
 async function refusals(): Promise<() => Promise<number>> {
-  const count = async (): Promise<number> => {
-    const { body } = await server.admin.request('GET', '/__svc/metrics');
-    return Number((JSON.parse(body.toString()) as Record<string, unknown>)['quota_refusals'] ?? 0);
-  };
+  const count = async (): Promise<number> => Number((await server.metrics())['quota_refusals'] ?? 0);
   const before = await count();
   return async () => (await count()) - before;
 }

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { RawClient, requestOnce } from '../support/raw-client.ts';
+import { RawClient } from '../support/raw-client.ts';
 import { type TestServer, withServer } from '../support/server.ts';
 import { until } from '../support/until.ts';
 import { objectsIn } from '../support/cold-store.ts';
@@ -25,9 +25,7 @@ cache.max_size = 0
 const eventOf = (i: number): string => `{"event":${i}}`;
 
 async function metrics(server: TestServer): Promise<Record<string, number>> {
-  const answer = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
-  assert.equal(answer.status, 200);
-  return JSON.parse(answer.body.toString()) as Record<string, number>;
+  return (await server.metrics()) as Record<string, number>;
 }
 
 function objects(server: TestServer): string[] {

@@ -49,9 +49,7 @@ function bodyOf(stream: number, append: number): Buffer {
 const nameOf = (stream: number): string => `/cold/stream-${stream}`;
 
 async function metrics(server: TestServer): Promise<Record<string, number>> {
-  const answer = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
-  assert.equal(answer.status, 200);
-  return JSON.parse(answer.body.toString()) as Record<string, number>;
+  return (await server.metrics()) as Record<string, number>;
 }
 
 interface Admission {

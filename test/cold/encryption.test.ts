@@ -67,7 +67,7 @@ class Stream {
     const answer = await fetch(this.url, { method: 'POST', headers: { 'Content-Type': 'text/plain' }, body: text });
     assert(answer.ok, await answer.text());
     this.#written += text;
-    await until('no byte is hot', async () => (await metricsOf(this.#server))['cold_hot_bytes'] === 0);
+    await until('no byte is hot', async () => (await this.#server.metrics())['cold_hot_bytes'] === 0);
   }
 
   async isWhole(): Promise<void> {
@@ -78,12 +78,8 @@ class Stream {
   }
 }
 
-async function metricsOf(server: TestServer): Promise<Record<string, unknown>> {
-  return (await (await fetch(`${server.adminUrl}/__svc/metrics`)).json()) as Record<string, unknown>;
-}
-
 async function stateOf(server: TestServer): Promise<unknown> {
-  return ((await metricsOf(server))['cold_store'] as Record<string, unknown>)['object_encryption'];
+  return ((await server.metrics())['cold_store'] as Record<string, unknown>)['object_encryption'];
 }
 
 /** How many objects are not encrypted, and how many the identity opens. */

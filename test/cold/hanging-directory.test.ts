@@ -5,7 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { RawClient, requestOnce } from '../support/raw-client.ts';
+import { RawClient } from '../support/raw-client.ts';
 import { TestServer, within } from '../support/server.ts';
 import { PATIENCE_MS, until } from '../support/until.ts';
 import { objectsIn } from '../support/cold-store.ts';
@@ -22,11 +22,6 @@ function objectIn(server: TestServer): string {
   return object;
 }
 
-async function metrics(server: TestServer): Promise<Readonly<Record<string, unknown>>> {
-  const { body } = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
-  return JSON.parse(body.toString());
-}
-
 /** A server with a read that hangs in a thread. */
 async function withHangingRead(body: (server: TestServer) => Promise<void>): Promise<void> {
   const server = new TestServer({ process: true, toml: COLD });
@@ -34,7 +29,7 @@ async function withHangingRead(body: (server: TestServer) => Promise<void>): Pro
     await server.start();
     await server.client.create(PATH, TEXT);
     await server.client.append(PATH, TEXT, Buffer.alloc(1000, 'x'));
-    await until('the bytes are cold', async () => (await metrics(server))['cold_hot_bytes'] === 0);
+    await until('the bytes are cold', async () => (await server.metrics())['cold_hot_bytes'] === 0);
     // A cold cache: the next read has to ask the store.
     assert.equal(await server.stop(), 0, server.log());
     await server.start();
@@ -44,7 +39,7 @@ async function withHangingRead(body: (server: TestServer) => Promise<void>): Pro
     const reader = await RawClient.connect(server.port);
     void reader.request('GET', `${PATH}?offset=-1`).catch(() => undefined);
     await until('a thread of the pool reads', async () => {
-      const { cold_read_pending: pending, cold_pool_tasks: tasks } = await metrics(server);
+      const { cold_read_pending: pending, cold_pool_tasks: tasks } = await server.metrics();
       return pending === 1 && Number(tasks) >= 1;
     });
     reader.destroy();

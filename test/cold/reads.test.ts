@@ -59,7 +59,7 @@ for (const kind of STORE_KINDS) {
         0,
         'in steps',
       );
-      assert.ok(((await metricsOf(server))['cold_store_reads'] as number) > 0, 'some came from the store');
+      assert.ok(((await server.metrics())['cold_store_reads'] as number) > 0, 'some came from the store');
     });
 
     it('JSON: records by offset and by ordinal', async () => {
@@ -116,10 +116,10 @@ for (const kind of STORE_KINDS) {
       const body = randomBytes(100_000);
       await post(url, body, 'application/octet-stream');
       await allCold(server);
-      const readsBefore = (await metricsOf(server))['cold_store_reads'] as number;
+      const readsBefore = (await server.metrics())['cold_store_reads'] as number;
       const answers = await Promise.all(Array.from({ length: 50 }, () => readAll(url, 0)));
       for (const answer of answers) assert.equal(answer.compare(body), 0);
-      const reads = ((await metricsOf(server))['cold_store_reads'] as number) - readsBefore;
+      const reads = ((await server.metrics())['cold_store_reads'] as number) - readsBefore;
       assert.ok(reads <= 4, `${reads} reads`);
     });
   });
@@ -162,7 +162,7 @@ it('an altered or missing object fails its reads with a sentence, and nothing el
       assert.match(text, sentence);
     }
     assert.equal(await (await fetch(`${urls[3] ?? ''}?offset=-1`)).text(), 'good'.repeat(1000));
-    assert.equal((await metricsOf(server))['cold_read_bad_objects'], 3);
+    assert.equal((await server.metrics())['cold_read_bad_objects'], 3);
   } finally {
     await server.dispose();
   }
@@ -211,11 +211,6 @@ function dataOf(text: string): string {
     .join('');
 }
 
-async function metricsOf(server: TestServer): Promise<Record<string, unknown>> {
-  const answer = await fetch(`${server.adminUrl}/__svc/metrics`);
-  return (await answer.json()) as Record<string, unknown>;
-}
-
 async function allCold(server: TestServer): Promise<void> {
-  await until('no byte is hot', async () => (await metricsOf(server))['cold_hot_bytes'] === 0);
+  await until('no byte is hot', async () => (await server.metrics())['cold_hot_bytes'] === 0);
 }

@@ -92,8 +92,7 @@ async function link(headers: HeaderList, stream = 'a-1'): Promise<string> {
 }
 
 async function metric(name: string): Promise<unknown> {
-  const { body } = await server.admin.expect(200, 'GET', '/__svc/metrics');
-  return (JSON.parse(body.toString()) as Record<string, unknown>)[name];
+  return (await server.metrics())[name];
 }
 
 before(async () => {

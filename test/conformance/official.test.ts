@@ -67,8 +67,7 @@ for (const [what, options] of CASES) {
 
 /** The suite has met the cold store, else this case proves nothing. */
 async function assertFlushed(server: TestServer): Promise<void> {
-  const answer = await fetch(`${server.adminUrl}/__svc/metrics`);
-  const metrics = (await answer.json()) as Record<string, number>;
+  const metrics = (await server.metrics()) as Record<string, number>;
   process.stdout.write(
     `cold store: ${metrics['cold_flush_publishes']} flushes, ${metrics['cold_read_answers']} reads, ${metrics['cold_flush_write_errors']} errors\n`,
   );

@@ -117,8 +117,7 @@ test('a signed token opens what its claim says, and what is refused says why', a
     // RFC 9110: within quotes are neither quotes nor backslashes.
     assert.match(headers.get('www-authenticate') ?? '', /^Bearer error="invalid_token", error_description="[^"\\]+"$/);
   }
-  const { body } = await server.admin.expect(200, 'GET', '/__svc/metrics');
-  const metrics = JSON.parse(body.toString()) as Record<string, unknown>;
+  const metrics = await server.metrics();
   assert.deepEqual([metrics['token_invalid'], metrics['token_expired']], [5, 1]);
 });
 
@@ -161,10 +160,7 @@ test('live readers end when their key, or the id of their token, is withdrawn', 
     return ask(token, 'GET', `/chat/agent-1?offset=${tail}&live=long-poll&timeout_ms=60000`);
   };
   const waiting = async (count: number): Promise<void> => {
-    await until(`${count} readers`, async () => {
-      const { body } = await server.admin.expect(200, 'GET', '/__svc/metrics');
-      return (JSON.parse(body.toString()) as Record<string, unknown>)['long_poll_waiters'] === count;
-    });
+    await until(`${count} readers`, async () => (await server.metrics())['long_poll_waiters'] === count);
   };
   const [old, lost, kept] = [
     signed(AGENT),

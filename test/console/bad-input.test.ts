@@ -98,7 +98,7 @@ describe('the console with bad input', { skip: chromiumMissing() ?? false }, () 
     await page.getByRole('row', { name: /node 2 .* does not answer .*no answer within 5 s/ }).waitFor();
     await page.getByRole('row', { name: /node 3 .* does not answer .*not a node of this service/ }).waitFor();
     // The right shape, with nothing right in it.
-    const metrics = await metricsOf(node);
+    const metrics = await node.metrics();
     says = (_, response) => void response.end(JSON.stringify(turnedAround({ ...metrics, node_id: undefined })));
     await page.getByRole('row', { name: /node 3 .* does not answer .*answers as node undefined/ }).waitFor();
     says = (_, response) =>
@@ -113,7 +113,7 @@ describe('the console with bad input', { skip: chromiumMissing() ?? false }, () 
   });
 
   it('whatever a node answers, the page has a picture of it, and a bounded one', async () => {
-    const metrics = await metricsOf(node);
+    const metrics = await node.metrics();
     const random = createRandom(seedFromEnvironment());
     const nodes = [{ id: 1, host: 'a', isAsked: true }];
     const lag = new LagWatch();
@@ -265,7 +265,7 @@ describe('the console with bad input', { skip: chromiumMissing() ?? false }, () 
   });
 
   it('of an action whose node vanishes under it, the page says that its outcome is not known', async () => {
-    const metrics = await metricsOf(node);
+    const metrics = await node.metrics();
     const answer = JSON.stringify({ ...metrics, node_id: STRANGE });
     says = (request, response) => void (request.method === 'GET' ? response.end(answer) : request.socket.destroy());
     await page.goto(`${origin}/#/cluster`);
@@ -282,11 +282,6 @@ describe('the console with bad input', { skip: chromiumMissing() ?? false }, () 
 });
 
 type Json = Readonly<Record<string, unknown>>;
-
-async function metricsOf(node: TestServer): Promise<Json> {
-  const { body } = await node.admin.expect(200, 'GET', '/__svc/metrics');
-  return JSON.parse(body.toString()) as Json;
-}
 
 /** Every number is a text and every text a number, as deep as it goes. */
 function turnedAround(value: Json): Json {

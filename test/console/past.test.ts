@@ -16,17 +16,13 @@ test('every plot shows the past with the values that it would have had', async (
   const server = new TestServer({ cores: 2, groups: 2 });
   t.after(() => server.dispose());
   await server.start();
-  const look = async (): Promise<Readonly<Record<string, unknown>>> => {
-    const { body } = await server.admin.request('GET', '/__svc/metrics');
-    return JSON.parse(body.toString()) as Readonly<Record<string, unknown>>;
-  };
   // Nothing waits for the first look at the volume.
-  await until('the free bytes of the volume', async () => (await look())['volume_free_bytes'] !== undefined);
-  const before = await look();
+  await until('the free bytes of the volume', async () => (await server.metrics())['volume_free_bytes'] !== undefined);
+  const before = await server.metrics();
   await server.client.expect(201, 'PUT', '/b/s', { 'content-type': 'text/plain' });
   await server.client.expect(204, 'POST', '/b/s', { 'content-type': 'text/plain' }, 'x');
   await server.client.expect(200, 'GET', '/b/s?offset=-1');
-  const after = await look();
+  const after = await server.metrics();
   const kept = new MetricsHistory(new FakeRuntime());
   kept.add(STEP, before);
   kept.add(2 * STEP, after);

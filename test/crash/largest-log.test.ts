@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fnv1a64mod } from '../../src/base/hash.ts';
 import { changedBytesMax } from '../../src/shard/backlog.ts';
-import { RawClient, requestOnce } from '../support/raw-client.ts';
+import { RawClient } from '../support/raw-client.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
 import { until } from '../support/until.ts';
 import { hasStrace, straced } from './strace.ts';
@@ -108,8 +108,7 @@ async function fill(server: TestServer, streams: readonly Stream[]): Promise<voi
 }
 
 async function slowRefusals(server: TestServer): Promise<number> {
-  const { body } = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
-  return Number(JSON.parse(body.toString())['slow_disk_refusals']);
+  return Number((await server.metrics())['slow_disk_refusals']);
 }
 
 const shardOf = (name: string): number => fnv1a64mod('log', name.slice('/log/'.length), GROUPS) % SHARDS;

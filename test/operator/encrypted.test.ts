@@ -163,12 +163,9 @@ const envOf = (server: TestServer): Record<string, string> => ({
   ...{ MILLRACE_CLUSTER: '', MILLRACE_CONTEXT: '', MILLRACE_URL: server.url },
 });
 
-async function fill({ client, admin }: TestServer): Promise<void> {
-  await client.create('/demo/log', { 'content-type': 'text/plain' }, LOG);
-  await until('no byte is hot', async () => {
-    const metrics = JSON.parse((await admin.expect(200, 'GET', '/__svc/metrics')).body.toString()) as object;
-    return 'cold_hot_bytes' in metrics && metrics.cold_hot_bytes === 0;
-  });
+async function fill(server: TestServer): Promise<void> {
+  await server.client.create('/demo/log', { 'content-type': 'text/plain' }, LOG);
+  await until('no byte is hot', async () => (await server.metrics())['cold_hot_bytes'] === 0);
 }
 
 function judge(name: string, { missing, shows }: Reading, key: Key, { code, stdout, stderr }: CtlResult): void {

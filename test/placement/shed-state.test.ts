@@ -170,8 +170,7 @@ test('a server keeps its mark over a SIGKILL, keeps serving, and does not start 
     await server.kill();
     await server.start();
     assert.deepEqual(await shed('GET'), marked);
-    const metrics = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
-    const shown = JSON.parse(metrics.body.toString()) as Record<string, unknown>;
+    const shown = await server.metrics();
     assert.deepEqual([shown['leadership_shed'], shown['balancer_transfers']], [marked, 0]);
     const write = await fetch(`${server.url}/demo/s`, { method: 'PUT', body: 'x', headers: { 'content-type': 'a/b' } });
     assert.equal(write.status, 201, 'a single node cannot hand over, so it keeps leading');

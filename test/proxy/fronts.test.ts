@@ -88,9 +88,7 @@ for (const front of FRONTS)
         const append = { ':method': 'POST', ':path': '/b/s', 'content-type': 'text/plain' };
         assert.equal((await answerTo(session, append, 'hello'))[':status'], 204, 'a request passes beside the streams');
         for (const { seen } of all) await within(seen, PATIENCE_MS, 'the append on every stream');
-        const { body } = await server.admin.request('GET', '/__svc/metrics');
-        const { sse_readers: count } = JSON.parse(body.toString()) as { readonly sse_readers?: number };
-        assert.equal(count, STREAMS);
+        assert.equal((await server.metrics())['sse_readers'], STREAMS);
         for (const reader of readers) reader.close();
         // As a browser opens a WebSocket.
         const socket = connectTls({ host: '127.0.0.1', port, ca, ALPNProtocols: ['http/1.1'] });

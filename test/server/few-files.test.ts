@@ -33,11 +33,7 @@ test(`${CLIENTS} idle connections at a limit of ${FILES} open files`, async (t) 
     await server.logged(/the limit of 320 open files, of which the node keeps 224 for itself, leaves 96/);
     await Promise.all(Array.from({ length: CLIENTS }, () => connectIdle(t, server.port)));
     // The admin plane answers, whatever clients do.
-    const read = async (): Promise<Record<string, number>> =>
-      JSON.parse((await requestOnce(server.adminPort, 'GET', '/__svc/metrics')).body.toString()) as Record<
-        string,
-        number
-      >;
+    const read = async (): Promise<Record<string, number>> => (await server.metrics()) as Record<string, number>;
     let shown = await read();
     const refused = (): number =>
       (shown['http_connections_refused_per_address'] ?? 0) + (shown['http_connections_refused'] ?? 0);

@@ -82,8 +82,7 @@ test('streams are created, appended to, described, read, closed and removed', as
     assert.equal(told[6]?.status, 409);
     assert.match(etag ?? '', /^"[0-9a-f]{16}"$/);
 
-    const { body } = await server.client.request('GET', '/__svc/metrics');
-    const metrics = JSON.parse(body.toString()) as Record<string, number> & {
+    const metrics = (await server.metrics()) as Record<string, number> & {
       latency_us: Record<string, { count: number }>;
     };
     assert.deepEqual(

@@ -49,8 +49,7 @@ async function follow(client: SessionClient, id: number, chars: number): Promise
 }
 
 async function metricOf(server: TestServer, name: string): Promise<number | undefined> {
-  const { body } = await server.client.request('GET', '/__svc/metrics');
-  return (JSON.parse(body.toString()) as Record<string, number>)[name];
+  return ((await server.metrics()) as Record<string, number>)[name];
 }
 
 test('the tail is that of the moment when the subscription came, also without credit', async () => {

@@ -237,8 +237,7 @@ export class TestCluster {
   }
 
   async metrics(id: number): Promise<Record<string, unknown>> {
-    const { body } = await this.node(id).admin.expect(200, 'GET', '/__svc/metrics');
-    return JSON.parse(body.toString('utf8')) as Record<string, unknown>;
+    return await this.node(id).metrics();
   }
 
   async groups(id: number): Promise<readonly GroupStatus[]> {
@@ -264,6 +263,16 @@ export class TestCluster {
       return leader !== 0;
     });
     return leader;
+  }
+
+  /** Resolves when the leader is wanted. A transfer that was started may come to nothing on a busy machine. */
+  async moveLeader(group: number, to: number, isWanted = (leader: number) => leader === to): Promise<void> {
+    await until(`the leader of group ${group} moves to node ${to}`, async () => {
+      const leader = await this.leaderOf(group);
+      if (isWanted(leader)) return true;
+      await requestOnce(this.node(leader).adminPort, 'POST', `/__svc/raft/${group}/leader/transfer/${to}`);
+      return false;
+    });
   }
 
   /**

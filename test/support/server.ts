@@ -261,6 +261,11 @@ export class TestServer {
     }
   }
 
+  async metrics(): Promise<Record<string, unknown>> {
+    const { body } = await this.admin.expect(200, 'GET', '/__svc/metrics');
+    return JSON.parse(body.toString()) as Record<string, unknown>;
+  }
+
   /** SIGKILL: as if the power failed, except for the page cache. */
   async kill(): Promise<void> {
     await this.#processFor('kill()')?.end();

@@ -49,8 +49,7 @@ process.on('exit', () => { if (!worker) require('fs').writeFileSync(${JSON.strin
 }
 
 async function counters(server: TestServer): Promise<Readonly<Record<string, number>>> {
-  const { body } = await server.admin.request('GET', '/__svc/metrics');
-  return JSON.parse(body.toString()) as Readonly<Record<string, number>>;
+  return (await server.metrics()) as Readonly<Record<string, number>>;
 }
 
 test('a request that a client follows: its spans join the trace, and say neither queries nor tokens', async () => {

@@ -12,9 +12,8 @@ const GROUPS = 2;
 const STREAMS = 12;
 const TOML = '[storage.cold]\nbackend = "dir"\nroot = "test"\nflush_interval = "100ms"\n';
 
-async function hotBytes(server: TestServer): Promise<number> {
-  const answer = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
-  return (JSON.parse(answer.body.toString()) as { cold_hot_bytes: number }).cold_hot_bytes;
+async function hotBytes(server: TestServer): Promise<unknown> {
+  return (await server.metrics())['cold_hot_bytes'];
 }
 
 async function fill(server: TestServer): Promise<void> {

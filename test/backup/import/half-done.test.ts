@@ -21,18 +21,13 @@ async function beginUpload(server: TestServer, document: Buffer, bytes: number):
   return socket;
 }
 
-async function metrics(server: TestServer): Promise<Record<string, unknown>> {
-  const answer = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
-  return JSON.parse(answer.body.toString()) as Record<string, unknown>;
-}
-
 interface GroupRow {
   readonly last_applied: number;
   readonly importing: boolean;
 }
 
 async function groupOf(server: TestServer): Promise<GroupRow> {
-  const [group] = (await metrics(server))['raft_groups'] as GroupRow[];
+  const [group] = (await server.metrics())['raft_groups'] as GroupRow[];
   assert.ok(group !== undefined);
   return group;
 }

@@ -61,10 +61,7 @@ cache.max_size = 0
   const server = new TestServer({ cores: 1, groups: 1, toml });
   const objects = (): string[] => (existsSync(store) ? readdirSync(store, { recursive: true, encoding: 'utf8' }) : []);
   const holds = (bucket: string): boolean => objects().some((name) => new RegExp(`/${bucket}/[^/]+/[^/]+$`).test(name));
-  const metrics = async (): Promise<Record<string, number>> => {
-    const answer = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
-    return JSON.parse(answer.body.toString()) as Record<string, number>;
-  };
+  const metrics = async (): Promise<Record<string, number>> => (await server.metrics()) as Record<string, number>;
   try {
     await server.start();
     for (const name of ['/kept/s', '/doomed/s']) {

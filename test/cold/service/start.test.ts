@@ -38,9 +38,7 @@ async function refusal(toml: string, env: Readonly<Record<string, string>> = {})
 }
 
 async function coldStoreOf(server: TestServer): Promise<Record<string, unknown>> {
-  const answer = await fetch(`${server.adminUrl}/__svc/metrics`);
-  const metrics = (await answer.json()) as Record<string, Record<string, unknown>>;
-  return metrics['cold_store'] as Record<string, unknown>;
+  return (await server.metrics())['cold_store'] as Record<string, unknown>;
 }
 
 it('a directory: it is made, proved and left empty; one that cannot be used ends the start with a sentence', async () => {
