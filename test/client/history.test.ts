@@ -73,12 +73,7 @@ async function follow(client: MillraceClient, name: string, history: History): P
 }
 
 async function disturb(cluster: TestCluster, progress: () => Promise<void>): Promise<void> {
-  await until('the node that will be killed leads', async () => {
-    const leader = await cluster.leaderOf(0);
-    if (leader === KILLED_ID) return true;
-    await cluster.node(leader).admin.request('POST', `/__svc/raft/0/leader/transfer/${KILLED_ID}`);
-    return false;
-  });
+  await cluster.moveLeader(0, KILLED_ID);
   await cluster.kill(KILLED_ID);
   await progress();
   await cluster.restart(KILLED_ID);

@@ -5,7 +5,7 @@ import { Buffer } from 'node:buffer';
 import { test } from 'node:test';
 import { readAll } from '../crash/look.ts';
 import { requestOnce, type RawResponse } from '../support/raw-client.ts';
-import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { withCluster } from '../support/cluster.ts';
 import { assertDocumented } from '../support/documented.ts';
 import { tried } from '../support/tries.ts';
 import { until } from '../support/until.ts';
@@ -89,16 +89,6 @@ test('a fourth node joins, becomes a voter, and the first one leaves, while clie
   });
 });
 
-/** A transfer that was started may come to nothing on a busy machine. */
-async function leadsWith(cluster: TestCluster, id: number): Promise<void> {
-  await until(`node ${id} leads`, async () => {
-    const leader = await cluster.leaderOf(0);
-    if (leader === id) return true;
-    await requestOnce(cluster.node(leader).adminPort, 'POST', `/__svc/raft/0/leader/transfer/${id}`);
-    return false;
-  });
-}
-
 test('a node that was away while another one joined finds it when it leads, also after the loss of its disk', async () => {
   await withCluster({ groups: 1, spares: 1 }, async (cluster) => {
     const write = async (id: number, path: string): Promise<void> => {
@@ -110,7 +100,7 @@ test('a node that was away while another one joined finds it when it leads, also
     await cluster.node(4).start('health');
     await changeMembership(cluster, 0, `learners/4?addr=127.0.0.1:${cluster.clusterPort(4)}`);
     await changeMembership(cluster, 0, 'membership?voters=1,2,3,4');
-    await leadsWith(cluster, 4);
+    await cluster.moveLeader(0, 4);
     await write(4, '/away/meanwhile');
     // Neither its file nor its log has node 4.
     await cluster.restart(3);
@@ -121,14 +111,14 @@ test('a node that was away while another one joined finds it when it leads, also
     cluster.wipe(3);
     cluster.configure(3, false);
     await cluster.restart(3);
-    await leadsWith(cluster, 4);
+    await cluster.moveLeader(0, 4);
     await changeMembership(cluster, 0, 'nodes/3/allow-next-revert');
     await cluster.ready([3]);
     await write(3, '/away/after');
     await cluster.settled();
     // It leaves while it leads: the others' answers still have to reach it, although it is in no configuration any
     // more.
-    await leadsWith(cluster, 4);
+    await cluster.moveLeader(0, 4);
     await changeMembership(cluster, 0, 'membership?voters=1,2,3');
     await expectVoters(cluster, [1, 2, 3], [1, 2, 3]);
     await until('nothing is known of its address', async () => {
@@ -142,7 +132,7 @@ test('a node that was away while another one joined finds it when it leads, also
 
 test('a node that was taken out while it was down says that it is not ready, and so does the tool; it may come back', async () => {
   await withCluster({ groups: 1 }, async (cluster) => {
-    await leadsWith(cluster, 1);
+    await cluster.moveLeader(0, 1);
     const file = scratchFile('c.toml', clusterToml(cluster));
     await cluster.client(3).create('/out/before', TEXT, 'x');
     await cluster.settled();
@@ -163,7 +153,7 @@ test('a node that was taken out while it was down says that it is not ready, and
     await changeMembership(cluster, 0, 'membership?voters=1,2');
     await expectVoters(cluster, [1, 2], [1, 2]);
     // A leader that removed a node still sends to it for up to an election timeout. The next leader never did.
-    await leadsWith(cluster, (await cluster.leaderOf(0)) === 1 ? 2 : 1);
+    await cluster.moveLeader(0, (await cluster.leaderOf(0)) === 1 ? 2 : 1);
     await cluster.restart(3);
     // It is not told, and still believes that it votes.
     assert.deepEqual((await cluster.group(3, 0)).voter_ids, [1, 2, 3]);

@@ -3,10 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SUITE_TOML, TESTS_EXPECTED, contradictions, exceptions, runSuite } from '../support/official-suite.ts';
-import { requestOnce } from '../support/raw-client.ts';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
 import { IS_THOROUGH } from '../support/thorough.ts';
-import { until } from '../support/until.ts';
 
 const GROUPS = 4;
 /**
@@ -29,21 +27,6 @@ const LEFT_OUT: readonly string[] = IS_THOROUGH
       'should return 404 on GET after Expires-At passes',
       'should return 404 on POST append after Expires-At passes',
     ];
-
-/**
- * Asks the leaders until `wanted` says of each that it is right; the balancer may move some back later, which is fine.
- */
-async function moveLeaders(cluster: TestCluster, to: number, wanted: (leader: number) => boolean): Promise<void> {
-  for (let group = 0; group < GROUPS; group++) {
-    await until(`group ${group} moved`, async () => {
-      const leader = await cluster.leaderOf(group);
-      if (wanted(leader)) return true;
-      const path = `/__svc/raft/${group}/leader/transfer/${to}`;
-      await requestOnce(cluster.node(leader).adminPort, 'POST', path);
-      return false;
-    });
-  }
-}
 
 /**
  * Tests of the suite take the first answer: one that fails while a machine stands still
@@ -72,10 +55,10 @@ async function suiteThrough(cluster: TestCluster, id: number, title: string, run
 
 test(`the official suite through a follower ${IS_THOROUGH ? 'and through a leader ' : ''}of three nodes`, async () => {
   await withCluster({ groups: GROUPS, toml: SUITE_TOML, longPollTimeout: '500ms' }, async (cluster) => {
-    await moveLeaders(cluster, 1, (leader) => leader !== 3);
+    for (const group of cluster.groupIds) await cluster.moveLeader(group, 1, (leader) => leader !== 3);
     await suiteThrough(cluster, 3, 'through a node that follows');
     if (!IS_THOROUGH) return;
-    await moveLeaders(cluster, 1, (leader) => leader === 1);
+    for (const group of cluster.groupIds) await cluster.moveLeader(group, 1);
     await suiteThrough(cluster, 1, 'through a node that leads');
   });
 });

@@ -13,7 +13,6 @@ import { Sessions } from '../../src/session/sessions.ts';
 import { startLive } from '../http/live/harness.ts';
 import { startPlanes } from '../http/planes.ts';
 import { withCluster } from '../support/cluster.ts';
-import { requestOnce } from '../support/raw-client.ts';
 import { until } from '../support/until.ts';
 import { SessionClient } from './client.ts';
 
@@ -25,13 +24,6 @@ test('sessions through every node are told who leads, and that another node does
   const server = (id: number): string => (id === 3 ? '' : `public_url = "${urlOf(id)}"`);
   await withCluster({ groups: 3, server }, async (cluster) => {
     const clients = await Promise.all(cluster.ids.map((id) => SessionClient.connect(cluster.node(id).port)));
-    const moved = async (group: number, to: number): Promise<void> => {
-      for (;;) {
-        const leader = await cluster.leaderOf(group);
-        if (leader === to) return;
-        await requestOnce(cluster.node(leader).adminPort, 'POST', `/__svc/raft/${group}/leader/transfer/${to}`);
-      }
-    };
     const areTold = (shown: readonly (string | null)[]): boolean =>
       clients.every(({ leaders }) => String(leaders?.groups) === String(shown));
     // Each of the three leads one, so the balancer leaves them there; on the way it may move one that was there already.
@@ -41,7 +33,7 @@ test('sessions through every node are told who leads, and that another node does
     ]) {
       const shown = order.map((id) => (id === 3 ? null : urlOf(id)));
       await until('all clients are told', async () => {
-        await Promise.all(order.map((to, group) => moved(group, to)));
+        await Promise.all(order.map((to, group) => cluster.moveLeader(group, to)));
         return areTold(shown);
       });
     }
