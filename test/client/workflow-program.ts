@@ -1,6 +1,7 @@
 // A program with a Workflow World, as tests begin several of them on one node.
 import { after } from 'node:test';
 import { connect } from '../../src/client/client.ts';
+import type { WorkflowRequest } from '../../src/client/workflow-storage.ts';
 import { type WorkflowWorld, type WorkflowWorldOptions, createWorld } from '../../src/client/workflow-world.ts';
 
 export const PREFIX = '__wkf_workflow_';
@@ -41,3 +42,14 @@ export async function nameOf(promise: Promise<unknown>): Promise<string> {
     return error instanceof Error ? error.name : String(error);
   }
 }
+
+export const seed = (workflowName: string): Extract<WorkflowRequest, { eventType: 'run_created' }> => ({
+  eventType: 'run_created',
+  eventData: { deploymentId: 'd', workflowName, input: BYTES, executionContext: { $bytes: 'no bytes' } },
+});
+
+export const hook = (correlationId: string, token: string): WorkflowRequest => ({
+  eventType: 'hook_created',
+  correlationId,
+  eventData: { token, metadata: BYTES },
+});

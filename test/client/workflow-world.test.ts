@@ -1,7 +1,6 @@
 // A whole Workflow World on a real node, as its interface has it: two clients are two processes. The DevKit's own suite runs with
 // `npm run workflow-suite`.
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { RecordWriter } from '../../src/client/workflow-log.ts';
 import { WorkflowRuns } from '../../src/client/workflow-runs.ts';
@@ -9,17 +8,12 @@ import type { WorkflowRequest } from '../../src/client/workflow-storage.ts';
 import type { WorkflowWorldOptions } from '../../src/client/workflow-world.ts';
 import { codeOf } from './answers.ts';
 import { startNode } from './node.ts';
-import { BYTES, type Program, nameOf, startProgram } from './workflow-program.ts';
+import { BYTES, type Program, hook, nameOf, seed, startProgram } from './workflow-program.ts';
 
 const { server, client } = await startNode();
 const program = (options: Partial<WorkflowWorldOptions> = {}): Program => startProgram(server.url, options);
 const one = program().world;
 const two = program().world;
-
-const seed = (workflowName: string): Extract<WorkflowRequest, { eventType: 'run_created' }> => ({
-  eventType: 'run_created',
-  eventData: { deploymentId: 'd', workflowName, input: BYTES, executionContext: { $bytes: 'no bytes' } },
-});
 
 /** A run that has started, by its ID. */
 async function started(workflowName = 'flow'): Promise<string> {
@@ -39,12 +33,6 @@ const ofStep = (
     step_completed: { eventType: 'step_completed', correlationId: id, eventData: { result: 1 } } as const,
     step_failed: { eventType: 'step_failed', correlationId: id, eventData: { error: 2 } } as const,
   })[eventType];
-
-const hook = (correlationId: string, token: string): WorkflowRequest => ({
-  eventType: 'hook_created',
-  correlationId,
-  eventData: { token, metadata: BYTES },
-});
 
 test('a run goes through its states, and any process sees them', async () => {
   const created = await one.events.create('wrun_a', seed('whole'));
@@ -177,67 +165,6 @@ test('of processes that try the same transition one wins', async () => {
   assert.deepEqual([steps.data.length, events.data.length], [12, 2 + 2 + 2 + 10]);
 });
 
-test('a token has one hook at a time, of all runs', async () => {
-  const runIds = await Promise.all(Array.from({ length: 4 }, async () => await started()));
-  const token = 'a token / of any text \u{1f6a6}';
-  const outcomes = await Promise.all(
-    runIds.map(async (runId, i) => {
-      const world = i % 2 === 0 ? one : two;
-      const { event, hook: made } = await world.events.create(runId, hook(`hook_${runId}`, token));
-      assert.equal(made !== undefined, event?.eventType === 'hook_created');
-      return { runId, event };
-    }),
-  );
-  const winner = outcomes.find(({ event }) => event?.eventType === 'hook_created')?.runId ?? '';
-  const losers = outcomes.filter(({ runId }) => runId !== winner);
-  for (const { event } of losers)
-    assert(event?.eventType === 'hook_conflict' && event.eventData.conflictingRunId === winner);
-  const found = await two.hooks.getByToken(token);
-  assert.deepEqual([found.runId, found.metadata], [winner, BYTES]);
-  // The DevKit writes into what it gets.
-  Object.assign(found, { metadata: undefined });
-  assert.deepEqual((await two.hooks.get(`hook_${winner}`)).metadata, BYTES);
-  assert.equal(await nameOf(two.events.create(winner, hook(`hook_${winner}`, token))), 'EntityConflictError');
-  const payload = {
-    eventType: 'hook_received',
-    correlationId: `hook_${winner}`,
-    eventData: { payload: BYTES },
-  } as const;
-  await two.events.create(winner, payload);
-  // Disposal and the end of the run give it back.
-  await one.events.create(winner, { eventType: 'hook_disposed', correlationId: `hook_${winner}` });
-  assert.equal(await nameOf(two.events.create(winner, payload)), 'HookNotFoundError');
-  assert.equal(await nameOf(two.hooks.getByToken(token)), 'HookNotFoundError');
-  const next = losers[0]?.runId ?? '';
-  assert.equal((await two.events.create(next, hook('hook_next', token))).hook?.runId, next);
-  await two.events.create(next, { eventType: 'run_completed', eventData: {} });
-  assert.equal(await nameOf(one.hooks.getByToken(token)), 'HookNotFoundError');
-  const last = losers[1]?.runId ?? '';
-  assert.equal((await one.events.create(last, hook('hook_last', token))).hook?.runId, last);
-});
-
-test('a claim whose process died before its hook was there is the same hook’s to take up again', async () => {
-  const [dead, other] = [await started(), await started()];
-  await new WorkflowRuns(client, 'workflow').claim('half', { runId: dead, hookId: 'hook_half' });
-  const { event } = await two.events.create(other, hook('hook_other', 'half'));
-  assert.equal(event?.eventType, 'hook_conflict');
-  assert.equal((await two.events.create(dead, hook('hook_half', 'half'))).hook?.runId, dead);
-});
-
-test('claims of strangers count as none, and one of a run that a later version wrote counts', async () => {
-  const [runId, later] = [await started(), await started()];
-  await client.stream('workflow', `run ${later}`).append(JSON.stringify({ eventType: 'run_paused', specVersion: 6 }));
-  const claims = [null, 7, [], {}, { runId }, { runId: 7, hookId: [] }, { runId: 'x'.repeat(2000), hookId: 'hook' }];
-  for (const [i, claim] of [...claims, { runId: later, hookId: 'hook' }].entries()) {
-    const token = `strange ${i}`;
-    const stream = `token ${createHash('sha256').update(token).digest('hex')}`;
-    await client.stream('workflow', stream).create({ contentType: 'application/json' });
-    await client.stream('workflow', stream).append(JSON.stringify([claim]));
-    const { event } = await one.events.create(runId, hook(`hook_${i}`, token));
-    assert.equal(event?.eventType, i < claims.length ? 'hook_created' : 'hook_conflict', token);
-  }
-});
-
 test('lists have pages in either order, by name and by state, in any process', async () => {
   const world = program({ bucket: 'lists' }).world;
   const other = program({ bucket: 'lists' }).world;
@@ -360,17 +287,6 @@ test('a run with events of a later version is refused, or of strangers, and list
   assert.deepEqual((await world.steps.get('wrun_4', 's')).input, { $bytes: '%' });
   const found = await program({ bucket: 'later' }).world.hooks.list({ pagination: { limit: 1 } });
   assert.deepEqual([found.data[0]?.hookId, found.cursor], ['hook_3', '2.1']);
-});
-
-test('a hook that got no token does not hold it, although it claimed it meanwhile', async () => {
-  const [holder, loser, next] = [await started(), await started(), await started()];
-  await one.events.create(holder, hook('hook_holder', 'raced'));
-  const { event } = await one.events.create(loser, hook('hook_loser', 'raced'));
-  assert.equal(event?.eventType, 'hook_conflict');
-  await one.events.create(holder, { eventType: 'hook_disposed', correlationId: 'hook_holder' });
-  // Another process that creates the same hook sees the token free, but comes second to the run's stream.
-  await new WorkflowRuns(client, 'workflow').claim('raced', { runId: loser, hookId: 'hook_loser' });
-  assert.equal((await two.events.create(next, hook('hook_next', 'raced'))).event?.eventType, 'hook_created');
 });
 
 test('a process keeps so many bytes of runs, and what it lists of their ends', async () => {
