@@ -5,7 +5,7 @@
  *
  *   leadership-shed.json   {"format":1,"maintenance_drain":true}; missing: never marked
  */
-import { open, rename } from 'node:fs/promises';
+import { open, rename, writeFile } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { MillraceError } from '../base/errors.ts';
@@ -52,13 +52,8 @@ export function readDrainMark(dataDir: string): boolean {
 /** Atomic and durable: the old file or the new one, and the new one once this resolves. */
 export async function writeDrainMark(dataDir: string, draining: boolean): Promise<void> {
   const file = join(dataDir, FILE);
-  const fresh = await open(`${file}.new`, 'w', 0o600);
-  try {
-    await fresh.writeFile(`${JSON.stringify({ format: FORMAT, maintenance_drain: draining })}\n`);
-    await fresh.sync();
-  } finally {
-    await fresh.close();
-  }
+  const text = `${JSON.stringify({ format: FORMAT, maintenance_drain: draining })}\n`;
+  await writeFile(`${file}.new`, text, { mode: 0o600, flush: true });
   await rename(`${file}.new`, file);
   // A new name is durable once its directory is synced.
   const folder = await open(dataDir, 'r');

@@ -5,7 +5,7 @@
  *
  *   cold-store.json   {"format":1,"directory":"/mnt/cold/root"}; missing: none was used yet
  */
-import { open, readFile, rename } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Runtime } from '../../base/runtime.ts';
 import { isDirStore, makeDirStore, syncDirectory } from '../store/dir-store.ts';
@@ -78,13 +78,8 @@ async function remembered(dataDir: string): Promise<string | undefined> {
 async function remember(dataDir: string, directory: string): Promise<void> {
   const file = join(dataDir, FILE);
   try {
-    const fresh = await open(`${file}.new`, 'w', 0o600);
-    try {
-      await fresh.writeFile(`${JSON.stringify({ format: FORMAT, directory })}\n`);
-      await fresh.sync();
-    } finally {
-      await fresh.close();
-    }
+    const text = `${JSON.stringify({ format: FORMAT, directory })}\n`;
+    await writeFile(`${file}.new`, text, { mode: 0o600, flush: true });
     await rename(`${file}.new`, file);
     await syncDirectory(dataDir);
   } catch (error) {

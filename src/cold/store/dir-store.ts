@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { type Dirent, constants } from 'node:fs';
-import { mkdir, open, opendir, readdir, rename, rmdir, stat, unlink } from 'node:fs/promises';
+import { mkdir, open, opendir, readdir, rename, rmdir, stat, unlink, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import type { ListedObject, ObjectPage } from '../ports.ts';
 import { type ObjectStore, type Parts, StoreError, checkKey } from './store.ts';
@@ -41,7 +41,7 @@ export class DirStore implements ObjectStore {
       await this.#clean(root);
       const temporary = join(root, TEMPORARY, randomBytes(12).toString('hex'));
       try {
-        await writeSynced(temporary, body);
+        await writeFile(temporary, body, { flag: 'wx', mode: 0o600, flush: true });
         await moveInto(root, temporary, key);
         await syncParents(root, key);
       } catch (error) {
@@ -236,16 +236,6 @@ export async function isDirStore(directory: string, root = ''): Promise<boolean>
       return false;
     },
   );
-}
-
-async function writeSynced(path: string, body: Uint8Array): Promise<void> {
-  const file = await open(path, 'wx', 0o600);
-  try {
-    await file.writeFile(body);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
 }
 
 /** Creates directories one by one below the root. */
