@@ -1,5 +1,7 @@
 /** Whole files of the age format: bytes at once, and streams of pieces through bounded memory. */
 import { Buffer } from 'node:buffer';
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { type Age, AgeError, type NewFile, HEADER_BYTES_MAX, isAge } from './age.ts';
 import { CHUNK_BYTES, type Payload, SALT_BYTES, SEALED_CHUNK_BYTES, sealedSize } from './payload.ts';
 
@@ -22,12 +24,7 @@ export async function sealBytes(age: Age, bytes: Uint8Array): Promise<Uint8Array
 
 /** Throws AgeError for what is not whole, or no file of age. */
 export async function openBytes(age: Age, sealed: Uint8Array): Promise<Uint8Array> {
-  const pieces: Uint8Array[] = [];
-  const all = (async function* () {
-    yield await Promise.resolve(sealed);
-  })();
-  for await (const piece of openPieces(age, all)) pieces.push(piece);
-  return Buffer.concat(pieces);
+  return await buffer(openPieces(age, Readable.from([sealed])));
 }
 
 /** Encrypts pieces on their way. An exception of theirs passes. */

@@ -200,7 +200,7 @@ async function pour(file: FileHandle, pieces: AsyncIterable<Uint8Array>): Promis
   // Immediately, so that a listing shows that it has begun.
   let isFirst = true;
   const write = async (): Promise<void> => {
-    await writeAll(file, held.subarray(0, heldBytes));
+    await file.writeFile(held.subarray(0, heldBytes));
     unsynced += heldBytes;
     heldBytes = 0;
     if (unsynced < SYNC_BYTES) return;
@@ -219,10 +219,6 @@ async function pour(file: FileHandle, pieces: AsyncIterable<Uint8Array>): Promis
   }
   await write();
   await file.datasync();
-}
-
-async function writeAll(file: FileHandle, piece: Uint8Array): Promise<void> {
-  for (let at = 0; at < piece.length;) at += (await file.write(piece, at, piece.length - at)).bytesWritten;
 }
 
 class Bucket implements Location {

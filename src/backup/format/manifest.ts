@@ -1,4 +1,6 @@
 /** manifest.json: the content of a backup. Written last, so a location without one holds no backup. */
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
 import { isTable } from '../../base/scopes.ts';
 import type { Lineage } from '../ports.ts';
@@ -61,13 +63,7 @@ export async function writeManifest(
     cluster_id,
     restored_from,
   };
-  const text = Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
-  await location.write(
-    MANIFEST,
-    (async function* () {
-      yield await Promise.resolve(text);
-    })(),
-  );
+  await location.write(MANIFEST, Readable.from([Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`)]));
 }
 
 /** Throws a Fault for a manifest that is missing, invalid, incomplete or of a later version. */
@@ -75,15 +71,13 @@ export async function readManifest(location: Location): Promise<Manifest> {
   const size = await location.sizeOf(MANIFEST);
   check(size !== undefined, `${location.text} holds no backup: there is no ${MANIFEST}, which is written last`);
   check(size <= MANIFEST_BYTES_MAX, `${MANIFEST} is larger than a manifest can be`);
-  const pieces: Uint8Array[] = [];
-  for await (const piece of location.read(MANIFEST, size)) pieces.push(piece);
-  return parseManifest(Buffer.concat(pieces).toString('utf8'));
+  return parseManifest(await text(location.read(MANIFEST, size)));
 }
 
-export function parseManifest(text: string): Manifest {
+export function parseManifest(json: string): Manifest {
   let parsed: unknown;
   try {
-    parsed = JSON.parse(text);
+    parsed = JSON.parse(json);
   } catch {
     check(false, `${MANIFEST} is not JSON`);
   }

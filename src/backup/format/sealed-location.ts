@@ -4,6 +4,8 @@
  * no file can be replaced, by one of another backup for the same keys either.
  */
 import { Buffer } from 'node:buffer';
+import { Readable } from 'node:stream';
+import { buffer, text } from 'node:stream/consumers';
 import { Age, AgeError, type AgeKeys } from '../../encryption/age.ts';
 import { openBytes, openPieces, sealBytes, sealPieces } from '../../encryption/whole.ts';
 import { Fault, check } from '../../stream/backup/fault.ts';
@@ -78,10 +80,10 @@ class SealedLocation implements Location {
 
   async write(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void> {
     if (name !== MANIFEST) return await this.#location.write(name, sealPieces(this.#age, pieces));
-    const sealed = await sealBytes(this.#age, await gathered(pieces));
+    const sealed = await sealBytes(this.#age, await buffer(pieces));
     const manifest = Buffer.from(sealed).toString('base64');
     const shell = { format_version: SEALED_FORMAT_VERSION, encryption: 'age', manifest };
-    await this.#location.write(name, once(Buffer.from(`${JSON.stringify(shell, null, 2)}\n`)));
+    await this.#location.write(name, Readable.from([Buffer.from(`${JSON.stringify(shell, null, 2)}\n`)]));
   }
 
   endUnfinished(isOne: (name: string) => boolean, begunBeforeMs: number): Promise<number> {
@@ -93,9 +95,9 @@ class SealedLocation implements Location {
   }
 
   async #readManifest(size: number): Promise<Uint8Array> {
-    const text = (await gathered(this.#location.read(MANIFEST, size))).toString();
+    const shell = await text(this.#location.read(MANIFEST, size));
     try {
-      return await openBytes(this.#age, sealedIn(text));
+      return await openBytes(this.#age, sealedIn(shell));
     } catch (error) {
       throw faultOf(MANIFEST, error);
     }
@@ -122,14 +124,4 @@ function sealedIn(text: string): Uint8Array {
 
 function faultOf(where: string, error: unknown): unknown {
   return error instanceof AgeError ? new Fault(`${where}: ${error.message}`) : error;
-}
-
-async function gathered(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {
-  const all: Uint8Array[] = [];
-  for await (const piece of pieces) all.push(piece);
-  return Buffer.concat(all);
-}
-
-async function* once(bytes: Uint8Array): AsyncIterable<Uint8Array> {
-  yield await Promise.resolve(bytes);
 }
