@@ -26,6 +26,7 @@ export interface Context {
   readonly out: Output;
   readonly err: Output;
   readonly giveWay: () => void;
+  readonly startVerifiers: Io['startVerifiers'];
   /** A line of the result, on stdout. */
   readonly say: (line: string) => void;
 }

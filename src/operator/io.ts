@@ -1,5 +1,6 @@
 /** The tool's surroundings: the process gives it its own streams, signals and environment, a test gives it others. */
 import { stripVTControlCharacters } from 'node:util';
+import type { StartVerifiers } from '../backup/tool/verify.ts';
 import type { EnvironmentVariables } from '../config/environment.ts';
 
 type Source = NodeJS.ReadableStream & { readonly isTTY?: boolean; destroy(): unknown };
@@ -19,6 +20,8 @@ export interface Io {
   readonly signal: AbortSignal;
   /** Called before work on backups, which leaves the processor to a node on the same machine. */
   readonly giveWay?: () => void;
+  /** Those that verify backups; by default threads that end with the verb. */
+  readonly startVerifiers?: StartVerifiers;
 }
 
 /** Sizes of terminals that do not tell theirs. */

@@ -54,7 +54,7 @@ class Run {
   }
 
   async #do(argv: readonly string[]): Promise<void> {
-    const { env, stdin, signal, giveWay = (): void => undefined } = this.#io;
+    const { env, stdin, signal, giveWay = (): void => undefined, startVerifiers } = this.#io;
     const [first, ...words] = argv;
     if (first === COMPLETE) return this.#say(completions(words, VERBS, env).map((line) => `${line}\n`));
     const help = await helpFor(argv, VERBS);
@@ -67,7 +67,7 @@ class Run {
     // As many as there are groups under way; Node warns of more than ten.
     setMaxListeners(0, ending);
     await verb.run({
-      ...{ values, env, stdin, giveWay },
+      ...{ values, env, stdin, giveWay, startVerifiers },
       signal: ending,
       progress: this.#progress,
       out: this.#out,

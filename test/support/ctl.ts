@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
+import type { StartVerifiers, Verifiers } from '../../src/backup/tool/verify.ts';
 import { run } from '../../src/operator/run.ts';
 import { REPO_ROOT } from './paths.ts';
 import type { TestCluster } from './cluster.ts';
@@ -91,13 +92,24 @@ class Collected {
   }
 }
 
+const verifiers = new Map<string, Promise<Verifiers>>();
+
+/** Each of these threads costs a tenth of a second of processor to start, so they serve all tools of this process. */
+const startVerifiers: StartVerifiers = async (threads, env) => {
+  const key = JSON.stringify([threads, env]);
+  const { startThreads } = await import('../../src/backup/tool/verify.ts');
+  const started = verifiers.get(key) ?? startThreads(threads, env);
+  verifiers.set(key, started);
+  return { ...(await started), end: () => Promise.resolve() };
+};
+
 /** The tool in this process. */
 export function startCtl(args: readonly string[], { input = '', env = {} }: CtlOptions = {}): CtlRun {
   const [stdout, stderr] = [new PassThrough(), new PassThrough()];
   const collected = new Collected(stdout, stderr);
   const ending = new AbortController();
   const stdin = Readable.from(input.length === 0 ? [] : [Buffer.from(input)]);
-  const ended = run(args, { stdin, stdout, stderr, env: environment(env), signal: ending.signal }).then(
+  const ended = run(args, { stdin, stdout, stderr, env: environment(env), signal: ending.signal, startVerifiers }).then(
     async (code) => {
       stdout.end();
       stderr.end();

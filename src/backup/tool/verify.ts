@@ -24,6 +24,14 @@ export interface VerifiedBackup {
   readonly buckets: number;
 }
 
+/** Threads that look at groups, one each. */
+export interface Verifiers {
+  run(task: object): Promise<Answer>;
+  end(): Promise<void>;
+}
+
+export type StartVerifiers = (threads: number, env: EnvironmentVariables) => Promise<Verifiers>;
+
 interface VerifyingContext {
   readonly progress: { step(done: number, total: number, about: string): void };
   readonly signal: AbortSignal;
@@ -31,6 +39,7 @@ interface VerifyingContext {
   readonly env: EnvironmentVariables;
   /** Those of an encrypted backup. */
   readonly keys?: AgeKeys | undefined;
+  readonly startVerifiers?: StartVerifiers | undefined;
 }
 
 /** The answer of a thread (workers/verify.ts). */
@@ -38,10 +47,37 @@ type Answer = { readonly fault: string } | { readonly bucketNames: readonly stri
 
 export async function verifyBackup(
   location: Location,
-  { progress, signal, env, keys }: VerifyingContext,
+  { progress, signal, env, keys, startVerifiers = startThreads }: VerifyingContext,
 ): Promise<VerifiedBackup> {
   const manifest = await readManifest(location);
   const threads = Math.max(1, Math.min(THREADS_MAX, availableParallelism(), manifest.groups.length));
+  const verifiers = await startVerifiers(threads, env);
+  const stop = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+  const { raft_group_count: groupCount, groups } = manifest;
+  let done = 0;
+  const buckets = new Set<string>();
+  const verify = async (one: GroupEntry): Promise<void> => {
+    const answer = await verifiers.run({ location: location.text, keys, entry: one, groupCount, stop });
+    if ('fault' in answer) throw new Failure(answer.fault);
+    for (const name of answer.bucketNames) buckets.add(name);
+    progress.step(++done, groupCount, `groups verified`);
+  };
+  let tasks: readonly Promise<void>[] = [];
+  try {
+    if (signal.aborted) throw new Interrupted();
+    tasks = groups.map(verify);
+    await Promise.race([Promise.all(tasks), interruptBy(signal)]);
+  } finally {
+    // A thread that is ended inside BLAKE3's native code ends the process
+    // ("ThrowAsJavaScriptException"), so tasks end first.
+    Atomics.store(stop, 0, 1);
+    await Promise.race([Promise.allSettled(tasks), delay(STOP_MS, undefined, { ref: false })]);
+    await verifiers.end();
+  }
+  return { manifest, buckets: buckets.size };
+}
+
+export async function startThreads(threads: number, env: EnvironmentVariables): Promise<Verifiers> {
   // Loaded here, because no other verb needs it.
   const { Piscina } = await import('piscina');
   const pool = new Piscina<unknown, Answer>({
@@ -51,31 +87,14 @@ export async function verifyBackup(
     atomics: 'disabled',
     env: { ...env },
   });
-  const loaded = allLoaded(pool);
-  const stop = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
-  const { raft_group_count: groupCount, groups } = manifest;
-  let done = 0;
-  const buckets = new Set<string>();
-  const verify = async (one: GroupEntry): Promise<void> => {
-    const answer = await pool.run({ location: location.text, keys, entry: one, groupCount, stop }, { name: 'verify' });
-    if ('fault' in answer) throw new Failure(answer.fault);
-    for (const name of answer.bucketNames) buckets.add(name);
-    progress.step(++done, groupCount, `groups verified`);
-  };
-  let tasks: readonly Promise<void>[] = [];
+  const end = async (): Promise<void> => await pool.destroy();
   try {
-    await loaded;
-    if (signal.aborted) throw new Interrupted();
-    tasks = groups.map(verify);
-    await Promise.race([Promise.all(tasks), interruptBy(signal)]);
-  } finally {
-    // A thread that is ended inside BLAKE3's native code ends the process
-    // ("ThrowAsJavaScriptException"), so tasks end first.
-    Atomics.store(stop, 0, 1);
-    await Promise.race([Promise.allSettled(tasks), delay(STOP_MS, undefined, { ref: false })]);
-    await pool.destroy();
+    await allLoaded(pool);
+  } catch (error) {
+    await end();
+    throw error;
   }
-  return { manifest, buckets: buckets.size };
+  return { run: async (task) => await pool.run(task, { name: 'verify' }), end };
 }
 
 async function interruptBy(signal: AbortSignal): Promise<never> {
