@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createRandom, seedFromEnvironment, type Random } from '../support/random.ts';
 import { withServer, within, type TestServer } from '../support/server.ts';
+import { IS_THOROUGH } from '../support/thorough.ts';
 import { lookAtAll } from './look.ts';
 import { createStream, type StreamModel, type Totals } from './model.ts';
 import { Writer } from './writer.ts';
@@ -56,7 +57,8 @@ function median(values: readonly number[]): number {
   return [...values].sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
 }
 
-for (const cores of [1, 2]) {
+/** One shard dies as two do, in `npm run check`. */
+for (const cores of IS_THOROUGH ? [1, 2] : [2]) {
   test(`${ROUNDS} times SIGKILL under load, --cores ${cores}`, async () => {
     const random = createRandom(seedFromEnvironment());
     process.stdout.write(`sigkill, --cores ${cores}: SEED=${random.seed}\n`);
