@@ -181,7 +181,7 @@ export class ShardStore extends OwnRows implements ShardStorage {
       lost.forEach((group) => this.putLost(group));
       for (const group of unopened) this.#log.cut(group, this.vote(group));
     });
-    for (const group of unopened) turns.empty(group);
+    for (const group of unopened) turns.of(group).restartAt(0, 0);
   }
 
   #loseLog(why: string): void {
@@ -289,15 +289,15 @@ export class ShardStore extends OwnRows implements ShardStorage {
   }
 
   compact(group: number, index: number): void {
-    this.#log.turns.compact(group, index);
+    this.#log.turns.of(group).drop(index);
   }
 
   compactable(group: number, index: number, keepBytes: number): number {
-    return this.#log.turns.compactable(group, index, keepBytes);
+    return this.#log.turns.of(group).compactable(index, keepBytes);
   }
 
   logBytesBehind(group: number, index: number): number {
-    return this.#log.turns.bytesBehind(group, index);
+    return this.#log.turns.of(group).bytesBehind(index);
   }
 
   get logFileBytes(): number {

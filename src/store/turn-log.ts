@@ -94,6 +94,11 @@ export class TurnLog {
     return log;
   }
 
+  /** The log of a group that was opened. */
+  of(group: number): GroupLog {
+    return this.groups.get(group) as GroupLog;
+  }
+
   /** Before anything is written. */
   attach(segments: Segments): void {
     this.#segments = segments;
@@ -136,11 +141,6 @@ export class TurnLog {
     }
   }
 
-  /** Nothing of the group counts any more, as the commit before says. */
-  empty(group: number): void {
-    (this.groups.get(group) as GroupLog).restartAt(0, 0);
-  }
-
   /** Drops everything that was loaded so far. */
   forget(): void {
     this.#votes.clear();
@@ -158,7 +158,7 @@ export class TurnLog {
       if (snapshot !== undefined && keepsLog !== true) this.groups.get(group)?.restartAt(snapshot.index, snapshot.term);
     for (const copy of this.#cleaner.copies(this.segments, this.groups)) this.#add(copy.log, copy.item, undefined);
     for (const { group, entries, hardState } of batches) {
-      const log = this.groups.get(group) as GroupLog;
+      const log = this.of(group);
       if (hardState !== undefined && !planted('vote-not-persisted')) {
         const { term, vote } = hardState;
         this.#add(log, { group, kind: KIND_VOTE, term, index: vote, data: NO_DATA, isCopy: false }, undefined);
@@ -227,20 +227,6 @@ export class TurnLog {
     this.#votes.get(group)?.record?.release();
     record.hold();
     this.#votes.set(group, { term, vote, record });
-  }
-
-  /** Releases a group's entries up to `index`: a checkpoint on disk covers them. */
-  compact(group: number, index: number): void {
-    (this.groups.get(group) as GroupLog).drop(index);
-  }
-
-  compactable(group: number, index: number, keepBytes: number): number {
-    return (this.groups.get(group) as GroupLog).compactable(index, keepBytes);
-  }
-
-  /** Bytes on disk of the log after `index`. */
-  bytesBehind(group: number, index: number): number {
-    return (this.groups.get(group) as GroupLog).bytesBehind(index);
   }
 
   /** Bytes of all logs in memory. */
