@@ -80,11 +80,6 @@ export class SubscriptionLog {
     return (this.#options.tails.of(LOG_PATH)?.incarnation ?? 0) !== 0;
   }
 
-  /** Records folded. */
-  get position(): number {
-    return this.#record;
-  }
-
   /** The log's stream has moved, or may have. */
   moved(): void {
     this.#again = true;
