@@ -15,11 +15,11 @@ import {
   encodeRefusal,
   encodeWelcome,
   type Hello,
-  isChallenge,
-  isProof,
   isSpoken,
   type LinkRefusal,
+  NONCE_BYTES,
   type PeerIdentity,
+  PROOF_BYTES,
   PROTOCOL_VERSION,
   readWord,
   type RefusalCode,
@@ -112,7 +112,8 @@ export class ConnectorHandshake {
     if (word.kind === WORD_KIND.refusal) return refusedBy(word);
     if (word.version !== this.#version) return over('other-version', versionText(this.#version, word.version));
     if (this.#challengeRaw.length === 0) {
-      if (word.kind !== WORD_KIND.challenge || !isChallenge(word.body)) return over('malformed', 'a challenge was due');
+      if (word.kind !== WORD_KIND.challenge || word.body.length !== NONCE_BYTES)
+        return over('malformed', 'a challenge was due');
       this.#challengeRaw = raw.slice();
       const proof = hmac(this.#secret, 'connector', this.#helloRaw, this.#challengeRaw);
       return { kind: 'say', bytes: encodeProof(proof, this.#version) };
@@ -188,7 +189,8 @@ export class AcceptorHandshake {
   #onProof(hello: Hello, word: Word): HandshakeStep {
     const { introduce, secret } = this.#options;
     const self = introduce(hello.self.node);
-    if (word.kind !== WORD_KIND.proof || !isProof(word.body)) return this.#refuse('malformed', 'a proof was due');
+    if (word.kind !== WORD_KIND.proof || word.body.length !== PROOF_BYTES)
+      return this.#refuse('malformed', 'a proof was due');
     const due = hmac(secret, 'connector', this.#helloRaw, this.#challengeRaw);
     if (!timingSafeEqual(due, word.body)) {
       return this.#refuse('wrong-secret', `the cluster secret differs from that of node ${self.node}`);

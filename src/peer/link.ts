@@ -132,10 +132,6 @@ export class PeerLink {
     return this.#egress.queue.droppedBytes;
   }
 
-  get address(): Address {
-    return this.#options.address;
-  }
-
   start(): void {
     if (!this.#stopped) return;
     this.#stopped = false;

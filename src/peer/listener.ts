@@ -22,7 +22,7 @@ import { type PeerTls, looksLikeTls } from './tls.ts';
 export interface Session {
   readonly peer: PeerIdentity;
   /** For complete frames without a valid meaning; logs one line. */
-  close(fault: string): void;
+  fail(fault: string): void;
 }
 
 export interface ListenerHandler {
@@ -62,9 +62,8 @@ export interface PeerListenerOptions {
 }
 
 export class PeerListener {
-  /** Connections that ended before they became sessions, and sessions that ended. */
+  /** Connections that ended before they became sessions. */
   refused = 0;
-  ended = 0;
   readonly http: ClusterHttp;
   readonly #options: PeerListenerOptions;
   readonly #server: Server;
@@ -107,10 +106,6 @@ export class PeerListener {
   get sessions(): SessionCount {
     const encrypted = [...this.#sessions.values()].filter(({ isEncrypted }) => isEncrypted).length;
     return { all: this.#sessions.size, encrypted };
-  }
-
-  get strangers(): number {
-    return this.#strangers.size;
   }
 
   /** Once per limits.tickMs. */
@@ -168,7 +163,6 @@ export class PeerListener {
       this.refused++;
       return;
     }
-    this.ended++;
     const key = keyOf(incoming.peer);
     if (this.#sessions.get(key) === incoming) this.#sessions.delete(key);
     this.#options.handler.onSessionEnd(incoming);
@@ -251,10 +245,6 @@ class Incoming implements Session {
   get peer(): PeerIdentity {
     assert(this.#peer !== undefined, 'a stranger has no name');
     return this.#peer;
-  }
-
-  close(fault: string): void {
-    this.fail(fault);
   }
 
   /** One log line, unless the shard is stopping. */

@@ -121,7 +121,8 @@ export class Peers implements PeerPort {
     this.#routes = new Routes(
       self,
       (node, shard, address) => this.#openLink(node, shard, address),
-      (link) => this.#retire(link),
+      // The counters of a closed link stay.
+      (link) => addLink(this.#counters, link),
     );
     this.#forwards = new Forwards(limits, runtime);
     this.#forwarding = new ForwardOutbox((correlation) => this.#forwards.unsent(correlation));
@@ -350,11 +351,6 @@ export class Peers implements PeerPort {
     });
   }
 
-  /** Keeps the counters of a closed link. */
-  #retire(link: PeerLink): void {
-    addLink(this.#counters, link);
-  }
-
   #tickLater(): void {
     if (this.#stopped) return;
     this.#cancelTick = this.#runtime.setTimer(this.#limits.tickMs, () => {
@@ -367,7 +363,7 @@ export class Peers implements PeerPort {
   }
 
   #onFrame(session: Session, kind: FrameKind, payload: Uint8Array): void {
-    if (!this.#dispatch(session, kind, payload)) session.close(`a frame of kind ${kind} that makes no sense here`);
+    if (!this.#dispatch(session, kind, payload)) session.fail(`a frame of kind ${kind} that makes no sense here`);
   }
 
   /** False: the frame is damaged, or refers to groups that are not here. */

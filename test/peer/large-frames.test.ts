@@ -181,7 +181,7 @@ test('a large request whose link ends midway is answered with nothing, and what 
     { onForward: (_origin, _group, bytes) => taken.push(bytes.length) },
     () => true,
   );
-  const session = { peer: { clusterId: '', groupCount: 1, node: 2, shard: 0, shardCount: 1, boot: 1 }, close() {} };
+  const session = { peer: { clusterId: '', groupCount: 1, node: 2, shard: 0, shardCount: 1, boot: 1 }, fail() {} };
   const pieceOfRequest = (at: number): Uint8Array => encodeForwardPiece(request, at, 600).subarray(FRAME_HEAD_BYTES);
   assert(incoming.piece(session, pieceOfRequest(0)));
   incoming.onSessionEnd(session);

@@ -27,7 +27,7 @@ const MESSAGE: GroupSnapshotRequest = {
 
 function session(node: number): Session {
   const peer = { clusterId: 'test', groupCount: 16, node, shard: 0, shardCount: 1, boot: 100 + node };
-  return { peer, close: () => assert.fail('closed') };
+  return { peer, fail: () => assert.fail('closed') };
 }
 
 function makeReceiver(): { receiver: SnapshotReceiver; events: string[]; snapshots: IncomingSnapshot[] } {

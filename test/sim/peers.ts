@@ -332,7 +332,7 @@ export class SimPeers implements PeerPort {
       const { id, boot } = connection.from;
       session = {
         peer: { clusterId: 'sim', groupCount: 0, node: id, shard: 0, shardCount: 1, boot },
-        close: () => undefined,
+        fail: () => undefined,
       };
       this.#sessions.set(connection, session);
     }

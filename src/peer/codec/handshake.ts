@@ -161,19 +161,11 @@ export function encodeChallenge(nonce: Uint8Array, version: number = PROTOCOL_VE
   return writer.finish();
 }
 
-export function isChallenge(body: Uint8Array): boolean {
-  return body.length === NONCE_BYTES;
-}
-
 /** PROOF: HMAC. */
 export function encodeProof(proof: Uint8Array, version: number = PROTOCOL_VERSION): Uint8Array {
   const writer = wordWriter(WORD_KIND.proof, PROOF_BYTES, version);
   writer.raw(proof);
   return writer.finish();
-}
-
-export function isProof(body: Uint8Array): boolean {
-  return body.length === PROOF_BYTES;
 }
 
 /** WELCOME: identity | HMAC. */
