@@ -46,10 +46,6 @@ export class Administration {
     this.#host = host;
   }
 
-  get waiting(): number {
-    return this.#pending.length;
-  }
-
   handle(slot: number, group: Group, query: Query, clockMs: number): void {
     const answer = this.#start(slot, group, query, clockMs);
     if (answer !== undefined) this.#answer(slot, answer);

@@ -67,7 +67,8 @@ export class Compactor extends TurnLoop<Work> {
   readonly #lookMs: number;
   /** Unanswered merges, including those whose job was dropped. */
   running = 0;
-  readonly #own: OwnObjects;
+  /** Objects of running jobs. */
+  readonly own: OwnObjects;
   #reportAtMs = -Infinity;
 
   constructor(options: PartOptions) {
@@ -81,7 +82,7 @@ export class Compactor extends TurnLoop<Work> {
     super(works);
     this.#options = options;
     this.#random = random;
-    this.#own = new OwnObjects(options.settings.run, options.nextSeq);
+    this.own = new OwnObjects(options.settings.run, options.nextSeq);
     this.#lookMs = Math.min(LOOK_MS, options.settings.flushIntervalMs);
   }
 
@@ -93,11 +94,6 @@ export class Compactor extends TurnLoop<Work> {
   /** Streams that may have something to merge. */
   get candidates(): number {
     return this.works.reduce((sum, { candidates }) => sum + candidates.size, 0);
-  }
-
-  /** The object belongs to a running job of this run. */
-  owns(object: ObjectId): boolean {
-    return this.#own.has(object);
   }
 
   /** A flush of the group was published. */
@@ -121,7 +117,7 @@ export class Compactor extends TurnLoop<Work> {
     this.running--;
     this.wake();
     const work = this.works.find((one) => one.job === job);
-    if (!outcome.ok || outcome.value.bytes === 0 || work === undefined) this.#own.end(job.object);
+    if (!outcome.ok || outcome.value.bytes === 0 || work === undefined) this.own.end(job.object);
     if (!outcome.ok) this.counters.cold_compaction_errors++;
     if (work === undefined) return;
     if (!outcome.ok) {
@@ -159,7 +155,7 @@ export class Compactor extends TurnLoop<Work> {
     if (job === undefined) return;
     if (!group.leads || group.raft.term !== job.term) {
       this.counters.cold_compaction_forgotten++;
-      if (job.merged !== undefined && !job.isProposed) this.#own.end(job.object);
+      if (job.merged !== undefined && !job.isProposed) this.own.end(job.object);
       work.job = undefined;
     } else if (job.merged !== undefined && !job.isProposed && group.accepts) {
       this.#publish(work, job, job.merged);
@@ -198,7 +194,7 @@ export class Compactor extends TurnLoop<Work> {
 
   #merge(work: Work, plan: CompactPlan): void {
     const { group } = work;
-    const object = this.#own.begin();
+    const object = this.own.begin();
     const key = objectKey(group.id, group.state.cold.origin, plan.bucket, plan.incarnation, object);
     const job: Job = { term: group.raft.term, object, key, plan, merged: undefined, isProposed: false };
     work.job = job;
@@ -218,7 +214,7 @@ export class Compactor extends TurnLoop<Work> {
   }
 
   #published(work: Work, job: Job, outcome: ProposalOutcome, reply: Reply): void {
-    this.#own.end(job.object);
+    this.own.end(job.object);
     if (work.job !== job) return;
     this.wake();
     if (outcome !== 'applied') {

@@ -100,7 +100,8 @@ export class Flusher extends TurnLoop<Work> {
   readonly #lookMs: number;
   /** Unanswered uploads, including those whose job was dropped: their memory is in use. */
   uploading = 0;
-  readonly #own: OwnObjects;
+  /** Objects of running jobs. */
+  readonly own: OwnObjects;
 
   constructor(options: FlusherOptions) {
     const random = new Random(options.seed);
@@ -117,20 +118,15 @@ export class Flusher extends TurnLoop<Work> {
     super(works);
     for (const { group, damaged } of works) group.admission.heed(damaged);
     this.#options = options;
-    this.#own = new OwnObjects(options.settings.run, options.nextSeq);
+    this.own = new OwnObjects(options.settings.run, options.nextSeq);
     this.#lookMs = Math.max(LOOK_MS_MIN, Math.min(LOOK_MS, options.settings.flushIntervalMs / 4));
-  }
-
-  /** The object belongs to a running job of this run. */
-  owns(object: ObjectId): boolean {
-    return this.#own.has(object);
   }
 
   #uploaded(job: Job, outcome: ColdOutcome<'put'>): void {
     this.uploading--;
     const work = this.works.find((one) => one.job === job);
     if (!outcome.ok) {
-      this.#own.end(job.object);
+      this.own.end(job.object);
       this.counters.cold_flush_write_errors++;
       if (work === undefined) return;
       work.refused = true;
@@ -146,7 +142,7 @@ export class Flusher extends TurnLoop<Work> {
       other.refused = false;
     }
     // The next turn proposes it; for a dropped job this ends its ownership of the object.
-    if (work === undefined) this.#own.end(job.object);
+    if (work === undefined) this.own.end(job.object);
     else job.digests = outcome.value;
   }
 
@@ -176,7 +172,7 @@ export class Flusher extends TurnLoop<Work> {
       this.counters.cold_flush_forgotten++;
       if (planted('deleted-on-ambiguous-commit'))
         this.#options.port.ask({ op: 'remove', keys: [job.key] }, () => undefined);
-      if (job.digests !== undefined && job.proposedMs < 0) this.#own.end(job.object);
+      if (job.digests !== undefined && job.proposedMs < 0) this.own.end(job.object);
       this.#end(work, 'leader-lost', '');
     } else if (job.digests !== undefined && job.proposedMs < 0 && group.accepts) {
       this.#publish(work, job, job.digests);
@@ -274,7 +270,7 @@ export class Flusher extends TurnLoop<Work> {
 
   #upload(work: Work, plan: FlushPlan, call: FlushCall | undefined): void {
     const { group } = work;
-    const object = this.#own.begin();
+    const object = this.own.begin();
     const key = objectKey(group.id, group.state.cold.origin, plan.bucket, plan.incarnation, object);
     const job: Job = {
       group,
@@ -313,7 +309,7 @@ export class Flusher extends TurnLoop<Work> {
   }
 
   #published(work: Work, job: Job, outcome: ProposalOutcome, reply: Reply): void {
-    this.#own.end(job.object);
+    this.own.end(job.object);
     if (work.job !== job) return;
     if (outcome !== 'applied') {
       work.backOff.failed(this.clockMs);

@@ -14,10 +14,6 @@ export class Proposals {
   readonly #waiting = new Map<number, (outcome: ProposalOutcome, reply: Reply) => void>();
   readonly #slots = new SlotSequence('shard');
 
-  get waiting(): number {
-    return this.#waiting.size;
-  }
-
   propose(
     group: Group,
     fields: CommandFields,

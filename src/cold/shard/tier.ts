@@ -24,7 +24,8 @@ export class ColdTier {
     this.collector = new Collector(shared);
     this.sweeper = new Sweeper({
       ...shared,
-      owns: (object) => this.flusher.owns(object) || (this.compactor.owns(object) && !planted('sweep-takes-merges')),
+      owns: (object) =>
+        this.flusher.own.has(object) || (this.compactor.own.has(object) && !planted('sweep-takes-merges')),
     });
     const { hotBytesMax } = options.settings;
     for (const { admission } of options.groups) admission.hot.bytesMax = hotBytesMax === 0 ? Infinity : hotBytesMax;
