@@ -29,12 +29,13 @@ export function openInbox({ shard, wake, runtime }: InboxOptions): Inbox {
     },
     onLinkUp: wake,
     onLinkDown: wake,
-    onSnapshotBegin: (snapshot, message, metadata) => shard().replication.onSnapshotBegin(snapshot, message, metadata),
-    onSnapshotChunk: (snapshot, rows) => shard().replication.onSnapshotChunk(snapshot, rows),
+    onSnapshotBegin: (snapshot, message, metadata) =>
+      shard().replication.snapshots.onSnapshotBegin(snapshot, message, metadata),
+    onSnapshotChunk: (snapshot, rows) => shard().replication.snapshots.onSnapshotChunk(snapshot, rows),
     onSnapshotComplete: (snapshot) => {
-      shard().replication.onSnapshotComplete(snapshot);
+      shard().replication.snapshots.onSnapshotComplete(snapshot);
       wake();
     },
-    onSnapshotAborted: (snapshot) => shard().replication.onSnapshotAborted(snapshot),
+    onSnapshotAborted: (snapshot) => shard().replication.snapshots.onSnapshotAborted(snapshot),
   };
 }

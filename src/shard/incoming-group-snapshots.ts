@@ -9,7 +9,14 @@
 import { WRITE_UNIT_BYTES } from '../base/limits.ts';
 import type { GroupSnapshotRequest } from '../raft/types.ts';
 import type { Group } from '../group/group.ts';
-import { type IncomingSnapshot, type Log, type PeerPort, type ShardStorage, StorageFullError } from './ports.ts';
+import {
+  type IncomingSnapshot,
+  type Log,
+  type PeerPort,
+  type ShardStorage,
+  type SnapshotHandler,
+  StorageFullError,
+} from './ports.ts';
 import { withMetadata } from './snapshot-metadata.ts';
 
 /**
@@ -42,6 +49,7 @@ interface Incoming {
 export interface IncomingOptions {
   readonly storage: ShardStorage;
   readonly groups: readonly number[];
+  readonly group: (id: number) => Group | undefined;
   readonly peers: Port;
   readonly log: Log;
   /** Asks for a turn soon. */
@@ -50,7 +58,7 @@ export interface IncomingOptions {
   readonly isStuck: () => boolean;
 }
 
-export class IncomingGroupSnapshots {
+export class IncomingGroupSnapshots implements SnapshotHandler {
   readonly #options: IncomingOptions;
   readonly #incoming = new Map<number, Incoming>();
   /** Groups whose unused half may hold rows. */
@@ -64,7 +72,7 @@ export class IncomingGroupSnapshots {
   }
 
   /** `metadata` is the sender's; copied. */
-  begin(snapshot: IncomingSnapshot, request: GroupSnapshotRequest, metadata: Uint8Array): void {
+  onSnapshotBegin(snapshot: IncomingSnapshot, request: GroupSnapshotRequest, metadata: Uint8Array): void {
     const { group, node: from } = snapshot;
     const message = withMetadata(request, metadata);
     if (message === undefined) {
@@ -89,7 +97,7 @@ export class IncomingGroupSnapshots {
     this.#options.log('info', 'receiving a snapshot', { group, from, index: message.snapshot.index });
   }
 
-  chunk(snapshot: IncomingSnapshot, rows: Uint8Array): void {
+  onSnapshotChunk(snapshot: IncomingSnapshot, rows: Uint8Array): void {
     const incoming = this.#incoming.get(snapshot.group);
     if (incoming?.snapshot !== snapshot) return;
     incoming.heldBytes += rows.length;
@@ -105,14 +113,14 @@ export class IncomingGroupSnapshots {
   }
 
   /** All rows have arrived: raft decides whether to use them; installed() follows in any case. */
-  complete(snapshot: IncomingSnapshot, group: Group): void {
+  onSnapshotComplete(snapshot: IncomingSnapshot): void {
     const incoming = this.#incoming.get(snapshot.group);
     if (incoming?.snapshot !== snapshot) return;
-    incoming.complete = group;
+    incoming.complete = this.#options.group(snapshot.group);
     this.#step(incoming);
   }
 
-  aborted(snapshot: IncomingSnapshot): void {
+  onSnapshotAborted(snapshot: IncomingSnapshot): void {
     const incoming = this.#incoming.get(snapshot.group);
     // After raft was told, only the end of the turn ends it.
     if (incoming?.snapshot !== snapshot || incoming.stepped) return;

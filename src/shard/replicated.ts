@@ -8,14 +8,14 @@ import {
   VERSION_WITH_EXPECTATIONS,
 } from '../peer/codec/handshake.ts';
 import { members } from '../raft/configuration.ts';
-import type { Configuration, Message, GroupSnapshotRequest } from '../raft/types.ts';
+import type { Configuration, Message } from '../raft/types.ts';
 import { Forwarding, type ForwardingHost } from './forwarding.ts';
 import { touchFrame } from './frames.ts';
 import { IncomingGroupSnapshots } from './incoming-group-snapshots.ts';
 import { LOG_KEPT_BYTES, type PinBounds } from './log-pins.ts';
 import { JoinedNodes } from './members.ts';
 import { OutgoingGroupSnapshots } from './outgoing-group-snapshots.ts';
-import type { ForwardOrigin, IncomingSnapshot, Log, PeerPort, ShardStorage } from './ports.ts';
+import type { ForwardOrigin, Log, PeerPort, ShardStorage } from './ports.ts';
 import type { TracedSlots } from './traced-slots.ts';
 import type { GroupSnapshotCounters, Replication, ShardLinks } from './replication.ts';
 
@@ -40,23 +40,23 @@ export class Replicated implements Replication {
   readonly #peers: PeerPort;
   readonly #forwarding: Forwarding;
   readonly #outgoing: OutgoingGroupSnapshots;
-  readonly #incoming: IncomingGroupSnapshots;
+  readonly snapshots: IncomingGroupSnapshots;
   readonly #joined: JoinedNodes;
 
   constructor(options: ReplicatedOptions) {
-    const { links, nodeId, groups, storage, log, pinBounds, deliver, propose, traced, isStuck } = options;
+    const { links, nodeId, groups, group, storage, log, pinBounds, deliver, propose, traced, isStuck } = options;
     const { peers, wake } = links;
     this.#options = options;
     this.#peers = peers;
     this.#forwarding = new Forwarding(peers, nodeId, { deliver, propose, wake });
     this.#forwarding.onAnswered = (slot) => traced.answered(slot);
     this.#outgoing = new OutgoingGroupSnapshots({ storage, peers, log, wake, bounds: pinBounds });
-    this.#incoming = new IncomingGroupSnapshots({ storage, groups, peers, log, wake, isStuck });
+    this.snapshots = new IncomingGroupSnapshots({ storage, groups, group, peers, log, wake, isStuck });
     this.#joined = new JoinedNodes((addresses) => peers.setJoined(addresses));
   }
 
   get counters(): GroupSnapshotCounters {
-    return { ...this.#outgoing.counters, received: this.#incoming.counters.received };
+    return { ...this.#outgoing.counters, received: this.snapshots.counters.received };
   }
 
   submit(group: Group, slot: number, frame: Uint8Array, payload: Uint8Array | undefined, nowMs: number): void {
@@ -130,11 +130,11 @@ export class Replicated implements Replication {
   }
 
   settle(hasRoom: boolean, clockMs: number): void {
-    this.#incoming.settle(hasRoom, clockMs);
+    this.snapshots.settle(hasRoom, clockMs);
   }
 
   installed(group: number): void {
-    this.#incoming.installed(group);
+    this.snapshots.installed(group);
   }
 
   sendSnapshots(
@@ -166,7 +166,7 @@ export class Replicated implements Replication {
 
   pinnedIndex(group: Group): number {
     // A repaired state goes on where the log does. How far that goes, the sender bounds by its own.
-    const repairIndex = group.raft.wantsState ? this.#incoming.endOf(group.id) : Infinity;
+    const repairIndex = group.raft.wantsState ? this.snapshots.endOf(group.id) : Infinity;
     return Math.min(repairIndex, this.#outgoing.pins.oldest(group.id));
   }
 
@@ -176,22 +176,5 @@ export class Replicated implements Replication {
 
   stop(): void {
     this.#forwarding.stop();
-  }
-
-  onSnapshotBegin(snapshot: IncomingSnapshot, message: GroupSnapshotRequest, metadata: Uint8Array): void {
-    this.#incoming.begin(snapshot, message, metadata);
-  }
-
-  onSnapshotChunk(snapshot: IncomingSnapshot, rows: Uint8Array): void {
-    this.#incoming.chunk(snapshot, rows);
-  }
-
-  onSnapshotComplete(snapshot: IncomingSnapshot): void {
-    const group = this.#options.group(snapshot.group);
-    if (group !== undefined) this.#incoming.complete(snapshot, group);
-  }
-
-  onSnapshotAborted(snapshot: IncomingSnapshot): void {
-    this.#incoming.aborted(snapshot);
   }
 }

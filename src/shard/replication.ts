@@ -19,10 +19,12 @@ export interface GroupSnapshotCounters {
   readonly received: number;
 }
 
-export interface Replication extends SnapshotHandler {
+export interface Replication {
   /** Other nodes may lead, and may know more than this one. */
   readonly hasOthers: boolean;
   readonly counters: GroupSnapshotCounters;
+  /** Takes what other nodes send of their groups' state. */
+  readonly snapshots: SnapshotHandler;
 
   /** Takes a write of this node's main thread that only the leader can propose; copies it. */
   submit(group: Group, slot: number, frame: Uint8Array, payload: Uint8Array | undefined, nowMs: number): void;

@@ -34,8 +34,7 @@ export const SINGLE_NODE: Replication = {
   pinnedIndex: () => Infinity,
   flush: nothing,
   stop: nothing,
-  onSnapshotBegin: unreachable,
-  onSnapshotChunk: unreachable,
-  onSnapshotComplete: unreachable,
-  onSnapshotAborted: unreachable,
+  get snapshots() {
+    return unreachable();
+  },
 };

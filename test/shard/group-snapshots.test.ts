@@ -31,6 +31,7 @@ interface Sent {
 class Rig {
   readonly started: string[] = [];
   readonly told: string[] = [];
+  #told: GroupSnapshotRequest | undefined;
   readonly sent: Sent[] = [];
   readonly addresses = new Map<number, string>();
   readonly #running = new Map<string, (outcome: Outcome) => void>();
@@ -81,7 +82,9 @@ class Rig {
       bounds,
     });
     const nothing = (): void => undefined;
-    const rest = { groups: [], log: nothing, wake: nothing, isStuck: () => false };
+    const raft = { step: (one: GroupSnapshotRequest) => (this.#told = one) };
+    const group = (): Group => ({ raft }) as unknown as Group;
+    const rest = { groups: [], group, log: nothing, wake: nothing, isStuck: () => false };
     this.incoming = new IncomingGroupSnapshots({ storage: port, peers, ...rest });
   }
 
@@ -147,12 +150,11 @@ class Rig {
   /** The message to the receiver's raft; undefined when it is refused. */
   receive(message: GroupSnapshotRequest, metadata: Uint8Array): GroupSnapshotRequest | undefined {
     const incoming = { group: 7 } as unknown as IncomingSnapshot;
-    this.incoming.begin(incoming, message, metadata);
-    let told: GroupSnapshotRequest | undefined;
-    const raft = { step: (one: GroupSnapshotRequest) => (told = one) };
-    this.incoming.complete(incoming, { raft } as unknown as Group);
+    this.#told = undefined;
+    this.incoming.onSnapshotBegin(incoming, message, metadata);
+    this.incoming.onSnapshotComplete(incoming);
     this.incoming.settle(true, 0);
-    return told;
+    return this.#told;
   }
 
   end(which: string, outcome: Outcome): void {

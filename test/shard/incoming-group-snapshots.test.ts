@@ -41,9 +41,11 @@ class Rig {
         this.stagedBytes.push(pieces.reduce((sum, { length }) => sum + length, 0));
       },
     };
+    const raft = { step: () => this.events.push('told') };
     this.incoming = new IncomingGroupSnapshots({
       storage: storage as ShardStorage,
       groups,
+      group: () => ({ raft }) as unknown as Group,
       peers: {
         snapshotResult: (_snapshot, status) => this.events.push(status) > 0,
         paceSnapshot: (_snapshot, pace) => void this.events.push(pace),
@@ -56,13 +58,8 @@ class Rig {
 
   begin(): IncomingSnapshot {
     const snapshot = { group: GROUP, node: 2, receivedBytes: 0 };
-    this.incoming.begin(snapshot, MESSAGE, encodeMetadata(META));
+    this.incoming.onSnapshotBegin(snapshot, MESSAGE, encodeMetadata(META));
     return snapshot;
-  }
-
-  complete(snapshot: IncomingSnapshot): void {
-    const raft = { step: () => this.events.push('told') };
-    this.incoming.complete(snapshot, { raft } as unknown as Group);
   }
 
   take(): string[] {
@@ -75,8 +72,8 @@ const rows = (first: number, bytes = 10): Uint8Array => new Uint8Array(bytes).fi
 test('an empty half holds nothing up', () => {
   const rig = new Rig();
   const snapshot = rig.begin();
-  rig.incoming.chunk(snapshot, rows(1));
-  rig.complete(snapshot);
+  rig.incoming.onSnapshotChunk(snapshot, rows(1));
+  rig.incoming.onSnapshotComplete(snapshot);
   rig.incoming.settle(true, 0);
   assert.deepEqual(
     rig.take(),
@@ -91,12 +88,12 @@ test('a half that is not empty is cleared by one step a turn, and what comes mea
   const snapshot = rig.begin();
   assert.deepEqual(rig.take(), ['clear', 'hold'], 'one step only where a socket is read');
   const buffer = rows(1);
-  rig.incoming.chunk(snapshot, buffer);
+  rig.incoming.onSnapshotChunk(snapshot, buffer);
   buffer.fill(9);
-  rig.incoming.chunk(snapshot, rows(2));
+  rig.incoming.onSnapshotChunk(snapshot, rows(2));
   rig.incoming.settle(true, 100);
   assert.deepEqual([rig.take(), rig.wakes], [['clear'], 1], 'and the next turn comes at once');
-  rig.complete(snapshot);
+  rig.incoming.onSnapshotComplete(snapshot);
   rig.incoming.settle(true, 200);
   assert.deepEqual(rig.take(), ['clear']);
   rig.incoming.settle(true, 300);
@@ -118,7 +115,7 @@ test('more than a window, or a full disk, ends the transfer; the next one finds 
   const rig = new Rig();
   rig.steps = 5;
   const first = rig.begin();
-  for (let bytes = 0; bytes <= HELD_BYTES_MAX; bytes += 2 ** 20) rig.incoming.chunk(first, rows(1, 2 ** 20));
+  for (let bytes = 0; bytes <= HELD_BYTES_MAX; bytes += 2 ** 20) rig.incoming.onSnapshotChunk(first, rows(1, 2 ** 20));
   assert.deepEqual(rig.take(), ['clear', 'hold', 'failed']);
   rig.begin();
   rig.isFull = true;
@@ -136,16 +133,16 @@ test('more than a window, or a full disk, ends the transfer; the next one finds 
 test('an aborted transfer leaves rows that the next one waits for', () => {
   const rig = new Rig();
   const first = rig.begin();
-  rig.incoming.chunk(first, rows(1));
-  rig.incoming.aborted(first);
+  rig.incoming.onSnapshotChunk(first, rows(1));
+  rig.incoming.onSnapshotAborted(first);
   rig.take();
   rig.steps = 2;
   const second = rig.begin();
-  rig.incoming.chunk(first, rows(1));
-  rig.incoming.chunk(second, rows(2));
+  rig.incoming.onSnapshotChunk(first, rows(1));
+  rig.incoming.onSnapshotChunk(second, rows(2));
   rig.incoming.settle(true, 0);
   assert.deepEqual(rig.take(), ['clear', 'hold', 'clear', 'resume']);
-  rig.complete(second);
+  rig.incoming.onSnapshotComplete(second);
   assert.deepEqual(rig.take(), ['stage 2', 'told']);
 });
 
@@ -156,13 +153,13 @@ test('pieces share a commit up to its bound, also those that waited, and the res
     const [pieces, bytes] = [70, 32 * 1024];
     const snapshot = rig.begin();
     for (let i = 0; i < pieces; i++) {
-      rig.incoming.chunk(snapshot, rows(i, bytes));
+      rig.incoming.onSnapshotChunk(snapshot, rows(i, bytes));
       // Pieces that are not on disk are in memory.
       const staged = rig.stagedBytes.reduce((sum, size) => sum + size, 0);
       if (steps === 0) assert((i + 1) * bytes - staged < STAGE_BYTES);
     }
     rig.incoming.settle(true, 0);
-    rig.complete(snapshot);
+    rig.incoming.onSnapshotComplete(snapshot);
     assert.equal(rig.stagedBytes.length, Math.ceil((pieces * bytes) / STAGE_BYTES));
     assert(rig.stagedBytes.every((size) => size <= STAGE_BYTES));
     const staged = rig.take().filter((event) => event.startsWith('stage'));
@@ -174,10 +171,10 @@ test('pieces share a commit up to its bound, also those that waited, and the res
 test('a disk that is full at the last commit ends the transfer, and raft is not told', () => {
   const rig = new Rig();
   const snapshot = rig.begin();
-  rig.incoming.chunk(snapshot, rows(1));
+  rig.incoming.onSnapshotChunk(snapshot, rows(1));
   rig.take();
   rig.isFull = true;
-  rig.complete(snapshot);
+  rig.incoming.onSnapshotComplete(snapshot);
   assert.deepEqual(rig.take(), ['failed']);
 });
 
@@ -188,8 +185,8 @@ test('while a checkpoint hangs the sender waits, nothing is committed, and all o
     const chunk = 32 * 1024;
     const first = rig.begin();
     rig.isStuck = true;
-    for (let i = 0; i < 12; i++) rig.incoming.chunk(first, rows(i, chunk));
-    rig.complete(first);
+    for (let i = 0; i < 12; i++) rig.incoming.onSnapshotChunk(first, rows(i, chunk));
+    rig.incoming.onSnapshotComplete(first);
     for (let ms = 0; ms <= 6000; ms += 100) rig.incoming.settle(true, ms);
     const waiting = rig.take();
     assert.deepEqual(waiting, [...(steps === 0 ? ['clear', 'resume', 'hold'] : ['clear', 'hold']), 'hold']);
@@ -213,9 +210,9 @@ test('a transfer that begins or ends while a checkpoint hangs waits, too', () =>
   rig.isStuck = false;
   rig.incoming.settle(true, 0);
   assert.deepEqual(rig.take(), ['clear', 'resume']);
-  rig.incoming.chunk(begun, rows(1));
+  rig.incoming.onSnapshotChunk(begun, rows(1));
   rig.isStuck = true;
-  rig.complete(begun);
+  rig.incoming.onSnapshotComplete(begun);
   rig.incoming.settle(true, 100);
   assert.deepEqual(rig.take(), ['hold']);
   rig.isStuck = false;

@@ -221,9 +221,13 @@ test('rows of a group snapshot wait for a checkpoint that hangs, and the shard d
   const configuration = { voters: [1, 2, 3], votersOutgoing: [], learners: [] };
   const meta = { index: 2, term: 1, configuration };
   const about = { from: 2, to: 1, term: 1, round: 9, allowedBoot: 0, restored: false } as const;
-  shard.replication.onSnapshotBegin(snapshot, { type: 'snapshot', ...about, snapshot: meta }, encodeMetadata(meta));
-  for (let i = 0; i < 10; i++) shard.replication.onSnapshotChunk(snapshot, new Uint8Array(32 * KIB));
-  shard.replication.onSnapshotComplete(snapshot);
+  shard.replication.snapshots.onSnapshotBegin(
+    snapshot,
+    { type: 'snapshot', ...about, snapshot: meta },
+    encodeMetadata(meta),
+  );
+  for (let i = 0; i < 10; i++) shard.replication.snapshots.onSnapshotChunk(snapshot, new Uint8Array(32 * KIB));
+  shard.replication.snapshots.onSnapshotComplete(snapshot);
   follower.turn(100);
   assert.deepEqual([commits, paces], [[], ['hold']]);
   storage.checkpointLooks = 0;
