@@ -190,15 +190,9 @@ export class Import implements ImportFeed {
   /** Cuts the collected rows into a piece. */
   #cut(): void {
     if (this.#rows.length === 0) return;
-    const piece = new Uint8Array(this.#rowsBytes);
-    let at = 0;
-    for (const row of this.#rows) {
-      piece.set(row, at);
-      at += row.length;
-    }
+    this.#pieces.push(Buffer.concat(this.#rows));
     this.#rows = [];
     this.#rowsBytes = 0;
-    this.#pieces.push(piece);
   }
 
   /** Validates waiting data until there is a piece to propose; resumes the upload when nothing waits. */

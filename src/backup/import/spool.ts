@@ -4,7 +4,7 @@
  * Therefore anything beyond some megabytes waits in a file, and memory stays bounded.
  */
 import { randomBytes } from 'node:crypto';
-import { closeSync, openSync, readSync, statfsSync, unlinkSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readSync, statfsSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { caughtCode, caughtMessage } from '../../base/caught.ts';
 
@@ -139,11 +139,9 @@ export class Spool {
       const waits = `what waits has ${this.#written} bytes`;
       throw new SpoolError('DISK_FULL', `${waits}, and the volume has no room for more besides the log`);
     }
-    for (let at = 0; at < piece.length;) {
-      const bytes = writeSync(this.#file, piece, at, piece.length - at, this.#written);
-      at += bytes;
-      this.#written += bytes;
-    }
+    // Behind the piece before: reads name their own position.
+    writeFileSync(this.#file, piece);
+    this.#written += piece.length;
   }
 
   /** Unlinked: the file disappears with this process, however that ends. */

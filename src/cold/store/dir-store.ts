@@ -110,13 +110,16 @@ export class DirStore implements ObjectStore {
     // Holds no resources.
   }
 
-  /** Depth first in key order: `a-b/x` comes before `a/x`, so directories sort with their slash. */
+  /**
+   * Depth first in key order: `a-b/x` comes before `a/x`, so directories sort with their slash. Keys are ASCII, but a
+   * foreign file may have any name; UTF-16 order is good enough for it.
+   */
   async #walk(folder: string, prefix: string, after: string, limit: number, found: ListedObject[]): Promise<void> {
     const entries = await readdir(join(this.#root, ...folder.split('/')), { withFileTypes: true }).catch(noEntries);
     const names = entries
       .filter((entry) => !entry.name.startsWith('.') && (entry.isDirectory() || entry.isFile()))
       .map((entry) => (entry.isDirectory() ? `${folder}${entry.name}/` : folder + entry.name))
-      .sort(byBytes);
+      .sort();
     for (const name of names) {
       if (found.length >= limit) return;
       if (name.endsWith('/')) {
@@ -312,9 +315,4 @@ function ignoreMissing(error: unknown): undefined {
 function noEntries(error: unknown): Dirent[] {
   ignoreMissing(error);
   return [];
-}
-
-/** Keys are ASCII, but a foreign file may have any name; UTF-16 order is good enough for it. */
-function byBytes(left: string, right: string): number {
-  return left < right ? -1 : left > right ? 1 : 0;
 }
