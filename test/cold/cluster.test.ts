@@ -12,8 +12,11 @@ import { removeFolder, temporaryFolder } from '../support/server.ts';
 import { objectsIn } from '../support/cold-store.ts';
 
 const GROUPS = 2;
+/** Dies twice, the second time as the leader of a group. */
+const DYING = 3;
 const STREAMS = 6;
-const APPENDS = 120;
+/** Half of them, 8 MiB, are more than the log that the groups keep for a node that is away. */
+const APPENDS = 56;
 const BODY_BYTES = 48 * 1024;
 const PATIENCE_MS = 180_000;
 const RETRY_MS = 50;
@@ -31,7 +34,7 @@ max_hot_size_per_group = "4 MiB"
 gc_interval = "100ms"
 gc_grace = "100ms"
 compaction_gc_grace = "100ms"
-sweep_interval = "500ms"
+sweep_interval = "1s"
 sweep_grace = "3s"
 `;
 
@@ -44,23 +47,29 @@ function bodyOf(stream: number, append: number): Buffer {
   return Buffer.alloc(BODY_BYTES, pattern);
 }
 
+interface Filling {
+  appends: number;
+  isOver: boolean;
+}
+
 /** Appends each once, through any node; tries another node after every failure. */
-async function fill(cluster: TestCluster, stream: number, done: { appends: number }): Promise<void> {
+async function fill(cluster: TestCluster, stream: number, filling: Filling): Promise<void> {
   let node = (stream % 3) + 1;
   let client: RawClient | undefined;
-  for (let seq = 0; seq < APPENDS;) {
+  for (let seq = 0; seq < APPENDS && !filling.isOver;) {
     try {
       client ??= await RawClient.connect(cluster.node(node).port);
       const headers = { ...TYPE, 'Producer-Id': 'p', 'Producer-Epoch': 0, 'Producer-Seq': seq };
       const answer = await client.request('POST', nameOf(stream), headers, bodyOf(stream, seq));
       if (answer.status === 200 || answer.status === 204) {
         seq++;
-        done.appends++;
+        filling.appends++;
         continue;
       }
       assert.equal(answer.status, 503, answer.body.toString());
     } catch (error) {
       if (error instanceof assert.AssertionError) throw error;
+      assert(node === DYING || cluster.node(node).isRunning, `node ${node} ended`);
     }
     client?.destroy();
     client = undefined;
@@ -100,28 +109,37 @@ async function rotate(cluster: TestCluster): Promise<void> {
 
 test('leaders that come and go while bytes move to the cold store lose nothing and leave nothing behind', async () => {
   const directory = temporaryFolder('cold');
-  await withCluster({ process: true, groups: GROUPS, toml: toml(directory) }, async (cluster) => {
+  await withCluster({ process: [DYING], groups: GROUPS, toml: toml(directory) }, async (cluster) => {
     const streams = Array.from({ length: STREAMS }, (_, stream) => stream);
     for (const stream of streams) await cluster.client(1).create(nameOf(stream), TYPE);
-    const done = { appends: 0 };
-    const reached = (part: number): Promise<void> =>
-      until(`${part} of the appends`, async () => done.appends >= part * STREAMS * APPENDS, PATIENCE_MS);
-    const filling = Promise.all(streams.map((stream) => fill(cluster, stream, done)));
-    await reached(0.1);
-    await cluster.kill(3);
-    await reached(0.3);
-    await rotate(cluster);
-    await reached(0.5);
-    // It needs what the others have compacted out of their logs: a snapshot of rows, while the bytes are in the store.
-    await cluster.restart(3);
-    await reached(0.6);
-    await cluster.ready();
-    await rotate(cluster);
-    const leader = await cluster.leaderOf(0);
-    await cluster.kill(leader);
-    await reached(0.8);
-    await cluster.restart(leader);
-    await filling;
+    const filling: Filling = { appends: 0, isOver: false };
+    const reached = async (part: number): Promise<void> => {
+      const wanted = part * STREAMS * APPENDS;
+      await until(`${part} of the appends`, async () => filling.isOver || filling.appends >= wanted, PATIENCE_MS);
+      assert(filling.appends >= wanted, 'the writers ended');
+    };
+    const die = async (): Promise<void> => {
+      await reached(0.1);
+      await cluster.kill(DYING);
+      await reached(0.3);
+      await rotate(cluster);
+      await reached(0.6);
+      // It needs what the others have compacted out of their logs: a snapshot of rows, while the bytes are in the store.
+      await cluster.restart(DYING);
+      await cluster.node(DYING).logged(/receiving a snapshot/);
+      await reached(0.7);
+      await cluster.ready();
+      await rotate(cluster);
+      await cluster.moveLeader(0, DYING);
+      await cluster.kill(DYING);
+      await reached(0.9);
+      await cluster.restart(DYING);
+    };
+    try {
+      await Promise.all([die(), ...streams.map((stream) => fill(cluster, stream, filling))]);
+    } finally {
+      filling.isOver = true;
+    }
     await cluster.ready();
     await until('nothing is hot', () => eachNode(cluster, 'cold_hot_bytes', 0), PATIENCE_MS);
     await cluster.settled();
