@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
-import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { after, before, describe, it } from 'node:test';
+import { TestCluster } from '../support/cluster.ts';
 import { Environment } from '../../src/store/environment.ts';
 import { CheckedRows } from '../../src/store/row-check.ts';
 import { OWN_TAG, halfOf, prefixKey, systemKey } from '../../src/store/rows.ts';
@@ -14,14 +14,18 @@ import { until } from '../support/until.ts';
 
 const TEXT = { 'content-type': 'text/plain' };
 const GROUP = 0;
-const ROTTEN = 'PRECIOUS rotten;';
 
-/** Both streams are on all nodes: which leads, and the others. */
-async function written(cluster: TestCluster): Promise<[leader: number, follower: number, other: number]> {
-  for (const name of ['sound', 'rotten']) {
-    await cluster.client(1).create(`/bucket/${name}`, TEXT);
-    await cluster.client(1).append(`/bucket/${name}`, TEXT, `PRECIOUS ${name};`);
-  }
+/** A stream whose bytes the disk of one node changes. */
+interface Scene {
+  readonly cluster: TestCluster;
+  readonly path: string;
+  readonly rotten: string;
+}
+
+/** The stream is on all nodes: which leads, and the others. */
+async function written({ cluster, path, rotten }: Scene): Promise<[leader: number, follower: number, other: number]> {
+  await cluster.client(1).create(path, TEXT);
+  await cluster.client(1).append(path, TEXT, rotten);
   await cluster.settled();
   const leader = await cluster.leaderOf(GROUP);
   const [follower, other] = cluster.ids.filter((id) => id !== leader) as [number, number];
@@ -41,16 +45,16 @@ function rot(cluster: TestCluster, id: number, word: string): void {
 }
 
 /** The node's own answer, which is never anything else than what was written. */
-async function read(cluster: TestCluster, id: number, content: string): Promise<number> {
-  const answer = await requestOnce(cluster.node(id).port, 'GET', '/bucket/rotten?offset=0', {}, Buffer.alloc(0));
+async function read({ cluster, path }: Scene, id: number, content: string): Promise<number> {
+  const answer = await requestOnce(cluster.node(id).port, 'GET', `${path}?offset=0`, {}, Buffer.alloc(0));
   if (answer.status === 200) assert.equal(answer.body.toString(), content);
   else assert.equal(answer.headers.get('millrace-error'), 'ROW_DAMAGED', answer.body.toString());
   return answer.status;
 }
 
-async function repaired(cluster: TestCluster, id: number, content: string): Promise<void> {
-  await until('the node serves the stream again', async () => (await read(cluster, id, content)) === 200);
-  await cluster.node(id).logged(/replaced by that of its leader/);
+async function repaired(scene: Scene, id: number, content: string): Promise<void> {
+  await until('the node serves the stream again', async () => (await read(scene, id, content)) === 200);
+  await scene.cluster.node(id).logged(/replaced by that of its leader/);
 }
 
 async function figures(cluster: TestCluster, id: number): Promise<{ counters: object; scrubs: number }> {
@@ -59,70 +63,15 @@ async function figures(cluster: TestCluster, id: number): Promise<{ counters: ob
 }
 
 /** The node's own vote and bytes count. */
-async function servesWithout(cluster: TestCluster, away: number, id: number): Promise<void> {
+async function servesWithout(scene: Scene, away: number, id: number, content = scene.rotten): Promise<void> {
+  const { cluster, path } = scene;
   await cluster.end(away);
   await cluster.ready();
-  await cluster.client(id).append('/bucket/rotten', TEXT, 'more;');
-  assert.equal(await read(cluster, id, `${ROTTEN}more;`), 200);
+  await cluster.client(id).append(path, TEXT, 'more;');
+  assert.equal(await read(scene, id, `${content}more;`), 200);
+  await cluster.restart(away);
+  await cluster.ready();
 }
-
-test('a follower whose disk changed a row refuses it and gets it back from its leader', async () => {
-  await withCluster({ groups: 1, cores: 1 }, async (cluster) => {
-    const [leader, id, other] = await written(cluster);
-    await cluster.end(id);
-    rot(cluster, id, ROTTEN);
-    await cluster.client(leader).create('/bucket/later', TEXT);
-    await cluster.restart(id);
-    await repaired(cluster, id, ROTTEN);
-    await servesWithout(cluster, other, id);
-  });
-});
-
-test('a row that no client asks for is found and repaired', async () => {
-  await withCluster({ groups: 1, cores: 1 }, async (cluster) => {
-    const [, id] = await written(cluster);
-    await cluster.end(id);
-    rot(cluster, id, ROTTEN);
-    await cluster.restart(id);
-    await cluster.node(id).logged(/replaced by that of its leader/);
-    const { counters } = await figures(cluster, id);
-    assert.deepEqual(counters, { damaged_rows: 0, damaged_groups: 0, repaired_groups: 1 });
-    assert.equal(await read(cluster, id, ROTTEN), 200);
-    await until('all rows are read', async () => (await figures(cluster, id)).scrubs > 0);
-  });
-});
-
-test('a leader whose disk changed a row while it leads passes leadership on and is repaired', async () => {
-  await withCluster({ groups: 1, cores: 1 }, async (cluster) => {
-    await written(cluster);
-    // Their rows are on disk then, and not in the leader's memory.
-    for (const id of cluster.ids) {
-      await cluster.end(id);
-      await cluster.restart(id);
-      await cluster.ready();
-    }
-    const leader = await cluster.leaderOf(GROUP);
-    rot(cluster, leader, ROTTEN);
-    assert.equal(await read(cluster, leader, ROTTEN), 503);
-    await repaired(cluster, leader, ROTTEN);
-    const other = cluster.ids.find((each) => each !== leader) as number;
-    await servesWithout(cluster, other, leader);
-  });
-});
-
-test('a group that stopped, because an entry needs a changed row, goes on with the state of its leader', async () => {
-  await withCluster({ groups: 1, cores: 1 }, async (cluster) => {
-    const [leader, id] = await written(cluster);
-    await cluster.end(id);
-    await cluster.restart(id);
-    // Nothing else reads the heads now.
-    await until('all rows are read', async () => (await figures(cluster, id)).scrubs > 0);
-    rot(cluster, id, 'text/plain');
-    await cluster.client(leader).append('/bucket/rotten', TEXT, 'next;');
-    await cluster.node(id).logged(/the group stops on this node/);
-    await repaired(cluster, id, `${ROTTEN}next;`);
-  });
-});
 
 /** Changes the row of the group that says how far its state goes, and that of its vote. */
 async function rotWholeGroup(cluster: TestCluster, id: number): Promise<void> {
@@ -138,31 +87,14 @@ async function rotWholeGroup(cluster: TestCluster, id: number): Promise<void> {
   await environment.close();
 }
 
-test('a group that a start cannot open is restored by the others, and then counts again', async () => {
-  await withCluster({ groups: 1, cores: 1 }, async (cluster) => {
-    const [leader, id, other] = await written(cluster);
-    await cluster.end(id);
-    await rotWholeGroup(cluster, id);
-    await cluster.client(leader).append('/bucket/rotten', TEXT, 'next;');
-    await cluster.restart(id);
-    await cluster.node(id).logged(/the group is not opened on this node/);
-    await repaired(cluster, id, `${ROTTEN}next;`);
-    await cluster.ready();
-    await cluster.end(other);
-    await cluster.ready();
-    await cluster.client(id).append('/bucket/rotten', TEXT, 'more;');
-    assert.equal(await read(cluster, id, `${ROTTEN}next;more;`), 200);
-  });
-});
-
 /** Writes other bytes of the stream than the node had applied, with the checksum that belongs to them. */
-async function writeOtherwise(cluster: TestCluster, id: number): Promise<void> {
+async function writeOtherwise({ cluster, rotten }: Scene, id: number): Promise<void> {
   const environment = new Environment(join(cluster.node(id).dataDir, 'shard-0'));
   const rows = new CheckedRows(environment.state);
   environment.commit(() => {
     for (const { key, value } of [...environment.state.getRange({})]) {
       const content = Uint8Array.from(rows.open(key, value));
-      const at = Buffer.from(content).indexOf(ROTTEN);
+      const at = Buffer.from(content).indexOf(rotten);
       if (at < 0) continue;
       content[at] = 0x5a;
       rows.put(Uint8Array.from(key), content);
@@ -171,19 +103,106 @@ async function writeOtherwise(cluster: TestCluster, id: number): Promise<void> {
   await environment.close();
 }
 
-test('rows that differ from those of the other replicas, with a valid checksum, are found and restored', async () => {
-  await withCluster({ groups: 1, cores: 1 }, async (cluster) => {
-    const [leader, id, other] = await written(cluster);
+describe('a node whose disk changes rows', () => {
+  let cluster: TestCluster;
+  let hasFailed = false;
+  let scenes = 0;
+  before(async () => {
+    cluster = await TestCluster.create({ groups: 1 });
+    await cluster.startAll();
+  });
+  after(async () => {
+    if (hasFailed) process.stderr.write(cluster.logs());
+    await cluster.dispose();
+  });
+
+  /** With a stream of its own. */
+  const test = (name: string, body: (scene: Scene) => Promise<void>): void => {
+    it(name, async () => {
+      const own = `rotten-${++scenes}`;
+      try {
+        await body({ cluster, path: `/bucket/${own}`, rotten: `PRECIOUS ${own};` });
+      } catch (error) {
+        hasFailed = true;
+        throw error;
+      }
+    });
+  };
+
+  test('a follower whose disk changed a row refuses it and gets it back from its leader', async (scene) => {
+    const [leader, id, other] = await written(scene);
+    await cluster.end(id);
+    rot(cluster, id, scene.rotten);
+    await cluster.client(leader).create('/bucket/later', TEXT);
+    await cluster.restart(id);
+    await repaired(scene, id, scene.rotten);
+    await servesWithout(scene, other, id);
+  });
+
+  test('a row that no client asks for is found and repaired', async (scene) => {
+    const [, id] = await written(scene);
+    await cluster.end(id);
+    rot(cluster, id, scene.rotten);
+    await cluster.restart(id);
+    await cluster.node(id).logged(/replaced by that of its leader/);
+    const { counters } = await figures(cluster, id);
+    assert.deepEqual(counters, { damaged_rows: 0, damaged_groups: 0, repaired_groups: 1 });
+    assert.equal(await read(scene, id, scene.rotten), 200);
+    await until('all rows are read', async () => (await figures(cluster, id)).scrubs > 0);
+  });
+
+  test('a leader whose disk changed a row while it leads passes leadership on and is repaired', async (scene) => {
+    await written(scene);
+    // Their rows are on disk then, and not in the leader's memory.
+    for (const id of cluster.ids) {
+      await cluster.end(id);
+      await cluster.restart(id);
+      await cluster.ready();
+    }
+    const leader = await cluster.leaderOf(GROUP);
+    rot(cluster, leader, scene.rotten);
+    assert.equal(await read(scene, leader, scene.rotten), 503);
+    await repaired(scene, leader, scene.rotten);
+    const other = cluster.ids.find((each) => each !== leader) as number;
+    await servesWithout(scene, other, leader);
+  });
+
+  test('a group that stopped, because an entry needs a changed row, goes on with the state of its leader', async (scene) => {
+    const [leader, id] = await written(scene);
+    await cluster.end(id);
+    await cluster.restart(id);
+    // Nothing else reads the heads now.
+    await until('all rows are read', async () => (await figures(cluster, id)).scrubs > 0);
+    rot(cluster, id, 'text/plain');
+    await cluster.client(leader).append(scene.path, TEXT, 'next;');
+    await cluster.node(id).logged(/the group stops on this node/);
+    await repaired(scene, id, `${scene.rotten}next;`);
+  });
+
+  test('a group that a start cannot open is restored by the others, and then counts again', async (scene) => {
+    const [leader, id, other] = await written(scene);
+    await cluster.end(id);
+    await rotWholeGroup(cluster, id);
+    await cluster.client(leader).append(scene.path, TEXT, 'next;');
+    await cluster.restart(id);
+    await cluster.node(id).logged(/the group is not opened on this node/);
+    await repaired(scene, id, `${scene.rotten}next;`);
+    await cluster.ready();
+    await servesWithout(scene, other, id, `${scene.rotten}next;`);
+  });
+
+  test('rows that differ from those of the other replicas, with a valid checksum, are found and restored', async (scene) => {
+    const [leader, id, other] = await written(scene);
     // A new process compares when it leads. One at a time: a leader sends entries then, and never its state.
     for (const each of [id, leader, other]) {
       await cluster.settled();
       await cluster.end(each);
-      if (each === id) await writeOtherwise(cluster, id);
+      if (each === id) await writeOtherwise(scene, id);
       await cluster.restart(each);
       await cluster.ready();
     }
     await cluster.node(id).logged(/this node has other rows of a group than most replicas/);
-    await repaired(cluster, id, ROTTEN);
+    await repaired(scene, id, scene.rotten);
     await until('the group counts as sound', async () => {
       const { damaged_rows, damaged_groups, differing_groups, repaired_groups } = await cluster.metrics(id);
       return [damaged_rows, damaged_groups, differing_groups, repaired_groups].join() === '0,0,0,1';
