@@ -8,18 +8,13 @@
  * loopback), Referer (older ones, unless the page leaves it out).
  */
 import { timingSafeEqual } from 'node:crypto';
+import type { RefusalReason } from '../base/errors.ts';
 import type { CorsPolicy } from './cors.ts';
 import type { FailedTokens } from './failed-tokens.ts';
 import type { Grant } from './scopes.ts';
 import type { Connected, ForwardedHeaders } from './senders.ts';
 import { RememberedGrants, headerOf, type TokenBook, type TokenFault } from './token-book.ts';
-import {
-  type AdmissionRefusal,
-  type CredentialFault,
-  type RefusedTokens,
-  countedAs,
-  faultRefusal,
-} from './token-faults.ts';
+import { type CredentialFault, type RefusedTokens, countedAs, faultRefusal } from './token-faults.ts';
 
 /** The headers that say who sends a request; empty, or undefined, when they were not sent. */
 interface SenderHeaders extends ForwardedHeaders {
@@ -57,7 +52,7 @@ export interface RouteAccess {
 export type Sender = 'authorized' | 'unknown';
 
 export interface AdmissionPolicy {
-  refuses(headers: SenderHeaders, target: UrlSource, method: string, sender: Sender): AdmissionRefusal | undefined;
+  refuses(headers: SenderHeaders, target: UrlSource, method: string, sender: Sender): RefusalReason | undefined;
 }
 
 /** Safe methods change nothing, and a page of another origin cannot read what they answer. */
@@ -92,7 +87,7 @@ export class AdminPolicy implements AdmissionPolicy {
     target: UrlSource,
     method: string,
     sender: Sender,
-  ): AdmissionRefusal | undefined {
+  ): RefusalReason | undefined {
     if (origin !== '' && !isOriginOf(origin, host)) return foreign(origin, ONLY_OWN_PAGE);
     if (site !== '' && site !== 'same-origin' && !(site === 'none' && isSafe(method))) {
       return foreign(site, ONLY_OWN_PAGE);
@@ -131,7 +126,7 @@ export class ClientPolicy implements AdmissionPolicy {
     this.#trustsHost = hasToken;
   }
 
-  refuses({ host = '', origin, site }: SenderHeaders, target: UrlSource, method: string): AdmissionRefusal | undefined {
+  refuses({ host = '', origin, site }: SenderHeaders, target: UrlSource, method: string): RefusalReason | undefined {
     if (this.#cors.allowsAny) return undefined;
     if (this.#isStrict && !this.#hosts.has(host) && !isProbe(this.#routes, target)) {
       return misdirected(host, 'server.hosts');
@@ -157,11 +152,11 @@ function isBelow(url: string, host: string): boolean {
   return authority !== undefined && authority.toLowerCase() === host.toLowerCase();
 }
 
-function foreign(from: string, hint: string): AdmissionRefusal {
+function foreign(from: string, hint: string): RefusalReason {
   return { code: 'ORIGIN_NOT_ALLOWED', detail: `${shown(from)}; ${hint}` };
 }
 
-function misdirected(host: string, key: string): AdmissionRefusal {
+function misdirected(host: string, key: string): RefusalReason {
   return { code: 'HOST_NOT_ALLOWED', detail: `${shown(host)}; if it is a name of this node, add it to ${key}` };
 }
 
@@ -299,7 +294,7 @@ export class RequestAdmission {
     target: UrlSource,
     method: string,
     credentials: Credentials,
-  ): AdmissionRefusal | undefined {
+  ): RefusalReason | undefined {
     const { policy, routes } = this.#options;
     const refusal = policy.refuses(headers, target, method, isKnown(credentials) ? 'authorized' : 'unknown');
     if (refusal !== undefined) return refusal;
@@ -310,7 +305,7 @@ export class RequestAdmission {
   }
 
   /** Counts it, too. */
-  refusalOf(fault: CredentialFault): AdmissionRefusal {
+  refusalOf(fault: CredentialFault): RefusalReason {
     const { refused } = this.#options;
     if (refused !== undefined) refused[countedAs(fault)]++;
     return faultRefusal(fault);

@@ -4,8 +4,8 @@
  */
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import type { RefusalReason } from '../base/errors.ts';
 import { TOKEN_CLOCK } from './token-clock.ts';
-import type { AdmissionRefusal } from './token-faults.ts';
 
 /** Operators have a handful; an authority may also make one for each run of a job. */
 const REMEMBERED_MAX = 1000;
@@ -20,7 +20,7 @@ export class ClientCertificates {
   readonly #ends = new Map<string, number>();
 
   /** `response`: of the HTTP library. */
-  refuses(response: object | undefined): AdmissionRefusal | undefined {
+  refuses(response: object | undefined): RefusalReason | undefined {
     const pem = certificateOf(response);
     if (pem === '') return { code: 'CLIENT_CERTIFICATE_REQUIRED', detail: 'none was sent' };
     if (TOKEN_CLOCK.nowMs() < (this.#ends.get(pem) ?? this.#learn(pem))) return undefined;

@@ -1,11 +1,6 @@
 /** Why a token opens nothing, as clients and metrics are told. */
-import type { ErrorCode } from '../base/errors.ts';
+import type { RefusalReason } from '../base/errors.ts';
 import type { SignedFault, TokenFault } from './token-book.ts';
-
-export interface AdmissionRefusal {
-  readonly code: ErrorCode;
-  readonly detail: string;
-}
 
 /**
  * Why a request has no rights. `throttled`: too many wrong ones were verified. `several`: it has more than one token.
@@ -13,9 +8,9 @@ export interface AdmissionRefusal {
  */
 export type CredentialFault = 'missing' | 'several' | 'misplaced' | 'throttled' | TokenFault;
 
-const unauthorized = (detail: string): AdmissionRefusal => ({ code: 'UNAUTHORIZED', detail });
+const unauthorized = (detail: string): RefusalReason => ({ code: 'UNAUTHORIZED', detail });
 
-const FAULTS: Readonly<Record<Exclude<CredentialFault, SignedFault>, AdmissionRefusal>> = {
+const FAULTS: Readonly<Record<Exclude<CredentialFault, SignedFault>, RefusalReason>> = {
   missing: unauthorized(''),
   several: { code: 'INVALID_QUERY', detail: 'a request has one token, in the Authorization header or once in the URL' },
   misplaced: unauthorized('a token in the URL opens reads; send others in the Authorization header'),
@@ -30,7 +25,7 @@ const NOT_FOR_URLS = unauthorized(
   'the token in the URL was not made for URLs, which logs keep: POST /__svc/tokens makes one',
 );
 
-const SIGNED_FAULTS: Readonly<Record<SignedFault, AdmissionRefusal>> = {
+const SIGNED_FAULTS: Readonly<Record<SignedFault, RefusalReason>> = {
   malformed: unauthorized('the token is no JWT, or a claim has the wrong type'),
   'not-yet-valid': unauthorized('the token is not valid yet (nbf)'),
   'unknown-key': unauthorized('the key of the token (kid) is not known'),
@@ -52,7 +47,7 @@ function isSigned(fault: CredentialFault): fault is SignedFault {
   return Object.hasOwn(SIGNED_FAULTS, fault);
 }
 
-export function faultRefusal(fault: CredentialFault): AdmissionRefusal {
+export function faultRefusal(fault: CredentialFault): RefusalReason {
   return isSigned(fault) ? SIGNED_FAULTS[fault] : FAULTS[fault];
 }
 

@@ -213,6 +213,12 @@ export function errorCode(number: number): ErrorCode {
   return NUMBERED[number] ?? 'INTERNAL';
 }
 
+/** Why a request is refused: the code, and the words behind the code's own sentence. */
+export interface RefusalReason {
+  readonly code: ErrorCode;
+  readonly detail: string;
+}
+
 /** A refusal thrown as an exception at the edges. The pure core returns codes instead. */
 export class MillraceError extends Error {
   readonly code: ErrorCode;

@@ -13,7 +13,7 @@ import type { CreateFields } from '../protocol/create.ts';
 import { conditionText } from '../protocol/condition.ts';
 import { parseBooleanTrue, parseProducer, parseTtl, parseUint53 } from '../protocol/header-values.ts';
 import { normalizeContentType } from '../protocol/media-type.ts';
-import type { ErrorCode } from '../base/errors.ts';
+import type { RefusalReason } from '../base/errors.ts';
 import { REQUEST_ID_HEADER } from '../audit/request-ids.ts';
 import { parseRfc3339 } from './timestamps.ts';
 import type { UwsRequest } from './uws.ts';
@@ -220,19 +220,13 @@ function joined(before: string, value: string): string {
   return before === '' ? value : `${before},${value}`;
 }
 
-/** Why a request is refused before anything else is looked at. */
-export interface HeaderRefusal {
-  readonly code: ErrorCode;
-  readonly detail: string;
-}
-
-const invalidHeader = (detail: string): HeaderRefusal => ({ code: 'INVALID_HEADER', detail });
+const invalidHeader = (detail: string): RefusalReason => ({ code: 'INVALID_HEADER', detail });
 
 /** The fields that an append and a create share. */
 type WriteFields = Pick<AppendFields, keyof AppendFields & keyof CreateFields>;
 
 /** `command` is at its defaults. Numbers are checked first: a malformed one is 400 before anything else. */
-export function fillAppend(headers: WriteHeaders, command: AppendFields): HeaderRefusal | undefined {
+export function fillAppend(headers: WriteHeaders, command: AppendFields): RefusalReason | undefined {
   return (
     checkEncoding(headers.contentEncoding) ??
     fillCondition(headers, command) ??
@@ -241,7 +235,7 @@ export function fillAppend(headers: WriteHeaders, command: AppendFields): Header
   );
 }
 
-export function fillCreate(headers: WriteHeaders, command: CreateFields): HeaderRefusal | undefined {
+export function fillCreate(headers: WriteHeaders, command: CreateFields): RefusalReason | undefined {
   const refusal =
     checkEncoding(headers.contentEncoding) ??
     fillCondition(headers, command) ??
@@ -257,14 +251,14 @@ export function fillCreate(headers: WriteHeaders, command: CreateFields): Header
 }
 
 /** The producer, the type and the order of a write, and whether it closes its stream. */
-function fillWrite(headers: WriteHeaders, command: WriteFields): HeaderRefusal | undefined {
+function fillWrite(headers: WriteHeaders, command: WriteFields): RefusalReason | undefined {
   const { streamClosed } = headers;
   command.close = streamClosed !== undefined && parseBooleanTrue(streamClosed.trim());
   return fillProducer(headers, command) ?? fillTexts(headers, command);
 }
 
 /** Bytes are stored as they come, so a compressed body would be stored compressed, and read as what its type says. */
-export function checkEncoding(contentEncoding: string): HeaderRefusal | undefined {
+export function checkEncoding(contentEncoding: string): RefusalReason | undefined {
   if (contentEncoding === '') return undefined;
   const codings = contentEncoding.split(',').map((coding) => coding.trim().toLowerCase());
   if (codings.every((coding) => coding === '' || coding === 'identity')) return undefined;
@@ -273,7 +267,7 @@ export function checkEncoding(contentEncoding: string): HeaderRefusal | undefine
 
 export const TOO_MANY_TAGS = 'If-Match and If-None-Match may list 16 tags each';
 
-function fillCondition({ ifMatch, ifNoneMatch }: WriteHeaders, command: WriteFields): HeaderRefusal | undefined {
+function fillCondition({ ifMatch, ifNoneMatch }: WriteHeaders, command: WriteFields): RefusalReason | undefined {
   if (ifMatch === undefined && ifNoneMatch === '') return undefined;
   const condition = conditionText(ifMatch, ifNoneMatch);
   if (condition === undefined) return invalidHeader(TOO_MANY_TAGS);
@@ -281,7 +275,7 @@ function fillCondition({ ifMatch, ifNoneMatch }: WriteHeaders, command: WriteFie
   return undefined;
 }
 
-function fillLifetime(headers: WriteHeaders, command: CreateFields): HeaderRefusal | undefined {
+function fillLifetime(headers: WriteHeaders, command: CreateFields): RefusalReason | undefined {
   const { streamTtl, streamExpiresAt } = headers;
   if (streamTtl !== undefined) {
     const ttl = parseTtl(streamTtl);
@@ -300,7 +294,7 @@ function fillLifetime(headers: WriteHeaders, command: CreateFields): HeaderRefus
 }
 
 /** Where the stream must end for the append to happen. */
-function fillPosition(headers: WriteHeaders, command: AppendFields): HeaderRefusal | undefined {
+function fillPosition(headers: WriteHeaders, command: AppendFields): RefusalReason | undefined {
   if (headers.recordMatch !== undefined) {
     const match = parseUint53(headers.recordMatch.trim(), 'Stream-Record-Match');
     if (!match.ok) return invalidHeader(match.reason);
@@ -313,7 +307,7 @@ function fillPosition(headers: WriteHeaders, command: AppendFields): HeaderRefus
   return undefined;
 }
 
-function fillProducer(headers: WriteHeaders, command: WriteFields): HeaderRefusal | undefined {
+function fillProducer(headers: WriteHeaders, command: WriteFields): RefusalReason | undefined {
   const { producerId, producerEpoch, producerSeq } = headers;
   if (producerId === undefined && producerEpoch === undefined && producerSeq === undefined) return undefined;
   const producer = parseProducer(producerId, producerEpoch, producerSeq);
@@ -331,7 +325,7 @@ function fillProducer(headers: WriteHeaders, command: WriteFields): HeaderRefusa
 function fillContentType(
   { contentType: sent, lastType }: WriteHeaders,
   command: WriteFields,
-): HeaderRefusal | undefined {
+): RefusalReason | undefined {
   if (sent === lastType.sent) {
     command.contentType = lastType.taken;
     return undefined;
@@ -344,7 +338,7 @@ function fillContentType(
   return undefined;
 }
 
-function fillTexts(headers: WriteHeaders, command: WriteFields): HeaderRefusal | undefined {
+function fillTexts(headers: WriteHeaders, command: WriteFields): RefusalReason | undefined {
   // A blank token orders nothing, so it counts as absent.
   const seq = headers.streamSeq;
   command.streamSeq = seq === undefined || seq.trim() === '' ? undefined : seq;
@@ -357,7 +351,7 @@ function fillTexts(headers: WriteHeaders, command: WriteFields): HeaderRefusal |
 const NOT_VISIBLE_ASCII = /[^\x20-\x7e\t]/;
 
 /** Texts that are stored and compared: bytes outside ASCII have no agreed meaning in a header. */
-export function checkToken(value: string, name: string): HeaderRefusal | undefined {
+export function checkToken(value: string, name: string): RefusalReason | undefined {
   if (value.length > TOKEN_BYTES_MAX) return invalidHeader(`${name} exceeds ${TOKEN_BYTES_MAX} bytes`);
   if (NOT_VISIBLE_ASCII.test(value)) return invalidHeader(`${name} holds characters outside visible ASCII`);
   return undefined;

@@ -11,13 +11,12 @@
  * Contexts are pooled, with their callbacks bound once: uWebSockets.js takes functions (abort, data, cork), and
  * closures made for each request would cost three allocations.
  */
-import type { ErrorCode } from '../base/errors.ts';
+import type { ErrorCode, RefusalReason } from '../base/errors.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
 import type { StreamName } from '../protocol/flat-path.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { type Asking, type Request, fillRequest } from '../protocol/request.ts';
 import type { Credentials } from '../access/admission.ts';
-import type { AdmissionRefusal } from '../access/token-faults.ts';
 import type { BodyBudget } from '../access/bodies.ts';
 import { RequestMeters } from '../access/request-meters.ts';
 import type { GrantHolder } from '../access/grant-holders.ts';
@@ -295,7 +294,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, ResponseHold
   }
 
   /** Ends it with a refusal for who sends it. Only inside the route handler. */
-  deny({ code, detail }: AdmissionRefusal): void {
+  deny({ code, detail }: RefusalReason): void {
     this.audit().isDenied = true;
     this.refuse(code, detail);
   }

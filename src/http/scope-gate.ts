@@ -5,7 +5,6 @@
  */
 import type { Credentials } from '../access/admission.ts';
 import {
-  type ScopeRefusal,
   bucketRefusal,
   listingRefusal,
   roleRefusal,
@@ -14,13 +13,13 @@ import {
   streamRefusal,
 } from '../access/scope-refusals.ts';
 import { type Grant, rangesOf } from '../access/scopes.ts';
-import type { ErrorCode } from '../base/errors.ts';
+import type { ErrorCode, RefusalReason } from '../base/errors.ts';
 import type { Right, RouteTraits } from './context.ts';
 import type { RequestContext } from './request.ts';
 import { parseFork } from './routes/streams.ts';
 
 /** The answer to a token with scopes that may not do this; undefined: it may. */
-export function scopeRefusal(call: RequestContext, row: RouteTraits): ScopeRefusal | undefined {
+export function scopeRefusal(call: RequestContext, row: RouteTraits): RefusalReason | undefined {
   const { credentials } = call;
   if (credentials === 'all' || credentials === 'open') return undefined;
   if (row.access === 'open' || row.access === 'probe') return undefined;
@@ -34,7 +33,7 @@ export function scopeRefusal(call: RequestContext, row: RouteTraits): ScopeRefus
   return refusal;
 }
 
-function linkRefusal({ takesUrlToken }: RouteTraits, { isForUrl }: Grant): ScopeRefusal | undefined {
+function linkRefusal({ takesUrlToken }: RouteTraits, { isForUrl }: Grant): RefusalReason | undefined {
   if (isForUrl !== true || takesUrlToken === true) return undefined;
   const detail = 'a token in the URL reads streams, snapshots and bootstrap; send others in the Authorization header';
   return { code: 'INSUFFICIENT_SCOPE', detail };
@@ -50,7 +49,7 @@ export function countRefusal(counters: ScopeCounters, code: ErrorCode): void {
   else counters.hidden++;
 }
 
-function refusalOf(call: RequestContext, right: Right | undefined, grant: Grant): ScopeRefusal | undefined {
+function refusalOf(call: RequestContext, right: Right | undefined, grant: Grant): RefusalReason | undefined {
   if (right === undefined) return scopelessRefusal(grant);
   if (right === 'any') return undefined;
   const { bucket, stream } = call;
@@ -68,7 +67,7 @@ export function bucketUsed({ credentials, bucket }: RequestContext, { right }: R
 }
 
 /** The headers are read as the handler reads them. */
-function forkRefusal({ headers }: RequestContext, grant: Grant): ScopeRefusal | undefined {
+function forkRefusal({ headers }: RequestContext, grant: Grant): RefusalReason | undefined {
   if (headers.forkedFrom === undefined) return undefined;
   const fork = parseFork(headers);
   if (!fork.ok || fork.request === undefined) return undefined;

@@ -1,5 +1,5 @@
 /** The messages of `millrace.session.v1`: their numbers, and how a node writes its own. README.md has them byte by byte. */
-import { ERRORS, type ErrorCode, errorCode } from '../base/errors.ts';
+import { ERRORS, type RefusalReason, errorCode } from '../base/errors.ts';
 import {
   SESSION_IDLE_SECONDS,
   SESSION_IN_FLIGHT_BYTES_MAX,
@@ -131,10 +131,8 @@ export function endWith(fields: FieldWriter, body: Uint8Array | undefined): void
   else fields.out.bytes(body);
 }
 
-export interface RequestRefusal {
+export interface RequestRefusal extends RefusalReason {
   readonly id: number;
-  readonly code: ErrorCode;
-  readonly detail: string;
   /** The shard's own words, if it was one that refused. */
   readonly reply?: Reply;
   /** When a repeat may succeed, if it is known. */

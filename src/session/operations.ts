@@ -3,12 +3,12 @@
  * the commands, refuse what they refuse, and write the fields of an answer.
  */
 import { shownContentType } from '../access/stored-type.ts';
-import type { ErrorCode } from '../base/errors.ts';
+import type { ErrorCode, RefusalReason } from '../base/errors.ts';
 import { READ_BYTES_MAX, SESSION_READ_BYTES_MIN } from '../base/limits.ts';
 import type { ScopedOperation } from '../base/scopes.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { RouteTraits } from '../http/context.ts';
-import { type HeaderRefusal, fillAppend, fillCreate } from '../http/headers.ts';
+import { fillAppend, fillCreate } from '../http/headers.ts';
 import { type ReadQuery, parseReadQuery } from '../http/query.ts';
 import { readEtag, writeIncarnation, writeReadState } from '../http/read-response.ts';
 import { completeAppend, completeBatch, resultsBeyondQuota, writeOutcome } from '../http/routes/append.ts';
@@ -44,14 +44,14 @@ export interface SessionOperation {
   readonly isPipelined: boolean;
   /** A token with scopes must allow this on the stream. */
   readonly right: ScopedOperation;
-  fill(request: Request, frame: Frame, server: HttpServerContext, sent: SentRequest): HeaderRefusal | undefined;
+  fill(request: Request, frame: Frame, server: HttpServerContext, sent: SentRequest): RefusalReason | undefined;
   /** Writes the answer to a reply that is no refusal, and returns what HTTP's status would be. */
   answer(fields: FieldWriter, sent: SentRequest, reply: Reply): number;
   /** The answer to a refusal that is none here; undefined: it is one. */
   answerRefusal?(fields: FieldWriter, sent: SentRequest, reply: Reply): number | undefined;
 }
 
-const refused = (code: ErrorCode | undefined, detail = ''): HeaderRefusal | undefined => code && { code, detail };
+const refused = (code: ErrorCode | undefined, detail = ''): RefusalReason | undefined => code && { code, detail };
 
 const CREATE_STREAM: SessionOperation = {
   right: 'create',

@@ -6,12 +6,12 @@ import type { Credentials } from '../access/admission.ts';
 import type { GrantHolder } from '../access/grant-holders.ts';
 import type { LimitRefusal } from '../access/meter.ts';
 import { RequestMeters } from '../access/request-meters.ts';
-import { type ScopeRefusal, streamRefusal } from '../access/scope-refusals.ts';
+import { streamRefusal } from '../access/scope-refusals.ts';
 import type { Grant } from '../access/scopes.ts';
 import type { SenderAddress } from '../access/senders.ts';
 import type { AuditEntry } from '../audit/entry.ts';
 import { accountOf, namesOf, whoOf } from '../audit/requests.ts';
-import { type ErrorCode, ERRORS } from '../base/errors.ts';
+import { type ErrorCode, ERRORS, type RefusalReason } from '../base/errors.ts';
 import { countRefusal, grantOf } from '../http/scope-gate.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
 import type { StreamName } from '../protocol/flat-path.ts';
@@ -19,8 +19,8 @@ import type { Frame } from './frame.ts';
 import { rightOf } from './operations.ts';
 
 /** Why a session takes nothing any more. HTTP refuses an expired token alike. */
-export const STOPPING: ScopeRefusal = { code: 'STOPPING', detail: '' };
-export const EXPIRED: ScopeRefusal = { code: 'UNAUTHORIZED', detail: 'the token has expired' };
+export const STOPPING: RefusalReason = { code: 'STOPPING', detail: '' };
+export const EXPIRED: RefusalReason = { code: 'UNAUTHORIZED', detail: 'the token has expired' };
 
 /** How a session came about. */
 export interface SessionOpening {
@@ -59,7 +59,7 @@ export class SessionRights {
   }
 
   /** The refusal of what is no name, of what the token does not allow, or of what is too much; undefined: it may be done. */
-  refuses(frame: Frame, nowMs: number): ScopeRefusal | LimitRefusal | undefined {
+  refuses(frame: Frame, nowMs: number): RefusalReason | LimitRefusal | undefined {
     const meters = this.#meters;
     const { credentials } = this.#opening;
     const limited = meters.begin(credentials, nowMs);
@@ -81,7 +81,7 @@ export class SessionRights {
     return meters;
   }
 
-  #forbids(frame: Frame): ScopeRefusal | undefined {
+  #forbids(frame: Frame): RefusalReason | undefined {
     if (this.#grant === undefined) return undefined;
     const refusal = this.#refusalOf(this.#grant, frame);
     if (refusal !== undefined) {
@@ -98,7 +98,7 @@ export class SessionRights {
     this.#server.ctx.audit.changed({ event: 'deleted', ...line }, accountOf(this.#opening.credentials));
   }
 
-  #refusalOf(grant: Grant, frame: Frame): ScopeRefusal | undefined {
+  #refusalOf(grant: Grant, frame: Frame): RefusalReason | undefined {
     const { ctx } = this.#server;
     const { access } = ctx.metrics;
     // The session is about to end, but the timer that ends it may be late.
@@ -120,7 +120,7 @@ export class SessionRights {
   }
 }
 
-function misnamed({ target: { fault } }: Frame): ScopeRefusal | undefined {
+function misnamed({ target: { fault } }: Frame): RefusalReason | undefined {
   return fault === undefined ? undefined : { code: 'INVALID_NAME', detail: fault };
 }
 

@@ -10,10 +10,9 @@
  */
 import type { RequestMeters } from '../access/request-meters.ts';
 import { shownContentType } from '../access/stored-type.ts';
-import { type ErrorCode, errorCode } from '../base/errors.ts';
+import { type ErrorCode, type RefusalReason, errorCode } from '../base/errors.ts';
 import { SESSION_CREDIT_BYTES_MAX, SESSION_READ_BYTES_MIN } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
-import type { HeaderRefusal } from '../http/headers.ts';
 import { isRecordRead, parseReadQuery } from '../http/query.ts';
 import { writeIncarnation, writeReadState } from '../http/read-response.ts';
 import type { HttpServerContext } from '../http/server-context.ts';
@@ -92,14 +91,14 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
   }
 
   /** Reads its question and begins. */
-  start(frame: Frame): HeaderRefusal | undefined {
+  start(frame: Frame): RefusalReason | undefined {
     if (this.#state === DONE) return undefined;
     const refusal = this.#begin(frame);
     if (refusal !== undefined) this.#state = DONE;
     return refusal;
   }
 
-  #begin(frame: Frame): HeaderRefusal | undefined {
+  #begin(frame: Frame): RefusalReason | undefined {
     const { server } = this.#owner;
     const { live } = server.node;
     if (frame.fault !== '') return { code: 'INVALID_REQUEST', detail: frame.fault };
@@ -212,7 +211,7 @@ export class FollowedStream extends Timed implements Member, EventReader, ReplyH
   }
 
   /** The session ends, for this reason. */
-  end(why: HeaderRefusal): void {
+  end(why: RefusalReason): void {
     this.#end({ id: this.id, ...why });
   }
 

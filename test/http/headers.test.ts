@@ -1,11 +1,12 @@
 // Request headers of writes: what reaches the command, what is refused, and in which order.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { RefusalReason } from '../../src/base/errors.ts';
 import { parseFork } from '../../src/http/routes/streams.ts';
-import { type HeaderRefusal, WriteHeaders, declaredBytes, fillAppend, fillCreate } from '../../src/http/headers.ts';
+import { WriteHeaders, declaredBytes, fillAppend, fillCreate } from '../../src/http/headers.ts';
 import { type CommandFields, newCommandFields, resetCommandFields } from '../../src/protocol/command.ts';
 
-function fill(headers: Record<string, string>, kind: 'append' | 'create' = 'append'): CommandFields | HeaderRefusal {
+function fill(headers: Record<string, string>, kind: 'append' | 'create' = 'append'): CommandFields | RefusalReason {
   const taken = new WriteHeaders();
   for (const [name, value] of Object.entries(headers)) taken.take(name, value);
   const command = newCommandFields();
@@ -18,7 +19,7 @@ function accepted(headers: Record<string, string>, kind: 'append' | 'create' = '
   return result;
 }
 
-function refused(headers: Record<string, string>, kind: 'append' | 'create' = 'append'): HeaderRefusal {
+function refused(headers: Record<string, string>, kind: 'append' | 'create' = 'append'): RefusalReason {
   const result = fill(headers, kind);
   assert('code' in result, `accepted: ${JSON.stringify(headers)}`);
   return result;

@@ -1,6 +1,6 @@
 /** POST on a stream: append, append and close, close, batches. The hot path; request.ts says why objects are kept. */
-import { type ErrorCode, errorCode, errorNumber } from '../../base/errors.ts';
-import { type HeaderRefusal, declaredBytes, fillAppend } from '../headers.ts';
+import { type ErrorCode, type RefusalReason, errorCode, errorNumber } from '../../base/errors.ts';
+import { declaredBytes, fillAppend } from '../headers.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
 import { JSON_TYPE, RECORD_EXTENSION } from '../response.ts';
 import type { HttpServerContext } from '../server-context.ts';
@@ -137,7 +137,7 @@ export function completeBatch(
   server: HttpServerContext,
   command: AppendFields,
   body: Uint8Array,
-): HeaderRefusal | undefined {
+): RefusalReason | undefined {
   const shape = batchShape(body);
   if (shape === 'too-many') return { code: 'TOO_MANY_FRAMES', detail: '' };
   if (shape === 'empty') return { code: 'INVALID_BATCH', detail: 'it holds no frame' };

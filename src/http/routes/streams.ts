@@ -1,7 +1,7 @@
 /** PUT, HEAD and DELETE on a stream: create (maybe as a fork), describe, remove; and its attributes. */
-import type { ErrorCode } from '../../base/errors.ts';
+import type { ErrorCode, RefusalReason } from '../../base/errors.ts';
 import { ATTRIBUTES_BYTES_MAX } from '../../base/limits.ts';
-import { type HeaderRefusal, TOO_MANY_TAGS, type WriteHeaders, declaredBytes, fillCreate } from '../headers.ts';
+import { TOO_MANY_TAGS, type WriteHeaders, declaredBytes, fillCreate } from '../headers.ts';
 import { newPath, parsePath } from '../paths.ts';
 import { writeHeadVary } from '../read-response.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
@@ -189,7 +189,7 @@ export function fillDelete(
   { ifMatch, ifNoneMatch }: WriteHeaders,
   request: Request,
   target: StreamTarget,
-): HeaderRefusal | undefined {
+): RefusalReason | undefined {
   const condition = conditionText(ifMatch, ifNoneMatch);
   if (condition === undefined) return { code: 'INVALID_HEADER', detail: TOO_MANY_TAGS };
   if (!server.takesCondition(condition)) return { code: 'UPGRADE_UNFINISHED', detail: '' };
