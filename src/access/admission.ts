@@ -8,6 +8,7 @@
  * loopback), Referer (older ones, unless the page leaves it out).
  */
 import { timingSafeEqual } from 'node:crypto';
+import { isLoopback } from '../base/address.ts';
 import type { RefusalReason } from '../base/errors.ts';
 import type { CorsPolicy } from './cors.ts';
 import type { FailedTokens } from './failed-tokens.ts';
@@ -122,7 +123,7 @@ export class ClientPolicy implements AdmissionPolicy {
     this.#hosts = new KnownHosts(hosts);
     this.#cors = cors;
     this.#routes = routes;
-    this.#isStrict = !hasToken && (isLoopbackHost(hosts.listen) || hosts.names.length > 0);
+    this.#isStrict = !hasToken && (isLoopback(hosts.listen) || hosts.names.length > 0);
     this.#trustsHost = hasToken;
   }
 
@@ -327,12 +328,7 @@ function tokensInQuery(query = ''): string[] {
 
 /** Addresses cannot be rebound. The Host header puts those of version 6 in brackets. */
 const IP_LITERAL = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f:.]*:[0-9a-f:.]*)$/;
-const LOOPBACK_V4 = /^127(?:\.\d{1,3}){3}$/;
 const WILDCARDS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
-
-function isLoopbackHost(host: string): boolean {
-  return host === 'localhost' || host === '::1' || LOOPBACK_V4.test(host);
-}
 
 /**
  * Under which names a plane answers. A web page can give its own name the address of this node (DNS rebinding), and is
@@ -354,7 +350,7 @@ class KnownHosts {
   has(header: string): boolean {
     if (header === this.#last && header !== '') return true;
     const host = hostOf(header);
-    const known = isLoopbackHost(host) || this.#names.has(host) || (this.#isWildcard && IP_LITERAL.test(host));
+    const known = isLoopback(host) || this.#names.has(host) || (this.#isWildcard && IP_LITERAL.test(host));
     if (known) this.#last = header;
     return known;
   }

@@ -19,6 +19,11 @@ export function parseAddress(raw: unknown): Address | undefined {
   return { host, port };
 }
 
+/** True when only processes of this host can connect. Names other than localhost count as reachable from outside. */
+export function isLoopback(host: string): boolean {
+  return /^(127(\.\d{1,3}){3}|::1|localhost)$/.test(host);
+}
+
 /** An http or https address without a path that other nodes and clients are told: a name of 253 characters fits. */
 export function isPublicUrl(written: string): boolean {
   return /^https?:\/\/[\w.:[\]-]{1,262}$/.test(written);

@@ -1,9 +1,8 @@
 /** A plane that listens beyond loopback needs a token or a secret that cannot be guessed. */
-import { type Address, formatAddress } from '../base/address.ts';
+import { type Address, formatAddress, isLoopback } from '../base/address.ts';
 import { ConfigError } from './error.ts';
 import { type PlaneName, refuse } from './kinds.ts';
 import { weaknessOf } from './secret-strength.ts';
-import { isLoopback } from './values.ts';
 
 /** The part of Config that is looked at. */
 interface Doors {
@@ -63,7 +62,7 @@ function doorsOf({ server, http }: Doors): readonly Door[] {
 export function checkDoors(config: Doors): void {
   const { server, cluster } = config;
   for (const { plane, listenKey, listen, tokenKey, isGuarded } of doorsOf(config)) {
-    if (isGuarded || isLoopback(listen) || server.allowUnauthenticated.includes(plane)) continue;
+    if (isGuarded || isLoopback(listen.host) || server.allowUnauthenticated.includes(plane)) continue;
     throw new ConfigError(
       `${listenKey} = "${formatAddress(listen)}" is reachable from other hosts, and any client there could use the ${plane} plane: ` +
         `set ${tokenKey}_file to a file with a token ("openssl rand -hex 32" makes one), or, if a proxy in front of it checks ` +
@@ -71,7 +70,7 @@ export function checkDoors(config: Doors): void {
     );
   }
   if (cluster.secret === undefined) {
-    if (server.clusterListen === undefined || isLoopback(server.clusterListen)) return;
+    if (server.clusterListen === undefined || isLoopback(server.clusterListen.host)) return;
     throw refuse(
       'cluster.secret',
       undefined,
@@ -88,7 +87,7 @@ export function checkDoors(config: Doors): void {
 /** Sentences for the log: what is allowed, and not as it should be. */
 export function doorWarnings(config: Doors): string[] {
   return doorsOf(config).flatMap(({ plane, listenKey, listen, tokenKey, token, isGuarded }) => {
-    if (isLoopback(listen)) return [];
+    if (isLoopback(listen.host)) return [];
     const where = `${listenKey} = "${formatAddress(listen)}"`;
     if (!isGuarded) return [`${where} takes requests without a token: only a proxy may reach the ${plane} plane`];
     if (token === undefined) return [];

@@ -1,10 +1,10 @@
 /** Tokens that an issuer signs: where its keys come from, and what each token must say. */
+import { isLoopback } from '../base/address.ts';
 import { type JwtKey, NODE_ISSUER } from '../base/jwt-key.ts';
 import { ConfigError } from './error.ts';
 import { parseKeyFile } from './jwt-keys.ts';
 import type { OptionKey, OptionValues } from './options.ts';
 import { readTextFile } from './text-file.ts';
-import { isLoopback } from './values.ts';
 
 /** `keys` are those of the file, and `keyServer` publishes others. */
 export type JwtConfig = Readonly<NonNullable<ReturnType<typeof jwtOf>>>;
@@ -39,9 +39,9 @@ function missing(key: OptionKey, meaning: string): ConfigError {
 
 /** An impostor that answers in its place could give any client any right. */
 function checkKeyServer(url: string): void {
-  const { protocol, hostname, port } = new URL(url);
+  const { protocol, hostname } = new URL(url);
   const host = hostname.replace(/^\[|\]$/g, '');
-  if (protocol === 'https:' || isLoopback({ host, port: Number(port) })) return;
+  if (protocol === 'https:' || isLoopback(host)) return;
   throw new ConfigError(`http.jwks_url = ${JSON.stringify(url)}: expected https, or an address of this host`);
 }
 

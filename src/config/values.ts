@@ -1,6 +1,5 @@
 /** Text forms of values. Parsers answer undefined for a text that they do not understand. */
 import { parse, TomlError } from 'smol-toml';
-import type { Address } from '../base/address.ts';
 
 export const KIB = 1024;
 export const MIB = 1024 * KIB;
@@ -43,11 +42,6 @@ export function formatSize(bytes: number): string {
     Object.entries(SIZE_UNITS_BYTES).filter(([unit]) => unit === 'B' || unit.endsWith('iB')),
     ' ',
   );
-}
-
-/** True when only processes of this host can connect. Names other than localhost count as reachable from outside. */
-export function isLoopback(address: Address): boolean {
-  return address.host === 'localhost' || address.host === '::1' || /^127(\.\d{1,3}){3}$/.test(address.host);
 }
 
 /** Exact arithmetic: `1.1s` is 1100 ms and `0.0005s` is refused, where doubles give 1100.0000000000002 and 0.5. */

@@ -6,9 +6,9 @@
  * of this host. `/healthz` is for probes and needs neither.
  */
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
-import { type Address, parseAddress } from '../base/address.ts';
+import { type Address, isLoopback, parseAddress } from '../base/address.ts';
 import { reasonOf } from '../nodes/failure.ts';
-import { HEAD_LIMITS, answerText, closeServer, isLoopback, isSameSecret, listenOn } from '../nodes/http-server.ts';
+import { HEAD_LIMITS, answerText, closeServer, isSameSecret, listenOn } from '../nodes/http-server.ts';
 import { CONTENT_TYPES, type Format, formatFor, render } from './render.ts';
 import type { NodeAnswer, Scraper } from './scrape.ts';
 

@@ -8,12 +8,6 @@ import { Failure, reasonOf } from './failure.ts';
 /** Bounds of a request's head, and of the time that it takes. */
 export const HEAD_LIMITS = { maxHeaderSize: 16 * 1024, headersTimeout: 10_000 } as const;
 
-const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/;
-
-export function isLoopback(host: string): boolean {
-  return LOOPBACK.test(host);
-}
-
 /** Resolves to the address, with the port that was taken. */
 export async function listenOn(server: Server, { host, port }: Address): Promise<Address> {
   await new Promise<void>((resolve, reject) => {

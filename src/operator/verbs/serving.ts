@@ -1,12 +1,11 @@
 /** Verbs that serve until Ctrl-C. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { type Address, formatAddress, parseAddress } from '../../base/address.ts';
+import { type Address, formatAddress, isLoopback, parseAddress } from '../../base/address.ts';
 import { readConsolePage } from '../../console/built-page.ts';
 import { ConsoleServer } from '../../console/cluster/server.ts';
 import { CONFIG, type Context, SCRAPE_TOKEN, type Verb, asking, openCluster, tokenOf, textFlag } from '../context.ts';
 import { Failure, UsageError } from '../../nodes/failure.ts';
-import { isLoopback } from '../../nodes/http-server.ts';
 
 const CONSOLE_LISTEN = '127.0.0.1:4480';
 const EXPORTER_LISTEN = '127.0.0.1:4490';

@@ -1,6 +1,6 @@
 /** URLs that browsers read a stream with, without a header: the token in them is made by a node. */
 import { type Verb, CLIENT_FLAGS, openStreams, textFlag } from '../context.ts';
-import { isLoopback } from '../../nodes/http-server.ts';
+import { isLoopback } from '../../base/address.ts';
 import { Failure, UsageError, printable, reasonOf } from '../../nodes/failure.ts';
 import { membersOf } from '../../nodes/http-client.ts';
 import { OUTPUT, wantsJson } from '../output.ts';
