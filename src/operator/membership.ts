@@ -9,15 +9,10 @@ import { Mistake, reasonIn, refusal } from '../nodes/http-client.ts';
 import type { ProgressBar } from './progress-bar.ts';
 import { type GroupView, type ClusterSnapshot, groupViews, nameGroups, reportOf } from '../nodes/cluster-snapshot.ts';
 import { planDrain } from './successors.ts';
-import { failIfMistaken, pause } from './waiting.ts';
+import { type PollPace, failIfMistaken, pause } from './waiting.ts';
 
 /** Snapshots go to a node two at a time per core, and each change makes its group's log wait for it. */
 const GROUPS_AT_ONCE = 4;
-
-export interface MoveOptions {
-  readonly timeoutMs: number;
-  readonly intervalMs: number;
-}
 
 /** Returns what a group still needs; undefined when it is done. */
 type Step = (group: GroupView, snapshot: ClusterSnapshot) => Promise<string | undefined>;
@@ -32,7 +27,7 @@ export interface NewMember {
 export function addMember(
   cluster: Cluster,
   { node, address }: NewMember,
-  options: MoveOptions,
+  pace: PollPace,
   progress: ProgressBar,
 ): Promise<number> {
   const isDone = ({ voters, isPending }: GroupView): boolean => voters.includes(node) && !isPending;
@@ -46,16 +41,11 @@ export function addMember(
     const all = voters.filter((voter) => voter !== node).concat(node);
     return await change(cluster, leader, `/__svc/raft/${id}/membership?voters=${all.join(',')}`);
   };
-  return throughGroups(cluster, { isDone, step, what: `groups have node ${node} as a voter` }, options, progress);
+  return throughGroups(cluster, { isDone, step, what: `groups have node ${node} as a voter` }, pace, progress);
 }
 
 /** Takes the node out of every group; it may be dead. */
-export function removeMember(
-  cluster: Cluster,
-  node: number,
-  options: MoveOptions,
-  progress: ProgressBar,
-): Promise<number> {
+export function removeMember(cluster: Cluster, node: number, pace: PollPace, progress: ProgressBar): Promise<number> {
   const isDone = ({ leader, voters, learners, isPending, from }: GroupView): boolean =>
     leader === from && !isPending && !voters.includes(node) && !learners.includes(node);
   const step: Step = async ({ id, leader, voters, isPending, from }, snapshot) => {
@@ -75,7 +65,7 @@ export function removeMember(
     const reason = await cluster.transfer(cluster.node(leader), id, to);
     return reason === undefined ? `group ${id} is on its way to node ${to}` : `group ${id} to node ${to}: ${reason}`;
   };
-  return throughGroups(cluster, { isDone, step, what: `groups are without node ${node}` }, options, progress);
+  return throughGroups(cluster, { isDone, step, what: `groups are without node ${node}` }, pace, progress);
 }
 
 /** Voters that would stay must be able to go on without the one that leaves. */
@@ -120,7 +110,7 @@ interface Work {
 async function throughGroups(
   cluster: Cluster,
   { isDone, step, what }: Work,
-  { timeoutMs, intervalMs }: MoveOptions,
+  { timeoutMs, intervalMs }: PollPace,
   progress: ProgressBar,
 ): Promise<number> {
   const deadlineMs = performance.now() + timeoutMs;

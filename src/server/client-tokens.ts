@@ -1,7 +1,6 @@
 /** Tokens of the client plane that have scopes: those of a file, those that an issuer signs, and those of nodes. */
 import { JwtTokens, isJwt } from '../access/jwt-tokens.ts';
-import { ALL_RIGHTS_ID, NarrowedTokens, type NarrowingRefusal, type SignedToken } from '../access/narrowed-tokens.ts';
-import type { NarrowingWish } from '../access/narrowing.ts';
+import { ALL_RIGHTS_ID, NarrowedTokens } from '../access/narrowed-tokens.ts';
 import type { Grant } from '../access/scopes.ts';
 import { StaticTokens } from '../access/static-tokens.ts';
 import type { ParentBook, ParentToken, TokenBook, TokenFault } from '../access/token-book.ts';
@@ -11,6 +10,7 @@ import { toHex } from '../base/hex.ts';
 import type { JwtKey } from '../base/jwt-key.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { ScopedTokens } from '../config/config.ts';
+import type { NarrowingPort } from '../http/routes/tokens.ts';
 import type { Logger } from '../logging/logger.ts';
 import { KeyServer } from './key-server.ts';
 import { publishedChanges } from './token-changes.ts';
@@ -31,11 +31,6 @@ export interface KnownTokens {
   readonly client: string;
 }
 
-/** Signs tokens for holders of others. */
-export interface Narrowing {
-  holder(parent: Grant | undefined): (wish: NarrowingWish) => SignedToken | NarrowingRefusal;
-}
-
 const ID_BYTES = 16;
 
 /** The issuer may sign with a key that is not here yet, whether the token names it or not. */
@@ -54,7 +49,7 @@ export class ClientTokens implements TokenBook, ParentBook {
   #published: readonly JwtKey[] = [];
 
   /** Undefined: the node has no key to sign with. */
-  readonly narrowing: Narrowing | undefined;
+  readonly narrowing: NarrowingPort | undefined;
   readonly urlGrantOf: TokenBook['urlGrantOf'];
 
   constructor(tokens: KnownTokens, { runtime, log, changed, tell }: ClientTokensOptions) {

@@ -3,7 +3,7 @@ import { compareText } from '../base/text.ts';
 import { type Refused, callGroups, callShards, firstRefusal, resultsOf } from '../gateway/shard-client.ts';
 import type { ShardGateway } from '../ports.ts';
 import { COMMANDS, QUERIES } from '../protocol/operations.ts';
-import type { ListedStream } from '../protocol/queries/summaries.ts';
+import type { ListRequest, ListedStream } from '../protocol/queries/summaries.ts';
 
 /** A refusal as a shard gave it, or one that follows from all answers. */
 export type BucketRefusal = Pick<Refused, 'code' | 'detail'>;
@@ -46,17 +46,10 @@ export interface ListedStreams {
   readonly hasMore: boolean;
 }
 
-export interface ListOptions {
-  readonly bucket: string;
-  readonly prefix: string;
-  readonly after: string;
-  readonly limit: number;
-}
-
 /** Each shard lists its own streams in order, so the first `limit` of all are among the first of each. */
 export function listStreams(
   gateway: ShardGateway,
-  { limit, ...wanted }: ListOptions,
+  { limit, ...wanted }: ListRequest,
   done: (page: BucketRefusal | ListedStreams) => void,
 ): void {
   // One more than asked for tells whether there is a next page.

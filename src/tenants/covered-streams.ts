@@ -2,13 +2,13 @@
 import { type Grant, type NameRange, rangesOf } from '../access/scopes.ts';
 import { compareText } from '../base/text.ts';
 import type { ShardGateway } from '../ports.ts';
-import type { ListedStream } from '../protocol/queries/summaries.ts';
-import { type BucketRefusal, type ListOptions, type ListedStreams, listStreams } from './bucket-streams.ts';
+import type { ListRequest, ListedStream } from '../protocol/queries/summaries.ts';
+import { type BucketRefusal, type ListedStreams, listStreams } from './bucket-streams.ts';
 
 type Done = (page: BucketRefusal | ListedStreams) => void;
 
 /** Lists what a grant covers. Its ranges do not overlap, so one after the other they give names in order. */
-export function listCovered(gateway: ShardGateway, grant: Grant, wanted: ListOptions, done: Done): void {
+export function listCovered(gateway: ShardGateway, grant: Grant, wanted: ListRequest, done: Done): void {
   const ranges = rangesOf(grant, 'list', wanted.bucket).flatMap((range) => narrowed(range, wanted.prefix));
   ranges.sort((left, right) => compareText(left.prefix, right.prefix));
   new CoveredPage(gateway, wanted, ranges, done).next();
@@ -22,12 +22,12 @@ function narrowed(range: NameRange, prefix: string): NameRange[] {
 
 class CoveredPage {
   readonly #gateway: ShardGateway;
-  readonly #wanted: ListOptions;
+  readonly #wanted: ListRequest;
   readonly #ranges: NameRange[];
   readonly #done: Done;
   readonly #streams: ListedStream[] = [];
 
-  constructor(gateway: ShardGateway, wanted: ListOptions, ranges: readonly NameRange[], done: Done) {
+  constructor(gateway: ShardGateway, wanted: ListRequest, ranges: readonly NameRange[], done: Done) {
     this.#gateway = gateway;
     this.#wanted = wanted;
     this.#ranges = ranges.filter((range) => !isBefore(range, wanted.after));

@@ -21,7 +21,14 @@ import { type Clock, Timed } from './clock.ts';
 import { Feed } from './feed.ts';
 import type { View } from './events.ts';
 import { READ_FLAG_NO_TOUCH, readCreatedAtMs, readIncarnation, showRead, fillRead } from '../protocol/queries/read.ts';
-import { READ_NOW, READ_OFFSET, READ_RECORD, READ_RECORD_NOW, READ_TAIL_RECORDS } from '../protocol/read-fields.ts';
+import {
+  READ_NOW,
+  READ_OFFSET,
+  READ_RECORD,
+  READ_RECORD_NOW,
+  READ_TAIL_RECORDS,
+  type ReadRange,
+} from '../protocol/read-fields.ts';
 
 /** Between two long-polls of a client its topic stays, so the shard need not be told twice per poll. */
 export const LINGER_MS = 5_000;
@@ -61,14 +68,8 @@ export interface Member {
   onStop(): void;
 }
 
-/** Where a read starts and how much it takes, as in the READ request. */
-export interface ReadPosition {
-  mode: number;
-  value: number;
-  maxBytes: number;
-  maxRecords: number;
-  readFlags: number;
-}
+/** Where a read starts and how much it takes. */
+export type ReadPosition = { -readonly [Field in keyof ReadRange]: ReadRange[Field] };
 
 /** The stream is not there: its tail is where it will begin, and what is read once it is made begins there too. */
 export function beginAtStart(position: ReadPosition): void {

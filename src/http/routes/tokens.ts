@@ -7,8 +7,9 @@ import { declaredBytes } from '../headers.ts';
 import type { RequestContext } from '../request.ts';
 import { countRefusal, grantOf } from '../scope-gate.ts';
 
-export type Narrow = (wish: NarrowingWish) => SignedToken | NarrowingRefusal;
+type Narrow = (wish: NarrowingWish) => SignedToken | NarrowingRefusal;
 
+/** Signs tokens for holders of others. */
 export interface NarrowingPort {
   /**
    * `parent`: of the sender; undefined: all rights. Asked when the token is looked at and not when the body is there: a

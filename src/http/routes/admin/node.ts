@@ -9,6 +9,7 @@ import { MillraceError } from '../../../base/errors.ts';
 import { type NodeStatus, askNodeStatus, coldSummary } from '../../../gateway/node-status.ts';
 import type { RaftGroup } from '../../../protocol/queries/summaries.ts';
 import type { Refused } from '../../../gateway/shard-client.ts';
+import type { MetricsHistory } from '../../../metrics/history.ts';
 import { guardData, readData } from '../../guard.ts';
 import type { WriteHeaders } from '../../headers.ts';
 import type { RequestContext } from '../../request.ts';
@@ -135,12 +136,7 @@ export function handleMetrics(call: RequestContext, source: MetricsSource): void
 }
 
 /** The past of the node, kept by the composition. */
-export interface KeptMetrics {
-  /** `read` is called again and again, until the end. */
-  begin(read: () => Promise<Record<string, unknown> | undefined>): void;
-  end(): void;
-  json(): string;
-}
+export type KeptMetrics = Pick<MetricsHistory, 'begin' | 'end' | 'json'>;
 
 export function beginHistory(server: HttpServerContext, source: MetricsSource, history: KeptMetrics): void {
   history.begin(async () => {
