@@ -3,9 +3,10 @@
  * of the tool, and what came of it.
  */
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { caughtMessage } from '../../base/caught.ts';
 import { isObject } from '../../nodes/report.ts';
 import type { Action } from '../model/actions.ts';
-import { type PageAnswer, NoAnswer, jsonOf, reasonOf, sentenceOf, textOf } from './api.ts';
+import { type PageAnswer, NoAnswer, jsonOf, sentenceOf, textOf } from './api.ts';
 import { Note, useDesk } from './parts.tsx';
 
 /** Longer than a node waits for a majority. */
@@ -47,7 +48,7 @@ export function ActionDialog({ action, done, close }: ActionDialogProps) {
       done?.();
       await watch.look();
     } catch (error) {
-      const text = `${reasonOf(error)}. Whether it was done is not known: look before you repeat it.`;
+      const text = `${caughtMessage(error)}. Whether it was done is not known: look before you repeat it.`;
       setPhase({ is: 'failed', text });
     }
   };

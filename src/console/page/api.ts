@@ -124,13 +124,17 @@ async function bounded(answer: Response, bytesMax: number): Promise<Pick<PageAns
     size += pieces.at(-1)?.length ?? 0;
   }
   if (isCut) await reader?.cancel();
-  const bytes = new Uint8Array(size);
+  return { bytes: joinBytes(pieces), isCut };
+}
+
+export function joinBytes(pieces: readonly Uint8Array[]): Uint8Array {
+  const bytes = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
   for (const piece of pieces) {
     bytes.set(piece, at);
     at += piece.length;
   }
-  return { bytes, isCut };
+  return bytes;
 }
 
 export function textOf({ bytes }: PageAnswer): string {
@@ -163,9 +167,4 @@ export function sentenceOf(answer: PageAnswer): string {
   const code = answer.headers.get('millrace-error');
   const sentence = (text.split('\n')[0] ?? '').slice(0, SENTENCE_CHARS_MAX);
   return `${answer.status}${code === null ? '' : ` ${code}`}${sentence === '' ? '' : `: ${sentence}`}`;
-}
-
-/** The sentence of what was thrown. */
-export function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

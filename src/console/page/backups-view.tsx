@@ -1,6 +1,7 @@
+import { caughtMessage } from '../../base/caught.ts';
 import { type Json, isObject } from '../../nodes/report.ts';
 import { formatTime } from '../model/units.ts';
-import { NoAnswer, jsonOf, reasonOf, sentenceOf } from './api.ts';
+import { NoAnswer, jsonOf, sentenceOf } from './api.ts';
 import { useLoad } from './load.ts';
 import { Fact, Note, useDesk } from './parts.tsx';
 
@@ -21,7 +22,7 @@ export function BackupsView() {
         if (answer.status !== 200 || !isObject(info)) throw new NoAnswer(sentenceOf(answer));
         return { node, info, problem: '' };
       } catch (error) {
-        return { node, info: undefined, problem: reasonOf(error) };
+        return { node, info: undefined, problem: caughtMessage(error) };
       }
     };
     return await Promise.all(ids.map(ask));

@@ -1,8 +1,8 @@
 /** Shows a stream page by page from either end, or as it grows. */
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { caughtMessage } from '../../base/caught.ts';
 import { type Form, type Line, indented, matching } from '../model/content.ts';
 import { formatNumber } from '../model/units.ts';
-import { NoAnswer, reasonOf } from './api.ts';
 import { Choice, Note } from './parts.tsx';
 import { type Facts, type Page, type Place, emptyPage, ends, pageSize, readNext, readPage } from './reader.ts';
 
@@ -166,7 +166,7 @@ function useContent({ place, facts, form, where: { from, mode } }: Wanted): Cont
     else {
       readPage(place, facts, from, form, signal).then(
         (page) => show({ page, problem: undefined }),
-        (error: unknown) => show({ page: undefined, problem: reasonOf(error) }),
+        (error: unknown) => show({ page: undefined, problem: caughtMessage(error) }),
       );
     }
     return () => ended.abort();
@@ -195,7 +195,7 @@ async function follow({ place, facts, form, from, signal, show }: Following): Pr
       if (next.isClosed) return;
     } catch (error) {
       if (signal.aborted) return;
-      const what = error instanceof NoAnswer ? error.message : reasonOf(error);
+      const what = caughtMessage(error);
       show({ page, problem: `${what}; trying again` });
       await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
     }

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import { reasonOf } from './api.ts';
+import { caughtMessage } from '../../base/caught.ts';
 
 export interface LoadedPage<T> {
   readonly value: T | undefined;
@@ -25,7 +25,7 @@ export function useLoad<T>(key: string, load: (signal: AbortSignal) => Promise<T
       (value) => ended.signal.aborted || setState({ key, value, problem: undefined, isLoading: false }),
       (error: unknown) =>
         ended.signal.aborted ||
-        setState((before) => ({ key, value: before?.value, problem: reasonOf(error), isLoading: false })),
+        setState((before) => ({ key, value: before?.value, problem: caughtMessage(error), isLoading: false })),
     );
     return () => ended.abort();
   }, [key, turn]);

@@ -1,7 +1,7 @@
 /** Reads of one stream, each bounded: a page of it from either end, or what comes next. */
 import { type Form, type Line, linesOfBytes, linesOfRecords, looksBinary } from '../model/content.ts';
 import { streamPath } from '../model/actions.ts';
-import { type PageAnswer, type Api, NoAnswer, sentenceOf, textOf } from './api.ts';
+import { type PageAnswer, type Api, NoAnswer, joinBytes, sentenceOf, textOf } from './api.ts';
 
 /** A node's answer to HEAD. */
 export interface Facts {
@@ -101,16 +101,9 @@ export async function readPage(
     const at = from + answer.bytes.length;
     const next = await read(place, `offset=${offset(at)}&max_bytes=${wanted - answer.bytes.length}`, ask);
     if (next.bytes.length === 0) break;
-    answer = { ...next, bytes: joined(answer.bytes, next.bytes) };
+    answer = { ...next, bytes: joinBytes([answer.bytes, next.bytes]) };
   }
   return pageOf(answer, facts, from, form);
-}
-
-function joined(head: Uint8Array, tail: Uint8Array): Uint8Array {
-  const bytes = new Uint8Array(head.length + tail.length);
-  bytes.set(head);
-  bytes.set(tail, head.length);
-  return bytes;
 }
 
 /** Waits for what is appended at `from`; an empty page when nothing came for a while. */

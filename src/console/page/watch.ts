@@ -1,4 +1,5 @@
 /** Asks all nodes again and again, and keeps what follows. The views show this and nothing of their own. */
+import { caughtMessage } from '../../base/caught.ts';
 import { isObject } from '../../nodes/report.ts';
 import { type Finding, findings } from '../../nodes/findings.ts';
 import type { OperatorRole } from '../../base/scopes.ts';
@@ -17,7 +18,7 @@ import {
   nodesKnownTo,
   snapshotOf,
 } from '../model/samples.ts';
-import { type Api, NoAnswer, jsonOf, reasonOf, sentenceOf, type PageKind } from './api.ts';
+import { type Api, NoAnswer, jsonOf, sentenceOf, type PageKind } from './api.ts';
 
 /** Fine enough for a plot; a question costs a node a millisecond. */
 const ROUND_MS = 2000;
@@ -117,7 +118,7 @@ export class Watch {
       // A later one, maybe with another token, is under way.
       if (look !== this.#looks) return;
       if (error instanceof NoAnswer && error.isLocked) this.locked = error.message;
-      else this.problem = reasonOf(error);
+      else this.problem = caughtMessage(error);
     }
     this.#tell();
   }
@@ -206,7 +207,7 @@ export class Watch {
         : failed(id, performance.now(), `it answers as node ${report.nodeId}; mend the cluster file`);
     } catch (error) {
       if (error instanceof NoAnswer && error.isLocked) throw error;
-      return failed(id, performance.now(), reasonOf(error));
+      return failed(id, performance.now(), caughtMessage(error));
     }
   }
 }
