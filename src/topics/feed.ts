@@ -53,10 +53,6 @@ export class Feed {
     this.view = view;
   }
 
-  get size(): number {
-    return this.#readers.size;
-  }
-
   join(reader: FeedReader): void {
     this.#readers.add(reader);
     this.#order = undefined;

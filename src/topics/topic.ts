@@ -126,10 +126,6 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
     this.number = host.gateway.openTopic(this);
   }
 
-  get memberCount(): number {
-    return this.#members.size;
-  }
-
   add(member: Member): void {
     // While the topic reads, the clock may hold its next try.
     if (!this.#reading) this.#host.clock.cancel(this);

@@ -83,10 +83,6 @@ export class StreamClient {
     this.#options = options;
   }
 
-  get signal(): AbortSignal {
-    return this.#options.signal;
-  }
-
   /** An answer that is not 503, 507 or 502 of something in between; those mean: ask again. */
   async call(call: Call): Promise<StreamAnswer> {
     const { signal, waiting, patienceMs, refusedPatienceMs } = this.#options;
