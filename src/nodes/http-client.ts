@@ -187,11 +187,11 @@ export async function readReply(
 
 /** All pieces as one buffer. More bytes than `bytesMax` throw what `tooLong` makes. */
 export async function wholeOf(
-  pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
+  pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   bytesMax: number,
   tooLong: () => Error,
 ): Promise<Buffer> {
-  const all: Buffer[] = [];
+  const all: Uint8Array[] = [];
   let bytes = 0;
   for await (const piece of pieces) {
     bytes += piece.length;

@@ -7,7 +7,7 @@ import { JWKS_BYTES_MAX } from '../base/limits.ts';
 import type { JwtKey } from '../base/jwt-key.ts';
 import type { Runtime } from '../base/runtime.ts';
 import { parseJwks } from '../config/jwt-keys.ts';
-import { CallEnd } from '../nodes/http-client.ts';
+import { CallEnd, wholeOf } from '../nodes/http-client.ts';
 
 const MINUTE_MS = 60_000;
 /** A key that was withdrawn opens nothing after this. */
@@ -151,12 +151,6 @@ async function textOf(url: string, signal: AbortSignal): Promise<string> {
     await response.body?.cancel();
     throw new Error(`it answered ${response.status}`);
   }
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of response.body) {
-    bytes += chunk.byteLength;
-    if (bytes > JWKS_BYTES_MAX) throw new Error(`its answer is longer than ${JWKS_BYTES_MAX} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
+  const tooLong = (): Error => new Error(`its answer is longer than ${JWKS_BYTES_MAX} bytes`);
+  return (await wholeOf(response.body, JWKS_BYTES_MAX, tooLong)).toString('utf8');
 }
