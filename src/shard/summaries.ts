@@ -1,6 +1,8 @@
 /** Answers about all groups of a shard: listings, buckets, the usage meter and the state shown in the metrics. */
 import { errorNumber } from '../base/errors.ts';
 import type { Group } from '../group/group.ts';
+import type { Commits } from './commits.ts';
+import type { DamagedGroups } from './damaged-groups.ts';
 import type { GroupSnapshotCounters } from './replication.ts';
 import type { ShardStorage } from './ports.ts';
 import { coldCounters, describeCold } from '../cold/shard/cold-status.ts';
@@ -70,6 +72,8 @@ function answerBucket(groups: readonly Group[], query: Query, reply: Reply): voi
   QUERIES.bucket.result.write(reply, sum);
 }
 
+type TurnCounters = Record<'turns' | 'committedEntries' | 'requests' | 'refusedDiskFull' | 'refusedDiskSlow', number>;
+
 /** The part of STATUS about a shard beyond its groups. */
 export interface ShardStatus {
   readonly cold: ColdTier | undefined;
@@ -91,28 +95,7 @@ export interface ShardStatus {
     'logBytesBehind' | 'logFileBytes' | 'logMemoryBytes' | 'logReadBack' | 'logSegments' | 'spaceLeft'
   >;
   readonly snapshots: GroupSnapshotCounters;
-  readonly counters: Readonly<
-    Record<
-      | 'turns'
-      | 'commits'
-      | 'commitMicros'
-      | 'committedEntries'
-      | 'requests'
-      | 'checkpoints'
-      | 'refusedDiskFull'
-      | 'refusedDiskSlow'
-      | 'damagedRows'
-      | 'stoppedGroups'
-      | 'repairedGroups'
-      | 'scrubbedBytes'
-      | 'scrubs'
-      | 'differingGroups'
-      | 'undecidedGroups'
-      | 'comparedBytes'
-      | 'comparisons',
-      number
-    >
-  >;
+  readonly counters: Readonly<TurnCounters & Commits['counters'] & DamagedGroups['counters']>;
 }
 
 /** STATUS: Raft state per group, and the shard's counters: summed, for this core, and by group id. */
