@@ -58,12 +58,6 @@ interface DamagedRow {
   readonly group: Group | undefined;
 }
 
-type DamageCounters = Record<
-  'damagedRows' | 'stoppedGroups' | 'differingGroups' | 'repairedGroups' | keyof Scrub['counters'],
-  number
-> &
-  Comparison['counters'];
-
 export class DamagedGroups {
   readonly #options: DamagedGroupsOptions;
   /** With rows that the disk changed. */
@@ -98,7 +92,7 @@ export class DamagedGroups {
     }
   }
 
-  get counters(): DamageCounters {
+  get counters() {
     const [damagedRows, stoppedGroups, differingGroups] = [this.#rows.size, this.#stopped.size, this.#differing.size];
     const { counters: compared } = this.comparison;
     return {
