@@ -32,6 +32,7 @@ export class ColdGate extends NonOverlappingInterval {
   /** Nodes known to reach the store: they receive leaderships while this node is cut off. */
   receivers: ReadonlySet<number> = new Set();
   readonly #options: ColdGateOptions;
+  /** This node does not reach the store, and another one does. */
   #isCut = false;
   #applied = true;
   #badInARow = 0;
@@ -40,11 +41,6 @@ export class ColdGate extends NonOverlappingInterval {
   constructor(options: ColdGateOptions) {
     super(options.intervalMs, options);
     this.#options = options;
-  }
-
-  /** This node does not reach the store, and another one does. */
-  get isCut(): boolean {
-    return this.#isCut;
   }
 
   protected override async round(): Promise<void> {

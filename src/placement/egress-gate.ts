@@ -51,10 +51,6 @@ export class EgressGate extends NonOverlappingInterval {
     this.#options = options;
   }
 
-  get egress(): EgressState {
-    return this.#egress;
-  }
-
   protected override async round(): Promise<void> {
     const options = this.#options;
     const { nodeId } = options;

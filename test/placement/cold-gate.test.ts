@@ -17,6 +17,7 @@ class Rig {
   /** Nodes that reach the store. */
   reaching = new Set<number>([2, 3]);
   failure: Error | undefined;
+  isCut = false;
   readonly applied: boolean[] = [];
   readonly asked: number[] = [];
   readonly errors: unknown[] = [];
@@ -37,7 +38,7 @@ class Rig {
       this.applied.push(isCut);
       return Promise.resolve();
     },
-    onChange: () => undefined,
+    onChange: (isCut) => void (this.isCut = isCut),
     onError: (error) => this.errors.push(error),
   });
 
@@ -50,7 +51,7 @@ class Rig {
     let seen = '';
     for (let i = 0; i < count; i++) {
       await this.gate.tick();
-      seen += this.gate.isCut ? 'C' : '-';
+      seen += this.isCut ? 'C' : '-';
     }
     return seen;
   }

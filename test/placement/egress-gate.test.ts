@@ -21,6 +21,7 @@ class Rig {
   readonly applied: EgressState[] = [];
   readonly errors: unknown[] = [];
   readonly news: string[] = [];
+  egress: EgressState = { isImpaired: false, mayLead: true };
   readonly asked: number[] = [];
   readonly gate = new EgressGate({
     runtime: new FakeRuntime(),
@@ -38,7 +39,10 @@ class Rig {
       this.applied.push(egress);
       return Promise.resolve();
     },
-    onChange: (now, _unreached, before) => this.news.push(...egressNews(before, now).map(({ text }) => text)),
+    onChange: (now, _unreached, before) => {
+      this.egress = now;
+      this.news.push(...egressNews(before, now).map(({ text }) => text));
+    },
     onError: (error) => this.errors.push(error),
   });
 
@@ -47,7 +51,7 @@ class Rig {
     let seen = '';
     for (let i = 0; i < count; i++) {
       await this.gate.tick();
-      const { isImpaired, mayLead } = this.gate.egress;
+      const { isImpaired, mayLead } = this.egress;
       seen += isImpaired ? (mayLead ? 'i' : 'I') : '-';
     }
     return seen;
