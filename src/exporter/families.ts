@@ -68,17 +68,17 @@ const NS = 1e9;
 const US = 1e6;
 const MS = 1e3;
 
-/** `per`: how many of the node's units are one of the metric's. */
-const gauge = (name: string, from: string, help: string, per = 1): Family => ({
+/** `from`: where it is in the node's JSON. `per`: how many of the node's units are one of the metric's. */
+const gauge = (name: string, help: string, from = name, per = 1): Family => ({
   ...{ name: `millrace_${name}`, kind: 'gauge', help, from, labels: ['node'] },
   read: (node) => one(at(node, from), per),
 });
-const counter = (name: string, from: string, help: string, per = 1): Family => ({
-  ...gauge(`${name}_total`, from, help, per),
+const counter = (name: string, help: string, from = name, per = 1): Family => ({
+  ...gauge(`${name}_total`, help, from, per),
   kind: 'counter',
 });
 
-const ofCore = (name: string, from: string, help: string): Family => ({
+const ofCore = (name: string, help: string, from: string): Family => ({
   ...{ name: `millrace_${name}`, kind: name.endsWith('_total') ? 'counter' : 'gauge', help, from },
   labels: ['node', 'core'],
   *read(node) {
@@ -90,12 +90,7 @@ const ofCore = (name: string, from: string, help: string): Family => ({
 
 type ReadGroup = (group: Json, node: Json) => unknown;
 
-const ofGroup = (
-  name: string,
-  from: string,
-  help: string,
-  read: ReadGroup = (group) => ownOf(group, from),
-): Family => ({
+const ofGroup = (name: string, help: string, from = name, read: ReadGroup = (group) => ownOf(group, from)): Family => ({
   ...{ name: `millrace_group_${name}`, kind: name.endsWith('_total') ? 'counter' : 'gauge', help },
   from: `raft_groups.${from}`,
   labels: ['node', 'group'],
@@ -210,115 +205,106 @@ const EXPORTER = 'the exporter';
 
 /** In the order in which they are served. */
 export const FAMILIES: readonly Family[] = [
-  gauge('up', EXPORTER, '1 if the node answered the exporter, else 0'),
-  gauge('scrape_duration_seconds', EXPORTER, 'How long the node took to answer the exporter, or to fail'),
+  gauge('up', '1 if the node answered the exporter, else 0', EXPORTER),
+  gauge('scrape_duration_seconds', 'How long the node took to answer the exporter, or to fail', EXPORTER),
   BUILD,
-  gauge('uptime_seconds', 'uptime_ms', 'Since the process started', MS),
-  gauge('resident_memory_bytes', 'process_rss_bytes', 'Memory of the process'),
+  gauge('uptime_seconds', 'Since the process started', 'uptime_ms', MS),
+  gauge('resident_memory_bytes', 'Memory of the process', 'process_rss_bytes'),
   // Load.
   RESPONSES,
   DURATION,
   LATENCY,
-  counter('appends', 'accepted_appends', 'Appends that this node accepted'),
-  counter('appended_bytes', 'appended_bytes', 'Bytes of appends that this node applied; replicated ones too'),
-  counter('reads', 'served_reads', 'Reads that its shards served'),
-  counter('read_bytes', 'read_bytes', 'Bytes that its shards brought for reads; those from memory are not among them'),
-  counter('read_cache_hits', 'read_cache_hits', 'Reads answered from the memory of the main thread'),
-  counter('read_cache_hit_bytes', 'read_cache_hit_bytes', 'Bytes of these answers'),
-  counter('read_cache_misses', 'read_cache_misses', 'Answers of 4 KiB and more that were not in that memory'),
-  gauge('read_cache_bytes', 'read_cache_bytes', 'Held in that memory'),
-  gauge('live_readers', 'live_read_waiters', 'Long polls and event streams that wait'),
-  gauge('sse_readers', 'sse_readers', 'Event streams among them'),
-  counter('slow_readers', 'live_read_slow_readers', 'Live readers that were too slow and were ended'),
-  gauge('connections', 'http_connections', 'Connections to the client plane'),
-  gauge('connections_max', 'http_connections_max', 'The bound of them'),
-  counter('connections_refused', 'http_connections_refused', 'Connections closed because of that bound'),
-  gauge('inflight_body_bytes', 'http_inflight_body_bytes', 'Request bodies held in memory'),
-  gauge('inflight_body_max_bytes', 'http_inflight_body_bytes_max', 'The bound of them'),
-  gauge('unsent_answer_bytes', 'http_unsent_answer_bytes', 'Answers that wait for slow clients'),
-  ofCore('mailbox_bytes', 'mailbox_depths', 'Requests that wait for a core'),
-  ofCore('mailbox_max_bytes', 'mailbox_capacities', 'The bound of them'),
-  counter('mailbox_full', 'mailbox_full_events', 'Requests refused because a mailbox was full'),
-  ofCore('core_appends_total', 'per_core_appends', 'Appends by core'),
-  ofCore('core_turns_total', 'per_core_turns', 'Turns of a shard'),
+  counter('appends', 'Appends that this node accepted', 'accepted_appends'),
+  counter('appended_bytes', 'Bytes of appends that this node applied; replicated ones too'),
+  counter('reads', 'Reads that its shards served', 'served_reads'),
+  counter('read_bytes', 'Bytes that its shards brought for reads; those from memory are not among them'),
+  counter('read_cache_hits', 'Reads answered from the memory of the main thread'),
+  counter('read_cache_hit_bytes', 'Bytes of these answers'),
+  counter('read_cache_misses', 'Answers of 4 KiB and more that were not in that memory'),
+  gauge('read_cache_bytes', 'Held in that memory'),
+  gauge('live_readers', 'Long polls and event streams that wait', 'live_read_waiters'),
+  gauge('sse_readers', 'Event streams among them'),
+  counter('slow_readers', 'Live readers that were too slow and were ended', 'live_read_slow_readers'),
+  gauge('connections', 'Connections to the client plane', 'http_connections'),
+  gauge('connections_max', 'The bound of them', 'http_connections_max'),
+  counter('connections_refused', 'Connections closed because of that bound', 'http_connections_refused'),
+  gauge('inflight_body_bytes', 'Request bodies held in memory', 'http_inflight_body_bytes'),
+  gauge('inflight_body_max_bytes', 'The bound of them', 'http_inflight_body_bytes_max'),
+  gauge('unsent_answer_bytes', 'Answers that wait for slow clients', 'http_unsent_answer_bytes'),
+  ofCore('mailbox_bytes', 'Requests that wait for a core', 'mailbox_depths'),
+  ofCore('mailbox_max_bytes', 'The bound of them', 'mailbox_capacities'),
+  counter('mailbox_full', 'Requests refused because a mailbox was full', 'mailbox_full_events'),
+  ofCore('core_appends_total', 'Appends by core', 'per_core_appends'),
+  ofCore('core_turns_total', 'Turns of a shard', 'per_core_turns'),
   // The log and the disk.
-  counter('log_commits', 'wal_batches', 'Records that were written to the log and synced'),
+  counter('log_commits', 'Records that were written to the log and synced', 'wal_batches'),
   counter(
     'log_commit_seconds',
-    'wal_sync_ns',
     'Time that these writes took; by log_commits it is the latency of the disk',
+    'wal_sync_ns',
     NS,
   ),
-  gauge('log_files_bytes', 'log_file_bytes', 'Files of the logs, free ones too'),
-  gauge('log_memory_bytes', 'log_memory_bytes', 'Log held in memory for followers'),
-  counter('checkpoints', 'checkpoints', 'Checkpoints of state'),
-  gauge('unwritten_bytes', 'unwritten_bytes', 'Changed state in memory that no checkpoint has on disk'),
-  gauge('volume_bytes', 'volume_bytes', 'The data volume'),
-  gauge('volume_free_bytes', 'volume_free_bytes', 'What is free of it'),
-  gauge('disk_slow', 'disk_slow', '1 while writes are refused because checkpoints are too slow'),
-  gauge('disk_full', 'disk_full', '1 while a data volume has no room for writes'),
-  counter('disk_full_refusals', 'disk_full_refusals', 'Writes refused for lack of room'),
-  counter('slow_disk_refusals', 'slow_disk_refusals', 'Writes refused because checkpoints are too slow'),
-  gauge('damaged_rows', 'damaged_rows', 'Rows of the state that the disk changed and that are not repaired'),
-  gauge('damaged_groups', 'damaged_groups', 'Groups that have stopped on the node because of such a row'),
-  counter('repaired_groups', 'repaired_groups', 'Groups with such rows whose state a leader replaced'),
-  counter('scrubbed_bytes', 'scrubbed_bytes', 'State that was read to find such rows'),
-  counter('scrubs', 'scrubs', 'Times that all of it was read'),
-  gauge('differing_groups', 'differing_groups', 'Groups of which the node has other rows than most replicas'),
-  gauge('undecided_groups', 'undecided_groups', 'Groups that the node leads whose replicas differ, without a majority'),
-  counter(
-    'compared_bytes',
-    'compared_bytes',
-    'State that was compared between the replicas of groups that the node leads',
-  ),
-  counter('comparisons', 'comparisons', 'Times that all of such a group was compared'),
+  gauge('log_files_bytes', 'Files of the logs, free ones too', 'log_file_bytes'),
+  gauge('log_memory_bytes', 'Log held in memory for followers'),
+  counter('checkpoints', 'Checkpoints of state'),
+  gauge('unwritten_bytes', 'Changed state in memory that no checkpoint has on disk'),
+  gauge('volume_bytes', 'The data volume'),
+  gauge('volume_free_bytes', 'What is free of it'),
+  gauge('disk_slow', '1 while writes are refused because checkpoints are too slow'),
+  gauge('disk_full', '1 while a data volume has no room for writes'),
+  counter('disk_full_refusals', 'Writes refused for lack of room'),
+  counter('slow_disk_refusals', 'Writes refused because checkpoints are too slow'),
+  gauge('damaged_rows', 'Rows of the state that the disk changed and that are not repaired'),
+  gauge('damaged_groups', 'Groups that have stopped on the node because of such a row'),
+  counter('repaired_groups', 'Groups with such rows whose state a leader replaced'),
+  counter('scrubbed_bytes', 'State that was read to find such rows'),
+  counter('scrubs', 'Times that all of it was read'),
+  gauge('differing_groups', 'Groups of which the node has other rows than most replicas'),
+  gauge('undecided_groups', 'Groups that the node leads whose replicas differ, without a majority'),
+  counter('compared_bytes', 'State that was compared between the replicas of groups that the node leads'),
+  counter('comparisons', 'Times that all of such a group was compared'),
   // Replication.
-  counter('no_leader_refusals', 'no_leader_refusals', 'Writes refused for lack of a leader'),
-  counter('leaderships_given_up', 'leaderships_given_up', 'Leaderships handed over because nothing was committed'),
-  counter('group_snapshots_sent', 'group_snapshots_sent', 'Group snapshots for followers that were away'),
-  counter('group_snapshots_failed', 'group_snapshots_failed', 'Group snapshots that did not arrive'),
-  counter(
-    'group_snapshots_too_far_behind',
-    'group_snapshots_too_far_behind',
-    'Followers that take in less than is written',
-  ),
-  counter('group_snapshots_received', 'group_snapshots_received', 'Group snapshots from other nodes'),
+  counter('no_leader_refusals', 'Writes refused for lack of a leader'),
+  counter('leaderships_given_up', 'Leaderships handed over because nothing was committed'),
+  counter('group_snapshots_sent', 'Group snapshots for followers that were away'),
+  counter('group_snapshots_failed', 'Group snapshots that did not arrive'),
+  counter('group_snapshots_too_far_behind', 'Followers that take in less than is written'),
+  counter('group_snapshots_received', 'Group snapshots from other nodes'),
   gauge(
     'leadership_shed',
-    'leadership_shed.should_shed_current_leaders',
     '1 while the node gives its leaderships away',
+    'leadership_shed.should_shed_current_leaders',
   ),
-  counter('balancer_transfers', 'balancer_transfers', 'Leaderships that the balancer moved'),
-  counter('cluster_probe_failures', 'cluster_probe_bad_ticks', 'Rounds in which the node reached no majority'),
-  ofGroup('leads', 'leader', '1 if this node leads the group, by its own account', (group, node) => {
+  counter('balancer_transfers', 'Leaderships that the balancer moved'),
+  counter('cluster_probe_failures', 'Rounds in which the node reached no majority', 'cluster_probe_bad_ticks'),
+  ofGroup('leads', '1 if this node leads the group, by its own account', 'leader', (group, node) => {
     const leader = ownOf(group, 'leader');
     return typeof leader === 'number' && leader === (ownOf(node, 'node_id') ?? ownOf(group, 'node_id'));
   }),
-  ofGroup('has_leader', 'leader', '1 if the node knows a leader of the group', (group) => {
+  ofGroup('has_leader', '1 if the node knows a leader of the group', 'leader', (group) => {
     return typeof ownOf(group, 'leader') === 'number';
   }),
-  ofGroup('term', 'current_term', 'Term; one that keeps growing is an unsteady network'),
-  ofGroup('committed_index', 'committed_index', 'Last entry that is committed, as far as the node knows'),
-  ofGroup('applied_index', 'last_applied', 'Last entry that the node applied'),
-  ofGroup('last_log_index', 'last_log_index', 'Last entry of the log of the node'),
-  ofGroup('log_bytes', 'log_bytes', 'What the log of the group takes on disk'),
-  ofGroup('caught_up', 'caught_up', '0 while the node may know less of the group than it acknowledged'),
+  ofGroup('term', 'Term; one that keeps growing is an unsteady network', 'current_term'),
+  ofGroup('committed_index', 'Last entry that is committed, as far as the node knows'),
+  ofGroup('applied_index', 'Last entry that the node applied', 'last_applied'),
+  ofGroup('last_log_index', 'Last entry of the log of the node'),
+  ofGroup('log_bytes', 'What the log of the group takes on disk'),
+  ofGroup('caught_up', '0 while the node may know less of the group than it acknowledged'),
   ofGroup(
-    'stalled',
     'stalled',
     '1 for some 20 election timeouts after the node led the group, committed nothing although followers answered, and gave up',
   ),
-  ofGroup('leaderships_given_up_total', 'leaderships_given_up', 'How often it did'),
-  ofGroup('log_lost', 'log_lost', '1 while the node waits to be refilled and does not vote', (group) => {
+  ofGroup('leaderships_given_up_total', 'How often it did', 'leaderships_given_up'),
+  ofGroup('log_lost', '1 while the node waits to be refilled and does not vote', 'log_lost', (group) => {
     return ownOf(group, 'log_lost') !== undefined;
   }),
-  ofGroup('voters', 'voter_ids', 'Voters of the group', ({ voter_ids: ids }) => {
+  ofGroup('voters', 'Voters of the group', 'voter_ids', ({ voter_ids: ids }) => {
     return Array.isArray(ids) ? ids.length : undefined;
   }),
-  ofGroup('hot_bytes', 'hot_bytes', 'Bytes of the group on the node'),
-  ofGroup('cold_bytes', 'cold_bytes', 'Bytes of the group in the cold store'),
-  ofGroup('cold_backlog_age_seconds', 'cold_backlog_age_ms', 'How long the oldest byte waits for the cold store'),
-  ofGroup('cold_refusing', 'cold_write_admission', '1 while writes are refused until bytes have left', (group) => {
+  ofGroup('hot_bytes', 'Bytes of the group on the node'),
+  ofGroup('cold_bytes', 'Bytes of the group in the cold store'),
+  ofGroup('cold_backlog_age_seconds', 'How long the oldest byte waits for the cold store', 'cold_backlog_age_ms'),
+  ofGroup('cold_refusing', '1 while writes are refused until bytes have left', 'cold_write_admission', (group) => {
     const admission = ownOf(group, 'cold_write_admission');
     return typeof admission === 'string' ? admission === 'refusing' : undefined;
   }),
@@ -333,49 +319,45 @@ export const FAMILIES: readonly Family[] = [
   },
   gauge(
     'certificate_end_timestamp_seconds',
-    'certificate_end_unix_ms',
     'When the first certificate of the planes ends, authorities of clients too, in seconds since 1970; absent without TLS',
+    'certificate_end_unix_ms',
     MS,
   ),
   gauge(
     'cluster_certificate_end_timestamp_seconds',
-    'cluster_certificate_end_unix_ms',
     'When the first certificate of the links between nodes ends, authorities too, in seconds since 1970; absent without TLS',
+    'cluster_certificate_end_unix_ms',
     MS,
   ),
-  counter(
-    'audit_write_errors',
-    'audit_write_errors',
-    'Tries to write the audit log that failed; lines are lost when they go on',
-  ),
+  counter('audit_write_errors', 'Tries to write the audit log that failed; lines are lost when they go on'),
   // The cold store.
   gauge(
     'cold_store_reachable',
-    'cold_store.reachable',
     '0 while the node does not reach its cold store; absent without one',
+    'cold_store.reachable',
   ),
-  gauge('cold_hot_bytes', 'cold_hot_bytes', 'Bytes on the node'),
-  gauge('cold_bytes', 'cold_bytes', 'Bytes in the store, of the groups of the node'),
-  gauge('cold_backlog_bytes', 'cold_flush_backlog_bytes', 'Bytes that wait for the store'),
-  gauge('cold_backlog_age_seconds', 'cold_flush_backlog_age_ms', 'How long the oldest of them waits', MS),
-  counter('cold_upload_errors', 'cold_flush_write_errors', 'Uploads that failed'),
-  counter('cold_upload_bytes', 'cold_store_upload_bytes', 'Uploaded'),
-  counter('cold_read_bytes', 'cold_store_read_bytes', 'Read from the store'),
-  counter('cold_read_bad_objects', 'cold_read_bad_objects', 'Objects that were missing or altered'),
-  counter('cold_refusals', 'cold_backpressure_events', 'Writes refused until bytes have left'),
+  gauge('cold_hot_bytes', 'Bytes on the node'),
+  gauge('cold_bytes', 'Bytes in the store, of the groups of the node'),
+  gauge('cold_backlog_bytes', 'Bytes that wait for the store', 'cold_flush_backlog_bytes'),
+  gauge('cold_backlog_age_seconds', 'How long the oldest of them waits', 'cold_flush_backlog_age_ms', MS),
+  counter('cold_upload_errors', 'Uploads that failed', 'cold_flush_write_errors'),
+  counter('cold_upload_bytes', 'Uploaded', 'cold_store_upload_bytes'),
+  counter('cold_read_bytes', 'Read from the store', 'cold_store_read_bytes'),
+  counter('cold_read_bad_objects', 'Objects that were missing or altered'),
+  counter('cold_refusals', 'Writes refused until bytes have left', 'cold_backpressure_events'),
   // Features.
-  counter('trace_spans_exported', 'trace_spans_exported', 'Spans that the receiver of traces took'),
-  counter('trace_spans_lost', 'trace_spans_lost', 'Spans that it did not take, or that found the queue full'),
-  gauge('subscriptions', 'subscriptions.total', 'Subscriptions of the cluster, which every node knows'),
-  gauge('subscriptions_failing', 'subscriptions.failing', 'Of these, whose deliveries fail'),
+  counter('trace_spans_exported', 'Spans that the receiver of traces took'),
+  counter('trace_spans_lost', 'Spans that it did not take, or that found the queue full'),
+  gauge('subscriptions', 'Subscriptions of the cluster, which every node knows', 'subscriptions.total'),
+  gauge('subscriptions_failing', 'Of these, whose deliveries fail', 'subscriptions.failing'),
   counter(
     'subscription_deliveries',
-    'subscriptions.delivered',
     'Deliveries of this node, which drives all or none of them, that were taken',
+    'subscriptions.delivered',
   ),
-  counter('subscription_delivery_failures', 'subscriptions.delivery_failures', 'Deliveries that were not'),
-  counter('forks_made', 'forks_made', 'Forks'),
-  counter('forks_failed', 'forks_failed', 'Forks that were given up'),
-  counter('quota_refusals', 'quota_refusals', 'Writes refused by quotas'),
-  counter('limit_refusals', 'limit_refusals', 'Requests and live readers refused by limits of tokens and buckets'),
+  counter('subscription_delivery_failures', 'Deliveries that were not', 'subscriptions.delivery_failures'),
+  counter('forks_made', 'Forks'),
+  counter('forks_failed', 'Forks that were given up'),
+  counter('quota_refusals', 'Writes refused by quotas'),
+  counter('limit_refusals', 'Requests and live readers refused by limits of tokens and buckets'),
 ];
