@@ -7,18 +7,14 @@ import type { TokenBook } from '../access/token-book.ts';
 import type { AuditTrail } from '../audit/trail.ts';
 import type { OperatorRole, ScopedOperation } from '../base/scopes.ts';
 import type { HttpCounters, OperationName } from '../metrics/http-metrics.ts';
+import type { ReadRange } from '../protocol/read-fields.ts';
 import type { ErrorLog, Forks, RequestTraces, ShardGateway, WriteGateway } from '../ports.ts';
 
 /** The two route families answer some refusals with different statuses. */
 export type RouteFamily = 'bucketed' | 'flat';
 
-/** Parsed query of a GET. The first five fields go into the READ request as they are. */
-export interface ReadParams {
-  readonly mode: number;
-  readonly value: number;
-  readonly maxBytes: number;
-  readonly maxRecords: number;
-  readonly readFlags: number;
+/** Parsed query of a GET. The range goes into the READ request as it is. */
+export interface ReadParams extends ReadRange {
   readonly live: '' | 'long-poll' | 'sse';
   /** Long-poll wait in ms, 1 to 60000; the configured default when not given. */
   readonly timeoutMs: number;
