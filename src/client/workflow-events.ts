@@ -92,18 +92,22 @@ export type WorkflowEvent = { [T in WorkflowEventType]: EventOf<T> }[WorkflowEve
 /** Requests of programs, and `hook_conflict`, which the World makes of a `hook_created`. */
 export type WorkflowEventRequest = { [T in WorkflowEventType]: RequestOf<T> }[WorkflowEventType];
 
-interface RunParts {
+/** The fields that runs, steps and waits share. */
+interface Recorded {
   readonly runId: string;
+  readonly specVersion?: number | undefined;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+interface RunParts extends Recorded {
   readonly deploymentId: string;
   readonly workflowName: string;
-  readonly specVersion?: number | undefined;
   readonly executionContext?: Record<string, unknown> | undefined;
   readonly input?: unknown;
   readonly errorCode?: string | undefined;
   readonly attributes: Record<string, string>;
   readonly startedAt?: Date | undefined;
-  readonly createdAt: Date;
-  readonly updatedAt: Date;
 }
 
 export type WorkflowRun = RunParts &
@@ -116,8 +120,7 @@ export type WorkflowRun = RunParts &
 
 export type WorkflowRunWithoutData = Omit<WorkflowRun, 'input' | 'output'> & { input: undefined; output: undefined };
 
-export interface WorkflowStep {
-  readonly runId: string;
+export interface WorkflowStep extends Recorded {
   readonly stepId: string;
   readonly stepName: string;
   readonly status: WorkflowRunStatus;
@@ -127,10 +130,7 @@ export interface WorkflowStep {
   readonly attempt: number;
   readonly startedAt?: Date | undefined;
   readonly completedAt?: Date | undefined;
-  readonly createdAt: Date;
-  readonly updatedAt: Date;
   readonly retryAfter?: Date | undefined;
-  readonly specVersion?: number | undefined;
 }
 
 export type WorkflowStepWithoutData = Omit<WorkflowStep, 'input' | 'output'> & { input: undefined; output: undefined };
@@ -149,15 +149,11 @@ export interface WorkflowHook {
   readonly isSystem: boolean;
 }
 
-export interface WorkflowWait {
+export interface WorkflowWait extends Recorded {
   readonly waitId: string;
-  readonly runId: string;
   readonly status: 'waiting' | 'completed';
   readonly resumeAt: Date;
   readonly completedAt?: Date | undefined;
-  readonly createdAt: Date;
-  readonly updatedAt: Date;
-  readonly specVersion?: number | undefined;
 }
 
 /** The DevKit knows errors by their names. */

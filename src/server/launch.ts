@@ -1,5 +1,4 @@
 /** A node from its configuration: the stages of its start, in order, and their end. */
-import type { Address } from '../base/address.ts';
 import type { Config } from '../config/config.ts';
 import { doorWarnings } from '../config/doors.ts';
 import { VERSION } from '../config/version.ts';
@@ -8,8 +7,9 @@ import type { Closed } from '../threads/thread-pool.ts';
 import { openTracing } from '../tracing/tracing.ts';
 import { claimDataDir } from './claim.ts';
 import { startCore } from './core.ts';
+import type { StartFacts } from './greeting.ts';
 import { type Host, type Opened, closeAll } from './host.ts';
-import { type ReloadedPlanes, openPlanes } from './planes.ts';
+import { type BoundPlanes, openPlanes } from './planes.ts';
 import { openRuntime } from './runtime.ts';
 import { openServices } from './services.ts';
 import type { StartShardThread } from './shards.ts';
@@ -28,14 +28,7 @@ export interface LaunchOptions {
   readonly onFailure: (error: NodeFailure) => void;
 }
 
-export interface LaunchedNode {
-  readonly client: Address;
-  readonly admin: Address;
-  readonly shardCount: number;
-  /** False: the data directory is in memory. */
-  readonly onDisk: boolean;
-  readonly startMs: number;
-  readonly planes: ReloadedPlanes;
+export interface LaunchedNode extends StartFacts, BoundPlanes {
   /** Resolves when the node has failed and has closed itself. */
   readonly failed: Promise<void>;
   /** Bytes of caches in buffers beside the heaps. */

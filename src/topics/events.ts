@@ -157,11 +157,7 @@ export function errorEvent(text: string): Uint8Array {
  */
 
 /** The part of a control event that becomes its id. */
-interface Place {
-  readonly nextOffset: number;
-  readonly nextRecord: number | undefined;
-  readonly closed: boolean;
-}
+type Place = Readonly<Pick<Control, 'nextOffset' | 'nextRecord' | 'closed'>>;
 
 const RECORD = 'record=';
 const CLOSED = ';closed';

@@ -20,7 +20,7 @@ import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { type Position, payloadOfSnapshot } from '../../protocol/position-command.ts';
 import { Reply } from '../../protocol/reply.ts';
 import { type Request, requestFor } from '../../protocol/request.ts';
-import type { SnapshotRequest } from '../../protocol/queries/stream.ts';
+import type { SnapshotRequest, SnapshotResult } from '../../protocol/queries/stream.ts';
 
 const SNAPSHOT_IN_USE = errorNumber('SNAPSHOT_IN_USE');
 
@@ -164,14 +164,9 @@ const DELETE: ReplyRenderer = {
   },
 };
 
-/** The stream and its snapshot, as the first slice describes them. */
-export interface Published {
-  /** -1: none, for those who ask for whatever there is. */
-  readonly offset: number;
+/** The stream and its snapshot, as the first slice describes them; offset -1: none, where any is asked for. */
+export interface Published extends Omit<SnapshotResult, 'bytes'> {
   readonly contentType: string;
-  readonly digest: string;
-  readonly size: number;
-  readonly incarnation: number;
   /** The retention floor. A fork may have one above 0 without a snapshot. */
   readonly floor: number;
   readonly tail: number;

@@ -1,11 +1,9 @@
 /** Queries about all groups of a shard: listings, buckets, usage, state, pending fork work. */
 import { asks, query, says } from '../operation.ts';
+import type { ListQuery } from '../query-string.ts';
 
-export interface ListRequest {
+export interface ListRequest extends ListQuery {
   readonly bucket: string;
-  readonly prefix: string;
-  readonly after: string;
-  readonly limit: number;
 }
 
 /** A stream as `GET /{bucket}/streams` shows it. */
