@@ -15,12 +15,12 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 const STREAMS = 8;
 const BODY_BYTES = 64 * KIB;
-/** Per stream: 32 MiB in all, many times what may be hot. */
-const APPENDS = 64;
-const HOT_BYTES_MAX = 2 * MIB;
+/** Per stream: 16 MiB in all, many times what may be hot. */
+const APPENDS = 32;
+const HOT_BYTES_MAX = MIB;
 const GROUPS = 2;
 /** Rows and log of the hot bytes, several times over because LMDB frees pages two commits later. */
-const DATABASE_BYTES_MAX = 20 * MIB;
+const DATABASE_BYTES_MAX = 10 * MIB;
 const POLL_MS = 50;
 
 const TOML = `
@@ -28,8 +28,8 @@ const TOML = `
 backend = "dir"
 root = "test"
 flush_interval = "200ms"
-flush_size = "512 KiB"
-flush_max_size = "1 MiB"
+flush_size = "256 KiB"
+flush_max_size = "512 KiB"
 max_hot_size_per_group = "${HOT_BYTES_MAX / MIB} MiB"
 gc_interval = "100ms"
 gc_grace = "100ms"
@@ -116,7 +116,7 @@ async function readBack(server: TestServer, stream: number, count: number): Prom
   client.destroy();
 }
 
-test('32 MiB pass through 4 MiB of hot bytes, over a kill -9, are read back, and are gone with their streams', async () => {
+test('16 MiB pass through 2 MiB of hot bytes, over a kill -9, are read back, and are gone with their streams', async () => {
   await withServer({ process: true, cores: 1, groups: GROUPS, toml: TOML }, async (server) => {
     const streams = Array.from({ length: STREAMS }, (_, stream) => stream);
     for (const stream of streams) assert.equal((await requestOnce(server.port, 'PUT', nameOf(stream))).status, 201);
@@ -142,7 +142,7 @@ test('32 MiB pass through 4 MiB of hot bytes, over a kill -9, are read back, and
     assert((after['cold_hot_group_bytes_high_watermark'] as number) <= 1.01 * HOT_BYTES_MAX);
     const databaseBytes = statSync(join(server.dataDir, 'shard-0', 'data.mdb')).size;
     process.stdout.write(
-      `cold: ${databaseBytes / MIB} MiB of LMDB for 32 MiB, ${objects(server).length} objects, ${counts.refused} refusals\n`,
+      `cold: ${databaseBytes / MIB} MiB of LMDB for 16 MiB, ${objects(server).length} objects, ${counts.refused} refusals\n`,
     );
     assert(databaseBytes < DATABASE_BYTES_MAX, `LMDB has ${databaseBytes} bytes`);
     await Promise.all(streams.map((stream) => readBack(server, stream, APPENDS)));
