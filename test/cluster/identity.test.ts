@@ -45,7 +45,7 @@ async function identityOf(cluster: TestCluster, id: number): Promise<string> {
 }
 
 test('nodes with the directories of two clusters do not talk to each other, and say why', async () => {
-  const [first, second] = [await TestCluster.create(TWO_SHARDS), await TestCluster.create({ ...TWO_SHARDS, nodes: 2 })];
+  const [first, second] = [await TestCluster.create({ groups: 1 }), await TestCluster.create({ groups: 1, nodes: 2 })];
   try {
     for (const cluster of [first, second]) await cluster.startAll();
     const [ours, theirs] = [await identityOf(first, 1), await identityOf(second, 1)];
@@ -72,9 +72,9 @@ test('nodes with the directories of two clusters do not talk to each other, and 
 });
 
 test('the directory of a single node is no member of a new cluster, and that of a member no single node', async () => {
-  const cluster = await TestCluster.create({ groups: 2 });
+  const cluster = await TestCluster.create(TWO_SHARDS);
   const folder = temporaryFolder('single');
-  const single = new TestServer({ groups: 2, dataDir: join(folder, 'data') });
+  const single = new TestServer({ ...TWO_SHARDS, dataDir: join(folder, 'data') });
   try {
     await single.start();
     await put(single, '/demo/hello', 'of the single node');
@@ -87,7 +87,7 @@ test('the directory of a single node is no member of a new cluster, and that of 
     // The others are a separate cluster by now; a file that says otherwise does not merge them.
     await Promise.all([2, 3].map((id) => cluster.node(id).start('health')));
     await cluster.ready([2, 3]);
-    await identityOf(cluster, 2);
+    assert.equal(await identityOf(cluster, 2), await identityOf(cluster, 3));
     cluster.configure(1, false);
     await cluster.node(1).start('health');
     await cluster.node(1).logged(/other-cluster/);
@@ -95,9 +95,9 @@ test('the directory of a single node is no member of a new cluster, and that of 
     await cluster.client(2).expect(404, 'GET', '/demo/hello?offset=0');
 
     await cluster.end(2);
-    const other = new TestServer({ groups: 2, dataDir: join(folder, 'member') });
+    const other = new TestServer({ ...TWO_SHARDS, dataDir: join(folder, 'member') });
     cpSync(cluster.node(2).dataDir, other.dataDir, { recursive: true });
-    const asNode2 = new TestServer({ groups: 2, dataDir: other.dataDir, toml: '[raft]\nnode_id = 2\n' });
+    const asNode2 = new TestServer({ ...TWO_SHARDS, dataDir: other.dataDir, toml: '[raft]\nnode_id = 2\n' });
     await assert.rejects(asNode2.start(), /ended with 2.*that of a member of a cluster.*raft\.peers/s);
     await Promise.all([other.dispose(), asNode2.dispose()]);
   } catch (error) {
