@@ -107,6 +107,8 @@ export class Replica {
   readonly counts = { flushes: 0, failedCommits: 0, restarts: 0, replayed: 0 };
   readonly #command = new Command();
   readonly #catcher = new Catcher();
+  /** One for all reads: it holds a mebibyte. */
+  readonly #collector = new ReadCollector();
   /** Gets the chunks of cold reads; their refs beyond `needed` are read ahead and not used. */
   fetch: (plan: ColdPlan) => Uint8Array[] = () => [];
   #watchers = new Watchers(this.state, this.#catcher);
@@ -191,7 +193,7 @@ export class Replica {
     if (cold) {
       const plan = decodeColdPlan(reply.body as Uint8Array);
       const chunks = this.fetch(plan).slice(0, plan.needed);
-      assert.equal(assembleRead(plan, chunks, reply, new ReadCollector()), undefined, 'every chunk is good');
+      assert.equal(assembleRead(plan, chunks, reply, this.#collector), undefined, 'every chunk is good');
       short = plan.needed >= COLD_REFS_MAX;
     }
     complete(reply, cold);
