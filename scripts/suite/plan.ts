@@ -54,7 +54,7 @@ export function planRun(tests: string, { words, isQuick }: Selection, costs: Cos
       cpuSeconds,
       hasNodes: members.some((file) => shared.hasNodes(join(tests, file))),
       isCalm: members.some(isCalm),
-      mapsSources: false,
+      isSecond: false,
     };
   };
   const together = (['pure', 'nodes'] as const).flatMap((how) => {

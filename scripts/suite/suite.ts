@@ -141,5 +141,5 @@ class Suite {
 
 function alone(unit: Unit, file: string): Unit {
   const cpuSeconds = unit.cpuSeconds / unit.files.length;
-  return { ...unit, name: nameOf(file), files: [file], cpuSeconds, mapsSources: true };
+  return { ...unit, name: nameOf(file), files: [file], cpuSeconds, isSecond: true };
 }

@@ -21,10 +21,10 @@ export interface Unit {
   /** Its tests count on quick answers, so it and what runs beside it leave a part of the cores idle. */
   readonly isCalm: boolean;
   /**
-   * Stack traces name lines of TypeScript. Each thread of each node would read the maps of all that it loads, a tenth of
-   * what its start costs, so only the second run of a failed file has them.
+   * A run after a failure: stack traces name lines of TypeScript, and errors of callbacks their test. In a first run each
+   * thread of each node would read the maps of all that it loads, a tenth of what its start costs.
    */
-  readonly mapsSources: boolean;
+  readonly isSecond: boolean;
 }
 
 /** `raft/log` of raft/log.test.js. */
@@ -60,7 +60,8 @@ const WEB_SOCKET: readonly string[] = process.versions.node.startsWith('20.') ? 
 const CERTIFICATES = 'NODE_EXTRA_CA_CERTS';
 const asksRegistry = (file: string): boolean => file.startsWith('packaging/node-versions');
 
-/** The file says why it waits. */
+/** Each file says why. */
+const FEW_HOOKS = fileURLToPath(new URL('../../../scripts/suite/few-hooks.cjs', import.meta.url));
 const OPTIMIZE_LATE = fileURLToPath(new URL('../../../scripts/suite/optimize-late.cjs', import.meta.url));
 const EVENTS = new URL('./events.js', import.meta.url).href;
 const SHARED = fileURLToPath(new URL('./shared-process.js', import.meta.url));
@@ -85,7 +86,7 @@ export async function runUnit(unit: Unit, { tests, scratch }: Place, signal: Abo
     process.execPath,
     [
       // Not by the environment, which servers under test would inherit.
-      ...(unit.mapsSources ? ['--enable-source-maps'] : []),
+      ...(unit.isSecond ? ['--enable-source-maps'] : ['--require', FEW_HOOKS]),
       ...(unit.hasNodes ? ['--require', OPTIMIZE_LATE] : []),
       ...WEB_SOCKET,
       ...['--test-reporter', 'spec', '--test-reporter-destination', 'stdout'],

@@ -123,6 +123,20 @@ test('a file that fails twice has failed, by the names of its own tests', async 
   assert.doesNotMatch(said, /^flaky/m);
 });
 
+test('an error outside the calls of its test fails the file, and the second run names the test', async (t) => {
+  const late = `test('fails later', async () => {
+  setTimeout(() => { throw new Error('later'); }, 1);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+});`;
+  for (const more of ['', OWN_PROCESS]) {
+    const { isGood, said } = await run(t, { 'a.test.js': late + more, 'b.test.js': PASSES });
+    assert(!isGood);
+    assert.match(said, /the process ended with exit code 1$/m);
+    assert.match(said, /^failed: a › fails later$/m);
+    assert.equal(lastLine(said), '1 passed, 1 failed');
+  }
+});
+
 test('a file that hangs is ended with what it started, and has failed', async (t) => {
   const child = `
 import { spawn } from 'node:child_process';

@@ -17,7 +17,7 @@ const unit = (name: string, cores: number, isCalm = false): Unit => ({
   cpuSeconds: CPU_SECONDS,
   hasNodes: false,
   isCalm,
-  mapsSources: false,
+  isSecond: false,
 });
 
 /** Names of the units that start now, in their order. */
